@@ -1,0 +1,1 @@
+"""Heddle: a compiler and virtual machine for machine-learning models."""

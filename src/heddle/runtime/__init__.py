@@ -1,0 +1,1 @@
+"""What a compiled program needs to run: dtypes, devices, tensors, packed functions, modules, artefacts, threads."""

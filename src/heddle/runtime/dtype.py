@@ -1,0 +1,150 @@
+"""Element types: a string with its parts at hand, equal to and hashed as the plain string it spells.
+
+`DataType("float32x8").lanes == 8` and `DataType("float32") == "float32"`. `bool` is one byte in memory, 1 bit in
+meaning. `handle` is an opaque pointer; `void` is no value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from heddle.runtime.codes import U0101
+from heddle.support.diagnostics import IRTypeError, did_you_mean
+
+_SPELLING = re.compile(r"(float8_\w+?|bfloat|float|uint|int|handle|void|bool)(\d*)(?:x(\d+))?")
+_BITS = {
+    "int": (1, 4, 8, 16, 32, 64), "uint": (1, 4, 8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,),
+}
+_FLOAT8 = {
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2,
+    "float8_e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+}
+SCALAR_NAMES = (
+    "bool", "int4", "int8", "int16", "int32", "int64", "uint4", "uint8", "uint16", "uint32", "uint64",
+    "float16", "bfloat16", "float32", "float64", *_FLOAT8, "handle", "void",
+)
+
+
+class DataType(str):
+    """An interned element type. Attributes: `code` (bool, int, uint, float, bfloat, float8_*, handle, void), `bits`
+    of one lane, `lanes`.
+
+    Raises: IRTypeError U0101 for an unknown spelling.
+    """
+
+    __slots__ = ("bits", "code", "lanes")
+    code: str
+    bits: int
+    lanes: int
+    _interned: dict[str, DataType] = {}  # noqa: RUF012 (a class-level intern table, never an instance default)
+
+    def __new__(cls, spelling: str) -> DataType:
+        found = cls._interned.get(spelling)
+        if found is not None:
+            return found
+        code, bits, lanes = _parse(spelling)
+        made = super().__new__(cls, spelling)
+        made.code, made.bits, made.lanes = code, bits, lanes
+        cls._interned[spelling] = made
+        return made
+
+    def __getnewargs__(self) -> tuple[str]:
+        return (str(self),)
+
+    @property
+    def element(self) -> DataType:
+        """The type of one lane."""
+        return self if self.lanes == 1 else DataType(str(self).rsplit("x", 1)[0])
+
+    def with_lanes(self, lanes: int) -> DataType:
+        base = self.element
+        return base if lanes == 1 else DataType(f"{base}x{lanes}")
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one value in memory, all lanes."""
+        return -(-self.bits // 8) * self.lanes
+
+    @property
+    def is_int(self) -> bool:
+        """Signed or unsigned, bool excluded."""
+        return self.code in ("int", "uint")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.code == "int"
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.code == "uint"
+
+    @property
+    def is_float(self) -> bool:
+        return self.code in ("float", "bfloat") or self.code.startswith("float8")
+
+    @property
+    def is_bool(self) -> bool:
+        return self.code == "bool"
+
+    @property
+    def is_handle(self) -> bool:
+        return self.code == "handle"
+
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy type that stores one lane. int4 and uint4 are stored one to a byte."""
+        base = self.element
+        if base in _FLOAT8:
+            return np.dtype(_FLOAT8[base])
+        if base == "bfloat16":
+            return np.dtype(ml_dtypes.bfloat16)
+        if base == "bool":
+            return np.dtype(np.bool_)
+        if base in ("int4", "uint4"):
+            return np.dtype(base[:-1] + "8")
+        if base in ("handle", "void"):
+            raise IRTypeError(U0101, f"dtype {base!r} has no numpy equivalent")
+        return np.dtype(str(base))
+
+
+def _parse(spelling: str) -> tuple[str, int, int]:
+    matched = _SPELLING.fullmatch(spelling)
+    if matched is None:
+        raise _unknown(spelling)
+    code, bits_text, lanes_text = matched.groups()
+    lanes = int(lanes_text) if lanes_text else 1
+    if lanes < 1:
+        raise _unknown(spelling)
+    if code + bits_text in _FLOAT8:
+        return code + bits_text, 8, lanes
+    if code in ("bool", "handle", "void"):
+        if bits_text:
+            raise _unknown(spelling)
+        return code, {"bool": 1, "handle": 64, "void": 0}[code], lanes
+    if not bits_text or int(bits_text) not in _BITS.get(code, ()):
+        raise _unknown(spelling)
+    return code, int(bits_text), lanes
+
+
+def _unknown(spelling: str) -> IRTypeError:
+    return IRTypeError(U0101, f"unknown dtype {spelling!r}", help=did_you_mean(spelling, SCALAR_NAMES))
+
+
+def dtype_of(value: Any) -> DataType:
+    """The DataType of a numpy dtype, a numpy scalar type, a spelling, or anything with a `dtype`.
+
+    Raises: IRTypeError U0101 where there is none.
+    """
+    if isinstance(value, DataType):
+        return value
+    if isinstance(value, str):
+        return DataType(value)
+    if hasattr(value, "dtype") and not isinstance(value, type):
+        return dtype_of(value.dtype)
+    try:
+        return DataType(np.dtype(value).name)
+    except TypeError:
+        raise _unknown(str(value)) from None

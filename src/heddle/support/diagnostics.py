@@ -1,0 +1,155 @@
+"""Coded messages with a place, and the exceptions that carry them.
+
+A `Code` is declared once, in the `codes.py` of the room that raises it; `docs/diagnostics.md` is generated from the
+declarations. The rendered form is
+
+    error[R0203]: matmul inner dimensions differ: expected 64, got 32
+      --> model.onnx node "fc2" (MatMul)
+      note: ...
+      help: ...
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from heddle.support.span import Span, ambient_span
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """`name` is a room's letter and four digits; `meaning` is the page's text on what causes it and what helps."""
+
+    name: str
+    title: str
+    meaning: str
+    declared_at: str = field(compare=False)
+
+
+CODES: dict[str, Code] = {}
+
+
+def declare_code(name: str, title: str, meaning: str) -> Code:
+    """Add a code to the table that `docs/diagnostics.md` lists. A name taken twice is refused with both places."""
+    frame = inspect.stack()[1]
+    here = f"{frame.filename}:{frame.lineno}"
+    if name in CODES:
+        raise ValueError(f"diagnostic code {name} is declared twice: {CODES[name].declared_at} and {here}")
+    CODES[name] = Code(name, title, meaning, here)
+    return CODES[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding. The message says what was expected and what was got, in the user's words, lower case, no full stop."""
+
+    code: Code
+    message: str
+    span: Span | None = None
+    notes: tuple[str, ...] = ()
+    help: str | None = None
+    severity: str = "error"
+
+    def render(self) -> str:
+        lines = [f"{self.severity}[{self.code.name}]: {self.message}"]
+        if self.span is not None:
+            lines.append(f"  --> {self.span.place()}")
+            lines += [f"    {line}" for line in self.span.excerpt()]
+        lines += [f"  note: {note}" for note in self.notes]
+        if self.help:
+            lines.append(f"  help: {self.help}")
+        return "\n".join(lines)
+
+
+class HeddleError(Exception):
+    """The base of everything Heddle raises. `diagnostics` holds at least one finding; `code` is the first one's."""
+
+    def __init__(
+        self,
+        code: Code | Iterable[Diagnostic],
+        message: str = "",
+        *,
+        span: Span | None = None,
+        notes: Iterable[str] = (),
+        help: str | None = None,
+    ) -> None:
+        if isinstance(code, Code):
+            where = span if span is not None else ambient_span()
+            self.diagnostics: tuple[Diagnostic, ...] = (Diagnostic(code, message, where, tuple(notes), help),)
+        else:
+            self.diagnostics = tuple(code)
+        super().__init__(self.render())
+
+    @property
+    def code(self) -> str:
+        return self.diagnostics[0].code.name
+
+    def render(self) -> str:
+        return "\n".join(diagnostic.render() for diagnostic in self.diagnostics)
+
+
+class ParseError(HeddleError, ValueError):
+    """A text that is not a program of the dialect it claims to be."""
+
+
+class IRTypeError(HeddleError, TypeError):
+    """Values whose types, shapes or dtypes do not fit together."""
+
+
+class VerifyError(HeddleError, ValueError):
+    """A program that breaks a rule of its dialect or stage."""
+
+
+class ImportModelError(HeddleError, ValueError):
+    """A model that cannot be imported."""
+
+
+class FormatError(HeddleError, ValueError):
+    """A file that is damaged, of another format, or of an unknown version."""
+
+
+class UsageError(HeddleError, ValueError):
+    """An argument, option or name that a call cannot accept."""
+
+
+class MissingNameError(HeddleError, AttributeError):
+    """A function, attribute or entry that does not exist."""
+
+
+class MissingDependencyError(HeddleError, ImportError):
+    """An optional package that this feature needs and that is not installed."""
+
+
+class Trap(HeddleError, RuntimeError):
+    """A failure while a compiled program runs: a violated check, an exhausted limit, a failed call."""
+
+
+class TrapValueError(Trap, ValueError):
+    """A trap about the value or shape of an argument."""
+
+
+class TrapTypeError(Trap, TypeError):
+    """A trap about the type of an argument."""
+
+
+class TrapIndexError(Trap, IndexError):
+    """A trap about an index out of range."""
+
+
+class InternalError(HeddleError, RuntimeError):
+    """A bug of ours; the message names the pass and where the reproduction bundle lies."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like `name`, if one is near enough to suggest."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A help line for a misspelt name, or None."""
+    near = nearest(name, known)
+    return f"did you mean {near!r}?" if near else None

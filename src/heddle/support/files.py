@@ -1,0 +1,42 @@
+"""Writing files so that a reader sees the whole new file or the whole old one, never a part."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from heddle.support.codes import S0101
+from heddle.support.diagnostics import UsageError
+
+
+@contextmanager
+def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a temporary neighbour of `path`; on success flush, fsync and rename it over `path`, else remove it.
+
+    Raises: UsageError S0101 where the place cannot be written (read-only, full, missing folder).
+    """
+    target = Path(path)
+    temporary: str | None = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+        temporary = None
+    except OSError as error:
+        raise UsageError(S0101, f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        if temporary is not None:
+            with suppress(OSError):
+                os.unlink(temporary)
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    with atomic_writer(path) as file:
+        file.write(data)

@@ -1,0 +1,41 @@
+"""Fresh names that are stable from run to run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+class NameSupply:
+    """Hand out names that were not handed out before: `x`, `x_1`, `x_2`, ..."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._taken
+
+    def reserve(self, name: str) -> None:
+        self._taken.add(name)
+
+    def fresh(self, hint: str) -> str:
+        if hint not in self._taken:
+            self._taken.add(hint)
+            return hint
+        stem = re.sub(r"_\d+$", "", hint) or hint
+        count = self._next.get(stem, 1)
+        while f"{stem}_{count}" in self._taken:
+            count += 1
+        self._next[stem] = count + 1
+        name = f"{stem}_{count}"
+        self._taken.add(name)
+        return name
+
+
+def identifier(text: str) -> str:
+    """The nearest Python identifier to a model's free-form name: `/layer.0/attn` becomes `layer_0_attn`."""
+    cleaned = re.sub(r"\W+", "_", text).strip("_")
+    if not cleaned:
+        return "v"
+    return f"v{cleaned}" if cleaned[0].isdigit() else cleaned

@@ -1,0 +1,60 @@
+"""A table of named things in which a name is declared once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from heddle.support.codes import S0201, S0202
+from heddle.support.diagnostics import MissingNameError, UsageError, did_you_mean
+
+V = TypeVar("V")
+
+
+class Registry(Generic[V]):
+    """Insertion-ordered names of one kind of thing (`what` is used in messages: "operator", "pass")."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._entries: dict[str, V] = {}
+        self._places: dict[str, str] = {}
+
+    def add(self, name: str, value: V, *, override: bool = False) -> V:
+        frame = inspect.stack()[1]
+        here = f"{frame.filename}:{frame.lineno}"
+        if name in self._entries and not override:
+            raise UsageError(S0201, f"{self.what} {name!r} is declared twice: {self._places[name]} and {here}")
+        self._entries[name] = value
+        self._places[name] = here
+        return value
+
+    def get(self, name: str) -> V | None:
+        return self._entries.get(name)
+
+    def remove(self, name: str) -> None:
+        self._entries.pop(name, None)
+        self._places.pop(name, None)
+
+    def place(self, name: str) -> str:
+        return self._places[name]
+
+    def __getitem__(self, name: str) -> V:
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise MissingNameError(
+                S0202, f"no {self.what} is called {name!r}", help=did_you_mean(name, self._entries)
+            ) from None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def items(self) -> Iterator[tuple[str, V]]:
+        return iter(list(self._entries.items()))

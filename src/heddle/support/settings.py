@@ -1,0 +1,69 @@
+"""The one place where environment variables are read.
+
+| variable | meaning |
+|---|---|
+| HEDDLE_NUM_THREADS, OMP_NUM_THREADS | threads of the parallel pool; default: the cores this process may use |
+| HEDDLE_CACHE_DIR, XDG_CACHE_HOME | where compiled kernels are kept |
+| HEDDLE_CACHE=0 | no kernel cache on disk |
+| HEDDLE_TRACEBACK=1 | the CLI shows Python tracebacks |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from heddle.support.codes import S0301
+from heddle.support.diagnostics import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    num_threads: int
+    cache_dir: Path
+    use_disk_cache: bool
+    show_traceback: bool
+
+
+def _thread_count(env: Mapping[str, str], available: int) -> int:
+    for name in ("HEDDLE_NUM_THREADS", "OMP_NUM_THREADS"):
+        text = env.get(name, "").split(",")[0].strip()
+        if not text:
+            continue
+        if not text.isdigit() or int(text) < 1:
+            raise UsageError(S0301, f"{name} must be a positive integer, got {text!r}")
+        return int(text)
+    return available
+
+
+def available_cores() -> int:
+    """Cores this process may run on: its affinity mask, cut by the cgroup's CPU quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return cores
+    if quota == "max":
+        return cores
+    return max(1, min(cores, -(-int(quota) // int(period))))
+
+
+def read_settings(env: Mapping[str, str]) -> Settings:
+    """Read settings from `env`. Raises: UsageError S0301 for a malformed value."""
+    home = Path(env.get("HOME") or "/tmp")
+    base = Path(env["XDG_CACHE_HOME"]) if env.get("XDG_CACHE_HOME") else home / ".cache"
+    return Settings(
+        num_threads=_thread_count(env, available_cores()),
+        cache_dir=Path(env["HEDDLE_CACHE_DIR"]) if env.get("HEDDLE_CACHE_DIR") else base / "heddle",
+        use_disk_cache=env.get("HEDDLE_CACHE", "1") != "0",
+        show_traceback=env.get("HEDDLE_TRACEBACK", "0") == "1",
+    )
+
+
+@cache
+def settings() -> Settings:
+    """This process's settings, read once."""
+    return read_settings(os.environ)

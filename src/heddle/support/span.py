@@ -1,0 +1,116 @@
+"""Where a thing came from: a place in a source text, a node of an imported model, or a rewrite of such places.
+
+Every IR node carries a span. A constructor that is not told one takes the ambient span, which importers, parsers and
+passes set with `at(span)`; so a node made deep inside a rewrite still knows the user's line or model node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text that spans point into. `first_line` is the number of its first line in the file it was cut from."""
+
+    name: str
+    text: str = field(repr=False)
+    first_line: int = 1
+
+    def line(self, number: int) -> str:
+        lines = self.text.splitlines()
+        index = number - self.first_line
+        return lines[index] if 0 <= index < len(lines) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpan:
+    """Columns are counted from 1; the end column is one past the last character."""
+
+    source: Source
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def place(self) -> str:
+        return f"{self.source.name}:{self.line}:{self.column}"
+
+    def excerpt(self) -> list[str]:
+        text = self.source.line(self.line)
+        if not text:
+            return []
+        end = self.end_column if self.end_line == self.line else len(text) + 1
+        number = str(self.line)
+        carets = " " * (self.column - 1) + "^" * max(1, end - self.column)
+        return [f"{number} | {text}", f"{' ' * len(number)} | {carets}"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpan:
+    """A node of an imported model: `resnet.onnx node "conv1" (Conv)`."""
+
+    model: str
+    node: str
+    op: str
+
+    def place(self) -> str:
+        return f'{self.model} node "{self.node}" ({self.op})'
+
+    def excerpt(self) -> list[str]:
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedSpan:
+    """The result of a rewrite of several places; `by` names the pass."""
+
+    by: str
+    origins: tuple[Span, ...]
+
+    def place(self) -> str:
+        names = ", ".join(origin.place() for origin in self.origins[:3])
+        more = f" and {len(self.origins) - 3} more" if len(self.origins) > 3 else ""
+        return f"{names}{more} (by {self.by})"
+
+    def excerpt(self) -> list[str]:
+        return self.origins[0].excerpt() if self.origins else []
+
+
+Span = SourceSpan | ModelSpan | DerivedSpan
+
+_ambient: ContextVar[Span | None] = ContextVar("heddle_span", default=None)
+ambient_span = _ambient.get
+
+
+@contextmanager
+def at(span: Span | None) -> Iterator[None]:
+    """Give every node that is built inside, and not told otherwise, this span. None leaves the ambient span alone."""
+    if span is None:
+        yield
+        return
+    token = _ambient.set(span)
+    try:
+        yield
+    finally:
+        _ambient.reset(token)
+
+
+def leaves(span: Span | None) -> tuple[Span, ...]:
+    """The original places behind a span, in order and without repetition."""
+    if span is None:
+        return ()
+    if not isinstance(span, DerivedSpan):
+        return (span,)
+    return tuple(dict.fromkeys(leaf for origin in span.origins for leaf in leaves(origin)))
+
+
+def derive(by: str, *spans: Span | None) -> Span | None:
+    """Join the places of several nodes into the span of what `by` made of them."""
+    origins = tuple(dict.fromkeys(leaf for span in spans for leaf in leaves(span)))
+    if not origins:
+        return None
+    return origins[0] if len(origins) == 1 else DerivedSpan(by, origins)
