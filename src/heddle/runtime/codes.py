@@ -2,4 +2,6 @@
 
 from heddle.support.diagnostics import declare_code
 
-U0101 = declare_code("U0101", "unknown dtype", "The spelling names no element type; see `docs/glossary.md` for the list.")
+U0101 = declare_code(
+    "U0101", "unknown dtype", "The spelling names no element type; see `docs/glossary.md` for the list."
+)

@@ -3,14 +3,20 @@
 from heddle.support.diagnostics import declare_code
 
 S0101 = declare_code(
-    "S0101", "file cannot be written",
+    "S0101",
+    "file cannot be written",
     "The output path is read-only, its folder is missing, or the disk is full. Nothing is left behind: files are "
     "written beside their target and renamed when they are complete.",
 )
-S0102 = declare_code("S0102", "file cannot be read", "The path does not exist, is a folder, or may not be read.")
+S0102 = declare_code(
+    "S0102", "file cannot be read", "The path does not exist, is a folder, or may not be read."
+)
 S0201 = declare_code(
-    "S0201", "name registered twice",
+    "S0201",
+    "name registered twice",
     "Two declarations use the same name. Both places are shown; rename one, or pass override=True where that exists.",
 )
 S0202 = declare_code("S0202", "name not registered", "Nothing was declared under this name.")
-S0301 = declare_code("S0301", "setting has a bad value", "An environment variable that Heddle reads is malformed.")
+S0301 = declare_code(
+    "S0301", "setting has a bad value", "An environment variable that Heddle reads is malformed."
+)

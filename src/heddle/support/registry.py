@@ -24,7 +24,9 @@ class Registry(Generic[V]):
         frame = inspect.stack()[1]
         here = f"{frame.filename}:{frame.lineno}"
         if name in self._entries and not override:
-            raise UsageError(S0201, f"{self.what} {name!r} is declared twice: {self._places[name]} and {here}")
+            raise UsageError(
+                S0201, f"{self.what} {name!r} is declared twice: {self._places[name]} and {here}"
+            )
         self._entries[name] = value
         self._places[name] = here
         return value

@@ -1,0 +1,43 @@
+"""The way from a root node to a part of it, as structural mismatches report it: `.body.args[1]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPath:
+    """Immutable; steps are attribute names (str), item indices (int) or map keys (("key", text))."""
+
+    steps: tuple[str | int | tuple[str, str], ...] = ()
+
+    @staticmethod
+    def root() -> AccessPath:
+        return AccessPath()
+
+    def attr(self, name: str) -> AccessPath:
+        return AccessPath((*self.steps, name))
+
+    def array_item(self, index: int) -> AccessPath:
+        return AccessPath((*self.steps, index))
+
+    def map_item(self, key: object) -> AccessPath:
+        return AccessPath((*self.steps, ("key", str(key))))
+
+    @property
+    def parent(self) -> AccessPath | None:
+        return AccessPath(self.steps[:-1]) if self.steps else None
+
+    def is_prefix_of(self, other: AccessPath) -> bool:
+        return other.steps[: len(self.steps)] == self.steps
+
+    def __str__(self) -> str:
+        parts = ["<root>"]
+        for step in self.steps:
+            if isinstance(step, str):
+                parts.append(f".{step}")
+            elif isinstance(step, int):
+                parts.append(f"[{step}]")
+            else:
+                parts.append(f"[{step[1]}]")
+        return "".join(parts)

@@ -1,0 +1,41 @@
+"""Diagnostic codes of the ir room: nodes, modules, operators, passes."""
+
+from heddle.support.diagnostics import declare_code
+
+I0101 = declare_code(
+    "I0101",
+    "structures differ",
+    "assert_structural_equal found a difference. The access path leads from the root to the first part that differs.",
+)
+I0201 = declare_code(
+    "I0201",
+    "JSON is not a saved node",
+    "The text was not written by save_json, was cut short, or names a node kind that this version does not know.",
+)
+I0301 = declare_code(
+    "I0301", "no such function in the module", "The name is not among the module's functions."
+)
+I0302 = declare_code(
+    "I0302", "function defined twice", "Two functions of a module have the same name; rename one of them."
+)
+I0401 = declare_code("I0401", "unknown operator", "No operator of this name is declared.")
+I0402 = declare_code("I0402", "unknown attribute", "The operator or node has no attribute of this name.")
+I0501 = declare_code(
+    "I0501",
+    "a pass failed",
+    "A compiler pass ended in an unexpected exception. This is a fault of Heddle, not of the model. The bundle named in "
+    "the message holds the program before the pass and the traceback.",
+)
+I0502 = declare_code(
+    "I0502", "unknown PassContext option", "The configuration key is not declared by any pass."
+)
+I0503 = declare_code(
+    "I0503",
+    "pass contract not met",
+    "A pass needs a property of the module that no earlier pass established.",
+)
+I0504 = declare_code(
+    "I0504",
+    "program does not verify after a pass",
+    "The verifier found the listed faults in a pass's result. This is a fault of the pass.",
+)

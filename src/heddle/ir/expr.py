@@ -1,0 +1,171 @@
+"""The expression core that both graph dialects share.
+
+    expr = var | @global | constant | (expr, ...) | expr[i] | expr(args; attrs) | if expr: expr else: expr
+         | fn (params) -> ty: expr | a scalar expression (`prim`)
+
+`ty` is the type that inference found (None before); it is not compared, since the other fields imply it. A variable's
+type is part of its definition and is compared there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
+from heddle.ir.node import Node, defines, label, node
+from heddle.ir.types import Type
+
+
+class Expr(Node):
+    """The base of all expressions, scalar ones included. Each has a `ty`."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Expr, attrs: dict[str, Any] | None = None) -> Call:
+        return Call(self, args, attrs_of(attrs))
+
+
+class BaseFunc(Expr):
+    """The base of functions of every dialect: what an IRModule maps names to. Each has `attrs`."""
+
+    __slots__ = ()
+    attrs: Attrs
+
+    def with_attr(self, name: str | dict[str, Any], value: Any = None) -> Any:
+        """A copy with one attribute (or those of a dict) set."""
+        attrs = self.attrs
+        for key, item in name.items() if isinstance(name, dict) else ((name, value),):
+            attrs = attrs.with_attr(key, item)
+        return self._with_attrs(attrs)
+
+    def without_attr(self, name: str) -> Any:
+        return self._with_attrs(self.attrs.without(name))
+
+    def with_attrs(self, attrs: dict[str, Any] | Attrs) -> Any:
+        return self._with_attrs(attrs_of(attrs))
+
+    def _with_attrs(self, attrs: Attrs) -> Any:
+        values = [attrs if name == "attrs" else getattr(self, name) for name in self.init_names]
+        return self.make(*values, span=self.span)
+
+
+@node("ir.Var", identity=True)
+class Var(Expr):
+    """A variable of a graph dialect. Two variables of one name are two variables."""
+
+    name_hint: str = label()
+    ty: Type | None = None
+    is_dataflow: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.name_hint
+
+
+@node("ir.GlobalVar")
+class GlobalVar(Expr):
+    """The name of a function in an IRModule; equal by name."""
+
+    name_hint: str
+    ty: Type | None = label(default=None)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GlobalVar) and other.name_hint == self.name_hint
+
+    def __hash__(self) -> int:
+        return hash(self.name_hint)
+
+
+@node("ir.Constant")
+class Constant(Expr):
+    """A tensor known at compile time; `data` is a `runtime.Tensor` on the host."""
+
+    data: Any
+    ty: Type | None = label(default=None)
+
+
+@node("ir.Tuple")
+class Tuple(Expr):
+    fields: tuple[Expr, ...]
+    ty: Type | None = label(default=None)
+
+    def __post_init__(self) -> None:
+        self.set_derived("fields", tuple(self.fields))
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __getitem__(self, index: int) -> Expr:
+        return self.fields[index]
+
+
+@node("ir.TupleGetItem")
+class TupleGetItem(Expr):
+    tuple_value: Expr
+    index: int
+    ty: Type | None = label(default=None)
+
+
+@node("ir.Call")
+class Call(Expr):
+    """A call of an operator, a global, a variable that holds a closure, or an external function.
+
+    `ty_args` are types that the callee takes beside values (the result type of `call_tir`, say).
+    """
+
+    op: Expr
+    args: tuple[Expr, ...]
+    attrs: Attrs = NO_ATTRS
+    ty_args: tuple[Type, ...] = ()
+    ty: Type | None = label(default=None)
+
+    def __post_init__(self) -> None:
+        self.set_derived("args", tuple(self.args))
+        self.set_derived("ty_args", tuple(self.ty_args or ()))
+        if not isinstance(self.attrs, Attrs):
+            self.set_derived("attrs", attrs_of(self.attrs))
+
+
+@node("ir.If")
+class If(Expr):
+    cond: Expr
+    true_branch: Expr
+    false_branch: Expr
+    ty: Type | None = label(default=None)
+
+
+@node("ir.ExternFunc")
+class ExternFunc(BaseFunc):
+    """A packed function that is looked up by name when the program is loaded."""
+
+    global_symbol: str
+    ty: Type | None = label(default=None)
+    attrs: Attrs = NO_ATTRS
+
+
+@node("ir.StringImm")
+class StringImm(Expr):
+    value: str
+
+
+@node("ir.DataTypeImm")
+class DataTypeImm(Expr):
+    value: str
+
+
+@node("ir.Function")
+class Function(BaseFunc):
+    """A function of a graph dialect. Parameters, and the symbolic dimensions in their types, are defined here."""
+
+    params: tuple[Var, ...] = defines()
+    body: Expr
+    ret_ty: Type | None = None
+    is_pure: bool = True
+    attrs: Attrs = NO_ATTRS
+    type_params: tuple[Type, ...] = ()
+    ty: Type | None = label(default=None)
+
+    def __post_init__(self) -> None:
+        self.set_derived("params", tuple(self.params))
+        if not isinstance(self.attrs, Attrs):
+            self.set_derived("attrs", attrs_of(self.attrs))

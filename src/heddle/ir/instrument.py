@@ -1,0 +1,81 @@
+"""Instruments: what can be watched while passes run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import singledispatch
+from pathlib import Path
+from typing import Any
+
+from heddle.ir.codes import I0504
+from heddle.ir.module import IRModule
+from heddle.ir.transform import PassInfo, PassInstrument
+from heddle.support.diagnostics import Diagnostic, InternalError
+from heddle.support.files import write_bytes
+
+
+@singledispatch
+def verify_function(func: Any, mod: IRModule) -> list[Diagnostic]:
+    """The findings of the verifier of a function's dialect; the dialects register theirs."""
+    return []
+
+
+def verify_module(mod: IRModule) -> list[Diagnostic]:
+    return [finding for func in mod.functions.values() for finding in verify_function(func, mod)]
+
+
+class VerifyEach(PassInstrument):
+    """Verify the module after every pass. Raises: InternalError I0504 that names the pass."""
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        findings = verify_module(mod)
+        if findings:
+            notes = [finding.render() for finding in findings[:10]]
+            raise InternalError(I0504, f"pass {info.name} made a program that does not verify", notes=notes)
+
+
+class PassTimingInstrument(PassInstrument):
+    """Wall time per pass, in order of running; passes that others run are listed too."""
+
+    def __init__(self) -> None:
+        self.times_s: list[tuple[str, float]] = []
+        self._starts: list[float] = []
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self._starts.append(time.perf_counter())
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self.times_s.append((info.name, time.perf_counter() - self._starts.pop()))
+
+    def render(self) -> str:
+        return "\n".join(f"{seconds * 1e3:10.2f} ms  {name}" for name, seconds in self.times_s)
+
+
+class PrintAfterAll(PassInstrument):
+    def __init__(self, write: Callable[[str], Any] = print) -> None:
+        self._write = write
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self._write(f"# after {info.name}\n{mod}\n")
+
+
+class PrintBeforeAll(PassInstrument):
+    def __init__(self, write: Callable[[str], Any] = print) -> None:
+        self._write = write
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self._write(f"# before {info.name}\n{mod}\n")
+
+
+class DumpIR(PassInstrument):
+    """Write the module after each pass to `folder/NNN_PassName.py`."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+        self._count = 0
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(self._folder / f"{self._count:03d}_{info.name}.py", str(mod).encode())
+        self._count += 1

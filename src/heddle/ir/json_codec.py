@@ -1,0 +1,141 @@
+"""Nodes as JSON and back. Sharing is kept: a node that is reached twice is written once.
+
+Format: {"heddle_json": 1, "root": value, "nodes": [{"kind": ..., "fields": {...}, "span": ...}]}; a value is a JSON
+scalar, {"node": index}, {"list": [...]}, {"map": [[key, value], ...]}, {"float": "nan"}, or {"TAG": ...} of a value
+codec that a room registered.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.codes import I0201
+from heddle.ir.node import NODE_KINDS, Map, Node
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import FormatError, HeddleError
+from heddle.support.span import DerivedSpan, ModelSpan, Source, SourceSpan, Span
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCodec:
+    cls: type
+    tag: str
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+VALUE_CODECS: dict[str, ValueCodec] = {}
+
+
+def register_value_codec(
+    cls: type, tag: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]
+) -> None:
+    """Teach JSON a value that is no node: `encode` to JSON data, `decode` back."""
+    VALUE_CODECS[tag] = ValueCodec(cls, tag, encode, decode)
+
+
+register_value_codec(DataType, "dtype", str, DataType)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.nodes: list[dict[str, Any]] = []
+        self._index: dict[int, int] = {}
+        self._kept: list[Any] = []
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, Node):
+            return {"node": self._node(value)}
+        if isinstance(value, tuple) and type(value) is tuple:
+            return {"list": [self.value(item) for item in value]}
+        if isinstance(value, Map):
+            return {"map": [[self.value(k), self.value(v)] for k, v in value.items()]}
+        for codec in VALUE_CODECS.values():
+            if isinstance(value, codec.cls):
+                return {codec.tag: codec.encode(value)}
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"float": repr(value)}
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        raise TypeError(f"no JSON form for {type(value).__name__}")
+
+    def _node(self, value: Node) -> int:
+        found = self._index.get(id(value))
+        if found is not None:
+            return found
+        fields = {name: self.value(getattr(value, name)) for name in value.init_names}
+        self.nodes.append({"kind": value.kind, "fields": fields, "span": span_to_json(value.span)})
+        self._index[id(value)] = len(self.nodes) - 1
+        self._kept.append(value)
+        return len(self.nodes) - 1
+
+
+def span_to_json(span: Span | None) -> Any:
+    if span is None:
+        return None
+    if isinstance(span, SourceSpan):
+        return {"file": span.source.name, "at": [span.line, span.column, span.end_line, span.end_column]}
+    if isinstance(span, ModelSpan):
+        return {"model": span.model, "node": span.node, "op": span.op}
+    return {"by": span.by, "origins": [span_to_json(origin) for origin in span.origins]}
+
+
+def span_from_json(data: Any) -> Span | None:
+    if data is None:
+        return None
+    if "file" in data:
+        return SourceSpan(Source(str(data["file"]), ""), *(int(x) for x in data["at"]))
+    if "model" in data:
+        return ModelSpan(str(data["model"]), str(data["node"]), str(data["op"]))
+    origins = tuple(span for span in map(span_from_json, data["origins"]) if span is not None)
+    return DerivedSpan(str(data["by"]), origins)
+
+
+def save_json(value: Any) -> str:
+    """A node, or a tuple or Map of nodes, as JSON text."""
+    writer = _Writer()
+    root = writer.value(value)
+    return json.dumps({"heddle_json": 1, "root": root, "nodes": writer.nodes}, separators=(",", ":"))
+
+
+class _Reader:
+    def __init__(self, nodes: list[Any]) -> None:
+        self._made: list[Node] = []
+        for record in nodes:
+            cls = NODE_KINDS.get(record["kind"])
+            if cls is None:
+                raise FormatError(I0201, f"unknown node kind {record['kind']!r}")
+            fields = record["fields"]
+            values = [self.value(fields[name]) for name in cls.init_names]
+            self._made.append(cls.make(*values, span=span_from_json(record["span"])))
+
+    def value(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        ((tag, content),) = data.items()
+        if tag == "node":
+            return self._made[content]
+        if tag == "list":
+            return tuple(self.value(item) for item in content)
+        if tag == "map":
+            return Map(tuple((self.value(k), self.value(v)) for k, v in content))
+        if tag == "float":
+            return float(content)
+        return VALUE_CODECS[tag].decode(content)
+
+
+def load_json(text: str) -> Any:
+    """The value that `save_json` wrote. Raises: FormatError I0201."""
+    try:
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.get("heddle_json") != 1:
+            raise FormatError(I0201, "expected a saved node (a JSON object with heddle_json = 1)")
+        return _Reader(data["nodes"]).value(data["root"])
+    except HeddleError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise FormatError(I0201, f"damaged node JSON: {error}") from error

@@ -1,0 +1,239 @@
+"""What every IR node is made of.
+
+A node is a final, frozen, slotted dataclass; its field declarations are the only description of it. From them come its
+children, `replace`, structural equality and hash (`ir.structural`), JSON (`ir.json_codec`), visitors (`ir.visitor`).
+
+    @node("prim.Let")
+    class Let(PrimExpr):
+        var: Var = defines()        # a definition: structural equality maps it
+        value: PrimExpr             # a use
+        body: PrimExpr
+        dtype: DataType = derived() # computed in __post_init__, in no comparison
+
+Semantics of fields:
+- plain fields are compared, hashed, visited and saved;
+- `defines()` the same, and variables met for the first time inside are definitions;
+- `label()` is saved and visited but not compared (name hints, inferred types);
+- `derived()` is recomputed from the other fields.
+
+`span` is the last, keyword-only field of each node; when it is not given, the ambient span is taken.
+A node class declared with `identity=True` (variables, buffers) is equal to itself alone; visitors treat it as a leaf.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
+
+from heddle.support.registry import Registry
+from heddle.support.span import Span, ambient_span
+
+
+class Mode(Enum):
+    USE = "use"
+    DEF = "def"
+    LABEL = "label"
+    DERIVED = "derived"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldSpec:
+    name: str
+    mode: Mode
+
+
+def defines(**options: Any) -> Any:
+    """A field whose variables are defined here."""
+    return dataclasses.field(metadata={"mode": Mode.DEF}, **options)
+
+
+def label(**options: Any) -> Any:
+    """A field that is kept but not compared."""
+    return dataclasses.field(metadata={"mode": Mode.LABEL}, **options)
+
+
+def derived(*, init: Literal[False] = False) -> Any:
+    """A field that `__post_init__` sets from the others."""
+    return dataclasses.field(init=init, metadata={"mode": Mode.DERIVED})
+
+
+NODE_KINDS: Registry[type[Node]] = Registry("node kind")
+N = TypeVar("N", bound="Node")
+C = TypeVar("C")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Node:
+    """The base of all IR nodes; see the module's text."""
+
+    span: Span | None = dataclasses.field(
+        default_factory=ambient_span, kw_only=True, metadata={"mode": Mode.LABEL}
+    )
+
+    kind: ClassVar[str] = ""
+    identity: ClassVar[bool] = False
+    specs: ClassVar[tuple[FieldSpec, ...]] = ()
+    init_names: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def make(cls, *values: Any, span: Span | None) -> Any:
+        """Build a node from its fields in order; what visitors, JSON and `replace` use."""
+        return cls(*values, span=span)
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+    def set_derived(self, name: str, value: Any) -> None:
+        """Set a derived field; for `__post_init__` alone."""
+        object.__setattr__(self, name, value)
+
+    def script(self, **options: Any) -> str:
+        """This node as text of its dialect."""
+        return to_text(self, **options)
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return to_text(self)
+
+
+def _mode(field: dataclasses.Field[Any]) -> Mode:
+    mode = field.metadata.get("mode", Mode.USE)
+    assert isinstance(mode, Mode)
+    return mode
+
+
+@dataclass_transform(
+    frozen_default=True, eq_default=False, field_specifiers=(dataclasses.field, defines, label, derived)
+)
+def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[type[C]], type[C]]:
+    """Declare a node class under the name that JSON and messages use.
+
+    With `init=False` the class writes an `__init__` of its own (users' argument order) and a `make` that takes the
+    fields.
+    """
+
+    def declare(cls: type[C]) -> type[C]:
+        made = dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False, init=init)(cls)
+        fields = [f for f in dataclasses.fields(made) if f.name != "span"]  # type: ignore[arg-type]
+        made.kind = kind  # type: ignore[attr-defined]
+        made.identity = identity  # type: ignore[attr-defined]
+        made.specs = tuple(FieldSpec(f.name, _mode(f)) for f in fields)  # type: ignore[attr-defined]
+        made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
+        NODE_KINDS.add(kind, made)  # type: ignore[arg-type]
+        return made
+
+    return declare
+
+
+class Map(Mapping[Any, Any]):
+    """An immutable mapping that keeps insertion order; keys may be nodes (by identity) or plain values."""
+
+    __slots__ = ("_items",)
+
+    def __init__(
+        self, items: Mapping[Any, Any] | Iterator[tuple[Any, Any]] | tuple[tuple[Any, Any], ...] = ()
+    ) -> None:
+        self._items: dict[Any, Any] = dict(items)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return f"Map({self._items!r})"
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def with_item(self, key: Any, value: Any) -> Map:
+        return Map({**self._items, key: value})
+
+    def without(self, *keys: Any) -> Map:
+        return Map({k: v for k, v in self._items.items() if k not in keys})
+
+
+EMPTY_MAP = Map()
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below, in field order. Identity nodes have none."""
+    if node.identity:
+        return
+    for name in node.init_names:
+        yield from _nodes_in(getattr(node, name))
+
+
+def _nodes_in(value: Any) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif type(value) is tuple:
+        for item in value:
+            yield from _nodes_in(item)
+    elif type(value) is Map:
+        for key, item in value.items():
+            yield from _nodes_in(key)
+            yield from _nodes_in(item)
+
+
+def map_value(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Apply `function` to the nodes in a field's value; the same object where nothing changed."""
+    if isinstance(value, Node):
+        return function(value)
+    if type(value) is tuple:
+        if not value:
+            return value
+        mapped = [map_value(item, function) for item in value]
+        for old, new in zip(value, mapped, strict=True):
+            if old is not new:
+                return tuple(mapped)
+        return value
+    if type(value) is Map:
+        if not value:
+            return value
+        pairs = [(map_value(k, function), map_value(v, function)) for k, v in value.items()]
+        same = all(k is k2 and v is v2 for (k, v), (k2, v2) in zip(value.items(), pairs, strict=True))
+        return value if same else Map(tuple(pairs))
+    return value
+
+
+def map_children(node: N, function: Callable[[Any], Any]) -> N:
+    """Rebuild `node` with `function` applied to each child; the same object where nothing changed."""
+    if node.identity:
+        return node
+    names = node.init_names
+    old = [getattr(node, name) for name in names]
+    new = [map_value(value, function) for value in old]
+    for before, after in zip(old, new, strict=True):
+        if before is not after:
+            return node.make(*new, span=node.span)  # type: ignore[no-any-return]
+    return node
+
+
+def replace(node: N, **changes: Any) -> N:
+    """A copy with some fields changed; span kept unless given."""
+    span = changes.pop("span", node.span)
+    values = [changes.pop(name) if name in changes else getattr(node, name) for name in node.init_names]
+    assert not changes, f"{node.kind} has no field {sorted(changes)}"
+    return node.make(*values, span=span)  # type: ignore[no-any-return]
+
+
+PRINTERS: list[Callable[[Node], str | None]] = []
+
+
+def to_text(node: Node, **options: Any) -> str:
+    """The node in its dialect's text. Printers of the dialects add themselves to PRINTERS."""
+    for printer in PRINTERS:
+        text = printer(node, **options)
+        if text is not None:
+            return text
+    fields = ", ".join(f"{name}={getattr(node, name)!r}" for name in node.init_names)
+    return f"{node.kind}({fields})"

@@ -1,0 +1,51 @@
+"""Operators as names. What is known of an operator is its record, which the declaring room puts in the table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.ir.codes import I0401
+from heddle.ir.expr import Expr
+from heddle.ir.node import node
+from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.registry import Registry
+
+OP_RECORDS: Registry[Any] = Registry("operator")
+"""Name → record. Graph operators carry an `ops.OpDef`, scalar intrinsics a `prim.Intrinsic`."""
+
+
+@node("ir.Op")
+class Op(Expr):
+    """The name of a declared operator; equal by name. `Op.get` checks that it is declared."""
+
+    name: str
+
+    @property
+    def ty(self) -> None:
+        return None
+
+    @staticmethod
+    def get(name: str) -> Op:
+        """Raises: UsageError I0401 with the nearest name."""
+        if name not in OP_RECORDS:
+            raise UsageError(I0401, f"no operator is called {name!r}", help=did_you_mean(name, OP_RECORDS))
+        return Op(name, span=None)
+
+    @staticmethod
+    def list_op_names() -> list[str]:
+        return sorted(OP_RECORDS)
+
+    @property
+    def record(self) -> Any:
+        return OP_RECORDS[self.name]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Op) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def is_op(expr: object, name: str) -> bool:
+    """Whether an expression is the operator of this name."""
+    return isinstance(expr, Op) and expr.name == name

@@ -1,0 +1,258 @@
+"""Passes and the context they run in.
+
+A pass is a frozen dataclass, one to a file, whose fields are its options. It maps an IRModule to an IRModule, is pure
+and deterministic, and states its contract: `requires` and `establishes` name properties of the module (see
+docs/passes.md). Instruments of the current PassContext see every pass.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from heddle.ir.codes import I0501, I0502
+from heddle.ir.expr import GlobalVar
+from heddle.ir.json_codec import save_json
+from heddle.ir.module import IRModule
+from heddle.support.diagnostics import HeddleError, InternalError, UsageError, did_you_mean
+from heddle.support.files import write_bytes
+from heddle.support.settings import settings
+
+CONFIG_KEYS: dict[str, str] = {}
+"""PassContext configuration keys and what they mean; a pass declares its own."""
+
+
+def declare_config(key: str, meaning: str) -> str:
+    CONFIG_KEYS[key] = meaning
+    return key
+
+
+class PassInstrument:
+    """Sees passes run; override what you need."""
+
+    def enter_pass_ctx(self) -> None:
+        """Called when the PassContext is entered."""
+
+    def exit_pass_ctx(self) -> None:
+        """Called when the PassContext is left."""
+
+    def should_run(self, mod: IRModule, info: PassInfo) -> bool:
+        """False skips the pass, unless it is required."""
+        return True
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Called with the module that the pass will get."""
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Called with the module that the pass made."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassInfo:
+    name: str
+    opt_level: int = 0
+    required: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class PassContext:
+    """Options, instruments and the pass filter of a `with` block.
+
+    Raises: UsageError I0502 for a configuration key that no pass declares.
+    """
+
+    opt_level: int = 2
+    required_pass: Iterable[str] = ()
+    disabled_pass: Iterable[str] = ()
+    instruments: Iterable[PassInstrument] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    timings: list[tuple[str, float]] = field(default_factory=list)
+    _tokens: list[Token[PassContext | None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.required_pass, self.disabled_pass = frozenset(self.required_pass), frozenset(self.disabled_pass)
+        self.instruments = tuple(self.instruments or ())
+        self.config = dict(self.config or {})
+        for key in self.config:
+            if key not in CONFIG_KEYS:
+                raise UsageError(
+                    I0502, f"no pass declares the option {key!r}", help=did_you_mean(key, CONFIG_KEYS)
+                )
+
+    @staticmethod
+    def current() -> PassContext:
+        return _current.get() or _DEFAULT
+
+    def __enter__(self) -> PassContext:
+        self._tokens.append(_current.set(self))
+        for instrument in self.instruments:
+            instrument.enter_pass_ctx()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        _current.reset(self._tokens.pop())
+        for instrument in self.instruments:
+            instrument.exit_pass_ctx()
+
+    def allows(self, info: PassInfo) -> bool:
+        if info.name in self.required_pass:
+            return True
+        return info.name not in self.disabled_pass and self.opt_level >= info.opt_level
+
+
+_current: ContextVar[PassContext | None] = ContextVar("heddle_pass_context", default=None)
+_DEFAULT = PassContext()
+
+
+class Pass(ABC):
+    """The base of passes. `name` is the class name unless given."""
+
+    opt_level: ClassVar[int] = 0
+    requires: ClassVar[tuple[str, ...]] = ()
+    establishes: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def info(self) -> PassInfo:
+        return PassInfo(type(self).__name__, type(self).opt_level, type(self).requires)
+
+    @abstractmethod
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module after the pass; the same object where nothing changed."""
+
+    def __call__(self, mod: IRModule) -> IRModule:
+        return run_pass(self, mod, PassContext.current())
+
+
+class FunctionPass(Pass):
+    """A pass that looks at one function at a time; `function_kind` says which class of functions."""
+
+    function_kind: ClassVar[type] = object
+
+    @abstractmethod
+    def transform_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        """The function after the pass; the same object where nothing changed."""
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return map_functions(
+            mod, self.function_kind, lambda var, func: self.transform_function(func, mod, ctx)
+        )
+
+
+def map_functions(mod: IRModule, kind: type, function: Callable[[GlobalVar, Any], Any]) -> IRModule:
+    """Apply `function` to the functions of a class; the same module where nothing changed."""
+    changed = False
+    table = {}
+    for var, func in mod.functions.items():
+        table[var] = function(var, func) if isinstance(func, kind) else func
+        changed = changed or table[var] is not func
+    return mod.with_functions(table) if changed else mod
+
+
+def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
+    """Run one pass under the context's filter and instruments.
+
+    Raises: InternalError I0501 when the pass ends in anything but a HeddleError; the message names a bundle with the
+    program before the pass and the traceback.
+    """
+    info = step.info
+    instruments = tuple(ctx.instruments)
+    required = info.name in ctx.required_pass
+    if not ctx.allows(info) or not (required or all(i.should_run(mod, info) for i in instruments)):
+        return mod
+    for instrument in instruments:
+        instrument.run_before_pass(mod, info)
+    start = time.perf_counter()
+    try:
+        result = step.transform(mod, ctx)
+    except (HeddleError, KeyboardInterrupt, MemoryError):
+        raise
+    except Exception as error:  # the one place where a bug of a pass becomes a report that can be acted on
+        raise InternalError(
+            I0501,
+            f"pass {info.name} failed: {type(error).__name__}: {error}",
+            notes=(_write_bundle(info.name, mod),),
+            help="this is a fault of Heddle; please report it with the bundle",
+        ) from error
+    ctx.timings.append((info.name, time.perf_counter() - start))
+    for instrument in instruments:
+        instrument.run_after_pass(result, info)
+    return result
+
+
+def _write_bundle(name: str, mod: IRModule) -> str:
+    folder = settings().cache_dir / "bundles"
+    stem = folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(stem.with_suffix(".txt"), (traceback.format_exc() + "\n" + str(mod)).encode())
+        write_bytes(stem.with_suffix(".json"), save_json(mod).encode())
+    except (OSError, HeddleError, TypeError) as error:
+        return f"no bundle was written: {error}"
+    return f"bundle: {stem}.json and .txt"
+
+
+@dataclass(frozen=True)
+class Sequential(Pass):
+    """Passes in order, as one pass. Its own name is used only in messages."""
+
+    passes: tuple[Pass, ...]
+    name: str = "Sequential"
+
+    def __init__(self, passes: Iterable[Pass], name: str = "Sequential", opt_level: int = 0) -> None:
+        object.__setattr__(self, "passes", tuple(passes))
+        object.__setattr__(self, "name", name)
+
+    @property
+    def info(self) -> PassInfo:
+        return PassInfo(self.name)
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        for step in self.passes:
+            mod = run_pass(step, mod, ctx)
+        return mod
+
+    def __call__(self, mod: IRModule) -> IRModule:
+        return self.transform(mod, PassContext.current())
+
+
+@dataclass(frozen=True)
+class CallbackPass(Pass):
+    """A pass from a function (mod, ctx) -> mod; what `module_pass` makes of users' functions."""
+
+    function: Callable[[IRModule, PassContext], IRModule]
+    pass_info: PassInfo
+
+    @property
+    def info(self) -> PassInfo:
+        return self.pass_info
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return self.function(mod, ctx)
+
+
+def module_pass(
+    function: Callable[..., Any] | None = None,
+    *,
+    opt_level: int = 0,
+    name: str | None = None,
+    required: Iterable[str] = (),
+    traceable: bool = False,
+) -> Any:
+    """Make a pass of a function (mod, ctx) -> mod, or a pass factory of a class with `transform_module`."""
+
+    def make(target: Any) -> Any:
+        info = PassInfo(name or target.__name__, opt_level, tuple(required))
+        if isinstance(target, type):
+
+            def build(*args: Any, **kwargs: Any) -> Pass:
+                return CallbackPass(target(*args, **kwargs).transform_module, info)
+
+            return build
+        return CallbackPass(target, info)
+
+    return make(function) if function is not None else make

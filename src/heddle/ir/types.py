@@ -1,0 +1,64 @@
+"""Types that both graph dialects and the loop IR share. Tensor and shape types belong to the dialects."""
+
+from __future__ import annotations
+
+from heddle.ir.node import Node, node
+from heddle.runtime.dtype import DataType
+
+
+class Type(Node):
+    """The base of all types."""
+
+    __slots__ = ()
+
+
+@node("ir.PrimType")
+class PrimType(Type):
+    """A scalar of the given element type."""
+
+    dtype: DataType
+
+    def __post_init__(self) -> None:
+        self.set_derived("dtype", DataType(self.dtype))
+
+
+@node("ir.PointerType")
+class PointerType(Type):
+    """A pointer to elements in a storage scope ("global", "local", ...)."""
+
+    element_type: Type
+    storage_scope: str = "global"
+
+
+@node("ir.TupleType")
+class TupleType(Type):
+    fields: tuple[Type, ...]
+
+    def __post_init__(self) -> None:
+        self.set_derived("fields", tuple(self.fields))
+
+
+@node("ir.AnyType")
+class AnyType(Type):
+    """Any runtime value: the top of the type lattice."""
+
+
+@node("ir.FuncType")
+class FuncType(Type):
+    """`params` is None for a function whose signature is not known (an opaque packed function)."""
+
+    params: tuple[Type, ...] | None
+    ret: Type
+    is_pure: bool = True
+
+    def __post_init__(self) -> None:
+        if self.params is not None:
+            self.set_derived("params", tuple(self.params))
+
+    @staticmethod
+    def opaque_func(*, ret: Type | None = None, purity: bool = False) -> FuncType:
+        return FuncType(None, ret if ret is not None else AnyType(), purity)
+
+    @property
+    def is_opaque(self) -> bool:
+        return self.params is None

@@ -1,0 +1,87 @@
+"""Walking and rewriting node trees. A visitor names only the nodes it cares about.
+
+    class DoubleConstants(Rewriter):
+        def visit_IntImm(self, node: IntImm) -> PrimExpr:
+            return IntImm(node.dtype, node.value * 2)
+
+A method is found by the class name, then by the names of the base classes. `default` handles the rest: it visits the
+children, and a Rewriter returns the same object where nothing changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from heddle.ir.node import Node, children, map_children
+from heddle.support.span import at
+
+
+class Dispatch:
+    _tables: ClassVar[dict[type, dict[type, Callable[..., Any]]]] = {}
+
+    def _method(self, cls: type) -> Callable[..., Any]:
+        table = Dispatch._tables.setdefault(type(self), {})
+        found = table.get(cls)
+        if found is None:
+            found = next(
+                (
+                    getattr(type(self), f"visit_{base.__name__}")
+                    for base in cls.__mro__
+                    if hasattr(type(self), f"visit_{base.__name__}")
+                ),
+                type(self).default,  # type: ignore[attr-defined]
+            )
+            table[cls] = found
+        return found
+
+
+class Visitor(Dispatch):
+    """Visits for effect, parents before children."""
+
+    def visit(self, node: Any) -> None:
+        self._method(type(node))(self, node)
+
+    def default(self, node: Any) -> None:
+        for child in children(node):
+            self.visit(child)
+
+
+class Rewriter(Dispatch):
+    """Builds a changed tree; nodes made on the way take the span of the node they replace."""
+
+    def visit(self, node: Any) -> Any:
+        method = self._method(type(node))
+        if method is Rewriter.default:
+            return map_children(node, self.visit)
+        if node.span is None:
+            return method(self, node)
+        with at(node.span):
+            return method(self, node)
+
+    def default(self, node: Any) -> Any:
+        return map_children(node, self.visit)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """All nodes at or below, parents first, in field order; a shared node as often as it is reached."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(list(children(top))))
+
+
+def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:
+    """Call `function` once for each distinct node at or below, children first."""
+    seen: set[int] = set()
+
+    def go(current: Node) -> None:
+        if id(current) in seen:
+            return
+        seen.add(id(current))
+        for child in children(current):
+            go(child)
+        function(current)
+
+    go(node)

@@ -1,0 +1,22 @@
+"""Diagnostic codes of scalar expressions."""
+
+from heddle.support.diagnostics import declare_code
+
+K0101 = declare_code(
+    "K0101",
+    "operand dtypes differ",
+    "Both operands of a scalar operation must have the same dtype. The Python operators insert the usual casts; node "
+    "constructors do not.",
+)
+K0102 = declare_code(
+    "K0102", "not a scalar expression", "A Python or numpy scalar, or a scalar expression, was expected."
+)
+K0103 = declare_code(
+    "K0103",
+    "truth value of an expression",
+    "Python asked whether a scalar expression is true. Its value is known only when the program runs.",
+)
+K0104 = declare_code("K0104", "division by zero", "A constant divisor is zero.")
+K0105 = declare_code(
+    "K0105", "unknown variable", "An expression was evaluated without a value for one of its variables."
+)

@@ -1,0 +1,283 @@
+"""The intrinsics of scalar expressions: one record each, from which builders, evaluation and effect checks derive."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heddle.ir.expr import StringImm
+from heddle.ir.op import OP_RECORDS, Op
+from heddle.prim.nodes import Call, FloatImm, PrimExpr, as_expr, constant
+from heddle.prim.ops import cast, match_types, select
+from heddle.runtime.dtype import DataType
+
+PURE, READS, WRITES = "pure", "reads", "writes"
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """`num_args` is None where it varies. `evaluate` works on numpy scalars or arrays of the result's dtype, and is None
+    for what only a machine can do; `effect` says what the call does to memory."""
+
+    name: str
+    num_args: int | None
+    effect: str
+    evaluate: Callable[..., Any] | None
+    meaning: str
+
+    @property
+    def is_pure(self) -> bool:
+        return self.effect == PURE
+
+
+def _declare(
+    name: str, num_args: int | None, effect: str, evaluate: Callable[..., Any] | None, meaning: str
+) -> None:
+    OP_RECORDS.add(f"tir.{name}", Intrinsic(f"tir.{name}", num_args, effect, evaluate, meaning))
+
+
+def _erf(x: Any) -> Any:
+    """erf in float64 by its Maclaurin series below 3 and the continued fraction of erfc above; exact to 1e-15."""
+    x64 = np.asarray(x, dtype=np.float64)
+    size = np.abs(x64)
+    small = np.minimum(size, 3.0)
+    term, total = small.copy(), small.copy()
+    for n in range(1, 60):
+        term = -term * small * small / n
+        total = total + term / (2 * n + 1)
+    large = np.maximum(size, 3.0)
+    fraction = np.zeros_like(large)
+    for n in range(60, 0, -1):
+        fraction = (n / 2) / (large + fraction)
+    tail = np.exp(-large * large) / ((large + fraction) * np.sqrt(np.pi))
+    value = np.where(size < 3.0, 2 / np.sqrt(np.pi) * total, 1.0 - tail)
+    value = np.where(np.isnan(x64), np.nan, np.copysign(value, x64))
+    return value.astype(np.asarray(x).dtype)
+
+
+def _sigmoid(x: Any) -> Any:
+    x64 = np.asarray(x, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        return (1.0 / (1.0 + np.exp(-x64))).astype(np.asarray(x).dtype)
+
+
+def _round_half_away(x: Any) -> Any:
+    return np.trunc(x + np.copysign(np.asarray(0.5, dtype=np.asarray(x).dtype), x))
+
+
+_UNARY: dict[str, tuple[Callable[..., Any], str]] = {
+    "exp": (np.exp, "e to the x"),
+    "exp2": (np.exp2, "2 to the x"),
+    "exp10": (lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x), "10 to the x"),
+    "log": (np.log, "natural logarithm"),
+    "log2": (np.log2, "logarithm to base 2"),
+    "log10": (np.log10, "logarithm to base 10"),
+    "log1p": (np.log1p, "log(1 + x)"),
+    "sqrt": (np.sqrt, "square root"),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), "1 / sqrt(x)"),
+    "sin": (np.sin, "sine"),
+    "cos": (np.cos, "cosine"),
+    "tan": (np.tan, "tangent"),
+    "asin": (np.arcsin, "arc sine"),
+    "acos": (np.arccos, "arc cosine"),
+    "atan": (np.arctan, "arc tangent"),
+    "sinh": (np.sinh, "hyperbolic sine"),
+    "cosh": (np.cosh, "hyperbolic cosine"),
+    "tanh": (np.tanh, "hyperbolic tangent"),
+    "asinh": (np.arcsinh, "inverse hyperbolic sine"),
+    "acosh": (np.arccosh, "inverse hyperbolic cosine"),
+    "atanh": (np.arctanh, "inverse hyperbolic tangent"),
+    "sigmoid": (_sigmoid, "1 / (1 + exp(-x))"),
+    "erf": (_erf, "error function"),
+    "fabs": (np.abs, "absolute value"),
+    "floor": (np.floor, "round down"),
+    "ceil": (np.ceil, "round up"),
+    "trunc": (np.trunc, "round to zero"),
+    "round": (_round_half_away, "round half away from zero"),
+    "nearbyint": (np.rint, "round half to even"),
+}
+_BINARY: dict[str, tuple[Callable[..., Any], str]] = {
+    "pow": (np.power, "x to the y"),
+    "atan2": (np.arctan2, "angle of the point (y, x)"),
+    "fmod": (np.fmod, "remainder of a float division that rounds to zero"),
+    "copysign": (np.copysign, "x with the sign of y"),
+    "hypot": (np.hypot, "length of (x, y)"),
+    "nextafter": (np.nextafter, "the float after x towards y"),
+    "bitwise_and": (np.bitwise_and, "bitwise and"),
+    "bitwise_or": (np.bitwise_or, "bitwise or"),
+    "bitwise_xor": (np.bitwise_xor, "bitwise exclusive or"),
+    "shift_left": (np.left_shift, "shift left"),
+    "shift_right": (np.right_shift, "arithmetic or logical shift right"),
+}
+
+for _name, (_function, _meaning) in _UNARY.items():
+    _declare(_name, 1, PURE, _function, _meaning)
+for _name, (_function, _meaning) in _BINARY.items():
+    _declare(_name, 2, PURE, _function, _meaning)
+_declare("bitwise_not", 1, PURE, np.invert, "bitwise complement")
+_declare("isnan", 1, PURE, np.isnan, "whether x is NaN")
+_declare("isinf", 1, PURE, np.isinf, "whether x is infinite")
+_declare("isfinite", 1, PURE, np.isfinite, "whether x is neither NaN nor infinite")
+_declare("popcount", 1, PURE, lambda x: np.bitwise_count(x), "number of set bits")
+_declare("fma", 3, PURE, lambda a, b, c: a * b + c, "a * b + c rounded once")
+_declare("if_then_else", 3, PURE, None, "one of two values, only that one evaluated")
+_declare("likely", 1, PURE, lambda x: x, "the condition, expected to hold")
+_declare("reinterpret", 1, PURE, None, "the same bits as another dtype of the same size")
+_declare("address_of", 1, PURE, None, "the address of a buffer element")
+_declare(
+    "tvm_access_ptr", 5, READS, None, "a pointer into a buffer: dtype, data, offset, extent, access mask"
+)
+_declare("call_extern", None, WRITES, None, "a C function by name; arguments follow the name")
+_declare("call_pure_extern", None, PURE, None, "a C function without effects by name")
+_declare("call_llvm_intrin", None, WRITES, None, "an LLVM intrinsic by name")
+_declare("call_llvm_pure_intrin", None, PURE, None, "an LLVM intrinsic without effects by name")
+_declare("call_packed", None, WRITES, None, "a packed function by name")
+_declare("ret", None, WRITES, None, "return from the function")
+_declare("prefetch", 4, READS, None, "ask for a cache line: address, rw, locality, kind")
+_declare("assume", 1, WRITES, None, "a condition that the compiler may take as given")
+_declare("undef", 0, PURE, None, "any value")
+
+
+def intrinsic_of(call: Call) -> Intrinsic:
+    record = call.op.record
+    assert isinstance(record, Intrinsic)
+    return record
+
+
+def _float_argument(x: Any) -> PrimExpr:
+    x = as_expr(x)
+    return x if x.dtype.is_float else cast(DataType("float32").with_lanes(x.dtype.lanes), x)
+
+
+def _unary_builder(name: str) -> Callable[[Any], PrimExpr]:
+    def build(x: Any) -> PrimExpr:
+        x = _float_argument(x)
+        return Call(x.dtype, Op.get(f"tir.{name}"), (x,))
+
+    build.__name__, build.__doc__ = (
+        name,
+        f"{_UNARY[name][1].capitalize()}; integers are converted to float32.",
+    )
+    return build
+
+
+def _binary_builder(name: str) -> Callable[[Any, Any], PrimExpr]:
+    def build(x: Any, y: Any) -> PrimExpr:
+        x, y = match_types(x, y)
+        return Call(x.dtype, Op.get(f"tir.{name}"), (x, y))
+
+    build.__name__, build.__doc__ = name, f"{_BINARY[name][1].capitalize()}."
+    return build
+
+
+exp, exp2, exp10 = map(_unary_builder, ("exp", "exp2", "exp10"))
+log, log2, log10, log1p = map(_unary_builder, ("log", "log2", "log10", "log1p"))
+sqrt, rsqrt, erf, sigmoid = map(_unary_builder, ("sqrt", "rsqrt", "erf", "sigmoid"))
+sin, cos, tan, asin, acos, atan = map(_unary_builder, ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, tanh, asinh, acosh, atanh = map(
+    _unary_builder, ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
+)
+atan2, fmod, copysign, hypot, nextafter = map(
+    _binary_builder, ("atan2", "fmod", "copysign", "hypot", "nextafter")
+)
+
+
+def power(x: Any, y: Any) -> PrimExpr:
+    """x to the y, both converted to a common float dtype."""
+    x, y = match_types(x, y)
+    if not x.dtype.is_float:
+        x, y = _float_argument(x), _float_argument(y)
+    return Call(x.dtype, Op.get("tir.pow"), (x, y))
+
+
+pow = power
+
+
+def abs(x: Any) -> PrimExpr:
+    """Absolute value; of an integer by selection."""
+    x = as_expr(x)
+    if x.dtype.is_float:
+        if isinstance(x, FloatImm):
+            return constant(math.fabs(x.value), x.dtype)
+        return Call(x.dtype, Op.get("tir.fabs"), (x,))
+    return select(x >= 0, x, -x) if x.dtype.is_signed else x
+
+
+def _rounding(name: str) -> Callable[[Any], PrimExpr]:
+    def build(x: Any) -> PrimExpr:
+        x = as_expr(x)
+        return Call(x.dtype, Op.get(f"tir.{name}"), (x,)) if x.dtype.is_float else x
+
+    build.__name__, build.__doc__ = (
+        name,
+        f"{_UNARY[name][1].capitalize()}; integers are returned as they are.",
+    )
+    return build
+
+
+floor, ceil, trunc, round, nearbyint = map(_rounding, ("floor", "ceil", "trunc", "round", "nearbyint"))
+
+
+def _float_test(name: str) -> Callable[[Any], PrimExpr]:
+    def build(x: Any) -> PrimExpr:
+        x = as_expr(x)
+        bools = DataType("bool").with_lanes(x.dtype.lanes)
+        if not x.dtype.is_float:
+            return constant(name == "isfinite", bools)
+        return Call(bools, Op.get(f"tir.{name}"), (x,))
+
+    build.__name__, build.__doc__ = name, f"Whether x {name[2:]}, for floats; integers are always finite."
+    return build
+
+
+isnan, isinf, isfinite = map(_float_test, ("isnan", "isinf", "isfinite"))
+
+
+def fma(a: Any, b: Any, c: Any) -> PrimExpr:
+    """a * b + c with one rounding."""
+    a = as_expr(a)
+    return Call(a.dtype, Op.get("tir.fma"), (a, as_expr(b, a.dtype), as_expr(c, a.dtype)))
+
+
+def popcount(x: Any) -> PrimExpr:
+    x = as_expr(x)
+    return Call(x.dtype, Op.get("tir.popcount"), (x,))
+
+
+def likely(condition: Any) -> PrimExpr:
+    condition = as_expr(condition)
+    return Call(condition.dtype, Op.get("tir.likely"), (condition,))
+
+
+def reinterpret(dtype: str, value: Any) -> PrimExpr:
+    """The bits of a value read as another dtype of the same size."""
+    return Call(DataType(dtype), Op.get("tir.reinterpret"), (as_expr(value),))
+
+
+def call_extern(dtype: str, name: str, *args: Any) -> PrimExpr:
+    return Call(DataType(dtype), Op.get("tir.call_extern"), (StringImm(name), *args))
+
+
+def call_pure_extern(dtype: str, name: str, *args: Any) -> PrimExpr:
+    return Call(DataType(dtype), Op.get("tir.call_pure_extern"), (StringImm(name), *args))
+
+
+def call_packed(name: str, *args: Any) -> PrimExpr:
+    return Call(DataType("int32"), Op.get("tir.call_packed"), (StringImm(name), *args))
+
+
+def call_llvm_intrin(dtype: str, name: str, *args: Any) -> PrimExpr:
+    return Call(DataType(dtype), Op.get("tir.call_llvm_intrin"), (StringImm(name), *args))
+
+
+def call_llvm_pure_intrin(dtype: str, name: str, *args: Any) -> PrimExpr:
+    return Call(DataType(dtype), Op.get("tir.call_llvm_pure_intrin"), (StringImm(name), *args))
+
+
+def ret(value: Any = 0) -> PrimExpr:
+    value = as_expr(value)
+    return Call(value.dtype, Op.get("tir.ret"), (value,))

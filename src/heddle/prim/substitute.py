@@ -1,0 +1,41 @@
+"""Replacing and collecting variables in scalar expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from heddle.ir.node import Node
+from heddle.ir.visitor import Rewriter, walk
+from heddle.prim.nodes import PrimExpr, Var
+from heddle.prim.ops import fold_binary
+
+
+class Substituter(Rewriter):
+    """Replaces variables; binary nodes whose operands changed are folded again."""
+
+    def __init__(self, mapping: Mapping[Var, PrimExpr] | Callable[[Var], PrimExpr | None]) -> None:
+        self._lookup = mapping.get if isinstance(mapping, Mapping) else mapping
+
+    def visit_Var(self, node: Var) -> Any:
+        if not isinstance(node, Var):
+            return node
+        found = self._lookup(node)
+        return node if found is None else found
+
+    def visit_BinaryExpr(self, node: Any) -> Any:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        folded = fold_binary(type(node), a, b)
+        return folded if folded is not None else type(node)(a, b, span=node.span)
+
+
+def substitute(expr: Any, mapping: Mapping[Var, PrimExpr] | Callable[[Var], PrimExpr | None]) -> Any:
+    """`expr` with variables replaced; the same object where none occurs."""
+    return Substituter(mapping).visit(expr)
+
+
+def free_vars(*exprs: Node) -> tuple[Var, ...]:
+    """The variables that occur in scalar expressions, each once, in order of occurrence."""
+    return tuple(dict.fromkeys(node for expr in exprs for node in walk(expr) if isinstance(node, Var)))
