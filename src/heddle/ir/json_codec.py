@@ -68,7 +68,7 @@ class _Writer:
         if found is not None:
             return found
         fields = {name: self.value(getattr(value, name)) for name in value.init_names}
-        self.nodes.append({"kind": value.kind, "fields": fields, "span": span_to_json(value.span)})
+        self.nodes.append({"kind": value.node_kind, "fields": fields, "span": span_to_json(value.span)})
         self._index[id(value)] = len(self.nodes) - 1
         self._kept.append(value)
         return len(self.nodes) - 1

@@ -72,7 +72,7 @@ class Node:
         default_factory=ambient_span, kw_only=True, metadata={"mode": Mode.LABEL}
     )
 
-    kind: ClassVar[str] = ""
+    node_kind: ClassVar[str] = ""
     identity: ClassVar[bool] = False
     specs: ClassVar[tuple[FieldSpec, ...]] = ()
     init_names: ClassVar[tuple[str, ...]] = ()
@@ -119,9 +119,11 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
     def declare(cls: type[C]) -> type[C]:
         made = dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False, init=init)(cls)
         fields = [f for f in dataclasses.fields(made) if f.name != "span"]  # type: ignore[arg-type]
-        made.kind = kind  # type: ignore[attr-defined]
+        made.node_kind = kind  # type: ignore[attr-defined]
         made.identity = identity  # type: ignore[attr-defined]
-        made.specs = tuple(FieldSpec(f.name, _mode(f)) for f in fields)  # type: ignore[attr-defined]
+        specs = [FieldSpec(f.name, _mode(f)) for f in fields]
+        specs.sort(key=lambda spec: spec.mode is not Mode.DEF)  # definitions are compared before their uses
+        made.specs = tuple(specs)  # type: ignore[attr-defined]
         made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
         NODE_KINDS.add(kind, made)  # type: ignore[arg-type]
         return made
@@ -222,7 +224,7 @@ def replace(node: N, **changes: Any) -> N:
     """A copy with some fields changed; span kept unless given."""
     span = changes.pop("span", node.span)
     values = [changes.pop(name) if name in changes else getattr(node, name) for name in node.init_names]
-    assert not changes, f"{node.kind} has no field {sorted(changes)}"
+    assert not changes, f"{node.node_kind} has no field {sorted(changes)}"
     return node.make(*values, span=span)  # type: ignore[no-any-return]
 
 
@@ -236,4 +238,4 @@ def to_text(node: Node, **options: Any) -> str:
         if text is not None:
             return text
     fields = ", ".join(f"{name}={getattr(node, name)!r}" for name in node.init_names)
-    return f"{node.kind}({fields})"
+    return f"{node.node_kind}({fields})"

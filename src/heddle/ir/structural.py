@@ -114,7 +114,7 @@ class _Comparison:
 
 
 def _kind(value: Any) -> str:
-    return value.kind if isinstance(value, Node) else type(value).__name__
+    return value.node_kind if isinstance(value, Node) else type(value).__name__
 
 
 def _value_key(value: Any) -> bytes:
@@ -196,7 +196,7 @@ class _Keyer:
                 return
             self._numbers[value] = len(self._numbers)
             defining = True
-        self._digest.update(b"<" + value.kind.encode())
+        self._digest.update(b"<" + value.node_kind.encode())
         for spec in value.specs:
             if spec.mode in (Mode.USE, Mode.DEF):
                 self.add(getattr(value, spec.name), defining or spec.mode is Mode.DEF)

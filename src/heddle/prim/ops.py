@@ -170,7 +170,7 @@ _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 def fold_binary(cls: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     """The constant or operand that `cls(a, b)` is, if that is plain; None otherwise."""
     if isinstance(b, IntImm) and b.value == 0 and cls in _DIVISIONS and not a.dtype.is_float:
-        raise IRTypeError(K0104, f"the divisor of {cls.kind} is zero")
+        raise IRTypeError(K0104, f"the divisor of {cls.node_kind} is zero")
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         if cls in _INT_FOLD:
             return IntImm(a.dtype, _INT_FOLD[cls](a.value, b.value))
