@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
@@ -21,8 +21,8 @@ class Registry(Generic[V]):
         self._places: dict[str, str] = {}
 
     def add(self, name: str, value: V, *, override: bool = False) -> V:
-        frame = inspect.stack()[1]
-        here = f"{frame.filename}:{frame.lineno}"
+        frame = sys._getframe(1)  # inspect.stack() would read every source file on the stack
+        here = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if name in self._entries and not override:
             raise UsageError(S0201, f"{self.what} {name!r} is declared twice: {self._places[name]} and {here}")
         self._entries[name] = value
