@@ -119,15 +119,24 @@ class Module:
         return f"{type(self).__name__}(kind={self.kind!r}, functions={list(self.function_names())[:8]})"
 
 
+def _parents_first(root: Module) -> list[Module]:
+    order: list[Module] = []
+    seen: set[int] = set()
+
+    def visit(module: Module) -> None:
+        if id(module) not in seen:
+            seen.add(id(module))
+            for child in reversed(module.imports):
+                visit(child)
+            order.append(module)
+
+    visit(root)
+    return order[::-1]
+
+
 def module_sections(root: Module) -> dict[str, SectionData]:
     """The sections of a stored tree. A module that is imported twice is stored once."""
-    order: list[Module] = []
-    stack = [root]
-    while stack:
-        module = stack.pop()
-        if not any(module is known for known in order):
-            order.append(module)
-            stack.extend(reversed(module.imports))
+    order = _parents_first(root)
     numbers = {id(module): number for number, module in enumerate(order)}
     index = Writer()
     index.u64(len(order))

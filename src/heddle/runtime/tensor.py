@@ -44,43 +44,40 @@ _new_object = object.__new__
 
 
 class Tensor:
-    """A multi-dimensional array. Attributes: `dtype`, `device`, `shape`, `strides`.
+    """A multi-dimensional array. Attributes: `dtype`, `device`, `shape`, `strides`; for the machines also `address`,
+    `layout` and `owner`, which keeps the memory alive.
 
     Made by `tensor`, `empty`, `from_dlpack` and by running programs, not by calling the class.
     """
 
-    __slots__ = ("__weakref__", "_address", "_header", "_layout", "_owner", "device", "dtype")
-    _address: int
+    __slots__ = ("__weakref__", "address", "_header", "layout", "owner", "device", "dtype")
+    address: int
     _header: bytes
-    _layout: Layout
-    _owner: object
+    layout: Layout
+    owner: object
     device: Device
     dtype: DataType
 
     @property
     def shape(self) -> Shape:
-        return self._layout.shape
+        return self.layout.shape
 
     @property
     def ndim(self) -> int:
-        return len(self._layout.shape)
+        return len(self.layout.shape)
 
     @property
     def strides(self) -> tuple[int, ...] | None:
         """Strides in elements; None means row-major without gaps."""
-        return self._layout.strides
+        return self.layout.strides
 
     @property
     def size_bytes(self) -> int:
-        return self._layout.num_elements * self.dtype.itemsize
-
-    @property
-    def data_address(self) -> int:
-        return self._address
+        return self.layout.num_elements * self.dtype.itemsize
 
     @property
     def is_contiguous(self) -> bool:
-        return self._layout.strides is None
+        return self.layout.strides is None
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A numpy view that shares the memory and keeps it alive. bfloat16 and float8 come as ml_dtypes types.
@@ -89,7 +86,7 @@ class Tensor:
         """
         dtype = self.dtype
         element = dtype.numpy()
-        layout, width = self._layout, element.itemsize
+        layout, width = self.layout, element.itemsize
         shape: tuple[int, ...] = layout.shape
         steps = layout.strides
         if dtype.lanes > 1:
@@ -151,11 +148,11 @@ class Tensor:
         sizes = [int(size) for size in shape]
         if sizes.count(-1) == 1:
             known = -int(np.prod(sizes, dtype=np.int64))
-            sizes[sizes.index(-1)] = self._layout.num_elements // known if known else 0
+            sizes[sizes.index(-1)] = self.layout.num_elements // known if known else 0
         layout = layout_of(tuple(sizes))
-        if layout.num_elements != self._layout.num_elements or not self.is_contiguous:
+        if layout.num_elements != self.layout.num_elements or not self.is_contiguous:
             raise TrapValueError(U0301, f"cannot view a tensor of shape {self.shape} as {tuple(shape)}")
-        return make_tensor(self._address, layout, self.dtype, self.device, self)
+        return make_tensor(self.address, layout, self.dtype, self.device, self)
 
     def same_as(self, other: object) -> bool:
         return self is other
@@ -185,7 +182,7 @@ class _Memory:
         self._tensor = owner
         self.__array_interface__ = {
             "version": 3, "typestr": typestr, "shape": tuple(shape), "strides": strides,
-            "data": (owner._address, False),
+            "data": (owner.address, False),
         }
 
 
@@ -212,9 +209,9 @@ def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DataType:
 def make_tensor(address: int, layout: Layout, dtype: DataType, device: Device, owner: object) -> Tensor:
     """A tensor over memory at `address`, which `owner` keeps alive. The caller vouches for address and size."""
     made: Tensor = _new_object(Tensor)
-    made._address = address
-    made._layout = layout
-    made._owner = owner
+    made.address = address
+    made.layout = layout
+    made.owner = owner
     made.dtype = dtype
     made.device = device
     made._header = _pack_header(
