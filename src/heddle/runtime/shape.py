@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable
 from operator import index
 from typing import Any
@@ -26,6 +27,18 @@ class Array(tuple[Any, ...]):
 
     def __repr__(self) -> str:
         return f"Array({list(self)!r})"
+
+    def release_item(self, position: int) -> None:
+        """Put None in place of an element, for everybody who holds this array, so that its memory is freed at once.
+
+        Programs drop weights that they have consumed this way. A tuple has no method for it; the object's slot is
+        written directly, with the reference counts kept right. Raises: IndexError.
+        """
+        old = self[position]
+        place = id(self) + tuple.__basicsize__ + ctypes.sizeof(ctypes.c_void_p) * position
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(None))
+        ctypes.c_void_p.from_address(place).value = id(None)
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(old))
 
 
 class Map(dict[Any, Any]):
