@@ -1,11 +1,26 @@
 """What a compiled program needs to run: dtypes, devices, tensors, packed functions, modules, artefacts, threads."""
 
 from heddle.runtime.device import (
-    Device, cpu, cuda, device, ext_dev, hexagon, metal, opencl, rocm, vulkan, webgpu,
+    Device,
+    cpu,
+    cuda,
+    device,
+    ext_dev,
+    hexagon,
+    metal,
+    opencl,
+    rocm,
+    vulkan,
+    webgpu,
 )
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.runtime.function import (
-    Function, convert, get_global_func, list_global_func_names, register_global_func, remove_global_func,
+    Function,
+    convert,
+    get_global_func,
+    list_global_func_names,
+    register_global_func,
+    remove_global_func,
 )
 from heddle.runtime.module import FunctionModule, KernelModule, Module, load_module
 from heddle.runtime.native import set_num_threads

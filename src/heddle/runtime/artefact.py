@@ -111,18 +111,17 @@ def parse_artefact(data: memoryview) -> dict[str, Section]:
     table = data[_HEAD.size : _HEAD.size + table_bytes]
     if _digest(table) != table_digest:
         raise FormatError(F0104, f"section table at byte {_HEAD.size} is damaged: its digest differs")
-    return _read_table(data, Reader(table, "section table", _HEAD.size), count)
+    return _read_table(data, Reader(table, "section table", _HEAD.size), count, _HEAD.size + table_bytes)
 
 
-def _read_table(data: memoryview, table: Reader, count: int) -> dict[str, Section]:
+def _read_table(data: memoryview, table: Reader, count: int, free: int) -> dict[str, Section]:
     sections: dict[str, Section] = {}
-    free = _HEAD.size
     for _ in range(count):
         name, offset, length = table.text(), table.u64(), table.u64()
         digest = b"".join(table.u64().to_bytes(8, "little") for _ in range(_DIGEST_BYTES // 8))
         if offset % ALIGN_BYTES or offset < free or length > len(data) - offset or name in sections:
             raise FormatError(F0104, f"section {name!r} at byte {offset} with {length} bytes is out of place")
-        if any(data[free:offset]) and sections:
+        if any(data[free:offset]):
             raise FormatError(F0104, f"bytes before section {name!r} at byte {offset} are not zero")
         part = data[offset : offset + length]
         if _digest(part) != digest:
@@ -130,7 +129,7 @@ def _read_table(data: memoryview, table: Reader, count: int) -> dict[str, Sectio
         sections[name] = Section(name, part, offset)
         free = offset + length
     table.done()
-    if free != len(data) and sections:
+    if free != len(data):
         raise FormatError(F0104, f"bytes at {free} belong to no section")
     return sections
 

@@ -30,7 +30,7 @@ from heddle.runtime.dtype import DataType, dtype_of
 from heddle.runtime.shape import Array, Map, Shape
 from heddle.runtime.tensor import Tensor, from_dlpack, tensor_from_numpy
 from heddle.support.diagnostics import MissingNameError, UsageError, did_you_mean
-from heddle.support.registry import Registry
+from heddle.support.registry import Registry, caller_place
 
 
 class Function:
@@ -102,11 +102,16 @@ def register_global_func(name: Any, f: Any = None, override: bool = False) -> An
 
     Raises: UsageError S0201 for a name that is taken (unless `override`); U0402 for something uncallable.
     """
+    place = caller_place()
     if callable(name):
-        return register_global_func(name.__name__, name, override)
+        return _register(name.__name__, name, override, place)
     if f is None:
-        return lambda function: register_global_func(name, function, override)
-    _global_functions.add(name, Function(f, name), override=override)
+        return lambda function: _register(name, function, override, place)
+    return _register(name, f, override, place)
+
+
+def _register(name: str, f: Any, override: bool, place: str) -> Any:
+    _global_functions.add(name, Function(f, name), override=override, place=place)
     return f
 
 

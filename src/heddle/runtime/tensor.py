@@ -50,7 +50,7 @@ class Tensor:
     Made by `tensor`, `empty`, `from_dlpack` and by running programs, not by calling the class.
     """
 
-    __slots__ = ("__weakref__", "address", "_header", "layout", "owner", "device", "dtype")
+    __slots__ = ("__weakref__", "_header", "address", "device", "dtype", "layout", "owner")
     address: int
     _header: bytes
     layout: Layout

@@ -12,6 +12,12 @@ from heddle.support.diagnostics import MissingNameError, UsageError, did_you_mea
 V = TypeVar("V")
 
 
+def caller_place(level: int = 1) -> str:
+    """`file:line` of the function `level` calls above the one that asks."""
+    frame = sys._getframe(level + 1)  # inspect.stack() would read every source file on the stack
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
 class Registry(Generic[V]):
     """Insertion-ordered names of one kind of thing (`what` is used in messages: "operator", "pass")."""
 
@@ -20,9 +26,9 @@ class Registry(Generic[V]):
         self._entries: dict[str, V] = {}
         self._places: dict[str, str] = {}
 
-    def add(self, name: str, value: V, *, override: bool = False) -> V:
-        frame = sys._getframe(1)  # inspect.stack() would read every source file on the stack
-        here = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    def add(self, name: str, value: V, *, override: bool = False, place: str | None = None) -> V:
+        """Declare `name`. `place` (file:line) is the caller's unless given. Raises: UsageError S0201."""
+        here = place or caller_place()
         if name in self._entries and not override:
             raise UsageError(S0201, f"{self.what} {name!r} is declared twice: {self._places[name]} and {here}")
         self._entries[name] = value

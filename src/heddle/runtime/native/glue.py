@@ -42,14 +42,18 @@ class KernelHandle:
         self.call: Callable[..., Any] | None = None
 
 
+_KNOWN = frozenset((Tensor, int, bool, float, type(None)))  # what the emitted code converts itself
+
+
 def _convert(value: Any, position: int, name: str) -> Any:
+    if type(value) in _KNOWN:
+        return value
     if isinstance(value, np.ndarray):
         return tensor_from_numpy(value)
     if isinstance(value, np.generic):
         return value.item()
-    if value is None or isinstance(value, (int, float, Tensor)):
-        # A subclass of a type that the glue knows by address.
-        return value if isinstance(value, Tensor) or value is None else (float if isinstance(value, float) else int)(value)
+    if isinstance(value, (int, float)):
+        return int(value) if isinstance(value, int) else float(value)  # a subclass, which the glue does not know
     if hasattr(value, "__dlpack__"):
         return from_dlpack(value)
     raise TrapTypeError(U0403, f"argument {position} of {name!r}: expected a tensor, number or None, got {type(value).__name__}")

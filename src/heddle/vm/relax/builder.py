@@ -27,7 +27,17 @@ from heddle.vm.relax.constants import Constant, constant_key
 from heddle.vm.relax.encode import decode_arg, encode_arg
 from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.isa import (
-    CALL, GOTO, IF, MAX_VALUE, RET, UNDEFINED_ARGS, VM_STATE, VOID, ArgKind, FuncKind, Instruction,
+    CALL,
+    GOTO,
+    IF,
+    MAX_VALUE,
+    RET,
+    UNDEFINED_ARGS,
+    VM_STATE,
+    VOID,
+    ArgKind,
+    FuncKind,
+    Instruction,
 )
 from heddle.vm.relax.program import FunctionRow, Program, assemble
 

@@ -10,7 +10,8 @@ import struct
 from collections.abc import Hashable, Mapping, Sequence
 from hashlib import blake2b
 from math import prod
-from typing import Any
+
+import numpy as np
 
 from heddle.runtime.artefact import Section, require
 from heddle.runtime.device import cpu
@@ -21,8 +22,6 @@ from heddle.runtime.tensor import Tensor, make_tensor
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import IRTypeError, UsageError
 from heddle.vm.codes import V0203
-
-import numpy as np
 
 Constant = Tensor | Shape | str | int | float | DataType
 _TENSOR, _SHAPE, _STRING, _INT, _FLOAT, _DTYPE = range(6)

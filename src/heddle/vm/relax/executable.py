@@ -105,9 +105,10 @@ def program_sections(program: Program) -> dict[str, SectionData]:
 
 def _read_row(reader: Reader) -> FunctionRow:
     kind, name, numbers = reader.u8(), reader.text(), reader.words()
-    if kind not in iter(FuncKind) or len(numbers) != 4:
+    if kind not in {known.value for known in FuncKind} or len(numbers) != 4:
         raise reader.fail(f"function {name!r} has unknown kind {kind} or {len(numbers)} numbers instead of 4")
-    return FunctionRow(FuncKind(kind), name, *numbers, param_names=tuple(reader.texts()))
+    num_args, start, end, size = numbers
+    return FunctionRow(FuncKind(kind), name, num_args, start, end, size, tuple(reader.texts()))
 
 
 def _read_table(section: Section) -> dict[str, str]:

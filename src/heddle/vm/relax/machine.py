@@ -18,7 +18,12 @@ from heddle.runtime.storage import Allocator, allocator_for
 from heddle.runtime.tensor import Tensor
 from heddle.runtime.timing import BenchmarkResult
 from heddle.support.diagnostics import (
-    HeddleError, MissingNameError, Trap, TrapTypeError, UsageError, did_you_mean,
+    HeddleError,
+    MissingNameError,
+    Trap,
+    TrapTypeError,
+    UsageError,
+    did_you_mean,
 )
 from heddle.vm.codes import V0301, V0302, V0303, V0305, V0402
 from heddle.vm.objects import VMClosure

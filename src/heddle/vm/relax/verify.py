@@ -13,12 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from heddle.support.diagnostics import Code, Diagnostic
-from heddle.vm.codes import V0101, V0102, V0103, V0104, V0105, V0106, V0107, V0108, V0109, V0110, V0111
+from heddle.vm.codes import V0102, V0103, V0104, V0105, V0106, V0107, V0108, V0109, V0110, V0111
 from heddle.vm.objects import BytecodeError
 from heddle.vm.relax.encode import decode, decode_arg
 from heddle.vm.relax.isa import (
-    CALL, GOTO, IF, MAX_REGISTERS, RET, UNDEFINED_ARGS, VM_STATE, VOID, ArgKind, Effect,
-    FuncKind, Instruction, Operand,
+    CALL,
+    GOTO,
+    IF,
+    MAX_REGISTERS,
+    RET,
+    UNDEFINED_ARGS,
+    VM_STATE,
+    VOID,
+    ArgKind,
+    Effect,
+    FuncKind,
+    Instruction,
+    Operand,
 )
 from heddle.vm.relax.program import FunctionRow, Program
 

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from heddle.runtime.function import find_global_func, register_global_func
-from heddle.vm.relax.builtins import checks, closures, conditions, devices, memory, python, shapes, tensors, tuples
+from heddle.vm.relax.builtins import (
+    checks,
+    closures,
+    conditions,
+    devices,
+    memory,
+    python,
+    shapes,
+    tensors,
+    tuples,
+)
 from heddle.vm.relax.builtins.table import BUILTINS
 
 GROUPS = (checks, closures, conditions, devices, memory, python, shapes, tensors, tuples)

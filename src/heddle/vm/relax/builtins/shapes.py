@@ -30,7 +30,7 @@ def heap_view(heap: Tensor | None) -> Any:
     if heap is None:
         return ()
     owner = heap.owner
-    return owner if type(owner) is memoryview else memoryview(heap.numpy())
+    return owner if type(owner) is memoryview else heap.numpy().data
 
 
 @builtin("alloc_shape_heap")
@@ -38,7 +38,7 @@ def alloc_shape_heap(vm: Any, size: int) -> Tensor:
     """A heap of `size` zeros on the host."""
     memory = np.zeros(size, np.int64)
     address = memory.__array_interface__["data"][0]
-    return make_tensor(address, layout_of((size,)), _INT64, vm.host_device, memoryview(memory))
+    return make_tensor(address, layout_of((size,)), _INT64, vm.host_device, memory.data)
 
 
 def _match(value: int, heap: Any, code: int, operand: int, what: str, context: str) -> None:
