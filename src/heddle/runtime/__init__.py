@@ -1,4 +1,6 @@
-"""What a compiled program needs to run: dtypes, devices, tensors, packed functions, modules, artefacts, threads."""
+"""What a compiled program needs to run: dtypes, devices, tensors, packed functions, modules, artefacts,
+threads.
+"""
 
 from heddle.runtime.device import (
     Device,
@@ -30,9 +32,41 @@ from heddle.runtime.tensor import Tensor, empty, from_dlpack, tensor
 from heddle.runtime.timing import BenchmarkResult
 
 __all__ = [
-    "Array", "BenchmarkResult", "DataType", "Device", "Function", "FunctionModule", "KernelModule", "Map", "Module",
-    "NaiveAllocator", "PooledAllocator", "Shape", "Storage", "Tensor", "allocator_for", "clear_allocators", "convert",
-    "cpu", "cuda", "device", "dtype_of", "empty", "ext_dev", "from_dlpack", "get_global_func", "hexagon",
-    "list_global_func_names", "load_module", "metal", "opencl", "register_global_func", "remove_global_func", "rocm",
-    "set_num_threads", "tensor", "vulkan", "webgpu",
+    "Array",
+    "BenchmarkResult",
+    "DataType",
+    "Device",
+    "Function",
+    "FunctionModule",
+    "KernelModule",
+    "Map",
+    "Module",
+    "NaiveAllocator",
+    "PooledAllocator",
+    "Shape",
+    "Storage",
+    "Tensor",
+    "allocator_for",
+    "clear_allocators",
+    "convert",
+    "cpu",
+    "cuda",
+    "device",
+    "dtype_of",
+    "empty",
+    "ext_dev",
+    "from_dlpack",
+    "get_global_func",
+    "hexagon",
+    "list_global_func_names",
+    "load_module",
+    "metal",
+    "opencl",
+    "register_global_func",
+    "remove_global_func",
+    "rocm",
+    "set_num_threads",
+    "tensor",
+    "vulkan",
+    "webgpu",
 ]

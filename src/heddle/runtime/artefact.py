@@ -3,13 +3,14 @@
     offset  0  magic  b"HEDDLE\\0\\1"            8  u32 version, u32 number of sections
            16  u64 length of the table          24  u64 length of the file
            32  32-byte digest of the table
-           64  table: per section  u64 length of the name, name (utf-8), u64 offset, u64 length, 32-byte digest
+           64  table: per section  u64 length of the name, name, u64 offset, u64 length, 32-byte digest
                sections, each at a multiple of 64, zero bytes between
 
-Digests are blake2b. Integers are little-endian. Sections lie in table order and do not overlap, so a file has one
-reading. Everything is checked before anything is used: a malformed file gives a FormatError with a byte offset, and
-no allocation is larger than the file. Sections are views of the mapped file; constants are used where they lie.
-A file that another process shortens while it is mapped kills the reader (SIGBUS): replace files, as our writer does.
+Digests are blake2b. Integers are little-endian. Sections lie in table order and do not overlap, so a file has
+one reading. Everything is checked before anything is used: a malformed file gives a FormatError with a byte
+offset, and no allocation is larger than the file. Sections are views of the mapped file; constants are used
+where they lie. A file that another process shortens while it is mapped kills the reader (SIGBUS): replace
+files, as our writer does.
 """
 
 from __future__ import annotations
@@ -83,14 +84,16 @@ def _map_file(path: str | os.PathLike[str]) -> memoryview:
             # Private: a program that writes into a constant changes its own copy, never the file.
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     except (OSError, ValueError) as error:
-        raise UsageError(S0102, f"cannot read {os.fspath(path)}: {getattr(error, 'strerror', None) or error}") from error
+        raise UsageError(
+            S0102, f"cannot read {os.fspath(path)}: {getattr(error, 'strerror', None) or error}"
+        ) from error
 
 
 def read_artefact(path: str | os.PathLike[str]) -> dict[str, Section]:
     """Map a file and check all of it.
 
-    Raises: UsageError S0102 where it cannot be read; FormatError F0101 (another format), F0102 (version), F0103
-    (truncated), F0104 (damaged).
+    Raises: UsageError S0102 where it cannot be read; FormatError F0101 (another format), F0102 (version),
+    F0103 (truncated), F0104 (damaged).
     """
     return parse_artefact(_map_file(path))
 
@@ -100,14 +103,18 @@ def parse_artefact(data: memoryview) -> dict[str, Section]:
     if len(data) < len(MAGIC) or data[:8] != MAGIC:
         raise FormatError(F0101, "not a heddle artefact: the magic at byte 0 is missing")
     if len(data) < _HEAD.size:
-        raise FormatError(F0103, f"artefact is truncated: expected a head of {_HEAD.size} bytes, got {len(data)}")
+        raise FormatError(
+            F0103, f"artefact is truncated: expected a head of {_HEAD.size} bytes, got {len(data)}"
+        )
     _, version, count, table_bytes, file_bytes, table_digest = _HEAD.unpack_from(data)
     if version != VERSION:
         raise FormatError(F0102, f"artefact version at byte 8: expected {VERSION}, got {version}")
     if len(data) < file_bytes:
         raise FormatError(F0103, f"artefact is truncated: expected {file_bytes} bytes, got {len(data)}")
     if len(data) != file_bytes or _HEAD.size + table_bytes > file_bytes:
-        raise FormatError(F0104, f"artefact's lengths at byte 16 do not fit: expected {file_bytes} bytes, got {len(data)}")
+        raise FormatError(
+            F0104, f"artefact's lengths at byte 16 do not fit: expected {file_bytes} bytes, got {len(data)}"
+        )
     table = data[_HEAD.size : _HEAD.size + table_bytes]
     if _digest(table) != table_digest:
         raise FormatError(F0104, f"section table at byte {_HEAD.size} is damaged: its digest differs")

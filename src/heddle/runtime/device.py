@@ -21,8 +21,8 @@ _NAMES = {number: name for name, number in DEVICE_TYPES.items()}
 class Device:
     """A kind of device and its index; equal and hashed by both. Interned, so `is` works as well.
 
-    `Device(1, 0)`, `cpu(0)` and `device("cpu", 0)` are the same object. Constructing one does not claim that the
-    hardware is there: see `exist`.
+    `Device(1, 0)`, `cpu(0)` and `device("cpu", 0)` are the same object. Constructing one does not claim that
+    the hardware is there: see `exist`.
     """
 
     __slots__ = ("device_id", "device_type")

@@ -15,9 +15,15 @@ _FRESH_VERSIONED, _USED_VERSIONED = b"dltensor_versioned", b"used_dltensor_versi
 
 class _DLTensor(ctypes.Structure):
     _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
     )
 
@@ -31,8 +37,12 @@ class _Managed(ctypes.Structure):
 
 class _ManagedVersioned(ctypes.Structure):
     _fields_ = (
-        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p), ("deleter", _Deleter),
-        ("flags", ctypes.c_uint64), ("tensor", _DLTensor),
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", _Deleter),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DLTensor),
     )
 
 
@@ -66,7 +76,9 @@ _destructor = _Destructor(_drop_unconsumed)
 
 
 def export_capsule(header_address: int, owner: object) -> Any:
-    """A capsule `dltensor` holding a copy of a DLTensor. `owner` lives until the consumer calls the deleter."""
+    """A capsule `dltensor` holding a copy of a DLTensor. `owner` lives until the consumer calls the
+    deleter.
+    """
     managed = _Managed()
     ctypes.memmove(ctypes.byref(managed), header_address, ctypes.sizeof(_DLTensor))
     managed.context, managed.deleter = None, _deleter
@@ -97,12 +109,16 @@ def _consume(capsule: Any) -> tuple[_DLTensor, _Borrowed]:
             managed = kind.from_address(address)
             _capsule_rename(capsule, used)
             return managed.tensor, _Borrowed(address, managed.deleter, capsule)
-    raise IRTypeError(U0303, "expected a fresh dlpack capsule, got one that was consumed or is of another kind")
+    raise IRTypeError(
+        U0303, "expected a fresh dlpack capsule, got one that was consumed or is of another kind"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Lent:
-    """What a capsule describes. `strides` are in elements; `owner` must live as long as the memory is used."""
+    """What a capsule describes. `strides` are in elements; `owner` must live as long as the memory is
+    used.
+    """
 
     address: int
     code: int

@@ -34,7 +34,8 @@ from heddle.support.registry import Registry, caller_place
 
 
 class Function:
-    """A callable over runtime values. Calling it converts the arguments and the result; `.call` is the raw callable.
+    """A callable over runtime values. Calling it converts the arguments and the result; `.call` is the raw
+    callable.
 
     Exceptions of a Python callback pass through unchanged.
     """
@@ -94,11 +95,14 @@ _global_functions: Registry[Function] = Registry("global function")
 @overload
 def register_global_func(name: str, f: None = None, override: bool = False) -> Callable[[Any], Any]: ...
 @overload
-def register_global_func(name: Callable[..., Any], f: None = None, override: bool = False) -> Callable[..., Any]: ...
+def register_global_func(
+    name: Callable[..., Any], f: None = None, override: bool = False
+) -> Callable[..., Any]: ...
 @overload
 def register_global_func(name: str, f: Callable[..., Any], override: bool = False) -> Callable[..., Any]: ...
 def register_global_func(name: Any, f: Any = None, override: bool = False) -> Any:
-    """Make `f` known to programs as `name`. Without `f`, a decorator. A bare decorator uses the function's own name.
+    """Make `f` known to programs as `name`. Without `f`, a decorator. A bare decorator uses the function's
+    own name.
 
     Raises: UsageError S0201 for a name that is taken (unless `override`); U0402 for something uncallable.
     """

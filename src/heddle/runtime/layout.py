@@ -1,4 +1,6 @@
-"""The native side of a shape: its sizes as C int64 arrays at fixed addresses, shared by all tensors of that shape."""
+"""The native side of a shape: its sizes as C int64 arrays at fixed addresses, shared by all tensors of that
+shape.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _layouts: dict[tuple[int, ...], Layout] = {}
 
 
 def layout_of(shape: tuple[int, ...]) -> Layout:
-    """The compact layout of a shape. Cached; the cache is emptied when it is full (tensors keep their own)."""
+    """The compact layout of a shape. Cached; the cache is emptied when it is full (tensors keep their
+    own).
+    """
     found = _layouts.get(shape)
     if found is not None:
         return found

@@ -1,7 +1,8 @@
-"""Modules: named functions that came from one place, and the modules they import; saving and loading trees of them.
+"""Modules: named functions that came from one place, and the modules they import; saving and loading trees of
+them.
 
-A stored tree is an artefact: section "modules" lists each module's kind and the numbers of its imports (children
-after parents), and section "<number>/<name>" holds a part of a module.
+A stored tree is an artefact: section "modules" lists each module's kind and the numbers of its imports
+(children after parents), and section "<number>/<name>" holds a part of a module.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _LINKED_SUFFIXES = (".so", ".dylib", ".dll", ".a", ".o", ".tar")
 
 
 class Module:
-    """A set of named functions. Subclasses set `kind` and override `_find` and, to be stored, `save_sections`."""
+    """A set of named functions. Subclasses set `kind` and override `_find` and, to be stored,
+    `save_sections`.
+    """
 
     kind: ClassVar[str] = "module"
     entry_name: ClassVar[str] = "main"
@@ -82,11 +85,18 @@ class Module:
         return self[self.entry_name](*args)
 
     def time_evaluator(
-        self, func_name: str, dev: Device | None = None, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0,
-        cooldown_interval_ms: float = 0, repeats_to_cooldown: int = 1, f_preproc: str = "",
+        self,
+        func_name: str,
+        dev: Device | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
-        """A function that times `func_name` on its arguments. `f_preproc` names a global function that is called
-        with the same arguments before each repeat."""
+        """A function that times `func_name` on its arguments. `f_preproc` names a global function that is
+        called with the same arguments before each repeat."""
         function = self.get_function(func_name, True)
         plan = TimingPlan(number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown)
         prepare = find_global_func(f_preproc) if f_preproc else None
@@ -104,14 +114,15 @@ class Module:
     def export_library(self, path: str | os.PathLike[str], **options: object) -> None:
         """Write the module and its imports to one file, whole or not at all.
 
-        Raises: UsageError U0504 for a name that asks for a linker's output, U0503 for a module without a stored form,
-        S0101 where the path cannot be written.
+        Raises: UsageError U0504 for a name that asks for a linker's output, U0503 for a module without a
+        stored form, S0101 where the path cannot be written.
         """
         suffix = PurePath(path).suffix
         if suffix in _LINKED_SUFFIXES or options:
             raise UsageError(
-                U0504, f"cannot write {os.fspath(path)!r}: {suffix or 'custom'} libraries need a linker",
-                help="use another suffix (model.heddle) for the one-file format; the extra heddle[link] brings a linker",
+                U0504,
+                f"cannot write {os.fspath(path)!r}: {suffix or 'custom'} libraries need a linker",
+                help="another suffix (model.heddle) gives the one-file format; the extra heddle[link] brings a linker",
             )
         write_artefact(path, module_sections(self))
 
@@ -180,7 +191,9 @@ def modules_from_sections(sections: Mapping[str, Section]) -> Module:
         for child in children:
             # A child's number is larger than its first parent's; cycles would need a smaller one.
             if not number < child < len(modules):
-                raise FormatError(F0106, f"module {number} of kind {kind!r} imports module {child}, which cannot be")
+                raise FormatError(
+                    F0106, f"module {number} of kind {kind!r} imports module {child}, which cannot be"
+                )
             modules[number].import_module(modules[child])
     return modules[0]
 
@@ -194,7 +207,8 @@ def load_module(path: str | os.PathLike[str]) -> Module:
 
 
 class KernelModule(Module):
-    """Compiled kernels: object code for one target and the names of its functions. Linked when one is asked for.
+    """Compiled kernels: object code for one target and the names of its functions. Linked when one is asked
+    for.
 
     `objects` are relocatable object files. `get_function` gives a builtin that calls the kernel (see
     `heddle.runtime.native.glue` for what it accepts).
@@ -203,7 +217,11 @@ class KernelModule(Module):
     kind = "llvm"
 
     def __init__(
-        self, objects: Sequence[bytes], names: Sequence[str], target: str, source: Mapping[str, str] | None = None
+        self,
+        objects: Sequence[bytes],
+        names: Sequence[str],
+        target: str,
+        source: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
         self.objects = tuple(objects)
@@ -233,7 +251,9 @@ class KernelModule(Module):
         return found
 
     def inspect_source(self, fmt: str = "ll") -> str:
-        """The text that the kernels were compiled from, where it was kept ("ll" or "asm"); else an empty string."""
+        """The text that the kernels were compiled from, where it was kept ("ll" or "asm"); else an empty
+        string.
+        """
         return self.source.get(fmt, "")
 
     get_source = inspect_source
@@ -259,7 +279,9 @@ register_loader(KernelModule.kind, _load_kernels)
 
 
 class FunctionModule(Module):
-    """Python functions as a module: what tests and embedders import into an executable. It has no stored form."""
+    """Python functions as a module: what tests and embedders import into an executable. It has no stored
+    form.
+    """
 
     kind = "python"
 

@@ -21,7 +21,9 @@ class Shape(tuple[int, ...]):
 
 
 class Array(tuple[Any, ...]):
-    """An immutable sequence of runtime values: what a tuple or list becomes when it is passed to a program."""
+    """An immutable sequence of runtime values: what a tuple or list becomes when it is passed to a
+    program.
+    """
 
     __slots__ = ()
 
@@ -29,10 +31,11 @@ class Array(tuple[Any, ...]):
         return f"Array({list(self)!r})"
 
     def release_item(self, position: int) -> None:
-        """Put None in place of an element, for everybody who holds this array, so that its memory is freed at once.
+        """Put None in place of an element, for everybody who holds this array, so that its memory is freed at
+        once.
 
-        Programs drop weights that they have consumed this way. A tuple has no method for it; the object's slot is
-        written directly, with the reference counts kept right. Raises: IndexError.
+        Programs drop weights that they have consumed this way. A tuple has no method for it; the object's
+        slot is written directly, with the reference counts kept right. Raises: IndexError.
         """
         old = self[position]
         place = id(self) + tuple.__basicsize__ + ctypes.sizeof(ctypes.c_void_p) * position

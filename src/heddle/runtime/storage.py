@@ -1,11 +1,12 @@
 """Memory for tensors: blocks, the allocators that hand them out, and their books.
 
-One allocator serves a (device, kind) pair for the whole process. A `Storage` gives its block back when the last
-reference dies; tensors on it hold such a reference. Blocks start at a multiple of `ALIGN_BYTES`, and are not cleared.
+One allocator serves a (device, kind) pair for the whole process. A `Storage` gives its block back when the
+last reference dies; tensors on it hold such a reference. Blocks start at a multiple of `ALIGN_BYTES`, and are
+not cleared.
 
-Size classes of the pooled allocator: multiples of 4096 up to 1 MiB, above that eight steps to a power of two, so that
-the slightly different sizes of dynamic shapes meet the same block again at a cost of at most 12.5%. Pages that were
-touched once stay mapped: a fresh page costs about as much as 4 KiB of arithmetic.
+Size classes of the pooled allocator: multiples of 4096 up to 1 MiB, above that eight steps to a power of two,
+so that the slightly different sizes of dynamic shapes meet the same block again at a cost of at most 12.5%.
+Pages that were touched once stay mapped: a fresh page costs about as much as 4 KiB of arithmetic.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class Allocator:
     def alloc(self, size_bytes: int) -> Storage:
         """Lend at least `size_bytes`.
 
-        Raises: Trap U0601 where the limit would be exceeded or the system has no memory; TrapValueError U0602 for a
-        negative size.
+        Raises: Trap U0601 where the limit would be exceeded or the system has no memory; TrapValueError U0602
+        for a negative size.
         """
         if size_bytes < 0:
             raise TrapValueError(U0602, f"storage size must not be negative, got {size_bytes} bytes")
@@ -177,7 +178,8 @@ class PooledAllocator(Allocator):
         return self._fresh_block(size_bytes)
 
     def _take_back(self, block: Block) -> None:
-        # The lock may be held by this very thread: garbage collection can run anywhere. Then the block is dropped.
+        # The lock may be held by this very thread: garbage collection can run anywhere. Then the block is
+        # dropped.
         if not self._lock.acquire(blocking=False):
             self.books.bytes_in_use -= block.size_bytes
             return

@@ -2,16 +2,19 @@
 
 A tensor owns its *header*, the 48 bytes of a DLTensor:
 
-    offset  0  u64 data           16  i32 ndim            24  i64* shape          40  u64 byte_offset (always 0)
+    offset  0  u64 data           16  i32 ndim            24  i64* shape          40  u64 byte_offset (always
+    0)
             8  i32 device_type    20  u8 code, u8 bits    32  i64* strides (NULL: compact, row-major)
            12  i32 device_id      22  u16 lanes
 
-The header is a `bytes` object in the tensor's `_header` slot; a slot lies at a fixed offset in the object and the
-contents of `bytes` at a fixed offset in theirs, so native code gets from `PyObject*` to `DLTensor*` with two loads.
-Creating a tensor takes about a microsecond, half of it `struct.pack` and half of it setting six slots.
+The header is a `bytes` object in the tensor's `_header` slot; a slot lies at a fixed offset in the object and
+the contents of `bytes` at a fixed offset in theirs, so native code gets from `PyObject*` to `DLTensor*` with
+two loads. Creating a tensor takes about a microsecond, half of it `struct.pack` and half of it setting six
+slots.
 
-Sharing: `from_dlpack`, `tensor(..., copy=False)`, `Tensor.numpy()` and `__array__` share memory; `tensor(...)` copies,
-so that a program that writes in place never changes the array it was made from. Views keep their memory alive.
+Sharing: `from_dlpack`, `tensor(..., copy=False)`, `Tensor.numpy()` and `__array__` share memory;
+`tensor(...)` copies, so that a program that writes in place never changes the array it was made from. Views
+keep their memory alive.
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ _new_object = object.__new__
 
 
 class Tensor:
-    """A multi-dimensional array. Attributes: `dtype`, `device`, `shape`, `strides`; for the machines also `address`,
-    `layout` and `owner`, which keeps the memory alive.
+    """A multi-dimensional array. Attributes: `dtype`, `device`, `shape`, `strides`; for the machines also
+    `address`, `layout` and `owner`, which keeps the memory alive.
 
     Made by `tensor`, `empty`, `from_dlpack` and by running programs, not by calling the class.
     """
@@ -80,7 +83,8 @@ class Tensor:
         return self.layout.strides is None
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A numpy view that shares the memory and keeps it alive. bfloat16 and float8 come as ml_dtypes types.
+        """A numpy view that shares the memory and keeps it alive. bfloat16 and float8 come as ml_dtypes
+        types.
 
         Shapes: a dtype with lanes adds them as the last axis.
         """
@@ -122,12 +126,16 @@ class Tensor:
         values = source.numpy() if isinstance(source, Tensor) else np.asarray(source)
         target = self.numpy()
         if values.shape != target.shape:
-            raise TrapValueError(U0301, f"shapes differ: expected {tuple(target.shape)}, got {tuple(values.shape)}")
+            raise TrapValueError(
+                U0301, f"shapes differ: expected {tuple(target.shape)}, got {tuple(values.shape)}"
+            )
         target[...] = values
         return self
 
     def copyto(self, target: Tensor | Device) -> Tensor:
-        """Copy into a tensor of the same shape, or into new memory on a device. Returns the tensor written."""
+        """Copy into a tensor of the same shape, or into new memory on a device. Returns the tensor
+        written.
+        """
         if isinstance(target, Device):
             target = empty(self.shape, self.dtype, target)
         return target.copyfrom(self)
@@ -166,11 +174,14 @@ class Tensor:
         return (self.device.device_type, self.device.device_id)
 
     def __repr__(self) -> str:
-        return f"Tensor(shape={tuple(self.shape)}, dtype={str(self.dtype)!r}, device={self.device})\n{self.numpy()!r}"
+        head = f"Tensor(shape={tuple(self.shape)}, dtype={str(self.dtype)!r}, device={self.device})"
+        return f"{head}\n{self.numpy()!r}"
 
 
 # CPython lays slots out in the order of their names, after the object's head.
-HEADER_SLOT_OFFSET = object.__basicsize__ + 8 * sorted(set(Tensor.__slots__) - {"__weakref__"}).index("_header")
+HEADER_SLOT_OFFSET = object.__basicsize__ + 8 * sorted(set(Tensor.__slots__) - {"__weakref__"}).index(
+    "_header"
+)
 
 
 class _Memory:
@@ -178,7 +189,9 @@ class _Memory:
 
     __slots__ = ("__array_interface__", "_tensor")
 
-    def __init__(self, owner: Tensor, typestr: str, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> None:
+    def __init__(
+        self, owner: Tensor, typestr: str, shape: tuple[int, ...], strides: tuple[int, ...] | None
+    ) -> None:
         self._tensor = owner
         self.__array_interface__ = {
             "version": 3, "typestr": typestr, "shape": tuple(shape), "strides": strides,
@@ -207,7 +220,9 @@ def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DataType:
 
 
 def make_tensor(address: int, layout: Layout, dtype: DataType, device: Device, owner: object) -> Tensor:
-    """A tensor over memory at `address`, which `owner` keeps alive. The caller vouches for address and size."""
+    """A tensor over memory at `address`, which `owner` keeps alive. The caller vouches for address and
+    size.
+    """
     made: Tensor = _new_object(Tensor)
     made.address = address
     made.layout = layout
@@ -215,8 +230,14 @@ def make_tensor(address: int, layout: Layout, dtype: DataType, device: Device, o
     made.dtype = dtype
     made.device = device
     made._header = _pack_header(
-        address, device.device_type, device.device_id, len(layout.shape), _type_words.get(dtype) or _type_word(dtype),
-        layout.shape_address, layout.strides_address, 0,
+        address,
+        device.device_type,
+        device.device_id,
+        len(layout.shape),
+        _type_words.get(dtype) or _type_word(dtype),
+        layout.shape_address,
+        layout.strides_address,
+        0,
     )
     return made
 
@@ -230,7 +251,8 @@ def storage_tensor(storage: Storage, offset_bytes: int, shape: tuple[int, ...], 
     end = offset_bytes + layout.num_elements * dtype.itemsize
     if end > storage.size_bytes or offset_bytes < 0 or (shape and min(shape) < 0):
         raise TrapValueError(
-            U0602, f"a tensor of shape {tuple(shape)} and dtype {dtype} at offset {offset_bytes} does not fit: "
+            U0602,
+            f"a tensor of shape {tuple(shape)} and dtype {dtype} at offset {offset_bytes} does not fit: "
             f"expected at most {storage.size_bytes} bytes, got {end}",
         )
     return make_tensor(storage.address + offset_bytes, layout, dtype, storage.device, storage)
@@ -303,7 +325,8 @@ def tensor(data: Any, device: Device | None = None, dtype: Any = None, *, copy: 
 
 
 def from_dlpack(source: Any) -> Tensor:
-    """A tensor that shares the memory of `source`: an object with `__dlpack__`, or a capsule. Strides are kept.
+    """A tensor that shares the memory of `source`: an object with `__dlpack__`, or a capsule. Strides are
+    kept.
 
     Raises: IRTypeError U0303 where there is no usable capsule; U0302 for an unknown element type.
     """

@@ -67,7 +67,9 @@ class TimingPlan:
             raise UsageError(U0801, "min_repeat_ms and cooldown_interval_ms must not be negative")
 
 
-def measure(call: Callable[[], Any], plan: TimingPlan, before_repeat: Callable[[], Any] | None = None) -> BenchmarkResult:
+def measure(
+    call: Callable[[], Any], plan: TimingPlan, before_repeat: Callable[[], Any] | None = None
+) -> BenchmarkResult:
     """Time `call` by the plan; `before_repeat` runs untimed before each repeat."""
     call()
     number = plan.number

@@ -1,6 +1,7 @@
 """Reading and writing the parts of a section: little-endian words and length-prefixed strings.
 
-The reader distrusts its input: every length is compared with the bytes that remain before anything is allocated.
+The reader distrusts its input: every length is compared with the bytes that remain before anything is
+allocated.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class Writer:
 
 
 class Reader:
-    """Takes a section apart. Every failure is a FormatError F0106 with the section's name and the file offset."""
+    """Takes a section apart. Every failure is a FormatError F0106 with the section's name and the file
+    offset.
+    """
 
     def __init__(self, data: Buffer, name: str, file_offset: int = 0) -> None:
         self._data = memoryview(data)

@@ -30,7 +30,9 @@ class Registry(Generic[V]):
         """Declare `name`. `place` (file:line) is the caller's unless given. Raises: UsageError S0201."""
         here = place or caller_place()
         if name in self._entries and not override:
-            raise UsageError(S0201, f"{self.what} {name!r} is declared twice: {self._places[name]} and {here}")
+            raise UsageError(
+                S0201, f"{self.what} {name!r} is declared twice: {self._places[name]} and {here}"
+            )
         self._entries[name] = value
         self._places[name] = here
         return value

@@ -61,7 +61,7 @@ out_block:
   ret i32 0
 }
 
-; sum_parallel(out: i64[extent + 1], extent: int, grain: int): out[i] = i + 1; the last element counts the parts
+; sum_parallel(out: i64[extent + 1], extent, grain): out[i] = i + 1; the last element counts the parts
 define internal i32 @fill(i64 %begin, i64 %end, ptr %ctx) {
 entry:
   %extent = load i64, ptr %ctx

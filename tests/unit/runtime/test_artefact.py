@@ -86,7 +86,7 @@ def test_wire_reader_never_fails_otherwise(data):
         try:
             getattr(reader, method)()
         except FormatError as error:
-            assert error.code == "F0106"
+            assert error.code == "F0106"  # noqa: PT017 (reading may succeed as well)
 
 
 def test_wire_round_trip():

@@ -5,8 +5,19 @@ import numpy as np
 import pytest
 
 from heddle.runtime import (
-    Array, DataType, Function, Map, Shape, Tensor, convert, cpu, get_global_func, list_global_func_names,
-    register_global_func, remove_global_func, tensor,
+    Array,
+    DataType,
+    Function,
+    Map,
+    Shape,
+    Tensor,
+    convert,
+    cpu,
+    get_global_func,
+    list_global_func_names,
+    register_global_func,
+    remove_global_func,
+    tensor,
 )
 from heddle.support.diagnostics import HeddleError, UsageError
 
@@ -49,14 +60,23 @@ def test_bare_decorator_uses_the_function_name():
 
 def test_misspelt_name_is_suggested(name):
     register_global_func(name, lambda: 0)
-    with pytest.raises(HeddleError, match="did you mean 'test.function'"):
+    with pytest.raises(HeddleError, match=r"did you mean 'test\.function'"):
         get_global_func("test.functoin")
 
 
 def test_arguments_are_converted():
     seen = Function(lambda *args: seen_args.extend(args))
     seen_args = []
-    seen(np.ones(3), [1, (2, np.zeros(2))], np.float32(2.5), np.int64(3), {"a": [1]}, np.dtype("int8"), np.float32, len)
+    seen(
+        np.ones(3),
+        [1, (2, np.zeros(2))],
+        np.float32(2.5),
+        np.int64(3),
+        {"a": [1]},
+        np.dtype("int8"),
+        np.float32,
+        len,
+    )
     array, nested, real, integer, mapping, dtype, scalar_type, function = seen_args
     assert isinstance(array, Tensor)
     assert isinstance(nested, Array)

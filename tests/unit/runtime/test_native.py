@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heddle.runtime import KernelModule, empty, load_module, set_num_threads, tensor
-from heddle.runtime.native import native_library
 from heddle.runtime.native import library as native_library_module
+from heddle.runtime.native import native_library
 from heddle.support.diagnostics import FormatError, Trap, UsageError
 
 from .kernels import NAMES, kernel_module, object_code
@@ -80,7 +80,9 @@ def test_argument_references_do_not_leak(kernels):
     assert abs(sys.getrefcount(None) - before[1]) < 500
 
 
-@pytest.mark.parametrize(("kind", "error"), [(0, RuntimeError), (1, ValueError), (2, TypeError), (3, IndexError)])
+@pytest.mark.parametrize(
+    ("kind", "error"), [(0, RuntimeError), (1, ValueError), (2, TypeError), (3, IndexError)]
+)
 def test_kernel_errors_are_typed(kernels, kind, error):
     with pytest.raises(error, match=r"expected 3 rows, got -4") as caught:
         kernels["fail"](kind, 3, -4)

@@ -15,8 +15,23 @@ from heddle.runtime.tensor import storage_tensor, tensor_from_numpy
 from heddle.support.diagnostics import HeddleError, IRTypeError, TrapValueError, UsageError
 
 DTYPES = [
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
-    "float64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
 ]
 
 
@@ -119,7 +134,7 @@ def test_copyto_device_and_tensor():
 
 @pytest.mark.parametrize("values", [np.array(["a"]), np.array([1j]), np.array([None]), np.zeros(2, ">i4")])
 def test_unsupported_numpy_dtypes(values):
-    with pytest.raises(IRTypeError, match="U0302|U0101"):
+    with pytest.raises(IRTypeError, match=r"U0302|U0101"):
         tensor(values)
 
 
@@ -188,7 +203,10 @@ def test_storage_views_stay_inside(shape, offset):
     storage = allocator_for().alloc(256)
     need = offset + 4 * int(np.prod(shape, dtype=int))
     if need <= 256:
-        assert storage_tensor(storage, offset, Shape(shape), DataType("int32")).address == storage.address + offset
+        assert (
+            storage_tensor(storage, offset, Shape(shape), DataType("int32")).address
+            == storage.address + offset
+        )
     else:
         with pytest.raises(ValueError, match="U0602"):
             storage_tensor(storage, offset, Shape(shape), DataType("int32"))

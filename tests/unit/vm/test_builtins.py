@@ -4,7 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heddle.runtime import (
-    Array, DataType, Function, Shape, cpu, empty, get_global_func, register_global_func, remove_global_func, tensor,
+    Array,
+    DataType,
+    Function,
+    Shape,
+    cpu,
+    empty,
+    get_global_func,
+    register_global_func,
+    remove_global_func,
+    tensor,
 )
 from heddle.support.diagnostics import HeddleError, Trap
 from heddle.vm import VMClosure
@@ -140,7 +149,11 @@ def test_alloc_storage_and_tensor():
         ib.emit_call("vm.builtin.alloc_storage", [ib.vm_state(), (64,), ib.imm(0), DataType("uint8"),
                                                   ib.convert_constant("global")], dst=ib.r(0))
         for number, offset in ((1, 0), (2, 16)):
-            ib.emit_call("vm.builtin.alloc_tensor", [ib.r(0), ib.imm(offset), (2, 4), DataType("float32")], dst=ib.r(number))
+            ib.emit_call(
+                "vm.builtin.alloc_tensor",
+                [ib.r(0), ib.imm(offset), (2, 4), DataType("float32")],
+                dst=ib.r(number),
+            )
         ib.emit_call("vm.builtin.make_tuple", [ib.r(1), ib.r(2)], dst=ib.r(3))
         ib.emit_call("vm.builtin.null_value", [], dst=ib.r(0))
         ib.emit_ret(ib.r(3))
@@ -244,7 +257,9 @@ def test_closures_bind_the_last_parameters():
         made.emit_ret(made.r(4))
     with made.function("main", 2):
         made.emit_call("vm.builtin.make_closure", [made.f("four"), made.r(0), made.r(1)], dst=made.r(2))
-        made.emit_call("vm.builtin.invoke_closure", [made.vm_state(), made.r(2), made.imm(1), made.imm(2)], dst=made.r(3))
+        made.emit_call(
+            "vm.builtin.invoke_closure", [made.vm_state(), made.r(2), made.imm(1), made.imm(2)], dst=made.r(3)
+        )
         made.emit_ret(made.r(3))
     with made.function("make", 1):
         made.emit_call("vm.builtin.make_closure", [made.f("four"), made.r(0)], dst=made.r(1))

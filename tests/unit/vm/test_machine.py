@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 from heddle.runtime import (
-    Array, FunctionModule, Shape, Tensor, allocator_for, cpu, cuda, get_global_func, load_module, register_global_func,
-    remove_global_func, tensor,
+    Array,
+    FunctionModule,
+    Shape,
+    Tensor,
+    allocator_for,
+    cpu,
+    cuda,
+    get_global_func,
+    load_module,
+    register_global_func,
+    remove_global_func,
+    tensor,
 )
 from heddle.support.diagnostics import Trap, UsageError
 from heddle.vm import VMClosure
@@ -129,14 +139,17 @@ def test_unknown_functions():
     with made.function("main", 0):
         made.emit_call("nobody.provides.this", [], dst=made.r(0))
         made.emit_ret(made.r(0))
-    with pytest.raises(RuntimeError, match="nobody.provides.this"):
+    with pytest.raises(RuntimeError, match=r"nobody\.provides\.this"):
         run_machine(made)
 
 
 def test_imports_come_before_global_functions():
     register_global_func("identity", lambda x: "global")
     try:
-        assert returner(lambda b: (b.emit_call("identity", [b.r(0)], dst=b.r(1)), b.emit_ret(b.r(1))))["main"](3) == 3
+        assert (
+            returner(lambda b: (b.emit_call("identity", [b.r(0)], dst=b.r(1)), b.emit_ret(b.r(1))))["main"](3)
+            == 3
+        )
     finally:
         remove_global_func("identity")
 
@@ -165,7 +178,11 @@ def test_exceptions_keep_type_and_frame_and_leave_the_machine_clean():
 def test_traps_say_which_instruction_and_where_it_came_from():
     made = builder()
     with made.function("main", 1):
-        made.emit_call("vm.builtin.check_shape_info", [made.r(0), made.imm(1), made.convert_constant("ctx")], place="net.py:9")
+        made.emit_call(
+            "vm.builtin.check_shape_info",
+            [made.r(0), made.imm(1), made.convert_constant("ctx")],
+            place="net.py:9",
+        )
         made.emit_ret(made.r(0))
     with pytest.raises(TypeError) as caught:
         run_machine(made)["main"](3)
@@ -369,7 +386,9 @@ def test_stateful_calls():
 
 def test_inputs_from_a_parameter_module():
     vm = run_machine(adder())
-    vm.set_input_with_param_module("main", np.array([1.0]), FunctionModule({"get_params": lambda: tensor([4.0])}))
+    vm.set_input_with_param_module(
+        "main", np.array([1.0]), FunctionModule({"get_params": lambda: tensor([4.0])})
+    )
     vm.invoke_stateful("main")
     assert vm.get_outputs("main").numpy().tolist() == [5.0]
 

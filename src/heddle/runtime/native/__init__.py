@@ -1,4 +1,6 @@
-"""Native support: the thread pool, kernel scratch, and the glue between Python and kernels, emitted through LLVM."""
+"""Native support: the thread pool, kernel scratch, and the glue between Python and kernels, emitted through
+LLVM.
+"""
 
 from heddle.runtime.native.glue import make_builtin
 from heddle.runtime.native.library import link_objects, native_library, set_num_threads

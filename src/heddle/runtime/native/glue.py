@@ -1,4 +1,6 @@
-"""Kernels as Python builtins: METH_FASTCALL functions whose body is emitted (`glue.ll`), ctypes nowhere on the path."""
+"""Kernels as Python builtins: METH_FASTCALL functions whose body is emitted (`glue.ll`), ctypes nowhere on
+the path.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,19 @@ _TRAPS: dict[int, type[Trap]] = {0: Trap, 1: TrapValueError, 2: TrapTypeError, 3
 
 class _MethodDef(ctypes.Structure):
     _fields_ = (
-        ("name", ctypes.c_char_p), ("meth", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("meth", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
     )
 
 
 class _Error(ctypes.Structure):
     _fields_ = (
-        ("is_set", ctypes.c_int32), ("kind", ctypes.c_int32), ("expected", ctypes.c_int64), ("got", ctypes.c_int64),
+        ("is_set", ctypes.c_int32),
+        ("kind", ctypes.c_int32),
+        ("expected", ctypes.c_int64),
+        ("got", ctypes.c_int64),
         ("message", ctypes.c_char * 488),
     )
 
@@ -53,10 +61,15 @@ def _convert(value: Any, position: int, name: str) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (int, float)):
-        return int(value) if isinstance(value, int) else float(value)  # a subclass, which the glue does not know
+        return (
+            int(value) if isinstance(value, int) else float(value)
+        )  # a subclass, which the glue does not know
     if hasattr(value, "__dlpack__"):
         return from_dlpack(value)
-    raise TrapTypeError(U0403, f"argument {position} of {name!r}: expected a tensor, number or None, got {type(value).__name__}")
+    raise TrapTypeError(
+        U0403,
+        f"argument {position} of {name!r}: expected a tensor, number or None, got {type(value).__name__}",
+    )
 
 
 def _call_slowly(bound: tuple[bytes, KernelHandle], args: tuple[Any, ...]) -> Any:
@@ -97,8 +110,8 @@ def _configure(library: NativeLibrary) -> int:
 def make_builtin(name: str, kernel_address: int, owner: object) -> Callable[..., Any]:
     """A builtin function that calls the kernel at `kernel_address`. It keeps `owner` (the linked code) alive.
 
-    Tensors, ints, floats, bools and None are converted natively; numpy arrays, numpy scalars and DLPack objects
-    through Python. Returns None. Raises what the kernel reported through `heddle_set_error`.
+    Tensors, ints, floats, bools and None are converted natively; numpy arrays, numpy scalars and DLPack
+    objects through Python. Returns None. Raises what the kernel reported through `heddle_set_error`.
     """
     glue = _configure(native_library())
     method = _MethodDef(name.encode(), glue, _METH_FASTCALL, None)

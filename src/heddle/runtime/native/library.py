@@ -1,7 +1,9 @@
-"""The native support library: IR text beside this file, compiled once per machine and linked once per process.
+"""The native support library: IR text beside this file, compiled once per machine and linked once per
+process.
 
-The object code is kept in the cache folder under a hash of the text, the processor and the LLVM version, behind a
-digest of its own; a damaged or foreign file is compiled anew. Linking takes a few milliseconds, compiling about 50.
+The object code is kept in the cache folder under a hash of the text, the processor and the LLVM version,
+behind a digest of its own; a damaged or foreign file is compiled anew. Linking takes a few milliseconds,
+compiling about 50.
 
 Exported symbols that kernels may use are listed in `KERNEL_SYMBOLS`.
 """
@@ -28,15 +30,24 @@ from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import write_bytes
 from heddle.support.settings import settings
 
-KERNEL_SYMBOLS = ("heddle_parallel_for", "heddle_set_error", "heddle_workspace_alloc", "heddle_workspace_free")
+KERNEL_SYMBOLS = (
+    "heddle_parallel_for",
+    "heddle_set_error",
+    "heddle_workspace_alloc",
+    "heddle_workspace_free",
+)
 _OTHER_SYMBOLS = (
-    "heddle_thread", "heddle_thread_setup", "heddle_pool_reset", "heddle_pool_configure", "heddle_call_kernel",
+    "heddle_thread",
+    "heddle_thread_setup",
+    "heddle_pool_reset",
+    "heddle_pool_configure",
+    "heddle_call_kernel",
     "heddle_glue_configure",
 )
 _SOURCES = ("thread.ll", "pool.ll", "glue.ll")
 _DIGEST_BYTES = 32
 _MAX_THREADS = 1024
-_SPINS = 2000  # pauses of an idle worker before it sleeps: 30 to 90 microseconds, longer than a gap between kernels
+_SPINS = 2000  # pauses before an idle worker sleeps: 30 to 90 us, longer than a gap between kernels
 _PAUSES = {  # machine: declaration, call
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -78,7 +89,9 @@ def compile_ir(text: str, opt: int = 2) -> bytes:
 
 
 def _cached_object(text: str) -> bytes:
-    identity = "\0".join((text, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), str(llvm.llvm_version_info)))
+    identity = "\0".join(
+        (text, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), str(llvm.llvm_version_info))
+    )
     path = settings().cache_dir / f"native-{blake2b(identity.encode(), digest_size=16).hexdigest()}.o"
     if settings().use_disk_cache:
         with suppress(OSError):
@@ -108,7 +121,9 @@ class NativeLibrary:
         self._tracker = builder.link(self.jit, "heddle_native")
         self.addresses: dict[str, int] = {s: self._tracker[s] for s in KERNEL_SYMBOLS + _OTHER_SYMBOLS}
         self._reset = ctypes.CFUNCTYPE(None)(self.addresses["heddle_pool_reset"])
-        self._configure = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int)(self.addresses["heddle_pool_configure"])
+        self._configure = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int)(
+            self.addresses["heddle_pool_configure"]
+        )
         self.thread = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.addresses["heddle_thread"])
         ctypes.CFUNCTYPE(ctypes.c_int)(self.addresses["heddle_thread_setup"])()
         self._reset()
@@ -138,7 +153,9 @@ def native_library() -> NativeLibrary:
 
 
 def set_num_threads(count: int) -> None:
-    """Run parallel loops on `count` threads, the caller included. Raises: UsageError U0701 outside 1 to 1024."""
+    """Run parallel loops on `count` threads, the caller included. Raises: UsageError U0701 outside 1 to
+    1024.
+    """
     native_library().set_num_threads(count)
 
 
@@ -154,8 +171,8 @@ _count_of_libraries = [0]
 
 
 def link_objects(objects: Sequence[bytes], exports: Iterable[str]) -> Any:
-    """Link object code into the process and return LLVM's tracker: `tracker[symbol]` is an address, valid while the
-    tracker lives.
+    """Link object code into the process and return LLVM's tracker: `tracker[symbol]` is an address, valid
+    while the tracker lives.
 
     Raises: FormatError U0502 for code of another processor, damaged code, or unresolved symbols.
     """

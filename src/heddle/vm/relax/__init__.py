@@ -8,6 +8,12 @@ from heddle.vm.relax.machine import VirtualMachine, VMInstrumentReturnKind
 from heddle.vm.relax.program import FunctionRow, Program
 
 __all__ = [
-    "ExecBuilder", "FuncKind", "FunctionRow", "Program", "VMExecutable", "VMInstrumentReturnKind", "VirtualMachine",
+    "ExecBuilder",
+    "FuncKind",
+    "FunctionRow",
+    "Program",
+    "VMExecutable",
+    "VMInstrumentReturnKind",
+    "VirtualMachine",
     "register_builtins",
 ]

@@ -97,7 +97,8 @@ class ExecBuilder:
         return VM_STATE
 
     def convert_constant(self, value: Any) -> int:
-        """An operand for a Python value: small ints are immediates, the rest goes to the pool, equal values once.
+        """An operand for a Python value: small ints are immediates, the rest goes to the pool, equal values
+        once.
 
         Raises: UsageError V0203 for a value that cannot be a constant.
         """
@@ -125,13 +126,17 @@ class ExecBuilder:
                 f"{FuncKind(kind).name}",
             )
 
-    def _define(self, name: str, kind: FuncKind, num_inputs: int, param_names: Sequence[str] | None) -> _Function:
+    def _define(
+        self, name: str, kind: FuncKind, num_inputs: int, param_names: Sequence[str] | None
+    ) -> _Function:
         self.declare_function(name, kind)
         function = self._functions[self._numbers[name]]
         if function.num_args != UNDEFINED_ARGS:
             raise BytecodeError(V0202, f"function {name!r} is defined twice")
         if param_names is not None and len(param_names) != num_inputs:
-            raise BytecodeError(V0109, f"function {name!r} has {num_inputs} inputs, got {len(param_names)} names")
+            raise BytecodeError(
+                V0109, f"function {name!r} has {num_inputs} inputs, got {len(param_names)} names"
+            )
         function.num_args = num_inputs
         function.param_names = tuple(param_names or ())
         return function
@@ -170,8 +175,9 @@ class ExecBuilder:
     def emit_call(
         self, name: str, args: Sequence[Any] = (), dst: int | None = None, *, place: str | None = None
     ) -> None:
-        """`dst := name(args...)`. An unknown name becomes a packed function. Tuples, shapes, tensors and dtypes among
-        the arguments become constants; anything else must be an encoded operand. `place`: where it comes from."""
+        """`dst := name(args...)`. An unknown name becomes a packed function. Tuples, shapes, tensors and
+        dtypes among the arguments become constants; anything else must be an encoded operand. `place`: where
+        it comes from."""
         if not self._open:
             raise UsageError(V0201, "emit should happen in a function scope")
         words = tuple(self._argument(arg) for arg in args)
@@ -202,8 +208,8 @@ class ExecBuilder:
     def get(self, imports: Sequence[Module] = ()) -> VMExecutable:
         """The executable. The builder stays usable and `get` may be called again.
 
-        Raises: BytecodeError for a register read before a textually earlier write, an index out of range, an empty
-        body, a jump by 0, a false-offset below 2.
+        Raises: BytecodeError for a register read before a textually earlier write, an index out of range, an
+        empty body, a jump by 0, a false-offset below 2.
         """
         rows: list[FunctionRow] = []
         instructions: list[Instruction] = []
@@ -253,12 +259,17 @@ class ExecBuilder:
         kind, value = decode_arg(word)
         if kind is ArgKind.REGISTER and value not in written:
             raise BytecodeError(
-                V0107, f"register {value} is used in function {function.name!r} but no earlier instruction writes it"
+                V0107,
+                f"register {value} of function {function.name!r} is read but no earlier instruction writes it",
             )
         if kind is ArgKind.CONSTANT and not 0 <= value < len(self._constants):
-            raise BytecodeError(V0104, f"constant {value} is out of range: the pool has {len(self._constants)}")
+            raise BytecodeError(
+                V0104, f"constant {value} is out of range: the pool has {len(self._constants)}"
+            )
         if kind is ArgKind.FUNCTION and not 0 <= value < len(self._functions):
-            raise BytecodeError(V0105, f"function {value} is out of range: the table has {len(self._functions)}")
+            raise BytecodeError(
+                V0105, f"function {value} is out of range: the table has {len(self._functions)}"
+            )
 
 
 def _renumber(function: _Function) -> tuple[list[Instruction], int]:
@@ -279,8 +290,11 @@ def _renumber(function: _Function) -> tuple[list[Instruction], int]:
             return instruction
         first, *rest = instruction.values
         return replace(
-            instruction, values=(fresh[first], *rest),
-            args=tuple(fresh[word] if decode_arg(word)[0] is ArgKind.REGISTER else word for word in instruction.args),
+            instruction,
+            values=(fresh[first], *rest),
+            args=tuple(
+                fresh[word] if decode_arg(word)[0] is ArgKind.REGISTER else word for word in instruction.args
+            ),
         )
 
     return [renamed(instruction) for instruction in function.body], size

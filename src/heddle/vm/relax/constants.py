@@ -1,7 +1,7 @@
 """The constant pool: which values it takes, when two are the same, and how they are stored.
 
-Stored form: section `constants` is a table of tagged entries; tensors keep their bytes in section `constant.<i>`, so
-that they can be used in the mapped file. Scalars are stored with all their bits.
+Stored form: section `constants` is a table of tagged entries; tensors keep their bytes in section
+`constant.<i>`, so that they can be used in the mapped file. Scalars are stored with all their bits.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def _read_dtype(table: Reader) -> DataType:
     try:
         return DataType(text)
     except IRTypeError:
-        raise table.fail(f"unknown dtype {text[:40]!r}: expected one of {', '.join(SCALAR_NAMES[:6])}, ...") from None
+        raise table.fail(
+            f"unknown dtype {text[:40]!r}: expected one of {', '.join(SCALAR_NAMES[:6])}, ..."
+        ) from None
 
 
 def _read_tensor(table: Reader, data: Section) -> Tensor:
@@ -124,6 +126,8 @@ def _read_tensor(table: Reader, data: Section) -> Tensor:
         raise table.fail(f"a constant cannot have shape {shape[:8]} and dtype {dtype}")
     expected = prod(shape) * dtype.itemsize
     if expected != len(data.data):
-        raise table.fail(f"a constant of shape {shape} and dtype {dtype} needs {expected} bytes, got {len(data.data)}")
+        raise table.fail(
+            f"a constant of shape {shape} and dtype {dtype} needs {expected} bytes, got {len(data.data)}"
+        )
     raw = np.frombuffer(data.data, np.uint8)
     return make_tensor(raw.__array_interface__["data"][0], layout_of(shape), dtype, cpu(0), raw)

@@ -86,7 +86,9 @@ def as_python(program: Program) -> str:
     for row in program.functions:
         if row.kind is FuncKind.VM:
             lines.append(f'with ib.function("{row.name}", num_inputs={row.num_args}):')
-            lines += [f"    {_python_line(program, program.instruction(i))}" for i in range(row.start, row.end)]
+            lines += [
+                f"    {_python_line(program, program.instruction(i))}" for i in range(row.start, row.end)
+            ]
     return "\n".join(lines) + "\n"
 
 

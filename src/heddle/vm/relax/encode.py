@@ -64,6 +64,9 @@ def decode(words: Sequence[int], at: int) -> tuple[Instruction, int]:
             args = tuple(words[next_word : next_word + word])
             next_word += word
         else:
-            raise BytecodeError(V0102, f"word {next_word - 1}: {spec.mnemonic} lacks arguments: expected {word}, "
-                                       f"got {len(words) - next_word} words")
+            raise BytecodeError(
+                V0102,
+                f"word {next_word - 1}: {spec.mnemonic} lacks arguments: expected {word}, "
+                f"got {len(words) - next_word} words",
+            )
     return Instruction(spec, tuple(values), args), next_word

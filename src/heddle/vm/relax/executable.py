@@ -129,7 +129,8 @@ def _read_numbered_table(section: Section) -> dict[int, str]:
 def load_executable(sections: Mapping[str, Section]) -> VMExecutable:
     """The executable that `program_sections` stored, verified.
 
-    Raises: FormatError F0105, F0106 for malformed sections; BytecodeError V01.. for a program that breaks a rule.
+    Raises: FormatError F0105, F0106 for malformed sections; BytecodeError V01.. for a program that breaks a
+    rule.
     """
     rows = require(sections, "functions").reader()
     functions = rows.items(25, lambda: _read_row(rows))

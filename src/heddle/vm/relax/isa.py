@@ -1,15 +1,16 @@
 """The instruction set: four instructions over registers that hold any runtime value.
 
-Code is a list of signed 64-bit words. The program counter counts instructions; a second list says at which word each
-starts. An argument word has its kind in the top 8 bits and a sign-extended value in the other 56:
+Code is a list of signed 64-bit words. The program counter counts instructions; a second list says at which
+word each starts. An argument word has its kind in the top 8 bits and a sign-extended value in the other 56:
 
     63      56 55                                             0
     [  kind  ][                    value                      ]      kinds: 0 r, 1 i, 2 c, 3 f
 
-Registers from 2**54 up are not in the register file: 2**54 is `void` (reads None, drops what is written), the next is
-the machine itself. Offsets are relative to their own instruction.
+Registers from 2**54 up are not in the register file: 2**54 is `void` (reads None, drops what is written), the
+next is the machine itself. Offsets are relative to their own instruction.
 
-Everything else (encoder, decoder, disassembler, verifier, docs, generators of tests) derives from `INSTRUCTIONS`.
+Everything else (encoder, decoder, disassembler, verifier, docs, generators of tests) derives from
+`INSTRUCTIONS`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Spec:
     semantics: str
 
 
-CALL = Spec("call", 1, (Operand.DST, Operand.FUNC, Operand.ARGS), Effect.CALLS, "dst := func(args...); pc += 1")
+CALL = Spec(
+    "call", 1, (Operand.DST, Operand.FUNC, Operand.ARGS), Effect.CALLS, "dst := func(args...); pc += 1"
+)
 RET = Spec("ret", 2, (Operand.SRC,), Effect.ENDS, "return src to the caller")
 GOTO = Spec("goto", 3, (Operand.OFFSET,), Effect.ENDS | Effect.JUMPS, "pc += offset")
 IF = Spec("if", 4, (Operand.SRC, Operand.FALSE_OFFSET), Effect.JUMPS, "pc += 1 if src != 0 else false_offset")
@@ -63,7 +66,9 @@ class ArgKind(IntEnum):
 
 
 class FuncKind(IntEnum):
-    """Kinds of function-table rows: resolved outside, bytecode of this executable, machine code over registers."""
+    """Kinds of function-table rows: resolved outside, bytecode of this executable, machine code over
+    registers.
+    """
 
     PACKED = 0
     VM = 1

@@ -1,8 +1,8 @@
 """Bytecode made ready to run: decoded once into Python tuples, callees resolved, operands turned into slots.
 
-A function's frame is a list: its registers, one slot that swallows what goes to void, then one slot for every distinct
-constant, immediate, function and special operand. The last group is filled in `template`, so that an instruction's
-arguments are one `itemgetter` over the frame, whatever their kinds. Steps:
+A function's frame is a list: its registers, one slot that swallows what goes to void, then one slot for every
+distinct constant, immediate, function and special operand. The last group is filled in `template`, so that an
+instruction's arguments are one `itemgetter` over the frame, whatever their kinds. Steps:
 
     (DO,    callable, getter, dst)    frame[dst] = callable(*getter(frame))
     (ENTER, function, getter, dst)    as DO, for a function of the program: a new frame, no Python recursion
@@ -73,8 +73,8 @@ def link_function(
     callee: Callable[[int], tuple[int, Any]],
     resolve: Callable[[ArgKind, int], Any],
 ) -> None:
-    """Fill `target` with the steps of `row`. `callee` gives the step kind and callable of a function's number,
-    `resolve` the value of an operand that is no register."""
+    """Fill `target` with the steps of `row`. `callee` gives the step kind and callable of a function's
+    number, `resolve` the value of an operand that is no register."""
     slots = _Slots(row.register_file_size, resolve)
     code: list[Step] = []
     for index in range(row.start, row.end):

@@ -1,7 +1,7 @@
 """The virtual machine: devices and memory, resolved functions, and the loop that runs bytecode.
 
-Every call from outside has frames of its own, so a callback may call the machine again, and after an exception there
-is nothing to clean up. Calls between functions of the program do not use Python's stack.
+Every call from outside has frames of its own, so a callback may call the machine again, and after an
+exception there is nothing to clean up. Calls between functions of the program do not use Python's stack.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ class UnresolvedFunctionError(Trap, ValueError):
 class VirtualMachine(StatefulCalls):
     """Runs an executable on devices.
 
-    `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled), "naive",
-    "pooled", or a map from device to one of them.
+    `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
+    "naive", "pooled", or a map from device to one of them.
 
     Raises: UsageError V0303 for arguments of other kinds (TypeError, ValueError or AssertionError as befits);
-    BytecodeError V01.. for a program that breaks a rule; UnresolvedFunctionError V0301 where a callee is missing.
+    BytecodeError V01.. for a program that breaks a rule; UnresolvedFunctionError V0301 where a callee is
+    missing.
     """
 
     NAIVE_ALLOCATOR = "naive"
@@ -72,7 +73,9 @@ class VirtualMachine(StatefulCalls):
     ) -> None:
         super().__init__()
         if not isinstance(rt_mod, VMExecutable):
-            raise UsageError(V0303, f"expected an executable or a module with one, got {type(rt_mod).__name__}")
+            raise UsageError(
+                V0303, f"expected an executable or a module with one, got {type(rt_mod).__name__}"
+            )
         rt_mod.verify()
         register_builtins()
         self.executable = rt_mod
@@ -99,14 +102,17 @@ class VirtualMachine(StatefulCalls):
         if not isinstance(value, Tensor):
             return value
         if scope not in PLAIN_SCOPES:
-            raise UsageError(V0303, f"memory scope {scope!r} of constant {number} does not exist on {self.devices[0]}")
+            raise UsageError(
+                V0303, f"memory scope {scope!r} of constant {number} does not exist on {self.devices[0]}"
+            )
         return value.to_device(self.devices[0])
 
     def _resolve_packed(self, name: str) -> Callable[..., Any]:
         found = self.executable.find_function(name, True) or find_global_func(name)
         if found is None:
             raise UnresolvedFunctionError(
-                V0301, f"cannot find function {name!r} in the executable's modules or among the global functions",
+                V0301,
+                f"cannot find function {name!r} in the executable's modules or among the global functions",
                 help="register_global_func makes a python function known",
             )
         return found
@@ -121,7 +127,9 @@ class VirtualMachine(StatefulCalls):
         return VMClosure(row.name, lambda vm, *args: vm._run_compiled(row, compiled, args))
 
     def _link(self) -> None:
-        """Decode all functions. With an instrument set, calls go through it: this is the machine's one hook."""
+        """Decode all functions. With an instrument set, calls go through it: this is the machine's one
+        hook.
+        """
         program = self.executable.program
         for row in program.functions:
             if row.kind is FuncKind.VM:
@@ -164,7 +172,9 @@ class VirtualMachine(StatefulCalls):
                     pc += 1
                 elif op == ENTER:
                     if len(callers) >= MAX_FRAMES:
-                        raise Trap(V0305, f"call depth exceeded in {a.name!r}: expected at most {MAX_FRAMES} frames")
+                        raise Trap(
+                            V0305, f"call depth exceeded in {a.name!r}: expected at most {MAX_FRAMES} frames"
+                        )
                     callers.append((function, frame, pc))
                     inner = a.template.copy()
                     inner[: a.num_args] = b(frame)
@@ -186,8 +196,8 @@ class VirtualMachine(StatefulCalls):
             raise
 
     def _run_compiled(self, row: FunctionRow, compiled: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """A compiled function works on (machine, registers, constants, functions); its result register comes right
-        after the arguments."""
+        """A compiled function works on (machine, registers, constants, functions); its result register comes
+        right after the arguments."""
         if len(args) != row.num_args:
             raise _wrong_count(row.name, row.num_args, row.param_names, len(args))
         registers = [*args, *[None] * (row.register_file_size - row.num_args)]
@@ -196,7 +206,9 @@ class VirtualMachine(StatefulCalls):
 
     def _locate(self, error: HeddleError, function: LinkedFunction, pc: int) -> None:
         place = self.executable.line_table.get(function.first + pc)
-        where = f"  --> instruction {pc} of {function.name!r}" + (f", which comes from {place}" if place else "")
+        where = f"  --> instruction {pc} of {function.name!r}" + (
+            f", which comes from {place}" if place else ""
+        )
         if where not in getattr(error, "__notes__", ()):
             error.add_note(where)
 
@@ -230,7 +242,9 @@ class VirtualMachine(StatefulCalls):
         return (row.num_args, row.param_names) if row is not None else (0, ())
 
     def __getitem__(self, name: str) -> Function:
-        """A callable for a saved closure or a function. Raises: UnknownFunctionError V0301 (an AttributeError)."""
+        """A callable for a saved closure or a function. Raises: UnknownFunctionError V0301 (an
+        AttributeError).
+        """
         impl = self._closure(name).impl
 
         def call(*args: Any) -> Any:
@@ -242,10 +256,11 @@ class VirtualMachine(StatefulCalls):
         return self[name]
 
     def set_instrument(self, instrument: Callable[..., Any] | str | None) -> None:
-        """Call `instrument(func, name, before_run, ret_value, *args)` before and after every call instruction.
+        """Call `instrument(func, name, before_run, ret_value, *args)` before and after every call
+        instruction.
 
-        Before, an answer of SKIP_RUN leaves the call out and its result is None; after, the answer is ignored. A name
-        stands for a global function that is the instrument. None removes it.
+        Before, an answer of SKIP_RUN leaves the call out and its result is None; after, the answer is
+        ignored. A name stands for a global function that is the instrument. None removes it.
         """
         if isinstance(instrument, str):
             instrument = get_global_func(instrument)
@@ -266,12 +281,28 @@ class VirtualMachine(StatefulCalls):
         return call
 
     def time_evaluator(
-        self, func_name: str, dev: Device | None = None, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0,
-        cooldown_interval_ms: float = 0, repeats_to_cooldown: int = 1, f_preproc: str = "",
+        self,
+        func_name: str,
+        dev: Device | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
-        """A function that times `func_name`: a function, a saved name, or `"invoke_stateful"` (given a name)."""
+        """A function that times `func_name`: a function, a saved name, or `"invoke_stateful"` (given a
+        name).
+        """
         return self.module.time_evaluator(
-            func_name, dev, number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown, f_preproc
+            func_name,
+            dev,
+            number,
+            repeat,
+            min_repeat_ms,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            f_preproc,
         )
 
 
@@ -324,7 +355,9 @@ def _wrong_count(name: str, expected: int, param_names: Sequence[str], got: int)
 
 
 def _with_host(device: Device | Sequence[Device]) -> list[Device]:
-    devices = [device] if isinstance(device, Device) else list(device) if isinstance(device, (list, tuple)) else []
+    devices = (
+        [device] if isinstance(device, Device) else list(device) if isinstance(device, (list, tuple)) else []
+    )
     if not devices or not all(isinstance(item, Device) for item in devices):
         raise MachineTypeError(V0303, f"expected a device or a list of devices, got {device!r}")
     return devices if devices[-1].device_type == CPU else [*devices, cpu(0)]
@@ -338,7 +371,9 @@ def _allocators(devices: Sequence[Device], config: MemoryConfig) -> list[Allocat
     elif isinstance(config, Mapping):
         kinds = config
     elif config is not None:
-        raise MachineTypeError(V0303, f"expected memory_cfg to be a string or a dict, got {type(config).__name__}")
+        raise MachineTypeError(
+            V0303, f"expected memory_cfg to be a string or a dict, got {type(config).__name__}"
+        )
     for kind in (default, *kinds.values()):
         if kind not in ("naive", "pooled"):
             raise MemoryKindError(V0303, f"expected memory_cfg 'naive' or 'pooled', got {kind!r}")

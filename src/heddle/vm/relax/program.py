@@ -12,7 +12,9 @@ from heddle.vm.relax.isa import FuncKind, Instruction
 
 @dataclass(frozen=True, slots=True)
 class FunctionRow:
-    """A row of the function table. Instructions are `start` up to `end`; both are 0 for functions without bytecode."""
+    """A row of the function table. Instructions are `start` up to `end`; both are 0 for functions without
+    bytecode.
+    """
 
     kind: FuncKind
     name: str
@@ -25,8 +27,8 @@ class FunctionRow:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a VMExecutable holds. `line_table` maps instructions to the places they came from; `memory_scopes` maps
-    constants to the memory they belong in; `metadata` is free-form."""
+    """What a VMExecutable holds. `line_table` maps instructions to the places they came from; `memory_scopes`
+    maps constants to the memory they belong in; `metadata` is free-form."""
 
     functions: tuple[FunctionRow, ...]
     constants: tuple[Constant, ...]

@@ -80,7 +80,9 @@ class StatefulCalls:
         ordered = [named[key] if key in named else next(positional, _MISSING) for key in names]
         if any(value is _MISSING for value in ordered) or len(named) + len(args) != len(names):
             raise ArgumentCountError(
-                V0302, f"function {name!r} expects {len(names)} arguments ({', '.join(names)}), got {len(named) + len(args)}"
+                V0302,
+                f"function {name!r} expects {len(names)} arguments ({', '.join(names)}), "
+                f"got {len(named) + len(args)}",
             )
         return [self._on_device(convert_argument(value)) for value in ordered]
 
@@ -90,8 +92,8 @@ class StatefulCalls:
     def save_function(
         self, func_name: str, saved_name: str, *args: Any, include_return: bool = True, **kwargs: Any
     ) -> None:
-        """Keep `func_name` with its arguments bound; `vm[saved_name]()` runs it. Without `include_return` the result
-        is dropped. A saved name is replaced.
+        """Keep `func_name` with its arguments bound; `vm[saved_name]()` runs it. Without `include_return` the
+        result is dropped. A saved name is replaced.
 
         Raises: UnknownFunctionError V0301 (a ValueError); ArgumentCountError V0302 (an AssertionError).
         """
@@ -107,14 +109,18 @@ class StatefulCalls:
         self._saved[saved_name] = VMClosure(saved_name, run)
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
-        """Bind the arguments of the next `invoke_stateful`. Tensors that are on the machine's device are not copied.
+        """Bind the arguments of the next `invoke_stateful`. Tensors that are on the machine's device are not
+        copied.
 
         Raises: UnknownFunctionError V0301; Trap V0302 for a wrong number.
         """
         expected, names = self._parameters(func_name)
         bound = self._bind(func_name, args, kwargs)
         if len(bound) != expected:
-            raise Trap(V0302, f"function {func_name!r} expects {expected} arguments ({', '.join(names)}), got {len(bound)}")
+            raise Trap(
+                V0302,
+                f"function {func_name!r} expects {expected} arguments ({', '.join(names)}), got {len(bound)}",
+            )
         self._inputs[func_name] = bound
 
     def set_input_with_param_module(self, func_name: str, *args: Any) -> None:
@@ -135,13 +141,19 @@ class StatefulCalls:
     def _output(self, func_name: str, path: Sequence[int]) -> Any:
         self._closure(func_name)
         if func_name not in self._outputs:
-            raise TrapValueError(V0304, f"no outputs of {func_name!r}: call invoke_stateful before get_outputs")
+            raise TrapValueError(
+                V0304, f"no outputs of {func_name!r}: call invoke_stateful before get_outputs"
+            )
         value = self._outputs[func_name]
         for index in path:
             if not isinstance(value, Array):
-                raise TrapValueError(V0306, f"output {list(path)} of {func_name!r} leads into a {type(value).__name__}")
+                raise TrapValueError(
+                    V0306, f"output {list(path)} of {func_name!r} leads into a {type(value).__name__}"
+                )
             if not 0 <= index < len(value):
-                raise TrapIndexError(V0306, f"output index {index} of {func_name!r} is out of range: there are {len(value)}")
+                raise TrapIndexError(
+                    V0306, f"output index {index} of {func_name!r} is out of range: there are {len(value)}"
+                )
             value = value[index]
         return value
 
@@ -154,11 +166,15 @@ class StatefulCalls:
         """The value at `path`, no tuple. Raises: TrapValueError V0304, V0306; TrapIndexError V0306."""
         value = self._output(func_name, path)
         if isinstance(value, Array):
-            raise TrapValueError(V0306, f"output {list(path)} of {func_name!r} is a tuple of {len(value)}: name an element")
+            raise TrapValueError(
+                V0306, f"output {list(path)} of {func_name!r} is a tuple of {len(value)}: name an element"
+            )
         return value
 
     def get_outputs(self, func_name: str) -> Any:
-        """The result of the last `invoke_stateful`; tuples come as Python tuples. Raises: TrapValueError V0304."""
+        """The result of the last `invoke_stateful`; tuples come as Python tuples. Raises: TrapValueError
+        V0304.
+        """
         return _as_tuples(self._output(func_name, ()))
 
     def get_function_arity(self, func_name: str) -> int:
@@ -168,7 +184,9 @@ class StatefulCalls:
     def get_function_param_name(self, func_name: str, index: int) -> str:
         names = self._parameters(func_name)[1]
         if not 0 <= index < len(names):
-            raise TrapIndexError(V0306, f"parameter {index} of {func_name!r} is out of range: there are {len(names)}")
+            raise TrapIndexError(
+                V0306, f"parameter {index} of {func_name!r} is out of range: there are {len(names)}"
+            )
         return names[index]
 
 

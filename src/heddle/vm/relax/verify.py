@@ -1,11 +1,12 @@
 """What bytecode must satisfy before it runs. Each finding names the function, the instruction and the word.
 
-Rules: rows name disjoint, in-range stretches of code (V0109); every instruction decodes and the offset list is exactly
-where instructions start (V0101, V0102); registers, constants and functions are in range (V0103 to V0105) and of known
-kinds (V0111); jumps stay inside their function (V0106) and its last instruction does not fall through (V0110); on
-every path a register is written before it is read (V0107: a forward analysis whose state is the set of registers
-written for certain, met by intersection); calls of the program's own functions have the right number of arguments
-(V0108). What a builtin or kernel makes of its arguments is its own check at run time.
+Rules: rows name disjoint, in-range stretches of code (V0109); every instruction decodes and the offset list
+is exactly where instructions start (V0101, V0102); registers, constants and functions are in range (V0103 to
+V0105) and of known kinds (V0111); jumps stay inside their function (V0106) and its last instruction does not
+fall through (V0110); on every path a register is written before it is read (V0107: a forward analysis whose
+state is the set of registers written for certain, met by intersection); calls of the program's own functions
+have the right number of arguments (V0108). What a builtin or kernel makes of its arguments is its own check
+at run time.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def _decode_all(program: Program) -> tuple[list[Instruction], list[Diagnostic]]:
             return [], [Diagnostic(first.code, f"instruction {index}, {first.message}")]
         instructions.append(instruction)
     if at != len(program.words):
-        return [], [Diagnostic(V0102, f"word {at}: {len(program.words) - at} words follow the last instruction")]
+        return [], [
+            Diagnostic(V0102, f"word {at}: {len(program.words) - at} words follow the last instruction")
+        ]
     return instructions, []
 
 
@@ -86,7 +89,9 @@ def _check_rows(program: Program) -> list[Diagnostic]:
             findings.append(Diagnostic(V0109, f"function {number} {row.name!r}: {problem}"))
     for constant in program.memory_scopes:
         if not 0 <= constant < len(program.constants):
-            findings.append(Diagnostic(V0104, f"memory scope of constant {constant}: there are {len(program.constants)}"))
+            findings.append(
+                Diagnostic(V0104, f"memory scope of constant {constant}: there are {len(program.constants)}")
+            )
     return findings
 
 
@@ -94,7 +99,7 @@ def _row_problem(row: FunctionRow, free: int, num_instructions: int) -> str | No
     if row.kind is FuncKind.PACKED or row.num_args == UNDEFINED_ARGS:
         return "it has code but is not defined" if row.end != row.start else None
     if not 0 <= row.num_args <= row.register_file_size <= MAX_REGISTERS:
-        return f"{row.num_args} arguments do not fit {row.register_file_size} registers (at most {MAX_REGISTERS})"
+        return f"{row.num_args} arguments do not fit {row.register_file_size} of {MAX_REGISTERS} registers"
     if len(row.param_names) not in (0, row.num_args):
         return f"expected {row.num_args} parameter names, got {len(row.param_names)}"
     if row.kind is FuncKind.VMTIR:
@@ -112,7 +117,9 @@ def _finding(program: Program, row: FunctionRow, index: int, code: Code, message
     )
 
 
-def _check_function(program: Program, row: FunctionRow, instructions: list[Instruction]) -> Iterator[Diagnostic]:
+def _check_function(
+    program: Program, row: FunctionRow, instructions: list[Instruction]
+) -> Iterator[Diagnostic]:
     for index in range(row.start, row.end):
         instruction = instructions[index]
         for code, message in _operand_problems(program, row, index, instruction):
@@ -191,8 +198,12 @@ def _successors(index: int, instruction: Instruction) -> tuple[int, ...]:
     return () if Effect.ENDS in instruction.spec.effects else (index + 1,)
 
 
-def _check_definite_writes(program: Program, row: FunctionRow, instructions: list[Instruction]) -> list[Diagnostic]:
-    """Sets of registers are ints, a bit a register. The state at an instruction only ever loses bits: it ends."""
+def _check_definite_writes(
+    program: Program, row: FunctionRow, instructions: list[Instruction]
+) -> list[Diagnostic]:
+    """Sets of registers are ints, a bit a register. The state at an instruction only ever loses bits: it
+    ends.
+    """
     written: dict[int, int] = {row.start: (1 << row.num_args) - 1}
     pending = [row.start]
     while pending:
@@ -208,7 +219,9 @@ def _check_definite_writes(program: Program, row: FunctionRow, instructions: lis
                 written[successor] = met
                 pending.append(successor)
     return [
-        _finding(program, row, index, V0107, f"register {register} is read before it is written on every path")
+        _finding(
+            program, row, index, V0107, f"register {register} is read before it is written on every path"
+        )
         for index in sorted(written)
         for register in dict.fromkeys(_reads(instructions[index]))
         if register < VOID and not written[index] >> register & 1

@@ -1,4 +1,6 @@
-"""Checks of arguments and results against what the program's annotations state. The context text comes first."""
+"""Checks of arguments and results against what the program's annotations state. The context text comes
+first.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def _wrong_type(context: str, expected: str, value: object) -> TrapTypeError:
 def check_tensor_info(value: Any, ndim: int, *rest: Any) -> None:
     """`rest`: the dtype (None or absent: any), then the context. ndim -1: any.
 
-    Raises: TrapTypeError V0402 for something else than a tensor; TrapValueError V0403 for another ndim or dtype.
+    Raises: TrapTypeError V0402 for something else than a tensor; TrapValueError V0403 for another ndim or
+    dtype.
     """
     context, dtype = rest[-1], rest[0] if len(rest) > 1 else None
     if not isinstance(value, Tensor):
@@ -33,7 +36,9 @@ def check_tensor_info(value: Any, ndim: int, *rest: Any) -> None:
     if ndim != -1 and value.ndim != ndim:
         raise TrapValueError(V0403, f"{context} expected a tensor with ndim {ndim}, got ndim {value.ndim}")
     if dtype is not None and dtype != "" and value.dtype != dtype:
-        raise TrapValueError(V0403, f"{context} expected a tensor with dtype {dtype}, got dtype {value.dtype}")
+        raise TrapValueError(
+            V0403, f"{context} expected a tensor with dtype {dtype}, got dtype {value.dtype}"
+        )
 
 
 @builtin("check_shape_info")
@@ -63,11 +68,15 @@ def check_prim_value_info(value: Any, dtype: DataType, context: str) -> None:
 
 @builtin("check_tuple_info")
 def check_tuple_info(value: Any, length: int, context: str) -> None:
-    """Raises: TrapTypeError V0402 for something else than a tuple; TrapValueError V0403 for another length."""
+    """Raises: TrapTypeError V0402 for something else than a tuple; TrapValueError V0403 for another
+    length.
+    """
     if not isinstance(value, Array):
         raise _wrong_type(context, "a tuple", value)
     if len(value) != length:
-        raise TrapValueError(V0403, f"{context} expected a tuple with {length} elements, got {len(value)} elements")
+        raise TrapValueError(
+            V0403, f"{context} expected a tuple with {length} elements, got {len(value)} elements"
+        )
 
 
 @builtin("check_func_info")

@@ -20,10 +20,14 @@ def read_if_cond(condition: Any) -> bool:
     if isinstance(condition, int):
         return condition != 0
     if not isinstance(condition, Tensor):
-        raise TrapTypeError(V0405, f"a condition must be a bool, an integer or a tensor, got {type(condition).__name__}")
+        raise TrapTypeError(
+            V0405, f"a condition must be a bool, an integer or a tensor, got {type(condition).__name__}"
+        )
     if not (condition.dtype.is_int or condition.dtype.is_bool):
         raise TrapTypeError(V0405, f"a condition must have a bool or integer dtype, got {condition.dtype}")
     value = scalar_of(condition)
     if value is None:
-        raise TrapValueError(V0405, f"a condition must have an element, got a tensor of shape {tuple(condition.shape)}")
+        raise TrapValueError(
+            V0405, f"a condition must have an element, got a tensor of shape {tuple(condition.shape)}"
+        )
     return bool(value)

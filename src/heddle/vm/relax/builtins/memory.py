@@ -16,16 +16,22 @@ PLAIN_SCOPES = ("global", "")
 
 
 @builtin("alloc_storage")
-def alloc_storage(vm: Any, shape: Shape, device_index: int, dtype: DataType, scope: str = "global") -> Storage:
+def alloc_storage(
+    vm: Any, shape: Shape, device_index: int, dtype: DataType, scope: str = "global"
+) -> Storage:
     """Storage for `prod(shape)` elements on the machine's device `device_index` (-1: the host).
 
     Raises: TrapValueError V0406 for a device or scope that there is not; Trap U0601 at the memory limit.
     """
     allocators = vm.allocators
     if not -1 <= device_index < len(allocators):
-        raise TrapValueError(V0406, f"device index {device_index} is out of range: there are {len(allocators)} devices")
+        raise TrapValueError(
+            V0406, f"device index {device_index} is out of range: there are {len(allocators)} devices"
+        )
     if scope not in PLAIN_SCOPES:
-        raise TrapValueError(V0406, f"memory scope {scope!r} does not exist on {allocators[device_index].device}")
+        raise TrapValueError(
+            V0406, f"memory scope {scope!r} does not exist on {allocators[device_index].device}"
+        )
     size_bytes = dtype.itemsize
     for size in shape:
         size_bytes *= size
@@ -34,7 +40,9 @@ def alloc_storage(vm: Any, shape: Shape, device_index: int, dtype: DataType, sco
 
 
 @builtin("alloc_tensor")
-def alloc_tensor(storage: Storage, offset: int, shape: Shape, dtype: DataType, scope: str = "global") -> Tensor:
+def alloc_tensor(
+    storage: Storage, offset: int, shape: Shape, dtype: DataType, scope: str = "global"
+) -> Tensor:
     """A view of a storage at a byte offset; it keeps the storage alive.
 
     Raises: TrapValueError U0602 where it would leave the storage.

@@ -24,7 +24,9 @@ def get_py_func(name: str) -> Function:
     """Raises: Trap V0407 where nothing was registered."""
     found = _py_functions.get(name)
     if found is None:
-        raise Trap(V0407, f"python function {name!r} is not registered", help=did_you_mean(name, _py_functions))
+        raise Trap(
+            V0407, f"python function {name!r} is not registered", help=did_you_mean(name, _py_functions)
+        )
     return Function(found, name)
 
 
@@ -42,11 +44,15 @@ def call_py_func(packed: Any) -> Any:
 
 @builtin("invoke_debug_func")
 def invoke_debug_func(_: Any, func_name: str, line_info: str, *args: Any) -> Any:
-    """Call the global function `func_name(line_info, *args)`. Raises: TrapValueError V0407 where it is missing."""
+    """Call the global function `func_name(line_info, *args)`. Raises: TrapValueError V0407 where it is
+    missing.
+    """
     function = find_global_func(func_name)
     if function is None:
         raise TrapValueError(
-            V0407, f"debug function {func_name!r} is not registered", help="use register_global_func before running"
+            V0407,
+            f"debug function {func_name!r} is not registered",
+            help="use register_global_func before running",
         )
     return function.call(line_info, *args)
 

@@ -1,7 +1,7 @@
 """Symbolic shapes at run time: the shape heap, matching shapes against it and making shapes from it.
 
-The heap is a 1-D int64 tensor on the host; programs without symbolic sizes have None. Matching goes left to right, and
-what was stored before a failure stays. A code and an operand stand for one dimension:
+The heap is a 1-D int64 tensor on the host; programs without symbolic sizes have None. Matching goes left to
+right, and what was stored before a failure stays. A code and an operand stand for one dimension:
 
     match: 0 must equal the operand; 1 store to heap[operand]; 2 nothing; 3 must equal heap[operand]
     make:  0 the operand itself; 1 heap[operand]
@@ -44,7 +44,7 @@ def alloc_shape_heap(vm: Any, size: int) -> Tensor:
 def _match(value: int, heap: Any, code: int, operand: int, what: str, context: str) -> None:
     if code == _STORE:
         heap[operand] = value
-    elif code == _EQUALS_IMM or code == _EQUALS_HEAP:
+    elif code in (_EQUALS_IMM, _EQUALS_HEAP):
         expected = operand if code == _EQUALS_IMM else heap[operand]
         if value != expected:
             raise Trap(V0401, f"{context} match_cast error: {what}: expected {expected}, got {value}")
@@ -66,7 +66,9 @@ def match_shape(value: Tensor | Shape, heap: Tensor | None, rank: int, *rest: An
     else:
         raise TrapTypeError(V0402, f"{context} expected a tensor or shape, got {type(value).__name__}")
     if len(shape) != rank:
-        raise Trap(V0401, f"{context} match_cast error: shape size mismatch: expected {rank} sizes, got {len(shape)}")
+        raise Trap(
+            V0401, f"{context} match_cast error: shape size mismatch: expected {rank} sizes, got {len(shape)}"
+        )
     view = heap_view(heap)
     for axis, size in enumerate(shape):
         _match(size, view, rest[2 * axis], rest[2 * axis + 1], f"size of dimension {axis}", context)
@@ -104,9 +106,13 @@ def shape_of(tensor: Tensor) -> Shape:
 
 @builtin("tensor_to_shape")
 def tensor_to_shape(tensor: Tensor) -> Shape:
-    """The Shape that a 1-D tensor of int16, int32 or int64 holds. Raises: TrapTypeError V0402 for another tensor."""
+    """The Shape that a 1-D tensor of int16, int32 or int64 holds. Raises: TrapTypeError V0402 for another
+    tensor.
+    """
     if tensor.ndim != 1 or tensor.dtype not in ("int16", "int32", "int64"):
         raise TrapTypeError(
-            V0402, f"a shape is made from a 1-D int16, int32 or int64 tensor, got ndim {tensor.ndim} and dtype {tensor.dtype}"
+            V0402,
+            "a shape is made from a 1-D int16, int32 or int64 tensor, got "
+            f"ndim {tensor.ndim} and dtype {tensor.dtype}",
         )
     return Shape(tensor.numpy().tolist())

@@ -19,7 +19,9 @@ def _check(value: Any, index: int) -> None:
     if not isinstance(value, tuple):
         raise TrapTypeError(V0402, f"expected a tuple, got {type(value).__name__}")
     if not 0 <= index < len(value):
-        raise TrapIndexError(V0404, f"tuple index {index} is out of range: the tuple has {len(value)} elements")
+        raise TrapIndexError(
+            V0404, f"tuple index {index} is out of range: the tuple has {len(value)} elements"
+        )
 
 
 @builtin("tuple_getitem")
