@@ -43,8 +43,8 @@ U0503 = declare_code("U0503", "module cannot be exported", "A module in the tree
 U0504 = declare_code(
     "U0504",
     "export needs a linker",
-    "Shared and static libraries are written by a linker, which comes with the extra `heddle[link]`. Any other "
-    "file name writes Heddle's own one-file format.",
+    "Shared and static libraries are written by a linker, which comes with the extra `heddle[link]`. Any "
+    "other file name writes Heddle's own one-file format.",
 )
 U0601 = declare_code(
     "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."

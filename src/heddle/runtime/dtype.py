@@ -1,7 +1,7 @@
 """Element types: a string with its parts at hand, equal to and hashed as the plain string it spells.
 
-`DataType("float32x8").lanes == 8` and `DataType("float32") == "float32"`. `bool` is one byte in memory, 1 bit in
-meaning. `handle` is an opaque pointer; `void` is no value.
+`DataType("float32x8").lanes == 8` and `DataType("float32") == "float32"`. `bool` is one byte in memory, 1 bit
+in meaning. `handle` is an opaque pointer; `void` is no value.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SCALAR_NAMES = (
 
 
 class DataType(str):
-    """An interned element type. Attributes: `code` (bool, int, uint, float, bfloat, float8_*, handle, void), `bits`
-    of one lane, `lanes`.
+    """An interned element type. Attributes: `code` (bool, int, uint, float, bfloat, float8_*, handle, void),
+    `bits` of one lane, `lanes`.
 
     Raises: IRTypeError U0101 for an unknown spelling.
     """
@@ -98,9 +98,11 @@ class DataType(str):
         """The numpy type that stores one lane. int4 and uint4 are stored one to a byte."""
         base = self.element
         if base in _FLOAT8:
-            return np.dtype(_FLOAT8[base])
+            float8: np.dtype[Any] = np.dtype(_FLOAT8[base])
+            return float8
         if base == "bfloat16":
-            return np.dtype(ml_dtypes.bfloat16)
+            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return bfloat16
         if base == "bool":
             return np.dtype(np.bool_)
         if base in ("int4", "uint4"):

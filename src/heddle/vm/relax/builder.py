@@ -260,7 +260,7 @@ class ExecBuilder:
         if kind is ArgKind.REGISTER and value not in written:
             raise BytecodeError(
                 V0107,
-                f"register {value} of function {function.name!r} is read but no earlier instruction writes it",
+                f"register {value} of function {function.name!r} is read, and nothing before writes it",
             )
         if kind is ArgKind.CONSTANT and not 0 <= value < len(self._constants):
             raise BytecodeError(
