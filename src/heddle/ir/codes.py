@@ -50,4 +50,6 @@ I0602 = declare_code(
 I0603 = declare_code(
     "I0603", "script expression fails", "Building the value of an expression failed for the stated reason."
 )
-I0403 = declare_code("I0403", "operator record or use is incomplete", "An operator is declared or built without a needed part.")
+I0403 = declare_code(
+    "I0403", "operator record or use is incomplete", "An operator is declared or built without a needed part."
+)

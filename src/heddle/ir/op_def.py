@@ -126,7 +126,9 @@ class OpDef:
         known = {spec.name for spec in self.attrs}
         unknown = [name for name in given if name not in known]
         if unknown:
-            raise UsageError(I0403, f"operator {self.name} has no attribute {unknown[0]!r}; it has {sorted(known)}")
+            raise UsageError(
+                I0403, f"operator {self.name} has no attribute {unknown[0]!r}; it has {sorted(known)}"
+            )
         values: dict[str, Any] = {}
         for spec in self.attrs:
             if spec.name not in given and spec.default is REQUIRED:

@@ -1,12 +1,12 @@
 """BlockBuilder: building graph functions binding by binding.
 
-    bb = BlockBuilder()
-    with bb.function("main", [x, w]):
-        with bb.dataflow():
-            y = bb.emit(op.matmul(x, w))
-            z = bb.emit_output(op.nn.relu(y))
-        bb.emit_func_output(z)
-    mod = bb.get()
+bb = BlockBuilder()
+with bb.function("main", [x, w]):
+    with bb.dataflow():
+        y = bb.emit(op.matmul(x, w))
+        z = bb.emit_output(op.nn.relu(y))
+    bb.emit_func_output(z)
+mod = bb.get()
 """
 
 from __future__ import annotations
@@ -70,8 +70,12 @@ class BlockBuilder(Normalizer):
 
     @contextmanager
     def function(
-        self, name: str = "main", params: Var | Sequence[Var] | None = None, attrs: Mapping[str, Any] | None = None,
-        private: bool = False, pure: bool = True,
+        self,
+        name: str = "main",
+        params: Var | Sequence[Var] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        private: bool = False,
+        pure: bool = True,
     ) -> Iterator[None]:
         """Open a function; closing it adds it to the module. Raises: UsageError R0501 without `emit_func_output`."""
         given = (params,) if isinstance(params, Var) else tuple(params or ())
@@ -95,11 +99,7 @@ class BlockBuilder(Normalizer):
         func = Function(
             frame.params, body, type_of(frame.output), frame.is_pure, attrs_of(attrs), span=frame.span
         )
-        self.module[frame.name] = self.function_of(func)
-
-    def function_of(self, func: Function) -> Function:
-        """The function with its own type filled in."""
-        return super().function(func)
+        self.module[frame.name] = self.normalize_function(func)
 
     @contextmanager
     def dataflow(self) -> Iterator[None]:
@@ -118,7 +118,9 @@ class BlockBuilder(Normalizer):
 
     def _scope(self) -> Scope:
         if not self.scopes:
-            raise UsageError(R0501, "a binding needs an open function", help="use `with bb.function(name, params):`")
+            raise UsageError(
+                R0501, "a binding needs an open function", help="use `with bb.function(name, params):`"
+            )
         return self.scopes[-1]
 
     # ---- bindings
@@ -176,13 +178,15 @@ class BlockBuilder(Normalizer):
     def normalize(self, expr: Expr) -> Expr:
         """The expression in normal form; bindings it needs go into the open block."""
         if isinstance(expr, Function):
-            return super().function(expr)
+            return self.normalize_function(expr)
         if self.scopes:
             return self.value(graph_expr(expr))
         with self.scope() as scope:
             value = self.value(graph_expr(expr))
             scope.close_block()
-            return value if not scope.blocks else SeqExpr(tuple(scope.blocks), self.leaf(value), type_of(value))
+            return (
+                value if not scope.blocks else SeqExpr(tuple(scope.blocks), self.leaf(value), type_of(value))
+            )
 
     def get_unique_name(self, hint: str) -> str:
         return self.names.fresh(hint)
@@ -223,5 +227,3 @@ class BlockBuilder(Normalizer):
         """Bind the result of `call_te`. Keyword `name_hint` names the variable."""
         hint = kwargs.pop("name_hint", "")
         return self.emit(self.call_te(function, *args, **kwargs), hint)
-
-

@@ -12,7 +12,18 @@ from typing import Any, NoReturn
 from heddle.arith import Analyzer
 from heddle.ir.attrs import Attrs
 from heddle.ir.expr import (
-    Call, Constant, DataTypeImm, Expr, ExternFunc, Function, GlobalVar, If, StringImm, Tuple, TupleGetItem, Var,
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    GlobalVar,
+    If,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
 )
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import op_def
@@ -20,7 +31,13 @@ from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
-from heddle.relax.analysis.type_relations import erase_vars, match_dims, symbolic_differs, symbolic_vars, type_lca
+from heddle.relax.analysis.type_relations import (
+    erase_vars,
+    match_dims,
+    symbolic_differs,
+    symbolic_vars,
+    type_lca,
+)
 from heddle.relax.codes import R0102, R0201, R0202, R0203, R0204, R0205, R0206
 from heddle.relax.nodes import MatchCast, SeqExpr
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType
@@ -68,7 +85,9 @@ class Inference:
         known = [ty.dtype for ty in types if ty.dtype is not None]
         for dtype in known[1:]:
             if dtype != known[0]:
-                self.fail(R0204, f"element types differ: {known[0]} and {dtype}", "convert one of them with astype")
+                self.fail(
+                    R0204, f"element types differ: {known[0]} and {dtype}", "convert one of them with astype"
+                )
         return known[0] if len(known) == len(types) else None
 
     def axis(self, axis: int, ndim: int) -> int:
@@ -104,7 +123,7 @@ def infer(expr: Expr, mod: IRModule | None = None, analyzer: Analyzer | None = N
     if isinstance(expr, Constant):
         return TensorType(tuple(expr.data.shape), expr.data.dtype)
     if isinstance(expr, (PrimExpr, ShapeExpr)):
-        return expr.ty  # type: ignore[return-value]
+        return expr.ty
     if isinstance(expr, (StringImm, DataTypeImm)):
         return AnyType()
     if isinstance(expr, Tuple):
@@ -114,7 +133,9 @@ def infer(expr: Expr, mod: IRModule | None = None, analyzer: Analyzer | None = N
     if isinstance(expr, If):
         return type_lca(type_of(expr.true_branch), type_of(expr.false_branch), analyzer)
     if isinstance(expr, Function):
-        return FuncType(tuple(type_of(p) for p in expr.params), expr.ret_ty or type_of(expr.body), expr.is_pure)
+        return FuncType(
+            tuple(type_of(p) for p in expr.params), expr.ret_ty or type_of(expr.body), expr.is_pure
+        )
     if isinstance(expr, SeqExpr):
         return erase_vars(type_of(expr.body), _defined_inside(expr))
     if isinstance(expr, ExternFunc):
@@ -131,7 +152,9 @@ def _infer_item(expr: TupleGetItem) -> Type:
     if not isinstance(ty, TupleType):
         raise IRTypeError(R0202, f"only a tuple can be indexed, got {ty}", span=expr.span)
     if not 0 <= expr.index < len(ty.fields):
-        raise IRTypeError(R0202, f"index {expr.index} is out of range for {len(ty.fields)} fields", span=expr.span)
+        raise IRTypeError(
+            R0202, f"index {expr.index} is out of range for {len(ty.fields)} fields", span=expr.span
+        )
     return ty.fields[expr.index]
 
 
@@ -174,7 +197,9 @@ def _extern_result(call: Call) -> Type:
 def function_type(func: Any) -> Type:
     """The type of a function of a module, graph or loop."""
     if isinstance(func, Function):
-        return func.ty or FuncType(tuple(type_of(p) for p in func.params), func.ret_ty or AnyType(), func.is_pure)
+        return func.ty or FuncType(
+            tuple(type_of(p) for p in func.params), func.ret_ty or AnyType(), func.is_pure
+        )
     ty: Type = func.ty
     return ty
 
@@ -184,16 +209,23 @@ def _apply(call: Call, ty: FuncType, analyzer: Analyzer) -> Type:
     params = ty.params or ()
     if len(params) != len(call.args):
         raise IRTypeError(
-            R0201, f"{_callee_name(call.op)} takes {len(params)} arguments, got {len(call.args)}", span=call.span
+            R0201,
+            f"{_callee_name(call.op)} takes {len(params)} arguments, got {len(call.args)}",
+            span=call.span,
         )
     mapping: dict[PrimVar, PrimExpr] = {}
     for index, (param, arg) in enumerate(zip(params, call.args, strict=True)):
         problem = match_dims(param, type_of(arg), arg, mapping, analyzer)
         if problem:
-            raise IRTypeError(R0202, f"argument {index} of {_callee_name(call.op)}: {problem}", span=call.span)
+            raise IRTypeError(
+                R0202, f"argument {index} of {_callee_name(call.op)}: {problem}", span=call.span
+            )
     from_callee = {var for param in params for var in symbolic_vars(param)} - set(mapping)
     return erase_vars(substitute(ty.ret, mapping), from_callee)
 
 
 def _callee_name(op: Expr) -> str:
-    return getattr(op, "name_hint", None) or getattr(op, "name", None) or getattr(op, "global_symbol", "function")
+    for field in ("name_hint", "name", "global_symbol"):
+        if hasattr(op, field):
+            return str(getattr(op, field))
+    return "the callee"

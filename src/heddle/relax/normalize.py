@@ -9,7 +9,18 @@ from typing import Any
 
 from heddle.arith import Analyzer
 from heddle.ir.expr import (
-    Call, Constant, DataTypeImm, Expr, ExternFunc, Function, GlobalVar, If, StringImm, Tuple, TupleGetItem, Var,
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    GlobalVar,
+    If,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
 )
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -118,7 +129,7 @@ class Normalizer:
         return self._typed(If(condition, *branches, span=expr.span))  # type: ignore[no-any-return]
 
     def _function(self, expr: Function) -> Expr:
-        return self.function(expr)
+        return self.normalize_function(expr)
 
     def _seq(self, expr: SeqExpr) -> Expr:
         """A sequence in the place of a value: its bindings move out."""
@@ -163,7 +174,7 @@ class Normalizer:
         if block.is_dataflow:
             scope.close_block()
 
-    def function(self, func: Function) -> Function:
+    def normalize_function(self, func: Function) -> Function:
         """A function in normal form, its return type filled in."""
         body = self.sequence(func.body)
         ret: Type = func.ret_ty if func.ret_ty is not None else type_of(body.body)
@@ -172,8 +183,12 @@ class Normalizer:
 
 
 _METHODS: dict[type, Any] = {
-    Tuple: Normalizer._tuple, TupleGetItem: Normalizer._item, Call: Normalizer._call, If: Normalizer._if,
-    Function: Normalizer._function, SeqExpr: Normalizer._seq,
+    Tuple: Normalizer._tuple,
+    TupleGetItem: Normalizer._item,
+    Call: Normalizer._call,
+    If: Normalizer._if,
+    Function: Normalizer._function,
+    SeqExpr: Normalizer._seq,
 }
 
 

@@ -75,7 +75,9 @@ def convert_input(spec: Input, value: Any) -> Expr:
     return graph_expr(value)
 
 
-def build_call(record: OpDef, args: Sequence[Any], kwargs: dict[str, Any], ty_args: Sequence[Any] = ()) -> Call:
+def build_call(
+    record: OpDef, args: Sequence[Any], kwargs: dict[str, Any], ty_args: Sequence[Any] = ()
+) -> Call:
     """A call of an operator: inputs by position or name, then attributes by position or name.
 
     Raises: IRTypeError R0201 for missing or surplus arguments, UsageError for attributes.

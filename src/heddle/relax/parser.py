@@ -20,7 +20,13 @@ from heddle.relax.infer import type_of
 from heddle.relax.nodes import MatchCast, SeqExpr, VarBinding
 from heddle.relax.op_builder import build_call, graph_expr, typed_constant
 from heddle.relax.script import (
-    DataflowFrame, FuncAttrs, MatchCastWord, OpWord, OutputWord, PackedCallWord, TypeWord,
+    DataflowFrame,
+    FuncAttrs,
+    MatchCastWord,
+    OpWord,
+    OutputWord,
+    PackedCallWord,
+    TypeWord,
 )
 from heddle.support.span import Source, at
 from heddle.tir.parser import ScalarParser
@@ -30,7 +36,11 @@ class FunctionParser(ScalarParser):
     """Parses `@R.function` definitions of one module."""
 
     def __init__(
-        self, source: Source, names: Mapping[str, Any], mod: IRModule | None = None, constants: list[Any] | None = None
+        self,
+        source: Source,
+        names: Mapping[str, Any],
+        mod: IRModule | None = None,
+        constants: list[Any] | None = None,
     ) -> None:
         super().__init__(source, {"metadata": [typed_constant(c) for c in constants or []], **names})
         self.builder = BlockBuilder(mod)
@@ -66,11 +76,13 @@ class FunctionParser(ScalarParser):
             body = self._sequence(node.body)
             attrs = {key: value for key, value in self._attrs.pop().items() if value is not None}
             func = Function(tuple(params), body, declared, self._is_pure(node), attrs_of(attrs))
-            return self.builder.function_of(func)
+            return self.builder.normalize_function(func)
 
     def _parameter_type(self, arg: ast.arg) -> Type:
         if arg.annotation is None:
-            self.error(arg, R0401, f"parameter {arg.arg!r} has no type", "write `x: R.Tensor((n, 4), \"float32\")`")
+            self.error(
+                arg, R0401, f"parameter {arg.arg!r} has no type", 'write `x: R.Tensor((n, 4), "float32")`'
+            )
         return self._signature_type(arg.annotation)
 
     def _signature_type(self, node: ast.expr) -> Type:
@@ -112,7 +124,13 @@ class FunctionParser(ScalarParser):
             return self.builder.leaf(self._value(node.value))
 
     def _branch_result(self, node: ast.stmt, name: str) -> Expr:
-        target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
+        target = (
+            node.target
+            if isinstance(node, ast.AnnAssign)
+            else node.targets[0]
+            if isinstance(node, ast.Assign)
+            else None
+        )
         if not isinstance(target, ast.Name) or target.id != name or node.value is None:  # type: ignore[attr-defined]
             self.error(node, R0402, f"both branches end with an assignment to {name!r}")
         with at(self.span(node)):
@@ -138,7 +156,9 @@ class FunctionParser(ScalarParser):
             elif not isinstance(node, ast.Pass):
                 self.error(node, R0402, f"{type(node).__name__} is not a statement of graph functions")
 
-    def _assign(self, node: ast.stmt, target: ast.expr, value_node: ast.expr, annotation: ast.expr | None) -> None:
+    def _assign(
+        self, node: ast.stmt, target: ast.expr, value_node: ast.expr, annotation: ast.expr | None
+    ) -> None:
         value = self.eval(value_node)
         if isinstance(target, ast.Tuple):
             self._unpack(target, graph_expr(value))
@@ -212,9 +232,17 @@ class FunctionParser(ScalarParser):
 
     def _if(self, node: ast.If) -> None:
         last = node.body[-1]
-        target = last.target if isinstance(last, ast.AnnAssign) else last.targets[0] if isinstance(last, ast.Assign) else None
+        target = (
+            last.target
+            if isinstance(last, ast.AnnAssign)
+            else last.targets[0]
+            if isinstance(last, ast.Assign)
+            else None
+        )
         if not isinstance(target, ast.Name) or not node.orelse:
-            self.error(node, R0402, "both branches of an if are needed and end with an assignment to one name")
+            self.error(
+                node, R0402, "both branches of an if are needed and end with an assignment to one name"
+            )
         condition = self.builder.leaf(self._value(node.test))
         branches = self._sequence(node.body, target.id), self._sequence(node.orelse, target.id)
         annotation = last.annotation if isinstance(last, ast.AnnAssign) else None
@@ -269,5 +297,3 @@ class ModuleAlias:
 
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
-
-

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 
 from heddle.ir.expr import (
-    Call, Constant, DataTypeImm, ExternFunc, Function, If, StringImm, Tuple, TupleGetItem, Var,
+    Call,
+    Constant,
+    DataTypeImm,
+    ExternFunc,
+    Function,
+    If,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
 )
 from heddle.ir.node import PRINTERS, Node
 from heddle.ir.op import Op
@@ -103,7 +112,9 @@ class RelaxPrinter(TypePrinter):
     # ---- functions
 
     def function(self, func: Function, name: str, private: bool = False) -> None:
-        options = [text for text in ("private=True" if private else "", "" if func.is_pure else "pure=False") if text]
+        options = [
+            text for text in ("private=True" if private else "", "" if func.is_pure else "pure=False") if text
+        ]
         self.out.line(f"@R.function({', '.join(options)})" if options else "@R.function")
         dims = [var for param in func.params if param.ty is not None for var in symbolic_vars(param.ty)]
         new_dims = [var for var in dict.fromkeys(dims) if var not in self.names]
@@ -119,7 +130,9 @@ class RelaxPrinter(TypePrinter):
             self._sequence(func.body, "return ")
 
     def _attrs(self, func: Function, name: str, private: bool) -> None:
-        attrs = {k: v for k, v in func.attrs.items() if not (k == "global_symbol" and v == name and not private)}
+        attrs = {
+            k: v for k, v in func.attrs.items() if not (k == "global_symbol" and v == name and not private)
+        }
         if "global_symbol" not in func.attrs and not private:
             attrs["global_symbol"] = None
         if attrs:

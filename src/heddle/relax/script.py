@@ -75,8 +75,11 @@ Tensor = TypeWord(lambda _dim: TensorType(), _tensor)
 Shape = TypeWord(lambda _dim: ShapeType(), _shape)
 Tuple = TypeWord(lambda _dim: TupleType(()), _tuple)
 Callable_ = TypeWord(lambda _dim: FuncType(None, AnyType(), False), _callable)
-Any_ = TypeWord(lambda _dim: AnyType(), lambda: Any_)
-Object = Any_
+def _any() -> TypeWord:
+    return TypeWord(lambda _dim: AnyType(), _any)
+
+
+Any_ = Object = _any()
 
 
 def Prim(dtype: str = "int64", value: Any = None) -> TypeWord:
@@ -156,37 +159,37 @@ def prim_value(value: Any) -> PrimExpr:
     return as_expr(value, "int64" if type(value) is int else None)
 
 
-def str(value: Any) -> StringImm:
+def str_(value: Any) -> StringImm:
     return StringImm(value)
 
 
-def dtype(value: Any) -> DataTypeImm:
+def dtype_(value: Any) -> DataTypeImm:
     return DataTypeImm(value)
 
 
-def tuple(*fields: Any) -> Expr:
+def tuple_(*fields: Any) -> Expr:
     return graph_expr(list(fields))
 
 
-def op(name: Any) -> Op:
+def op(name: str) -> Op:
     return Op.get(name)
 
 
 class OpNamespace:
     """The operators whose names begin with a prefix: `R.nn`."""
 
-    def __init__(self, prefix: Any) -> None:
+    def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
-    def __getattr__(self, name: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
         return lookup(f"{self._prefix}.{name}")
 
-    def __dir__(self) -> list[Any]:
+    def __dir__(self) -> list[str]:
         start = f"relax.{self._prefix}."
         return [key[len(start) :].split(".")[0] for key in OP_RECORDS if key.startswith(start)]
 
 
-def lookup(name: Any) -> Any:
+def lookup(name: str) -> Any:
     """The operator or namespace of operators of a name. Raises: AttributeError where there is none."""
     record = OP_RECORDS.get(f"relax.{name}")
     if isinstance(record, OpDef):
@@ -196,15 +199,13 @@ def lookup(name: Any) -> Any:
     raise AttributeError(f"R has no attribute {name!r}")
 
 
-_RENAMED = {"Any": Any_, "Callable": Callable_}
+_RENAMED = {"Any": Any_, "Callable": Callable_, "str": str_, "tuple": tuple_, "dtype": dtype_}
 
 
-def __getattr__(name: Any) -> Any:
+def __getattr__(name: str) -> Any:
     return _RENAMED[name] if name in _RENAMED else lookup(name)
 
 
-def __dir__() -> list[Any]:
+def __dir__() -> list[str]:
     own = [name for name in globals() if not name.startswith("_")]
     return own + [key.removeprefix("relax.").split(".")[0] for key in OP_RECORDS if key.startswith("relax.")]
-
-

@@ -50,7 +50,9 @@ class _Placeholders:
             return tuple(self._tensor(item) for item in arg.fields)
         if not isinstance(ty, TensorType) or ty.dims is None or ty.dtype is None:
             raise IRTypeError(
-                R0202, f"a tensor expression needs a tensor of known shape and dtype, got {ty}", span=value.span,
+                R0202,
+                f"a tensor expression needs a tensor of known shape and dtype, got {ty}",
+                span=value.span,
                 help="match_cast the value to a type with named dimensions first",
             )
         if id(arg) in self._known:
@@ -114,5 +116,3 @@ def _copy_of(tensor: te.Tensor) -> te.Tensor:
     """An output must be computed; a te function that returns its input gets a copy."""
     result: te.Tensor = te.compute(tensor.shape, lambda *i: tensor[i], name="copy")
     return result
-
-

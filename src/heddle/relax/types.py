@@ -1,8 +1,8 @@
 """Types of the relax dialect beside the shared ones: tensors and shapes with symbolic dimensions.
 
-    TensorType((n, 128), "float32")   known shape          TensorType(ndim=2, dtype="float32")   only the rank
-    TensorType(dtype="float32")       unknown rank         TensorType()                          any tensor
-    ShapeType((n, 4)), ShapeType(ndim=2), ShapeType()      the same for shape values
+TensorType((n, 128), "float32")   known shape          TensorType(ndim=2, dtype="float32")   only the rank
+TensorType(dtype="float32")       unknown rank         TensorType()                          any tensor
+ShapeType((n, 4)), ShapeType(ndim=2), ShapeType()      the same for shape values
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ShapeExpr(Expr):
 class TensorType(Type):
     """`shape` is a ShapeExpr, a variable of ShapeType, or None; `dtype` None is unknown."""
 
-    shape: Expr | None = None
+    shape: Any = None
     dtype: DataType | None = None
     vdevice: VDevice | None = None
     ndim: int = UNKNOWN_NDIM

@@ -1,7 +1,7 @@
 """Element types: a string with its parts at hand, equal to and hashed as the plain string it spells.
 
-`DataType("float32x8").lanes == 8` and `DataType("float32") == "float32"`. `bool` is one byte in memory, 1 bit in
-meaning. `handle` is an opaque pointer; `void` is no value.
+`DataType("float32x8").lanes == 8` and `DataType("float32") == "float32"`. `bool` is one byte in memory, 1 bit
+in meaning. `handle` is an opaque pointer; `void` is no value.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ SCALAR_NAMES = (
 
 
 class DataType(str):
-    """An interned element type. Attributes: `code` (bool, int, uint, float, bfloat, float8_*, handle, void), `bits`
-    of one lane, `lanes`.
+    """An interned element type. Attributes: `code` (bool, int, uint, float, bfloat, float8_*, handle, void),
+    `bits` of one lane, `lanes`.
 
     Raises: IRTypeError U0101 for an unknown spelling.
     """

@@ -12,10 +12,23 @@ from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.names import NameSupply
 from heddle.te.codes import E0102
+from heddle.tir.substitute import replace_buffers
 from heddle.te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Reduce, Tensor, TensorLoad
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import (
-    Bind, Buffer, BufferLoad, BufferStore, For, ForKind, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt, decl_buffer, seq,
+    Bind,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IterVar,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    Stmt,
+    decl_buffer,
+    seq,
 )
 
 
@@ -56,7 +69,9 @@ class _Creator:
 
     def function(self, args: Sequence[Any]) -> PrimFunc:
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        stmts = [self._operation(op) for op in topological_order(tensors) if not isinstance(op, PlaceholderOp)]
+        stmts = [
+            self._operation(op) for op in topological_order(tensors) if not isinstance(op, PlaceholderOp)
+        ]
         params, buffer_map = [], {}
         for arg in args:
             if isinstance(arg, Tensor):
@@ -102,7 +117,9 @@ class _Creator:
         if isinstance(bodies[0], Reduce):
             init, body = _reduce_stmts([b for b in bodies if isinstance(b, Reduce)], targets, index, lowered)
         else:
-            body = seq(*(BufferStore(t, lowered.visit(b), index) for t, b in zip(targets, bodies, strict=True)))
+            body = seq(
+                *(BufferStore(t, lowered.visit(b), index) for t, b in zip(targets, bodies, strict=True))
+            )
         annotations: Any = {key: value for key, value in op.attrs.items() if value is not None}
         block = SBlock(iter_vars, (), (), self.block_names.fresh(op.name), body, init, (), (), annotations)
         block = with_access_regions(block)
@@ -114,8 +131,12 @@ class _Creator:
     def _extern(self, op: ExternOp) -> Stmt:
         """One opaque block that reads and writes whole buffers."""
         assert op.body is not None
-        mapping = {old: self.buffer_of(tensor) for old, tensor in zip(op.input_buffers, op.inputs, strict=True)}
-        mapping.update({old: self.buffers[tensor] for old, tensor in zip(op.output_buffers, op.outputs, strict=True)})
+        mapping = {
+            old: self.buffer_of(tensor) for old, tensor in zip(op.input_buffers, op.inputs, strict=True)
+        }
+        mapping.update(
+            {old: self.buffers[tensor] for old, tensor in zip(op.output_buffers, op.outputs, strict=True)}
+        )
         reads = tuple(self.buffer_of(tensor).full_region() for tensor in op.inputs)
         writes = tuple(self.buffers[tensor].full_region() for tensor in op.outputs)
         body = replace_buffers(op.body, mapping)
@@ -135,7 +156,9 @@ class _ToBuffers(Substituter):
         return BufferLoad(self._creator.buffer_of(node.producer), indices)
 
     def visit_Reduce(self, node: Reduce) -> Any:
-        raise IRTypeError(E0102, "a reduction is part of a larger expression", help="make it a compute of its own")
+        raise IRTypeError(
+            E0102, "a reduction is part of a larger expression", help="make it a compute of its own"
+        )
 
 
 def _reduce_stmts(
@@ -144,15 +167,22 @@ def _reduce_stmts(
     """The first-iteration statement (identities) and the update of a reduction of one or several values."""
     first = bodies[0]
     combiner = first.combiner
-    start = first.init or combiner.identity
-    init = seq(*(BufferStore(t, lowered.visit(value), index) for t, value in zip(targets, start, strict=True)))
+    start = first.init or combiner.identity_element
+    init = seq(
+        *(BufferStore(t, lowered.visit(value), index) for t, value in zip(targets, start, strict=True))
+    )
     loads = [BufferLoad(target, index) for target in targets]
     sources = [lowered.visit(source) for source in first.source]
     condition = lowered.visit(first.condition)
     mapping = {**dict(zip(combiner.lhs, loads, strict=True)), **dict(zip(combiner.rhs, sources, strict=True))}
-    results = [select(condition, substitute(r, mapping), load) for r, load in zip(combiner.result, loads, strict=True)]
+    results = [
+        select(condition, substitute(r, mapping), load)
+        for r, load in zip(combiner.result, loads, strict=True)
+    ]
     if len(targets) == 1:
         return init, BufferStore(targets[0], results[0], index)
     values = [Var(f"v_{target.name}", target.dtype) for target in targets]
     binds = [Bind(var, result) for var, result in zip(values, results, strict=True)]
-    return init, seq(*binds, *(BufferStore(t, value, index) for t, value in zip(targets, values, strict=True)))
+    return init, seq(
+        *binds, *(BufferStore(t, value, index) for t, value in zip(targets, values, strict=True))
+    )

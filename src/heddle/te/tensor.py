@@ -92,7 +92,9 @@ class Tensor(Operators):
         if len(given) < len(self.shape):
             return TensorSlice(self, given)
         if len(given) != len(self.shape):
-            raise IRTypeError(E0101, f"tensor {self.name!r} has {len(self.shape)} dimensions, got {len(given)} indices")
+            raise IRTypeError(
+                E0101, f"tensor {self.name!r} has {len(self.shape)} dimensions, got {len(given)} indices"
+            )
         return TensorLoad(self, tuple(as_expr(index) for index in given))
 
     def __call__(self, *indices: Any) -> Any:
@@ -123,12 +125,12 @@ class TensorLoad(PrimExpr):
 
 @node("te.CommReducer")
 class CommReducer(Node):
-    """A commutative combination of values: `result[k]` of the accumulated `lhs` and the new `rhs`, from `identity`."""
+    """A commutative combination of values: `result[k]` of the accumulated `lhs` and the new `rhs`, from `identity_element`."""
 
     lhs: tuple[Var, ...] = defines()
     rhs: tuple[Var, ...] = defines()
     result: tuple[PrimExpr, ...]
-    identity: tuple[PrimExpr, ...]
+    identity_element: tuple[PrimExpr, ...]
 
 
 @node("te.Reduce")
@@ -175,8 +177,12 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
 
 
 def compute(
-    shape: Any, fcompute: Callable[..., Any], name: str = "compute", attrs: dict[str, Any] | None = None,
-    varargs_names: Sequence[str] | None = None, tag: str = "",
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    attrs: dict[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+    tag: str = "",
 ) -> Any:
     """The tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`; a tuple of results gives a tuple of tensors.
 
@@ -191,7 +197,9 @@ def compute(
     items = result if isinstance(result, (tuple, list)) else (result,)
     body = tuple(as_expr(item() if isinstance(item, Tensor) else item) for item in items)
     reduces = [item for item in body if isinstance(item, Reduce)]
-    op = ComputeOp(name, dict(attrs or {}), producers(*body), (), axis, reduces[0].axis if reduces else (), body)
+    op = ComputeOp(
+        name, dict(attrs or {}), producers(*body), (), axis, reduces[0].axis if reduces else (), body
+    )
     op.outputs = tuple(Tensor(op, index, dims, item.dtype) for index, item in enumerate(body))
     return op.outputs if isinstance(result, (tuple, list)) else op.outputs[0]
 
@@ -205,7 +213,9 @@ def _axis_names(function: Callable[..., Any], ndim: int, given: Sequence[str] | 
         elif parameter.default is parameter.empty:
             names.append(parameter.name)
     if len(names) != ndim:
-        raise IRTypeError(E0101, f"the function of compute {name!r} takes {len(names)} indices, the shape has {ndim}")
+        raise IRTypeError(
+            E0101, f"the function of compute {name!r} takes {len(names)} indices, the shape has {ndim}"
+        )
     return names
 
 
@@ -226,7 +236,11 @@ def producers(*exprs: PrimExpr) -> tuple[Tensor, ...]:
 
 
 def _children(item: Any) -> list[Any]:
-    values = [getattr(item, name) for name in item.init_names] if isinstance(item, Node) and not item.identity else []
+    values = (
+        [getattr(item, name) for name in item.init_names]
+        if isinstance(item, Node) and not item.identity
+        else []
+    )
     flat: list[Any] = []
     for value in values:
         flat.extend(value if isinstance(value, tuple) else (value,))
@@ -234,7 +248,11 @@ def _children(item: Any) -> list[Any]:
 
 
 def extern(
-    shapes: Any, inputs: Sequence[Tensor], fcompute: Callable[..., Stmt], name: str = "extern", dtype: Any = None,
+    shapes: Any,
+    inputs: Sequence[Tensor],
+    fcompute: Callable[..., Stmt],
+    name: str = "extern",
+    dtype: Any = None,
     attrs: dict[str, Any] | None = None,
 ) -> Any:
     """Tensors written by a statement: `fcompute(input buffers, output buffers)` gives it.
@@ -246,10 +264,15 @@ def extern(
     dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(all_shapes)
     made = [DataType(given) if given is not None else inputs[0].dtype for given in dtypes]
     in_buffers = tuple(decl_buffer(t.shape, t.dtype, t.name) for t in inputs)
-    out_buffers = tuple(decl_buffer(shape, d, f"{name}_{k}") for k, (shape, d) in enumerate(zip(all_shapes, made, strict=True)))
+    out_buffers = tuple(
+        decl_buffer(shape, d, f"{name}_{k}")
+        for k, (shape, d) in enumerate(zip(all_shapes, made, strict=True))
+    )
     body = fcompute(in_buffers, out_buffers)
     op = ExternOp(name, dict(attrs or {}), tuple(inputs), (), in_buffers, out_buffers, body)
-    op.outputs = tuple(Tensor(op, k, shape, d) for k, (shape, d) in enumerate(zip(all_shapes, made, strict=True)))
+    op.outputs = tuple(
+        Tensor(op, k, shape, d) for k, (shape, d) in enumerate(zip(all_shapes, made, strict=True))
+    )
     return list(op.outputs) if several else op.outputs[0]
 
 
@@ -273,7 +296,11 @@ def comm_reducer(
         )
         axes = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
         condition = as_expr(where) if where is not None else constant(True)
-        start = () if init is None else tuple(as_expr(i) for i in (init if isinstance(init, (list, tuple)) else [init]))
+        start = (
+            ()
+            if init is None
+            else tuple(as_expr(i) for i in (init if isinstance(init, (list, tuple)) else [init]))
+        )
         made = tuple(Reduce(combiner, sources, axes, condition, k, start) for k in range(len(sources)))
         return made if several else made[0]
 

@@ -18,46 +18,112 @@ from heddle.ir.script_parser import ScriptParser, decorator_of
 from heddle.ir.types import PointerType, PrimType, Type
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import (
-    EQ, GE, GT, LE, LT, NE, Add, And, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Not, Or, PrimExpr, Range, Sub, Var,
-    as_expr, constant,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Div,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Range,
+    Sub,
+    Var,
+    as_expr,
+    constant,
 )
 from heddle.prim.operators import EqualOp
-from heddle.prim.ops import match_types, negative
+from heddle.prim.ops import match_types, maximum, minimum, negative, truncdiv, truncmod
 from heddle.runtime.dtype import DataType
 from heddle.support.span import Source, at
 from heddle.tir import script
 from heddle.tir.analysis.access_region import block_access_regions
 from heddle.tir.codes import T0301, T0302, T0303
 from heddle.tir.frames import (
-    AttrFrame, Axis, AxisRemap, BindValue, BlockAttrs, BufferSpec, FuncAttrs, HandleType, InitFrame, LoopFrame, Reads,
-    SBlockFrame, Where, Writes,
+    AttrFrame,
+    Axis,
+    AxisRemap,
+    BindValue,
+    BlockAttrs,
+    BufferSpec,
+    FuncAttrs,
+    HandleType,
+    InitFrame,
+    LoopFrame,
+    Reads,
+    SBlockFrame,
+    Where,
+    Writes,
 )
 from heddle.tir.nodes import (
-    AllocBuffer, AssertStmt, AttrStmt, Bind, Buffer, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
-    ForKind, IfThenElse, IterType, IterVar, MatchBufferRegion, PrimFunc, SBlock, SBlockRealize, Stmt, While, decl_buffer,
+    AllocBuffer,
+    AssertStmt,
+    AttrStmt,
+    Bind,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IterType,
+    IterVar,
+    MatchBufferRegion,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    Stmt,
+    While,
+    decl_buffer,
     seq,
 )
 from heddle.tir.script import ScalarType, extent_between
 
 _BINARY: dict[type[ast.operator], Any] = {
-    ast.Add: Add, ast.Sub: Sub, ast.Mult: Mul, ast.Div: Div, ast.FloorDiv: FloorDiv, ast.Mod: FloorMod,
+    ast.Add: Add,
+    ast.Sub: Sub,
+    ast.Mult: Mul,
+    ast.Div: Div,
+    ast.FloorDiv: FloorDiv,
+    ast.Mod: FloorMod,
 }
 _COMPARE: dict[type[ast.cmpop], Any] = {
-    ast.Eq: EQ, ast.NotEq: NE, ast.Lt: LT, ast.LtE: LE, ast.Gt: GT, ast.GtE: GE,
+    ast.Eq: EQ,
+    ast.NotEq: NE,
+    ast.Lt: LT,
+    ast.LtE: LE,
+    ast.Gt: GT,
+    ast.GtE: GE,
 }
-_RAW_WORDS: dict[Any, Any] = {script.min: Min, script.max: Max, script.truncdiv: Div, script.truncmod: Mod}
+_RAW_WORDS: dict[Any, Any] = {minimum: Min, maximum: Max, truncdiv: Div, truncmod: Mod}
+_FunctionKind = type(minimum)
 
 
 class ScalarParser(ScriptParser):
     """Scalar expressions; the graph dialects' parsers build on it for symbolic dimensions."""
 
     def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        raw = _RAW_WORDS.get(function) if isinstance(function, type(script.min)) else None
+        raw = _RAW_WORDS.get(function) if isinstance(function, _FunctionKind) else None
         if raw is not None and len(args) == 2:
             return raw(*match_types(*args))
         if function is script.var or function is Var:
             return Var(*args)
-        return super().call(node, function, [a.asexpr() if isinstance(a, EqualOp) else a for a in args], kwargs)
+        return super().call(
+            node, function, [a.asexpr() if isinstance(a, EqualOp) else a for a in args], kwargs
+        )
 
     def binary(self, op: type[ast.operator], a: Any, b: Any) -> Any:
         if op in _BINARY and (isinstance(a, PrimExpr) or isinstance(b, PrimExpr)):
@@ -130,7 +196,9 @@ class PrimFuncParser(ScalarParser):
 
     def _parameter(self, arg: ast.arg) -> Var:
         if arg.annotation is None:
-            self.error(arg, T0301, f"parameter {arg.arg!r} has no type", "write `A: T.Buffer(...)` or `n: T.int64`")
+            self.error(
+                arg, T0301, f"parameter {arg.arg!r} has no type", "write `A: T.Buffer(...)` or `n: T.int64`"
+            )
         value = self.eval(arg.annotation)
         if isinstance(value, BufferSpec):
             buffer = self._make_buffer(value, arg.arg)
@@ -199,7 +267,9 @@ class PrimFuncParser(ScalarParser):
 
     def _vstore(self, node: ast.expr) -> Stmt | None:
         """`A.vstore([i], value, predicate=p)`."""
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "vstore"):
+        if not (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "vstore"
+        ):
             return None
         buffer = self.eval(node.func.value)
         indices, value = self.eval(node.args[0]), as_expr(self.eval(node.args[1]))
@@ -238,7 +308,8 @@ class PrimFuncParser(ScalarParser):
             return self._store(target, node.value)
         value = self.eval(node.value)
         if isinstance(target, ast.Tuple):
-            return self._unpack(node, target, value)
+            self._unpack(node, target, value)
+            return None
         if not isinstance(target, ast.Name):
             self.error(node, T0302, "expected a name or a buffer element on the left")
         return self._assign(node, target.id, value)
@@ -251,7 +322,11 @@ class PrimFuncParser(ScalarParser):
         indices = indices if isinstance(indices, tuple) else (indices,)
         with at(self.span(target)):
             value = as_expr(self.eval(value_node), buffer.dtype)
-            if value.dtype != buffer.dtype and value.dtype.lanes == 1 and isinstance(value_node, ast.Constant):
+            if (
+                value.dtype != buffer.dtype
+                and value.dtype.lanes == 1
+                and isinstance(value_node, ast.Constant)
+            ):
                 value = constant(value_node.value, buffer.dtype)
             return BufferStore(buffer, value, indices)
 
@@ -260,7 +335,9 @@ class PrimFuncParser(ScalarParser):
         if isinstance(value, AxisRemap):
             kinds = {"S": IterType.DataPar, "R": IterType.CommReduce}
             if not (len(names) == len(value.kinds) == len(value.values)):
-                self.error(node, T0303, f"{len(names)} names for {len(value.values)} loops of kinds {value.kinds!r}")
+                self.error(
+                    node, T0303, f"{len(names)} names for {len(value.values)} loops of kinds {value.kinds!r}"
+                )
             for name, kind, loop in zip(names, value.kinds, value.values, strict=True):
                 self._axis(node, name, Axis(kinds[kind], self._loop_domain(node, loop), loop))
             return
@@ -269,7 +346,9 @@ class PrimFuncParser(ScalarParser):
 
     def _loop_domain(self, node: ast.AST, loop: Any) -> Range:
         if loop not in self._ranges:
-            self.error(node, T0303, "T.axis.remap takes loop variables", "write T.axis.spatial(domain, value)")
+            self.error(
+                node, T0303, "T.axis.remap takes loop variables", "write T.axis.spatial(domain, value)"
+            )
         return Range.from_min_extent(*self._ranges[loop])
 
     def _assign(self, node: ast.Assign, name: str, value: Any) -> Stmt | None:
@@ -351,8 +430,11 @@ class PrimFuncParser(ScalarParser):
 
     def stmt_For(self, node: ast.For) -> Stmt:
         frame = self._loop_frame(node)
-        names = [e.id for e in node.target.elts if isinstance(e, ast.Name)] if isinstance(node.target, ast.Tuple) else (
-            [node.target.id] if isinstance(node.target, ast.Name) else [])
+        names = (
+            [e.id for e in node.target.elts if isinstance(e, ast.Name)]
+            if isinstance(node.target, ast.Tuple)
+            else ([node.target.id] if isinstance(node.target, ast.Name) else [])
+        )
         if len(names) != len(frame.bounds):
             self.error(node.target, T0303, f"{len(frame.bounds)} loops need as many names, got {len(names)}")
         loops = []
@@ -370,7 +452,11 @@ class PrimFuncParser(ScalarParser):
 
     def _loop_frame(self, node: ast.For) -> LoopFrame:
         iterator = node.iter
-        if isinstance(iterator, ast.Call) and isinstance(iterator.func, ast.Name) and iterator.func.id == "range":
+        if (
+            isinstance(iterator, ast.Call)
+            and isinstance(iterator.func, ast.Name)
+            and iterator.func.id == "range"
+        ):
             result: LoopFrame = script.serial(*(self.eval(arg) for arg in iterator.args))
             return result
         frame = self.eval(iterator)
@@ -395,15 +481,28 @@ class PrimFuncParser(ScalarParser):
         with self._block_scope() as info:
             body = self.body(node.body)
         block = SBlock(
-            tuple(info.iter_vars), info.reads or (), info.writes or (), frame.name, body, info.init,
-            tuple(info.alloc_buffers), tuple(info.match_buffers), info.annotations,  # type: ignore[arg-type]
+            tuple(info.iter_vars),
+            info.reads or (),
+            info.writes or (),
+            frame.name,
+            body,
+            info.init,
+            tuple(info.alloc_buffers),
+            tuple(info.match_buffers),
+            info.annotations,  # type: ignore[arg-type]
         )
         if info.reads is None or info.writes is None:
             found_reads, found_writes = block_access_regions(block)
             block = SBlock(
-                block.iter_vars, found_reads if info.reads is None else block.reads,
-                found_writes if info.writes is None else block.writes, block.name_hint, block.body, block.init,
-                block.alloc_buffers, block.match_buffers, block.annotations,
+                block.iter_vars,
+                found_reads if info.reads is None else block.reads,
+                found_writes if info.writes is None else block.writes,
+                block.name_hint,
+                block.body,
+                block.init,
+                block.alloc_buffers,
+                block.match_buffers,
+                block.annotations,
             )
         if frame.no_realize:
             return block
@@ -419,6 +518,6 @@ class PrimFuncParser(ScalarParser):
 
 
 def _flat(regions: tuple[Any, ...]) -> list[Any]:
-    return [item for region in regions for item in (region if isinstance(region, (list, tuple)) else (region,))]
-
-
+    return [
+        item for region in regions for item in (region if isinstance(region, (list, tuple)) else (region,))
+    ]

@@ -13,24 +13,128 @@ from typing import Any
 from heddle.ir.expr import StringImm
 from heddle.ir.structural import structural_equal
 from heddle.prim.intrinsics import (
-    abs, acos, acosh, asin, asinh, atan, atan2, atanh, call_extern, call_llvm_intrin, call_llvm_pure_intrin, call_packed,
-    call_pure_extern, ceil, copysign, cos, cosh, erf, exp, exp2, exp10, floor, fma, fmod, hypot, isfinite, isinf, isnan,
-    likely, log, log1p, log2, log10, nearbyint, nextafter, popcount, pow, power, reinterpret, ret, round, rsqrt, sigmoid,
-    sin, sinh, sqrt, tan, tanh, trunc,
+    abs,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    call_extern,
+    call_llvm_intrin,
+    call_llvm_pure_intrin,
+    call_packed,
+    call_pure_extern,
+    ceil,
+    copysign,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    exp10,
+    floor,
+    fma,
+    fmod,
+    hypot,
+    isfinite,
+    isinf,
+    isnan,
+    likely,
+    log,
+    log1p,
+    log2,
+    log10,
+    nearbyint,
+    nextafter,
+    popcount,
+    pow,
+    power,
+    reinterpret,
+    ret,
+    round,
+    rsqrt,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
 )
 from heddle.prim.nodes import (
-    EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Cast, Div, FloorDiv, FloorMod, Let as _LetNode, Max, Min, Mod, Mul, Not,
-    Or, PrimExpr, Ramp, Range, Select, Shuffle, Sub, Var, as_expr, constant,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    Let as _LetNode,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Range,
+    Select,
+    Shuffle,
+    Sub,
+    Var,
+    as_expr,
+    constant,
 )
 from heddle.prim.ops import (
-    all, any, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, call_intrin, cast, ceildiv, div, floordiv, floormod,
-    if_then_else, infinity, match_types, max_value, maximum as max, min_value, minimum as min, shift_left, shift_right,
-    truncdiv, truncmod,
+    all,
+    any,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    call_intrin,
+    cast,
+    ceildiv,
+    div,
+    floordiv,
+    floormod,
+    if_then_else,
+    infinity,
+    match_types,
+    max_value,
+    maximum as max,
+    min_value,
+    minimum as min,
+    shift_left,
+    shift_right,
+    truncdiv,
+    truncmod,
 )
 from heddle.runtime.dtype import SCALAR_NAMES, DataType
 from heddle.tir.frames import (
-    AttrFrame, Axis, AxisRemap, BindValue, BlockAttrs, BufferSpec, FuncAttrs, HandleType, InitFrame, LoopFrame, Reads,
-    SBlockFrame, Where, Writes,
+    AttrFrame,
+    Axis,
+    AxisRemap,
+    BindValue,
+    BlockAttrs,
+    BufferSpec,
+    FuncAttrs,
+    HandleType,
+    InitFrame,
+    LoopFrame,
+    Reads,
+    SBlockFrame,
+    Where,
+    Writes,
 )
 from heddle.tir.nodes import AssertStmt, Evaluate, ForKind, IterType
 
@@ -111,7 +215,9 @@ def extent_between(start: Any, stop: Any) -> PrimExpr:
 
 
 def _loop(kind: ForKind) -> Callable[..., LoopFrame]:
-    def build(start: Any, stop: Any = None, *, thread: str | None = None, annotations: Any = None) -> LoopFrame:
+    def build(
+        start: Any, stop: Any = None, *, thread: str | None = None, annotations: Any = None
+    ) -> LoopFrame:
         bounds = (0, start) if stop is None else (start, extent_between(start, stop))
         return LoopFrame((bounds,), kind, thread, dict(annotations or {}))
 
@@ -130,16 +236,26 @@ def grid(*extents: Any) -> LoopFrame:
 
 def _buffer_word(role: str) -> Callable[..., BufferSpec]:
     def build(
-        shape: Any, dtype: str = "float32", data: Any = None, strides: Any = (), elem_offset: Any = None,
-        scope: str = "global", align: int = 64, annotations: Any = None,
+        shape: Any,
+        dtype: str = "float32",
+        data: Any = None,
+        strides: Any = (),
+        elem_offset: Any = None,
+        scope: str = "global",
+        align: int = 64,
+        annotations: Any = None,
     ) -> BufferSpec:
-        return BufferSpec(role, shape, dtype, None, data, strides or (), elem_offset, scope, align, dict(annotations or {}))
+        return BufferSpec(
+            role, shape, dtype, None, data, strides or (), elem_offset, scope, align, dict(annotations or {})
+        )
 
     build.__doc__ = f"A buffer in the role {role!r}."
     return build
 
 
-Buffer, alloc_buffer, sblock_alloc_buffer, decl_buffer = map(_buffer_word, ("param", "alloc", "sblock", "decl"))
+Buffer, alloc_buffer, sblock_alloc_buffer, decl_buffer = map(
+    _buffer_word, ("param", "alloc", "sblock", "decl")
+)
 
 
 def match_buffer(source: Any, shape: Any, dtype: str = "float32", **options: Any) -> BufferSpec:

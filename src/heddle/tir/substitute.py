@@ -14,7 +14,9 @@ class StmtSubstituter(Substituter):
     """Replaces variables, and buffers by `buffers` or because their own expressions change."""
 
     def __init__(
-        self, variables: Mapping[Var, PrimExpr] | Callable[[Var], PrimExpr | None], buffers: Mapping[Buffer, Buffer] | None = None
+        self,
+        variables: Mapping[Var, PrimExpr] | Callable[[Var], PrimExpr | None],
+        buffers: Mapping[Buffer, Buffer] | None = None,
     ) -> None:
         super().__init__(variables)
         self.buffers: dict[Buffer, Buffer] = dict(buffers or {})
@@ -48,7 +50,9 @@ class StmtSubstituter(Substituter):
         return BufferLoad(buffer, indices, predicate, span=node.span)
 
 
-def substitute_stmt(stmt: Any, variables: Mapping[Var, PrimExpr], buffers: Mapping[Buffer, Buffer] | None = None) -> Any:
+def substitute_stmt(
+    stmt: Any, variables: Mapping[Var, PrimExpr], buffers: Mapping[Buffer, Buffer] | None = None
+) -> Any:
     """A statement (or expression) with variables and buffers replaced."""
     return StmtSubstituter(variables, buffers).visit(stmt) if variables or buffers else stmt
 
@@ -57,5 +61,3 @@ def replace_buffers(stmt: Any, buffers: Mapping[Buffer, Buffer]) -> Any:
     """A statement with buffers replaced, and their pointers with them."""
     pointers = {old.data: new.data for old, new in buffers.items() if old.data is not new.data}
     return StmtSubstituter(pointers, buffers).visit(stmt)
-
-

@@ -35,7 +35,13 @@ def definable_vars(ty: Type) -> tuple[Var, ...]:
         if isinstance(item, TupleType):
             found.extend(definable_vars(item))
             continue
-        values = item.dims if isinstance(item, TensorType) else item.values if isinstance(item, ShapeType) else None
+        values = (
+            item.dims
+            if isinstance(item, TensorType)
+            else item.values
+            if isinstance(item, ShapeType)
+            else None
+        )
         found.extend(value for value in values or () if isinstance(value, Var))
     return tuple(dict.fromkeys(found))
 
@@ -82,7 +88,10 @@ def base_check(base: Type, derived: Type, analyzer: Analyzer) -> BaseCheck:
     if isinstance(derived, AnyType):
         return BaseCheck.FAIL_L2
     if isinstance(base, TensorType) and isinstance(derived, TensorType):
-        return min(_dtype_check(base, derived), _shape_check(base.dims, base.ndim, derived.dims, derived.ndim, analyzer))
+        return min(
+            _dtype_check(base, derived),
+            _shape_check(base.dims, base.ndim, derived.dims, derived.ndim, analyzer),
+        )
     if isinstance(base, ShapeType) and isinstance(derived, ShapeType):
         return _shape_check(base.values, base.ndim, derived.values, derived.ndim, analyzer)
     if isinstance(base, PrimType) and isinstance(derived, PrimType):
@@ -106,7 +115,10 @@ def _dtype_check(base: TensorType, derived: TensorType) -> BaseCheck:
 
 
 def _shape_check(
-    base: tuple[PrimExpr, ...] | None, base_ndim: int, derived: tuple[PrimExpr, ...] | None, derived_ndim: int,
+    base: tuple[PrimExpr, ...] | None,
+    base_ndim: int,
+    derived: tuple[PrimExpr, ...] | None,
+    derived_ndim: int,
     analyzer: Analyzer,
 ) -> BaseCheck:
     if base_ndim == UNKNOWN_NDIM:
@@ -150,8 +162,20 @@ def match_dims(
         return None
     if isinstance(param, PrimType) and isinstance(arg, PrimExpr):
         return None if param.dtype == arg.dtype else f"expected {param.dtype}, got {arg.dtype}"
-    expected = param.dims if isinstance(param, TensorType) else param.values if isinstance(param, ShapeType) else None
-    values = given.dims if isinstance(given, TensorType) else given.values if isinstance(given, ShapeType) else None
+    expected = (
+        param.dims
+        if isinstance(param, TensorType)
+        else param.values
+        if isinstance(param, ShapeType)
+        else None
+    )
+    values = (
+        given.dims
+        if isinstance(given, TensorType)
+        else given.values
+        if isinstance(given, ShapeType)
+        else None
+    )
     if expected is not None and values is not None and len(expected) == len(values):
         for want, got in zip(expected, values, strict=True):
             if isinstance(want, Var):

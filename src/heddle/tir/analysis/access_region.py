@@ -10,7 +10,17 @@ from heddle.prim.nodes import PrimExpr, Range, Var, constant
 from heddle.prim.ops import maximum, minimum
 from heddle.prim.substitute import free_vars
 from heddle.tir.nodes import (
-    AllocBuffer, Bind, Buffer, BufferLoad, BufferRegion, BufferStore, DeclBuffer, For, SBlock, SBlockRealize, Stmt,
+    AllocBuffer,
+    Bind,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    DeclBuffer,
+    For,
+    SBlock,
+    SBlockRealize,
+    Stmt,
 )
 
 Box = tuple[tuple[PrimExpr, PrimExpr], ...]
@@ -72,7 +82,8 @@ class AccessRegions:
         lows = [self._bounds(r.min) for r in region.region]
         highs = [self._bounds(r.min + r.extent - 1) for r in region.region]
         box = [
-            None if low is None or high is None else (low[0], high[1]) for low, high in zip(lows, highs, strict=True)
+            None if low is None or high is None else (low[0], high[1])
+            for low, high in zip(lows, highs, strict=True)
         ]
         self._merge(table, region.buffer, box)
 
@@ -117,7 +128,8 @@ class AccessRegions:
     def regions(self, table: dict[Buffer, Box | None]) -> tuple[BufferRegion, ...]:
         return tuple(
             BufferRegion(buffer, tuple(self._range(low, high) for low, high in box))
-            for buffer, box in table.items() if box is not None
+            for buffer, box in table.items()
+            if box is not None
         )
 
     def _range(self, low: PrimExpr, high: PrimExpr) -> Range:

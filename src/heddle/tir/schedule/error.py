@@ -9,7 +9,9 @@ from heddle.tir.nodes import PrimFunc, Stmt
 class ScheduleError(HeddleError, RuntimeError):
     """The notes show the function at the time of the error; `stmt` is the loop or block it is about."""
 
-    def __init__(self, code: Code, message: str, func: PrimFunc, stmt: Stmt | None = None, help: str | None = None) -> None:
+    def __init__(
+        self, code: Code, message: str, func: PrimFunc, stmt: Stmt | None = None, help: str | None = None
+    ) -> None:
         notes = [f"in this function:\n{func}"]
         if stmt is not None:
             notes.insert(0, f"about this:\n{stmt}")

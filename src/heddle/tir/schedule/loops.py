@@ -7,8 +7,8 @@ from typing import Any
 
 from heddle.arith import Analyzer
 from heddle.ir.node import Map, replace
-from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
-from heddle.prim.ops import as_expr, ceildiv, logical_and
+from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, as_expr, constant, is_const_int
+from heddle.prim.ops import ceildiv, logical_and
 from heddle.prim.substitute import free_vars
 from heddle.tir.codes import T0403, T0404, T0405
 from heddle.tir.nodes import For, ForKind, IterType, PrimFunc, SBlockRealize, Stmt
@@ -20,7 +20,9 @@ from heddle.tir.substitute import StmtSubstituter
 class _Rebind(StmtSubstituter):
     """Replaces loop variables below a loop, simplifies block bindings and adds a predicate to the blocks met first."""
 
-    def __init__(self, mapping: dict[Var, PrimExpr], analyzer: Analyzer, predicate: PrimExpr | None = None) -> None:
+    def __init__(
+        self, mapping: dict[Var, PrimExpr], analyzer: Analyzer, predicate: PrimExpr | None = None
+    ) -> None:
         super().__init__(mapping)
         self._analyzer, self._predicate = analyzer, predicate
 
@@ -61,7 +63,16 @@ def split(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tuple[PrimFu
     for k in reversed(range(len(new_vars))):
         kind = loop.kind if k == 0 else ForKind.SERIAL
         notes = loop.annotations if k == 0 else Map()
-        body = For(new_vars[k], constant(0, dtype), extents[k], kind, body, loop.thread_binding, notes, span=loop.span)
+        body = For(
+            new_vars[k],
+            constant(0, dtype),
+            extents[k],
+            kind,
+            body,
+            loop.thread_binding,
+            notes,
+            span=loop.span,
+        )
     return replace_stmt(func, loop, body), new_vars
 
 
@@ -83,7 +94,10 @@ def _nest(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[Place, list[For]]:
         inner = loops[-1].body
         if not (isinstance(inner, For) and inner.loop_var is var):
             raise ScheduleError(
-                T0404, f"loop {var.name!r} does not lie directly inside {loops[-1].loop_var.name!r}", func, loops[0]
+                T0404,
+                f"loop {var.name!r} does not lie directly inside {loops[-1].loop_var.name!r}",
+                func,
+                loops[0],
             )
         loops.append(inner)
     return place, loops
@@ -111,7 +125,9 @@ def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
         rest = rest // loop.extent
     mapping[loops[0].loop_var] = analyzer.simplify(rest)
     body = _Rebind(mapping, analyzer).visit(loops[-1].body)
-    made = For(fused, constant(0, dtype), total, loops[0].kind, body, None, loops[0].annotations, span=loops[0].span)
+    made = For(
+        fused, constant(0, dtype), total, loops[0].kind, body, None, loops[0].annotations, span=loops[0].span
+    )
     return replace_stmt(func, loops[0], made), fused
 
 
@@ -146,7 +162,9 @@ def _check_dependent_extents(func: PrimFunc, ordered: list[For]) -> None:
     for loop in ordered:
         late = [v for v in free_vars(loop.min, loop.extent) if v in inner and v not in seen]
         if late:
-            raise ScheduleError(T0404, f"the bounds of {loop.loop_var.name!r} depend on {late[0].name!r}", func, loop)
+            raise ScheduleError(
+                T0404, f"the bounds of {loop.loop_var.name!r} depend on {late[0].name!r}", func, loop
+            )
         seen.add(loop.loop_var)
 
 
@@ -170,8 +188,11 @@ def _check_spatial(func: PrimFunc, loop: For) -> None:
         for axis, value in zip(top.block.iter_vars, top.iter_values, strict=True):
             if axis.iter_type is not IterType.DataPar and loop.loop_var in free_vars(value):
                 raise ScheduleError(
-                    T0405, f"loop {loop.loop_var.name!r} runs over the {axis.iter_type.name} axis "
-                    f"{axis.var.name!r} of block {top.block.name_hint!r}", func, loop,
+                    T0405,
+                    f"loop {loop.loop_var.name!r} runs over the {axis.iter_type.name} axis "
+                    f"{axis.var.name!r} of block {top.block.name_hint!r}",
+                    func,
+                    loop,
                 )
 
 

@@ -14,7 +14,17 @@ from heddle.ir.node import replace
 from heddle.prim.nodes import Range, Var
 from heddle.tir.codes import T0401, T0402
 from heddle.tir.nodes import (
-    AttrStmt, Buffer, For, IfThenElse, PrimFunc, SBlock, SBlockRealize, SeqStmt, Stmt, While, seq,
+    AttrStmt,
+    Buffer,
+    For,
+    IfThenElse,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    SeqStmt,
+    Stmt,
+    While,
+    seq,
 )
 from heddle.tir.schedule.error import ScheduleError
 

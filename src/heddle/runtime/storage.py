@@ -1,0 +1,218 @@
+"""Memory for tensors: blocks, the allocators that hand them out, and their books.
+
+One allocator serves a (device, kind) pair for the whole process. A `Storage` gives its block back when the
+last reference dies; tensors on it hold such a reference. Blocks start at a multiple of `ALIGN_BYTES`, and are
+not cleared.
+
+Size classes of the pooled allocator: multiples of 4096 up to 1 MiB, above that eight steps to a power of two,
+so that the slightly different sizes of dynamic shapes meet the same block again at a cost of at most 12.5%.
+Pages that were touched once stay mapped: a fresh page costs about as much as 4 KiB of arithmetic.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heddle.runtime.codes import U0202, U0601, U0602
+from heddle.runtime.device import CPU, Device, cpu
+from heddle.support.diagnostics import Trap, TrapValueError, UsageError
+
+ALIGN_BYTES = 64
+PAGE_BYTES = 4096
+_FINE_LIMIT_BYTES = 1 << 20
+_MAX_FREE_BLOCKS_A_CLASS = 64
+
+
+@dataclass(slots=True)
+class MemoryBooks:
+    """An allocator's counters. Units: bytes, counts. `cached_bytes` lies free in the pool."""
+
+    bytes_in_use: int = 0
+    peak_bytes: int = 0
+    num_allocations: int = 0
+    num_fresh_blocks: int = 0
+    cached_bytes: int = 0
+
+
+class Block:
+    """A piece of memory: `address` is aligned, `memory` owns it."""
+
+    __slots__ = ("address", "memory", "size_bytes")
+
+    def __init__(self, size_bytes: int) -> None:
+        self.memory: np.ndarray[Any, Any] = np.empty(size_bytes + ALIGN_BYTES, np.uint8)
+        start: int = self.memory.__array_interface__["data"][0]
+        self.address = -(-start // ALIGN_BYTES) * ALIGN_BYTES
+        self.size_bytes = size_bytes
+
+
+class Storage:
+    """A block on loan. `size_bytes` is the size that was asked for; `address` is a multiple of 64."""
+
+    __slots__ = ("__weakref__", "_allocator", "_block", "address", "device", "size_bytes")
+
+    def __init__(self, allocator: Allocator, block: Block, size_bytes: int) -> None:
+        self._allocator = allocator
+        self._block = block
+        self.address = block.address
+        self.size_bytes = size_bytes
+        self.device = allocator.device
+
+    def __del__(self) -> None:
+        # An object whose constructor failed has no block; anything else returns it exactly once.
+        block = getattr(self, "_block", None)
+        if block is not None:
+            self._allocator._take_back(block)
+
+    def __repr__(self) -> str:
+        return f"Storage({self.size_bytes} bytes on {self.device})"
+
+
+class Allocator:
+    """The books and the limit that both kinds share."""
+
+    kind = ""
+
+    def __init__(self, device: Device) -> None:
+        if device.device_type != CPU:
+            raise UsageError(U0202, f"no memory can be allocated on {device}: only the cpu is available")
+        self.device = device
+        self.memory_limit_bytes: int | None = None
+        self.books = MemoryBooks()
+        self._lock = threading.Lock()
+
+    def alloc(self, size_bytes: int) -> Storage:
+        """Lend at least `size_bytes`.
+
+        Raises: Trap U0601 where the limit would be exceeded or the system has no memory; TrapValueError U0602
+        for a negative size.
+        """
+        if size_bytes < 0:
+            raise TrapValueError(U0602, f"storage size must not be negative, got {size_bytes} bytes")
+        block = self._block(self._class_bytes(size_bytes))
+        books = self.books
+        with self._lock:
+            books.num_allocations += 1
+            books.bytes_in_use += block.size_bytes
+            if books.bytes_in_use > books.peak_bytes:
+                books.peak_bytes = books.bytes_in_use
+        return Storage(self, block, size_bytes)
+
+    def reset_peak(self) -> None:
+        self.books.peak_bytes = self.books.bytes_in_use
+
+    def clear(self) -> None:
+        """Give unused memory back to the system."""
+
+    def _class_bytes(self, size_bytes: int) -> int:
+        return -(-max(size_bytes, 1) // ALIGN_BYTES) * ALIGN_BYTES
+
+    def _block(self, size_bytes: int) -> Block:
+        raise NotImplementedError
+
+    def _take_back(self, block: Block) -> None:
+        raise NotImplementedError
+
+    def _fresh_block(self, size_bytes: int) -> Block:
+        limit, books = self.memory_limit_bytes, self.books
+        if limit is not None and books.bytes_in_use + books.cached_bytes + size_bytes > limit:
+            self.clear()
+            if books.bytes_in_use + size_bytes > limit:
+                raise Trap(
+                    U0601,
+                    f"memory limit of {limit} bytes on {self.device} reached: "
+                    f"{books.bytes_in_use} in use, {size_bytes} more needed",
+                )
+        try:
+            block = Block(size_bytes)
+        except (MemoryError, ValueError, OverflowError):
+            self.clear()
+            raise Trap(U0601, f"the system has no {size_bytes} bytes of memory for {self.device}") from None
+        books.num_fresh_blocks += 1
+        return block
+
+
+class NaiveAllocator(Allocator):
+    """Each request is fresh memory; each release returns it to the system."""
+
+    kind = "naive"
+
+    def _block(self, size_bytes: int) -> Block:
+        return self._fresh_block(size_bytes)
+
+    def _take_back(self, block: Block) -> None:
+        with self._lock:
+            self.books.bytes_in_use -= block.size_bytes
+
+
+class PooledAllocator(Allocator):
+    """Released blocks wait in their size class and are lent again, last in first out (the warmest first)."""
+
+    kind = "pooled"
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device)
+        self._free: dict[int, list[Block]] = {}
+
+    def clear(self) -> None:
+        with self._lock:
+            self._free = {}
+            self.books.cached_bytes = 0
+
+    def _class_bytes(self, size_bytes: int) -> int:
+        if size_bytes <= _FINE_LIMIT_BYTES:
+            return -(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES
+        step = 1 << (size_bytes.bit_length() - 4)
+        return -(-size_bytes // step) * step
+
+    def _block(self, size_bytes: int) -> Block:
+        waiting = self._free.get(size_bytes)
+        if waiting:
+            with self._lock:
+                if waiting:
+                    self.books.cached_bytes -= size_bytes
+                    return waiting.pop()
+        return self._fresh_block(size_bytes)
+
+    def _take_back(self, block: Block) -> None:
+        # The lock may be held by this very thread: garbage collection can run anywhere. Then the block is
+        # dropped.
+        if not self._lock.acquire(blocking=False):
+            self.books.bytes_in_use -= block.size_bytes
+            return
+        try:
+            self.books.bytes_in_use -= block.size_bytes
+            waiting = self._free.setdefault(block.size_bytes, [])
+            if len(waiting) < _MAX_FREE_BLOCKS_A_CLASS:
+                waiting.append(block)
+                self.books.cached_bytes += block.size_bytes
+        finally:
+            self._lock.release()
+
+
+_KINDS: dict[str, type[Allocator]] = {"naive": NaiveAllocator, "pooled": PooledAllocator}
+_allocators: dict[tuple[Device, str], Allocator] = {}
+
+
+def allocator_for(device: Device | None = None, kind: str = "pooled") -> Allocator:
+    """The process's allocator of a device. `kind`: "pooled" or "naive".
+
+    Raises: UsageError U0202 where the device cannot be reached; U0602 for an unknown kind.
+    """
+    where = device if device is not None else cpu(0)
+    found = _allocators.get((where, kind))
+    if found is not None:
+        return found
+    if kind not in _KINDS:
+        raise UsageError(U0602, f"unknown allocator kind {kind!r}: expected one of {', '.join(_KINDS)}")
+    return _allocators.setdefault((where, kind), _KINDS[kind](where))
+
+
+def clear_allocators() -> None:
+    """Drop every pool's unused memory."""
+    for allocator in list(_allocators.values()):
+        allocator.clear()

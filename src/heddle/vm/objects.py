@@ -1,0 +1,33 @@
+"""What both machines share: closures, and the error of a program that breaks its instruction set's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from heddle.support.diagnostics import VerifyError
+
+
+class BytecodeError(VerifyError, RuntimeError):
+    """Bytecode that breaks a rule of its instruction set."""
+
+
+class VMClosure:
+    """A function of a program, perhaps with its last parameters bound. `impl` takes the machine first.
+
+    Called through a machine: `vm.invoke_closure(closure, *args)`.
+    """
+
+    __slots__ = ("__weakref__", "func_name", "impl")
+
+    def __init__(self, func_name: str, impl: Callable[..., Any]) -> None:
+        self.func_name = func_name
+        self.impl = impl
+
+    def bind_last(self, bound: tuple[Any, ...]) -> VMClosure:
+        """`bind_last((a, b))` called with `(y, z)` runs with `(y, z, a, b)`."""
+        impl = self.impl
+        return VMClosure(self.func_name, lambda vm, *args: impl(vm, *args, *bound))
+
+    def __repr__(self) -> str:
+        return f"VMClosure({self.func_name})"
