@@ -53,3 +53,4 @@ I0603 = declare_code(
 I0403 = declare_code(
     "I0403", "operator record or use is incomplete", "An operator is declared or built without a needed part."
 )
+I0505 = declare_code("I0505", "program text is not exact", "Printing and parsing a pass's result gave another program: a fault of ours.")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
+from heddle.ir.codes import I0301
 from heddle.ir.expr import Call, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.script_parser import decorator_of
@@ -28,6 +29,7 @@ from heddle.relax.script import (
     PackedCallWord,
     TypeWord,
 )
+from heddle.support.diagnostics import did_you_mean
 from heddle.support.span import Source, at
 from heddle.tir.parser import ScalarParser
 
@@ -166,7 +168,7 @@ class FunctionParser(ScalarParser):
         if not isinstance(target, ast.Name):
             self.error(node, R0402, "expected a name on the left")
         name = target.id
-        if isinstance(value, IRModule) or value is self or isinstance(value, ModuleAlias):
+        if isinstance(value, ModuleAlias):
             self.define(name, value)
         elif isinstance(value, PrimVar) and isinstance(value_node, ast.Call):
             if not self._has_prim_var(name):
@@ -260,9 +262,11 @@ class FunctionParser(ScalarParser):
 
     def eval_Attribute(self, node: ast.Attribute) -> Any:
         owner = self.eval(node.value)
-        if isinstance(owner, (IRModule, ModuleAlias)):
-            mod = owner.mod if isinstance(owner, ModuleAlias) else owner
-            return self.builder.value(mod.get_global_var(node.attr))
+        if isinstance(owner, ModuleAlias):
+            if node.attr not in owner.functions:
+                help = did_you_mean(node.attr, owner.functions)
+                self.error(node, I0301, f"the module has no function {node.attr!r}", help)
+            return owner.functions[node.attr]
         return super().eval_Attribute(node)
 
     def eval_Subscript(self, node: ast.Subscript) -> Any:
@@ -295,5 +299,5 @@ _TYPE_KEYWORDS = ("ty_args", "out_ty", "out_sinfo", "sinfo_args")
 class ModuleAlias:
     """What `cls` stands for inside a module's functions."""
 
-    def __init__(self, mod: IRModule) -> None:
-        self.mod = mod
+    def __init__(self, functions: Mapping[str, GlobalVar]) -> None:
+        self.functions = functions

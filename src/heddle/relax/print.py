@@ -111,7 +111,7 @@ class RelaxPrinter(TypePrinter):
 
     # ---- functions
 
-    def function(self, func: Function, name: str, private: bool = False) -> None:
+    def function(self, func: Function, name: str, private: bool = False, refers_to_module: bool = False) -> None:
         options = [
             text for text in ("private=True" if private else "", "" if func.is_pure else "pure=False") if text
         ]
@@ -127,6 +127,8 @@ class RelaxPrinter(TypePrinter):
             for var in new_dims:
                 self.out.line(f"{self.names.of(var, var.name)} = T.{var.dtype}()")
             self._attrs(func, name, private)
+            if refers_to_module:
+                self.out.line("cls = Module")
             self._sequence(func.body, "return ")
 
     def _attrs(self, func: Function, name: str, private: bool) -> None:
