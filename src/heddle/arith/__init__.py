@@ -2,6 +2,7 @@
 
 from heddle.arith.analyzer import Analyzer, CompareResult
 from heddle.arith.const_int_bound import ConstIntBound
+from heddle.arith.int_set import IntervalSet
 from heddle.arith.modular_set import ModularSet
 
-__all__ = ["Analyzer", "CompareResult", "ConstIntBound", "ModularSet"]
+__all__ = ["Analyzer", "CompareResult", "ConstIntBound", "IntervalSet", "ModularSet"]

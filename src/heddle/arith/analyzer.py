@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from heddle.arith.codes import A0101
 from heddle.arith.const_int_bound import ConstIntBound, bound_of, internal_bound, public_bound
 from heddle.arith.constraints import assume
+from heddle.arith.int_set import IntervalSet, IntSetEvaluator
 from heddle.arith.facts import INF, Knowledge, clamp, intersect
 from heddle.arith.linear import LinearForm
 from heddle.arith.modular_set import ModularSet, modular_of, residue
@@ -176,6 +177,10 @@ class Analyzer:
         return self._canonical.simplify(self._know.terms.intern(expr))
 
     # -- proofs ---------------------------------------------------------------------------------------------------------
+
+    def int_set(self, expr: Any, domain: Mapping[Var, IntervalSet]) -> IntervalSet:
+        """The values of an expression while the variables of `domain` run over their sets."""
+        return IntSetEvaluator(domain, lambda e: self.can_prove_greater_equal(e, 0)).eval(as_expr(expr))
 
     def can_prove(self, condition: Any, strength: int = 0) -> bool:
         """Whether the condition could be proved; False says nothing. A greater `strength` searches deeper."""

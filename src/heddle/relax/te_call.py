@@ -15,7 +15,7 @@ from heddle.relax.op_builder import graph_expr
 from heddle.relax.types import ShapeExpr, TensorType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.names import identifier
-from heddle.te import tensor as te
+from heddle import te
 from heddle.te.create_prim_func import create_prim_func
 from heddle.tir.nodes import PrimFunc
 
