@@ -116,172 +116,174 @@ _FUNC = Input("func", "func", "the function")
 _ARGS = Input("args", "args", "the arguments, as a tuple")
 _REST = Input("args", "any", "the arguments", variadic=True)
 
-_declare(
-    "call_tir",
-    (_FUNC, _ARGS, Input("tir_vars", "shape", "scalar arguments that no tensor's shape gives", True)),
-    _call_tir,
-    "Call a loop function on the arguments and on fresh outputs of the stated type; give the outputs.",
-)
-_declare(
-    "call_tir_inplace",
-    (_FUNC, _ARGS, Input("tir_vars", "shape", "scalar arguments", True)),
-    _call_tir,
-    "As `call_tir`, with outputs that may be arguments: `inplace_indices[i]` is the argument that output i overwrites, "
-    "or -1 for a fresh one.",
-    attrs=(AttrSpec("inplace_indices", "ints"),),
-    is_pure=False,
-)
-_declare(
-    "call_dps_packed",
-    (Input("func", "any", "a packed function"), _ARGS),
-    _stated_type,
-    "Call a packed function on the arguments and on fresh outputs of the stated type; give the outputs.",
-)
-_declare(
-    "call_pure_packed",
-    (Input("func", "any", "a packed function"), _REST),
-    _stated_or_any,
-    "Call a packed function that has no effects.",
-)
-_declare(
-    "call_inplace_packed",
-    (Input("func", "any", "a packed function"), _REST),
-    _stated_or_any,
-    "Call a packed function that overwrites some arguments and gives them.",
-    attrs=(AttrSpec("inplace_indices", "ints"),),
-)
-_declare(
-    "call_builtin_with_ctx",
-    (Input("func", "any", "a builtin"), _ARGS),
-    _stated_or_any,
-    "Call a builtin with the machine as hidden first argument.",
-    is_pure=False,
-)
-_declare(
-    "invoke_closure",
-    (Input("closure", "any"), _ARGS),
-    _stated_or_any,
-    "Call a closure.",
-    is_pure=False,
-)
-_declare(
-    "invoke_pure_closure",
-    (Input("closure", "any"), _ARGS),
-    _stated_or_any,
-    "Call a closure that has no effects.",
-)
-_declare(
-    "make_closure",
-    (_FUNC, _ARGS),
-    lambda ctx: _closure_type(ctx),
-    "Bind the last parameters of a function.",
-)
-_declare("null_value", (), _any, "No value.")
-_declare(
-    "shape_of",
-    (Input("x"),),
-    _shape_of,
-    "The shape of a tensor as a shape value.",
-    reference=lambda attrs, x: tuple(x.shape),
-)
-_declare(
-    "tensor_to_shape",
-    (Input("x"),),
-    _tensor_to_shape,
-    "The elements of a 1-dimensional integer tensor as a shape.",
-    reference=lambda attrs, x: tuple(int(v) for v in x),
-)
-_declare(
-    "shape_to_tensor",
-    (Input("x", "shape"),),
-    _shape_to_tensor,
-    "A shape as a 1-dimensional int64 tensor.",
-    reference=lambda attrs, x: np.asarray(x, dtype=np.int64),
-)
-_declare(
-    "builtin.alloc_tensor",
-    (
-        Input("shape", "shape"),
-        Input("dtype", "any"),
-        Input("runtime_device_index", "prim", optional=True),
-        Input("storage_scope", "any", optional=True),
-    ),
-    _alloc_tensor,
-    "A fresh tensor. Memory planning turns it into a view of a storage.",
-    is_pure=False,
-)
-_declare(
-    "memory.alloc_storage",
-    (
-        Input("size", "shape"),
-        Input("virtual_device_index", "prim"),
-        Input("storage_scope", "any"),
-        Input("dtype", "any"),
-    ),
-    _any,
-    "A storage of size[0] bytes.",
-    is_pure=False,
-)
-_declare(
-    "memory.alloc_tensor",
-    (Input("storage", "any"), Input("offset", "prim"), Input("shape", "shape"), Input("dtype", "any")),
-    _memory_alloc_tensor,
-    "A tensor in a storage, at a byte offset.",
-    is_pure=False,
-)
-_declare(
-    "memory.kill_storage",
-    (Input("storage", "any"),),
-    _nothing,
-    "The storage is not used after this.",
-    is_pure=False,
-)
-_declare(
-    "memory.kill_tensor",
-    (Input("tensor", "any"),),
-    _nothing,
-    "The tensor is not used after this.",
-    is_pure=False,
-)
-_declare(
-    "vm.alloc_storage",
-    (
-        Input("size", "shape"),
-        Input("runtime_device_index", "prim"),
-        Input("dtype", "any"),
-        Input("scope", "any"),
-    ),
-    _any,
-    "A storage, by the machine's allocator.",
-    is_pure=False,
-)
-_declare(
-    "vm.alloc_tensor",
-    (Input("storage", "any"), Input("offset", "prim"), Input("shape", "shape"), Input("dtype", "any")),
-    _memory_alloc_tensor,
-    "A tensor in a storage, made by the machine.",
-    is_pure=False,
-)
-_declare("vm.kill_object", (Input("value", "any"),), _nothing, "The register is cleared.", is_pure=False)
-_declare(
-    "vm.call_tir_dyn",
-    (_FUNC, _ARGS),
-    _nothing,
-    "Call a loop function whose scalar arguments come as a shape, last.",
-    is_pure=False,
-)
-_declare(
-    "memory.view_reshape",
-    (Input("x"), Input("shape", "shape")),
-    _reshape_result,
-    "The same memory with another shape of as many elements.",
-    reference=lambda attrs, x, shape: x.reshape(shape),
-)
-
-
 def _closure_type(ctx: Inference) -> Type:
     """The function's type without the bound, last parameters."""
     ty, bound = ctx.type_of(0), ctx.args[1]
     if not isinstance(ty, FuncType) or ty.params is None or not isinstance(bound, Tuple):
         return FuncType.opaque_func()
     return FuncType(ty.params[: len(ty.params) - len(bound.fields)], ty.ret, ty.is_pure)
+
+
+def declare() -> None:
+    """Put the operators of this file into the table."""
+    _declare(
+        "call_tir",
+        (_FUNC, _ARGS, Input("tir_vars", "shape", "scalar arguments that no tensor's shape gives", True)),
+        _call_tir,
+        "Call a loop function on the arguments and on fresh outputs of the stated type; give the outputs.",
+    )
+    _declare(
+        "call_tir_inplace",
+        (_FUNC, _ARGS, Input("tir_vars", "shape", "scalar arguments", True)),
+        _call_tir,
+        "As `call_tir`, with outputs that may be arguments: `inplace_indices[i]` is the argument that output i overwrites, "
+        "or -1 for a fresh one.",
+        attrs=(AttrSpec("inplace_indices", "ints"),),
+        is_pure=False,
+    )
+    _declare(
+        "call_dps_packed",
+        (Input("func", "any", "a packed function"), _ARGS),
+        _stated_type,
+        "Call a packed function on the arguments and on fresh outputs of the stated type; give the outputs.",
+    )
+    _declare(
+        "call_pure_packed",
+        (Input("func", "any", "a packed function"), _REST),
+        _stated_or_any,
+        "Call a packed function that has no effects.",
+    )
+    _declare(
+        "call_inplace_packed",
+        (Input("func", "any", "a packed function"), _REST),
+        _stated_or_any,
+        "Call a packed function that overwrites some arguments and gives them.",
+        attrs=(AttrSpec("inplace_indices", "ints"),),
+    )
+    _declare(
+        "call_builtin_with_ctx",
+        (Input("func", "any", "a builtin"), _ARGS),
+        _stated_or_any,
+        "Call a builtin with the machine as hidden first argument.",
+        is_pure=False,
+    )
+    _declare(
+        "invoke_closure",
+        (Input("closure", "any"), _ARGS),
+        _stated_or_any,
+        "Call a closure.",
+        is_pure=False,
+    )
+    _declare(
+        "invoke_pure_closure",
+        (Input("closure", "any"), _ARGS),
+        _stated_or_any,
+        "Call a closure that has no effects.",
+    )
+    _declare(
+        "make_closure",
+        (_FUNC, _ARGS),
+        lambda ctx: _closure_type(ctx),
+        "Bind the last parameters of a function.",
+    )
+    _declare("null_value", (), _any, "No value.")
+    _declare(
+        "shape_of",
+        (Input("x"),),
+        _shape_of,
+        "The shape of a tensor as a shape value.",
+        reference=lambda attrs, x: tuple(x.shape),
+    )
+    _declare(
+        "tensor_to_shape",
+        (Input("x"),),
+        _tensor_to_shape,
+        "The elements of a 1-dimensional integer tensor as a shape.",
+        reference=lambda attrs, x: tuple(int(v) for v in x),
+    )
+    _declare(
+        "shape_to_tensor",
+        (Input("x", "shape"),),
+        _shape_to_tensor,
+        "A shape as a 1-dimensional int64 tensor.",
+        reference=lambda attrs, x: np.asarray(x, dtype=np.int64),
+    )
+    _declare(
+        "builtin.alloc_tensor",
+        (
+            Input("shape", "shape"),
+            Input("dtype", "any"),
+            Input("runtime_device_index", "prim", optional=True),
+            Input("storage_scope", "any", optional=True),
+        ),
+        _alloc_tensor,
+        "A fresh tensor. Memory planning turns it into a view of a storage.",
+        is_pure=False,
+    )
+    _declare(
+        "memory.alloc_storage",
+        (
+            Input("size", "shape"),
+            Input("virtual_device_index", "prim"),
+            Input("storage_scope", "any"),
+            Input("dtype", "any"),
+        ),
+        _any,
+        "A storage of size[0] bytes.",
+        is_pure=False,
+    )
+    _declare(
+        "memory.alloc_tensor",
+        (Input("storage", "any"), Input("offset", "prim"), Input("shape", "shape"), Input("dtype", "any")),
+        _memory_alloc_tensor,
+        "A tensor in a storage, at a byte offset.",
+        is_pure=False,
+    )
+    _declare(
+        "memory.kill_storage",
+        (Input("storage", "any"),),
+        _nothing,
+        "The storage is not used after this.",
+        is_pure=False,
+    )
+    _declare(
+        "memory.kill_tensor",
+        (Input("tensor", "any"),),
+        _nothing,
+        "The tensor is not used after this.",
+        is_pure=False,
+    )
+    _declare(
+        "vm.alloc_storage",
+        (
+            Input("size", "shape"),
+            Input("runtime_device_index", "prim"),
+            Input("dtype", "any"),
+            Input("scope", "any"),
+        ),
+        _any,
+        "A storage, by the machine's allocator.",
+        is_pure=False,
+    )
+    _declare(
+        "vm.alloc_tensor",
+        (Input("storage", "any"), Input("offset", "prim"), Input("shape", "shape"), Input("dtype", "any")),
+        _memory_alloc_tensor,
+        "A tensor in a storage, made by the machine.",
+        is_pure=False,
+    )
+    _declare("vm.kill_object", (Input("value", "any"),), _nothing, "The register is cleared.", is_pure=False)
+    _declare(
+        "vm.call_tir_dyn",
+        (_FUNC, _ARGS),
+        _nothing,
+        "Call a loop function whose scalar arguments come as a shape, last.",
+        is_pure=False,
+    )
+    _declare(
+        "memory.view_reshape",
+        (Input("x"), Input("shape", "shape")),
+        _reshape_result,
+        "The same memory with another shape of as many elements.",
+        reference=lambda attrs, x, shape: x.reshape(shape),
+    )

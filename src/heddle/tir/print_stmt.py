@@ -7,7 +7,7 @@ from typing import Any
 from heddle.ir.node import PRINTERS, Node
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
+from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, Var, constant
 from heddle.prim.substitute import free_vars
 from heddle.support.text import TextBuilder
 from heddle.tir.nodes import (
@@ -341,7 +341,9 @@ def tir_script(node: Node, **_options: Any) -> str | None:
         printer = StmtPrinter()
         printer.stmt(node)
         return printer.out.build()
-    if isinstance(node, (IterVar,)):
+    if isinstance(node, (IntImm, FloatImm)):
+        return str(node.value)  # alone, in a message: the dtype is noise
+    if isinstance(node, IterVar):
         return f"T.iter_var({node.var.name}, {ExprPrinter().expr(node.dom)}, {quote(node.iter_type.name)})"
     if node.node_kind.startswith(("prim.", "tir.")) or node.node_kind == "ir.StringImm":
         return ExprPrinter().expr(node)
