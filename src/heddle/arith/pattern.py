@@ -245,11 +245,10 @@ class Choice(Pattern):
         self.args = tuple(as_pattern(item) for item in args)
 
     def matcher(self) -> Matcher:
-        op = Op.get("tir.if_then_else")
         parts = [item.matcher() for item in self.args]
         return lambda node, slots: (
             type(node) is Call
-            and node.op is op
+            and node.op.name == "tir.if_then_else"
             and all(match(arg, slots) for match, arg in zip(parts, node.args, strict=True))
         )
 

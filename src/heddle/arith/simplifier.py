@@ -239,7 +239,7 @@ class Simplifier:
                 return other if bool(one.value) is is_and else one
         if a is b:
             return a
-        if node.dtype.lanes == 1:
+        if node.dtype.lanes == 1 and not terms.variables(a).isdisjoint(terms.variables(b)):
             for one, other in ((a, b), (b, a)):
                 decided = self._under(one, is_and, other)
                 if isinstance(decided, IntImm):
