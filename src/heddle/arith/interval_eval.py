@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from heddle.arith.analyzer import Analyzer
 from heddle.prim.nodes import (
     Add,
     BinaryExpr,
@@ -51,6 +50,18 @@ from heddle.prim.substitute import free_vars
 End = PrimExpr | None
 
 
+class Prover(Protocol):
+    """What interval arithmetic asks of an analyzer."""
+
+    def simplify(self, expr: Any, steps: int = 2) -> Any: ...
+
+    def can_prove(self, condition: Any, strength: int = 0) -> bool: ...
+
+    def can_prove_equal(self, a: Any, b: Any) -> bool: ...
+
+    def can_prove_greater_equal(self, expr: Any, lower_bound: int) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """Both ends included; None is no end."""
@@ -67,7 +78,7 @@ class Interval:
 EVERYTHING = Interval(None, None)
 
 
-def unite(known: Analyzer, a: Interval, b: Interval) -> Interval:
+def unite(known: Prover, a: Interval, b: Interval) -> Interval:
     if a.empty or b.empty:
         return b if a.empty else a
     if a.is_point and b.is_point and a.low is b.low:
@@ -75,14 +86,14 @@ def unite(known: Analyzer, a: Interval, b: Interval) -> Interval:
     return Interval(_pick(known, minimum, a.low, b.low), _pick(known, maximum, a.high, b.high))
 
 
-def _pick(known: Analyzer, function: Callable[[Any, Any], PrimExpr], a: End, b: End) -> End:
+def _pick(known: Prover, function: Callable[[Any, Any], PrimExpr], a: End, b: End) -> End:
     if a is None or b is None:
         return None
     result: PrimExpr = known.simplify(function(a, b))
     return result
 
 
-def intersect(known: Analyzer, a: Interval, b: Interval) -> Interval:
+def intersect(known: Prover, a: Interval, b: Interval) -> Interval:
     if a.empty or b.empty:
         return Interval(None, None, empty=True)
     low = a.low if b.low is None else b.low if a.low is None else known.simplify(maximum(a.low, b.low))
@@ -94,7 +105,7 @@ def intersect(known: Analyzer, a: Interval, b: Interval) -> Interval:
 class IntervalEvaluator:
     """The interval of an expression under intervals of variables. Variables not given stand for themselves."""
 
-    def __init__(self, known: Analyzer, domains: Mapping[Var, Interval]) -> None:
+    def __init__(self, known: Prover, domains: Mapping[Var, Interval]) -> None:
         self.known = known
         self.domains = domains
 

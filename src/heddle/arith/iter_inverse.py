@@ -1,7 +1,7 @@
 """Inverting an iterator map: the input iterators as functions of the outputs.
 
-    [i * 8 + j] with output f:   i = f // 8,  j = f % 8
-    [f // 8, f % 8] with outputs a, b:   f = a * 8 + b
+[i * 8 + j] with output f:   i = f // 8,  j = f % 8
+[f // 8, f % 8] with outputs a, b:   f = a * 8 + b
 """
 
 from __future__ import annotations
@@ -42,4 +42,3 @@ def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[A
         elif isinstance(mark.source, Sub) and isinstance(mark.source.a, Var):
             result[mark.source.a] = analyzer.simplify(value + mark.source.b)
     return result
-

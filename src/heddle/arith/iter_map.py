@@ -1,9 +1,9 @@
 """Detecting iterator maps: whether indices are digits of loop iterators, and whether the map is a bijection.
 
-    i in [0, 4), j in [0, 8):   [i * 8 + j]            one fused iterator of extent 32       bijective
-    f in [0, 32):               [f // 8, f % 8]        two digits of one iterator            bijective
-    o in [0, 5), k in [0, 8):   [o * 8 + k] where o * 8 + k < 35      fused, extent 35       bijective
-    i, j in [0, n), [0, m):     [i * m + j]            fused, extent n * m                   bijective
+i in [0, 4), j in [0, 8):   [i * 8 + j]            one fused iterator of extent 32       bijective
+f in [0, 32):               [f // 8, f % 8]        two digits of one iterator            bijective
+o in [0, 5), k in [0, 8):   [o * 8 + k] where o * 8 + k < 35      fused, extent 35       bijective
+i, j in [0, n), [0, m):     [i * m + j]            fused, extent n * m                   bijective
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from heddle.prim.nodes import (
     constant,
     is_const_int,
 )
-from heddle.prim.ops import maximum, minimum
+from heddle.prim.ops import ceildiv, maximum, minimum
 from heddle.prim.substitute import free_vars
 
 
@@ -60,7 +60,9 @@ class _Constraint:
 class IterMapDetector:
     """Rewrites expressions over given iterators to sums of splits. Marks are made once for each fused sum."""
 
-    def __init__(self, input_iters: Mapping[Var, Range], analyzer: Analyzer, trivial: bool, exact: bool) -> None:
+    def __init__(
+        self, input_iters: Mapping[Var, Range], analyzer: Analyzer, trivial: bool, exact: bool
+    ) -> None:
         self.analyzer = analyzer
         self.exact = exact
         self.constraints: list[_Constraint] = []
@@ -192,21 +194,25 @@ class IterMapDetector:
         """The sum as one split of a mark: its scales must be the running products of its extents."""
         if not expr.args:
             return expr
-        constraint = self._constraint_of(expr.args)
-        if len(expr.args) == 1 and constraint is None:
+        args, unit = self._compact(expr.args)
+        constraint = self._constraint_of(args)
+        if len(args) == 1 and constraint is None:
             return expr
-        ordered, unit = self._ordered(expr.args)
         extent: Any = constant(1, expr.dtype)
-        for arg in ordered:
+        for arg in args:
             extent = extent * arg.extent
-        args = tuple(
-            IterSplitExpr(arg.source, arg.lower_factor, arg.extent, self.simplify(arg.scale // unit))
-            for arg in reversed(ordered)
-        )
         mark, offset = self._fused_mark(args, self.simplify(extent), constraint)
         one = constant(1, expr.dtype)
         split = IterSplitExpr(mark, one, mark.extent, unit)
         return IterSumExpr((split,), self.simplify(expr.base + offset * unit))
+
+    def _compact(self, args: tuple[IterSplitExpr, ...]) -> tuple[tuple[IterSplitExpr, ...], PrimExpr]:
+        """The splits from the coarsest to the finest, over the scale of the finest, and that scale."""
+        ordered, unit = self._ordered(args)
+        return tuple(
+            IterSplitExpr(arg.source, arg.lower_factor, arg.extent, self.simplify(arg.scale // unit))
+            for arg in reversed(ordered)
+        ), unit
 
     def _ordered(self, args: tuple[IterSplitExpr, ...]) -> tuple[list[IterSplitExpr], PrimExpr]:
         """The splits from the finest to the coarsest, and the scale of the finest. Raises if there are gaps."""
@@ -227,21 +233,25 @@ class IterMapDetector:
         raise NotAffineError("the scales of the iterators in a sum leave gaps or overlap")
 
     def _fused_mark(
-        self, args: tuple[IterSplitExpr, ...], extent: PrimExpr, constraint: _Constraint | None
+        self,
+        args: tuple[IterSplitExpr, ...],
+        extent: PrimExpr,
+        constraint: _Constraint | None,
     ) -> tuple[IterMark, PrimExpr]:
         offset: PrimExpr = constant(0, extent.dtype)
-        low: PrimExpr | None = None
         if constraint is not None:
-            high = constraint.upper if constraint.upper is not None else extent
-            low = constraint.lower
+            high = extent if constraint.upper is None else constraint.upper
             if not self._at_most(high, extent):
                 high = self.simplify(minimum(high, extent))
-            if low is not None:
-                offset = low
+            if constraint.lower is not None:
+                offset = constraint.lower
+                if not self.analyzer.can_prove_greater_equal(offset, 0):
+                    offset = self.simplify(maximum(offset, 0))
             extent = self.simplify(high - offset)
         for known, mark in self._fused:
             if len(known) == len(args) and all(
-                self._same_digit(a, b) and self.same(a.scale, b.scale) for a, b in zip(known, args, strict=True)
+                self._same_digit(a, b) and self.same(a.scale, b.scale)
+                for a, b in zip(known, args, strict=True)
             ):
                 return mark, offset
         mark = IterMark(IterSumExpr(args, self.simplify(offset * -1)), extent)
@@ -267,9 +277,14 @@ class IterMapDetector:
                 if not condition.value:
                     raise NotAffineError("the predicate never holds")
                 continue
-            bounds.append(self._bound_of(condition))
+            bounds.append(self._compact_bound(self._bound_of(condition)))
         for bound in bounds:
             self._merge(bound)
+
+    def _compact_bound(self, bound: _Constraint) -> _Constraint:
+        args, unit = self._compact(bound.args)
+        ends = [None if end is None else self.simplify(ceildiv(end, unit)) for end in (bound.lower, bound.upper)]
+        return _Constraint(args, *ends)
 
     def _bound_of(self, condition: PrimExpr) -> _Constraint:
         if not isinstance(condition, (LT, LE)):
@@ -336,7 +351,7 @@ class IterMapDetector:
                     found = None
             if found is None:
                 raise NotAffineError("the digits of an iterator overlap or leave gaps")
-            left = [arg for arg in left if arg is not found]
+            del left[next(index for index, arg in enumerate(left) if arg is found)]
             expected = self.simplify(found.lower_factor * found.extent)
         whole = self.same(expected, mark.extent) or (
             level is not IterMapLevel.Bijective and self._divides(expected, mark.extent)

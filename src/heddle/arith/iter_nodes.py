@@ -115,5 +115,3 @@ def marks_of(sums: Sequence[IterSumExpr]) -> list[IterMark]:
         for arg in item.args:
             visit(arg.source)
     return found[::-1]
-
-

@@ -312,7 +312,7 @@ _HANDLERS: dict[type, Callable[[Simplifier, Any], Any]] = {
     Mod: Simplifier._trunc_division,
     Min: Simplifier._extreme,
     Max: Simplifier._extreme,
-    **{cls: Simplifier._comparison for cls in _COMPARISONS},
+    **dict.fromkeys(_COMPARISONS, Simplifier._comparison),
     And: Simplifier._connective,
     Or: Simplifier._connective,
     Not: Simplifier._not,

@@ -33,7 +33,7 @@ from heddle.runtime.dtype import DataType
 
 _COMMUTATIVE = frozenset((Min, Max, EQ, NE, And, Or))
 _SUMS = frozenset((Add, Sub, Mul, IntImm))
-Signature = tuple[Hashable, ...]
+Signature = tuple[Any, ...]
 
 
 def is_index_dtype(dtype: DataType) -> bool:
@@ -60,12 +60,13 @@ class TermTable:
         found = self._stored.get(id(expr))
         if found is not None:
             return found[1]
+        cls: Any = type(expr)
         if isinstance(expr, BinaryExpr):
             a, b = self.intern(expr.a), self.intern(expr.b)
-            signature: Signature = (type(expr), id(a), id(b))
+            signature: Signature = (cls, id(a), id(b))
             twin = self._by_signature.get(signature)
             if twin is None:
-                twin = expr if a is expr.a and b is expr.b else type(expr)(a, b, span=expr.span)
+                twin = expr if a is expr.a and b is expr.b else cls(a, b, span=expr.span)
                 self._store(signature, twin)
                 if self.impure and (id(a) in self.impure or id(b) in self.impure):
                     self.impure.add(id(twin))
@@ -287,5 +288,3 @@ def _field_signature(value: Any) -> Hashable:
     if type(value) is tuple:
         return tuple(_field_signature(item) for item in value)
     return value.hex() if isinstance(value, float) else (type(value), value)
-
-

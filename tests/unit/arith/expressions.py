@@ -27,7 +27,19 @@ from heddle.prim.nodes import (
 Domain = dict[Var, range]
 
 DIVISORS = (1, 2, 3, 4, 8, -2, -3)
-ARITHMETIC = ("add", "sub", "mulc", "mul", "floordiv", "floormod", "truncdiv", "truncmod", "min", "max", "select")
+ARITHMETIC = (
+    "add",
+    "sub",
+    "mulc",
+    "mul",
+    "floordiv",
+    "floormod",
+    "truncdiv",
+    "truncmod",
+    "min",
+    "max",
+    "select",
+)
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 
@@ -122,5 +134,3 @@ def show(expr: Any) -> str:
     if isinstance(expr, Call):
         return f"{expr.op.name}({', '.join(map(show, expr.args))})"
     return str(expr)
-
-
