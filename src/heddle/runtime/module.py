@@ -122,7 +122,7 @@ class Module:
             raise UsageError(
                 U0504,
                 f"cannot write {os.fspath(path)!r}: {suffix or 'custom'} libraries need a linker",
-                help="another suffix (.heddle) gives the one-file format; the extra heddle[link] has a linker",
+                help="another suffix gives the one-file format; the extra heddle[link] has a linker",
             )
         write_artefact(path, module_sections(self))
 
