@@ -6,8 +6,8 @@ instruction's arguments are one `itemgetter` over the frame, whatever their kind
 
     (DO,    callable, getter, dst)    frame[dst] = callable(*getter(frame))
     (ENTER, function, getter, dst)    as DO, for a function of the program: a new frame, no Python recursion
-    (LEAVE, src, None, 0)             return frame[src]
-    (JUMP,  target, None, 0)          absolute
+    (INVOKE, None, getter, dst)       as ENTER, for the closure that is the second argument (the first: the
+    machine) (LEAVE, src, None, 0)             return frame[src] (JUMP,  target, None, 0)          absolute
     (TEST,  src, target, 0)           to target where frame[src] is false, else on
 """
 
@@ -21,7 +21,7 @@ from heddle.vm.relax.encode import decode_arg
 from heddle.vm.relax.isa import CALL, GOTO, RET, VOID, ArgKind
 from heddle.vm.relax.program import FunctionRow, Program
 
-DO, ENTER, LEAVE, JUMP, TEST = range(5)
+DO, ENTER, INVOKE, LEAVE, JUMP, TEST = range(6)
 Step = tuple[int, Any, Any, int]
 
 

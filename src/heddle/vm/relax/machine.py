@@ -28,10 +28,12 @@ from heddle.support.diagnostics import (
 from heddle.vm.codes import V0301, V0302, V0303, V0305, V0402
 from heddle.vm.objects import VMClosure
 from heddle.vm.relax.builtins import register_builtins
+from heddle.vm.relax.builtins.closures import invoke_closure
 from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
+from heddle.vm.relax.builtins.table import BUILTINS
 from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
-from heddle.vm.relax.link import DO, ENTER, JUMP, LEAVE, LinkedFunction, link_function
+from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, LinkedFunction, link_function
 from heddle.vm.relax.program import FunctionRow
 from heddle.vm.relax.stateful import StatefulCalls
 
@@ -122,7 +124,7 @@ class VirtualMachine(StatefulCalls):
             return self._resolve_packed(row.name)
         if row.kind is FuncKind.VM:
             linked = self._linked[row.name]
-            return VMClosure(row.name, lambda vm, *args: vm._run(linked, args))
+            return VMClosure(row.name, lambda vm, *args: vm._run(linked, args), linked)
         compiled = raw_callable(self._resolve_packed(f"__vmtir__{row.name}"))
         return VMClosure(row.name, lambda vm, *args: vm._run_compiled(row, compiled, args))
 
@@ -144,7 +146,12 @@ class VirtualMachine(StatefulCalls):
             return ENTER, self._linked[name]
         if isinstance(entry, VMClosure):
             return DO, lambda *args: entry.impl(self, *args)
-        return DO, raw_callable(entry)
+        call = raw_callable(entry)
+        if call is invoke_closure:
+            return INVOKE, None
+        if isinstance(call, types.BuiltinFunctionType) or call is BUILTINS.get(name):
+            return DO, call  # kernels and builtins return runtime values
+        return DO, lambda *args: to_value(call(*args))
 
     def _operand(self, kind: ArgKind, value: int) -> Any:
         if kind is ArgKind.IMMEDIATE:
@@ -170,14 +177,21 @@ class VirtualMachine(StatefulCalls):
                 if op == DO:
                     frame[dst] = a(*b(frame))
                     pc += 1
-                elif op == ENTER:
+                elif op <= INVOKE:
+                    args = b(frame)
+                    if op == INVOKE:
+                        a, args = _target(args)
+                    if a is None:
+                        frame[dst] = self.invoke_closure(*args)
+                        pc += 1
+                        continue
                     if len(callers) >= MAX_FRAMES:
                         raise Trap(
                             V0305, f"call depth exceeded in {a.name!r}: expected at most {MAX_FRAMES} frames"
                         )
                     callers.append((function, frame, pc))
                     inner = a.template.copy()
-                    inner[: a.num_args] = b(frame)
+                    inner[: a.num_args] = args
                     function, frame, code, pc = a, inner, a.code, 0
                 elif op == LEAVE:
                     value = frame[a]
@@ -216,8 +230,8 @@ class VirtualMachine(StatefulCalls):
         """Call a closure of this machine, or any function. Raises: TrapTypeError V0402 for something else."""
         if isinstance(closure, VMClosure):
             return closure.impl(self, *args)
-        if isinstance(closure, (Function, types.BuiltinFunctionType)) or callable(closure):
-            return raw_callable(closure)(*args)
+        if callable(closure):
+            return to_value(raw_callable(closure)(*args))
         raise TrapTypeError(V0402, f"expected a closure, got {type(closure).__name__}")
 
     # Calling from Python
@@ -245,12 +259,7 @@ class VirtualMachine(StatefulCalls):
         """A callable for a saved closure or a function. Raises: UnknownFunctionError V0301 (an
         AttributeError).
         """
-        impl = self._closure(name).impl
-
-        def call(*args: Any) -> Any:
-            return impl(self, *[_compact(arg) for arg in args])
-
-        return Function(call, name)
+        return ProgramFunction(self, self._closure(name).impl, name)
 
     def get_function(self, name: str) -> Function:
         return self[name]
@@ -343,10 +352,39 @@ def raw_callable(entry: Any) -> Callable[..., Any]:
     return found
 
 
+class ProgramFunction(Function):
+    """A function of a program, called from outside: arguments become runtime values, tensors compact ones."""
+
+    __slots__ = ()
+
+    def __init__(self, machine: VirtualMachine, impl: Callable[..., Any], name: str) -> None:
+        def call(*args: Any) -> Any:
+            return impl(machine, *[_compact(arg) for arg in args])
+
+        super().__init__(call, name)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.call(*args)
+
+
 def _compact(arg: Any) -> Any:
     """Kernels take compact tensors; what comes from outside may have strides."""
-    value = to_value(arg)
-    return value.contiguous() if type(value) is Tensor else value
+    if type(arg) is not Tensor:
+        arg = to_value(arg)
+    return arg.contiguous() if type(arg) is Tensor and arg.layout.strides is not None else arg
+
+
+def _target(args: Sequence[Any]) -> tuple[LinkedFunction | None, Sequence[Any]]:
+    """What the operands (machine, closure, arguments...) of an invocation enter, and with which arguments; no
+    target where the closure is not bytecode."""
+    _, closure, *rest = args
+    if type(closure) is not VMClosure or closure.target is None:
+        return None, args[1:]
+    target: LinkedFunction = closure.target
+    rest += closure.bound
+    if len(rest) != target.num_args:
+        raise _wrong_count(target.name, target.num_args, target.param_names, len(rest))
+    return target, rest
 
 
 def _wrong_count(name: str, expected: int, param_names: Sequence[str], got: int) -> Trap:
