@@ -1,8 +1,10 @@
 import gc
 import os
 import struct
+import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -175,6 +177,21 @@ def test_pool_works_after_fork(kernels):
         os._exit(0 if good else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     np.testing.assert_array_equal(run_fill(kernels, 1000, 1)[:-1], np.arange(1, 1001))
+
+
+def test_process_ends_cleanly_while_workers_spin():
+    program = (
+        "import numpy as np; from heddle.runtime import set_num_threads, tensor\n"
+        "from tests.unit.runtime.kernels import kernel_module\n"
+        "set_num_threads(2); run = kernel_module()['sum_parallel']\n"
+        "[run(tensor(np.zeros(1001, 'int64')), 1000, 1) for _ in range(50)]"
+    )
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+    for _ in range(3):
+        command = [sys.executable, "-c", program]
+        ended = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_workspace_is_aligned_and_reused(kernels):

@@ -70,18 +70,21 @@ def link_function(
     program: Program,
     row: FunctionRow,
     target: LinkedFunction,
-    callee: Callable[[int], tuple[int, Any]],
+    callee: Callable[[int, int], tuple[int, Any]],
     resolve: Callable[[ArgKind, int], Any],
 ) -> None:
-    """Fill `target` with the steps of `row`. `callee` gives the step kind and callable of a function's
-    number, `resolve` the value of an operand that is no register."""
+    """Fill `target` with the steps of `row`.
+
+    `callee` gives the step kind and callable for a function's number and a number of arguments; `resolve` the
+    value of an operand that is no register.
+    """
     slots = _Slots(row.register_file_size, resolve)
     code: list[Step] = []
     for index in range(row.start, row.end):
         instruction = program.instruction(index)
         if instruction.spec is CALL:
             dst, number = instruction.values
-            kind, function = callee(number)
+            kind, function = callee(number, len(instruction.args))
             arguments = _getter([slots.of(word) for word in instruction.args])
             code.append((kind, function, arguments, slots.void if dst == VOID else dst))
         elif instruction.spec is RET:

@@ -25,12 +25,12 @@ from heddle.support.diagnostics import (
     UsageError,
     did_you_mean,
 )
-from heddle.vm.codes import V0301, V0302, V0303, V0305, V0402
-from heddle.vm.objects import VMClosure
+from heddle.vm.codes import V0301, V0302, V0303, V0305, V0402, V0408
+from heddle.vm.objects import BytecodeError, VMClosure
 from heddle.vm.relax.builtins import register_builtins
 from heddle.vm.relax.builtins.closures import invoke_closure
 from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
-from heddle.vm.relax.builtins.table import BUILTINS
+from heddle.vm.relax.builtins.table import BUILTINS, takes
 from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
 from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, LinkedFunction, link_function
@@ -137,9 +137,11 @@ class VirtualMachine(StatefulCalls):
             if row.kind is FuncKind.VM:
                 link_function(program, row, self._linked[row.name], self._callee, self._operand)
 
-    def _callee(self, number: int) -> tuple[int, Any]:
+    def _callee(self, number: int, num_args: int) -> tuple[int, Any]:
         entry = self._pool[number]
         name = self.executable.program.functions[number].name
+        if raw_callable(entry) is BUILTINS.get(name) and not takes(BUILTINS[name], num_args):
+            raise BytecodeError(V0408, f"builtin {name!r} does not take {num_args} arguments")
         if self._instrument is not None:
             return DO, self._instrumented(entry, name, self._instrument)
         if name in self._linked:
