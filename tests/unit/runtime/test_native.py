@@ -149,6 +149,14 @@ def test_many_python_threads_at_once(kernels):
     assert not wrong
 
 
+def test_large_kernels_run_without_the_interpreter_lock(kernels):
+    flag = tensor(np.zeros(5000, "int64"))
+    waiter = threading.Thread(target=kernels["wait"], args=(flag,))
+    waiter.start()
+    flag[0] = 1  # would never be reached if the waiting kernel held the lock
+    waiter.join()
+
+
 def test_errors_belong_to_their_thread(kernels):
     messages = {}
 
