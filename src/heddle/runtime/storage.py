@@ -12,6 +12,7 @@ Pages that were touched once stay mapped: a fresh page costs about as much as 4 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +73,7 @@ class Storage:
         return f"Storage({self.size_bytes} bytes on {self.device})"
 
 
-class Allocator:
+class Allocator(ABC):
     """The books and the limit that both kinds share.
 
     The lock is reentrant: garbage collection may return a block while this thread is taking one. Then the
@@ -110,15 +111,16 @@ class Allocator:
     def reset_peak(self) -> None:
         self.books.peak_bytes = self.books.bytes_in_use
 
-    def clear(self) -> None:
+    def clear(self) -> None:  # noqa: B027 (an allocator that keeps nothing has nothing to do)
         """Give unused memory back to the system."""
 
+    @abstractmethod
     def _block(self, size_bytes: int) -> Block:
         """A block of at least this size. Called with the lock held."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _take_back(self, block: Block) -> None:
-        raise NotImplementedError
+        """Keep or drop a block whose storage died."""
 
     def _fresh_block(self, size_bytes: int) -> Block:
         limit, books = self.memory_limit_bytes, self.books

@@ -7,14 +7,13 @@ exception there is nothing to clean up. Calls between functions of the program d
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
-from heddle.runtime.device import CPU, Device, cpu
+from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func, get_global_func, to_value
 from heddle.runtime.module import Module
-from heddle.runtime.storage import Allocator, allocator_for
 from heddle.runtime.tensor import Tensor
 from heddle.runtime.timing import BenchmarkResult
 from heddle.support.diagnostics import (
@@ -34,11 +33,11 @@ from heddle.vm.relax.builtins.table import BUILTINS, takes
 from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
 from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, LinkedFunction, link_function
+from heddle.vm.relax.placement import MemoryConfig, allocators_for, with_host
 from heddle.vm.relax.program import FunctionRow
 from heddle.vm.relax.stateful import StatefulCalls
 
 MAX_FRAMES = 100_000
-MemoryConfig = str | Mapping[Device, str] | None
 
 
 class VMInstrumentReturnKind(IntEnum):
@@ -81,8 +80,8 @@ class VirtualMachine(StatefulCalls):
         rt_mod.verify()
         register_builtins()
         self.executable = rt_mod
-        self.devices = _with_host(device)
-        self.allocators = _allocators(self.devices, memory_cfg)
+        self.devices = with_host(device)
+        self.allocators = allocators_for(self.devices, memory_cfg)
         self.module: Module = MachineModule(self)
         self._instrument: Callable[..., Any] | None = None
         program = rt_mod.program
@@ -340,14 +339,6 @@ class MachineModule(Module):
         return getattr(self._machine, name) if name in self._METHODS else None
 
 
-class MemoryKindError(UsageError, AssertionError):
-    """A memory configuration that names an unknown kind of allocator."""
-
-
-class MachineTypeError(UsageError, TypeError):
-    """An argument of the machine that is of another type."""
-
-
 def raw_callable(entry: Any) -> Callable[..., Any]:
     """The callable inside a Function, without conversion of arguments."""
     found: Callable[..., Any] = entry.call if isinstance(entry, Function) else entry
@@ -392,31 +383,3 @@ def _target(args: Sequence[Any]) -> tuple[LinkedFunction | None, Sequence[Any]]:
 def _wrong_count(name: str, expected: int, param_names: Sequence[str], got: int) -> Trap:
     names = f" ({', '.join(param_names)})" if param_names else ""
     return Trap(V0302, f"function {name!r} expects {expected} arguments{names}, got {got}")
-
-
-def _with_host(device: Device | Sequence[Device]) -> list[Device]:
-    devices = (
-        [device] if isinstance(device, Device) else list(device) if isinstance(device, (list, tuple)) else []
-    )
-    if not devices or not all(isinstance(item, Device) for item in devices):
-        raise MachineTypeError(V0303, f"expected a device or a list of devices, got {device!r}")
-    return devices if devices[-1].device_type == CPU else [*devices, cpu(0)]
-
-
-def _allocators(devices: Sequence[Device], config: MemoryConfig) -> list[Allocator]:
-    kinds: Mapping[Device, str] = {}
-    default = "pooled"
-    if isinstance(config, str):
-        default = config
-    elif isinstance(config, Mapping):
-        kinds = config
-    elif config is not None:
-        raise MachineTypeError(
-            V0303, f"expected memory_cfg to be a string or a dict, got {type(config).__name__}"
-        )
-    for kind in (default, *kinds.values()):
-        if kind not in ("naive", "pooled"):
-            raise MemoryKindError(V0303, f"expected memory_cfg 'naive' or 'pooled', got {kind!r}")
-    return [allocator_for(device, kinds.get(device, default)) for device in devices]
-
-
