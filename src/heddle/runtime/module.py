@@ -70,8 +70,7 @@ class Module:
         found = self.find_function(name, query_imports)
         if found is None:
             raise MissingNameError(
-                U0501,
-                f"module of kind {self.kind!r} has no function {name!r}",
+                U0501, f"module of kind {self.kind!r} has no function {name!r}",
                 help=did_you_mean(name, self.function_names()),
             )
         return found
@@ -123,7 +122,7 @@ class Module:
             raise UsageError(
                 U0504,
                 f"cannot write {os.fspath(path)!r}: {suffix or 'custom'} libraries need a linker",
-                help="another suffix (.heddle) gives the one-file format; the extra heddle[link] has a linker",
+                help="another suffix gives the one-file format; the extra heddle[link] has a linker",
             )
         write_artefact(path, module_sections(self))
 
@@ -186,7 +185,7 @@ def modules_from_sections(sections: Mapping[str, Section]) -> Module:
         if loader is None:
             raise FormatError(F0107, f"unknown module kind {kind!r}", help=did_you_mean(kind, _loaders))
         prefix = f"{number}/"
-        own = {name[len(prefix) :]: part for name, part in sections.items() if name.startswith(prefix)}
+        own = {name[len(prefix):]: part for name, part in sections.items() if name.startswith(prefix)}
         modules.append(loader(own))
     for number, (kind, children) in enumerate(rows):
         for child in children:

@@ -12,6 +12,7 @@ Pages that were touched once stay mapped: a fresh page costs about as much as 4 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,27 +54,32 @@ class Block:
 class Storage:
     """A block on loan. `size_bytes` is the size that was asked for; `address` is a multiple of 64."""
 
-    __slots__ = ("__weakref__", "_allocator", "_block", "address", "device", "size_bytes")
+    __slots__ = ("__weakref__", "_allocator", "_block", "address", "size_bytes")
 
     def __init__(self, allocator: Allocator, block: Block, size_bytes: int) -> None:
         self._allocator = allocator
         self._block = block
         self.address = block.address
         self.size_bytes = size_bytes
-        self.device = allocator.device
+
+    @property
+    def device(self) -> Device:
+        return self._allocator.device
 
     def __del__(self) -> None:
-        # An object whose constructor failed has no block; anything else returns it exactly once.
-        block = getattr(self, "_block", None)
-        if block is not None:
-            self._allocator._take_back(block)
+        self._allocator._take_back(self._block)
 
     def __repr__(self) -> str:
         return f"Storage({self.size_bytes} bytes on {self.device})"
 
 
-class Allocator:
-    """The books and the limit that both kinds share."""
+class Allocator(ABC):
+    """The books and the limit that both kinds share.
+
+    The lock is reentrant: garbage collection may return a block while this thread is taking one. Then the
+    counters change under an operation that has read them; so each is changed by one statement, and none is
+    kept in a local.
+    """
 
     kind = ""
 
@@ -83,7 +89,7 @@ class Allocator:
         self.device = device
         self.memory_limit_bytes: int | None = None
         self.books = MemoryBooks()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def alloc(self, size_bytes: int) -> Storage:
         """Lend at least `size_bytes`.
@@ -93,9 +99,9 @@ class Allocator:
         """
         if size_bytes < 0:
             raise TrapValueError(U0602, f"storage size must not be negative, got {size_bytes} bytes")
-        block = self._block(self._class_bytes(size_bytes))
-        books = self.books
         with self._lock:
+            block = self._block(size_bytes)
+            books = self.books
             books.num_allocations += 1
             books.bytes_in_use += block.size_bytes
             if books.bytes_in_use > books.peak_bytes:
@@ -105,17 +111,16 @@ class Allocator:
     def reset_peak(self) -> None:
         self.books.peak_bytes = self.books.bytes_in_use
 
-    def clear(self) -> None:
+    def clear(self) -> None:  # noqa: B027 (an allocator that keeps nothing has nothing to do)
         """Give unused memory back to the system."""
 
-    def _class_bytes(self, size_bytes: int) -> int:
-        return -(-max(size_bytes, 1) // ALIGN_BYTES) * ALIGN_BYTES
-
+    @abstractmethod
     def _block(self, size_bytes: int) -> Block:
-        raise NotImplementedError
+        """A block of at least this size. Called with the lock held."""
 
+    @abstractmethod
     def _take_back(self, block: Block) -> None:
-        raise NotImplementedError
+        """Keep or drop a block whose storage died."""
 
     def _fresh_block(self, size_bytes: int) -> Block:
         limit, books = self.memory_limit_bytes, self.books
@@ -142,7 +147,7 @@ class NaiveAllocator(Allocator):
     kind = "naive"
 
     def _block(self, size_bytes: int) -> Block:
-        return self._fresh_block(size_bytes)
+        return self._fresh_block(-(-max(size_bytes, 1) // ALIGN_BYTES) * ALIGN_BYTES)
 
     def _take_back(self, block: Block) -> None:
         with self._lock:
@@ -163,35 +168,28 @@ class PooledAllocator(Allocator):
             self._free = {}
             self.books.cached_bytes = 0
 
-    def _class_bytes(self, size_bytes: int) -> int:
-        if size_bytes <= _FINE_LIMIT_BYTES:
-            return -(-max(size_bytes, 1) // PAGE_BYTES) * PAGE_BYTES
-        step = 1 << (size_bytes.bit_length() - 4)
-        return -(-size_bytes // step) * step
-
     def _block(self, size_bytes: int) -> Block:
-        waiting = self._free.get(size_bytes)
+        if size_bytes <= _FINE_LIMIT_BYTES:
+            class_bytes = -(-(size_bytes or 1) // PAGE_BYTES) * PAGE_BYTES
+        else:
+            step = 1 << (size_bytes.bit_length() - 4)
+            class_bytes = -(-size_bytes // step) * step
+        waiting = self._free.get(class_bytes)
         if waiting:
-            with self._lock:
-                if waiting:
-                    self.books.cached_bytes -= size_bytes
-                    return waiting.pop()
-        return self._fresh_block(size_bytes)
+            self.books.cached_bytes -= class_bytes
+            return waiting.pop()
+        return self._fresh_block(class_bytes)
 
     def _take_back(self, block: Block) -> None:
-        # The lock may be held by this very thread: garbage collection can run anywhere. Then the block is
-        # dropped.
-        if not self._lock.acquire(blocking=False):
-            self.books.bytes_in_use -= block.size_bytes
-            return
-        try:
-            self.books.bytes_in_use -= block.size_bytes
-            waiting = self._free.setdefault(block.size_bytes, [])
+        size_bytes = block.size_bytes
+        with self._lock:
+            self.books.bytes_in_use -= size_bytes
+            waiting = self._free.get(size_bytes)
+            if waiting is None:
+                waiting = self._free[size_bytes] = []
             if len(waiting) < _MAX_FREE_BLOCKS_A_CLASS:
                 waiting.append(block)
-                self.books.cached_bytes += block.size_bytes
-        finally:
-            self._lock.release()
+                self.books.cached_bytes += size_bytes
 
 
 _KINDS: dict[str, type[Allocator]] = {"naive": NaiveAllocator, "pooled": PooledAllocator}

@@ -38,17 +38,8 @@ MIN_ALIGN_BYTES = 16  # of memory shared with others; our own storage has 64
 HEADER_CONTENT_OFFSET = bytes.__basicsize__ - 1  # where the contents of a bytes object start
 
 _DLPACK_CODES = {
-    "int": 0,
-    "uint": 1,
-    "float": 2,
-    "handle": 3,
-    "void": 3,
-    "bfloat": 4,
-    "bool": 6,
-    "float8_e4m3fn": 10,
-    "float8_e4m3fnuz": 11,
-    "float8_e5m2": 12,
-    "float8_e5m2fnuz": 13,
+    "int": 0, "uint": 1, "float": 2, "handle": 3, "void": 3, "bfloat": 4, "bool": 6, "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13,
 }
 _CODE_NAMES = {code: name for name, code in _DLPACK_CODES.items() if name != "void"}
 _pack_header = struct.Struct("<QiiiIQQQ").pack
@@ -174,9 +165,8 @@ class Tensor:
     def same_as(self, other: object) -> bool:
         return self is other
 
-    def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-    ) -> Any:
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: bool | None = None) -> Any:
         shared = self.copyto(self.device) if copy else self
         return export_capsule(id(shared._header) + HEADER_CONTENT_OFFSET, shared)
 
@@ -204,10 +194,7 @@ class _Memory:
     ) -> None:
         self._tensor = owner
         self.__array_interface__ = {
-            "version": 3,
-            "typestr": typestr,
-            "shape": tuple(shape),
-            "strides": strides,
+            "version": 3, "typestr": typestr, "shape": tuple(shape), "strides": strides,
             "data": (owner.address, False),
         }
 
@@ -271,12 +258,8 @@ def storage_tensor(storage: Storage, offset_bytes: int, shape: tuple[int, ...], 
     return make_tensor(storage.address + offset_bytes, layout, dtype, storage.device, storage)
 
 
-def empty(
-    shape: Sequence[int] | int,
-    dtype: Any = "float32",
-    device: Device | None = None,
-    mem_scope: str | None = None,
-) -> Tensor:
+def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: Device | None = None,
+          mem_scope: str | None = None) -> Tensor:
     """A new tensor with undefined contents. Only the default memory scope exists on the CPU.
 
     Raises: UsageError U0202 on a device that cannot be reached; TrapValueError U0602 for a negative size.

@@ -5,7 +5,7 @@ from functools import cache
 from heddle.runtime import KernelModule
 from heddle.runtime.native.library import compile_ir
 
-NAMES = ("scale", "sum_parallel", "fail", "fail_in_part", "echo", "nested", "scratch", "order")
+NAMES = ("scale", "sum_parallel", "fail", "fail_in_part", "echo", "nested", "scratch", "order", "wait")
 
 # A value is {i32 kind, i32, i64 payload}; a DLTensor has data at 0 and shape at 24.
 SOURCE = """
@@ -198,6 +198,19 @@ good:
   ret i32 0
 bad:
   ret i32 1
+}
+
+; wait(flag: i64[n]): until flag[0] is not 0
+define i32 @wait(ptr %args, i32 %nargs) {
+entry:
+  %flag = call ptr @data(ptr %args, i64 0)
+  br label %check
+check:
+  %now = load atomic i64, ptr %flag monotonic, align 8
+  %unset = icmp eq i64 %now, 0
+  br i1 %unset, label %check, label %done
+done:
+  ret i32 0
 }
 
 ; order(): succeeds, does nothing

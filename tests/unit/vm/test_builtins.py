@@ -38,6 +38,19 @@ def test_every_builtin_is_global_and_documented():
         assert get_global_func(name).call is BUILTINS[name]
 
 
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("invoke_closure", 1), ("copy", 0), ("copy", 2), ("check_tensor_info", 1), ("alloc_tensor", 6)],
+)
+def test_wrong_number_of_operands_is_refused_before_running(name, count):
+    made = builder()
+    with made.function("main", 1):
+        made.emit_call(f"vm.builtin.{name}", [made.r(0)] * count)
+        made.emit_ret(made.r(0))
+    with pytest.raises(RuntimeError, match=f"V0408.*{name}' does not take {count} arguments"):
+        run_machine(made)
+
+
 def test_alloc_shape_heap():
     made = call_builtin("alloc_shape_heap", lambda ib: [ib.vm_state(), ib.imm(3)])
     assert (made.shape, made.dtype, made.device) == ((3,), "int64", cpu(0))

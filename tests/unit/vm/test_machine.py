@@ -59,6 +59,34 @@ def test_branches_and_recursion_deeper_than_pythons_stack(n):
     assert run_machine(countdown())["main"](n) == n
 
 
+def test_recursion_through_closures_is_deep_too():
+    made = builder()
+    with made.function("down", 2):
+        made.emit_call("is_zero", [made.r(0)], dst=made.r(2))
+        made.emit_if(made.r(2), 2)
+        made.emit_ret(made.r(1))
+        made.emit_call("minus_one", [made.r(0)], dst=made.r(3))
+        made.emit_call("vm.builtin.make_closure", [made.f("down"), made.r(1)], dst=made.r(4))
+        made.emit_call("vm.builtin.invoke_closure", [made.vm_state(), made.r(4), made.r(3)], dst=made.r(5))
+        made.emit_ret(made.r(5))
+    vm = run_machine(made)
+    assert vm["down"](3000, "end") == "end"
+    vm.set_instrument(lambda *args: None)
+    assert vm["down"](20, "end") == "end"
+
+
+def test_results_of_python_functions_become_runtime_values():
+    made = builder()
+    with made.function("main", 0):
+        made.emit_call("python", [], dst=made.r(0))
+        made.emit_call("vm.builtin.check_tuple_info", [made.r(0), made.imm(2), made.convert_constant("")])
+        made.emit_ret(made.r(0))
+    functions = FunctionModule({"python": lambda: (np.zeros(2), [1])})
+    result = VirtualMachine(made.get(imports=[functions]), cpu())["main"]()
+    assert isinstance(result[0], Tensor)
+    assert isinstance(result[1], Array)
+
+
 def test_endless_recursion_is_a_trap_and_the_machine_stays_usable():
     made = builder()
     with made.function("main", 1):

@@ -47,7 +47,7 @@ _OTHER_SYMBOLS = (
 _SOURCES = ("thread.ll", "pool.ll", "glue.ll")
 _DIGEST_BYTES = 32
 _MAX_THREADS = 1024
-_SPINS = 2000  # pauses before an idle worker sleeps: 30 to 90 us, longer than a gap between kernels
+_SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
 _PAUSES = {  # machine: declaration, call
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -72,10 +72,7 @@ def host_machine(opt: int = 2) -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=opt,
-        reloc="pic",
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=opt, reloc="pic",
     )
 
 

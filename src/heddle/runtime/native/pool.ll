@@ -6,7 +6,13 @@
 ; costs nothing. Idle workers spin @spin_limit times on the ticket, then sleep on @work_ready. A part belongs to a
 ; range that depends only on extent and parts: results do not depend on who ran what.
 ;
+; Waking a sleeper can cost the caller more than a small loop does (60 us on some virtual machines). While workers
+; sleep, loops run inline until the cycles spent so exceed twice what the last wakes cost: then waking has paid off, or
+; costs at most as much again. @costs remembers cycles per 1024 indices of loop bodies; an unknown body wakes at once.
+;
 ; @sleepers and @ticket (and likewise @caller_waits and @done) form the store-load pattern that needs seq_cst.
+
+%Cost = type { ptr, i64 }                                         ; body, cycles per 1024 indices
 
 @num_threads = internal global i32 1
 @num_workers = internal global i32 0
@@ -21,6 +27,9 @@
 @job_extent = internal global i64 0
 @job_status = internal global i32 0
 @job_error = internal global %Error zeroinitializer, align 16
+@costs = internal global [64 x %Cost] zeroinitializer, align 64   ; used by the owner of @busy only
+@wake_cycles = internal global i64 0
+@inline_cycles = internal global i64 0
 @lock = internal global [128 x i8] zeroinitializer, align 64
 @work_ready = internal global [128 x i8] zeroinitializer, align 64
 @work_done = internal global [128 x i8] zeroinitializer, align 64
@@ -34,6 +43,7 @@ declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
+declare i64 @llvm.readcyclecounter()
 declare i32 @sigfillset(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 $PAUSE_DECLARATION
@@ -59,6 +69,81 @@ define void @heddle_pool_configure(i32 %threads, i32 %spins) {
   store atomic i32 %threads, ptr @num_threads monotonic, align 4
   store atomic i32 %spins, ptr @spin_limit monotonic, align 4
   ret void
+}
+
+; Add what happened since %start, over %size indices, to the thread's account.
+define internal void @count_cycles(ptr %self, i64 %start, i64 %size) alwaysinline {
+  %now = call i64 @llvm.readcyclecounter()
+  %spent = sub i64 %now, %start
+  %cycles_at = getelementptr %Thread, ptr %self, i32 0, i32 4
+  %cycles = load i64, ptr %cycles_at
+  %more_cycles = add i64 %cycles, %spent
+  store i64 %more_cycles, ptr %cycles_at
+  %count_at = getelementptr %Thread, ptr %self, i32 0, i32 5
+  %count = load i64, ptr %count_at
+  %more = add i64 %count, %size
+  store i64 %more, ptr %count_at
+  ret void
+}
+
+; Where the cost of a loop body is kept: by some bits of its address, so another body may take the place.
+define internal ptr @cost_of(ptr %fn) alwaysinline {
+  %bits = ptrtoint ptr %fn to i64
+  %high = lshr i64 %bits, 4
+  %index = and i64 %high, 63
+  %entry = getelementptr [64 x %Cost], ptr @costs, i64 0, i64 %index
+  ret ptr %entry
+}
+
+; Move the thread's account to the cost of %fn.
+define internal void @settle_account(ptr %self, ptr %fn) alwaysinline {
+entry:
+  %cycles_at = getelementptr %Thread, ptr %self, i32 0, i32 4
+  %cycles = load i64, ptr %cycles_at
+  %count_at = getelementptr %Thread, ptr %self, i32 0, i32 5
+  %count = load i64, ptr %count_at
+  store i64 0, ptr %cycles_at
+  store i64 0, ptr %count_at
+  %none = icmp eq i64 %count, 0
+  br i1 %none, label %out, label %set
+set:
+  %scaled = shl i64 %cycles, 10
+  %rate = udiv i64 %scaled, %count
+  %cost = call ptr @cost_of(ptr %fn)
+  store ptr %fn, ptr %cost
+  %rate_at = getelementptr %Cost, ptr %cost, i64 0, i32 1
+  store i64 %rate, ptr %rate_at
+  br label %out
+out:
+  ret void
+}
+
+; Whether to run this loop inline because its helpers sleep and waking them would not pay yet.
+define internal i1 @is_too_small(ptr %fn, i64 %extent) alwaysinline {
+entry:
+  %asleep = load atomic i32, ptr @sleepers monotonic, align 4
+  %awake = icmp eq i32 %asleep, 0
+  br i1 %awake, label %large, label %look
+look:
+  %cost = call ptr @cost_of(ptr %fn)
+  %body = load ptr, ptr %cost
+  %known = icmp eq ptr %body, %fn
+  br i1 %known, label %weigh, label %large
+weigh:
+  %rate_at = getelementptr %Cost, ptr %cost, i64 0, i32 1
+  %rate = load i64, ptr %rate_at
+  %scaled = mul i64 %rate, %extent
+  %estimate = lshr i64 %scaled, 10
+  %spent = load i64, ptr @inline_cycles
+  %total = add i64 %spent, %estimate
+  %wake = load i64, ptr @wake_cycles
+  %double = shl i64 %wake, 1
+  %small = icmp ult i64 %total, %double
+  %kept = select i1 %small, i64 %total, i64 0
+  store i64 %kept, ptr @inline_cycles
+  ret i1 %small
+large:
+  ret i1 false
 }
 
 ; Claim and run parts of the current job until none is left.
@@ -90,7 +175,9 @@ run:
   %one = zext i1 %is_early to i64
   %size = add i64 %base, %one
   %end = add i64 %begin, %size
+  %start = call i64 @llvm.readcyclecounter()
   %status = call i32 %fn(i64 %begin, i64 %end, ptr %ctx)
+  call void @count_cycles(ptr %self, i64 %start, i64 %size)
   %good = icmp eq i32 %status, 0
   br i1 %good, label %finish, label %fail
 fail:
@@ -251,6 +338,16 @@ acquire:
   %free = extractvalue { i32, i1 } %exchange, 1
   br i1 %free, label %own, label %inline
 own:
+  %small = call i1 @is_too_small(ptr %fn, i64 %extent)
+  br i1 %small, label %hold, label %staff
+hold:
+  %held_from = call i64 @llvm.readcyclecounter()
+  %held_status = call i32 %fn(i64 0, i64 %extent, ptr %ctx)
+  call void @count_cycles(ptr %self, i64 %held_from, i64 %extent)
+  call void @settle_account(ptr %self, ptr %fn)
+  store atomic i32 0, ptr @busy release, align 4
+  ret i32 %held_status
+staff:
   %have = load i32, ptr @num_workers
   %need = sub i32 %threads, 1
   %short = icmp slt i32 %have, %need
@@ -276,13 +373,25 @@ publish:
   %any = icmp ne i32 %asleep, 0
   br i1 %any, label %rouse, label %work
 rouse:
+  %rouse_from = call i64 @llvm.readcyclecounter()
   call i32 @pthread_mutex_lock(ptr @lock)
   call i32 @pthread_cond_broadcast(ptr @work_ready)
   call i32 @pthread_mutex_unlock(ptr @lock)
+  %rouse_to = call i64 @llvm.readcyclecounter()
+  %rouse_cycles = sub i64 %rouse_to, %rouse_from
+  %rouse_before = load i64, ptr @wake_cycles
+  %rouse_first = icmp eq i64 %rouse_before, 0
+  %rouse_most = shl i64 %rouse_before, 1                         ; one slow wake must not stop waking for long
+  %rouse_clipped = call i64 @llvm.umin.i64(i64 %rouse_cycles, i64 %rouse_most)
+  %rouse_sum = add i64 %rouse_before, %rouse_clipped
+  %rouse_half = lshr i64 %rouse_sum, 1
+  %rouse_mean = select i1 %rouse_first, i64 %rouse_cycles, i64 %rouse_half
+  store i64 %rouse_mean, ptr @wake_cycles
   br label %work
 work:
   call void @drain(ptr %self)
   call void @wait_for_parts(i64 %parts)
+  call void @settle_account(ptr %self, ptr %fn)
   store i32 0, ptr %inside
   %status = load i32, ptr @job_status
   %good = icmp eq i32 %status, 0

@@ -1,10 +1,12 @@
-; What each thread owns: its last error, whether it is inside a parallel loop, and its scratch blocks.
+; What each thread owns: its last error, whether it is inside a parallel loop, its scratch blocks, and what it
+; has run of the current loop.
 ;
 ; A pthread key leads to it (thread_local variables need loader support that in-process linking does not have).
 
 %Error = type { i32, i32, i64, i64, [488 x i8] }                ; is set, kind, expected, got, message: 512 bytes
 %Block = type { ptr, i64 }                                      ; address, usable bytes
-%Thread = type { %Error, i32, i32, [8 x %Block] }               ; error, inside a loop, number of free blocks, they
+%Thread = type { %Error, i32, i32, [8 x %Block], i64, i64 }     ; error, inside a loop, number of free blocks, they,
+                                                                ; cycles and indices run
 
 @thread_key = internal global i32 0
 

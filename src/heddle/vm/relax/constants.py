@@ -28,8 +28,9 @@ _TENSOR, _SHAPE, _STRING, _INT, _FLOAT, _DTYPE = range(6)
 _MAX_RANK = 64
 
 
-def _bytes_of(value: Tensor) -> bytes:
-    return value.numpy().tobytes()
+def _bytes_of(value: Tensor) -> memoryview:
+    """The tensor's bytes in row-major order, where they lie: weights may be gigabytes."""
+    return value.contiguous().numpy().reshape(-1).view(np.uint8).data
 
 
 def constant_key(value: Constant) -> Hashable:

@@ -6,8 +6,8 @@ instruction's arguments are one `itemgetter` over the frame, whatever their kind
 
     (DO,    callable, getter, dst)    frame[dst] = callable(*getter(frame))
     (ENTER, function, getter, dst)    as DO, for a function of the program: a new frame, no Python recursion
-    (LEAVE, src, None, 0)             return frame[src]
-    (JUMP,  target, None, 0)          absolute
+    (INVOKE, None, getter, dst)       as ENTER, for the closure that is the second argument (the first: the
+    machine) (LEAVE, src, None, 0)             return frame[src] (JUMP,  target, None, 0)          absolute
     (TEST,  src, target, 0)           to target where frame[src] is false, else on
 """
 
@@ -21,7 +21,7 @@ from heddle.vm.relax.encode import decode_arg
 from heddle.vm.relax.isa import CALL, GOTO, RET, VOID, ArgKind
 from heddle.vm.relax.program import FunctionRow, Program
 
-DO, ENTER, LEAVE, JUMP, TEST = range(5)
+DO, ENTER, INVOKE, LEAVE, JUMP, TEST = range(6)
 Step = tuple[int, Any, Any, int]
 
 
@@ -70,18 +70,21 @@ def link_function(
     program: Program,
     row: FunctionRow,
     target: LinkedFunction,
-    callee: Callable[[int], tuple[int, Any]],
+    callee: Callable[[int, int], tuple[int, Any]],
     resolve: Callable[[ArgKind, int], Any],
 ) -> None:
-    """Fill `target` with the steps of `row`. `callee` gives the step kind and callable of a function's
-    number, `resolve` the value of an operand that is no register."""
+    """Fill `target` with the steps of `row`.
+
+    `callee` gives the step kind and callable for a function's number and a number of arguments; `resolve` the
+    value of an operand that is no register.
+    """
     slots = _Slots(row.register_file_size, resolve)
     code: list[Step] = []
     for index in range(row.start, row.end):
         instruction = program.instruction(index)
         if instruction.spec is CALL:
             dst, number = instruction.values
-            kind, function = callee(number)
+            kind, function = callee(number, len(instruction.args))
             arguments = _getter([slots.of(word) for word in instruction.args])
             code.append((kind, function, arguments, slots.void if dst == VOID else dst))
         elif instruction.spec is RET:
@@ -92,3 +95,5 @@ def link_function(
             condition, false_offset = instruction.values
             code.append((TEST, condition, index - row.start + false_offset, 0))
     target.code, target.template = code, slots.template
+
+

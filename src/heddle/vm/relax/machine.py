@@ -7,14 +7,13 @@ exception there is nothing to clean up. Calls between functions of the program d
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
-from heddle.runtime.device import CPU, Device, cpu
+from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func, get_global_func, to_value
 from heddle.runtime.module import Module
-from heddle.runtime.storage import Allocator, allocator_for
 from heddle.runtime.tensor import Tensor
 from heddle.runtime.timing import BenchmarkResult
 from heddle.support.diagnostics import (
@@ -25,18 +24,20 @@ from heddle.support.diagnostics import (
     UsageError,
     did_you_mean,
 )
-from heddle.vm.codes import V0301, V0302, V0303, V0305, V0402
-from heddle.vm.objects import VMClosure
+from heddle.vm.codes import V0301, V0302, V0303, V0305, V0402, V0408
+from heddle.vm.objects import BytecodeError, VMClosure
 from heddle.vm.relax.builtins import register_builtins
+from heddle.vm.relax.builtins.closures import invoke_closure
 from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
+from heddle.vm.relax.builtins.table import BUILTINS, takes
 from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
-from heddle.vm.relax.link import DO, ENTER, JUMP, LEAVE, LinkedFunction, link_function
+from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, LinkedFunction, link_function
+from heddle.vm.relax.placement import MemoryConfig, allocators_for, with_host
 from heddle.vm.relax.program import FunctionRow
 from heddle.vm.relax.stateful import StatefulCalls
 
 MAX_FRAMES = 100_000
-MemoryConfig = str | Mapping[Device, str] | None
 
 
 class VMInstrumentReturnKind(IntEnum):
@@ -79,8 +80,8 @@ class VirtualMachine(StatefulCalls):
         rt_mod.verify()
         register_builtins()
         self.executable = rt_mod
-        self.devices = _with_host(device)
-        self.allocators = _allocators(self.devices, memory_cfg)
+        self.devices = with_host(device)
+        self.allocators = allocators_for(self.devices, memory_cfg)
         self.module: Module = MachineModule(self)
         self._instrument: Callable[..., Any] | None = None
         program = rt_mod.program
@@ -122,7 +123,7 @@ class VirtualMachine(StatefulCalls):
             return self._resolve_packed(row.name)
         if row.kind is FuncKind.VM:
             linked = self._linked[row.name]
-            return VMClosure(row.name, lambda vm, *args: vm._run(linked, args))
+            return VMClosure(row.name, lambda vm, *args: vm._run(linked, args), linked)
         compiled = raw_callable(self._resolve_packed(f"__vmtir__{row.name}"))
         return VMClosure(row.name, lambda vm, *args: vm._run_compiled(row, compiled, args))
 
@@ -135,16 +136,23 @@ class VirtualMachine(StatefulCalls):
             if row.kind is FuncKind.VM:
                 link_function(program, row, self._linked[row.name], self._callee, self._operand)
 
-    def _callee(self, number: int) -> tuple[int, Any]:
+    def _callee(self, number: int, num_args: int) -> tuple[int, Any]:
         entry = self._pool[number]
         name = self.executable.program.functions[number].name
+        if raw_callable(entry) is BUILTINS.get(name) and not takes(BUILTINS[name], num_args):
+            raise BytecodeError(V0408, f"builtin {name!r} does not take {num_args} arguments")
         if self._instrument is not None:
             return DO, self._instrumented(entry, name, self._instrument)
         if name in self._linked:
             return ENTER, self._linked[name]
         if isinstance(entry, VMClosure):
             return DO, lambda *args: entry.impl(self, *args)
-        return DO, raw_callable(entry)
+        call = raw_callable(entry)
+        if call is invoke_closure:
+            return INVOKE, None
+        if isinstance(call, types.BuiltinFunctionType) or call is BUILTINS.get(name):
+            return DO, call  # kernels and builtins return runtime values
+        return DO, lambda *args: to_value(call(*args))
 
     def _operand(self, kind: ArgKind, value: int) -> Any:
         if kind is ArgKind.IMMEDIATE:
@@ -170,14 +178,21 @@ class VirtualMachine(StatefulCalls):
                 if op == DO:
                     frame[dst] = a(*b(frame))
                     pc += 1
-                elif op == ENTER:
+                elif op <= INVOKE:
+                    args = b(frame)
+                    if op == INVOKE:
+                        a, args = _target(args)
+                    if a is None:
+                        frame[dst] = self.invoke_closure(*args)
+                        pc += 1
+                        continue
                     if len(callers) >= MAX_FRAMES:
                         raise Trap(
                             V0305, f"call depth exceeded in {a.name!r}: expected at most {MAX_FRAMES} frames"
                         )
                     callers.append((function, frame, pc))
                     inner = a.template.copy()
-                    inner[: a.num_args] = b(frame)
+                    inner[: a.num_args] = args
                     function, frame, code, pc = a, inner, a.code, 0
                 elif op == LEAVE:
                     value = frame[a]
@@ -216,8 +231,8 @@ class VirtualMachine(StatefulCalls):
         """Call a closure of this machine, or any function. Raises: TrapTypeError V0402 for something else."""
         if isinstance(closure, VMClosure):
             return closure.impl(self, *args)
-        if isinstance(closure, (Function, types.BuiltinFunctionType)) or callable(closure):
-            return raw_callable(closure)(*args)
+        if callable(closure):
+            return to_value(raw_callable(closure)(*args))
         raise TrapTypeError(V0402, f"expected a closure, got {type(closure).__name__}")
 
     # Calling from Python
@@ -230,8 +245,7 @@ class VirtualMachine(StatefulCalls):
         if name not in self._rows:
             known = (*self._saved, *self._rows)
             raise UnknownFunctionError(
-                V0301,
-                f"the program has no function {name!r}: it has {', '.join(known) or 'none'}",
+                V0301, f"the program has no function {name!r}: it has {', '.join(known) or 'none'}",
                 help=did_you_mean(name, known),
             )
         found: VMClosure = self._pool[self._numbers[name]]
@@ -246,12 +260,7 @@ class VirtualMachine(StatefulCalls):
         """A callable for a saved closure or a function. Raises: UnknownFunctionError V0301 (an
         AttributeError).
         """
-        impl = self._closure(name).impl
-
-        def call(*args: Any) -> Any:
-            return impl(self, *[_compact(arg) for arg in args])
-
-        return Function(call, name)
+        return ProgramFunction(self, self._closure(name).impl, name)
 
     def get_function(self, name: str) -> Function:
         return self[name]
@@ -312,15 +321,8 @@ class MachineModule(Module):
 
     kind = "relax.VirtualMachine"
     _METHODS = (
-        "set_input",
-        "invoke_stateful",
-        "get_output",
-        "get_output_arity",
-        "get_function_arity",
-        "get_function_param_name",
-        "save_function",
-        "set_instrument",
-        "invoke_closure",
+        "set_input", "invoke_stateful", "get_output", "get_output_arity", "get_function_arity",
+        "get_function_param_name", "save_function", "set_instrument", "invoke_closure",
     )
 
     def __init__(self, machine: VirtualMachine) -> None:
@@ -337,52 +339,47 @@ class MachineModule(Module):
         return getattr(self._machine, name) if name in self._METHODS else None
 
 
-class MemoryKindError(UsageError, AssertionError):
-    """A memory configuration that names an unknown kind of allocator."""
-
-
-class MachineTypeError(UsageError, TypeError):
-    """An argument of the machine that is of another type."""
-
-
 def raw_callable(entry: Any) -> Callable[..., Any]:
     """The callable inside a Function, without conversion of arguments."""
     found: Callable[..., Any] = entry.call if isinstance(entry, Function) else entry
     return found
 
 
+class ProgramFunction(Function):
+    """A function of a program, called from outside: arguments become runtime values, tensors compact ones."""
+
+    __slots__ = ()
+
+    def __init__(self, machine: VirtualMachine, impl: Callable[..., Any], name: str) -> None:
+        def call(*args: Any) -> Any:
+            return impl(machine, *[_compact(arg) for arg in args])
+
+        super().__init__(call, name)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.call(*args)
+
+
 def _compact(arg: Any) -> Any:
     """Kernels take compact tensors; what comes from outside may have strides."""
-    value = to_value(arg)
-    return value.contiguous() if type(value) is Tensor else value
+    if type(arg) is not Tensor:
+        arg = to_value(arg)
+    return arg.contiguous() if type(arg) is Tensor and arg.layout.strides is not None else arg
+
+
+def _target(args: Sequence[Any]) -> tuple[LinkedFunction | None, Sequence[Any]]:
+    """What the operands (machine, closure, arguments...) of an invocation enter, and with which arguments; no
+    target where the closure is not bytecode."""
+    _, closure, *rest = args
+    if type(closure) is not VMClosure or closure.target is None:
+        return None, args[1:]
+    target: LinkedFunction = closure.target
+    rest += closure.bound
+    if len(rest) != target.num_args:
+        raise _wrong_count(target.name, target.num_args, target.param_names, len(rest))
+    return target, rest
 
 
 def _wrong_count(name: str, expected: int, param_names: Sequence[str], got: int) -> Trap:
     names = f" ({', '.join(param_names)})" if param_names else ""
     return Trap(V0302, f"function {name!r} expects {expected} arguments{names}, got {got}")
-
-
-def _with_host(device: Device | Sequence[Device]) -> list[Device]:
-    devices = (
-        [device] if isinstance(device, Device) else list(device) if isinstance(device, (list, tuple)) else []
-    )
-    if not devices or not all(isinstance(item, Device) for item in devices):
-        raise MachineTypeError(V0303, f"expected a device or a list of devices, got {device!r}")
-    return devices if devices[-1].device_type == CPU else [*devices, cpu(0)]
-
-
-def _allocators(devices: Sequence[Device], config: MemoryConfig) -> list[Allocator]:
-    kinds: Mapping[Device, str] = {}
-    default = "pooled"
-    if isinstance(config, str):
-        default = config
-    elif isinstance(config, Mapping):
-        kinds = config
-    elif config is not None:
-        raise MachineTypeError(
-            V0303, f"expected memory_cfg to be a string or a dict, got {type(config).__name__}"
-        )
-    for kind in (default, *kinds.values()):
-        if kind not in ("naive", "pooled"):
-            raise MemoryKindError(V0303, f"expected memory_cfg 'naive' or 'pooled', got {kind!r}")
-    return [allocator_for(device, kinds.get(device, default)) for device in devices]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,7 +48,7 @@ def convert_argument(value: Any) -> Any:
     raise TrapTypeError(V0303, f"cannot pass a value of type {type(value).__name__} to a program")
 
 
-class StatefulCalls:
+class StatefulCalls(ABC):
     """The part of a machine that remembers: saved calls, bound inputs, outputs."""
 
     devices: list[Device]
@@ -57,11 +58,13 @@ class StatefulCalls:
         self._inputs: dict[str, list[Any]] = {}
         self._outputs: dict[str, Any] = {}
 
+    @abstractmethod
     def _closure(self, name: str) -> VMClosure:
-        raise NotImplementedError
+        """A saved closure or a function of the program. Raises: UnknownFunctionError V0301."""
 
+    @abstractmethod
     def _parameters(self, name: str) -> tuple[int, tuple[str, ...]]:
-        raise NotImplementedError
+        """How many arguments a function takes, and their names where they were recorded."""
 
     def _on_device(self, value: Any) -> Any:
         if isinstance(value, Tensor):

@@ -9,9 +9,8 @@ right, and what was stored before a failure stays. A code and an operand stand f
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
-
-import numpy as np
 
 from heddle.runtime.dtype import DataType
 from heddle.runtime.layout import layout_of
@@ -22,6 +21,7 @@ from heddle.vm.codes import V0401, V0402, V0408
 from heddle.vm.relax.builtins.table import builtin
 
 _EQUALS_IMM, _STORE, _NOTHING, _EQUALS_HEAP = range(4)
+_heap_types: set[type] = set()
 _INT64 = DataType("int64")
 
 
@@ -30,23 +30,29 @@ def heap_view(heap: Tensor | None) -> Any:
     if heap is None:
         return ()
     owner = heap.owner
-    return owner if type(owner) is memoryview else heap.numpy().data
+    return owner if type(owner) in _heap_types else heap.numpy().data
+
+
+def _heap_type(size: int) -> type[ctypes.Array[ctypes.c_int64]]:
+    made = ctypes.c_int64 * max(size, 1)
+    _heap_types.add(made)
+    return made
 
 
 @builtin("alloc_shape_heap")
 def alloc_shape_heap(vm: Any, size: int) -> Tensor:
     """A heap of `size` zeros on the host."""
-    memory = np.zeros(size, np.int64)
-    address = memory.__array_interface__["data"][0]
-    return make_tensor(address, layout_of((size,)), _INT64, vm.host_device, memory.data)
+    memory = _heap_type(size)()
+    return make_tensor(ctypes.addressof(memory), layout_of((size,)), _INT64, vm.host_device, memory)
 
 
-def _match(value: int, heap: Any, code: int, operand: int, what: str, context: str) -> None:
+def _match(value: int, heap: Any, code: int, operand: int, axis: int | None, context: str) -> None:
     if code == _STORE:
         heap[operand] = value
     elif code in (_EQUALS_IMM, _EQUALS_HEAP):
         expected = operand if code == _EQUALS_IMM else heap[operand]
         if value != expected:
+            what = "value" if axis is None else f"size of dimension {axis}"
             raise Trap(V0401, f"{context} match_cast error: {what}: expected {expected}, got {value}")
     elif code != _NOTHING:
         raise Trap(V0408, f"{context} match code {code} does not exist")
@@ -70,18 +76,23 @@ def match_shape(value: Tensor | Shape, heap: Tensor | None, rank: int, *rest: An
             V0401, f"{context} match_cast error: shape size mismatch: expected {rank} sizes, got {len(shape)}"
         )
     view = heap_view(heap)
-    for axis, size in enumerate(shape):
-        _match(size, view, rest[2 * axis], rest[2 * axis + 1], f"size of dimension {axis}", context)
+    at = 0
+    for size in shape:
+        if rest[at] == _STORE:  # by far the most frequent: no call
+            view[rest[at + 1]] = size
+        else:
+            _match(size, view, rest[at], rest[at + 1], at // 2, context)
+        at += 2
 
 
 @builtin("make_shape")
 def make_shape(heap: Tensor | None, rank: int, *rest: int) -> Shape:
     """A Shape from immediates and the heap."""
     view = heap_view(heap)
-    codes, operands = rest[0::2], rest[1::2]
-    if len(codes) != rank or len(operands) != rank:
+    if len(rest) != 2 * rank:
         raise Trap(V0408, f"make_shape: expected {rank} pairs of code and operand, got {len(rest)} words")
-    return Shape([view[x] if code else x for code, x in zip(codes, operands, strict=True)])
+    sizes = [view[rest[at + 1]] if rest[at] else rest[at + 1] for at in range(0, 2 * rank, 2)]
+    return tuple.__new__(Shape, sizes)  # ints already: Shape's own constructor would check each
 
 
 @builtin("match_prim_value")
@@ -89,7 +100,7 @@ def match_prim_value(value: int, heap: Tensor | None, code: int, operand: int, c
     """Match one integer. Raises: Trap V0401 ("match_cast error")."""
     if not isinstance(value, int):
         raise TrapTypeError(V0402, f"{context} expected an integer, got {type(value).__name__}")
-    _match(int(value), heap_view(heap), code, operand, "value", context)
+    _match(int(value), heap_view(heap), code, operand, None, context)
 
 
 @builtin("make_prim_value")
