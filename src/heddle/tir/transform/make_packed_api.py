@@ -104,6 +104,7 @@ class _Entry:
     bound: list[Var] = field(default_factory=list)
     _known: set[Var] = field(default_factory=set)
     _checks: list[Stmt] = field(default_factory=list)
+    _dims: dict[Buffer, list[PrimExpr]] = field(default_factory=dict)
 
     def build(self) -> list[Stmt]:
         params = self.func.params
@@ -190,17 +191,21 @@ class _Entry:
         )
         self._define(buffer.data, tensor_begin(tensor))
         self.pointers_and_scalars.append(buffer.data)
+        for position in range(len(buffer.shape)):
+            dim = Var(f"{buffer.name}_dim{position}", DataType("int64"))
+            self._define(dim, tensor_field(tensor, "shape", position))
+            self._dims.setdefault(buffer, []).append(dim)
         return tensor, where
 
     def _bind_dims(self, buffer: Buffer, tensor: PrimExpr) -> None:
         """Bind the variables that stand alone as a dimension, stride or offset for the first time."""
         for position, dim in enumerate(buffer.shape):
             if isinstance(dim, Var) and dim not in self._known:
-                self._bind(dim, tensor_field(tensor, "shape", position))
+                self._bind(dim, self._dims[buffer][position])
         for position, stride in enumerate(buffer.strides):
             if isinstance(stride, Var) and stride not in self._known:
                 given = tensor_field(tensor, "strides", position)
-                dense = _dense_stride(tensor, len(buffer.shape), position)
+                dense = _dense_stride(self._dims[buffer], position)
                 self._bind(stride, if_then_else(tensor_has_strides(tensor), given, dense))
         if isinstance(buffer.elem_offset, Var) and buffer.elem_offset not in self._known:
             self._bind(buffer.elem_offset, const(0, "int64"))
@@ -210,9 +215,10 @@ class _Entry:
         self.bound.append(var)
 
     def _check_dims(self, buffer: Buffer, tensor: PrimExpr, where: str) -> None:
+        dims = self._dims.get(buffer, [])
         for position, dim in enumerate(buffer.shape):
             self._check_bound(dim, where)
-            given, wanted = tensor_field(tensor, "shape", position), cast("int64", dim)
+            given, wanted = dims[position], cast("int64", dim)
             self._require(
                 equal(given, wanted),
                 f"{where}: expected dimension {position}{_spelled(dim)} to be %e, got %g",
@@ -220,9 +226,9 @@ class _Entry:
                 wanted,
                 given,
             )
-        self._check_strides(buffer, tensor, where)
-        size = buffer.dtype.element.itemsize
-        empty = any(*(equal(tensor_field(tensor, "shape", i), const(0, "int64")) for i in range(len(buffer.shape))))
+        size, empty = buffer.dtype.element.itemsize, Var(f"{buffer.name}_empty", DataType("bool"))
+        self._define(empty, any(*(equal(dim, const(0, "int64")) for dim in dims)))
+        self._check_strides(buffer, tensor, empty, where)
         address = pointer_bits(buffer.data)
         self._require(any(empty, not_equal(address, const(0, "int64"))), f"{where}: the tensor has no data")
         if size > 1:
@@ -240,32 +246,29 @@ class _Entry:
                     help="add a parameter for it, or a tensor with it as a dimension",
                 )
 
-    def _check_strides(self, buffer: Buffer, tensor: PrimExpr, where: str) -> None:
+    def _check_strides(self, buffer: Buffer, tensor: PrimExpr, empty: PrimExpr, where: str) -> None:
         """A tensor with a stride array has the declared strides; those of dimensions of extent 1 do not matter."""
-        rank = len(buffer.shape)
-        if rank == 0:
+        if not buffer.shape:
             return
-        shape = [tensor_field(tensor, "shape", i) for i in range(rank)]
-        checks: list[Stmt] = []
-        for position in range(rank):
+        dims, checks = self._dims[buffer], []
+        for position, dim in enumerate(dims):
             if buffer.strides:
                 self._check_bound(buffer.strides[position], where)
                 wanted = cast("int64", buffer.strides[position])
             else:
-                wanted = _dense_stride(tensor, rank, position)
+                wanted = _dense_stride(dims, position)
             given = tensor_field(tensor, "strides", position)
-            moves = any(equal(given, wanted), *(equal(dim, const(0, "int64")) for dim in shape))
-            ignored = equal(shape[position], const(1, "int64"))
+            holds = any(equal(given, wanted), equal(dim, const(1, "int64")), empty)
             dense = "" if buffer.strides else " (the kernel takes dense tensors)"
             message = f"{where}: expected stride {position} to be %e, got %g{dense}"
-            checks.append(AssertStmt(any(moves, ignored), message, "ValueError", wanted, given))
+            checks.append(AssertStmt(holds, message, "ValueError", wanted, given))
         self._checks.append(IfThenElse(tensor_has_strides(tensor), seq(*checks)))
 
 
-def _dense_stride(tensor: PrimExpr, rank: int, position: int) -> PrimExpr:
+def _dense_stride(dims: list[PrimExpr], position: int) -> PrimExpr:
     stride: PrimExpr = const(1, "int64")
-    for later in range(position + 1, rank):
-        stride = multiply(stride, tensor_field(tensor, "shape", later))
+    for dim in dims[position + 1 :]:
+        stride = multiply(stride, dim)
     return stride
 
 
