@@ -1,0 +1,135 @@
+"""Simplifying a gathered linear form: quotients and remainders are joined, products multiplied out where terms cancel.
+
+    x // 4 * 4 + x % 4  →  x                  x % 4 + x // 4 % 2 * 4  →  x % 8
+    x - x // 4 * 4      →  x % 4              (m + 1) * n - m * n     →  n
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.arith.division import floordiv_form
+from heddle.arith.facts import Knowledge
+from heddle.arith.linear import LinearForm
+from heddle.arith.terms import has_sum_factor
+from heddle.prim.nodes import FloorDiv, FloorMod, IntImm
+
+
+def finish_form(know: Knowledge, form: LinearForm) -> LinearForm:
+    """The form with everything joined; its atoms are simplified already."""
+    if len(form.terms) < 2:
+        return form
+    if has_sum_factor(form):
+        flat = know.terms.flat(form)
+        if len(flat.terms) + bool(flat.const) < len(form.terms) + bool(form.const):
+            form = flat
+    joined = _join_once(know, form)
+    while joined is not None:
+        form, joined = joined, _join_once(know, joined)
+    return form
+
+
+def _join_once(know: Knowledge, form: LinearForm) -> LinearForm | None:
+    for coef, factors in form.terms.values():
+        for index, factor in enumerate(factors):
+            cls = type(factor)
+            if cls is not FloorMod and cls is not FloorDiv:
+                continue
+            rest = factors[:index] + factors[index + 1 :]
+            scale = LinearForm(form.dtype, coef)
+            if rest:
+                scale = LinearForm(form.dtype, 0, {know.terms.mono(rest): (coef, rest)})
+            if cls is FloorMod:
+                joined = _join_mod(know, form, scale, factor) or _join_mods(know, form, scale, factor)
+            else:
+                joined = _join_div(know, form, scale, factor)
+            if joined is not None:
+                return joined
+    return None
+
+
+def _join_mod(know: Knowledge, form: LinearForm, scale: LinearForm, mod: Any) -> LinearForm | None:
+    """s*(x % k) + s*k*(x // k) = s*x."""
+    terms = know.terms
+    x, k = terms.form(mod.a), terms.form(mod.b)
+    quotient = floordiv_form(know, x, k)
+    needed = terms.product(terms.product(quotient, k), scale) if len(k.terms) <= 1 else None
+    if needed is None or len(quotient.terms) != 1 or not _contains(form, needed):
+        return None
+    joined = form.plus(needed, -1)
+    joined.add_form(terms.product(terms.atom(mod), scale), -1)
+    joined.add_form(_scaled(know, x, scale))
+    return joined
+
+
+def _join_mods(know: Knowledge, form: LinearForm, scale: LinearForm, mod: Any) -> LinearForm | None:
+    """s*(x % a) + s*a*(x // a % b) = s*(x % (a*b)) for constants a, b."""
+    if not isinstance(mod.b, IntImm) or scale.terms or mod.b.value <= 0:
+        return None
+    terms, size = know.terms, mod.b.value
+    quotient = None
+    for key, (coef, factors) in form.terms.items():
+        other = factors[0]
+        if len(factors) != 1 or coef != scale.const * size or not isinstance(other, FloorMod):
+            continue
+        if not isinstance(other.b, IntImm) or other.b.value <= 0:
+            continue
+        if quotient is None:
+            quotient = floordiv_form(know, terms.form(mod.a), LinearForm(form.dtype, size))
+        if not quotient.same(terms.form(other.a)):
+            continue
+        wide = terms.make(FloorMod, mod.a, terms.const(form.dtype, size * other.b.value))
+        joined = form.copy()
+        joined.add_term(key, -coef, factors)
+        joined.add_form(terms.atom(mod), -scale.const)
+        joined.add_form(terms.atom(wide), scale.const)
+        return joined
+    return None
+
+
+def _join_div(know: Knowledge, form: LinearForm, scale: LinearForm, div: Any) -> LinearForm | None:
+    """s*x - s*k*(x // k) = s*(x % k); the constant of x need not be there. `scale` is the factor of x // k, -s*k."""
+    terms = know.terms
+    x, k = terms.form(div.a), terms.form(div.b)
+    outer = _exact_quotient(know, scale.scaled(-1), k)
+    if outer is None:
+        return None
+    needed = _scaled(know, x, outer)
+    if not needed.terms or not _contains(form, needed):
+        return None
+    joined = form.plus(needed, -1)
+    joined.add_form(terms.product(terms.atom(div), scale), -1)
+    joined.add_form(_scaled(know, terms.atom(terms.make(FloorMod, div.a, div.b)), outer))
+    return joined
+
+
+def _exact_quotient(know: Knowledge, a: LinearForm, b: LinearForm) -> LinearForm | None:
+    """a / b for a single term a and a constant or single factor b, where it divides."""
+    if not b.terms:
+        if b.const <= 0 or a.const % b.const or any(coef % b.const for coef, _ in a.terms.values()):
+            return None
+        return a.divided(b.const)
+    divisor = b.single()
+    if divisor is None or a.const:
+        return None
+    ((coef, factors),) = a.terms.values()
+    left = [factor for factor in factors if factor is not divisor]
+    if len(left) != len(factors) - 1:
+        return None
+    if not left:
+        return LinearForm(a.dtype, coef)
+    kept = tuple(left)
+    return LinearForm(a.dtype, 0, {know.terms.mono(kept): (coef, kept)})
+
+
+def _scaled(know: Knowledge, x: LinearForm, scale: LinearForm) -> LinearForm:
+    return x.scaled(scale.const) if not scale.terms else know.terms.expanded(x, scale)
+
+
+def _contains(form: LinearForm, part: LinearForm) -> bool:
+    """Whether all terms of `part` occur in `form` with their coefficients."""
+    for key, (coef, _) in part.terms.items():
+        found = form.terms.get(key)
+        if found is None or found[0] != coef:
+            return False
+    return True

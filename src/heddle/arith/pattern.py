@@ -1,0 +1,461 @@
+"""Patterns over scalar expressions, for tables of rewrite rules.
+
+    Rule("min-of-sum", pmin(x + y, x + z), x + pmin(y, z), algebra="addition is monotonic")
+
+`x, y, z, w` match anything, `c1 ... c4` integer constants, a Python number that constant, `lanes` a lane count. A
+variable that occurs twice must match the same stored term. Patterns are compiled to closures; a RuleIndex finds the
+rules that can apply by the classes of a node and its first two operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.arith.const_int_bound import bound_of
+from heddle.arith.facts import Bound, Knowledge
+from heddle.arith.modular_set import modular_of
+from heddle.arith.terms import is_index_dtype
+from heddle.ir.op import Op
+from heddle.prim.nodes import (
+    BOOL,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryExpr,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Sub,
+    constant,
+)
+from heddle.prim.ops import fold_binary
+from heddle.runtime.dtype import DataType
+
+Slots = list[Any]
+Matcher = Callable[[Any, Slots], bool]
+Builder = Callable[[Slots, Any, DataType], Any]
+NUM_SLOTS = 10
+
+
+class Pattern:
+    """The base of patterns; operators build bigger ones. `//` and `%` round down; `tdiv` and `tmod` to zero."""
+
+    root: type | None = None
+
+    def __add__(self, other: Any) -> Pattern:
+        return Operation(Add, self, other)
+
+    def __radd__(self, other: Any) -> Pattern:
+        return Operation(Add, other, self)
+
+    def __sub__(self, other: Any) -> Pattern:
+        return Operation(Sub, self, other)
+
+    def __rsub__(self, other: Any) -> Pattern:
+        return Operation(Sub, other, self)
+
+    def __mul__(self, other: Any) -> Pattern:
+        return Operation(Mul, self, other)
+
+    def __rmul__(self, other: Any) -> Pattern:
+        return Operation(Mul, other, self)
+
+    def __floordiv__(self, other: Any) -> Pattern:
+        return Operation(FloorDiv, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Pattern:
+        return Operation(FloorDiv, other, self)
+
+    def __mod__(self, other: Any) -> Pattern:
+        return Operation(FloorMod, self, other)
+
+    def __rmod__(self, other: Any) -> Pattern:
+        return Operation(FloorMod, other, self)
+
+    def __lt__(self, other: Any) -> Pattern:
+        return Operation(LT, self, other)
+
+    def __le__(self, other: Any) -> Pattern:
+        return Operation(LE, self, other)
+
+    def __gt__(self, other: Any) -> Pattern:
+        return Operation(GT, self, other)
+
+    def __ge__(self, other: Any) -> Pattern:
+        return Operation(GE, self, other)
+
+    def __and__(self, other: Any) -> Pattern:
+        return Operation(And, self, other)
+
+    def __or__(self, other: Any) -> Pattern:
+        return Operation(Or, self, other)
+
+    def __invert__(self) -> Pattern:
+        return Fields(Not, self)
+
+    def matcher(self) -> Matcher:
+        raise NotImplementedError
+
+    def builder(self) -> Builder:
+        raise NotImplementedError
+
+    def variables(self) -> Iterable[Variable]:
+        return ()
+
+
+class Variable(Pattern):
+    """Matches any expression, or with `constant` an integer constant; its slot keeps what it matched."""
+
+    def __init__(self, name: str, slot: int, constant: bool = False) -> None:
+        self.name, self.slot, self.constant = name, slot, constant
+        self.root = IntImm if constant else None
+
+    def matcher(self) -> Matcher:
+        slot, wants_constant = self.slot, self.constant
+
+        def match(node: Any, slots: Slots) -> bool:
+            if wants_constant and type(node) is not IntImm:
+                return False
+            held = slots[slot]
+            if held is None:
+                slots[slot] = node
+                return True
+            return held is node or (type(node) is int and held == node)
+
+        return match
+
+    def builder(self) -> Builder:
+        slot = self.slot
+        return lambda slots, terms, dtype: slots[slot]
+
+    def variables(self) -> Iterable[Variable]:
+        return (self,)
+
+
+class Literal(Pattern):
+    """Matches and builds one constant: an int of any integer dtype, a bool, or a float by its bits."""
+
+    def __init__(self, value: float | int | bool) -> None:
+        self.value = value
+        self.root = FloatImm if type(value) is float else IntImm
+
+    def matcher(self) -> Matcher:
+        value = self.value
+        if type(value) is float:
+            return lambda node, slots: type(node) is FloatImm and node.value.hex() == value.hex()
+        return lambda node, slots: type(node) is IntImm and node.value == value
+
+    def builder(self) -> Builder:
+        value = self.value
+        if type(value) is bool:
+            return lambda slots, terms, dtype: terms.intern(constant(value, BOOL.with_lanes(dtype.lanes)))
+        return lambda slots, terms, dtype: terms.intern(constant(value, dtype))
+
+
+def as_pattern(value: Any) -> Pattern:
+    return value if isinstance(value, Pattern) else Literal(value)
+
+
+class Operation(Pattern):
+    """A binary node."""
+
+    def __init__(self, cls: Any, a: Any, b: Any) -> None:
+        self.root = cls
+        self.a, self.b = as_pattern(a), as_pattern(b)
+
+    def matcher(self) -> Matcher:
+        cls, match_a, match_b = self.root, self.a.matcher(), self.b.matcher()
+        return lambda node, slots: (
+            type(node) is cls and match_a(node.a, slots) and match_b(node.b, slots)
+        )
+
+    def builder(self) -> Builder:
+        cls: Any = self.root
+        build_a, build_b = self.a.builder(), self.b.builder()
+        literal_first = isinstance(self.a, Literal)
+
+        def build(slots: Slots, terms: Any, dtype: DataType) -> Any:
+            if literal_first:
+                b = build_b(slots, terms, dtype)
+                a = build_a(slots, terms, b.dtype)
+            else:
+                a = build_a(slots, terms, dtype)
+                b = build_b(slots, terms, a.dtype)
+            folded = fold_binary(cls, a, b)
+            return terms.make(cls, a, b) if folded is None else terms.intern(folded)
+
+        return build
+
+    def variables(self) -> Iterable[Variable]:
+        return (*self.a.variables(), *self.b.variables())
+
+
+class Fields(Pattern):
+    """A node that is no binary one, by its fields in order; a field may be a pattern or a slot for a lane count."""
+
+    def __init__(self, cls: Any, *fields: Any) -> None:
+        self.root = cls
+        self.fields = tuple(as_pattern(item) for item in fields)
+
+    def matcher(self) -> Matcher:
+        cls: Any = self.root
+        parts = [(name, item.matcher()) for name, item in zip(cls.init_names, self.fields, strict=True)]
+        return lambda node, slots: (
+            type(node) is cls and all(match(getattr(node, name), slots) for name, match in parts)
+        )
+
+    def builder(self) -> Builder:
+        cls: Any = self.root
+        builders = [item.builder() for item in self.fields]
+
+        def build(slots: Slots, terms: Any, dtype: DataType) -> Any:
+            return terms.intern(cls(*[make(slots, terms, dtype) for make in builders]))
+
+        return build
+
+    def variables(self) -> Iterable[Variable]:
+        return tuple(var for item in self.fields for var in item.variables())
+
+
+class Choice(Pattern):
+    """`if_then_else(c, t, f)`."""
+
+    def __init__(self, *args: Any) -> None:
+        self.root = Call
+        self.args = tuple(as_pattern(item) for item in args)
+
+    def matcher(self) -> Matcher:
+        op = Op.get("tir.if_then_else")
+        parts = [item.matcher() for item in self.args]
+        return lambda node, slots: (
+            type(node) is Call
+            and node.op is op
+            and all(match(arg, slots) for match, arg in zip(parts, node.args, strict=True))
+        )
+
+    def builder(self) -> Builder:
+        op = Op.get("tir.if_then_else")
+        parts = [item.builder() for item in self.args]
+
+        def build(slots: Slots, terms: Any, dtype: DataType) -> Any:
+            args = tuple(make(slots, terms, dtype) for make in parts)
+            return terms.intern(Call(args[1].dtype, op, args))
+
+        return build
+
+    def variables(self) -> Iterable[Variable]:
+        return tuple(var for item in self.args for var in item.variables())
+
+
+class CastOf(Pattern):
+    """Matches a cast to any dtype; builds a cast to the dtype of the whole replacement."""
+
+    def __init__(self, value: Any) -> None:
+        self.root = Cast
+        self.value = as_pattern(value)
+
+    def matcher(self) -> Matcher:
+        match = self.value.matcher()
+        return lambda node, slots: type(node) is Cast and match(node.value, slots)
+
+    def builder(self) -> Builder:
+        make = self.value.builder()
+        return lambda slots, terms, dtype: terms.intern(Cast(dtype, make(slots, terms, dtype)))
+
+    def variables(self) -> Iterable[Variable]:
+        return self.value.variables()
+
+
+def pmin(a: Any, b: Any) -> Pattern:
+    return Operation(Min, a, b)
+
+
+def pmax(a: Any, b: Any) -> Pattern:
+    return Operation(Max, a, b)
+
+
+def tdiv(a: Any, b: Any) -> Pattern:
+    return Operation(Div, a, b)
+
+
+def tmod(a: Any, b: Any) -> Pattern:
+    return Operation(Mod, a, b)
+
+
+def eq(a: Any, b: Any) -> Pattern:
+    return Operation(EQ, a, b)
+
+
+def ne(a: Any, b: Any) -> Pattern:
+    return Operation(NE, a, b)
+
+
+def select(condition: Any, a: Any, b: Any) -> Pattern:
+    return Fields(Select, condition, a, b)
+
+
+def ramp(base: Any, stride: Any, count: Any) -> Pattern:
+    return Fields(Ramp, base, stride, count)
+
+
+def broadcast(value: Any, count: Any) -> Pattern:
+    return Fields(Broadcast, value, count)
+
+
+x, y, z, w = (Variable(name, slot) for slot, name in enumerate("xyzw"))
+c1, c2, c3, c4 = (Variable(f"c{i + 1}", 4 + i, constant=True) for i in range(4))
+lanes = Variable("lanes", 8)
+
+
+class Match:
+    """What a guard sees: `m[c1]` is a constant's value, `m.bound(x)` a constant bound."""
+
+    __slots__ = ("_know", "_slots")
+
+    def __init__(self, know: Knowledge, slots: Slots) -> None:
+        self._know, self._slots = know, slots
+
+    def __getitem__(self, var: Variable) -> int:
+        value: int = self._slots[var.slot].value
+        return value
+
+    def dtype(self, var: Variable) -> DataType:
+        result: DataType = self._slots[var.slot].dtype
+        return result
+
+    @property
+    def lanes(self) -> int:
+        result: int = self._slots[lanes.slot]
+        return result
+
+    def bound(self, var: Variable) -> Bound:
+        return bound_of(self._know, self._slots[var.slot])
+
+    def is_nonneg(self, *variables: Variable) -> bool:
+        return all(self.bound(var)[0] >= 0 for var in variables)
+
+    def is_positive(self, *variables: Variable) -> bool:
+        return all(self.bound(var)[0] > 0 for var in variables)
+
+    def is_multiple(self, var: Variable, divisor: int) -> bool:
+        coeff, base = modular_of(self._know, self._slots[var.slot])
+        return coeff % divisor == 0 and base % divisor == 0
+
+
+Guard = Callable[[Match], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """pattern → replacement where `when` holds.
+
+    domain: "index" (signed scalars of at least 32 bits, which do not overflow), "wide" (the same or
+    vectors of it), "int" (any integers, wrapping), "any" (floats too), "bool". `linear` marks laws that linear forms know already, so that they are tried only where
+    there is no linear form.
+    """
+
+    name: str
+    pattern: Pattern
+    replacement: Pattern | int | bool
+    when: Guard | None = None
+    domain: str = "int"
+    linear: bool = False
+    algebra: str = ""
+
+
+def _in_domain(dtype: DataType, domain: str) -> bool:
+    if domain == "any":
+        return True
+    if domain == "index":
+        return is_index_dtype(dtype)
+    if domain == "wide":
+        return is_index_dtype(dtype.element)
+    return dtype.is_bool if domain == "bool" else dtype.is_int
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    rule: Rule
+    match: Matcher
+    build: Builder
+
+    def apply(self, know: Knowledge, node: Any) -> Any:
+        """The replacement of a stored node, or None where the rule does not apply."""
+        slots: Slots = [None] * NUM_SLOTS
+        if not self.match(node, slots):
+            return None
+        when = self.rule.when
+        if when is not None and not when(Match(know, slots)):
+            return None
+        return self.build(slots, know.terms, node.dtype)
+
+
+class RuleIndex:
+    """The rules that may apply to a node, found by its class, its operands' classes and its operands' dtype."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        compiled = [
+            CompiledRule(rule, rule.pattern.matcher(), as_pattern(rule.replacement).builder())
+            for rule in rules
+        ]
+        self._by_root: dict[type, list[CompiledRule]] = {}
+        for item in compiled:
+            assert item.rule.pattern.root is not None
+            self._by_root.setdefault(item.rule.pattern.root, []).append(item)
+        self._found: dict[tuple[Any, ...], tuple[CompiledRule, ...]] = {}
+
+    def rewrite(self, know: Knowledge, node: Any, linear: bool) -> Any:
+        """The result of the first rule that applies, or None. `linear` leaves out what linear forms know."""
+        for item in self._candidates(node, linear):
+            result = item.apply(know, node)
+            if result is not None and result is not node:
+                return result
+        return None
+
+    def _candidates(self, node: Any, linear: bool) -> tuple[CompiledRule, ...]:
+        cls = type(node)
+        if cls not in self._by_root:
+            return ()
+        if isinstance(node, BinaryExpr):
+            first, second = type(node.a), type(node.b)
+            key: tuple[Any, ...] = (cls, first, second, node.a.dtype, linear)
+        else:
+            first = second = None
+            key = (cls, node.dtype, linear)
+        found = self._found.get(key)
+        if found is None:
+            dtype = node.a.dtype if isinstance(node, BinaryExpr) else node.dtype
+            found = self._found[key] = tuple(
+                item
+                for item in self._by_root[cls]
+                if _in_domain(dtype, item.rule.domain)
+                and not (linear and item.rule.linear and is_index_dtype(dtype))
+                and _may_match(item.rule.pattern, first, second)
+            )
+        return found
+
+
+def _may_match(pattern: Pattern, first: type | None, second: type | None) -> bool:
+    if not isinstance(pattern, Operation) or first is None:
+        return True
+    return pattern.a.root in (None, first) and pattern.b.root in (None, second)
