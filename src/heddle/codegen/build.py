@@ -16,10 +16,20 @@ from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import PrimFunc
+from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
+from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.make_packed_api import MakePackedAPI
+from heddle.tir.transform.lower_intrinsics import LowerIntrin
+from heddle.tir.transform.remove_assume import RemoveAssume
+from heddle.tir.transform.remove_no_op import RemoveNoOp
+from heddle.tir.transform.simplify import Simplify
+from heddle.tir.transform.storage_rewrite import StorageRewrite
 from heddle.tir.transform.unroll_loop import UnrollLoop
 from heddle.tir.transform.vectorize_loop import VectorizeLoop
+
+NATIVE_HALF = {"bfloat16": "native-bfloat16-arithmetic", "float16": "avx512fp16"}
+"""16-bit floats and the processor feature that computes with them."""
 
 
 @dataclass(slots=True)
@@ -58,10 +68,19 @@ class CompiledKernels:
 
 def lowering_passes(target: Target) -> tuple[Pass, ...]:
     """From flat loops over buffers to what the emitter takes."""
+    narrow = tuple(name for name, native in NATIVE_HALF.items() if native not in target.feature_set)
     return (
         FlattenBuffer(),
+        Simplify(),
         VectorizeLoop(),
+        HoistIfThenElse(),
+        StorageRewrite(),
+        Simplify(),
         UnrollLoop(),
+        RemoveNoOp(),
+        RemoveAssume(),
+        LowerIntrin(),
+        BF16Legalize(narrow),
         MakePackedAPI(),
     )
 

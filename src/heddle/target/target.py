@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from heddle.support.diagnostics import UsageError, did_you_mean
-from heddle.target.codes import A0101, A0102, A0103, A0104
+from heddle.target.codes import H0101, H0102, H0103, H0104
 from heddle.target.features import implied_features, vector_bits
 from heddle.target.host import host as host_machine
 
@@ -54,7 +54,7 @@ _NATIVE = "native"
 class Target:
     """Immutable; equal by kind, options and host.
 
-    Raises: UsageError A0101 for a malformed description, A0102 for an unknown kind, A0103 for an unknown option.
+    Raises: UsageError H0101 for a malformed description, H0102 for an unknown kind, H0103 for an unknown option.
     """
 
     __slots__ = ("_tokens", "attrs", "host", "kind")
@@ -68,7 +68,7 @@ class Target:
         kind = str(given.pop("kind"))
         if kind not in TARGET_KINDS:
             raise UsageError(
-                A0102,
+                H0102,
                 f"unknown target kind {kind!r}, expected one of {', '.join(TARGET_KINDS)}",
                 help=did_you_mean(kind, TARGET_KINDS),
             )
@@ -81,10 +81,10 @@ class Target:
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
-        """The target of the innermost `with target:`. Raises: UsageError A0104 where there is none and one is needed."""
+        """The target of the innermost `with target:`. Raises: UsageError H0104 where there is none and one is needed."""
         found = _current.get()
         if found is None and not allow_none:
-            raise UsageError(A0104, "no target is current", help='enclose the call in `with Target("llvm"):`')
+            raise UsageError(H0104, "no target is current", help='enclose the call in `with Target("llvm"):`')
         return found
 
     @staticmethod
@@ -92,7 +92,7 @@ class Target:
         """The target that compiles for a device: for "cpu" (or `cpu(0)`), this machine."""
         name = str(device).split(":")[0].split("(")[0]
         if name not in ("cpu", "llvm"):
-            raise UsageError(A0102, f"no target kind compiles for device {str(device)!r}")
+            raise UsageError(H0102, f"no target kind compiles for device {str(device)!r}")
         return Target.native()
 
     @staticmethod
@@ -223,19 +223,19 @@ def _parse(target: str | Mapping[str, Any] | Target) -> dict[str, Any]:
     if isinstance(target, Mapping):
         given = dict(target)
         if "kind" not in given:
-            raise UsageError(A0101, "a target description needs the entry 'kind'")
+            raise UsageError(H0101, "a target description needs the entry 'kind'")
         return given
     if target.lstrip().startswith("{"):
         try:
             return _parse(json.loads(target))
         except json.JSONDecodeError as error:
-            raise UsageError(A0101, f"malformed target: {error}") from error
+            raise UsageError(H0101, f"malformed target: {error}") from error
     try:
         words = shlex.split(target)
     except ValueError as error:
-        raise UsageError(A0101, f"malformed target {target!r}: {error}") from error
+        raise UsageError(H0101, f"malformed target {target!r}: {error}") from error
     if not words or words[0].startswith("-"):
-        raise UsageError(A0101, f"a target starts with its kind, got {target!r}")
+        raise UsageError(H0101, f"a target starts with its kind, got {target!r}")
     return {"kind": words[0], **_options(words[1:])}
 
 
@@ -245,7 +245,7 @@ def _options(words: list[str]) -> dict[str, Any]:
     while position < len(words):
         word = words[position]
         if not word.startswith("-"):
-            raise UsageError(A0101, f"expected a target option such as -mcpu=NAME, got {word!r}")
+            raise UsageError(H0101, f"expected a target option such as -mcpu=NAME, got {word!r}")
         name, equals, value = word.lstrip("-").partition("=")
         if not equals and position + 1 < len(words):
             position += 1
@@ -258,7 +258,7 @@ def _options(words: list[str]) -> dict[str, Any]:
 def _option(kind: TargetKind, name: str, value: Any) -> Any:
     if name not in kind.options:
         raise UsageError(
-            A0103, f"target kind {kind.name!r} has no option {name!r}", help=did_you_mean(name, kind.options)
+            H0103, f"target kind {kind.name!r} has no option {name!r}", help=did_you_mean(name, kind.options)
         )
     expected = kind.options[name]
     if expected is list:
@@ -268,5 +268,5 @@ def _option(kind: TargetKind, name: str, value: Any) -> Any:
         try:
             return int(value)
         except ValueError:
-            raise UsageError(A0101, f"target option {name!r} expects a number, got {value!r}") from None
+            raise UsageError(H0101, f"target option {name!r} expects a number, got {value!r}") from None
     return str(value)
