@@ -85,3 +85,27 @@ T0410 = declare_code(
     "the block's padding is not known",
     "pad_einsum needs a block whose reads and writes index by single axes.",
 )
+T0501 = declare_code(
+    "T0501",
+    "dimension cannot be bound",
+    "A symbolic dimension of a parameter is bound where it stands alone as a dimension or is a parameter itself. This "
+    "one occurs only inside expressions.",
+)
+T0502 = declare_code(
+    "T0502",
+    "no kernel signature",
+    "Kernels take tensors and scalars and give no value; results are written to tensors.",
+)
+T0601 = declare_code(
+    "T0601", "access out of bounds", "A program read or wrote outside a buffer. The message names the buffer and the loops."
+)
+T0602 = declare_code(
+    "T0602", "argument does not fit", "A loop function was run with arguments of other shapes or dtypes than it declares."
+)
+T0603 = declare_code(
+    "T0603", "block declares otherwise", "A block touched memory outside the regions that it declares."
+)
+T0604 = declare_code(
+    "T0604", "statement cannot be interpreted", "The loop interpreter has no meaning for a statement or call."
+)
+T0605 = declare_code("T0605", "assertion failed", "A check of the program failed while it was interpreted.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.arith import Analyzer, IntervalSet
+from heddle.arith import Analyzer, IntervalSet, neg_inf, pos_inf
 from heddle.ir.node import children, replace
 from heddle.prim.nodes import PrimExpr, Range, Var, constant
 from heddle.prim.ops import maximum, minimum
@@ -62,9 +62,9 @@ class AccessRegions:
 
     def _loop(self, node: For) -> None:
         self._inner.add(node.loop_var)
-        self._dom[node.loop_var] = self._analyzer.int_set(node.min, self._dom).union(
-            self._analyzer.int_set(node.min + node.extent - 1, self._dom)
-        )
+        first, last = node.min, node.min + node.extent - 1
+        low, high = (self._analyzer.int_set(end, self._dom) for end in (first, last))
+        self._dom[node.loop_var] = IntervalSet(low.min_value, high.max_value)
         self._analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), allow_override=True)
         self._children(node)
 
@@ -95,7 +95,7 @@ class AccessRegions:
         if not any(var in self._inner for var in free_vars(index)):
             return (index, index) if not _has_load(index) else None
         found = self._analyzer.int_set(index, self._dom)
-        if not found.is_bounded:
+        if found.min_value is neg_inf or found.max_value is pos_inf:
             return None
         low, high = self._analyzer.simplify(found.min_value), self._analyzer.simplify(found.max_value)
         if any(var in self._inner for var in free_vars(low, high)) or _has_load(low) or _has_load(high):

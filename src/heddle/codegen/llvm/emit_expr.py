@@ -1,0 +1,434 @@
+"""Scalar and vector expressions as LLVM instructions. `emit` gives an operand without its type.
+
+Semantics: float add, subtract and multiply carry LLVM's `contract` flag, so that a * b + c may round once (as fma);
+`reassoc` is added only where the function's attribute `float_reassoc` or a loop's annotation `reassoc` states it.
+Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does not overflow).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from collections.abc import Iterator
+from typing import Any
+
+from heddle.codegen.codes import G0101
+from heddle.codegen.llvm.types import (
+    element_type,
+    float_constant,
+    int_constant,
+    register_type,
+    splat,
+    vector_constant,
+)
+from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
+from heddle.ir.visitor import Dispatch, walk
+from heddle.prim.nodes import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    ArithExpr,
+    BinaryExpr,
+    Broadcast,
+    Call,
+    Cast,
+    CompareExpr,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+    Shuffle,
+    Sub,
+    Var,
+)
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import UsageError
+
+_FLOAT_OPS: dict[type, str] = {Add: "fadd", Sub: "fsub", Mul: "fmul", Div: "fdiv", Mod: "frem"}
+_INT_OPS: dict[type, str] = {Add: "add", Sub: "sub", Mul: "mul"}
+_FLOAT_COMPARES: dict[type, str] = {EQ: "oeq", NE: "une", LT: "olt", LE: "ole", GT: "ogt", GE: "oge"}
+_INT_COMPARES: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
+_CONTRACTED = (Add, Sub, Mul)
+
+
+class ExprEmitter(Dispatch):
+    """Emits into `out`. `env` maps variables to operands; `nonnegative` holds variables known not to be negative."""
+
+    def __init__(self, module: ModuleWriter, out: FunctionWriter) -> None:
+        self.module, self.out = module, out
+        self.env: dict[Any, str] = {}
+        self.nonnegative: set[Any] = set()
+        self.float_flags = "contract"
+        self._in_index = False
+
+    def emit(self, expr: Any) -> str:
+        result: str = self._method(type(expr))(self, expr)
+        return result
+
+    def typed(self, expr: PrimExpr) -> str:
+        operand = self.emit(expr)
+        return f"{register_type(expr.dtype)} {operand}"
+
+    def emit_index(self, expr: PrimExpr) -> str:
+        """An index or bound, whose arithmetic does not overflow."""
+        with self._index_arithmetic():
+            return self.emit(expr)
+
+    @contextmanager
+    def _index_arithmetic(self) -> Iterator[None]:
+        before, self._in_index = self._in_index, True
+        try:
+            yield
+        finally:
+            self._in_index = before
+
+    def default(self, node: Any) -> str:
+        raise UsageError(G0101, f"{type(node).__name__} has no machine form: {node}", span=node.span)
+
+    def visit_Var(self, node: Var) -> str:
+        if node not in self.env:
+            raise UsageError(G0101, f"variable {node.name!r} has no value here", span=node.span)
+        return self.env[node]
+
+    def visit_IntImm(self, node: IntImm) -> str:
+        if node.dtype.is_handle:
+            return "null" if node.value == 0 else f"inttoptr (i64 {node.value} to ptr)"
+        return int_constant(node.value, node.dtype)
+
+    def visit_FloatImm(self, node: FloatImm) -> str:
+        return float_constant(node.value, node.dtype)
+
+    def visit_Broadcast(self, node: Broadcast) -> str:
+        if isinstance(node.value, (IntImm, FloatImm)):
+            return splat(element_type(node.value.dtype), self.emit(node.value), node.lanes)
+        return self.splat(self.emit(node.value), node.value.dtype, node.lanes)
+
+    def splat(self, operand: str, dtype: DataType, lanes: int) -> str:
+        """A scalar operand in all lanes."""
+        vector = f"<{lanes} x {element_type(dtype)}>"
+        first = self.out.value(f"insertelement {vector} poison, {element_type(dtype)} {operand}, i64 0")
+        return self.out.value(
+            f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer"
+        )
+
+    def visit_Ramp(self, node: Ramp) -> str:
+        base, stride, element = node.base, node.stride, element_type(node.base.dtype)
+        if isinstance(stride, IntImm):
+            offsets = [str(stride.value * lane) for lane in range(node.lanes)]
+            if isinstance(base, IntImm):
+                values = [str(base.value + stride.value * lane) for lane in range(node.lanes)]
+                return vector_constant(element, values)
+            steps = vector_constant(element, offsets)
+        else:
+            lanes = vector_constant(element, [str(lane) for lane in range(node.lanes)])
+            spread = self.splat(self.emit(stride), stride.dtype, node.lanes)
+            steps = self.out.value(f"mul <{node.lanes} x {element}> {spread}, {lanes}")
+        spread = self.splat(self.emit(base), base.dtype, node.lanes)
+        return self.out.value(f"add <{node.lanes} x {element}> {spread}, {steps}")
+
+    def visit_Shuffle(self, node: Shuffle) -> str:
+        first = node.vectors[0].dtype
+        element = element_type(first.element)
+        lanes: list[str] = []
+        for vector in node.vectors:
+            operand, ty = self.emit(vector), register_type(vector.dtype)
+            if vector.dtype.lanes == 1:
+                lanes.append(operand)
+                continue
+            wanted = {index - len(lanes) for index in node.indices}
+            lanes += [
+                self.out.value(f"extractelement {ty} {operand}, i64 {lane}") if lane in wanted else "poison"
+                for lane in range(vector.dtype.lanes)
+            ]
+        picked = [lanes[index] for index in node.indices]
+        if len(picked) == 1:
+            return picked[0]
+        result, vector_ty = "poison", f"<{len(picked)} x {element}>"
+        for lane, operand in enumerate(picked):
+            result = self.out.value(
+                f"insertelement {vector_ty} {result}, {element} {operand}, i64 {lane}"
+            )
+        return result
+
+    def visit_Let(self, node: Let) -> str:
+        self.env[node.var] = self.emit(node.value)
+        if self.is_nonnegative(node.value):
+            self.nonnegative.add(node.var)
+        return self.emit(node.body)
+
+    def visit_Select(self, node: Select) -> str:
+        condition, on_true, on_false = self.typed(node.condition), self.typed(node.true_value), self.typed(node.false_value)
+        return self.out.value(f"select {condition}, {on_true}, {on_false}")
+
+    def visit_Not(self, node: Not) -> str:
+        return self.out.value(f"xor {self.typed(node.a)}, {splat('i1', 'true', node.dtype.lanes)}")
+
+    # ---- arithmetic
+
+    def visit_ArithExpr(self, node: ArithExpr) -> str:
+        a, b = self.emit(node.a), self.emit(node.b)
+        kind, dtype, ty = type(node), node.dtype, register_type(node.dtype)
+        if kind in (Min, Max):
+            return self._min_max(kind, a, b, dtype)
+        if dtype.code == "float":
+            return self._float_arithmetic(kind, a, b, ty)
+        if not (dtype.is_int or dtype.is_bool):
+            return self.default(node)
+        if kind in _INT_OPS:
+            wrap = " nsw" if self._in_index and dtype.is_signed and dtype.bits >= 32 else ""
+            return self.out.value(f"{_INT_OPS[kind]}{wrap} {ty} {a}, {b}")
+        return self._divide(node, a, b, ty)
+
+    def _float_arithmetic(self, kind: type, a: str, b: str, ty: str) -> str:
+        if kind in (FloorDiv, FloorMod):
+            quotient = self.out.value(f"fdiv {ty} {a}, {b}")
+            floor = self.call_intrinsic("floor", ty, [quotient])
+            if kind is FloorDiv:
+                return floor
+            return self.out.value(f"fsub {ty} {a}, {self.out.value(f'fmul {ty} {floor}, {b}')}")
+        flags = f"{self.float_flags} " if kind in _CONTRACTED and self.float_flags else ""
+        return self.out.value(f"{_FLOAT_OPS[kind]} {flags}{ty} {a}, {b}")
+
+    def call_intrinsic(self, name: str, ty: str, operands: list[str]) -> str:
+        """An `llvm.NAME` intrinsic over operands of one type."""
+        return self.call_overloaded(f"llvm.{name}.{mangle(ty)}", ty, [(ty, operand) for operand in operands])
+
+    def call_overloaded(self, name: str, result: str, operands: list[tuple[str, str]]) -> str:
+        callee = self.module.declare(name, result, [ty for ty, _ in operands])
+        return self.out.value(f"call {result} {callee}({', '.join(f'{ty} {value}' for ty, value in operands)})")
+
+    def _min_max(self, kind: type, a: str, b: str, dtype: DataType) -> str:
+        """min(a, b) = a < b ? a : b, which is what vminps does with NaN."""
+        less = self.compare(LT if kind is Min else GT, a, b, dtype)
+        ty = register_type(dtype)
+        bools = register_type(DataType("bool").with_lanes(dtype.lanes))
+        return self.out.value(f"select {bools} {less}, {ty} {a}, {ty} {b}")
+
+    def _divide(self, node: ArithExpr, a: str, b: str, ty: str) -> str:
+        kind = type(node)
+        divisor = _plain(node.b)
+        positive = self.is_nonnegative(node.a) and self.is_nonnegative(node.b)
+        power = divisor.value.bit_length() - 1 if divisor is not None and divisor.value > 0 else -1
+        is_power = divisor is not None and divisor.value > 0 and divisor.value == 1 << power
+        unsigned = not node.dtype.is_signed or positive
+        lanes, element = node.dtype.lanes, element_type(node.dtype.element)
+        if is_power and (unsigned or kind in (FloorDiv, FloorMod)):
+            if kind in (Div, FloorDiv):
+                return self.out.value(
+                    f"{'lshr' if unsigned else 'ashr'} {ty} {a}, {splat(element, str(power), lanes)}"
+                )
+            return self.out.value(f"and {ty} {a}, {splat(element, str((1 << power) - 1), lanes)}")
+        if unsigned:
+            return self.out.value(f"{'udiv' if kind in (Div, FloorDiv) else 'urem'} {ty} {a}, {b}")
+        if kind in (Div, Mod):
+            return self.out.value(f"{'sdiv' if kind is Div else 'srem'} {ty} {a}, {b}")
+        return self._floor_divide(kind, a, b, ty, node.dtype)
+
+    def _floor_divide(self, kind: type, a: str, b: str, ty: str, dtype: DataType) -> str:
+        """floordiv = sdiv - fix and floormod = srem + fix * b, fix being: remainder nonzero and of other sign than b."""
+        zero = splat(element_type(dtype.element), "0", dtype.lanes)
+        bools = register_type(DataType("bool").with_lanes(dtype.lanes))
+        remainder = self.out.value(f"srem {ty} {a}, {b}")
+        nonzero = self.out.value(f"icmp ne {ty} {remainder}, {zero}")
+        signs = self.out.value(f"xor {ty} {remainder}, {b}")
+        differ = self.out.value(f"icmp slt {ty} {signs}, {zero}")
+        fix = self.out.value(f"and {bools} {nonzero}, {differ}")
+        if kind is FloorMod:
+            moved = self.out.value(f"add {ty} {remainder}, {b}")
+            return self.out.value(f"select {bools} {fix}, {ty} {moved}, {ty} {remainder}")
+        quotient = self.out.value(f"sdiv {ty} {a}, {b}")
+        return self.out.value(f"add {ty} {quotient}, {self.out.value(f'sext {bools} {fix} to {ty}')}")
+
+    # ---- comparison and logic
+
+    def visit_CompareExpr(self, node: CompareExpr) -> str:
+        a, b = self.emit(node.a), self.emit(node.b)
+        return self.compare(type(node), a, b, node.a.dtype)
+
+    def compare(self, kind: type, a: str, b: str, dtype: DataType) -> str:
+        ty = register_type(dtype)
+        if dtype.code == "float":
+            return self.out.value(f"fcmp {_FLOAT_COMPARES[kind]} {ty} {a}, {b}")
+        name = _INT_COMPARES[kind]
+        if name not in ("eq", "ne"):
+            name = ("s" if dtype.is_signed else "u") + name
+        return self.out.value(f"icmp {name} {ty} {a}, {b}")
+
+    def visit_And(self, node: And) -> str:
+        return self._logic(node, "and", stop_on="false")
+
+    def visit_Or(self, node: Or) -> str:
+        return self._logic(node, "or", stop_on="true")
+
+    def _logic(self, node: BinaryExpr, op: str, stop_on: str) -> str:
+        """Both sides at once where the second is safe to evaluate, else only if the first leaves it open."""
+        a, ty = self.emit(node.a), register_type(node.dtype)
+        if node.dtype.lanes > 1 or is_speculatable(node.b):
+            return self.out.value(f"{op} {ty} {a}, {self.emit(node.b)}")
+        more, end, before = self.out.label("logic"), self.out.label("logic_end"), self.out.block
+        self.out.branch(a, *((more, end) if op == "and" else (end, more)))
+        self.out.start(more)
+        b = self.emit(node.b)
+        last = self.out.block
+        self.out.start(end)
+        return self.out.value(f"phi i1 [ {stop_on}, %{before} ], [ {b}, %{last} ]")
+
+    def if_then_else(self, node: Call) -> str:
+        condition, on_true, on_false = node.args
+        assert isinstance(condition, PrimExpr)
+        assert isinstance(on_true, PrimExpr)
+        assert isinstance(on_false, PrimExpr)
+        if condition.dtype.lanes > 1 or (is_speculatable(on_true) and is_speculatable(on_false)):
+            parts = [self.typed(condition), self.typed(on_true), self.typed(on_false)]
+            return self.out.value(f"select {', '.join(parts)}")
+        yes, no, end = self.out.label("then"), self.out.label("else"), self.out.label("chosen")
+        self.out.branch(self.emit(condition), yes, no)
+        ends = []
+        for label, value in ((yes, on_true), (no, on_false)):
+            self.out.start(label)
+            operand = self.emit(value)
+            ends.append(f"[ {operand}, %{self.out.block} ]")
+            self.out.terminate(f"br label %{end}")
+        self.out.start(end)
+        return self.out.value(f"phi {register_type(node.dtype)} {', '.join(ends)}")
+
+    # ---- conversion
+
+    def visit_Cast(self, node: Cast) -> str:
+        return self.convert(self.emit(node.value), node.value.dtype, node.dtype)
+
+    def convert(self, value: str, source: DataType, target: DataType) -> str:
+        from_ty, to_ty = register_type(source), register_type(target)
+        if target.is_bool:
+            return self._to_bool(value, source)
+        if target.code == "bfloat":
+            return self._to_bfloat(value, source, target)
+        if source.code == "bfloat":
+            wide = self._from_bfloat(value, source)
+            return self.convert(wide, DataType("float32").with_lanes(source.lanes), target)
+        if source.is_handle or target.is_handle:
+            if source == target:
+                return value
+            return self.out.value(f"{'ptrtoint' if source.is_handle else 'inttoptr'} {from_ty} {value} to {to_ty}")
+        if source.code.startswith("float8") or target.code.startswith("float8"):
+            raise UsageError(G0101, f"conversion from {source} to {target} has no machine form yet; cast through a lookup")
+        op = _conversion(source, target)
+        return value if op is None else self.out.value(f"{op} {from_ty} {value} to {to_ty}")
+
+    def _to_bool(self, value: str, source: DataType) -> str:
+        if source.is_bool:
+            return value
+        if source.code == "bfloat":
+            value, source = self._from_bfloat(value, source), DataType("float32").with_lanes(source.lanes)
+        if source.is_float:
+            return self.compare(NE, value, splat(element_type(source.element), float_constant(0.0, source.element), source.lanes), source)
+        if source.is_handle:
+            return self.out.value(f"icmp ne ptr {value}, null")
+        return self.compare(NE, value, splat(element_type(source.element), "0", source.lanes), source)
+
+    def _from_bfloat(self, value: str, source: DataType) -> str:
+        bits, halves = register_type(DataType("int32").with_lanes(source.lanes)), register_type(source)
+        wide = self.out.value(f"zext {halves} {value} to {bits}")
+        moved = self.out.value(f"shl {bits} {wide}, {splat('i32', '16', source.lanes)}")
+        return self.out.value(f"bitcast {bits} {moved} to {register_type(DataType('float32').with_lanes(source.lanes))}")
+
+    def _to_bfloat(self, value: str, source: DataType, target: DataType) -> str:
+        """Round to nearest even on the bits; a NaN stays one."""
+        if source.code == "bfloat":
+            return value
+        lanes, floats = source.lanes, DataType("float32").with_lanes(source.lanes)
+        value = self.convert(value, source, floats)
+        bits, ty = register_type(DataType("int32").with_lanes(lanes)), register_type(floats)
+        raw = self.out.value(f"bitcast {ty} {value} to {bits}")
+        high = self.out.value(f"lshr {bits} {raw}, {splat('i32', '16', lanes)}")
+        odd = self.out.value(f"and {bits} {high}, {splat('i32', '1', lanes)}")
+        bias = self.out.value(f"add {bits} {odd}, {splat('i32', '32767', lanes)}")
+        rounded = self.out.value(f"lshr {bits} {self.out.value(f'add {bits} {raw}, {bias}')}, {splat('i32', '16', lanes)}")
+        quiet = self.out.value(f"or {bits} {high}, {splat('i32', '64', lanes)}")
+        bools = register_type(DataType("bool").with_lanes(lanes))
+        is_nan = self.out.value(f"fcmp uno {ty} {value}, {value}")
+        chosen = self.out.value(f"select {bools} {is_nan}, {bits} {quiet}, {bits} {rounded}")
+        return self.out.value(f"trunc {bits} {chosen} to {register_type(target)}")
+
+    # ---- what is known of signs
+
+    def is_nonnegative(self, expr: PrimExpr) -> bool:
+        if isinstance(expr, IntImm):
+            return expr.value >= 0
+        if isinstance(expr, Var):
+            return expr in self.nonnegative or expr.is_size
+        if isinstance(expr, Broadcast):
+            return self.is_nonnegative(expr.value)
+        if isinstance(expr, Ramp):
+            return self.is_nonnegative(expr.base) and self.is_nonnegative(expr.stride)
+        if isinstance(expr, FloorMod):
+            return self.is_nonnegative(expr.b)
+        if isinstance(expr, (Add, Mul)):
+            wide = expr.dtype.bits >= 32 and self._in_index
+            return wide and self.is_nonnegative(expr.a) and self.is_nonnegative(expr.b)
+        if isinstance(expr, (FloorDiv, Div, Mod, Min)):
+            return self.is_nonnegative(expr.a) and self.is_nonnegative(expr.b)
+        if isinstance(expr, Max):
+            return self.is_nonnegative(expr.a) or self.is_nonnegative(expr.b)
+        if isinstance(expr, Cast):
+            grows = expr.value.dtype.is_int and expr.value.dtype.bits <= expr.dtype.bits
+            return grows and (self.is_nonnegative(expr.value) or expr.value.dtype.bits < expr.dtype.bits and expr.value.dtype.is_unsigned)
+        return expr.dtype.is_unsigned
+
+
+def _plain(expr: PrimExpr) -> IntImm | None:
+    inner = expr.value if isinstance(expr, Broadcast) else expr
+    return inner if isinstance(inner, IntImm) else None
+
+
+def is_speculatable(expr: PrimExpr) -> bool:
+    """Whether evaluating `expr` where it is not asked for can do no harm: no loads, divisions or calls with effects."""
+    for node in walk(expr):
+        if isinstance(node, (Div, Mod, FloorDiv, FloorMod)) and not node.dtype.is_float and _plain(node.b) is None:
+            return False
+        if isinstance(node, Call) and not (node.op.record.is_pure and node.op.name not in _COSTLY):
+            return False
+        if isinstance(node, PrimExpr) and node.node_kind == "tir.BufferLoad":
+            return False
+    return True
+
+
+_COSTLY = ("tir.call_pure_extern", "tir.if_then_else")
+
+
+def _conversion(source: DataType, target: DataType) -> str | None:
+    """The LLVM instruction between two numeric types; None where registers agree."""
+    if source.code == "float" and target.code == "float":
+        return None if source.bits == target.bits else "fpext" if source.bits < target.bits else "fptrunc"
+    if source.code == "float":
+        return "fptosi" if target.is_signed else "fptoui"
+    if target.code == "float":
+        return "sitofp" if source.is_signed else "uitofp"
+    if source.bits == target.bits:
+        return None
+    if source.bits > target.bits:
+        return "trunc"
+    return "sext" if source.is_signed else "zext"
+
+
+def mangle(ty: str) -> str:
+    """The suffix of an overloaded intrinsic: `<16 x float>` → `v16f32`."""
+    if ty.startswith("<"):
+        lanes, element = ty[1:-1].split(" x ")
+        return f"v{lanes}{mangle(element)}"
+    return {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}.get(ty, ty)

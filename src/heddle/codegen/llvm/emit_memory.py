@@ -1,0 +1,143 @@
+"""Loads, stores and addresses.
+
+Each group of buffers that may share memory has an alias scope; accesses of different groups are declared disjoint, so
+that LLVM keeps what is loaded in registers. Alignment is that of one element: only allocations are known to be aligned
+further, and LLVM sees those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle.codegen.codes import G0101
+from heddle.codegen.llvm.emit_expr import ExprEmitter, mangle
+from heddle.codegen.llvm.types import INT64, is_widened, memory_type, register_type, splat
+from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
+from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import UsageError
+from heddle.tir.nodes import Buffer, BufferLoad
+
+
+class AliasScopes:
+    """The metadata of one function's buffers: `suffix(data)` goes after a load or store."""
+
+    def __init__(self, module: ModuleWriter, distinct: Sequence[Any]) -> None:
+        self._suffixes: dict[Any, str] = {}
+        if len(distinct) < 2:
+            return
+        domain = module.metadata("distinct !{{self}}")
+        scopes = {data: module.metadata(f"distinct !{{{{self}}, {domain}}}") for data in distinct}
+        for data in distinct:
+            own = module.metadata(f"!{{{scopes[data]}}}")
+            others = module.metadata(f"!{{{', '.join(scopes[other] for other in distinct if other is not data)}}}")
+            self._suffixes[data] = f", !alias.scope {own}, !noalias {others}"
+
+    def suffix(self, data: Any) -> str:
+        return self._suffixes.get(data, "")
+
+
+class MemoryEmitter(ExprEmitter):
+    """Adds buffer accesses to expressions. Buffers are flat: one index each."""
+
+    def __init__(self, module: ModuleWriter, out: FunctionWriter, scopes: AliasScopes) -> None:
+        super().__init__(module, out)
+        self.scopes = scopes
+
+    def flat_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+        if len(indices) != 1 or buffer.strides or buffer.elem_offset is not None:
+            raise UsageError(G0101, f"buffer {buffer.name!r} was not flattened")
+        return indices[0]
+
+    def address(self, buffer: Buffer, index: PrimExpr) -> str:
+        """The address of one element (a vector of addresses for a vector index)."""
+        operand = self.emit_index(index)
+        wide = INT64.with_lanes(index.dtype.lanes)
+        if index.dtype != wide:
+            operand = self.convert(operand, index.dtype, wide)
+        element = memory_type(buffer.dtype)
+        result = f"getelementptr inbounds {element}, ptr {self.emit(buffer.data)}, {register_type(wide)} {operand}"
+        return self.out.value(result)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> str:
+        index = self.flat_index(node.buffer, node.indices)
+        if isinstance(index, Broadcast) and node.predicate is None and node.buffer.dtype.lanes == 1:
+            scalar = self.visit_BufferLoad(BufferLoad(node.buffer, (index.value,)))
+            return self.splat(scalar, node.buffer.dtype, index.lanes)
+        ty = memory_type(node.dtype)
+        if index.dtype.lanes == 1 or _is_contiguous(index):
+            loaded = self._load_at(node, index, ty)
+        else:
+            loaded = self._gather(node, index, ty)
+        return self._narrow(loaded, node.dtype)
+
+    def _load_at(self, node: BufferLoad, index: PrimExpr, ty: str) -> str:
+        base = index.base if isinstance(index, Ramp) else index
+        address, align = self.address(node.buffer, base), node.buffer.dtype.element.itemsize
+        suffix = self.scopes.suffix(node.buffer.data)
+        if node.predicate is None:
+            return self.out.value(f"load {ty}, ptr {address}, align {align}{suffix}")
+        if node.dtype.lanes == 1:
+            raise UsageError(G0101, f"a scalar load from {node.buffer.name!r} has a predicate", span=node.span)
+        mask, mask_ty = self.emit(node.predicate), register_type(node.predicate.dtype)
+        callee = self.module.declare(f"llvm.masked.load.{mangle(ty)}.p0", ty, ["ptr", mask_ty, ty])
+        arguments = f"ptr align {align} {address}, {mask_ty} {mask}, {ty} zeroinitializer"
+        return self.out.value(f"call {ty} {callee}({arguments}){suffix}")
+
+    def _gather(self, node: BufferLoad, index: PrimExpr, ty: str) -> str:
+        lanes = node.dtype.lanes
+        addresses, align = self.address(node.buffer, index), node.buffer.dtype.element.itemsize
+        mask = self.emit(node.predicate) if node.predicate is not None else splat("i1", "true", lanes)
+        pointers, mask_ty = f"<{lanes} x ptr>", f"<{lanes} x i1>"
+        callee = self.module.declare(
+            f"llvm.masked.gather.{mangle(ty)}.v{lanes}p0", ty, [pointers, mask_ty, ty]
+        )
+        arguments = f"{pointers} align {align} {addresses}, {mask_ty} {mask}, {ty} zeroinitializer"
+        return self.out.value(f"call {ty} {callee}({arguments}){self.scopes.suffix(node.buffer.data)}")
+
+    def store(self, buffer: Buffer, index: PrimExpr, value: PrimExpr, predicate: PrimExpr | None) -> None:
+        operand = self._widen(self.emit(value), value.dtype)
+        ty, align = memory_type(value.dtype), buffer.dtype.element.itemsize
+        suffix = self.scopes.suffix(buffer.data)
+        if index.dtype.lanes > 1 and not _is_contiguous(index):
+            self._scatter(buffer, index, (ty, operand), predicate)
+            return
+        address = self.address(buffer, index.base if isinstance(index, Ramp) else index)
+        if predicate is None:
+            self.out.effect(f"store {ty} {operand}, ptr {address}, align {align}{suffix}")
+            return
+        mask, mask_ty = self.emit(predicate), register_type(predicate.dtype)
+        callee = self.module.declare(f"llvm.masked.store.{mangle(ty)}.p0", "void", [ty, "ptr", mask_ty])
+        arguments = f"{ty} {operand}, ptr align {align} {address}, {mask_ty} {mask}"
+        self.out.effect(f"call void {callee}({arguments}){suffix}")
+
+    def _scatter(
+        self, buffer: Buffer, index: PrimExpr, value: tuple[str, str], predicate: PrimExpr | None
+    ) -> None:
+        (ty, operand), lanes = value, index.dtype.lanes
+        addresses, align = self.address(buffer, index), buffer.dtype.element.itemsize
+        mask = self.emit(predicate) if predicate is not None else splat("i1", "true", lanes)
+        pointers, mask_ty = f"<{lanes} x ptr>", f"<{lanes} x i1>"
+        name = f"llvm.masked.scatter.{mangle(ty)}.v{lanes}p0"
+        callee = self.module.declare(name, "void", [ty, pointers, mask_ty])
+        arguments = f"{ty} {operand}, {pointers} align {align} {addresses}, {mask_ty} {mask}"
+        self.out.effect(f"call void {callee}({arguments}){self.scopes.suffix(buffer.data)}")
+
+    def _narrow(self, operand: str, dtype: DataType) -> str:
+        """From memory's type to the register's."""
+        if not is_widened(dtype.element):
+            return operand
+        return self.out.value(f"trunc {memory_type(dtype)} {operand} to {register_type(dtype)}")
+
+    def _widen(self, operand: str, dtype: DataType) -> str:
+        if not is_widened(dtype.element):
+            return operand
+        extend = "sext" if dtype.is_signed else "zext"
+        return self.out.value(f"{extend} {register_type(dtype)} {operand} to {memory_type(dtype)}")
+
+
+def _is_contiguous(index: PrimExpr) -> bool:
+    return isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1
+
+

@@ -1,0 +1,284 @@
+"""How calls of intrinsics become LLVM instructions: one table, name → emitter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from heddle.codegen.codes import G0101
+from heddle.codegen.llvm.emit_expr import ExprEmitter
+from heddle.codegen.llvm.types import element_type, register_type, splat
+from heddle.ir.expr import StringImm
+from heddle.prim.nodes import Call, IntImm, PrimExpr
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import UsageError
+from heddle.tir.kernel_abi import PAYLOAD_OFFSET_BYTES, TENSOR_FIELDS, VALUE_SIZE_BYTES
+from heddle.tir.nodes import BufferLoad
+
+Emit = Callable[[Any, Call], str]
+_SAME_NAME = {
+    "sqrt": "sqrt",
+    "fabs": "fabs",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "round",
+    "nearbyint": "rint",
+    "copysign": "copysign",
+    "fma": "fma",
+}
+_BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
+
+
+def emit_call(emitter: Any, call: Call) -> str:
+    """The operand of a call. Raises: UsageError G0101 for an intrinsic without machine form."""
+    name = call.op.name.removeprefix("tir.")
+    found = _TABLE.get(name)
+    if found is None:
+        raise UsageError(G0101, f"intrinsic {call.op.name!r} has no machine form", span=call.span)
+    return found(emitter, call)
+
+
+def _operands(emitter: ExprEmitter, call: Call) -> list[str]:
+    return [emitter.emit(arg) for arg in call.args]
+
+
+def _same_name(name: str) -> Emit:
+    def emit(emitter: ExprEmitter, call: Call) -> str:
+        return emitter.call_intrinsic(name, register_type(call.dtype), _operands(emitter, call))
+
+    return emit
+
+
+def _bitwise(name: str) -> Emit:
+    def emit(emitter: ExprEmitter, call: Call) -> str:
+        a, b = _operands(emitter, call)
+        return emitter.out.value(f"{name} {register_type(call.dtype)} {a}, {b}")
+
+    return emit
+
+
+def _shift_right(emitter: ExprEmitter, call: Call) -> str:
+    return _bitwise("ashr" if call.dtype.is_signed else "lshr")(emitter, call)
+
+
+def _bitwise_not(emitter: ExprEmitter, call: Call) -> str:
+    ones = splat(element_type(call.dtype.element), "-1", call.dtype.lanes)
+    return emitter.out.value(f"xor {register_type(call.dtype)} {emitter.emit(call.args[0])}, {ones}")
+
+
+def _isnan(emitter: ExprEmitter, call: Call) -> str:
+    value = emitter.emit(call.args[0])
+    return emitter.out.value(f"fcmp uno {_argument_type(call)} {value}, {value}")
+
+
+def _compare_size(predicate: str) -> Emit:
+    """|x| against infinity."""
+
+    def emit(emitter: ExprEmitter, call: Call) -> str:
+        dtype, ty = _argument(call).dtype, _argument_type(call)
+        size = emitter.call_intrinsic("fabs", ty, _operands(emitter, call))
+        infinity = "0xH7C00" if dtype.bits == 16 else "0x7FF0000000000000"
+        return emitter.out.value(
+            f"fcmp {predicate} {ty} {size}, {splat(element_type(dtype.element), infinity, dtype.lanes)}"
+        )
+
+    return emit
+
+
+def _argument(call: Call, index: int = 0) -> PrimExpr:
+    argument = call.args[index]
+    assert isinstance(argument, PrimExpr)
+    return argument
+
+
+def _argument_type(call: Call) -> str:
+    return register_type(_argument(call).dtype)
+
+
+def _popcount(emitter: ExprEmitter, call: Call) -> str:
+    return emitter.call_intrinsic("ctpop", register_type(call.dtype), _operands(emitter, call))
+
+
+def _reinterpret(emitter: ExprEmitter, call: Call) -> str:
+    source, value = _argument(call).dtype, emitter.emit(call.args[0])
+    from_ty, to_ty = register_type(source), register_type(call.dtype)
+    if from_ty == to_ty:
+        return value
+    if source.is_handle or call.dtype.is_handle:
+        return emitter.convert(value, source, call.dtype)
+    return emitter.out.value(f"bitcast {from_ty} {value} to {to_ty}")
+
+
+def _likely(emitter: ExprEmitter, call: Call) -> str:
+    return emitter.emit(call.args[0])
+
+
+def _undef(emitter: ExprEmitter, call: Call) -> str:
+    return emitter.out.value(f"freeze {register_type(call.dtype)} poison")
+
+
+def _any_lane(emitter: ExprEmitter, call: Call) -> str:
+    lanes = _argument(call).dtype.lanes
+    if lanes == 1:
+        return emitter.emit(call.args[0])
+    operand = (_argument_type(call), emitter.emit(call.args[0]))
+    return emitter.call_overloaded(f"llvm.vector.reduce.or.v{lanes}i1", "i1", [operand])
+
+
+def _string(call: Call, index: int = 0) -> str:
+    argument = call.args[index]
+    assert isinstance(argument, StringImm)
+    return argument.value
+
+
+def _extern(emitter: ExprEmitter, call: Call) -> str:
+    """A C function by name. Vectors go lane by lane."""
+    name, args = _string(call), [arg for arg in call.args[1:] if isinstance(arg, PrimExpr)]
+    if call.dtype.lanes > 1:
+        return _extern_by_lane(emitter, call, name, args)
+    result, types = register_type(call.dtype), [register_type(arg.dtype) for arg in args]
+    callee = emitter.module.declare(name, result, types)
+    operands = ", ".join(emitter.typed(arg) for arg in args)
+    if result == "void":
+        emitter.out.effect(f"call void {callee}({operands})")
+        return ""
+    return emitter.out.value(f"call {result} {callee}({operands})")
+
+
+def _extern_by_lane(emitter: ExprEmitter, call: Call, name: str, args: list[PrimExpr]) -> str:
+    element, vector = element_type(call.dtype.element), register_type(call.dtype)
+    types = [element_type(arg.dtype.element) for arg in args]
+    callee = emitter.module.declare(name, element, types)
+    operands, result = [emitter.emit(arg) for arg in args], "poison"
+    for lane in range(call.dtype.lanes):
+        picked = [
+            f"{ty} " + emitter.out.value(f"extractelement {register_type(arg.dtype)} {operand}, i64 {lane}")
+            for ty, arg, operand in zip(types, args, operands, strict=True)
+        ]
+        value = emitter.out.value(f"call {element} {callee}({', '.join(picked)})")
+        result = emitter.out.value(f"insertelement {vector} {result}, {element} {value}, i64 {lane}")
+    return result
+
+
+def _llvm_intrinsic(emitter: ExprEmitter, call: Call) -> str:
+    args = [arg for arg in call.args[1:] if isinstance(arg, PrimExpr)]
+    operands = [(register_type(arg.dtype), emitter.emit(arg)) for arg in args]
+    result = register_type(call.dtype)
+    if result == "void":
+        callee = emitter.module.declare(_string(call), result, [ty for ty, _ in operands])
+        emitter.out.effect(f"call void {callee}({', '.join(f'{ty} {value}' for ty, value in operands)})")
+        return ""
+    return emitter.call_overloaded(_string(call), result, operands)
+
+
+def _address_of(emitter: Any, call: Call) -> str:
+    load = call.args[0]
+    assert isinstance(load, BufferLoad)
+    address: str = emitter.address(load.buffer, emitter.flat_index(load.buffer, load.indices))
+    return address
+
+
+def _access_ptr(emitter: Any, call: Call) -> str:
+    """data + offset elements of the dtype of the first argument."""
+    dtype = _argument(call, 0).dtype
+    data, offset = _argument(call, 1), _argument(call, 2)
+    operand = emitter.convert(emitter.emit_index(offset), offset.dtype, DataType("int64"))
+    step = dtype.element.itemsize
+    scaled = emitter.out.value(f"mul i64 {operand}, {step}")
+    result: str = emitter.out.value(f"getelementptr i8, ptr {emitter.emit(data)}, i64 {scaled}")
+    return result
+
+
+def _prefetch(emitter: ExprEmitter, call: Call) -> str:
+    address, rw, locality, kind = _operands(emitter, call)
+    callee = emitter.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+    emitter.out.effect(f"call void {callee}(ptr {address}, i32 {rw}, i32 {locality}, i32 {kind})")
+    return ""
+
+
+def _assume(emitter: ExprEmitter, call: Call) -> str:
+    callee = emitter.module.declare("llvm.assume", "void", ["i1"])
+    emitter.out.effect(f"call void {callee}(i1 {emitter.emit(call.args[0])})")
+    return ""
+
+
+def _if_then_else(emitter: ExprEmitter, call: Call) -> str:
+    return emitter.if_then_else(call)
+
+
+def _byte_load(emitter: ExprEmitter, base: str, offset: int, ty: str, align: int) -> str:
+    address = emitter.out.value(f"getelementptr inbounds i8, ptr {base}, i64 {offset}") if offset else base
+    return emitter.out.value(f"load {ty}, ptr {address}, align {align}")
+
+
+def _index(call: Call, position: int) -> int:
+    argument = call.args[position]
+    assert isinstance(argument, IntImm)
+    return argument.value
+
+
+def _arg_kind(emitter: ExprEmitter, call: Call) -> str:
+    return _byte_load(emitter, emitter.emit(call.args[0]), VALUE_SIZE_BYTES * _index(call, 1), "i32", 8)
+
+
+def _arg_value(emitter: ExprEmitter, call: Call) -> str:
+    offset = VALUE_SIZE_BYTES * _index(call, 1) + PAYLOAD_OFFSET_BYTES
+    return _byte_load(emitter, emitter.emit(call.args[0]), offset, register_type(call.dtype), 8)
+
+
+def _tensor_field(emitter: ExprEmitter, call: Call) -> str:
+    field, base = TENSOR_FIELDS[_string(call, 1)], emitter.emit(call.args[0])
+    if field.per_dim:
+        base = _byte_load(emitter, base, field.offset_bytes, "ptr", 8)
+        return _byte_load(emitter, base, 8 * _index(call, 2), "i64", 8)
+    dtype = DataType(field.dtype)
+    return _byte_load(emitter, base, field.offset_bytes, register_type(dtype), min(dtype.itemsize, 8))
+
+
+def _has_strides(emitter: ExprEmitter, call: Call) -> str:
+    offset = TENSOR_FIELDS["strides"].offset_bytes
+    strides = _byte_load(emitter, emitter.emit(call.args[0]), offset, "ptr", 8)
+    return emitter.out.value(f"icmp ne ptr {strides}, null")
+
+
+def _tensor_begin(emitter: ExprEmitter, call: Call) -> str:
+    tensor = emitter.emit(call.args[0])
+    data = _byte_load(emitter, tensor, TENSOR_FIELDS["data"].offset_bytes, "ptr", 8)
+    offset = _byte_load(emitter, tensor, TENSOR_FIELDS["byte_offset"].offset_bytes, "i64", 8)
+    return emitter.out.value(f"getelementptr i8, ptr {data}, i64 {offset}")
+
+
+def _pointer_bits(emitter: ExprEmitter, call: Call) -> str:
+    return emitter.out.value(f"ptrtoint ptr {emitter.emit(call.args[0])} to i64")
+
+
+_TABLE: dict[str, Emit] = {
+    **{name: _same_name(llvm_name) for name, llvm_name in _SAME_NAME.items()},
+    **{name: _bitwise(op) for name, op in _BITWISE.items()},
+    "shift_right": _shift_right,
+    "bitwise_not": _bitwise_not,
+    "isnan": _isnan,
+    "isinf": _compare_size("oeq"),
+    "isfinite": _compare_size("olt"),
+    "popcount": _popcount,
+    "reinterpret": _reinterpret,
+    "likely": _likely,
+    "undef": _undef,
+    "any_lane": _any_lane,
+    "if_then_else": _if_then_else,
+    "call_extern": _extern,
+    "call_pure_extern": _extern,
+    "call_llvm_intrin": _llvm_intrinsic,
+    "call_llvm_pure_intrin": _llvm_intrinsic,
+    "address_of": _address_of,
+    "tvm_access_ptr": _access_ptr,
+    "prefetch": _prefetch,
+    "assume": _assume,
+    "arg_kind": _arg_kind,
+    "arg_value": _arg_value,
+    "tensor_field": _tensor_field,
+    "tensor_has_strides": _has_strides,
+    "tensor_begin": _tensor_begin,
+    "pointer_bits": _pointer_bits,
+}

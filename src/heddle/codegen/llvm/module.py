@@ -1,0 +1,63 @@
+"""Lowered PrimFuncs → the text of an LLVM module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heddle.codegen.codes import G0103
+from heddle.codegen.llvm.emit_memory import AliasScopes
+from heddle.codegen.llvm.emit_stmt import StmtEmitter
+from heddle.codegen.llvm.parallel import ParallelLoops
+from heddle.codegen.llvm.types import register_type
+from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import Var
+from heddle.support.diagnostics import UsageError
+from heddle.tir.kernel_abi import CALLING_CONV
+from heddle.tir.nodes import AllocBuffer, PrimFunc
+
+
+def emit_module(funcs: Sequence[PrimFunc], triple: str, data_layout: str, vector_bits: int) -> str:
+    """LLVM IR text of functions that `MakePackedAPI` made. Raises: UsageError G0101, G0103."""
+    module = ModuleWriter(triple, data_layout)
+    width = f' "prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"' if vector_bits else ""
+    attributes = module.attributes(f"nounwind{width}")
+    for func in funcs:
+        _emit_function(module, func, attributes)
+    return module.build()
+
+
+def _emit_function(module: ModuleWriter, func: PrimFunc, attributes: str) -> None:
+    name = func.attrs.get("global_symbol")
+    if not name:
+        raise UsageError(G0103, "a function to compile needs the attribute 'global_symbol'")
+    out = FunctionWriter()
+    scopes = AliasScopes(module, distinct_memory(func))
+    emitter = StmtEmitter(module, out, scopes, ParallelLoops(name, attributes))
+    params = []
+    for position, param in enumerate(func.params):
+        emitter.env[param] = f"%p{position}"
+        params.append(f"{_param_type(func, param)} %p{position}")
+    if func.attrs.get("float_reassoc"):
+        emitter.float_flags = "contract reassoc"
+    emitter.scoped(func.body)
+    if not out.terminated:
+        out.terminate("ret i32 0")
+    inline = "" if func.attrs.get(CALLING_CONV) == "packed" else " noinline"
+    module.add_function(
+        name, out.build(f"define i32 {symbol(name)}({', '.join(params)}){inline} {attributes}")
+    )
+
+
+def _param_type(func: PrimFunc, param: Var) -> str:
+    noalias = param.dtype.is_handle and func.attrs.get("tir.noalias") and param.element_dtype is not None
+    return register_type(param.dtype) + (" noalias" if noalias else "")
+
+
+def distinct_memory(func: PrimFunc) -> list[Var]:
+    """Pointers that share no memory with each other: allocations, and parameters where the function says so."""
+    found: dict[Var, None] = {}
+    if func.attrs.get("tir.noalias"):
+        found.update((param, None) for param in func.params if param.element_dtype is not None)
+    found.update((node.buffer.data, None) for node in walk(func.body) if isinstance(node, AllocBuffer))
+    return list(found)

@@ -1,0 +1,135 @@
+"""Writing LLVM IR text: a module's symbols and metadata, and one function at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heddle.codegen.llvm.types import string_constant
+from heddle.support.names import NameSupply
+
+
+class ModuleWriter:
+    """Collects declarations, string constants, metadata and function texts of one LLVM module."""
+
+    def __init__(self, triple: str, data_layout: str) -> None:
+        self._head = [f'target datalayout = "{data_layout}"', f'target triple = "{triple}"', ""]
+        self._declarations: dict[str, str] = {}
+        self._strings: dict[str, str] = {}
+        self._functions: list[str] = []
+        self._attributes: dict[str, str] = {}
+        self._metadata: list[str] = []
+        self._shared: dict[str, str] = {}
+        self.symbols = NameSupply()
+
+    def declare(self, name: str, result: str, params: Sequence[str]) -> str:
+        """Declare an external function; its operand."""
+        if name not in self.symbols:
+            self._declarations.setdefault(name, f"declare {result} {symbol(name)}({', '.join(params)})")
+        return symbol(name)
+
+    def string(self, text: str) -> str:
+        """A private constant with a final zero byte; its operand."""
+        if text not in self._strings:
+            self._strings[text] = f"@.str.{len(self._strings)}"
+        return self._strings[text]
+
+    def attributes(self, text: str) -> str:
+        """An attribute group; its operand."""
+        if text not in self._attributes:
+            self._attributes[text] = f"#{len(self._attributes)}"
+        return self._attributes[text]
+
+    def metadata(self, text: str) -> str:
+        """A metadata node; `{self}` in its text is the node itself."""
+        name = f"!{len(self._metadata)}"
+        self._metadata.append(f"{name} = {text.replace('{self}', name)}")
+        return name
+
+    def metadata_once(self, text: str) -> str:
+        """A metadata node that is shared by all who ask for the same text."""
+        if text not in self._shared:
+            self._shared[text] = self.metadata(text)
+        return self._shared[text]
+
+    def add_function(self, name: str, text: str) -> None:
+        """A finished function; it replaces a declaration of its name."""
+        self._declarations.pop(name, None)
+        self.symbols.reserve(name)
+        self._functions.append(text)
+
+    def build(self) -> str:
+        strings = [
+            f"{name} = private unnamed_addr constant {string_constant(text)}"
+            for text, name in self._strings.items()
+        ]
+        groups = [f"attributes {name} = {{ {text} }}" for text, name in self._attributes.items()]
+        parts = [*self._head, *strings, *self._declarations.values(), "", *self._functions, *groups, *self._metadata]
+        return "\n".join(parts) + "\n"
+
+
+class FunctionWriter:
+    """Instructions of one function, in basic blocks. `value` gives the name of a new register."""
+
+    def __init__(self) -> None:
+        self._allocas: list[str] = []
+        self._lines: list[str] = []
+        self._registers = 0
+        self._labels = 0
+        self.block = "entry"
+        self.terminated = False
+
+    def value(self, instruction: str) -> str:
+        name = f"%v{self._registers}"
+        self._registers += 1
+        self.define(name, instruction)
+        return name
+
+    def reserve(self) -> str:
+        """A register name to be defined by `define`."""
+        name = f"%v{self._registers}"
+        self._registers += 1
+        return name
+
+    def define(self, name: str, instruction: str) -> None:
+        self.effect(f"{name} = {instruction}")
+
+    def effect(self, instruction: str) -> None:
+        if self.terminated:
+            self.start(self.label("dead"))
+        self._lines.append(f"  {instruction}")
+
+    def alloca(self, text: str) -> str:
+        """Stack memory, taken once at the function's entry."""
+        name = f"%s{len(self._allocas)}"
+        self._allocas.append(f"  {name} = alloca {text}")
+        return name
+
+    def label(self, hint: str) -> str:
+        self._labels += 1
+        return f"{hint}{self._labels}"
+
+    def start(self, label: str) -> None:
+        """Begin a block; the one before it falls through unless it ended itself."""
+        if not self.terminated:
+            self._lines.append(f"  br label %{label}")
+        self._lines.append(f"{label}:")
+        self.block, self.terminated = label, False
+
+    def terminate(self, instruction: str) -> None:
+        """End the block. What is written after it, until the next `start`, is dead and goes to a block of its own."""
+        self.effect(instruction)
+        self.terminated = True
+
+    def branch(self, condition: str, on_true: str, on_false: str, weights: str = "") -> None:
+        tail = f", !prof {weights}" if weights else ""
+        self.terminate(f"br i1 {condition}, label %{on_true}, label %{on_false}{tail}")
+
+    def build(self, header: str) -> str:
+        return "\n".join([f"{header} {{", "entry:", *self._allocas, *self._lines, "}", ""])
+
+
+def symbol(name: str) -> str:
+    """`@name`, quoted where it needs to be."""
+    plain = all(char.isalnum() or char in "._$-" for char in name) and name and not name[0].isdigit()
+    escaped = name.replace("\\", "\\5C").replace('"', "\\22")
+    return f"@{name}" if plain else f'@"{escaped}"'

@@ -1,0 +1,48 @@
+"""What processor names imply, as far as the compiler decides by it. LLVM itself knows the rest."""
+
+from __future__ import annotations
+
+_SSE = ("sse2",)
+_AVX2 = (*_SSE, "ssse3", "sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c", "popcnt")
+_AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd")
+_LEVELS: dict[str, tuple[str, ...]] = {
+    "x86-64": _SSE,
+    "x86-64-v2": (*_SSE, "ssse3", "sse4.1", "sse4.2", "popcnt"),
+    "x86-64-v3": _AVX2,
+    "x86-64-v4": _AVX512,
+    **dict.fromkeys(("haswell", "broadwell", "skylake", "alderlake", "znver1", "znver2", "znver3", "core-avx2"), _AVX2),
+    **dict.fromkeys(("skylake-avx512", "cascadelake", "icelake-client", "icelake-server", "tigerlake"), _AVX512),
+    **dict.fromkeys(("cooperlake", "znver4", "znver5"), (*_AVX512, "avx512bf16", "avx512vnni")),
+    **dict.fromkeys(
+        ("sapphirerapids", "emeraldrapids", "graniterapids"),
+        (*_AVX512, "avx512bf16", "avx512vnni", "avx512fp16", "amx-tile", "amx-bf16", "amx-int8"),
+    ),
+}
+
+
+def implied_features(triple: str, cpu: str) -> tuple[str, ...]:
+    """The features of a processor that is known by name, else its architecture's base."""
+    if cpu in _LEVELS:
+        return _LEVELS[cpu]
+    if triple.startswith(("x86_64", "amd64")):
+        return _SSE
+    return ("neon", "fma") if triple.startswith(("aarch64", "arm64")) else ()
+
+
+def vector_bits(triple: str, features: frozenset[str]) -> int:
+    """Bits of a vector register: 512, 256 or 128; 0 for a processor without vectors."""
+    if triple.startswith(("x86_64", "amd64", "i686")):
+        return 512 if "avx512f" in features else 256 if "avx" in features else 128
+    if triple.startswith(("aarch64", "arm64", "wasm")) or "neon" in features:
+        return 128
+    return 0
+
+
+def has_fma(features: frozenset[str]) -> bool:
+    """Whether a * b + c rounded once is one instruction."""
+    return "fma" in features or "avx512f" in features
+
+
+def has_half_conversion(triple: str, features: frozenset[str]) -> bool:
+    """Whether float16 converts to float32 and back without library calls."""
+    return "f16c" in features or "avx512f" in features or triple.startswith(("aarch64", "arm64"))

@@ -1,0 +1,62 @@
+"""What this machine is: processor name, features, cache sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from heddle.support.settings import available_cores
+
+_CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """`features` is LLVM's list, "+avx2,-sse4a,..."; cache sizes are 0 where the system does not tell."""
+
+    triple: str
+    cpu: str
+    features: str
+    num_cores: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+
+
+def _size_bytes(text: str) -> int:
+    text = text.strip()
+    if text and text[-1] in _UNITS:
+        return int(text[:-1]) * _UNITS[text[-1]]
+    return int(text) if text.isdigit() else 0
+
+
+def _data_caches(folder: Path) -> dict[int, int]:
+    """Level → bytes of the data and unified caches of one core."""
+    sizes: dict[int, int] = {}
+    for entry in sorted(folder.glob("index*")) if folder.is_dir() else ():
+        try:
+            kind, level = (entry / "type").read_text().strip(), int((entry / "level").read_text())
+            if kind != "Instruction":
+                sizes[level] = _size_bytes((entry / "size").read_text())
+        except (OSError, ValueError):
+            continue
+    return sizes
+
+
+@cache
+def host() -> Host:
+    """This machine, looked at once."""
+    caches = _data_caches(_CACHE_FOLDER)
+    return Host(
+        llvm.get_process_triple(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+        available_cores(),
+        caches.get(1, 0),
+        caches.get(2, 0),
+        caches.get(3, 0),
+    )

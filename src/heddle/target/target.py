@@ -1,0 +1,272 @@
+"""Target: what a program is compiled for.
+
+`Target("llvm")` is this machine. `Target("llvm -mcpu=skylake-avx512 -num-cores=8")`, `Target({"kind": "llvm", "mcpu":
+"znver5"})` and `Target("llvm", host="llvm")` spell others; `str(target)` gives a text that reads back as an equal target.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.target.codes import H0101, H0102, H0103, H0104
+from heddle.target.features import implied_features, vector_bits
+from heddle.target.host import host as host_machine
+
+
+@dataclass(frozen=True, slots=True)
+class TargetKind:
+    """`options` maps option names to their types."""
+
+    name: str
+    device: str
+    options: Mapping[str, type]
+
+
+_CPU_OPTIONS: dict[str, type] = {
+    "mcpu": str,
+    "mtriple": str,
+    "mattr": list,
+    "num-cores": int,
+    "opt-level": int,
+    "vector-width": int,
+    "l1-cache-bytes": int,
+    "l2-cache-bytes": int,
+    "keys": list,
+    "tag": str,
+    "device": str,
+    "model": str,
+    "libs": list,
+}
+TARGET_KINDS: dict[str, TargetKind] = {
+    "llvm": TargetKind("llvm", "cpu", MappingProxyType(_CPU_OPTIONS)),
+    "c": TargetKind("c", "cpu", MappingProxyType(_CPU_OPTIONS)),
+}
+_NATIVE = "native"
+
+
+class Target:
+    """Immutable; equal by kind, options and host.
+
+    Raises: UsageError H0101 for a malformed description, H0102 for an unknown kind, H0103 for an unknown option.
+    """
+
+    __slots__ = ("_tokens", "attrs", "host", "kind")
+
+    kind: TargetKind
+    attrs: Mapping[str, Any]
+    host: Target | None
+
+    def __init__(self, target: str | Mapping[str, Any] | Target, host: Any = None) -> None:
+        given = _parse(target)
+        kind = str(given.pop("kind"))
+        if kind not in TARGET_KINDS:
+            raise UsageError(
+                H0102,
+                f"unknown target kind {kind!r}, expected one of {', '.join(TARGET_KINDS)}",
+                help=did_you_mean(kind, TARGET_KINDS),
+            )
+        self.kind = TARGET_KINDS[kind]
+        own_host = given.pop("host", None)
+        chosen = host if host is not None else own_host
+        self.host = None if chosen is None else chosen if isinstance(chosen, Target) else Target(chosen)
+        self.attrs = MappingProxyType({name: _option(self.kind, name, given[name]) for name in sorted(given)})
+        self._tokens: list[Token[Target | None]] = []
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The target of the innermost `with target:`. Raises: UsageError H0104 where there is none and one is needed."""
+        found = _current.get()
+        if found is None and not allow_none:
+            raise UsageError(H0104, "no target is current", help='enclose the call in `with Target("llvm"):`')
+        return found
+
+    @staticmethod
+    def from_device(device: Any) -> Target:
+        """The target that compiles for a device: for "cpu" (or `cpu(0)`), this machine."""
+        name = str(device).split(":")[0].split("(")[0]
+        if name not in ("cpu", "llvm"):
+            raise UsageError(H0102, f"no target kind compiles for device {str(device)!r}")
+        return Target.native()
+
+    @staticmethod
+    def native() -> Target:
+        """This machine, its processor spelled out, so that the text means the same elsewhere."""
+        machine = host_machine()
+        return Target({"kind": "llvm", "mcpu": machine.cpu, "num-cores": machine.num_cores})
+
+    def with_host(self, host: Any) -> Target:
+        return Target(self, host)
+
+    def without_host(self) -> Target:
+        description = self.export()
+        description.pop("host", None)
+        return Target(description)
+
+    def export(self) -> dict[str, Any]:
+        """The description as a dict that `Target` takes."""
+        found: dict[str, Any] = {"kind": self.kind.name, **self.attrs}
+        if self.host is not None:
+            found["host"] = self.host.export()
+        return found
+
+    # ---- what code generation asks
+
+    @property
+    def is_host_cpu(self) -> bool:
+        """Whether no other processor or system is named: code is for this machine."""
+        machine = host_machine()
+        return self.attrs.get("mcpu", machine.cpu) in (machine.cpu, _NATIVE) and (
+            self.attrs.get("mtriple", machine.triple) == machine.triple
+        )
+
+    @property
+    def mcpu(self) -> str:
+        given = self.attrs.get("mcpu", _NATIVE if "mtriple" not in self.attrs else "")
+        return host_machine().cpu if given == _NATIVE else str(given)
+
+    @property
+    def mtriple(self) -> str:
+        return str(self.attrs.get("mtriple", host_machine().triple))
+
+    @property
+    def mattr(self) -> tuple[str, ...]:
+        return tuple(self.attrs.get("mattr", ()))
+
+    @property
+    def features(self) -> str:
+        """LLVM's feature list: the host's for the host, then what `mattr` adds or removes."""
+        base = (host_machine().features,) if self.is_host_cpu else ()
+        return ",".join((*base, *(text if text[:1] in "+-" else f"+{text}" for text in self.mattr)))
+
+    @property
+    def feature_set(self) -> frozenset[str]:
+        """The names of the features that the processor has, as far as name and options tell."""
+        found = set(implied_features(self.mtriple, self.mcpu))
+        for text in self.features.split(","):
+            if text.startswith("+"):
+                found.add(text[1:])
+            elif text.startswith("-"):
+                found.discard(text[1:])
+        return frozenset(found)
+
+    @property
+    def num_cores(self) -> int:
+        return int(self.attrs.get("num-cores", host_machine().num_cores))
+
+    @property
+    def vector_width_bits(self) -> int:
+        """Bits of the widest vector register that is worth using."""
+        given = self.attrs.get("vector-width")
+        return int(given) if given else vector_bits(self.mtriple, self.feature_set)
+
+    @property
+    def l1_cache_bytes(self) -> int:
+        """The first-level data cache of one core; 32 KiB where unknown."""
+        return int(self.attrs.get("l1-cache-bytes", (self.is_host_cpu and host_machine().l1_bytes) or 32 << 10))
+
+    @property
+    def l2_cache_bytes(self) -> int:
+        """The second-level cache of one core; 1 MiB where unknown."""
+        return int(self.attrs.get("l2-cache-bytes", (self.is_host_cpu and host_machine().l2_bytes) or 1 << 20))
+
+    @property
+    def opt_level(self) -> int:
+        return int(self.attrs.get("opt-level", 3))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self.attrs.get("keys", (self.kind.device,)))
+
+    def get_target_device_type(self) -> int:
+        """DLPack's number of the device: 1, the CPU."""
+        return 1
+
+    def __enter__(self) -> Target:
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        _current.reset(self._tokens.pop())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and other.export() == self.export()
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.export(), sort_keys=True))
+
+    def __str__(self) -> str:
+        parts = [self.kind.name]
+        for name, value in self.attrs.items():
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            parts.append(shlex.quote(f"-{name}={text}"))
+        if self.host is not None:
+            parts.append(shlex.quote(f"-host={self.host}"))
+        return " ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"Target({str(self)!r})"
+
+
+_current: ContextVar[Target | None] = ContextVar("heddle_target", default=None)
+
+
+def _parse(target: str | Mapping[str, Any] | Target) -> dict[str, Any]:
+    if isinstance(target, Target):
+        return target.export()
+    if isinstance(target, Mapping):
+        given = dict(target)
+        if "kind" not in given:
+            raise UsageError(H0101, "a target description needs the entry 'kind'")
+        return given
+    if target.lstrip().startswith("{"):
+        try:
+            return _parse(json.loads(target))
+        except json.JSONDecodeError as error:
+            raise UsageError(H0101, f"malformed target: {error}") from error
+    try:
+        words = shlex.split(target)
+    except ValueError as error:
+        raise UsageError(H0101, f"malformed target {target!r}: {error}") from error
+    if not words or words[0].startswith("-"):
+        raise UsageError(H0101, f"a target starts with its kind, got {target!r}")
+    return {"kind": words[0], **_options(words[1:])}
+
+
+def _options(words: list[str]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if not word.startswith("-"):
+            raise UsageError(H0101, f"expected a target option such as -mcpu=NAME, got {word!r}")
+        name, equals, value = word.lstrip("-").partition("=")
+        if not equals and position + 1 < len(words):
+            position += 1
+            value = words[position]
+        given[name] = value
+        position += 1
+    return given
+
+
+def _option(kind: TargetKind, name: str, value: Any) -> Any:
+    if name not in kind.options:
+        raise UsageError(
+            H0103, f"target kind {kind.name!r} has no option {name!r}", help=did_you_mean(name, kind.options)
+        )
+    expected = kind.options[name]
+    if expected is list:
+        items = value.split(",") if isinstance(value, str) else value
+        return tuple(str(item) for item in items if item)
+    if expected is int:
+        try:
+            return int(value)
+        except ValueError:
+            raise UsageError(H0101, f"target option {name!r} expects a number, got {value!r}") from None
+    return str(value)

@@ -1,0 +1,140 @@
+"""The calling convention of compiled kernels, and the intrinsics that read it.
+
+A kernel is `int32 name(args, nargs)`. `args` points to values of 16 bytes: the kind (int32), zero (int32), the payload
+(8 bytes). A tensor's payload points to a DLPack `DLTensor`. The result is 0, or -1 after `heddle_set_error`.
+
+In a message of `heddle_set_error`, `%e` and `%g` stand for the numbers expected and got, `%t` for the dtype packed in
+the number got, `%k` for the value kind that it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from heddle.ir.expr import Expr, StringImm
+from heddle.ir.op import OP_RECORDS, Op
+from heddle.prim.intrinsics import PURE, READS, Intrinsic
+from heddle.prim.nodes import Call, PrimExpr
+from heddle.prim.ops import const
+from heddle.runtime.dtype import DataType
+
+VALUE_SIZE_BYTES = 16
+PAYLOAD_OFFSET_BYTES = 8
+"""Where a value's payload starts; its kind is at 0."""
+BODY_SUFFIX = ".body"
+"""The unchecked inner function of kernel `f` is called `f.body`."""
+CALLING_CONV = "calling_conv"
+"""The function attribute that says how a lowered function is called: "packed" or "body"."""
+
+
+class ValueKind(IntEnum):
+    """The kinds of values that a kernel is given."""
+
+    NONE = 0
+    INT = 1
+    BOOL = 2
+    FLOAT = 3
+    POINTER = 4
+    TENSOR = 7
+
+
+@dataclass(frozen=True, slots=True)
+class TensorField:
+    """A field of `DLTensor`: its place and dtype; `per_dim` fields point to one int64 a dimension."""
+
+    offset_bytes: int
+    dtype: str
+    per_dim: bool = False
+
+
+TENSOR_FIELDS: dict[str, TensorField] = {
+    "data": TensorField(0, "handle"),
+    "device_type": TensorField(8, "int32"),
+    "ndim": TensorField(16, "int32"),
+    "dtype": TensorField(20, "int32"),
+    "shape": TensorField(24, "int64", per_dim=True),
+    "strides": TensorField(32, "int64", per_dim=True),
+    "byte_offset": TensorField(40, "int64"),
+}
+_DTYPE_CODES = {
+    "int": 0,
+    "uint": 1,
+    "float": 2,
+    "handle": 3,
+    "bfloat": 4,
+    "bool": 6,
+    "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 11,
+    "float8_e5m2": 12,
+    "float8_e5m2fnuz": 13,
+}
+
+
+def packed_dtype(dtype: DataType) -> int:
+    """A dtype as the tensor field "dtype" holds it: DLPack's code, bits << 8, lanes << 16; a bool has 8 bits."""
+    bits = 8 if dtype.is_bool else dtype.bits
+    return _DTYPE_CODES[dtype.code] | bits << 8 | dtype.lanes << 16
+
+
+def dtype_from_packed(packed: int) -> str:
+    """The spelling of a packed dtype; `dtype(code, bits, lanes)` where it has none."""
+    code, bits, lanes = packed & 0xFF, packed >> 8 & 0xFF, packed >> 16 & 0xFFFF
+    for name, number in _DTYPE_CODES.items():
+        if number == code:
+            plain = name if name in ("bool", "handle") or name.startswith("float8") else f"{name}{bits}"
+            return plain if lanes == 1 else f"{plain}x{lanes}"
+    return f"dtype({code}, {bits}, {lanes})"
+
+
+def _declare(name: str, num_args: int, effect: str, meaning: str) -> None:
+    OP_RECORDS.add(name, Intrinsic(name, num_args, effect, None, meaning))
+
+
+_declare("tir.arg_kind", 2, READS, "the kind of a kernel argument: args, index")
+_declare("tir.arg_value", 2, READS, "the payload of a kernel argument: args, index")
+_declare("tir.tensor_field", 3, READS, "a field of a DLTensor: tensor, name, dimension")
+_declare("tir.tensor_has_strides", 1, READS, "whether a DLTensor has a stride array")
+_declare("tir.tensor_begin", 1, READS, "the address of a DLTensor's first element")
+_declare("tir.pointer_bits", 1, PURE, "an address as int64")
+OP_RECORDS.add(
+    "tir.any_lane",
+    Intrinsic("tir.any_lane", 1, PURE, lambda mask: np.any(mask), "whether some lane of a bool vector is set"),
+)
+
+
+def _call(dtype: str, name: str, *args: Expr) -> PrimExpr:
+    return Call(DataType(dtype), Op.get(name), args)
+
+
+def arg_kind(args: PrimExpr, index: int) -> PrimExpr:
+    return _call("int32", "tir.arg_kind", args, const(index))
+
+
+def arg_value(args: PrimExpr, index: int, dtype: str) -> PrimExpr:
+    """The payload read as int64, float64 or handle."""
+    return _call(dtype, "tir.arg_value", args, const(index))
+
+
+def tensor_field(tensor: PrimExpr, name: str, dim: int = 0) -> PrimExpr:
+    """A field of `TENSOR_FIELDS`; `dim` picks the dimension of shape and strides."""
+    return _call(TENSOR_FIELDS[name].dtype, "tir.tensor_field", tensor, StringImm(name), const(dim))
+
+
+def tensor_has_strides(tensor: PrimExpr) -> PrimExpr:
+    return _call("bool", "tir.tensor_has_strides", tensor)
+
+
+def tensor_begin(tensor: PrimExpr) -> PrimExpr:
+    """`data` moved by `byte_offset`."""
+    return _call("handle", "tir.tensor_begin", tensor)
+
+
+def pointer_bits(pointer: PrimExpr) -> PrimExpr:
+    return _call("int64", "tir.pointer_bits", pointer)
+
+
+def any_lane(mask: PrimExpr) -> PrimExpr:
+    return _call("bool", "tir.any_lane", mask)

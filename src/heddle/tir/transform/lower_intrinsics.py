@@ -1,0 +1,79 @@
+"""LowerIntrin: elementary functions → arithmetic, or calls of C's math library.
+
+    B[i] = exp(A[i])        →       B[i] = let x = A[i] in ... polynomial ... * 2**n
+
+float32: the expressions of `vector_math`, for any number of lanes. float64: C's functions, lane by lane (sigmoid and
+rsqrt by their formulas). float16 and bfloat16: computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.ir.visitor import Rewriter
+from heddle.prim.intrinsics import call_pure_extern, exp, sqrt
+from heddle.prim.nodes import Call, PrimExpr, constant
+from heddle.prim.ops import add, cast, div, negative
+from heddle.runtime.dtype import DataType
+from heddle.tir.nodes import PrimFunc
+from heddle.tir.vector_math import FLOAT32_FUNCTIONS
+
+_C_NAMES = ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos")
+_C_FUNCTIONS = {
+    **{name: name for name in _C_NAMES},
+    **{name: name for name in ("atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "pow")},
+    "fmod": "fmod",
+    "nextafter": "nextafter",
+}
+_ONLY_IN_C = ("fmod", "nextafter")
+_MACHINE_OPS = ("sqrt", "fabs", "floor", "ceil", "trunc", "round", "nearbyint", "copysign", "fma")
+
+
+@dataclass(frozen=True)
+class LowerIntrin(FunctionPass):
+    """Replace intrinsics that no machine has."""
+
+    function_kind: ClassVar[type] = PrimFunc
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        return func.with_body(_Lowerer().visit(func.body))
+
+
+class _Lowerer(Rewriter):
+    def visit_Call(self, node: Call) -> Any:
+        lowered = self.default(node)
+        name = node.op.name.removeprefix("tir.")
+        if not isinstance(lowered, Call) or not lowered.dtype.is_float:
+            return lowered
+        args = [arg for arg in lowered.args if isinstance(arg, PrimExpr)]
+        if name in FLOAT32_FUNCTIONS or name in _ONLY_IN_C:
+            return self._function(name, lowered.dtype, args)
+        if name in _MACHINE_OPS and _is_narrow(lowered.dtype):
+            wide = DataType("float32").with_lanes(lowered.dtype.lanes)
+            return cast(lowered.dtype, Call(wide, lowered.op, tuple(cast(wide, arg) for arg in args)))
+        return lowered
+
+    def _function(self, name: str, dtype: DataType, args: list[PrimExpr]) -> PrimExpr:
+        if _is_narrow(dtype):
+            wide = DataType("float32").with_lanes(dtype.lanes)
+            return cast(dtype, self._function(name, wide, [cast(wide, arg) for arg in args]))
+        if dtype.bits == 64 and name in ("sigmoid", "rsqrt"):
+            one = constant(1.0, dtype)
+            if name == "rsqrt":
+                return div(one, sqrt(args[0]))
+            inner: PrimExpr = self.visit(exp(negative(args[0])))
+            return div(one, add(one, inner))
+        if dtype.bits == 64:
+            return call_pure_extern(dtype, _C_FUNCTIONS[name], *args)
+        if name in _ONLY_IN_C:
+            return call_pure_extern(dtype, f"{_C_FUNCTIONS[name]}f", *args)
+        result: PrimExpr = FLOAT32_FUNCTIONS[name](*args)
+        return result
+
+
+def _is_narrow(dtype: DataType) -> bool:
+    return dtype.bits <= 16
+
+

@@ -1,0 +1,111 @@
+"""RemoveNoOp: statements without effect go.
+
+    x = i * 2                      (x is not used)
+    for j in 0 .. 4: evaluate(0)                         →      (nothing)
+    A[i] = A[i]
+    alloc T                        (T is not used)
+
+A load is no effect: what only reads is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.structural import structural_equal
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.ir.visitor import Rewriter, walk
+from heddle.prim.nodes import Call, PrimExpr, Var
+from heddle.prim.ops import const
+from heddle.tir.nodes import (
+    AllocBuffer,
+    Bind,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    is_no_op,
+    seq,
+)
+
+_NOTHING = Evaluate(const(0), span=None)
+
+
+@dataclass(frozen=True)
+class RemoveNoOp(FunctionPass):
+    """Repeats until nothing goes any more."""
+
+    function_kind: ClassVar[type] = PrimFunc
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        body = func.body
+        while True:
+            cleaned = _Remover(_uses(body)).visit(body)
+            if cleaned is body:
+                return func.with_body(body)
+            body = cleaned
+
+
+def _uses(stmt: Stmt) -> Counter[Any]:
+    """How often each variable and pointer is named, definitions of binds and buffers not counted."""
+    counts: Counter[Any] = Counter()
+    for node in walk(stmt):
+        if isinstance(node, Var):
+            counts[node] += 1
+        elif isinstance(node, Buffer):
+            counts[node.data] += 1
+            counts.update(part for e in (*node.shape, *node.strides) for part in walk(e) if isinstance(part, Var))
+        if isinstance(node, Bind):
+            counts[node.var] -= 1
+        elif isinstance(node, (AllocBuffer, DeclBuffer)):
+            counts[node.buffer.data] -= 1
+    return counts
+
+
+def has_effect(expr: PrimExpr) -> bool:
+    return any(isinstance(node, Call) and node.op.record.effect == "writes" for node in walk(expr))
+
+
+class _Remover(Rewriter):
+    def __init__(self, uses: Counter[Any]) -> None:
+        self._uses = uses
+
+    def visit_Bind(self, node: Bind) -> Stmt:
+        return node if self._uses[node.var] > 0 or has_effect(node.value) else _NOTHING
+
+    def visit_AllocBuffer(self, node: AllocBuffer) -> Stmt:
+        return node if self._uses[node.buffer.data] > 0 else _NOTHING
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        return node if is_no_op(node) or has_effect(node.value) or node.value.dtype.is_handle else _NOTHING
+
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        value = node.value
+        if isinstance(value, BufferLoad) and value.buffer is node.buffer:
+            if structural_equal(value.indices, node.indices) and value.predicate is node.predicate:
+                return _NOTHING
+        return node
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        made = [self.visit(stmt) for stmt in node.seq]
+        same = all(a is b and not is_no_op(a) for a, b in zip(made, node.seq, strict=True))
+        return node if same else seq(*made)
+
+    def visit_For(self, node: For) -> Stmt:
+        made: For = self.default(node)
+        return _NOTHING if is_no_op(made.body) else made
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        made: IfThenElse = self.default(node)
+        other = None if made.else_case is None or is_no_op(made.else_case) else made.else_case
+        if is_no_op(made.then_case) and other is None and not has_effect(made.condition):
+            return _NOTHING
+        return made if other is made.else_case else IfThenElse(made.condition, made.then_case, other)
