@@ -36,7 +36,7 @@ def with_host(device: Device | Sequence[Device]) -> list[Device]:
 def allocators_for(devices: Sequence[Device], config: MemoryConfig) -> list[Allocator]:
     """One allocator a device, pooled unless `config` says otherwise.
 
-    Raises: MemoryKindError V0303 for an unknown kind, MachineTypeError V0303 for another form of configuration.
+    Raises: MemoryKindError V0303 for an unknown kind, MachineTypeError V0303 for another configuration.
     """
     kinds: Mapping[Device, str] = {}
     default = "pooled"
