@@ -1,4 +1,5 @@
-"""Integer analysis over scalar expressions: bounds, residues, simplification, proofs, sets and iterator maps."""
+"""Integer analysis over scalar expressions: bounds, residues, simplification, proofs, sets and iterator
+maps."""
 
 from heddle.arith.analyzer import Analyzer, CompareResult
 from heddle.arith.const_int_bound import ConstIntBound

@@ -209,7 +209,8 @@ def _dominates(know: Knowledge, cls: Any, a: LinearForm, b: LinearForm) -> bool:
 
 
 def _shared_part(forms: list[LinearForm]) -> LinearForm:
-    """The terms that all operands have; and the constant, if all have the same or all but one are one term with it."""
+    """The terms that all operands have; and the constant, if all have the same or all but one are one
+    term with it."""
     first = forms[0]
     shared = LinearForm(first.dtype)
     for key, (coef, factors) in first.terms.items():

@@ -79,7 +79,7 @@ class IterMapDetector:
             one = constant(1, var.dtype)
             self._vars[var] = IterSumExpr((IterSplitExpr(mark, one, extent, one),), low)
 
-    # -- algebra of sums ----------------------------------------------------------------------------------------------
+    # -- algebra of sums ---------------------------------------------------------------------------
 
     def simplify(self, expr: Any) -> Any:
         return self.analyzer.simplify(expr)
@@ -107,7 +107,8 @@ class IterMapDetector:
         raise NotAffineError(f"an index uses {expr.kind} on iterators")
 
     def fused_index(self, index: PrimExpr) -> IterSumExpr:
-        """An index, as written or else simplified, as one fused split. As written keeps (6*i + j) // 4 in one piece."""
+        """An index, as written or else simplified, as one fused split. As written keeps (6*i + j) // 4
+        in one piece."""
         try:
             return self.fuse(self.to_sum(index))
         except NotAffineError:
@@ -188,7 +189,7 @@ class IterMapDetector:
     def _at_most(self, a: PrimExpr, b: PrimExpr) -> bool:
         return self.analyzer.can_prove(a <= b)
 
-    # -- fusing ---------------------------------------------------------------------------------------------------------
+    # -- fusing ------------------------------------------------------------------------------------
 
     def fuse(self, expr: IterSumExpr) -> IterSumExpr:
         """The sum as one split of a mark: its scales must be the running products of its extents."""
@@ -215,7 +216,8 @@ class IterMapDetector:
         ), unit
 
     def _ordered(self, args: tuple[IterSplitExpr, ...]) -> tuple[list[IterSplitExpr], PrimExpr]:
-        """The splits from the finest to the coarsest, and the scale of the finest. Raises if there are gaps."""
+        """The splits from the finest to the coarsest, and the scale of the finest. Raises if there are
+        gaps."""
         rest = list(args)
         for first in sorted(rest, key=_const_scale):
             unit = first.scale
@@ -267,7 +269,7 @@ class IterMapDetector:
                 return item
         return None
 
-    # -- predicates -----------------------------------------------------------------------------------------------------
+    # -- predicates --------------------------------------------------------------------------------
 
     def add_predicate(self, predicate: PrimExpr) -> None:
         """Take bounds on sums from a conjunction of comparisons. Raises NotAffineError for anything else."""
@@ -283,7 +285,9 @@ class IterMapDetector:
 
     def _compact_bound(self, bound: _Constraint) -> _Constraint:
         args, unit = self._compact(bound.args)
-        ends = [None if end is None else self.simplify(ceildiv(end, unit)) for end in (bound.lower, bound.upper)]
+        ends = [
+            None if end is None else self.simplify(ceildiv(end, unit)) for end in (bound.lower, bound.upper)
+        ]
         return _Constraint(args, *ends)
 
     def _bound_of(self, condition: PrimExpr) -> _Constraint:
@@ -312,7 +316,7 @@ class IterMapDetector:
                 return
         self.constraints.append(bound)
 
-    # -- checks -----------------------------------------------------------------------------------------------------------
+    # -- checks ------------------------------------------------------------------------------------
 
     def check(self, sums: Sequence[IterSumExpr], level: IterMapLevel) -> None:
         """Raise where digits of an iterator overlap, or (bijective) where one is missing."""

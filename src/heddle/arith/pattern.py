@@ -2,9 +2,9 @@
 
     Rule("min-of-sum", pmin(x + y, x + z), x + pmin(y, z), algebra="addition is monotonic")
 
-`x, y, z, w` match anything, `c1 ... c4` integer constants, a Python number that constant, `lanes` a lane count. A
-variable that occurs twice must match the same stored term. Patterns are compiled to closures; a RuleIndex finds the
-rules that can apply by the classes of a node and its first two operands.
+`x, y, z, w` match anything, `c1 ... c4` integer constants, a Python number that constant, `lanes` a
+lane count. A variable that occurs twice must match the same stored term. Patterns are compiled to
+closures; a RuleIndex finds the rules that can apply by the classes of a node and its first two operands.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ NUM_SLOTS = 10
 
 
 class Pattern:
-    """The base of patterns; operators build bigger ones. `//` and `%` round down; `tdiv` and `tmod` to zero."""
+    """The base of patterns; operators build bigger ones. `//` and `%` round down; `tdiv` and `tmod` to
+    zero."""
 
     root: type | None = None
 
@@ -210,7 +211,8 @@ class Operation(Pattern):
 
 
 class Fields(Pattern):
-    """A node that is no binary one, by its fields in order; a field may be a pattern or a slot for a lane count."""
+    """A node that is no binary one, by its fields in order; a field may be a pattern or a slot for a
+    lane count."""
 
     def __init__(self, cls: Any, *fields: Any) -> None:
         self.root = cls
@@ -368,8 +370,8 @@ class Rule:
     """pattern → replacement where `when` holds.
 
     domain: "index" (signed scalars of at least 32 bits, which do not overflow), "wide" (the same or
-    vectors of it), "int" (any integers, wrapping), "any" (floats too), "bool". `linear` marks laws that linear forms know already, so that they are tried only where
-    there is no linear form.
+    vectors of it), "int" (any integers, wrapping), "any" (floats too), "bool". `linear` marks laws that
+    linear forms know already, so that they are tried only where there is no linear form.
     """
 
     name: str
@@ -409,7 +411,8 @@ class CompiledRule:
 
 
 class RuleIndex:
-    """The rules that may apply to a node, found by its class, its operands' classes and its operands' dtype."""
+    """The rules that may apply to a node, found by its class, its operands' classes and its operands'
+    dtype."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         compiled = [

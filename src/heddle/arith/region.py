@@ -1,4 +1,5 @@
-"""Regions of a buffer that a loop nest touches: each index range as the loops run, as an interval for each dimension.
+"""Regions of a buffer that a loop nest touches: each index range as the loops run, as an interval for
+each dimension.
 
 loops i in [0, 8), region [i*4, i*4 + 4):  [0, 31]
 """
@@ -23,7 +24,8 @@ def estimate_region_upper_bound(
     predicate: Any = True,
     analyzer: Analyzer | None = None,
 ) -> list[IntervalSet]:
-    """Intervals that hold everything that is touched. Tight where `estimate_region_strict_bound` finds a region."""
+    """Intervals that hold everything that is touched. Tight where `estimate_region_strict_bound` finds
+    a region."""
     strict = estimate_region_strict_bound(region, var_dom, predicate, analyzer)
     if strict is not None:
         return strict
@@ -66,7 +68,8 @@ def estimate_region_lower_bound(
 
 
 def _touched(index: IterSumExpr, extent: PrimExpr, known: Analyzer) -> IntervalSet | None:
-    """[base, base + scale * (n - 1) + extent - 1] for one digit of n values, if windows that long leave no gap."""
+    """[base, base + scale * (n - 1) + extent - 1] for one digit of n values, if windows that long leave
+    no gap."""
     base = normalize_iter_map_to_expr(index.base, known)
     if not index.args:
         return IntervalSet(base, known.simplify(subtract(add(base, extent), 1)))

@@ -164,7 +164,7 @@ def test_random_splits_and_fusions(data: Any) -> None:
             live.append((expr, extent))
         else:
             live += [(expr // factor, extent // factor), (expr % factor, factor)]
-    assert check_constant_map([expr for expr, _ in live], iters), "a chain of splits and fusions is a bijection"
+    assert check_constant_map([expr for expr, _ in live], iters), "splits and fusions are bijective"
 
 
 @settings(max_examples=120, deadline=None)
@@ -174,7 +174,8 @@ def test_random_sums_are_never_misjudged(data: Any) -> None:
     scales = data.draw(st.tuples(*[st.sampled_from((1, 2, 3, 4, 8))] * 2))
     index = I * scales[0] + J * scales[1] + data.draw(st.integers(0, 3))
     divisor = data.draw(st.sampled_from((2, 3, 4)))
-    indices = data.draw(st.sampled_from([[index], [index // divisor, index % divisor], [index // divisor], [I, index]]))
+    choices = [[index], [index // divisor, index % divisor], [index // divisor], [I, index]]
+    indices = data.draw(st.sampled_from(choices))
     limit = data.draw(st.sampled_from((None, 5, 9)))
     predicate = True if limit is None else index < limit
     for level in ("bijective", "surjective"):

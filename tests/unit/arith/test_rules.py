@@ -1,4 +1,4 @@
-"""Each rule of each table, by brute force over small values of its pattern variables, where its guard holds."""
+"""Each rule of each table, by brute force over small values, where its guard holds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LANES = 3
 
 
 def dtypes_of(pattern: Any, dtype: DataType, found: dict[int, DataType]) -> None:
-    """The dtype of each variable of a pattern whose value has `dtype` (the operands' one under a comparison)."""
+    """The dtype of each variable of a pattern whose value has `dtype` (operands of comparisons apart)."""
     if isinstance(pattern, Variable):
         found.setdefault(pattern.slot, dtype)
         return

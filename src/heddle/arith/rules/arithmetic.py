@@ -1,4 +1,5 @@
-"""Sums and products. Laws of a ring hold for every integer dtype, wrapping included; none of them is for floats."""
+"""Sums and products. Laws of a ring hold for every integer dtype, wrapping included; none of them is
+for floats."""
 
 from heddle.arith.pattern import Rule, c1, c2, pmax, pmin, select, w, x, y, z
 

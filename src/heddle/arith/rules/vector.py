@@ -1,4 +1,5 @@
-"""Vectors: ramps and broadcasts stay in front, so that the index of a vector access is a ramp or a broadcast."""
+"""Vectors: ramps and broadcasts stay in front, so that the index of a vector access is a ramp or a
+broadcast."""
 
 from __future__ import annotations
 
