@@ -13,6 +13,7 @@ from heddle.arith.iter_map import (
     normalize_to_iter_sum,
 )
 from heddle.arith.iter_nodes import IterMapExpr, IterMapLevel, IterMark, IterSplitExpr, IterSumExpr
+from heddle.arith.iter_subspace import subspace_divide
 from heddle.arith.linear_solve import deduce_bound, detect_clip_bound, detect_linear_equation
 from heddle.arith.modular_set import ModularSet
 from heddle.arith.region import (
@@ -50,6 +51,7 @@ __all__ = [
     "normalize_iter_map_to_expr",
     "normalize_to_iter_sum",
     "pos_inf",
+    "subspace_divide",
     "union",
     "union_lower_bound",
 ]
