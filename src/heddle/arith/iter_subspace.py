@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from heddle.arith.analyzer import Analyzer
-from heddle.arith.iter_map import NotAffineError, detect_iter_map, normalize_iter_map_to_expr
+from heddle.arith.iter_detector import NotAffineError
+from heddle.arith.iter_map import detect_iter_map, normalize_iter_map_to_expr
 from heddle.arith.iter_nodes import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, marks_of
 from heddle.prim.nodes import PrimExpr, Range, Var, constant
 from heddle.prim.ops import all as all_of
@@ -29,10 +30,10 @@ def subspace_divide(
     simplify_trivial_iterators: bool = True,
     analyzer: Analyzer | None = None,
 ) -> list[Division]:
-    """A pair (outer, inner) for each binding, and last a pair whose extents are the outer and the inner condition.
+    """A pair (outer, inner) for each binding; the last pair's extents are the outer and the inner condition.
 
-    `sub_iters` are the iterators of the inner space. The offset of a binding belongs to its inner part if there is
-    no outer one, else to its outer part. Empty where a binding does not divide.
+    `sub_iters` are the iterators of the inner space. The offset of a binding belongs to its inner part if
+    there is no outer one, else to its outer part. Empty where a binding does not divide.
     """
     found = detect_iter_map(
         bindings, input_iters, predicate, check_level, simplify_trivial_iterators, analyzer
@@ -55,7 +56,7 @@ def subspace_divide(
 
 
 class _Divider:
-    """Divides fused sums; collects the conditions of constrained iterators on the side where they lie."""
+    """Divides fused sums; collects the conditions of constrained iterators by the side they lie on."""
 
     def __init__(self, known: Analyzer, inner_vars: frozenset[Var]) -> None:
         self.known = known
@@ -64,7 +65,7 @@ class _Divider:
         self.inner_conditions: list[PrimExpr] = []
 
     def divide(self, index: IterSumExpr) -> Division:
-        """The outer and inner mark of one index. Raises NotAffineError where inner digits are not the finest."""
+        """The outer and inner mark of an index. Raises NotAffineError if inner digits are not the finest."""
         one = constant(1, index.dtype)
         if not index.args:
             return IterMark(index, one), self._empty(index.dtype)

@@ -157,7 +157,12 @@ class Simplifier:
             return self._binary(node)
         form = LinearForm(node.dtype)
         self._gather(node, 1, form)
-        return self._by_rules(self._built(form))
+        form = finish_form(self.know, form)
+        result = self.know.terms.build(form)
+        if all(type(factor) is Var for _, factors in form.terms.values() for factor in factors):
+            self._memo()[id(result)] = result
+            return result
+        return self._by_rules(result)
 
     def _built(self, form: LinearForm) -> Any:
         return self.know.terms.build(finish_form(self.know, form))
@@ -219,8 +224,7 @@ class Simplifier:
         self._gather(node.a, 1, difference)
         self._gather(node.b, -1, difference)
         difference = finish_form(self.know, difference)
-        a, b = self._form(node.a), self._form(node.b)
-        result = compare_forms(self.know, type(node), a, b, difference)
+        result = compare_forms(self.know, type(node), difference)
         return self._truth_of(self._by_rules(result))
 
     def _truth_of(self, node: Any) -> Any:

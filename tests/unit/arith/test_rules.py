@@ -13,16 +13,14 @@ from expressions import show
 from heddle.arith.facts import Knowledge
 from heddle.arith.pattern import (
     NUM_SLOTS,
-    CastOf,
     Choice,
-    CompiledRule,
     Fields,
     Literal,
     Operation,
-    Rule,
     Variable,
     as_pattern,
 )
+from heddle.arith.rule import CompiledRule, Rule
 from heddle.arith.rules import ALL_RULES, RULE_INDEX
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import BOOL, EQ, GE, GT, LE, LT, NE, And, Broadcast, Not, Or, Ramp, Select, Var
@@ -59,8 +57,6 @@ def dtypes_of(pattern: Any, dtype: DataType, found: dict[int, DataType]) -> None
     elif isinstance(pattern, Choice):
         for index, item in enumerate(pattern.args):
             dtypes_of(item, BOOL if index == 0 else dtype, found)
-    elif isinstance(pattern, CastOf):
-        dtypes_of(pattern.value, dtype, found)
 
 
 VALUE = [DataType("int64")]

@@ -1,6 +1,6 @@
 """All rules, in the order in which they are tried."""
 
-from heddle.arith.pattern import RuleIndex
+from heddle.arith.rule import RuleIndex
 from heddle.arith.rules.arithmetic import ADD_SUB_RULES, MUL_RULES
 from heddle.arith.rules.boolean import BOOLEAN_RULES
 from heddle.arith.rules.compare import COMPARE_RULES
