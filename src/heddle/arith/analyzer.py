@@ -22,7 +22,7 @@ from heddle.arith.interval_eval import IntervalEvaluator
 from heddle.arith.linear import LinearForm
 from heddle.arith.modular_set import ModularSet, modular_of, residue
 from heddle.arith.prover import DEFAULT_DEPTH, is_nonneg
-from heddle.arith.simplifier import Simplifier
+from heddle.arith.simplify.simplifier import Simplifier
 from heddle.arith.terms import is_index_dtype
 from heddle.prim.nodes import EQ, GE, GT, LE, LT, And, IntImm, Or, PrimExpr, Range, Var, as_expr
 from heddle.prim.ops import equal, greater_equal, less

@@ -11,8 +11,8 @@ from typing import Any
 
 from heddle.arith.analyzer import Analyzer
 from heddle.arith.int_set import IntervalSet, IntSet
-from heddle.arith.iter_map import detect_iter_map, normalize_iter_map_to_expr
-from heddle.arith.iter_nodes import IterMapLevel, IterSumExpr
+from heddle.arith.iters.iter_map import detect_iter_map, normalize_iter_map_to_expr
+from heddle.arith.iters.iter_nodes import IterMapLevel, IterSumExpr
 from heddle.arith.set_ops import eval_set
 from heddle.prim.nodes import PrimExpr, Range, Var, as_expr, is_const_int
 from heddle.prim.ops import add, multiply, subtract

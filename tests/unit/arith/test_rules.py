@@ -11,7 +11,8 @@ import pytest
 from expressions import show
 
 from heddle.arith.facts import Knowledge
-from heddle.arith.pattern import (
+from heddle.arith.rules import ALL_RULES, RULE_INDEX
+from heddle.arith.simplify.pattern import (
     NUM_SLOTS,
     Choice,
     Fields,
@@ -20,8 +21,7 @@ from heddle.arith.pattern import (
     Variable,
     as_pattern,
 )
-from heddle.arith.rule import CompiledRule, Rule
-from heddle.arith.rules import ALL_RULES, RULE_INDEX
+from heddle.arith.simplify.rule import CompiledRule, Rule
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import BOOL, EQ, GE, GT, LE, LT, NE, And, Broadcast, Not, Or, Ramp, Select, Var
 from heddle.runtime.dtype import DataType

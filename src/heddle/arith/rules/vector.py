@@ -3,8 +3,8 @@ broadcast."""
 
 from __future__ import annotations
 
-from heddle.arith.pattern import broadcast, c1, c2, c3, eq, lanes, ne, pmax, pmin, ramp, w, x, y, z
-from heddle.arith.rule import Rule
+from heddle.arith.simplify.pattern import broadcast, c1, c2, c3, eq, lanes, ne, pmax, pmin, ramp, w, x, y, z
+from heddle.arith.simplify.rule import Rule
 
 VECTOR_RULES = (
     Rule(

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heddle.arith.analyzer import Analyzer
-from heddle.arith.iter_detector import IterMapDetector, NotAffineError, const_scale
-from heddle.arith.iter_nodes import IterMapLevel, IterSumExpr, iter_value
+from heddle.arith.iters.iter_detector import IterMapDetector, NotAffineError, const_scale
+from heddle.arith.iters.iter_nodes import IterMapLevel, IterSumExpr, iter_value
 from heddle.prim.nodes import PrimExpr, Range, Var, as_expr, constant
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith.analyzer import Analyzer
-from heddle.arith.iter_nodes import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, marks_of
+from heddle.arith.iters.iter_nodes import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, marks_of
 from heddle.prim.nodes import (
     LE,
     LT,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.arith.division import floordiv_form
 from heddle.arith.facts import Knowledge
 from heddle.arith.linear import LinearForm
+from heddle.arith.simplify.division import floordiv_form
 from heddle.arith.terms import has_sum_factor
 from heddle.prim.nodes import Add, FloorDiv, FloorMod, IntImm, Mul, Sub
 

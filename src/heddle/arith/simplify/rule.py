@@ -12,7 +12,7 @@ from typing import Any
 from heddle.arith.const_int_bound import bound_of
 from heddle.arith.facts import Bound, Knowledge
 from heddle.arith.modular_set import modular_of
-from heddle.arith.pattern import (
+from heddle.arith.simplify.pattern import (
     NUM_SLOTS,
     Builder,
     Matcher,

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from heddle.arith.analyzer import Analyzer
-from heddle.arith.iter_detector import NotAffineError
-from heddle.arith.iter_map import detect_iter_map, normalize_iter_map_to_expr
-from heddle.arith.iter_nodes import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, marks_of
+from heddle.arith.iters.iter_detector import NotAffineError
+from heddle.arith.iters.iter_map import detect_iter_map, normalize_iter_map_to_expr
+from heddle.arith.iters.iter_nodes import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, marks_of
 from heddle.prim.nodes import PrimExpr, Range, Var, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import floordiv, greater_equal, less, multiply

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from heddle.arith.comparison import compare_forms, extreme_of, truth
 from heddle.arith.const_int_bound import bound_of
 from heddle.arith.constraints import assume
-from heddle.arith.division import floordiv_form, floormod_form
 from heddle.arith.facts import Caches, Knowledge
-from heddle.arith.joining import finish_form
 from heddle.arith.linear import LinearForm
 from heddle.arith.rules import RULE_INDEX
+from heddle.arith.simplify.comparison import compare_forms, extreme_of, truth
+from heddle.arith.simplify.division import floordiv_form, floormod_form
+from heddle.arith.simplify.joining import finish_form
 from heddle.arith.terms import is_index_dtype
 from heddle.ir.node import map_children
 from heddle.prim.nodes import (
