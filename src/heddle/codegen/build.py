@@ -17,10 +17,13 @@ from heddle.target import Target
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.transform.bf16_legalize import BF16Legalize
+from heddle.tir.transform.compact_buffers import CompactBuffers
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.make_packed_api import MakePackedAPI
+from heddle.tir.transform.lower_blocks import LowerBlocks
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
+from heddle.tir.transform.place_allocations import PlaceAllocations
 from heddle.tir.transform.remove_assume import RemoveAssume
 from heddle.tir.transform.remove_no_op import RemoveNoOp
 from heddle.tir.transform.simplify import Simplify
@@ -67,9 +70,12 @@ class CompiledKernels:
 
 
 def lowering_passes(target: Target) -> tuple[Pass, ...]:
-    """From flat loops over buffers to what the emitter takes."""
+    """From blocks, or flat loops over buffers, to what the emitter takes."""
     narrow = tuple(name for name, native in NATIVE_HALF.items() if native not in target.feature_set)
     return (
+        LowerBlocks(),  # axes become their values, init becomes a condition
+        PlaceAllocations(),  # temporaries live where they are used
+        CompactBuffers(),  # and hold only what is used there
         FlattenBuffer(),
         Simplify(),
         VectorizeLoop(),

@@ -24,7 +24,7 @@ from heddle.runtime.dtype import DataType
 VALUE_SIZE_BYTES = 16
 PAYLOAD_OFFSET_BYTES = 8
 """Where a value's payload starts; its kind is at 0."""
-BODY_SUFFIX = ".body"
+BODY_SUFFIX = "__body"
 """The unchecked inner function of kernel `f` is called `f.body`."""
 CALLING_CONV = "calling_conv"
 """The function attribute that says how a lowered function is called: "packed" or "body"."""

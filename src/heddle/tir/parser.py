@@ -29,6 +29,7 @@ from heddle.prim.nodes import (
     Div,
     FloorDiv,
     FloorMod,
+    Let,
     Max,
     Min,
     Mod,
@@ -124,6 +125,28 @@ class ScalarParser(ScriptParser):
         return super().call(
             node, function, [a.asexpr() if isinstance(a, EqualOp) else a for a in args], kwargs
         )
+
+    def eval_Call(self, node: ast.Call) -> Any:
+        where = next((k.value for k in node.keywords if k.arg == "where"), None)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "Let" and isinstance(where, ast.Dict):
+            return self._let(node.args[0], where)
+        return super().eval_Call(node)
+
+    def _let(self, body: ast.expr, where: ast.Dict) -> PrimExpr:
+        """`T.Let(body, where={T.Var("x", "int32"): value})`: the body sees the variables."""
+        with self.scope():
+            bound: list[tuple[Var, PrimExpr]] = []
+            for key, value_node in zip(where.keys, where.values, strict=True):
+                value = as_expr(self.eval(value_node))
+                var = self.eval(key) if key is not None else None
+                if not isinstance(var, Var):
+                    self.error(where, T0302, "Let binds variables: T.Var(name, dtype)")
+                self.define(var.name, var)
+                bound.append((var, value))
+            result = as_expr(self.eval(body))
+        for var, value in reversed(bound):
+            result = Let(var, value, result)
+        return result
 
     def binary(self, op: type[ast.operator], a: Any, b: Any) -> Any:
         if op in _BINARY and (isinstance(a, PrimExpr) or isinstance(b, PrimExpr)):
@@ -257,7 +280,9 @@ class PrimFuncParser(ScalarParser):
     def stmt_Expr(self, node: ast.Expr) -> Stmt | None:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return None
-        value = self._vstore(node.value) or self.eval(node.value)
+        value: Any = self._vstore(node.value)
+        if value is None:
+            value = self.eval(node.value)
         if isinstance(value, Stmt):
             return value
         if isinstance(value, PrimExpr):
@@ -370,9 +395,9 @@ class PrimFuncParser(ScalarParser):
         return None
 
     def _bind(self, name: str, value: PrimExpr, var: Var | None = None) -> Stmt:
-        var = var or Var(name, value.dtype)
-        self.define(name, var)
-        return Bind(var, value)
+        bound = Var(name, value.dtype) if var is None else var
+        self.define(name, bound)
+        return Bind(bound, value)
 
     def stmt_AnnAssign(self, node: ast.AnnAssign) -> Stmt:
         if not isinstance(node.target, ast.Name) or node.value is None:

@@ -329,5 +329,6 @@ def Let(body: PrimExpr, where: dict[Var, Any]) -> PrimExpr:
     return body
 
 
+
 def var(dtype: str, name: str = "v") -> Var:
     return Var(name, DataType(dtype))

@@ -32,6 +32,7 @@ from heddle.prim.ops import (
     multiply,
     not_equal,
 )
+from heddle.ir.visitor import walk
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import UsageError
@@ -48,7 +49,9 @@ from heddle.tir.kernel_abi import (
     tensor_field,
     tensor_has_strides,
 )
-from heddle.tir.nodes import AssertStmt, Bind, Buffer, Evaluate, IfThenElse, PrimFunc, Stmt, seq
+from heddle.tir.nodes import (
+    AssertStmt, Bind, Buffer, BufferLoad, BufferStore, DeclBuffer, Evaluate, IfThenElse, PrimFunc, Stmt, seq,
+)
 
 _HANDLE = DataType("handle")
 
@@ -88,7 +91,13 @@ def split(func: PrimFunc, name: str, device_type: int) -> tuple[PrimFunc, PrimFu
         span=func.span,
     )
     inner = attrs.with_attr("global_symbol", name + BODY_SUFFIX).with_attr(CALLING_CONV, "body")
-    return packed, PrimFunc(body_params, func.body, attrs=inner, span=func.span)
+    return packed, PrimFunc(body_params, seq(*_views(func), func.body), attrs=inner, span=func.span)
+
+
+def _views(func: PrimFunc) -> list[Stmt]:
+    """Declarations of the parameter buffers that the body uses as they are, over the pointers that it gets."""
+    used = {node.buffer for node in walk(func.body) if isinstance(node, (BufferLoad, BufferStore))}
+    return [DeclBuffer(buffer) for buffer in func.buffers if buffer in used]
 
 
 @dataclass
