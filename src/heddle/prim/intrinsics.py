@@ -176,6 +176,7 @@ def _binary_builder(name: str) -> Callable[[Any, Any], PrimExpr]:
 
 exp, exp2, exp10 = map(_unary_builder, ("exp", "exp2", "exp10"))
 log, log2, log10, log1p = map(_unary_builder, ("log", "log2", "log10", "log1p"))
+fabs = _unary_builder("fabs")
 sqrt, rsqrt, erf, sigmoid = map(_unary_builder, ("sqrt", "rsqrt", "erf", "sigmoid"))
 sin, cos, tan, asin, acos, atan = map(_unary_builder, ("sin", "cos", "tan", "asin", "acos", "atan"))
 sinh, cosh, tanh, asinh, acosh, atanh = map(

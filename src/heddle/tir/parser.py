@@ -14,6 +14,7 @@ from typing import Any
 
 from heddle.ir.expr import Expr
 from heddle.ir.node import Node
+from heddle.ir.op import Op
 from heddle.ir.script_parser import ScriptParser, decorator_of
 from heddle.ir.types import PointerType, PrimType, Type
 from heddle.ir.visitor import walk
@@ -26,6 +27,7 @@ from heddle.prim.nodes import (
     NE,
     Add,
     And,
+    Call,
     Div,
     FloorDiv,
     FloorMod,
@@ -44,7 +46,7 @@ from heddle.prim.nodes import (
     constant,
 )
 from heddle.prim.operators import EqualOp
-from heddle.prim.ops import match_types, maximum, minimum, negative, truncdiv, truncmod
+from heddle.prim.ops import if_then_else, match_types, maximum, minimum, negative, truncdiv, truncmod
 from heddle.runtime.dtype import DataType
 from heddle.support.span import Source, at
 from heddle.tir import script
@@ -120,6 +122,9 @@ class ScalarParser(ScriptParser):
         raw = _RAW_WORDS.get(function) if isinstance(function, _FunctionKind) else None
         if raw is not None and len(args) == 2:
             return raw(*match_types(*args))
+        if function is if_then_else and len(args) == 3:
+            chosen = match_types(args[1], args[2])
+            return Call(chosen[0].dtype, Op.get("tir.if_then_else"), (as_expr(args[0]), *chosen))
         if function is script.var or function is Var:
             return Var(*args)
         return super().call(

@@ -34,6 +34,7 @@ from heddle.prim.intrinsics import (
     exp,
     exp2,
     exp10,
+    fabs,
     floor,
     fma,
     fmod,
