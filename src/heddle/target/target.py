@@ -169,12 +169,16 @@ class Target:
     @property
     def l1_cache_bytes(self) -> int:
         """The first-level data cache of one core; 32 KiB where unknown."""
-        return int(self.attrs.get("l1-cache-bytes", (self.is_host_cpu and host_machine().l1_bytes) or 32 << 10))
+        return int(
+            self.attrs.get("l1-cache-bytes", (self.is_host_cpu and host_machine().l1_bytes) or 32 << 10)
+        )
 
     @property
     def l2_cache_bytes(self) -> int:
         """The second-level cache of one core; 1 MiB where unknown."""
-        return int(self.attrs.get("l2-cache-bytes", (self.is_host_cpu and host_machine().l2_bytes) or 1 << 20))
+        return int(
+            self.attrs.get("l2-cache-bytes", (self.is_host_cpu and host_machine().l2_bytes) or 1 << 20)
+        )
 
     @property
     def opt_level(self) -> int:

@@ -46,10 +46,14 @@ T0502 = declare_code(
     "Kernels take tensors and scalars and give no value; results are written to tensors.",
 )
 T0601 = declare_code(
-    "T0601", "access out of bounds", "A program read or wrote outside a buffer. The message names the buffer and the loops."
+    "T0601",
+    "access out of bounds",
+    "A program read or wrote outside a buffer. The message names the buffer and the loops.",
 )
 T0602 = declare_code(
-    "T0602", "argument does not fit", "A loop function was run with arguments of other shapes or dtypes than it declares."
+    "T0602",
+    "argument does not fit",
+    "A loop function was run with arguments of other shapes or dtypes than it declares.",
 )
 T0603 = declare_code(
     "T0603", "block declares otherwise", "A block touched memory outside the regions that it declares."

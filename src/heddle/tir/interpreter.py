@@ -47,7 +47,11 @@ from heddle.tir.nodes import (
     While,
 )
 
-_ERRORS: dict[str, type[Trap]] = {"ValueError": TrapValueError, "TypeError": TrapTypeError, "IndexError": TrapIndexError}
+_ERRORS: dict[str, type[Trap]] = {
+    "ValueError": TrapValueError,
+    "TypeError": TrapTypeError,
+    "IndexError": TrapIndexError,
+}
 _PATTERN = 0x55
 _C_NAMES = {"fabsf": "fabs", "powf": "pow"}
 
@@ -166,7 +170,10 @@ class Interpreter(Evaluator):
         for dim in buffer.shape:
             size *= self.number(dim)
         if buffer.strides and buffer.shape:
-            reach = [(self.number(d) - 1) * self.number(s) for d, s in zip(buffer.shape, buffer.strides, strict=True)]
+            reach = [
+                (self.number(d) - 1) * self.number(s)
+                for d, s in zip(buffer.shape, buffer.strides, strict=True)
+            ]
             size = sum(reach) + 1
         if buffer.elem_offset is not None:
             size += self.number(buffer.elem_offset)
@@ -237,7 +244,11 @@ class Interpreter(Evaluator):
         self.run(node.body)
 
     def visit_For(self, node: For) -> None:
-        low, extent, as_value = self.number(node.min), self.number(node.extent), node.loop_var.dtype.numpy().type
+        low, extent, as_value = (
+            self.number(node.min),
+            self.number(node.extent),
+            node.loop_var.dtype.numpy().type,
+        )
         steps: Any = range(low, low + extent)
         if self._reverse and node.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
             steps = reversed(steps)
@@ -333,7 +344,10 @@ class Interpreter(Evaluator):
         if buffer.elem_offset is None:
             memory, offset = memory[offset:], 0
         self.memory[buffer.data] = memory
-        given = [*zip(buffer.shape, extents, strict=True), *zip(buffer.strides, kept, strict=bool(buffer.strides))]
+        given = [
+            *zip(buffer.shape, extents, strict=True),
+            *zip(buffer.strides, kept, strict=bool(buffer.strides)),
+        ]
         if buffer.elem_offset is not None:
             given.append((buffer.elem_offset, offset))
         self.bind_dims(given, f"match_buffer {buffer.name}")
@@ -403,7 +417,9 @@ def _bind_buffer(machine: Interpreter, buffer: Buffer, arg: Any) -> list[tuple[P
     if dtype_of(arg.dtype) != buffer.dtype:
         raise TrapTypeError(T0602, f"argument {buffer.name!r}: expected {buffer.dtype}, got {arg.dtype}")
     if arg.ndim != len(buffer.shape):
-        raise TrapValueError(T0602, f"argument {buffer.name!r}: expected rank {len(buffer.shape)}, got {arg.ndim}")
+        raise TrapValueError(
+            T0602, f"argument {buffer.name!r}: expected rank {len(buffer.shape)}, got {arg.ndim}"
+        )
     machine.memory[buffer.data] = flat_memory(arg)
     given: list[tuple[PrimExpr, int]] = list(zip(buffer.shape, arg.shape, strict=True))
     if buffer.strides:

@@ -101,7 +101,9 @@ _declare("tir.tensor_begin", 1, READS, "the address of a DLTensor's first elemen
 _declare("tir.pointer_bits", 1, PURE, "an address as int64")
 OP_RECORDS.add(
     "tir.any_lane",
-    Intrinsic("tir.any_lane", 1, PURE, lambda mask: np.any(mask), "whether some lane of a bool vector is set"),
+    Intrinsic(
+        "tir.any_lane", 1, PURE, lambda mask: np.any(mask), "whether some lane of a bool vector is set"
+    ),
 )
 
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from heddle.prim.intrinsics import call_pure_extern, copysign, fma, isinf, isnan, reinterpret, sqrt
 from heddle.prim.intrinsics import abs as absolute
-from heddle.prim.intrinsics import floor
+from heddle.prim.intrinsics import call_pure_extern, copysign, floor, fma, isinf, isnan, reinterpret, sqrt
 from heddle.prim.nodes import Let, PrimExpr, Var, constant
 from heddle.prim.ops import (
     add,
@@ -44,15 +43,70 @@ from heddle.prim.ops import (
 from heddle.runtime.dtype import DataType
 from heddle.tir.kernel_abi import any_lane
 
-_EXP = (0.5000000014286223, 0.16666666682534356, 0.04166645680967788, 0.008333310024225292, 0.0013934541928270264, 0.0001989198131397769)
-_LOG = (0.33333331180030046, -0.24999996957950882, 0.200007157488921, -0.16667802319501254, 0.1424905764569748, -0.12425687331451106, 0.1168541992348674, -0.11479733846637635, 0.06971611471451178)
+_EXP = (
+    0.5000000014286223,
+    0.16666666682534356,
+    0.04166645680967788,
+    0.008333310024225292,
+    0.0013934541928270264,
+    0.0001989198131397769,
+)
+_LOG = (
+    0.33333331180030046,
+    -0.24999996957950882,
+    0.200007157488921,
+    -0.16667802319501254,
+    0.1424905764569748,
+    -0.12425687331451106,
+    0.1168541992348674,
+    -0.11479733846637635,
+    0.06971611471451178,
+)
 _SIN = (-0.1666666666362283, 0.008333331785217696, -0.0001984003887255674, 2.724378140946073e-06)
 _COS = (0.04166666453632113, -0.0013888279330556913, 2.4542871110869853e-05)
-_TANH = (-0.3333333317214036, 0.1333330355691574, -0.05395925957720435, 0.021768918651027074, -0.008343945515836258, 0.0022927448161754573)
-_ERF = (0.12837916662064427, -0.3761263351714081, 0.11283691519733095, -0.026859151472438926, 0.005200368586864849, -0.0008134709332118023, 8.334718615206234e-05)
-_ERFC_LOG = (-0.12873424113707332, -0.6348386282013635, -0.10666902192147967, 0.024020303040535013, -0.003668697230723121, 0.0002762448311595206, 1.2793682133278364e-05, -4.499955173814758e-06, 2.7748531289153523e-07)
-_ASIN = (0.16666666337430908, 0.0750009454349743, 0.044599401528510565, 0.031100662735509467, 0.017149238357617256, 0.03369084720291786)
-_ATAN = (-0.33333331686451945, 0.19999523397227675, -0.14263366579724945, 0.10737396967157622, -0.0643103871070242)
+_TANH = (
+    -0.3333333317214036,
+    0.1333330355691574,
+    -0.05395925957720435,
+    0.021768918651027074,
+    -0.008343945515836258,
+    0.0022927448161754573,
+)
+_ERF = (
+    0.12837916662064427,
+    -0.3761263351714081,
+    0.11283691519733095,
+    -0.026859151472438926,
+    0.005200368586864849,
+    -0.0008134709332118023,
+    8.334718615206234e-05,
+)
+_ERFC_LOG = (
+    -0.12873424113707332,
+    -0.6348386282013635,
+    -0.10666902192147967,
+    0.024020303040535013,
+    -0.003668697230723121,
+    0.0002762448311595206,
+    1.2793682133278364e-05,
+    -4.499955173814758e-06,
+    2.7748531289153523e-07,
+)
+_ASIN = (
+    0.16666666337430908,
+    0.0750009454349743,
+    0.044599401528510565,
+    0.031100662735509467,
+    0.017149238357617256,
+    0.03369084720291786,
+)
+_ATAN = (
+    -0.33333331686451945,
+    0.19999523397227675,
+    -0.14263366579724945,
+    0.10737396967157622,
+    -0.0643103871070242,
+)
 _SINH = (0.16666666646842135, 0.00833333967591706, 0.0001983810196868388, 2.8062802582277454e-06)
 
 _LOG2E, _LN2_HI, _LN2_LO = 1.4426950408889634, 0.693145751953125, 1.428606765330187e-06
@@ -135,9 +189,7 @@ def _exp_reduced(scope: Scope, r: PrimExpr, n: PrimExpr) -> PrimExpr:
     r = scope.let(r)
     value = fma(_polynomial(r, _EXP), multiply(r, r), add(r, 1.0))
     half = scope.let(shift_right(n, 1))
-    return multiply(
-        multiply(value, _power_of_two(scope, half)), _power_of_two(scope, subtract(n, half))
-    )
+    return multiply(multiply(value, _power_of_two(scope, half)), _power_of_two(scope, subtract(n, half)))
 
 
 def exp_scaled(scope: Scope, x: PrimExpr, scale: int = 0) -> PrimExpr:
@@ -173,7 +225,9 @@ def _split_float(scope: Scope, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     small = scope.let(less(x, 1.1754943508222875e-38))
     normal = select(small, multiply(x, 8388608.0), x)
     shifted = scope.let(add(_bits(normal), 0x3F800000 - 0x3F3504F3))
-    k = subtract(shift_right(shifted, 23), select(small, constant(127 + 23, _ints(x)), constant(127, _ints(x))))
+    k = subtract(
+        shift_right(shifted, 23), select(small, constant(127 + 23, _ints(x)), constant(127, _ints(x)))
+    )
     mantissa = reinterpret(x.dtype, add(bitwise_and(shifted, 0x007FFFFF), 0x3F3504F3))
     return scope.let(subtract(mantissa, 1.0)), scope.let(cast(x.dtype, k))
 
@@ -260,7 +314,11 @@ def _reduced_angle(scope: Scope, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
 def _sin_cos_reduced(scope: Scope, r: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     square = scope.let(multiply(r, r))
     sine = fma(multiply(_polynomial(square, _SIN), square), r, r)
-    cosine = fma(multiply(_polynomial(square, _COS), square), square, fma(square, constant(-0.5, r.dtype), constant(1.0, r.dtype)))
+    cosine = fma(
+        multiply(_polynomial(square, _COS), square),
+        square,
+        fma(square, constant(-0.5, r.dtype), constant(1.0, r.dtype)),
+    )
     return scope.let(sine), scope.let(cosine)
 
 
@@ -416,13 +474,11 @@ def _hypot(scope: Scope, x: PrimExpr, y: PrimExpr) -> PrimExpr:
 
 
 def _log2_wide(scope: Scope, x: PrimExpr) -> PrimExpr:
-    """log2 of a positive float64 that came from a float32, to about 1e-12: s = (m - 1) / (m + 1), an odd series in s."""
+    """log2 of a positive float64 that came from a float32, to about 1e-12: an odd series in (m - 1) / (m + 1)."""
     wide, longs = x.dtype, DataType("int64").with_lanes(x.dtype.lanes)
     shifted = scope.let(add(reinterpret(longs, x), 0x3FF0000000000000 - 0x3FE6A09E667F3BCD))
     k = cast(wide, subtract(shift_right(shifted, 52), 1023))
-    m = scope.let(
-        reinterpret(wide, add(bitwise_and(shifted, 0x000FFFFFFFFFFFFF), 0x3FE6A09E667F3BCD))
-    )
+    m = scope.let(reinterpret(wide, add(bitwise_and(shifted, 0x000FFFFFFFFFFFFF), 0x3FE6A09E667F3BCD)))
     s = scope.let(div(subtract(m, 1.0), add(m, 1.0)))
     series = _polynomial(scope.let(multiply(s, s)), [2 * _LOG2E / (2 * i + 1) for i in range(8)])
     return fma(series, s, k)

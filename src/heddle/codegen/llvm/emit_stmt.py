@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from heddle.codegen.codes import G0101
 from heddle.codegen.llvm.emit_expr import is_speculatable

@@ -20,7 +20,11 @@ from heddle.tir.nodes import AllocBuffer, PrimFunc
 def emit_module(funcs: Sequence[PrimFunc], triple: str, data_layout: str, vector_bits: int) -> str:
     """LLVM IR text of functions that `MakePackedAPI` made. Raises: UsageError G0101, G0103."""
     module = ModuleWriter(triple, data_layout)
-    width = f' "prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"' if vector_bits else ""
+    width = (
+        f' "prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
+        if vector_bits
+        else ""
+    )
     attributes = module.attributes(f"nounwind{width}")
     for func in funcs:
         _emit_function(module, func, attributes)

@@ -79,5 +79,7 @@ class ParallelLoops:
             bounds.append(out.value(f"add nsw {ty} {first}, {moved}"))
         inner.loop(node, *bounds)
         inner.leave("0")
-        header = f"define internal i32 {symbol(name)}(i64 %begin, i64 %end, ptr noalias %ctx) {self._header_tail}"
+        header = (
+            f"define internal i32 {symbol(name)}(i64 %begin, i64 %end, ptr noalias %ctx) {self._header_tail}"
+        )
         outer.module.add_function(name, out.build(header))

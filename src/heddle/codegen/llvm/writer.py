@@ -63,7 +63,15 @@ class ModuleWriter:
             for text, name in self._strings.items()
         ]
         groups = [f"attributes {name} = {{ {text} }}" for text, name in self._attributes.items()]
-        parts = [*self._head, *strings, *self._declarations.values(), "", *self._functions, *groups, *self._metadata]
+        parts = [
+            *self._head,
+            *strings,
+            *self._declarations.values(),
+            "",
+            *self._functions,
+            *groups,
+            *self._metadata,
+        ]
         return "\n".join(parts) + "\n"
 
 

@@ -67,16 +67,21 @@ class _Legalizer(Rewriter):
             made: PrimExpr = self.default(node)
             return made
         a, b = self._wide(self.visit(node.a)), self._wide(self.visit(node.b))
-        return self._result(type(node)(a, b), node.dtype)
+        kind: Any = type(node)
+        return self._result(kind(a, b), node.dtype)
 
     def visit_CompareExpr(self, node: CompareExpr) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b and not self._is_narrow(a.dtype):
             return node
-        return type(node)(self._wide(a), self._wide(b))
+        kind: Any = type(node)
+        result: PrimExpr = kind(self._wide(a), self._wide(b))
+        return result
 
     def visit_Select(self, node: Select) -> PrimExpr:
-        condition, yes, no = (self.visit(part) for part in (node.condition, node.true_value, node.false_value))
+        condition, yes, no = (
+            self.visit(part) for part in (node.condition, node.true_value, node.false_value)
+        )
         if yes.dtype != no.dtype:
             yes, no = self._wide(yes), self._wide(no)
         same = condition is node.condition and yes is node.true_value and no is node.false_value

@@ -59,4 +59,6 @@ class _Hoister(Rewriter):
         then = replace(node, body=branch.then_case)
         if branch.else_case is None:
             return IfThenElse(branch.condition, then)
-        return IfThenElse(branch.condition, then, with_fresh_definitions(replace(node, body=branch.else_case)))
+        return IfThenElse(
+            branch.condition, then, with_fresh_definitions(replace(node, body=branch.else_case))
+        )

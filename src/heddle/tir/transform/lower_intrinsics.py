@@ -20,7 +20,22 @@ from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.vector_math import FLOAT32_FUNCTIONS
 
-_C_NAMES = ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos")
+_C_NAMES = (
+    "exp",
+    "exp2",
+    "exp10",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "tanh",
+    "erf",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+)
 _C_FUNCTIONS = {
     **{name: name for name in _C_NAMES},
     **{name: name for name in ("atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "pow")},
@@ -75,5 +90,3 @@ class _Lowerer(Rewriter):
 
 def _is_narrow(dtype: DataType) -> bool:
     return dtype.bits <= 16
-
-

@@ -180,7 +180,11 @@ class _Entry:
         )
         wanted = const(packed_dtype(buffer.dtype))
         self._require(
-            equal(dtype, wanted), f"{where}: expected dtype {buffer.dtype}, got %t", "TypeError", wanted, dtype
+            equal(dtype, wanted),
+            f"{where}: expected dtype {buffer.dtype}, got %t",
+            "TypeError",
+            wanted,
+            dtype,
         )
         self._require(
             equal(device, self.device_type),
@@ -274,5 +278,3 @@ def _dense_stride(dims: list[PrimExpr], position: int) -> PrimExpr:
 
 def _spelled(dim: PrimExpr) -> str:
     return "" if isinstance(dim, IntImm) else f" ({dim.name})" if isinstance(dim, Var) else ""
-
-

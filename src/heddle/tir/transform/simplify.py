@@ -20,7 +20,8 @@ from heddle.ir.node import replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Call, FloatImm, IntImm, PrimExpr, Range, Select, Var
-from heddle.prim.ops import greater, logical_not
+from heddle.prim.ops import const, greater, logical_not
+from heddle.prim.substitute import Substituter
 from heddle.tir.nodes import (
     AssertStmt,
     Bind,
@@ -37,8 +38,6 @@ from heddle.tir.nodes import (
     is_no_op,
     seq,
 )
-from heddle.prim.ops import const
-from heddle.prim.substitute import Substituter
 
 _NOTHING = Evaluate(const(0), span=None)
 
@@ -148,14 +147,14 @@ class _Simplifier(Rewriter):
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         condition = self.index(node.condition)
+        if isinstance(condition, IntImm) and condition.value:
+            taken: Stmt = self.visit(node.then_case)
+            return taken
         if isinstance(condition, IntImm):
-            if condition.value:
-                taken: Stmt = self.visit(node.then_case)
-                return taken
-            other: Stmt = _NOTHING if node.else_case is None else self.visit(node.else_case)
-            return other
+            taken = _NOTHING if node.else_case is None else self.visit(node.else_case)
+            return taken
         then = self._under(condition, node.then_case)
-        other = node.else_case and self._under(logical_not(condition), node.else_case)
+        other: Stmt | None = node.else_case and self._under(logical_not(condition), node.else_case)
         if other is not None and is_no_op(other):
             other = None
         if is_no_op(then):

@@ -166,7 +166,9 @@ def _assign(lives: list[_Life]) -> tuple[list[_Block], dict[Var, Buffer]]:
         elif size is not None and block.size_bytes is not None:
             block.size_bytes = max(block.size_bytes, size)
         block.free_from = life.end + 1
-        shared = Buffer(block.buffer.data, buffer.dtype, buffer.shape, buffer.name, (), None, buffer.align_bytes)
+        shared = Buffer(
+            block.buffer.data, buffer.dtype, buffer.shape, buffer.name, (), None, buffer.align_bytes
+        )
         placed[buffer.data] = shared
     return blocks, placed
 
@@ -218,7 +220,13 @@ class _Placer(Rewriter):
             return node
         if node not in self._views:
             self._views[node] = Buffer(
-                shared.data, node.dtype, node.shape, node.name, node.strides, node.elem_offset, node.align_bytes
+                shared.data,
+                node.dtype,
+                node.shape,
+                node.name,
+                node.strides,
+                node.elem_offset,
+                node.align_bytes,
             )
         return self._views[node]
 

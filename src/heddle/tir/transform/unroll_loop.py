@@ -23,7 +23,9 @@ from heddle.tir.allocation import MAX_STACK_BYTES, size_bytes
 from heddle.tir.nodes import AllocBuffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
 from heddle.tir.transform.fresh_definitions import definitions, with_fresh_definitions
 
-AUTO_MAX_STEP = declare_config("tir.UnrollLoop.auto_max_step", "unroll serial loops of at most this many steps")
+AUTO_MAX_STEP = declare_config(
+    "tir.UnrollLoop.auto_max_step", "unroll serial loops of at most this many steps"
+)
 PRAGMA = "pragma_auto_unroll_max_step"
 MAX_REGISTER_BUFFER_BYTES = 2048
 """Local buffers up to this size are meant for registers."""

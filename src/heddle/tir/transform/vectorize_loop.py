@@ -140,13 +140,13 @@ class _Vectorizer(Rewriter):
         if node.dtype.lanes > 1:
             raise _NoVectorFormError
 
-    def visit_Ramp(self, node: Ramp) -> PrimExpr:
+    def visit_Ramp(self, node: Ramp) -> Any:
         return self._unchanged(node)
 
-    def visit_Broadcast(self, node: Broadcast) -> PrimExpr:
+    def visit_Broadcast(self, node: Broadcast) -> Any:
         return self._unchanged(node)
 
-    def visit_Shuffle(self, node: Shuffle) -> PrimExpr:
+    def visit_Shuffle(self, node: Shuffle) -> Any:
         return self._unchanged(node)
 
     def _unchanged(self, node: Any) -> Any:
@@ -166,7 +166,9 @@ class _Vectorizer(Rewriter):
         return node if a is node.a else Not(a)
 
     def visit_Select(self, node: Select) -> PrimExpr:
-        condition, yes, no = (self.visit(part) for part in (node.condition, node.true_value, node.false_value))
+        condition, yes, no = (
+            self.visit(part) for part in (node.condition, node.true_value, node.false_value)
+        )
         if condition is node.condition and yes is node.true_value and no is node.false_value:
             return node
         self._require_scalar(node)
@@ -269,7 +271,8 @@ class _Vectorizer(Rewriter):
             raise _NoVectorFormError
         target = private or node.buffer
         place = self._private_index(index) if private is not None else self._vector(index)[0]
-        return BufferStore(target, *self._vector(value), (place,), self._predicate(node.predicate))
+        (stored,) = self._vector(value)
+        return BufferStore(target, stored, (place,), self._predicate(node.predicate))
 
     def _store_at_one_place(self, node: BufferStore, index: PrimExpr, value: PrimExpr) -> Stmt:
         """A store that all lanes do alike is done once, unless it counts them."""
@@ -353,4 +356,3 @@ class _Vectorizer(Rewriter):
 def reads_scalars(expr: PrimExpr) -> bool:
     """Whether an expression has loads without predicate."""
     return any(isinstance(node, BufferLoad) and node.predicate is None for node in walk(expr))
-
