@@ -1,4 +1,4 @@
-"""Fits and prints the polynomials of `heddle.tir.vector_math`: Chebyshev interpolation in 50 digits (mpmath)."""
+"""Fits and prints the polynomials of `heddle.tir.vector_math`: Chebyshev interpolation with mpmath."""
 
 from __future__ import annotations
 

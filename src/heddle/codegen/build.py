@@ -1,7 +1,8 @@
-"""PrimFuncs → object code: passes, text, LLVM; each function on its own, found in the cache where it was compiled before.
+"""PrimFuncs → object code: passes, text, LLVM; each function on its own, found in the cache where it was
+compiled before.
 
-Functions are compiled one at a time: llvmlite holds a lock around every call, so threads gain nothing. With `jobs` above
-1, LLVM runs in that many processes.
+Functions are compiled one at a time: llvmlite holds a lock around every call, so threads gain nothing. With
+`jobs` above 1, LLVM runs in that many processes.
 """
 
 from __future__ import annotations

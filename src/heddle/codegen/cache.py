@@ -1,11 +1,13 @@
 """The kernel cache: object code by what it was compiled from, in memory and on disk.
 
-The key is a digest of the function (names of variables aside), the target, and the versions of compiler and LLVM. An
-entry holds the function itself as JSON; it is used only where that function is structurally equal to the one asked for,
-so that a collision of digests cannot give wrong code. Files are written whole or not at all; a damaged one is ignored
-and written anew. `counters` tell how often code was compiled and how often found.
+The key is a digest of the function (names of variables aside), the target, and the versions of compiler and
+LLVM. An entry holds the function itself as JSON; it is used only where that function is structurally equal to
+the one asked for, so that a collision of digests cannot give wrong code. Files are written whole or not at
+all; a damaged one is ignored and written anew. `counters` tell how often code was compiled and how often
+found.
 
-File: magic (8 bytes), digest of the rest (32), then a JSON head with its length (8 bytes, little-endian), object code.
+File: magic (8 bytes), digest of the rest (32), then a JSON head with its length (8 bytes, little-endian),
+object code.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from heddle.support.diagnostics import declare_code
 G0101 = declare_code(
     "G0101",
     "no machine form",
-    "A statement or expression cannot be compiled for the target: it belongs to an earlier stage of lowering, or names "
+    "A statement or expression cannot be compiled for the target: it belongs to an earlier stage of "
+    "lowering, or names "
     "an intrinsic that the target lacks.",
 )
 G0102 = declare_code(

@@ -12,8 +12,8 @@ from heddle.target import Target
 class CompiledKernels:
     """One relocatable object file for one target. `functions` are the kernels' entry names.
 
-    The texts are for reading: `llvm_ir` is what was generated, `optimized_ir` and `assembly` are made on demand. All
-    three are empty where the object came from the cache on disk.
+    The texts are for reading: `llvm_ir` is what was generated, `optimized_ir` and `assembly` are made on
+    demand. All three are empty where the object came from the cache on disk.
     """
 
     object_code: bytes

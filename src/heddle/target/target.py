@@ -1,7 +1,8 @@
 """Target: what a program is compiled for.
 
-`Target("llvm")` is this machine. `Target("llvm -mcpu=skylake-avx512 -num-cores=8")`, `Target({"kind": "llvm", "mcpu":
-"znver5"})` and `Target("llvm", host="llvm")` spell others; `str(target)` gives a text that reads back as an equal target.
+`Target("llvm")` is this machine. `Target("llvm -mcpu=skylake-avx512 -num-cores=8")`, `Target({"kind": "llvm",
+"mcpu": "znver5"})` and `Target("llvm", host="llvm")` spell others; `str(target)` gives a text that reads back
+as an equal target.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ _NATIVE = "native"
 class Target:
     """Immutable; equal by kind, options and host.
 
-    Raises: UsageError H0101 for a malformed description, H0102 for an unknown kind, H0103 for an unknown option.
+    Raises: UsageError H0101 for a malformed description, H0102 for an unknown kind, H0103 for an unknown
+    option.
     """
 
     __slots__ = ("_tokens", "attrs", "host", "kind")
@@ -81,7 +83,9 @@ class Target:
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
-        """The target of the innermost `with target:`. Raises: UsageError H0104 where there is none and one is needed."""
+        """The target of the innermost `with target:`. Raises: UsageError H0104 where there is none and one is
+        needed.
+        """
         found = _current.get()
         if found is None and not allow_none:
             raise UsageError(H0104, "no target is current", help='enclose the call in `with Target("llvm"):`')

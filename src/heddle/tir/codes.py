@@ -21,7 +21,8 @@ T0202 = declare_code(
 T0203 = declare_code(
     "T0203",
     "statement not allowed at this stage",
-    "The lowering pipeline removes some statements for good (blocks, vector loops, ...); a later pass made one again.",
+    "The lowering pipeline removes some statements for good (blocks, vector loops, ...); a later pass made one
+    again.",
 )
 T0204 = declare_code(
     "T0204", "block binding is wrong", "A block has as many iteration values as iteration variables."
@@ -37,7 +38,8 @@ T0206 = declare_code(
 T0501 = declare_code(
     "T0501",
     "dimension cannot be bound",
-    "A symbolic dimension of a parameter is bound where it stands alone as a dimension or is a parameter itself. This "
+    "A symbolic dimension of a parameter is bound where it stands alone as a dimension or is a parameter "
+    "itself. This "
     "one occurs only inside expressions.",
 )
 T0502 = declare_code(

@@ -1,10 +1,11 @@
-"""The loop interpreter: runs a PrimFunc of any stage on numpy buffers. It is the oracle of schedules and lowering.
+"""The loop interpreter: runs a PrimFunc of any stage on numpy buffers. It is the oracle of schedules and
+lowering.
 
-It checks what the loop IR promises: every access lies in its buffer, blocks touch only the regions they declare,
-assertions hold. Fresh memory holds NaN (floats) or a pattern (integers), so that reading it shows.
+It checks what the loop IR promises: every access lies in its buffer, blocks touch only the regions they
+declare, assertions hold. Fresh memory holds NaN (floats) or a pattern (integers), so that reading it shows.
 
-Parallel, vectorised and thread loops run serially; `reverse_parallel` runs them backwards, which a program that keeps
-its promise of independence does not notice.
+Parallel, vectorised and thread loops run serially; `reverse_parallel` runs them backwards, which a program
+that keeps its promise of independence does not notice.
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ class Interpreter(Evaluator):
         where = ", ".join(f"{name} = {value}" for name, value in self._loops)
         return TrapIndexError(
             T0601,
-            f"{what} {buffer.name}[{', '.join(map(str, index))}] is outside its shape ({', '.join(map(str, shape))})",
+            f"{what} {buffer.name}[{', '.join(map(str, index))}] is outside its shape ({
+                ', '.join(map(str, shape))
+            })",
             notes=(f"in loops {where}",) if where else (),
         )
 
@@ -278,7 +281,8 @@ class Interpreter(Evaluator):
             if not low <= int(self.env[iter_var.var]) < high:
                 raise TrapIndexError(
                     T0603,
-                    f"block {block.name_hint!r}: {iter_var.var.name} is {self.env[iter_var.var]}, outside {low}..{high}",
+                    f"block {block.name_hint!r}: expected {iter_var.var.name} in {low}..{high}, "
+                    f"got {self.env[iter_var.var]}",
                     span=node.span,
                 )
         self.visit_SBlock(block)
@@ -301,7 +305,9 @@ class Interpreter(Evaluator):
 
     @contextmanager
     def _declared(self, block: SBlock) -> Iterator[None]:
-        """Check accesses against the block's regions while it runs. A block that declares none (the root) is free."""
+        """Check accesses against the block's regions while it runs. A block that declares none (the root) is
+        free.
+        """
         if not block.reads and not block.writes:
             yield
             return
@@ -327,7 +333,8 @@ class Interpreter(Evaluator):
             if not any(all(lo <= i < hi for i, (lo, hi) in zip(point, box, strict=True)) for box in boxes):
                 raise TrapIndexError(
                     T0603,
-                    f"block {regions.block!r} does not declare its {what} {buffer.name}[{', '.join(map(str, point))}]",
+                    f"block {regions.block!r} does not declare its {what} {buffer.name}"
+                    f"[{', '.join(map(str, point))}]",
                 )
 
     def _match(self, buffer: Buffer, source: BufferRegion) -> None:
@@ -387,8 +394,8 @@ def flat_memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def run_primfunc(func: PrimFunc, *args: Any, reverse_parallel: bool = False) -> Any:
     """Run a function on numpy arrays (written in place) and scalars; the value of `ret`, else None.
 
-    Raises: TrapValueError, TrapTypeError T0602 for arguments that do not fit; TrapIndexError T0601, T0603; Trap T0605
-    and its kin for a failed assertion.
+    Raises: TrapValueError, TrapTypeError T0602 for arguments that do not fit; TrapIndexError T0601, T0603;
+    Trap T0605 and its kin for a failed assertion.
     """
     if len(args) != len(func.params):
         raise TrapTypeError(T0602, f"expected {len(func.params)} arguments, got {len(args)}")

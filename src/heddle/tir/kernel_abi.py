@@ -1,10 +1,11 @@
 """The calling convention of compiled kernels, and the intrinsics that read it.
 
-A kernel is `int32 name(args, nargs)`. `args` points to values of 16 bytes: the kind (int32), zero (int32), the payload
-(8 bytes). A tensor's payload points to a DLPack `DLTensor`. The result is 0, or -1 after `heddle_set_error`.
+A kernel is `int32 name(args, nargs)`. `args` points to values of 16 bytes: the kind (int32), zero (int32),
+the payload (8 bytes). A tensor's payload points to a DLPack `DLTensor`. The result is 0, or -1 after
+`heddle_set_error`.
 
-In a message of `heddle_set_error`, `%e` and `%g` stand for the numbers expected and got, `%t` for the dtype packed in
-the number got, `%k` for the value kind that it is.
+In a message of `heddle_set_error`, `%e` and `%g` stand for the numbers expected and got, `%t` for the dtype
+packed in the number got, `%k` for the value kind that it is.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ _DTYPE_CODES = {
 
 
 def packed_dtype(dtype: DataType) -> int:
-    """A dtype as the tensor field "dtype" holds it: DLPack's code, bits << 8, lanes << 16; a bool has 8 bits."""
+    """A dtype as the tensor field "dtype" holds it: DLPack's code, bits << 8, lanes << 16 (bool: 8 bits)."""
     bits = 8 if dtype.is_bool else dtype.bits
     return _DTYPE_CODES[dtype.code] | bits << 8 | dtype.lanes << 16
 

@@ -1,12 +1,13 @@
 """Elementary functions of float32 as scalar or vector expressions: range reduction and polynomials.
 
-Each function takes an expression of float32 (any lanes) and gives one of the same dtype. Values that are used more than
-once are bound by `Let`. Ends are exact: NaN in, NaN out; infinities, overflow and results below the normal range as
-IEEE 754 has them. Errors over the whole range are measured by `tests/unit/tir/test_vector_math.py`: at most 4 units in
-the last place. Polynomials come from `tools/fit_vector_math.py`; `fma` keeps the reductions exact.
+Each function takes an expression of float32 (any lanes) and gives one of the same dtype. Values that are used
+more than once are bound by `Let`. Ends are exact: NaN in, NaN out; infinities, overflow and results below the
+normal range as IEEE 754 has them. Errors over the whole range are measured by
+`tests/unit/tir/test_vector_math.py`: at most 4 units in the last place. Polynomials come from
+`tools/fit_vector_math.py`; `fma` keeps the reductions exact.
 
-sin, cos and tan reduce by pi/2 in three parts up to 100000; above that, and only if some lane is, C's functions serve.
-`pow`, `hypot` and `atan2`'s tail use float64 inside.
+sin, cos and tan reduce by pi/2 in three parts up to 100000; above that, and only if some lane is, C's
+functions serve. `pow`, `hypot` and `atan2`'s tail use float64 inside.
 """
 
 from __future__ import annotations
@@ -185,7 +186,9 @@ def _rounded(scope: Scope, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
 
 
 def _exp_reduced(scope: Scope, r: PrimExpr, n: PrimExpr) -> PrimExpr:
-    """exp(r) * 2**n for |r| <= ln(2) / 2; the scale is applied in two steps, so that only the last one rounds."""
+    """exp(r) * 2**n for |r| <= ln(2) / 2; the scale is applied in two steps, so that only the last one
+    rounds.
+    """
     r = scope.let(r)
     value = fma(_polynomial(r, _EXP), multiply(r, r), add(r, 1.0))
     half = scope.let(shift_right(n, 1))
@@ -328,7 +331,7 @@ def _flip_sign(value: PrimExpr, bit: PrimExpr) -> PrimExpr:
 
 
 def _large_angles(c_name: str, x: PrimExpr, value: PrimExpr) -> PrimExpr:
-    """`value`, but C's function where |x| is beyond the reduction (or NaN); not even called where no lane is."""
+    """`value`, but C's function where |x| is beyond the reduction; not called where no lane needs it."""
     big = logical_not(less(absolute(x), _BIG_ANGLE))
     return if_then_else(any_lane(big), select(big, call_pure_extern(x.dtype, c_name, x), value), value)
 
@@ -402,7 +405,9 @@ def _atan(scope: Scope, x: PrimExpr) -> PrimExpr:
 
 
 def _atan2(scope: Scope, y: PrimExpr, x: PrimExpr) -> PrimExpr:
-    """The angle of (x, y): atan(|y| / |x|) moved to its quadrant; scaled first, so that nothing over- or underflows."""
+    """The angle of (x, y): atan(|y| / |x|) moved to its quadrant; scaled first, so that nothing over- or
+    underflows.
+    """
     wide = DataType("float64").with_lanes(x.dtype.lanes)
     both = logical_and(isinf(x), isinf(y))
     one = constant(1.0, wide)
@@ -474,7 +479,9 @@ def _hypot(scope: Scope, x: PrimExpr, y: PrimExpr) -> PrimExpr:
 
 
 def _log2_wide(scope: Scope, x: PrimExpr) -> PrimExpr:
-    """log2 of a positive float64 that came from a float32, to about 1e-12: an odd series in (m - 1) / (m + 1)."""
+    """log2 of a positive float64 that came from a float32, to about 1e-12: an odd series in (m - 1) / (m +
+    1).
+    """
     wide, longs = x.dtype, DataType("int64").with_lanes(x.dtype.lanes)
     shifted = scope.let(add(reinterpret(longs, x), 0x3FF0000000000000 - 0x3FE6A09E667F3BCD))
     k = cast(wide, subtract(shift_right(shifted, 52), 1023))

@@ -1,8 +1,9 @@
 """Scalar and vector expressions as LLVM instructions. `emit` gives an operand without its type.
 
-Semantics: float add, subtract and multiply carry LLVM's `contract` flag, so that a * b + c may round once (as fma);
-`reassoc` is added only where the function's attribute `float_reassoc` or a loop's annotation `reassoc` states it.
-Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does not overflow).
+Semantics: float add, subtract and multiply carry LLVM's `contract` flag, so that a * b + c may round once (as
+fma); `reassoc` is added only where the function's attribute `float_reassoc` or a loop's annotation `reassoc`
+states it. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
+not overflow).
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ _CONTRACTED = (Add, Sub, Mul)
 
 
 class ExprEmitter(Dispatch):
-    """Emits into `out`. `env` maps variables to operands; `nonnegative` holds variables known not to be negative."""
+    """Emits into `out`. `env` maps variables to operands; `nonnegative` holds variables known not to be
+    negative.
+    """
 
     def __init__(self, module: ModuleWriter, out: FunctionWriter) -> None:
         self.module, self.out = module, out
@@ -244,7 +247,9 @@ class ExprEmitter(Dispatch):
         return self._floor_divide(kind, a, b, ty, node.dtype)
 
     def _floor_divide(self, kind: type, a: str, b: str, ty: str, dtype: DataType) -> str:
-        """floordiv = sdiv - fix and floormod = srem + fix * b, fix being: remainder nonzero and of other sign than b."""
+        """floordiv = sdiv - fix and floormod = srem + fix * b, fix being: remainder nonzero and of other sign
+        than b.
+        """
         zero = splat(element_type(dtype.element), "0", dtype.lanes)
         bools = register_type(DataType("bool").with_lanes(dtype.lanes))
         remainder = self.out.value(f"srem {ty} {a}, {b}")
@@ -417,7 +422,9 @@ def _plain(expr: PrimExpr) -> IntImm | None:
 
 
 def is_speculatable(expr: PrimExpr) -> bool:
-    """Whether evaluating `expr` where it is not asked for can do no harm: no loads, divisions or calls with effects."""
+    """Whether evaluating `expr` where it is not asked for can do no harm: no loads, divisions or calls with
+    effects.
+    """
     for node in walk(expr):
         if (
             isinstance(node, (Div, Mod, FloorDiv, FloorMod))

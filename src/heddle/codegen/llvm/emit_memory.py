@@ -1,8 +1,8 @@
 """Loads, stores and addresses.
 
-Each group of buffers that may share memory has an alias scope; accesses of different groups are declared disjoint, so
-that LLVM keeps what is loaded in registers. Alignment is that of one element: only allocations are known to be aligned
-further, and LLVM sees those.
+Each group of buffers that may share memory has an alias scope; accesses of different groups are declared
+disjoint, so that LLVM keeps what is loaded in registers. Alignment is that of one element: only allocations
+are known to be aligned further, and LLVM sees those.
 """
 
 from __future__ import annotations

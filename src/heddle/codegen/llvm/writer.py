@@ -124,7 +124,9 @@ class FunctionWriter:
         self.block, self.terminated = label, False
 
     def terminate(self, instruction: str) -> None:
-        """End the block. What is written after it, until the next `start`, is dead and goes to a block of its own."""
+        """End the block. What is written after it, until the next `start`, is dead and goes to a block of its
+        own.
+        """
         self.effect(instruction)
         self.terminated = True
 

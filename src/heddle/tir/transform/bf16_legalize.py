@@ -1,9 +1,9 @@
 """BF16Legalize: arithmetic on float16 and bfloat16 → arithmetic on float32; memory keeps the narrow type.
 
-    C[i] = A[i] * B[i] + 1.0      →      C[i] = cast(bfloat16, cast(float32, A[i]) * cast(float32, B[i]) + 1.0)
+    C[i] = A[i] + 1.0      →      C[i] = cast(bfloat16, cast(float32, A[i]) + 1.0)
 
-A value is rounded where it is stored, bound to a variable or cast; inside one expression float32 goes on unless `strict`
-asks for a rounding after each operation.
+A value is rounded where it is stored, bound to a variable or cast; inside one expression float32 goes on
+unless `strict` asks for a rounding after each operation.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class BF16Legalize(FunctionPass):
 
 
 class _Legalizer(Rewriter):
-    """Expressions of a narrow dtype may come back in float32; `_narrow` and `_wide` bring them where they are needed."""
+    """Expressions of a narrow dtype may come back in float32; `_narrow` and `_wide` bring them where they are
+    needed.
+    """
 
     def __init__(self, dtypes: frozenset[str], strict: bool) -> None:
         self._dtypes, self._strict = dtypes, strict

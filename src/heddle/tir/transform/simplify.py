@@ -5,9 +5,10 @@
             A[i // 8 + i] = 1.0            →               A[i] = 1.0
         for j in 0 .. 1: B[i + j] = 2.0                B[i] = 2.0
 
-Ranges of loops and conditions of enclosing branches are constraints. Branches whose condition is decided, loops of one
-or no iteration and asserts that hold are resolved; variables bound to constants or variables are replaced. Arithmetic on
-values (as against indices, bounds and conditions without loads) is left alone: it wraps.
+Ranges of loops and conditions of enclosing branches are constraints. Branches whose condition is decided,
+loops of one or no iteration and asserts that hold are resolved; variables bound to constants or variables are
+replaced. Arithmetic on values (as against indices, bounds and conditions without loads) is left alone: it
+wraps.
 """
 
 from __future__ import annotations
@@ -150,9 +151,11 @@ class _Simplifier(Rewriter):
         if isinstance(condition, IntImm) and condition.value:
             taken: Stmt = self.visit(node.then_case)
             return taken
+        if isinstance(condition, IntImm) and node.else_case is None:
+            return _NOTHING
         if isinstance(condition, IntImm):
-            taken = _NOTHING if node.else_case is None else self.visit(node.else_case)
-            return taken
+            otherwise: Stmt = self.visit(node.else_case)
+            return otherwise
         then = self._under(condition, node.then_case)
         other: Stmt | None = node.else_case and self._under(logical_not(condition), node.else_case)
         if other is not None and is_no_op(other):

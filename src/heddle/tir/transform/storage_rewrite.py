@@ -1,13 +1,15 @@
-"""StorageRewrite: temporaries whose lives do not overlap share memory, taken once at the start of their region.
+"""StorageRewrite: temporaries whose lives do not overlap share memory, taken once at the start of their
+region.
 
     alloc T (1000,)                                alloc T (1000,) {storage: workspace}
     T = f(A); B = g(T)                 →           T = f(A); B = g(T)
     alloc U (1000,)                                declare U (1000,) over T's pointer
     U = h(B); C = k(U)                             U = h(B); C = k(U)
 
-A region is the function's body or the body of a parallel loop (each iteration has memory of its own). Temporaries that
-are meant for registers (scope "local", or small) stay where they are. Memory of one scope is shared: constant sizes by
-best fit, a smaller one growing where nothing fits; symbolic sizes only with equal ones.
+A region is the function's body or the body of a parallel loop (each iteration has memory of its own).
+Temporaries that are meant for registers (scope "local", or small) stay where they are. Memory of one scope is
+shared: constant sizes by best fit, a smaller one growing where nothing fits; symbolic sizes only with equal
+ones.
 """
 
 from __future__ import annotations

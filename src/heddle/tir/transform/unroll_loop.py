@@ -1,11 +1,13 @@
-"""UnrollLoop: loops of kind UNROLLED, and short ones that would keep a local buffer out of registers → copies.
+"""UnrollLoop: loops of kind UNROLLED, and short ones that would keep a local buffer out of registers →
+copies.
 
     for i in 0 .. 2 (unrolled):              acc[0] = 0.0
         acc[i] = 0.0                 →       acc[1] = 0.0
 
 A loop whose extent is not constant stays, as a serial loop. Serial loops are unrolled too where
 - their variable indexes a local allocation (only constant indices let LLVM keep it in registers), or
-- the option `tir.UnrollLoop.auto_max_step`, or the pragma annotation `pragma_auto_unroll_max_step`, allows the steps.
+- the option `tir.UnrollLoop.auto_max_step`, or the pragma annotation `pragma_auto_unroll_max_step`, allows
+  the steps.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """VectorizeLoop: loops of kind VECTORIZED with a constant extent → vector statements.
 
-    for i in 0 .. 8 (vectorized):                       C[ramp(b * 8, 1, 8)] = A[ramp(b * 8, 1, 8)] + broadcast(s[b], 8)
-        C[b * 8 + i] = A[b * 8 + i] + s[b]      →
+    for i in 0 .. 8 (vectorized):              C[r] = A[r] + broadcast(s[b], 8)
+        C[b * 8 + i] = A[b * 8 + i] + s[b]      →      with r = ramp(b * 8, 1, 8)
 
-    for i in 0 .. 8 (vectorized):                       mask = ramp(b * 8, 1, 8) < broadcast(n, 8)
-        if b * 8 + i < n:                       →       if any_lane(mask):
-            C[b * 8 + i] = A[b * 8 + i]                     C[ramp(b * 8, 1, 8), mask] = A[ramp(b * 8, 1, 8), mask]
+    for i in 0 .. 8 (vectorized):              mask = r < broadcast(n, 8)
+        if b * 8 + i < n:               →       if any_lane(mask):
+            C[b * 8 + i] = A[b * 8 + i]             C[r where mask] = A[r where mask]
 
-What does not depend on the loop variable stays scalar. Conditions that do become predicates of loads and stores. A loop
-with anything that has no vector form (a call with effects, a loop with varying bounds, a store of every lane to one
-place, an assert on a lane) becomes a serial loop. Requires: flat buffers.
+What does not depend on the loop variable stays scalar. Conditions that do become predicates of loads and
+stores. A loop with anything that has no vector form (a call with effects, a loop with varying bounds, a store
+of every lane to one place, an assert on a lane) becomes a serial loop. Requires: flat buffers.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class _Loops(Rewriter):
 
 
 class _Vectorizer(Rewriter):
-    """Rewrites the body of one loop for all lanes at once. Expressions come back as scalars where lanes agree."""
+    """Rewrites the body of one loop for all lanes at once. Expressions come back as scalars where lanes
+    agree.
+    """
 
     def __init__(self, loop: For, lanes: int) -> None:
         self._lanes = lanes
@@ -223,7 +225,9 @@ class _Vectorizer(Rewriter):
         return Select(condition, yes, no)
 
     def _under(self, condition: PrimExpr, expr: Any) -> PrimExpr:
-        """A value needed only in lanes that hold; where it reads memory at a lane-independent place, only if one does."""
+        """A value needed only in lanes that hold; where it reads memory at a lane-independent place, only if
+        one does.
+        """
         outer = self._mask
         self._mask = condition if outer is None else logical_and(outer, condition)
         value, mask = self.visit(expr), self._mask
