@@ -1,14 +1,14 @@
 """The Analyzer: what is known about variables, and the questions that can be asked about integer expressions.
 
-    ana = Analyzer()
-    ana.bind(i, Range(0, 8))
-    ana.simplify(i // 8)          # 0
-    ana.can_prove(i * 4 < 32)     # True
+ana = Analyzer()
+ana.bind(i, Range(0, 8))
+ana.simplify(i // 8)          # 0
+ana.can_prove(i * 4 < 32)     # True
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
@@ -17,6 +17,8 @@ from heddle.arith.codes import A0101
 from heddle.arith.const_int_bound import ConstIntBound, bound_of, internal_bound, public_bound
 from heddle.arith.constraints import assume
 from heddle.arith.facts import INF, Knowledge, clamp, intersect
+from heddle.arith.int_set import IntervalSet, from_interval, to_interval
+from heddle.arith.interval_eval import IntervalEvaluator
 from heddle.arith.linear import LinearForm
 from heddle.arith.modular_set import ModularSet, modular_of, residue
 from heddle.arith.prover import DEFAULT_DEPTH, is_nonneg
@@ -120,6 +122,10 @@ class Analyzer:
             assume(self._know, self._simplified(greater_equal(node, 0)))
         self._know.forget()
 
+    def assume(self, condition: Any) -> None:
+        """Tell for good that a condition holds."""
+        assume(self._know, self._simplified(as_expr(condition)))
+
     @contextmanager
     def constraint_scope(self, condition: Any) -> Iterator[None]:
         """Inside the `with` block, the condition holds."""
@@ -153,6 +159,16 @@ class Analyzer:
     def modular_set(self, expr: Any) -> ModularSet:
         """The residue class in which the value always lies."""
         return ModularSet(*modular_of(self._know, self._simplified(as_expr(expr))))
+
+    def int_set(self, expr: Any, dom_map: Mapping[Var, Any] | None = None) -> IntervalSet:
+        """The values of an expression as its variables run through sets; without `dom_map`, through what was told."""
+        if dom_map is None:
+            bound = self.const_int_bound(expr)
+            low = float("-inf") if bound.min_value == ConstIntBound.NEG_INF else bound.min_value
+            high = float("inf") if bound.max_value == ConstIntBound.POS_INF else bound.max_value
+            return IntervalSet(low, high)  # type: ignore[arg-type]
+        domains = {var: to_interval(dom) for var, dom in dom_map.items()}
+        return from_interval(IntervalEvaluator(self, domains).evaluate(as_expr(expr)))
 
     def rewrite_simplify(self, expr: Any) -> Any:
         """Simplify by the rule tables alone."""

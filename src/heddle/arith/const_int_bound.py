@@ -251,7 +251,7 @@ def _call(know: Knowledge, node: Call) -> Bound:
         return (0, min(masks)) if masks else dtype_bound(node.dtype)
     if name == "tir.shift_right":
         a, b = bound_of(know, node.args[0]), bound_of(know, node.args[1])
-        if 0 <= b[0] and b[1] < 64:
+        if b[0] >= 0 and b[1] < 64:
             shifted = [x >> y if abs(x) <= LIMIT else x for x in a for y in b]
             return clamp(min(shifted), max(shifted))
     return dtype_bound(node.dtype)

@@ -36,7 +36,9 @@ def floormod_form(know: Knowledge, a: LinearForm, b: LinearForm) -> LinearForm:
         return _symbolic(know, a, b)[1]
     if b.const == 0:
         return _atom(know, FloorMod, a, b)
-    return _mod_const(know, a, b.const) if b.const > 0 else _mod_const(know, a.scaled(-1), -b.const).scaled(-1)
+    return (
+        _mod_const(know, a, b.const) if b.const > 0 else _mod_const(know, a.scaled(-1), -b.const).scaled(-1)
+    )
 
 
 def _atom(know: Knowledge, cls: Any, a: LinearForm, b: LinearForm) -> LinearForm:
@@ -95,7 +97,12 @@ def _div_const(know: Knowledge, a: LinearForm, c: int) -> LinearForm:
         inner, divisor = nested
         return quotient.plus(_div_const(know, inner, divisor * c))
     atom = rest.single()
-    if isinstance(atom, FloorMod) and isinstance(atom.b, IntImm) and atom.b.value > c and atom.b.value % c == 0:
+    if (
+        isinstance(atom, FloorMod)
+        and isinstance(atom.b, IntImm)
+        and atom.b.value > c
+        and atom.b.value % c == 0
+    ):
         inner = _div_const(know, know.terms.form(atom.a), c)
         return quotient.plus(_mod_const(know, inner, atom.b.value // c))
     return quotient.plus(_atom(know, FloorDiv, rest, LinearForm(a.dtype, c)))
@@ -224,5 +231,3 @@ def _shared_factors(a: LinearForm, b: LinearForm) -> tuple[Any, ...]:
             for factors in terms[1:]:
                 factors.remove(next(item for item in factors if item is factor))
     return tuple(shared)
-
-

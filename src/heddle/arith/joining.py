@@ -1,7 +1,7 @@
 """Simplifying a gathered linear form: quotients and remainders are joined, products multiplied out where terms cancel.
 
-    x // 4 * 4 + x % 4  →  x                  x % 4 + x // 4 % 2 * 4  →  x % 8
-    x - x // 4 * 4      →  x % 4              (m + 1) * n - m * n     →  n
+x // 4 * 4 + x % 4  →  x                  x % 4 + x // 4 % 2 * 4  →  x % 8
+x - x // 4 * 4      →  x % 4              (m + 1) * n - m * n     →  n
 """
 
 from __future__ import annotations

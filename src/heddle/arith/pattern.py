@@ -184,10 +184,9 @@ class Operation(Pattern):
         self.a, self.b = as_pattern(a), as_pattern(b)
 
     def matcher(self) -> Matcher:
-        cls, match_a, match_b = self.root, self.a.matcher(), self.b.matcher()
-        return lambda node, slots: (
-            type(node) is cls and match_a(node.a, slots) and match_b(node.b, slots)
-        )
+        cls: Any = self.root
+        match_a, match_b = self.a.matcher(), self.b.matcher()
+        return lambda node, slots: type(node) is cls and match_a(node.a, slots) and match_b(node.b, slots)
 
     def builder(self) -> Builder:
         cls: Any = self.root
@@ -245,11 +244,10 @@ class Choice(Pattern):
         self.args = tuple(as_pattern(item) for item in args)
 
     def matcher(self) -> Matcher:
-        op = Op.get("tir.if_then_else")
         parts = [item.matcher() for item in self.args]
         return lambda node, slots: (
             type(node) is Call
-            and node.op is op
+            and node.op.name == "tir.if_then_else"
             and all(match(arg, slots) for match, arg in zip(parts, node.args, strict=True))
         )
 
@@ -437,7 +435,8 @@ class RuleIndex:
         if cls not in self._by_root:
             return ()
         if isinstance(node, BinaryExpr):
-            first, second = type(node.a), type(node.b)
+            first: type | None = type(node.a)
+            second: type | None = type(node.b)
             key: tuple[Any, ...] = (cls, first, second, node.a.dtype, linear)
         else:
             first = second = None

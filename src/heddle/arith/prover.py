@@ -109,14 +109,12 @@ def _variables(know: Knowledge, form: LinearForm) -> list[Any]:
     return ordered + [factor for key, factor in in_products.items() if key not in know.facts.ranges]
 
 
-def _symbolic_bounds(
-    know: Knowledge, atom: Any
-) -> Iterator[tuple[LinearForm | None, LinearForm | None]]:
+def _symbolic_bounds(know: Knowledge, atom: Any) -> Iterator[tuple[LinearForm | None, LinearForm | None]]:
     entry = know.facts.ranges.get(id(atom))
     if entry is not None:
         yield entry[1], entry[2]
     low, high = bound_of(know, atom)
-    if -LIMIT <= low or high <= LIMIT:
+    if low >= -LIMIT or high <= LIMIT:
         yield (
             LinearForm(atom.dtype, low) if low >= -LIMIT else None,
             LinearForm(atom.dtype, high) if high <= LIMIT else None,

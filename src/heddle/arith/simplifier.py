@@ -239,7 +239,7 @@ class Simplifier:
                 return other if bool(one.value) is is_and else one
         if a is b:
             return a
-        if node.dtype.lanes == 1:
+        if node.dtype.lanes == 1 and not terms.variables(a).isdisjoint(terms.variables(b)):
             for one, other in ((a, b), (b, a)):
                 decided = self._under(one, is_and, other)
                 if isinstance(decided, IntImm):
@@ -312,7 +312,7 @@ _HANDLERS: dict[type, Callable[[Simplifier, Any], Any]] = {
     Mod: Simplifier._trunc_division,
     Min: Simplifier._extreme,
     Max: Simplifier._extreme,
-    **{cls: Simplifier._comparison for cls in _COMPARISONS},
+    **dict.fromkeys(_COMPARISONS, Simplifier._comparison),
     And: Simplifier._connective,
     Or: Simplifier._connective,
     Not: Simplifier._not,

@@ -11,7 +11,7 @@ from math import gcd
 from typing import Any
 
 from heddle.arith.linear import LinearForm, Mono
-from heddle.ir.node import Node, map_children
+from heddle.ir.node import Node, children, map_children
 from heddle.prim.intrinsics import Intrinsic
 from heddle.prim.nodes import (
     EQ,
@@ -33,7 +33,7 @@ from heddle.runtime.dtype import DataType
 
 _COMMUTATIVE = frozenset((Min, Max, EQ, NE, And, Or))
 _SUMS = frozenset((Add, Sub, Mul, IntImm))
-Signature = tuple[Hashable, ...]
+Signature = tuple[Any, ...]
 
 
 def is_index_dtype(dtype: DataType) -> bool:
@@ -50,6 +50,7 @@ class TermTable:
         self._keys: dict[int, int] = {}
         self._key_ids: dict[Signature, int] = {}
         self._forms: dict[int, LinearForm] = {}
+        self._variables: dict[int, frozenset[int]] = {}
         self.impure: set[int] = set()
 
     # -- storing ------------------------------------------------------------------------------------------------
@@ -59,12 +60,13 @@ class TermTable:
         found = self._stored.get(id(expr))
         if found is not None:
             return found[1]
+        cls: Any = type(expr)
         if isinstance(expr, BinaryExpr):
             a, b = self.intern(expr.a), self.intern(expr.b)
-            signature: Signature = (type(expr), id(a), id(b))
+            signature: Signature = (cls, id(a), id(b))
             twin = self._by_signature.get(signature)
             if twin is None:
-                twin = expr if a is expr.a and b is expr.b else type(expr)(a, b, span=expr.span)
+                twin = expr if a is expr.a and b is expr.b else cls(a, b, span=expr.span)
                 self._store(signature, twin)
                 if self.impure and (id(a) in self.impure or id(b) in self.impure):
                     self.impure.add(id(twin))
@@ -98,7 +100,7 @@ class TermTable:
                 return True
         if not self.impure:
             return False
-        return any(id(child) in self.impure for child in _children(node))
+        return any(id(child) in self.impure for child in children(node))
 
     def _store(self, signature: Signature, node: Any) -> Any:
         self._by_signature[signature] = node
@@ -154,6 +156,16 @@ class TermTable:
     def find_key(self, cls: type, a: Any, b: Any) -> int | None:
         """The key that cls(a, b) has if anything equal to it was seen, for a `cls` that does not commute."""
         return self._key_ids.get((cls, self.key(a), self.key(b)))
+
+    def variables(self, node: Any) -> frozenset[int]:
+        """The ids of the variables and other identity nodes in a stored term."""
+        if node.identity:
+            return frozenset((id(node),))
+        found = self._variables.get(id(node))
+        if found is None:
+            found = frozenset().union(*(self.variables(child) for child in children(node)))
+            self._variables[id(node)] = found
+        return found
 
     # -- linear forms -----------------------------------------------------------------------------------------------
 
@@ -270,19 +282,9 @@ def has_sum_factor(form: LinearForm) -> bool:
     return any(type(factor) in _SUMS for _, factors in form.terms.values() for factor in factors)
 
 
-def _children(node: Any) -> list[Any]:
-    found: list[Any] = []
-    for name in node.init_names:
-        value = getattr(node, name)
-        found.extend(value if type(value) is tuple else (value,))
-    return found
-
-
 def _field_signature(value: Any) -> Hashable:
     if isinstance(value, Node):
         return id(value)
     if type(value) is tuple:
         return tuple(_field_signature(item) for item in value)
     return value.hex() if isinstance(value, float) else (type(value), value)
-
-

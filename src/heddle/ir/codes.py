@@ -39,3 +39,18 @@ I0504 = declare_code(
     "program does not verify after a pass",
     "The verifier found the listed faults in a pass's result. This is a fault of the pass.",
 )
+I0601 = declare_code(
+    "I0601",
+    "not part of the script language",
+    "The text is not valid Python syntax, or uses syntax that scripts lack.",
+)
+I0602 = declare_code(
+    "I0602", "unknown name in a script", "The name or attribute is not defined at this place."
+)
+I0603 = declare_code(
+    "I0603", "script expression fails", "Building the value of an expression failed for the stated reason."
+)
+I0403 = declare_code(
+    "I0403", "operator record or use is incomplete", "An operator is declared or built without a needed part."
+)
+I0505 = declare_code("I0505", "program text is not exact", "Printing and parsing a pass's result gave another program: a fault of ours.")

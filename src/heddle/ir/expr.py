@@ -20,6 +20,7 @@ class Expr(Node):
     """The base of all expressions, scalar ones included. Each has a `ty`."""
 
     __slots__ = ()
+    ty: Any
 
     def __call__(self, *args: Expr, attrs: dict[str, Any] | None = None) -> Call:
         return Call(self, args, attrs_of(attrs))

@@ -144,7 +144,9 @@ class BinaryExpr(PrimExpr):
             elif isinstance(a, IntImm) and not isinstance(self.a, PrimExpr):
                 a = constant(a.value, b.dtype)
             else:
-                raise IRTypeError(K0101, f"operands of {self.node_kind} differ in dtype: {a.dtype} and {b.dtype}")
+                raise IRTypeError(
+                    K0101, f"operands of {self.node_kind} differ in dtype: {a.dtype} and {b.dtype}"
+                )
         if a is not self.a:
             self.set_derived("a", a)
         if b is not self.b:

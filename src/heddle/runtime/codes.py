@@ -1,7 +1,70 @@
-"""Diagnostic codes of the runtime room: values, devices, tensors, packed functions, modules."""
+"""Diagnostic codes of the runtime room: values, devices, tensors, packed functions, modules, artefacts."""
 
 from heddle.support.diagnostics import declare_code
 
 U0101 = declare_code(
     "U0101", "unknown dtype", "The spelling names no element type; see `docs/glossary.md` for the list."
+)
+U0201 = declare_code("U0201", "unknown device", "The name or number stands for no kind of device.")
+U0202 = declare_code(
+    "U0202", "device not available",
+    "Memory can be had only on devices that this process can reach; at present that is the CPU.",
+)
+U0301 = declare_code(
+    "U0301", "shapes do not fit", "Two tensors, or a tensor and a view of it, need matching sizes."
+)
+U0302 = declare_code(
+    "U0302", "value cannot become a tensor", "Its element type or memory layout has no equivalent here."
+)
+U0303 = declare_code(
+    "U0303", "dlpack exchange failed",
+    "The producer handed over no usable capsule, or one that was consumed already.",
+)
+U0401 = declare_code(
+    "U0401", "global function not found",
+    "Nothing was registered under the name; `register_global_func` does it.",
+)
+U0402 = declare_code("U0402", "not a function", "A callable was expected.")
+U0403 = declare_code(
+    "U0403", "kernel argument has the wrong type",
+    "Compiled kernels take tensors (numpy arrays count), ints, floats, bools and None.",
+)
+U0404 = declare_code(
+    "U0404", "kernel failed", "A check inside compiled code was violated; the message is the kernel's own."
+)
+U0501 = declare_code(
+    "U0501", "function not in module", "Neither the module nor, where asked, its imports have the function."
+)
+U0502 = declare_code(
+    "U0502", "kernels cannot be linked",
+    "The object code was built for another kind of processor, or refers to a symbol that this process lacks.",
+)
+U0503 = declare_code("U0503", "module cannot be exported", "A module in the tree has no stored form.")
+U0504 = declare_code(
+    "U0504",
+    "export needs a linker",
+    "Shared and static libraries are written by a linker, which comes with the extra `heddle[link]`. Any "
+    "other file name writes Heddle's own one-file format.",
+)
+U0601 = declare_code(
+    "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."
+)
+U0602 = declare_code("U0602", "bad allocation request", "A size is negative, or a view leaves its storage.")
+U0701 = declare_code("U0701", "bad thread count", "The pool runs 1 to 1024 threads.")
+U0801 = declare_code(
+    "U0801", "bad timing option", "`number` and `repeat` are at least 1; delays are not negative."
+)
+
+F0101 = declare_code("F0101", "not an artefact", "The file does not start with the artefact's magic bytes.")
+F0102 = declare_code(
+    "F0102", "unknown artefact version", "The file was written by another version of the format."
+)
+F0103 = declare_code("F0103", "artefact is truncated", "The file ends before a part that it announces.")
+F0104 = declare_code("F0104", "artefact is damaged", "A digest, an offset or a length contradicts the bytes.")
+F0105 = declare_code("F0105", "section missing", "The artefact lacks a section that its kind must have.")
+F0106 = declare_code(
+    "F0106", "section is malformed", "A section's digest is right but its contents follow no known layout."
+)
+F0107 = declare_code(
+    "F0107", "unknown module kind", "The artefact holds a module whose loader is not present."
 )

@@ -1,7 +1,7 @@
 """Element types: a string with its parts at hand, equal to and hashed as the plain string it spells.
 
-`DataType("float32x8").lanes == 8` and `DataType("float32") == "float32"`. `bool` is one byte in memory, 1 bit in
-meaning. `handle` is an opaque pointer; `void` is no value.
+`DataType("float32x8").lanes == 8` and `DataType("float32") == "float32"`. `bool` is one byte in memory, 1 bit
+in meaning. `handle` is an opaque pointer; `void` is no value.
 """
 
 from __future__ import annotations
@@ -17,43 +17,21 @@ from heddle.support.diagnostics import IRTypeError, did_you_mean
 
 _SPELLING = re.compile(r"(float8_\w+?|bfloat|float|uint|int|handle|void|bool)(\d*)(?:x(\d+))?")
 _BITS = {
-    "int": (1, 4, 8, 16, 32, 64),
-    "uint": (1, 4, 8, 16, 32, 64),
-    "float": (16, 32, 64),
-    "bfloat": (16,),
+    "int": (1, 4, 8, 16, 32, 64), "uint": (1, 4, 8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,),
 }
 _FLOAT8 = {
-    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
-    "float8_e5m2": ml_dtypes.float8_e5m2,
-    "float8_e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
-    "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2,
+    "float8_e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
 }
-_STORAGE = {**_FLOAT8, "bfloat16": ml_dtypes.bfloat16, "int4": "int8", "uint4": "uint8"}
 SCALAR_NAMES = (
-    "bool",
-    "int4",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint4",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-    *_FLOAT8,
-    "handle",
-    "void",
+    "bool", "int4", "int8", "int16", "int32", "int64", "uint4", "uint8", "uint16", "uint32", "uint64",
+    "float16", "bfloat16", "float32", "float64", *_FLOAT8, "handle", "void",
 )
 
 
 class DataType(str):
-    """An interned element type. Attributes: `code` (bool, int, uint, float, bfloat, float8_*, handle, void), `bits`
-    of one lane, `lanes`.
+    """An interned element type. Attributes: `code` (bool, int, uint, float, bfloat, float8_*, handle, void),
+    `bits` of one lane, `lanes`.
 
     Raises: IRTypeError U0101 for an unknown spelling.
     """
@@ -118,12 +96,20 @@ class DataType(str):
 
     def numpy(self) -> np.dtype[Any]:
         """The numpy type that stores one lane. int4 and uint4 are stored one to a byte."""
-        base = str(self.element)
+        base = self.element
+        if base in _FLOAT8:
+            float8: np.dtype[Any] = np.dtype(_FLOAT8[base])
+            return float8
+        if base == "bfloat16":
+            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return bfloat16
+        if base == "bool":
+            return np.dtype(np.bool_)
+        if base in ("int4", "uint4"):
+            return np.dtype(base[:-1] + "8")
         if base in ("handle", "void"):
             raise IRTypeError(U0101, f"dtype {base!r} has no numpy equivalent")
-        stored: Any = _STORAGE.get(base, base)
-        result: np.dtype[Any] = np.dtype(stored)
-        return result
+        return np.dtype(str(base))
 
 
 def _parse(spelling: str) -> tuple[str, int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
@@ -10,6 +10,12 @@ from heddle.support.codes import S0201, S0202
 from heddle.support.diagnostics import MissingNameError, UsageError, did_you_mean
 
 V = TypeVar("V")
+
+
+def caller_place(level: int = 1) -> str:
+    """`file:line` of the function `level` calls above the one that asks."""
+    frame = sys._getframe(level + 1)  # inspect.stack() would read every source file on the stack
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 class Registry(Generic[V]):
@@ -20,9 +26,9 @@ class Registry(Generic[V]):
         self._entries: dict[str, V] = {}
         self._places: dict[str, str] = {}
 
-    def add(self, name: str, value: V, *, override: bool = False) -> V:
-        frame = inspect.stack()[1]
-        here = f"{frame.filename}:{frame.lineno}"
+    def add(self, name: str, value: V, *, override: bool = False, place: str | None = None) -> V:
+        """Declare `name`. `place` (file:line) is the caller's unless given. Raises: UsageError S0201."""
+        here = place or caller_place()
         if name in self._entries and not override:
             raise UsageError(
                 S0201, f"{self.what} {name!r} is declared twice: {self._places[name]} and {here}"

@@ -35,6 +35,57 @@ T0206 = declare_code(
     "access outside the declared region",
     "A block reads or writes a buffer that it does not declare.",
 )
+T0301 = declare_code(
+    "T0301",
+    "missing or wrong type in a loop function",
+    "Parameters are annotated T.Buffer, T.handle or T.<dtype>.",
+)
+T0302 = declare_code(
+    "T0302",
+    "not a statement of loop functions",
+    "The script language of loop functions lacks this statement.",
+)
+T0303 = declare_code(
+    "T0303",
+    "wrong number of names",
+    "A loop or axis statement binds another number of names than it has loops.",
+)
+T0401 = declare_code(
+    "T0401",
+    "loop not found",
+    "The loop was replaced by an earlier primitive; use the handles that it returned.",
+)
+T0402 = declare_code("T0402", "block not found", "No block of this name is in the function.")
+T0403 = declare_code(
+    "T0403", "loop cannot be split", "A split needs a loop from 0 and at most one factor left open."
+)
+T0404 = declare_code(
+    "T0404",
+    "loops are not nested directly",
+    "The loops must lie directly inside each other, outermost first.",
+)
+T0405 = declare_code(
+    "T0405",
+    "loop is not parallel",
+    "A parallel or vectorised loop must run only over spatial axes of its blocks.",
+)
+T0406 = declare_code(
+    "T0406",
+    "block cannot be inlined",
+    "Inlining needs a block that stores one element per point of its axes.",
+)
+T0407 = declare_code(
+    "T0407", "block cannot be moved", "Producers must stay before and consumers after the block."
+)
+T0408 = declare_code("T0408", "no such buffer access", "The block has no read or write of this index.")
+T0409 = declare_code(
+    "T0409", "block is no reduction", "The primitive needs a block with an init statement and reduction axes."
+)
+T0410 = declare_code(
+    "T0410",
+    "the block's padding is not known",
+    "pad_einsum needs a block whose reads and writes index by single axes.",
+)
 T0501 = declare_code(
     "T0501",
     "dimension cannot be bound",

@@ -50,12 +50,8 @@ BOOLEAN_RULES = (
     Rule("not-equal-or-equal", ne(x, y) | eq(x, y), True, domain="bool", algebra="excluded middle"),
     Rule("less-and-not-less", (x < y) & (y <= x), False, domain="bool", algebra="contradiction"),
     Rule("not-less-and-less", (y <= x) & (x < y), False, domain="bool", algebra="contradiction"),
-    Rule(
-        "less-or-not-less", (x < y) | (y <= x), True, when=_integers, domain="bool", algebra="total order"
-    ),
-    Rule(
-        "not-less-or-less", (y <= x) | (x < y), True, when=_integers, domain="bool", algebra="total order"
-    ),
+    Rule("less-or-not-less", (x < y) | (y <= x), True, when=_integers, domain="bool", algebra="total order"),
+    Rule("not-less-or-less", (y <= x) | (x < y), True, when=_integers, domain="bool", algebra="total order"),
     Rule(
         "both-upper-bounds",
         (x < c1) & (x < c2),

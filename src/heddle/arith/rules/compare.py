@@ -11,11 +11,19 @@ COMPARE_RULES = (
     Rule("less-equal-self", x <= x, True, algebra="reflexive"),
     Rule("equal-self", eq(x, x), True, algebra="reflexive"),
     Rule("not-equal-self", ne(x, x), False, algebra="reflexive"),
-    Rule("less-by-bounds", x < y, True, when=lambda m: m.bound(x)[1] < m.bound(y)[0], algebra="disjoint bounds"),
-    Rule("not-less-by-bounds", x < y, False, when=lambda m: m.bound(x)[0] >= m.bound(y)[1], algebra="bounds"),
-    Rule("less-equal-by-bounds", x <= y, True, when=lambda m: m.bound(x)[1] <= m.bound(y)[0], algebra="bounds"),
     Rule(
-        "not-less-equal-by-bounds", x <= y, False, when=lambda m: m.bound(x)[0] > m.bound(y)[1], algebra="bounds"
+        "less-by-bounds", x < y, True, when=lambda m: m.bound(x)[1] < m.bound(y)[0], algebra="disjoint bounds"
+    ),
+    Rule("not-less-by-bounds", x < y, False, when=lambda m: m.bound(x)[0] >= m.bound(y)[1], algebra="bounds"),
+    Rule(
+        "less-equal-by-bounds", x <= y, True, when=lambda m: m.bound(x)[1] <= m.bound(y)[0], algebra="bounds"
+    ),
+    Rule(
+        "not-less-equal-by-bounds",
+        x <= y,
+        False,
+        when=lambda m: m.bound(x)[0] > m.bound(y)[1],
+        algebra="bounds",
     ),
     Rule(
         "not-equal-by-bounds",
@@ -33,19 +41,42 @@ COMPARE_RULES = (
     ),
     Rule("equal-const-right", eq(c1, x), eq(x, c1), linear=True, algebra="== commutes"),
     Rule("not-equal-const-right", ne(c1, x), ne(x, c1), linear=True, algebra="!= commutes"),
-    Rule("equal-shift", eq(x + c1, c2), eq(x, c2 - c1), linear=True, algebra="adding a constant is a bijection"),
-    Rule("not-equal-shift", ne(x + c1, c2), ne(x, c2 - c1), linear=True, algebra="adding a constant is a bijection"),
+    Rule(
+        "equal-shift", eq(x + c1, c2), eq(x, c2 - c1), linear=True, algebra="adding a constant is a bijection"
+    ),
+    Rule(
+        "not-equal-shift",
+        ne(x + c1, c2),
+        ne(x, c2 - c1),
+        linear=True,
+        algebra="adding a constant is a bijection",
+    ),
     Rule("equal-difference", eq(x - y, 0), eq(x, y), linear=True, algebra="x - y = 0 is x = y"),
     Rule("not-equal-difference", ne(x - y, 0), ne(x, y), linear=True, algebra="x - y = 0 is x = y"),
-    Rule("less-shift", x + c1 < c2, x < c2 - c1, domain="index", linear=True, algebra="addition is monotonic"),
-    Rule("less-shift-right", c1 < x + c2, c1 - c2 < x, domain="index", linear=True, algebra="addition is monotonic"),
+    Rule(
+        "less-shift", x + c1 < c2, x < c2 - c1, domain="index", linear=True, algebra="addition is monotonic"
+    ),
+    Rule(
+        "less-shift-right",
+        c1 < x + c2,
+        c1 - c2 < x,
+        domain="index",
+        linear=True,
+        algebra="addition is monotonic",
+    ),
     Rule("less-equal-shift", x + c1 <= c2, x <= c2 - c1, domain="index", linear=True, algebra="monotonic"),
-    Rule("less-equal-shift-right", c1 <= x + c2, c1 - c2 <= x, domain="index", linear=True, algebra="monotonic"),
-    Rule("less-cancel-ll", x + y < x + z, y < z, domain="index", linear=True, algebra="addition is monotonic"),
-    Rule("less-cancel-rr", y + x < z + x, y < z, domain="index", linear=True, algebra="addition is monotonic"),
+    Rule(
+        "less-equal-shift-right", c1 <= x + c2, c1 - c2 <= x, domain="index", linear=True, algebra="monotonic"
+    ),
+    Rule(
+        "less-cancel-ll", x + y < x + z, y < z, domain="index", linear=True, algebra="addition is monotonic"
+    ),
+    Rule(
+        "less-cancel-rr", y + x < z + x, y < z, domain="index", linear=True, algebra="addition is monotonic"
+    ),
     Rule("less-equal-cancel-ll", x + y <= x + z, y <= z, domain="index", linear=True, algebra="monotonic"),
     Rule("less-equal-cancel-rr", y + x <= z + x, y <= z, domain="index", linear=True, algebra="monotonic"),
-    Rule("less-grow", x < x + y, 0 < y, domain="index", linear=True, algebra="addition is monotonic"),
+    Rule("less-grow", x < x + y, y > 0, domain="index", linear=True, algebra="addition is monotonic"),
     Rule(
         "less-scale",
         x * c1 < y * c1,
@@ -86,8 +117,12 @@ COMPARE_RULES = (
     Rule("max-less", pmax(x, y) < c1, (x < c1) & (y < c1), algebra="the greater is below c if both are"),
     Rule("less-than-min", c1 < pmin(x, y), (c1 < x) & (c1 < y), algebra="the lesser is above c if both are"),
     Rule("less-than-max", c1 < pmax(x, y), (c1 < x) | (c1 < y), algebra="the greater is above c if one is"),
-    Rule("less-equal-min", c1 <= pmin(x, y), (c1 <= x) & (c1 <= y), algebra="the lesser is above c if both are"),
-    Rule("less-equal-max", c1 <= pmax(x, y), (c1 <= x) | (c1 <= y), algebra="the greater is above c if one is"),
+    Rule(
+        "less-equal-min", c1 <= pmin(x, y), (c1 <= x) & (c1 <= y), algebra="the lesser is above c if both are"
+    ),
+    Rule(
+        "less-equal-max", c1 <= pmax(x, y), (c1 <= x) | (c1 <= y), algebra="the greater is above c if one is"
+    ),
     Rule("less-than-own-min", x < pmin(x, y), False, algebra="min(x, y) <= x"),
     Rule("less-than-own-min-2", y < pmin(x, y), False, algebra="min(x, y) <= y"),
     Rule("own-min-not-above", pmin(x, y) <= x, True, algebra="min(x, y) <= x"),

@@ -213,9 +213,20 @@ TRUNC_RULES = (
         domain="index",
         algebra="c divides x",
     ),
-    Rule("truncmod-negative-divisor", tmod(x, c1), tmod(x, 0 - c1), when=lambda m: -128 < m[c1] < 0,
-         algebra="the remainder has the dividend's sign"),
-    Rule("trunc-quotient-and-rest", tdiv(x, y) * y + tmod(x, y), x, domain="index", algebra="x = (x/y)*y + x mod y"),
+    Rule(
+        "truncmod-negative-divisor",
+        tmod(x, c1),
+        tmod(x, 0 - c1),
+        when=lambda m: -128 < m[c1] < 0,
+        algebra="the remainder has the dividend's sign",
+    ),
+    Rule(
+        "trunc-quotient-and-rest",
+        tdiv(x, y) * y + tmod(x, y),
+        x,
+        domain="index",
+        algebra="x = (x/y)*y + x mod y",
+    ),
     Rule(
         "truncmod-sum-left",
         tmod(x * c1 + y, c2),

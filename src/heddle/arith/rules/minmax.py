@@ -7,12 +7,12 @@ from typing import Any
 
 from heddle.arith.pattern import Pattern, Rule, c1, c2, pmax, pmin, select, x, y, z
 
-
 Lattice = Callable[[Any, Any], Pattern]
 
 
 def _family(name: str, f: Lattice, g: Lattice) -> tuple[Rule, ...]:
     """The laws of one of the pair (f, g) = (min, max) or (max, min)."""
+
     def law(
         suffix: str, lhs: Pattern, rhs: Pattern, algebra: str, domain: str = "int", linear: bool = False
     ) -> Rule:
@@ -40,12 +40,44 @@ def _family(name: str, f: Lattice, g: Lattice) -> tuple[Rule, ...]:
         law("of-sums-lr", f(x + y, z + x), x + f(y, z), "addition is monotonic", domain="index", linear=True),
         law("of-sums-rl", f(y + x, x + z), x + f(y, z), "addition is monotonic", domain="index", linear=True),
         law("of-sums-rr", f(y + x, z + x), f(y, z) + x, "addition is monotonic", domain="index", linear=True),
-        law("sum-const", f(x + c1, x + c2), x + f(c1, c2), "addition is monotonic", domain="index", linear=True),
-        law("of-differences-l", f(x - y, x - z), x - g(y, z), "subtraction reverses", domain="index", linear=True),
-        law("of-differences-r", f(x - y, z - y), f(x, z) - y, "subtraction keeps", domain="index", linear=True),
-        law("shift-const", f(x + c1, c2), f(x, c2 - c1) + c1, "addition is monotonic", domain="index", linear=True),
-        law("from-const", f(c1 - x, c2), c1 - g(x, c1 - c2), "subtraction reverses", domain="index", linear=True),
-        law("of-selects", f(select(x, y, z), select(x, c1, c2)), select(x, f(y, c1), f(z, c2)), "same choice"),
+        law(
+            "sum-const",
+            f(x + c1, x + c2),
+            x + f(c1, c2),
+            "addition is monotonic",
+            domain="index",
+            linear=True,
+        ),
+        law(
+            "of-differences-l",
+            f(x - y, x - z),
+            x - g(y, z),
+            "subtraction reverses",
+            domain="index",
+            linear=True,
+        ),
+        law(
+            "of-differences-r", f(x - y, z - y), f(x, z) - y, "subtraction keeps", domain="index", linear=True
+        ),
+        law(
+            "shift-const",
+            f(x + c1, c2),
+            f(x, c2 - c1) + c1,
+            "addition is monotonic",
+            domain="index",
+            linear=True,
+        ),
+        law(
+            "from-const",
+            f(c1 - x, c2),
+            c1 - g(x, c1 - c2),
+            "subtraction reverses",
+            domain="index",
+            linear=True,
+        ),
+        law(
+            "of-selects", f(select(x, y, z), select(x, c1, c2)), select(x, f(y, c1), f(z, c2)), "same choice"
+        ),
     )
 
 
@@ -122,8 +154,32 @@ MINMAX_RULES = (
         linear=True,
         algebra="scaling by c < 0 reverses",
     ),
-    Rule("min-ordered", pmin(x, y), x, when=lambda m: m.bound(x)[1] <= m.bound(y)[0], algebra="x <= y by bounds"),
-    Rule("min-reversed", pmin(x, y), y, when=lambda m: m.bound(y)[1] <= m.bound(x)[0], algebra="y <= x by bounds"),
-    Rule("max-ordered", pmax(x, y), y, when=lambda m: m.bound(x)[1] <= m.bound(y)[0], algebra="x <= y by bounds"),
-    Rule("max-reversed", pmax(x, y), x, when=lambda m: m.bound(y)[1] <= m.bound(x)[0], algebra="y <= x by bounds"),
+    Rule(
+        "min-ordered",
+        pmin(x, y),
+        x,
+        when=lambda m: m.bound(x)[1] <= m.bound(y)[0],
+        algebra="x <= y by bounds",
+    ),
+    Rule(
+        "min-reversed",
+        pmin(x, y),
+        y,
+        when=lambda m: m.bound(y)[1] <= m.bound(x)[0],
+        algebra="y <= x by bounds",
+    ),
+    Rule(
+        "max-ordered",
+        pmax(x, y),
+        y,
+        when=lambda m: m.bound(x)[1] <= m.bound(y)[0],
+        algebra="x <= y by bounds",
+    ),
+    Rule(
+        "max-reversed",
+        pmax(x, y),
+        x,
+        when=lambda m: m.bound(y)[1] <= m.bound(x)[0],
+        algebra="y <= x by bounds",
+    ),
 )

@@ -7,9 +7,19 @@ from heddle.arith.pattern import Choice, Rule, select, w, x, y, z
 SELECT_RULES = (
     Rule("select-same", select(x, y, y), y, domain="any", algebra="both values are y"),
     Rule("select-negated", select(~x, y, z), select(x, z, y), domain="any", algebra="not x swaps the values"),
-    Rule("select-nested-true", select(x, select(x, y, z), w), select(x, y, w), domain="any", algebra="x holds there"),
     Rule(
-        "select-nested-false", select(x, y, select(x, z, w)), select(x, y, w), domain="any", algebra="x fails there"
+        "select-nested-true",
+        select(x, select(x, y, z), w),
+        select(x, y, w),
+        domain="any",
+        algebra="x holds there",
+    ),
+    Rule(
+        "select-nested-false",
+        select(x, y, select(x, z, w)),
+        select(x, y, w),
+        domain="any",
+        algebra="x fails there",
     ),
     Rule(
         "select-merge-and",
@@ -19,14 +29,32 @@ SELECT_RULES = (
         algebra="z where both hold",
     ),
     Rule(
-        "select-merge-or", select(x, z, select(y, z, w)), select(x | y, z, w), domain="any", algebra="z where one holds"
+        "select-merge-or",
+        select(x, z, select(y, z, w)),
+        select(x | y, z, w),
+        domain="any",
+        algebra="z where one holds",
     ),
     Rule("select-condition", select(x, True, False), x, domain="bool", algebra="the condition itself"),
-    Rule("select-condition-negated", select(x, False, True), ~x, domain="bool", algebra="the condition negated"),
+    Rule(
+        "select-condition-negated", select(x, False, True), ~x, domain="bool", algebra="the condition negated"
+    ),
     Rule("choice-same", Choice(x, y, y), y, domain="any", algebra="both values are y"),
     Rule("choice-negated", Choice(~x, y, z), Choice(x, z, y), domain="any", algebra="not x swaps the values"),
-    Rule("choice-nested-true", Choice(x, Choice(x, y, z), w), Choice(x, y, w), domain="any", algebra="x holds there"),
-    Rule("choice-nested-false", Choice(x, y, Choice(x, z, w)), Choice(x, y, w), domain="any", algebra="x fails there"),
+    Rule(
+        "choice-nested-true",
+        Choice(x, Choice(x, y, z), w),
+        Choice(x, y, w),
+        domain="any",
+        algebra="x holds there",
+    ),
+    Rule(
+        "choice-nested-false",
+        Choice(x, y, Choice(x, z, w)),
+        Choice(x, y, w),
+        domain="any",
+        algebra="x fails there",
+    ),
     Rule(
         "choice-merge-and",
         Choice(x, Choice(y, z, w), w),

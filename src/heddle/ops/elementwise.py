@@ -1,0 +1,197 @@
+"""Elementwise operators of one or two tensors, from two tables: name, scalar function, numpy reference, sample range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heddle.ir.op import OP_RECORDS
+from heddle.ir.op_def import ErrorSample, Input, OpDef, Sample, Without, declare_op
+from heddle.ops.rules import broadcast_rule, float_same_as_input, same_as_input, to_bool
+from heddle.prim import intrinsics, ops
+from heddle.prim.nodes import PrimExpr, constant
+from heddle.topi.broadcast import elementwise
+
+ANY_LAYOUT = Without("elementwise: it works in any layout")
+FLOATS = ("float32", "float16", "float64")
+INTS = ("int32", "int64", "int8", "uint8")
+_X = (Input("x", meaning="a tensor"),)
+_XY = (Input("lhs", meaning="a tensor"), Input("rhs", meaning="a tensor that broadcasts with lhs"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unary:
+    """`low` and `high` bound the samples; `floats_only` says whether integers are accepted."""
+
+    name: str
+    scalar: Callable[[Any], PrimExpr]
+    reference: Callable[..., Any]
+    formula: str
+    low: float = -4.0
+    high: float = 4.0
+    floats_only: bool = True
+
+
+def evaluate_of(name: str) -> Callable[..., Any]:
+    """The numpy form of an intrinsic."""
+    function: Callable[..., Any] = OP_RECORDS[f"tir.{name}"].evaluate
+    return function
+
+
+def _intrinsic(name: str, formula: str, low: float = -4.0, high: float = 4.0) -> _Unary:
+    return _Unary(name, getattr(intrinsics, name), evaluate_of(name), formula, low, high)
+
+
+def _sign(x: PrimExpr) -> PrimExpr:
+    one, zero = constant(1, x.dtype), constant(0, x.dtype)
+    negative = ops.select(x < zero, ops.negative(one), zero) if not x.dtype.is_unsigned else zero
+    return ops.select(x > zero, one, negative)
+
+
+_UNARY = (
+    _intrinsic("exp", "e ** x"), _intrinsic("log", "the natural logarithm of x", 0.01, 9.0),
+    _intrinsic("sqrt", "the square root of x", 0.0, 9.0), _intrinsic("rsqrt", "1 / sqrt(x)", 0.01, 9.0),
+    _intrinsic("sin", "sin(x)"), _intrinsic("cos", "cos(x)"), _intrinsic("tan", "tan(x)", -1.5, 1.5),
+    _intrinsic("asin", "arcsin(x)", -1.0, 1.0), _intrinsic("acos", "arccos(x)", -1.0, 1.0),
+    _intrinsic("atan", "arctan(x)"), _intrinsic("sinh", "sinh(x)"), _intrinsic("cosh", "cosh(x)"),
+    _intrinsic("tanh", "tanh(x)"), _intrinsic("asinh", "arsinh(x)"), _intrinsic("acosh", "arcosh(x)", 1.0, 9.0),
+    _intrinsic("atanh", "artanh(x)", -0.99, 0.99), _intrinsic("sigmoid", "1 / (1 + e ** -x)", -9.0, 9.0),
+    _intrinsic("erf", "the error function of x"),
+    _Unary("abs", intrinsics.abs, np.abs, "|x|", floats_only=False),
+    _Unary("negative", ops.negative, np.negative, "-x", floats_only=False),
+    _Unary("square", lambda x: x * x, np.square, "x * x", floats_only=False),
+    _Unary("sign", _sign, np.sign, "-1, 0 or 1 as x is negative, zero or positive", floats_only=False),
+    _Unary("floor", intrinsics.floor, np.floor, "x rounded down", floats_only=False),
+    _Unary("ceil", intrinsics.ceil, np.ceil, "x rounded up", floats_only=False),
+    _Unary("trunc", intrinsics.trunc, np.trunc, "x rounded to zero", floats_only=False),
+    _Unary("round", intrinsics.nearbyint, np.rint, "x rounded to the nearest integer, halves to even", floats_only=False),
+)
+
+
+def _uniform(shape: tuple[int, ...], low: float, high: float) -> Callable[[Any, str], tuple[Any, ...]]:
+    return lambda rng, dtype: (rng.uniform(low, high, size=shape).astype(dtype),)
+
+
+def unary_samples(low: float, high: float, dtypes: tuple[str, ...]) -> tuple[Sample, ...]:
+    """Uniform values of [low, high) in odd shapes."""
+    shapes = ((3, 7), (), (1,), (0, 4), (33,))
+    return tuple(Sample((shape,), dtypes=dtypes, make=_uniform(shape, low, high)) for shape in shapes)
+
+
+def _declare_unary(row: _Unary) -> None:
+    scalar = row.scalar
+    declare_op(OpDef(
+        name=row.name, inputs=_X, attrs=(),
+        doc=f"Elementwise {row.formula}. NaN gives NaN." if row.floats_only else f"Elementwise {row.formula}.",
+        infer=float_same_as_input if row.floats_only else same_as_input,
+        reference=lambda attrs, x: _same_dtype(row.reference, x),
+        lower=lambda attrs, x: elementwise(scalar, x, name=row.name),
+        layout=ANY_LAYOUT,
+        samples=unary_samples(row.low, row.high, FLOATS if row.floats_only else (*FLOATS, "int32")),
+        errors=(ErrorSample(((2, 3),), {}, "R0204", "float", "int32"),) if row.floats_only else (),
+    ))
+
+
+def _same_dtype(function: Callable[..., Any], *arrays: Any) -> Any:
+    """A numpy function computed at least in float32 and given back in the input's dtype."""
+    dtype = np.asarray(arrays[0]).dtype
+    wide = [np.asarray(a, np.float32) if dtype.kind not in "iub" and dtype.itemsize < 4 else np.asarray(a) for a in arrays]
+    with np.errstate(all="ignore"):
+        return np.asarray(function(*wide)).astype(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Binary:
+    name: str
+    scalar: Callable[[Any, Any], PrimExpr]
+    reference: Callable[..., Any]
+    formula: str
+    dtypes: tuple[str, ...] = (*FLOATS, *INTS)
+    positive: bool = False
+
+
+def _divide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    return ops.div(a, b)
+
+
+def _np_divide(a: Any, b: Any) -> Any:
+    return np.divide(a, b) if np.asarray(a).dtype.kind == "f" else np.trunc(np.asarray(a) / np.asarray(b))
+
+
+_ARITHMETIC = (
+    _Binary("add", ops.add, np.add, "lhs + rhs"), _Binary("subtract", ops.subtract, np.subtract, "lhs - rhs"),
+    _Binary("multiply", ops.multiply, np.multiply, "lhs * rhs"),
+    _Binary("divide", _divide, _np_divide, "lhs / rhs; of integers the quotient rounded to zero", (*FLOATS, "int32"), True),
+    _Binary("floor_divide", ops.floordiv, np.floor_divide, "lhs / rhs rounded down", ("float32", "int32"), True),
+    _Binary("mod", ops.floormod, np.mod, "the remainder with the sign of rhs", ("float32", "int32"), True),
+    _Binary("floor_mod", ops.floormod, np.mod, "the remainder with the sign of rhs", ("float32", "int32"), True),
+    _Binary("power", intrinsics.power, np.power, "lhs ** rhs", FLOATS, True),
+    _Binary("atan2", intrinsics.atan2, np.arctan2, "the angle of the point (rhs, lhs)", FLOATS),
+    _Binary("maximum", ops.maximum, np.maximum, "the greater of lhs and rhs"),
+    _Binary("minimum", ops.minimum, np.minimum, "the lesser of lhs and rhs"),
+    _Binary("left_shift", ops.shift_left, np.left_shift, "lhs * 2 ** rhs", ("int32",), True),
+    _Binary("right_shift", ops.shift_right, np.right_shift, "lhs // 2 ** rhs", ("int32",), True),
+    _Binary("bitwise_and", ops.bitwise_and, np.bitwise_and, "the bitwise and", ("int32", "uint8")),
+    _Binary("bitwise_or", ops.bitwise_or, np.bitwise_or, "the bitwise or", ("int32", "uint8")),
+    _Binary("bitwise_xor", ops.bitwise_xor, np.bitwise_xor, "the bitwise exclusive or", ("int32", "uint8")),
+)
+_COMPARISONS = (
+    _Binary("equal", ops.equal, np.equal, "whether lhs = rhs"),
+    _Binary("not_equal", ops.not_equal, np.not_equal, "whether lhs ≠ rhs"),
+    _Binary("less", ops.less, np.less, "whether lhs < rhs"),
+    _Binary("less_equal", ops.less_equal, np.less_equal, "whether lhs ≤ rhs"),
+    _Binary("greater", ops.greater, np.greater, "whether lhs > rhs"),
+    _Binary("greater_equal", ops.greater_equal, np.greater_equal, "whether lhs ≥ rhs"),
+)
+_LOGIC = (
+    _Binary("logical_and", ops.logical_and, np.logical_and, "lhs and rhs", ("bool",)),
+    _Binary("logical_or", ops.logical_or, np.logical_or, "lhs or rhs", ("bool",)),
+    _Binary("logical_xor", ops.not_equal, np.logical_xor, "whether exactly one of lhs and rhs holds", ("bool",)),
+)
+
+
+def random_array(rng: Any, shape: tuple[int, ...], dtype: str, positive: bool = False) -> Any:
+    """Small random values of any dtype: halves for floats, so that results are exact where they can be."""
+    if dtype == "bool":
+        return rng.integers(0, 2, size=shape).astype(bool)
+    low = 1 if positive else (0 if dtype.startswith("uint") else -8)
+    values = rng.integers(low, 9, size=shape)
+    return (values / 2 if "float" in dtype else values).astype(dtype)
+
+
+def binary_samples(dtypes: tuple[str, ...], positive: bool = False) -> tuple[Sample, ...]:
+    """Equal shapes, broadcasts on either side, scalars, empty and odd sizes."""
+    pairs = (((3, 7), (3, 7)), ((5, 1, 4), (3, 1)), ((), (2, 3)), ((0, 3), (3,)), ((31,), (1,)))
+
+    def make(pair: Any) -> Callable[[Any, str], tuple[Any, ...]]:
+        return lambda rng, dtype: tuple(random_array(rng, shape, dtype, positive) for shape in pair)
+
+    return tuple(Sample(pair, dtypes=dtypes, make=make(pair)) for pair in pairs)
+
+
+def _declare_binary(row: _Binary, infer: Callable[..., Any], is_bool: bool) -> None:
+    scalar = row.scalar
+    declare_op(OpDef(
+        name=row.name, inputs=_XY, attrs=(),
+        doc=f"Elementwise {row.formula}; shapes broadcast and element types are equal.",
+        infer=infer,
+        reference=(lambda attrs, a, b: row.reference(a, b)) if is_bool else (
+            lambda attrs, a, b: _same_dtype(row.reference, a, b)),
+        lower=lambda attrs, a, b: elementwise(scalar, a, b, name=row.name),
+        layout=ANY_LAYOUT,
+        samples=binary_samples(row.dtypes, row.positive),
+        errors=(ErrorSample(((2, 3), (4, 3)), {}, "R0203", "broadcast", row.dtypes[0]),),
+    ))
+
+
+def declare() -> None:
+    """Put the operators of this file into the table."""
+    for unary in _UNARY:
+        _declare_unary(unary)
+    for row in _ARITHMETIC:
+        _declare_binary(row, broadcast_rule(), False)
+    for row in (*_COMPARISONS, *_LOGIC):
+        _declare_binary(row, broadcast_rule(to_bool), True)

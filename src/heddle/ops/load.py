@@ -1,0 +1,18 @@
+"""Declaring every operator family, in a fixed order."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from heddle.ops import elementwise, linear
+from heddle.relax import core_ops
+
+FAMILIES = (elementwise, linear)
+
+
+@cache
+def load() -> None:
+    """Put all operators into the table; more calls do nothing."""
+    core_ops.declare()
+    for family in FAMILIES:
+        family.declare()

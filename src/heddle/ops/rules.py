@@ -1,0 +1,68 @@
+"""Type rules that many operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from heddle.ir.types import Type
+from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
+from heddle.relax.codes import R0204
+from heddle.relax.infer import Inference
+from heddle.relax.types import TensorType
+from heddle.runtime.dtype import DataType
+from heddle.topi.broadcast import broadcast_dim
+
+
+def same_as_input(ctx: Inference) -> Type:
+    """The type of the first argument."""
+    return ctx.tensor(0)
+
+
+def float_same_as_input(ctx: Inference) -> Type:
+    """The type of the first argument, which must be of floats."""
+    ty = ctx.tensor(0)
+    if ty.dtype is not None and not ty.dtype.is_float:
+        ctx.fail(R0204, f"expected a float element type, got {ty.dtype}", "convert with astype")
+    return ty
+
+
+def broadcast_dims(ctx: Inference, *types: TensorType) -> tuple[PrimExpr, ...] | None:
+    """The broadcast shape; None where a rank is unknown. Dimensions that surely cannot broadcast are an error."""
+    shapes = [ty.dims for ty in types]
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) != len(shapes):
+        return None
+    ndim = max(len(shape) for shape in known)
+    result: list[PrimExpr] = []
+    for axis in range(-ndim, 0):
+        dims = [shape[axis] for shape in known if len(shape) >= -axis]
+        joined = dims[0]
+        for dim in dims[1:]:
+            both_constant = isinstance(joined, IntImm) and isinstance(dim, IntImm)
+            if both_constant and not (is_const_int(joined, 1) or is_const_int(dim, 1) or int(joined) == int(dim)):  # type: ignore[call-overload]
+                ctx.shape_error(f"shapes do not broadcast: {joined} against {dim} on axis {axis}")
+            joined = broadcast_dim(joined, dim)
+        result.append(joined)
+    return tuple(result)
+
+
+def broadcast_type(ctx: Inference, dtype: DataType | None, *types: TensorType) -> TensorType:
+    dims = broadcast_dims(ctx, *types)
+    if dims is not None:
+        return TensorType(dims, dtype)
+    ranks = [ty.ndim for ty in types]
+    return TensorType(None, dtype, None, -1 if -1 in ranks else max(ranks))
+
+
+def broadcast_rule(result_dtype: Callable[[DataType | None], DataType | None] = lambda dtype: dtype) -> Callable[[Inference], Type]:
+    """Inputs of one dtype that broadcast; the result's dtype is a function of it."""
+
+    def rule(ctx: Inference) -> Type:
+        types = ctx.tensors()
+        return broadcast_type(ctx, result_dtype(ctx.same_dtype(*types)), *types)
+
+    return rule
+
+
+def to_bool(_dtype: DataType | None) -> DataType:
+    return DataType("bool")

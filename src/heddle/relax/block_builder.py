@@ -1,0 +1,229 @@
+"""BlockBuilder: building graph functions binding by binding.
+
+bb = BlockBuilder()
+with bb.function("main", [x, w]):
+    with bb.dataflow():
+        y = bb.emit(op.matmul(x, w))
+        z = bb.emit_output(op.nn.relu(y))
+    bb.emit_func_output(z)
+mod = bb.get()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from heddle.ir.attrs import attrs_of
+from heddle.ir.expr import BaseFunc, Call, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.module import IRModule
+from heddle.ir.op import Op
+from heddle.ir.structural import structural_digest, structural_equal
+from heddle.ir.types import Type
+from heddle.prim.nodes import PrimExpr
+from heddle.relax.codes import R0501
+from heddle.relax.infer import function_type, type_of
+from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.relax.normalize import Normalizer, Scope
+from heddle.relax.op_builder import graph_expr
+from heddle.relax.te_call import te_call
+from heddle.relax.types import ShapeExpr
+from heddle.support.diagnostics import UsageError
+from heddle.support.span import Span, ambient_span
+
+
+@dataclass(slots=True)
+class _FunctionFrame:
+    name: str
+    params: tuple[Var, ...]
+    attrs: Mapping[str, Any]
+    is_pure: bool
+    private: bool
+    span: Span | None
+    output: Expr | None = None
+    known: dict[Var, Expr] = field(default_factory=dict)
+
+
+class BlockBuilder(Normalizer):
+    """Collects bindings into functions and functions into a module; values are normalised and typed on the way."""
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        super().__init__(mod.clone() if mod is not None else IRModule())
+        self._frames: list[_FunctionFrame] = []
+        self._by_digest: dict[bytes, list[GlobalVar]] = {}
+        self.global_names = self.module.names()
+
+    @property
+    def module(self) -> IRModule:
+        assert self.mod is not None
+        return self.mod
+
+    def get(self) -> IRModule:
+        """The module so far."""
+        return self.module.clone()
+
+    finalize = get
+
+    # ---- functions and blocks
+
+    @contextmanager
+    def function(
+        self,
+        name: str = "main",
+        params: Var | Sequence[Var] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        private: bool = False,
+        pure: bool = True,
+    ) -> Iterator[None]:
+        """Open a function; closing it adds it to the module. Raises: UsageError R0501 without `emit_func_output`."""
+        given = (params,) if isinstance(params, Var) else tuple(params or ())
+        frame = _FunctionFrame(name, given, dict(attrs or {}), pure, private, ambient_span())
+        self._frames.append(frame)
+        for param in given:
+            self.names.reserve(param.name_hint)
+        with self.scope() as scope:
+            yield
+            scope.close_block()
+        self._frames.pop()
+        self._finish(frame, scope)
+
+    def _finish(self, frame: _FunctionFrame, scope: Scope) -> None:
+        if frame.output is None:
+            raise UsageError(R0501, f"function {frame.name!r} ends without emit_func_output", span=frame.span)
+        body = SeqExpr(tuple(scope.blocks), frame.output, type_of(frame.output))
+        attrs = dict(frame.attrs)
+        if not frame.private:
+            attrs.setdefault("global_symbol", frame.name)
+        func = Function(
+            frame.params, body, type_of(frame.output), frame.is_pure, attrs_of(attrs), span=frame.span
+        )
+        self.module[frame.name] = self.normalize_function(func)
+
+    @contextmanager
+    def dataflow(self) -> Iterator[None]:
+        """Open a dataflow block inside a function."""
+        scope = self._scope()
+        scope.close_block()
+        scope.is_dataflow = True
+        yield
+        scope.close_block()
+
+    @contextmanager
+    def seq_scope(self) -> Iterator[Scope]:
+        """Open a nested sequence (a branch); the caller takes its blocks."""
+        with self.scope() as scope:
+            yield scope
+
+    def _scope(self) -> Scope:
+        if not self.scopes:
+            raise UsageError(
+                R0501, "a binding needs an open function", help="use `with bb.function(name, params):`"
+            )
+        return self.scopes[-1]
+
+    # ---- bindings
+
+    def emit(self, expr: Any, name_hint: str = "", is_output: bool = False) -> Var:
+        """Bind an expression to a new variable, a dataflow one inside a dataflow block."""
+        scope = self._scope()
+        if isinstance(expr, VarBinding):
+            self.rebind(expr)
+            return expr.var
+        value = self.value(graph_expr(expr))
+        hint = name_hint or ("gv" if is_output or not scope.is_dataflow else "lv")
+        var = self.bind(value, hint, is_output)
+        if self._frames:
+            self._frames[-1].known[var] = value
+        return var
+
+    def emit_output(self, expr: Any, name_hint: str = "") -> Var:
+        """Bind an output of the open dataflow block: a variable that is seen outside."""
+        return self.emit(expr, name_hint, is_output=True)
+
+    def emit_normalized(self, binding: Binding) -> Var:
+        """Add a binding as it is."""
+        self._scope()
+        self.add(binding)
+        return binding.var
+
+    def match_cast(self, value: Any, ty: Type, name_hint: str = "") -> Var:
+        """Bind a variable to a value checked against a type when the program runs."""
+        scope = self._scope()
+        leaf = self.leaf(graph_expr(value))
+        var = Var(self.names.fresh(name_hint or "lv"), ty, scope.is_dataflow)
+        self.add(MatchCast(var, leaf, ty))
+        return var
+
+    def emit_func_output(self, output: Any, params: Sequence[Var] | None = None) -> GlobalVar:
+        """Set what the open function returns (several values as a tuple)."""
+        if not self._frames:
+            raise UsageError(R0501, "emit_func_output needs an open function")
+        frame = self._frames[-1]
+        if frame.output is not None:
+            raise UsageError(R0501, f"function {frame.name!r} has an output already")
+        if params is not None:
+            frame.params = tuple(params)
+        scope = self._scope()
+        if scope.is_dataflow:
+            raise UsageError(R0501, "emit_func_output inside a dataflow block", help="close the block first")
+        frame.output = self.leaf(graph_expr(output))
+        return GlobalVar(frame.name)
+
+    def lookup_binding(self, var: Var) -> Expr | None:
+        """The value that a variable was bound to."""
+        return next((frame.known[var] for frame in reversed(self._frames) if var in frame.known), None)
+
+    def normalize(self, expr: Expr) -> Expr:
+        """The expression in normal form; bindings it needs go into the open block."""
+        if isinstance(expr, Function):
+            return self.normalize_function(expr)
+        if self.scopes:
+            return self.value(graph_expr(expr))
+        with self.scope() as scope:
+            value = self.value(graph_expr(expr))
+            scope.close_block()
+            return (
+                value if not scope.blocks else SeqExpr(tuple(scope.blocks), self.leaf(value), type_of(value))
+            )
+
+    def get_unique_name(self, hint: str) -> str:
+        return self.names.fresh(hint)
+
+    # ---- functions of the module
+
+    def add_func(self, func: BaseFunc, name: str) -> GlobalVar:
+        """Add a function under a name made unique. An equal private loop function is shared instead."""
+        bare = func.without_attr("global_symbol") if "global_symbol" in func.attrs else func
+        digest = structural_digest(bare)
+        for var in self._by_digest.get(digest, ()):
+            if structural_equal(bare, self.module[var]):
+                return var
+        var = GlobalVar(self.global_names.fresh(name), function_type(func))
+        self.module[var] = bare
+        self._by_digest.setdefault(digest, []).append(var)
+        return var
+
+    def update_func(self, var: GlobalVar, func: BaseFunc) -> None:
+        self.module[var] = func
+
+    # ---- tensor expressions
+
+    def call_te(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
+        """A `call_tir` of the loop function that a tensor-expression function gives on these arguments.
+
+        Keyword `primfunc_name_hint` names the function.
+        """
+        name = kwargs.pop("primfunc_name_hint", None) or getattr(function, "__name__", "te_func")
+        func, tensors, out, symbols = te_call(self.leaf, function, args, kwargs)
+        var = self.add_func(func, name)
+        call_args: list[Expr] = [var, Tuple(tuple(tensors))]
+        if symbols:
+            call_args.append(ShapeExpr(tuple(symbols)))
+        return Call(Op.get("relax.call_tir"), tuple(call_args), attrs_of({}), (out,))
+
+    def emit_te(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
+        """Bind the result of `call_te`. Keyword `name_hint` names the variable."""
+        hint = kwargs.pop("name_hint", "")
+        return self.emit(self.call_te(function, *args, **kwargs), hint)

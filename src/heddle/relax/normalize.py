@@ -1,0 +1,205 @@
+"""The normal form: nested values get variables, and every expression its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from heddle.arith import Analyzer
+from heddle.ir.expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    GlobalVar,
+    If,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from heddle.ir.module import IRModule
+from heddle.ir.node import replace
+from heddle.ir.op import Op
+from heddle.ir.op_def import op_def
+from heddle.ir.types import Type
+from heddle.prim.nodes import PrimExpr
+from heddle.relax.infer import function_type, infer, type_of
+from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
+from heddle.relax.types import ShapeExpr
+from heddle.support.names import NameSupply
+from heddle.support.span import at
+
+_LEAVES = (Var, GlobalVar, Constant, ShapeExpr, PrimExpr, StringImm, DataTypeImm, ExternFunc, Op)
+
+
+@dataclass(slots=True)
+class Scope:
+    """A sequence under construction: closed blocks and the open one."""
+
+    blocks: list[BindingBlock] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+    is_dataflow: bool = False
+
+    def close_block(self) -> None:
+        if self.bindings:
+            self.blocks.append(BindingBlock(tuple(self.bindings), self.is_dataflow))
+        self.bindings, self.is_dataflow = [], False
+
+
+class Normalizer:
+    """Brings expressions into the normal form, adding bindings to the innermost scope."""
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        self.mod = mod
+        self.analyzer = Analyzer()
+        self.names = NameSupply()
+        self.scopes: list[Scope] = []
+
+    # ---- scopes
+
+    @contextmanager
+    def scope(self) -> Iterator[Scope]:
+        opened = Scope()
+        self.scopes.append(opened)
+        try:
+            yield opened
+        finally:
+            self.scopes.remove(opened)
+
+    def add(self, binding: Binding) -> None:
+        self.scopes[-1].bindings.append(binding)
+
+    def bind(self, value: Expr, hint: str = "lv", output: bool = False) -> Var:
+        """Bind a normalised value to a new variable."""
+        is_dataflow = self.scopes[-1].is_dataflow and not output
+        with at(value.span):
+            var = Var(self.names.fresh(hint), type_of(value), is_dataflow)
+            self.add(VarBinding(var, value))
+        return var
+
+    # ---- expressions
+
+    def leaf(self, expr: Expr) -> Expr:
+        """A leaf: the expression itself, or a variable bound to it."""
+        if isinstance(expr, Tuple):
+            return self._tuple(expr)
+        value = self.value(expr)
+        return value if isinstance(value, _LEAVES) or isinstance(value, Tuple) else self.bind(value)
+
+    def value(self, expr: Expr) -> Expr:
+        """A typed value whose parts are leaves."""
+        if isinstance(expr, GlobalVar) and expr.ty is None and self.mod is not None and expr in self.mod:
+            return GlobalVar(expr.name_hint, function_type(self.mod[expr]), span=expr.span)
+        if isinstance(expr, Constant) and expr.ty is None:
+            return replace(expr, ty=infer(expr))
+        if isinstance(expr, _LEAVES):
+            return expr
+        with at(expr.span):
+            method: Callable[[Any], Expr] = _METHODS[type(expr)].__get__(self)
+            return method(expr)
+
+    def _typed(self, expr: Any) -> Any:
+        return replace(expr, ty=infer(expr, self.mod, self.analyzer)) if expr.ty is None else expr
+
+    def _tuple(self, expr: Tuple) -> Expr:
+        fields = tuple(self.leaf(item) for item in expr.fields)
+        same = all(a is b for a, b in zip(fields, expr.fields, strict=True))
+        return self._typed(expr if same else Tuple(fields, span=expr.span))  # type: ignore[no-any-return]
+
+    def _item(self, expr: TupleGetItem) -> Expr:
+        source = self.leaf(expr.tuple_value)
+        same = source is expr.tuple_value
+        return self._typed(expr if same else TupleGetItem(source, expr.index, span=expr.span))  # type: ignore[no-any-return]
+
+    def _call(self, expr: Call) -> Expr:
+        callee = expr.op if isinstance(expr.op, (Op, ExternFunc)) else self.leaf(expr.op)
+        args = tuple(self.leaf(arg) for arg in expr.args)
+        same = callee is expr.op and all(a is b for a, b in zip(args, expr.args, strict=True))
+        made = expr if same else Call(callee, args, expr.attrs, expr.ty_args, span=expr.span)
+        return self._typed(made)  # type: ignore[no-any-return]
+
+    def _if(self, expr: If) -> Expr:
+        condition = self.leaf(expr.cond)
+        branches = self.sequence(expr.true_branch), self.sequence(expr.false_branch)
+        return self._typed(If(condition, *branches, span=expr.span))  # type: ignore[no-any-return]
+
+    def _function(self, expr: Function) -> Expr:
+        return self.normalize_function(expr)
+
+    def _seq(self, expr: SeqExpr) -> Expr:
+        """A sequence in the place of a value: its bindings move out."""
+        self._inline(expr)
+        return self.value(expr.body)
+
+    def _inline(self, expr: SeqExpr) -> None:
+        for block in expr.blocks:
+            for binding in block.bindings:
+                self.rebind(binding)
+
+    def rebind(self, binding: Binding) -> None:
+        """Add a binding of an existing variable after normalising its value."""
+        with at(binding.span):
+            value = self.value(binding.value)
+            var = binding.var
+            if var.ty is None:
+                raise TypeError(f"variable {var.name_hint} has no type; use emit to bind new variables")
+            if isinstance(binding, MatchCast):
+                self.add(MatchCast(var, self.leaf(value), binding.ty))
+            else:
+                self.add(VarBinding(var, value))
+
+    def sequence(self, expr: Expr) -> SeqExpr:
+        """A function's body or a branch: blocks, then a leaf."""
+        with self.scope() as scope:
+            if isinstance(expr, SeqExpr):
+                for block in expr.blocks:
+                    self._copy_block(block, scope)
+                result = self.leaf(expr.body)
+            else:
+                result = self.leaf(expr)
+            scope.close_block()
+            return SeqExpr(tuple(scope.blocks), result, type_of(result), span=expr.span)
+
+    def _copy_block(self, block: BindingBlock, scope: Scope) -> None:
+        if block.is_dataflow != scope.is_dataflow:
+            scope.close_block()
+        scope.is_dataflow = block.is_dataflow
+        for binding in block.bindings:
+            self.rebind(binding)
+        if block.is_dataflow:
+            scope.close_block()
+
+    def normalize_function(self, func: Function) -> Function:
+        """A function in normal form, its return type filled in."""
+        body = self.sequence(func.body)
+        ret: Type = func.ret_ty if func.ret_ty is not None else type_of(body.body)
+        made = replace(func, body=replace(body, ty=type_of(body.body)), ret_ty=ret, ty=None)
+        return replace(made, ty=infer(made))
+
+
+_METHODS: dict[type, Any] = {
+    Tuple: Normalizer._tuple,
+    TupleGetItem: Normalizer._item,
+    Call: Normalizer._call,
+    If: Normalizer._if,
+    Function: Normalizer._function,
+    SeqExpr: Normalizer._seq,
+}
+
+
+def is_impure_call(expr: Expr, mod: IRModule | None = None) -> bool:
+    """Whether evaluating an expression has effects beyond its result."""
+    if not isinstance(expr, Call):
+        return False
+    record = op_def(expr.op)
+    if record is not None:
+        return not record.is_pure
+    ty = getattr(expr.op, "ty", None)
+    if ty is None and isinstance(expr.op, GlobalVar) and mod is not None and expr.op in mod:
+        ty = function_type(mod[expr.op])
+    return not getattr(ty, "is_pure", False)

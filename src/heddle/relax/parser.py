@@ -1,0 +1,303 @@
+"""Graph functions from script text: what `relax.print` writes, and what users write by hand."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from heddle.ir.attrs import attrs_of
+from heddle.ir.codes import I0301
+from heddle.ir.expr import Call, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.module import IRModule
+from heddle.ir.script_parser import decorator_of
+from heddle.ir.types import AnyType, FuncType, Type
+from heddle.prim.nodes import PrimExpr, SizeVar
+from heddle.prim.nodes import Var as PrimVar
+from heddle.relax import script
+from heddle.relax.block_builder import BlockBuilder
+from heddle.relax.codes import R0401, R0402
+from heddle.relax.infer import type_of
+from heddle.relax.nodes import MatchCast, SeqExpr, VarBinding
+from heddle.relax.op_builder import build_call, graph_expr, typed_constant
+from heddle.relax.script import (
+    DataflowFrame,
+    FuncAttrs,
+    MatchCastWord,
+    OpWord,
+    OutputWord,
+    PackedCallWord,
+    TypeWord,
+)
+from heddle.support.diagnostics import did_you_mean
+from heddle.support.span import Source, at
+from heddle.tir.parser import ScalarParser
+
+
+class FunctionParser(ScalarParser):
+    """Parses `@R.function` definitions of one module."""
+
+    def __init__(
+        self,
+        source: Source,
+        names: Mapping[str, Any],
+        mod: IRModule | None = None,
+        constants: list[Any] | None = None,
+    ) -> None:
+        super().__init__(source, {"metadata": [typed_constant(c) for c in constants or []], **names})
+        self.builder = BlockBuilder(mod)
+        self._attrs: list[dict[str, Any]] = []
+        self._outputs: list[set[str]] = []
+
+    # ---- functions
+
+    def signature(self, node: ast.FunctionDef) -> FuncType:
+        """The type of a function, from its annotations alone."""
+        with self.scope():
+            params = tuple(self._parameter_type(arg) for arg in node.args.args)
+            ret = self._signature_type(node.returns) if node.returns is not None else AnyType()
+            return FuncType(params, ret, self._is_pure(node))
+
+    def _is_pure(self, node: ast.FunctionDef) -> bool:
+        option = decorator_of(node)[1].get("pure")
+        return True if option is None else bool(self.eval(option))
+
+    def parse(self, node: ast.FunctionDef, is_global: bool = True) -> Function:
+        """The function of a definition, in normal form. Raises: ParseError or IRTypeError with the place."""
+        private = not is_global or bool(decorator_of(node)[1].get("private"))
+        with self.scope(), at(self.span(node)):
+            params = []
+            for arg in node.args.args:
+                with at(self.span(arg)):
+                    params.append(Var(arg.arg, self._parameter_type(arg)))
+            for param in params:
+                self.define(param.name_hint, param)
+                self.builder.names.reserve(param.name_hint)
+            declared = self._signature_type(node.returns) if node.returns is not None else None
+            self._attrs.append({} if private else {"global_symbol": node.name})
+            body = self._sequence(node.body)
+            attrs = {key: value for key, value in self._attrs.pop().items() if value is not None}
+            func = Function(tuple(params), body, declared, self._is_pure(node), attrs_of(attrs))
+            return self.builder.normalize_function(func)
+
+    def _parameter_type(self, arg: ast.arg) -> Type:
+        if arg.annotation is None:
+            self.error(
+                arg, R0401, f"parameter {arg.arg!r} has no type", 'write `x: R.Tensor((n, 4), "float32")`'
+            )
+        return self._signature_type(arg.annotation)
+
+    def _signature_type(self, node: ast.expr) -> Type:
+        """A type in which dimensions may be strings: new names in them are symbolic dimensions of the function."""
+        return self._as_type(node, self.eval(node))
+
+    def _as_type(self, node: ast.AST, value: Any) -> Type:
+        if isinstance(value, TypeWord):
+            return value.build(self._dim)
+        if isinstance(value, Type):
+            return value
+        self.error(node, R0401, f"expected a type such as R.Tensor, got {type(value).__name__}")
+
+    def _dim(self, value: Any) -> Any:
+        """A dimension given as text: a name, defined here where it is new, or an expression of names."""
+        if not isinstance(value, str):
+            return value
+        tree = ast.parse(value, mode="eval").body
+        for name in sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - {"T"}):
+            if not any(name in names for names in self.scopes):
+                self.define(name, SizeVar(name))
+        return self.eval(tree)
+
+    # ---- statements
+
+    def _sequence(self, nodes: list[ast.stmt], result: str | None = None) -> SeqExpr:
+        """Bindings up to `return`, or up to the last assignment (to `result`) of a branch."""
+        with self.scope(), self.builder.seq_scope() as scope:
+            for node in nodes[:-1]:
+                self._stmt(node)
+            output = self._return(nodes[-1]) if result is None else self._branch_result(nodes[-1], result)
+            scope.close_block()
+            return SeqExpr(tuple(scope.blocks), output, type_of(output))
+
+    def _return(self, node: ast.stmt) -> Expr:
+        if not isinstance(node, ast.Return) or node.value is None:
+            self.error(node, R0402, "a graph function ends with `return value`")
+        with at(self.span(node)):
+            return self.builder.leaf(self._value(node.value))
+
+    def _branch_result(self, node: ast.stmt, name: str) -> Expr:
+        target = (
+            node.target
+            if isinstance(node, ast.AnnAssign)
+            else node.targets[0]
+            if isinstance(node, ast.Assign)
+            else None
+        )
+        if not isinstance(target, ast.Name) or target.id != name or node.value is None:  # type: ignore[attr-defined]
+            self.error(node, R0402, f"both branches end with an assignment to {name!r}")
+        with at(self.span(node)):
+            return self.builder.leaf(self._value(node.value))  # type: ignore[attr-defined]
+
+    def _value(self, node: ast.expr) -> Expr:
+        return graph_expr(self.eval(node))
+
+    def _stmt(self, node: ast.stmt) -> None:
+        with at(self.span(node)):
+            if isinstance(node, ast.Assign):
+                self._assign(node, node.targets[0], node.value, None)
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                self._assign(node, node.target, node.value, node.annotation)
+            elif isinstance(node, ast.Expr):
+                self._expression(node)
+            elif isinstance(node, ast.With):
+                self._with(node)
+            elif isinstance(node, ast.If):
+                self._if(node)
+            elif isinstance(node, ast.FunctionDef):
+                self._local_function(node)
+            elif not isinstance(node, ast.Pass):
+                self.error(node, R0402, f"{type(node).__name__} is not a statement of graph functions")
+
+    def _assign(
+        self, node: ast.stmt, target: ast.expr, value_node: ast.expr, annotation: ast.expr | None
+    ) -> None:
+        value = self.eval(value_node)
+        if isinstance(target, ast.Tuple):
+            self._unpack(target, graph_expr(value))
+            return
+        if not isinstance(target, ast.Name):
+            self.error(node, R0402, "expected a name on the left")
+        name = target.id
+        if isinstance(value, ModuleAlias):
+            self.define(name, value)
+        elif isinstance(value, PrimVar) and isinstance(value_node, ast.Call):
+            if not self._has_prim_var(name):
+                self.define(name, SizeVar(name, value.dtype))
+        elif isinstance(value, MatchCastWord):
+            self._match_cast(name, value, annotation)
+        else:
+            ty = self._signature_type(annotation) if annotation is not None else None
+            self._bind(name, graph_expr(value), ty)
+
+    def _has_prim_var(self, name: str) -> bool:
+        return any(isinstance(names.get(name), PrimVar) for names in self.scopes)
+
+    def _bind(self, name: str, value: Expr, ty: Type | None) -> None:
+        normal = self.builder.value(value)
+        var = self._new_var(name, ty if ty is not None else type_of(normal))
+        self.builder.names.reserve(name)
+        self.builder.add(VarBinding(var, normal))
+        self.define(name, var)
+
+    def _new_var(self, name: str, ty: Type) -> Var:
+        is_dataflow = self.builder.scopes[-1].is_dataflow and name not in self._outputs[-1]
+        return Var(name, ty, is_dataflow)
+
+    def _match_cast(self, name: str, word: MatchCastWord, annotation: ast.expr | None) -> None:
+        ty = word.ty.build(self._dim) if isinstance(word.ty, TypeWord) else word.ty
+        declared = self._signature_type(annotation) if annotation is not None else ty
+        var = self._new_var(name, declared)
+        self.builder.add(MatchCast(var, self.builder.leaf(graph_expr(word.value)), ty))
+        self.define(name, var)
+
+    def _unpack(self, target: ast.Tuple, value: Expr) -> None:
+        whole = self.builder.leaf(value)
+        for index, element in enumerate(target.elts):
+            if isinstance(element, ast.Name):
+                self._bind(element.id, TupleGetItem(whole, index), None)
+
+    def _expression(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return
+        value = self.eval(node.value)
+        if isinstance(value, FuncAttrs):
+            self._attrs[-1].update(value.values)
+        elif not isinstance(value, OutputWord):
+            self._bind(self.builder.get_unique_name("_"), graph_expr(value), None)
+
+    def _with(self, node: ast.With) -> None:
+        if not isinstance(self.eval(node.items[0].context_expr), DataflowFrame):
+            self.error(node, R0402, "expected `with R.dataflow():`")
+        self._outputs.append(self._output_names(node))
+        with self.builder.dataflow():
+            for stmt in node.body:
+                self._stmt(stmt)
+        self._outputs.pop()
+
+    def _output_names(self, node: ast.With) -> set[str]:
+        """The names in the block's `R.output(...)`: their variables are seen outside the block."""
+        last = node.body[-1]
+        call = last.value if isinstance(last, ast.Expr) else None
+        if not (isinstance(call, ast.Call) and self.eval(call.func) is script.output):
+            self.error(last, R0402, "a dataflow block ends with R.output(...)")
+        return {arg.id for arg in call.args if isinstance(arg, ast.Name)}
+
+    def _if(self, node: ast.If) -> None:
+        last = node.body[-1]
+        target = (
+            last.target
+            if isinstance(last, ast.AnnAssign)
+            else last.targets[0]
+            if isinstance(last, ast.Assign)
+            else None
+        )
+        if not isinstance(target, ast.Name) or not node.orelse:
+            self.error(
+                node, R0402, "both branches of an if are needed and end with an assignment to one name"
+            )
+        condition = self.builder.leaf(self._value(node.test))
+        branches = self._sequence(node.body, target.id), self._sequence(node.orelse, target.id)
+        annotation = last.annotation if isinstance(last, ast.AnnAssign) else None
+        ty = self._signature_type(annotation) if annotation is not None else None
+        self._bind(target.id, If(condition, *branches), ty)
+
+    def _local_function(self, node: ast.FunctionDef) -> None:
+        """A closure; its name is known inside it, so that it may recurse."""
+        var = Var(node.name, self.signature(node))
+        self.define(node.name, var)
+        func = self.parse(node, is_global=False)
+        self.builder.add(VarBinding(var, func))
+
+    # ---- expressions
+
+    def eval_Attribute(self, node: ast.Attribute) -> Any:
+        owner = self.eval(node.value)
+        if isinstance(owner, ModuleAlias):
+            if node.attr not in owner.functions:
+                help = did_you_mean(node.attr, owner.functions)
+                self.error(node, I0301, f"the module has no function {node.attr!r}", help)
+            return owner.functions[node.attr]
+        return super().eval_Attribute(node)
+
+    def eval_Subscript(self, node: ast.Subscript) -> Any:
+        owner = self.eval(node.value)
+        if isinstance(owner, Expr) and not isinstance(owner, (Tuple, PrimExpr)):
+            return TupleGetItem(owner, int(self.eval(node.slice)))
+        return super().eval_Subscript(node)
+
+    def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if isinstance(function, OpWord):
+            types = next((kwargs.pop(key) for key in _TYPE_KEYWORDS if key in kwargs), ())
+            return build_call(function.record, args, kwargs, self._types(node, types))
+        if isinstance(function, PackedCallWord):
+            types = next((kwargs.pop(key) for key in _TYPE_KEYWORDS if key in kwargs), ())
+            return function.build(args, kwargs, self._types(node, types))
+        if isinstance(function, (Var, GlobalVar, ExternFunc)):
+            attrs = attrs_of(kwargs.pop("attrs", None))
+            types = self._types(node, kwargs.pop("ty_args", ()))
+            return Call(function, tuple(graph_expr(arg) for arg in args), attrs, types)
+        return super().call(node, function, args, kwargs)
+
+    def _types(self, node: ast.AST, given: Any) -> tuple[Type, ...]:
+        items = given if isinstance(given, (list, tuple)) else [given]
+        return tuple(self._as_type(node, item) for item in items)
+
+
+_TYPE_KEYWORDS = ("ty_args", "out_ty", "out_sinfo", "sinfo_args")
+
+
+class ModuleAlias:
+    """What `cls` stands for inside a module's functions."""
+
+    def __init__(self, functions: Mapping[str, GlobalVar]) -> None:
+        self.functions = functions

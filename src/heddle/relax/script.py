@@ -1,0 +1,211 @@
+"""The namespace `R` of scripts: types, the words of graph functions, and every operator by its name.
+
+`R.add`, `R.nn.conv2d` and the like are looked up in the operator table, so an operator is in scripts as soon as it is
+declared. Import it as a module: `from heddle.script import relax as R`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.attrs import attrs_of
+from heddle.ir.expr import Call, DataTypeImm, Expr, ExternFunc, StringImm
+from heddle.ir.op import OP_RECORDS, Op
+from heddle.ir.op_def import OpDef
+from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
+from heddle.prim.nodes import PrimExpr, as_expr
+from heddle.relax.op_builder import build_call, const, graph_expr, shape_expr
+from heddle.relax.types import ShapeExpr, ShapeType, TensorType, VDevice
+
+Dim = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeWord:
+    """A type still to be built: its dimensions may be strings, which `build` turns into expressions with `dim`."""
+
+    build: Callable[[Dim], Type]
+    options: Callable[..., TypeWord] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> TypeWord:
+        """`R.Tensor` alone is a type too; with arguments it is a more precise one."""
+        assert self.options is not None
+        return self.options(*args, **kwargs)
+
+
+def _resolve(value: Any, dim: Dim) -> Type:
+    return value.build(dim) if isinstance(value, TypeWord) else value
+
+
+def _tensor(shape: Any = None, dtype: str | None = None, vdevice: Any = None, ndim: int = -1) -> TypeWord:
+    if isinstance(shape, str) and dtype is None:
+        shape, dtype = None, shape
+
+    def build(dim: Dim) -> Type:
+        known = shape
+        if isinstance(known, (tuple, list)):
+            known = ShapeExpr(tuple(dim(value) for value in known))
+        return TensorType(known, dtype, vdevice, ndim)  # type: ignore[arg-type]
+
+    return TypeWord(build)
+
+
+def _shape(values: Any = None, ndim: int = -1) -> TypeWord:
+    return TypeWord(lambda dim: ShapeType(None if values is None else tuple(dim(v) for v in values), ndim))
+
+
+def _tuple(*fields: Any) -> TypeWord:
+    items = fields[0] if len(fields) == 1 and isinstance(fields[0], (list, tuple)) else fields
+    return TypeWord(lambda dim: TupleType(tuple(_resolve(item, dim) for item in items)))
+
+
+def _callable(params: Any = None, ret: Any = None, purity: bool = True, derive_func: Any = None) -> TypeWord:
+    def build(dim: Dim) -> Type:
+        result = AnyType() if ret is None else _resolve(ret, dim)
+        if params is None:
+            return FuncType(None, result, purity)
+        return FuncType(tuple(_resolve(param, dim) for param in params), result, purity)
+
+    return TypeWord(build)
+
+
+Tensor = TypeWord(lambda _dim: TensorType(), _tensor)
+Shape = TypeWord(lambda _dim: ShapeType(), _shape)
+Tuple = TypeWord(lambda _dim: TupleType(()), _tuple)
+Callable_ = TypeWord(lambda _dim: FuncType(None, AnyType(), False), _callable)
+def _any() -> TypeWord:
+    return TypeWord(lambda _dim: AnyType(), _any)
+
+
+Any_ = Object = _any()
+
+
+def Prim(dtype: str = "int64", value: Any = None) -> TypeWord:
+    return TypeWord(lambda _dim: PrimType(dtype))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class DataflowFrame:
+    """`with R.dataflow():`"""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputWord:
+    """`R.output(...)` at the end of a dataflow block."""
+
+
+@dataclass(frozen=True, slots=True)
+class FuncAttrs:
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCastWord:
+    value: Any
+    ty: Any
+
+
+@dataclass(frozen=True, slots=True)
+class OpWord:
+    """An operator as a function: `R.add(x, y)`."""
+
+    record: OpDef
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Call:
+        return build_call(self.record, args, kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCallWord:
+    """`R.call_packed("name", x, ty_args=[...])`: a call of a packed function, pure or not."""
+
+    is_pure: bool
+
+    def build(self, args: list[Any], kwargs: dict[str, Any], types: tuple[Type, ...]) -> Call:
+        callee = args[0] if isinstance(args[0], Expr) else ExternFunc(args[0])
+        attrs = attrs_of(kwargs.pop("attrs", None) or kwargs)
+        values = tuple(graph_expr(arg) for arg in args[1:])
+        if self.is_pure:
+            return Call(Op.get("relax.call_pure_packed"), (callee, *values), attrs, types)
+        return Call(callee, values, attrs, types)
+
+
+call_packed = PackedCallWord(False)
+
+
+def dataflow() -> DataflowFrame:
+    return DataflowFrame()
+
+
+def output(*_vars: Any) -> OutputWord:
+    return OutputWord()
+
+
+def func_attr(values: dict[str, Any]) -> FuncAttrs:
+    return FuncAttrs(values)
+
+
+def match_cast(value: Any, ty: Any) -> MatchCastWord:
+    return MatchCastWord(value, ty)
+
+
+def shape(values: Any) -> Expr:
+    return shape_expr(values)
+
+
+def prim_value(value: Any) -> PrimExpr:
+    return as_expr(value, "int64" if type(value) is int else None)
+
+
+def str_(value: Any) -> StringImm:
+    return StringImm(value)
+
+
+def dtype_(value: Any) -> DataTypeImm:
+    return DataTypeImm(value)
+
+
+def tuple_(*fields: Any) -> Expr:
+    return graph_expr(list(fields))
+
+
+def op(name: str) -> Op:
+    return Op.get(name)
+
+
+class OpNamespace:
+    """The operators whose names begin with a prefix: `R.nn`."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Any:
+        return lookup(f"{self._prefix}.{name}")
+
+    def __dir__(self) -> list[str]:
+        start = f"relax.{self._prefix}."
+        return [key[len(start) :].split(".")[0] for key in OP_RECORDS if key.startswith(start)]
+
+
+def lookup(name: str) -> Any:
+    """The operator or namespace of operators of a name. Raises: AttributeError where there is none."""
+    record = OP_RECORDS.get(f"relax.{name}")
+    if isinstance(record, OpDef):
+        return OpWord(record)
+    if any(key.startswith(f"relax.{name}.") for key in OP_RECORDS):
+        return OpNamespace(name)
+    raise AttributeError(f"R has no attribute {name!r}")
+
+
+_RENAMED = {"Any": Any_, "Callable": Callable_, "str": str_, "tuple": tuple_, "dtype": dtype_}
+
+
+def __getattr__(name: str) -> Any:
+    return _RENAMED[name] if name in _RENAMED else lookup(name)
+
+
+def __dir__() -> list[str]:
+    own = [name for name in globals() if not name.startswith("_")]
+    return own + [key.removeprefix("relax.").split(".")[0] for key in OP_RECORDS if key.startswith("relax.")]

@@ -1,0 +1,121 @@
+"""Types of the relax dialect beside the shared ones: tensors and shapes with symbolic dimensions.
+
+TensorType((n, 128), "float32")   known shape          TensorType(ndim=2, dtype="float32")   only the rank
+TensorType(dtype="float32")       unknown rank         TensorType()                          any tensor
+ShapeType((n, 4)), ShapeType(ndim=2), ShapeType()      the same for shape values
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.ir.expr import Expr
+from heddle.ir.node import Node, node
+from heddle.ir.types import Type
+from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant
+from heddle.relax.codes import R0101
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import IRTypeError
+
+UNKNOWN_NDIM = -1
+
+
+@node("relax.VDevice")
+class VDevice(Node):
+    """A virtual device: a target, a device number and a memory scope."""
+
+    target: Any = None
+    vdevice_id: int = 0
+    memory_scope: str = "global"
+
+
+@node("relax.ShapeType")
+class ShapeType(Type):
+    """Dimensions are int64 scalar expressions."""
+
+    values: tuple[PrimExpr, ...] | None = None
+    ndim: int = UNKNOWN_NDIM
+
+    def __post_init__(self) -> None:
+        if self.values is None:
+            return
+        self.set_derived("values", dims(self.values))
+        _check_ndim(self.ndim, len(self.values or ()))
+        self.set_derived("ndim", len(self.values or ()))
+
+
+@node("relax.ShapeExpr")
+class ShapeExpr(Expr):
+    """A shape value."""
+
+    values: tuple[PrimExpr, ...]
+
+    def __post_init__(self) -> None:
+        self.set_derived("values", dims(self.values))
+
+    @property
+    def ty(self) -> ShapeType:
+        return ShapeType(self.values)
+
+    def __getitem__(self, index: int) -> PrimExpr:
+        return self.values[index]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@node("relax.TensorType")
+class TensorType(Type):
+    """`shape` is a ShapeExpr, a variable of ShapeType, or None; `dtype` None is unknown."""
+
+    shape: Any = None
+    dtype: DataType | None = None
+    vdevice: VDevice | None = None
+    ndim: int = UNKNOWN_NDIM
+
+    def __post_init__(self) -> None:
+        if self.shape is not None and not isinstance(self.shape, Expr):
+            self.set_derived("shape", ShapeExpr(tuple(self.shape)))
+        self.set_derived("dtype", DataType(self.dtype) if self.dtype else None)
+        known = getattr(self.shape.ty, "ndim", UNKNOWN_NDIM) if self.shape is not None else UNKNOWN_NDIM
+        if known != UNKNOWN_NDIM:
+            _check_ndim(self.ndim, known)
+            self.set_derived("ndim", known)
+
+    @property
+    def dims(self) -> tuple[PrimExpr, ...] | None:
+        """The dimensions, where the shape is known."""
+        return self.shape.values if isinstance(self.shape, ShapeExpr) else None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dimension is a constant."""
+        return self.dims is not None and all(isinstance(dim, IntImm) for dim in self.dims)
+
+    def static_shape(self) -> tuple[int, ...]:
+        """The dimensions as Python integers; only where `is_static`."""
+        assert self.dims is not None
+        return tuple(int(dim) for dim in self.dims)  # type: ignore[call-overload]
+
+    def get_shape(self) -> tuple[PrimExpr, ...] | None:
+        return self.dims
+
+
+def dims(values: Any) -> tuple[PrimExpr, ...]:
+    """Dimensions as int64 expressions."""
+    return tuple(dim(value) for value in values)
+
+
+def dim(value: Any) -> PrimExpr:
+    """One dimension. Raises: IRTypeError R0101 where it is no integer."""
+    expr = as_expr(value, "int64")
+    if isinstance(expr, IntImm):
+        return expr if expr.dtype == "int64" else constant(expr.value, "int64")
+    if not expr.dtype.is_int:
+        raise IRTypeError(R0101, f"a dimension must be an integer, got {expr.dtype}")
+    return expr
+
+
+def _check_ndim(given: int, known: int) -> None:
+    if given not in (UNKNOWN_NDIM, known):
+        raise IRTypeError(R0101, f"the shape has {known} dimensions, but ndim is {given}")

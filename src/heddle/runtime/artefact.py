@@ -1,0 +1,149 @@
+"""The one-file format: a checked table of named sections.
+
+    offset  0  magic  b"HEDDLE\\0\\1"            8  u32 version, u32 number of sections
+           16  u64 length of the table          24  u64 length of the file
+           32  32-byte digest of the table
+           64  table: per section  u64 length of the name, name, u64 offset, u64 length, 32-byte digest
+               sections, each at a multiple of 64, zero bytes between
+
+Digests are blake2b. Integers are little-endian. Sections lie in table order and do not overlap, so a file has
+one reading. Everything is checked before anything is used: a malformed file gives a FormatError with a byte
+offset, and no allocation is larger than the file. Sections are views of the mapped file; constants are used
+where they lie. A file that another process shortens while it is mapped kills the reader (SIGBUS): replace
+files, as our writer does.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from heddle.runtime.codes import F0101, F0102, F0103, F0104, F0105
+from heddle.runtime.wire import Reader
+from heddle.support.codes import S0102
+from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.files import atomic_writer
+
+MAGIC = b"HEDDLE\0\1"
+VERSION = 1
+ALIGN_BYTES = 64
+_HEAD = struct.Struct("<8sIIQQ32s")
+_ENTRY_TAIL = struct.Struct("<QQ32s")
+_DIGEST_BYTES = 32
+
+
+def _digest(data: bytes | memoryview) -> bytes:
+    return blake2b(data, digest_size=_DIGEST_BYTES).digest()
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGN_BYTES) * ALIGN_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A named part of a file. `offset` is its place there, for messages."""
+
+    name: str
+    data: memoryview
+    offset: int
+
+    def reader(self) -> Reader:
+        return Reader(self.data, self.name, self.offset)
+
+
+def write_artefact(path: str | os.PathLike[str], sections: Mapping[str, bytes | memoryview]) -> None:
+    """Write a whole artefact or nothing. Raises: UsageError S0101 where the path cannot be written."""
+    names = [name.encode() for name in sections]
+    table_bytes = sum(8 + len(name) + _ENTRY_TAIL.size for name in names)
+    offset = _aligned(_HEAD.size + table_bytes)
+    table, offsets, end = b"", [], _HEAD.size + table_bytes
+    for name, data in zip(names, sections.values(), strict=True):
+        table += struct.pack("<Q", len(name)) + name + _ENTRY_TAIL.pack(offset, len(data), _digest(data))
+        offsets.append(offset)
+        end = offset + len(data)
+        offset = _aligned(end)
+    with atomic_writer(path) as file:
+        file.write(_HEAD.pack(MAGIC, VERSION, len(names), len(table), end, _digest(table)))
+        file.write(table)
+        for start, data in zip(offsets, sections.values(), strict=True):
+            file.write(bytes(start - file.tell()))
+            file.write(data)
+
+
+def _map_file(path: str | os.PathLike[str]) -> memoryview:
+    try:
+        with Path(path).open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return memoryview(b"")
+            # Private: a program that writes into a constant changes its own copy, never the file.
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            S0102, f"cannot read {os.fspath(path)}: {getattr(error, 'strerror', None) or error}"
+        ) from error
+
+
+def read_artefact(path: str | os.PathLike[str]) -> dict[str, Section]:
+    """Map a file and check all of it.
+
+    Raises: UsageError S0102 where it cannot be read; FormatError F0101 (another format), F0102 (version),
+    F0103 (truncated), F0104 (damaged).
+    """
+    return parse_artefact(_map_file(path))
+
+
+def parse_artefact(data: memoryview) -> dict[str, Section]:
+    """The sections of an artefact's bytes, checked. Raises: FormatError as `read_artefact`."""
+    if len(data) < len(MAGIC) or data[:8] != MAGIC:
+        raise FormatError(F0101, "not a heddle artefact: the magic at byte 0 is missing")
+    if len(data) < _HEAD.size:
+        raise FormatError(
+            F0103, f"artefact is truncated: expected a head of {_HEAD.size} bytes, got {len(data)}"
+        )
+    _, version, count, table_bytes, file_bytes, table_digest = _HEAD.unpack_from(data)
+    if version != VERSION:
+        raise FormatError(F0102, f"artefact version at byte 8: expected {VERSION}, got {version}")
+    if len(data) < file_bytes:
+        raise FormatError(F0103, f"artefact is truncated: expected {file_bytes} bytes, got {len(data)}")
+    if len(data) != file_bytes or _HEAD.size + table_bytes > file_bytes:
+        raise FormatError(
+            F0104, f"artefact's lengths at byte 16 do not fit: expected {file_bytes} bytes, got {len(data)}"
+        )
+    table = data[_HEAD.size : _HEAD.size + table_bytes]
+    if _digest(table) != table_digest:
+        raise FormatError(F0104, f"section table at byte {_HEAD.size} is damaged: its digest differs")
+    return _read_table(data, Reader(table, "section table", _HEAD.size), count, _HEAD.size + table_bytes)
+
+
+def _read_table(data: memoryview, table: Reader, count: int, free: int) -> dict[str, Section]:
+    sections: dict[str, Section] = {}
+    for _ in range(count):
+        name, offset, length = table.text(), table.u64(), table.u64()
+        digest = b"".join(table.u64().to_bytes(8, "little") for _ in range(_DIGEST_BYTES // 8))
+        if offset % ALIGN_BYTES or offset < free or length > len(data) - offset or name in sections:
+            raise FormatError(F0104, f"section {name!r} at byte {offset} with {length} bytes is out of place")
+        if any(data[free:offset]):
+            raise FormatError(F0104, f"bytes before section {name!r} at byte {offset} are not zero")
+        part = data[offset : offset + length]
+        if _digest(part) != digest:
+            raise FormatError(F0104, f"section {name!r} at byte {offset} is damaged: its digest differs")
+        sections[name] = Section(name, part, offset)
+        free = offset + length
+    table.done()
+    if free != len(data):
+        raise FormatError(F0104, f"bytes at {free} belong to no section")
+    return sections
+
+
+def require(sections: Mapping[str, Section], name: str) -> Section:
+    """The section `name`. Raises: FormatError F0105 where it is missing."""
+    found = sections.get(name)
+    if found is None:
+        raise FormatError(F0105, f"artefact has no section {name!r}")
+    return found

@@ -1,0 +1,129 @@
+"""Devices: a kind (DLPack's and TVM's numbering) and an index."""
+
+from __future__ import annotations
+
+import re
+
+from heddle.runtime.codes import U0201
+from heddle.support.diagnostics import UsageError, did_you_mean
+
+CPU = 1
+RPC_SESSION_MASK = 128  # a device of a remote session carries its session number above this
+
+DEVICE_TYPES = {
+    "cpu": 1, "cuda": 2, "cuda_host": 3, "opencl": 4, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10,
+    "rocm_host": 11, "ext_dev": 12, "cuda_managed": 13, "oneapi": 14, "webgpu": 15, "hexagon": 16, "maia": 17,
+}
+_ALIASES = {"llvm": "cpu", "c": "cpu", "gpu": "cuda", "nvptx": "cuda", "cl": "opencl"}
+_NAMES = {number: name for name, number in DEVICE_TYPES.items()}
+
+
+class Device:
+    """A kind of device and its index; equal and hashed by both. Interned, so `is` works as well.
+
+    `Device(1, 0)`, `cpu(0)` and `device("cpu", 0)` are the same object. Constructing one does not claim that
+    the hardware is there: see `exist`.
+    """
+
+    __slots__ = ("device_id", "device_type")
+    device_type: int
+    device_id: int
+    _interned: dict[tuple[int, int], Device] = {}  # noqa: RUF012 (an intern table)
+
+    def __new__(cls, device_type: int, device_id: int = 0) -> Device:
+        key = (int(device_type), int(device_id))
+        found = cls._interned.get(key)
+        if found is not None:
+            return found
+        if key[0] % RPC_SESSION_MASK not in _NAMES or key[1] < 0:
+            raise UsageError(U0201, f"unknown device type {key[0]} with index {key[1]}")
+        made = super().__new__(cls)
+        made.device_type, made.device_id = key
+        return cls._interned.setdefault(key, made)
+
+    def __getnewargs__(self) -> tuple[int, int]:
+        return (self.device_type, self.device_id)
+
+    @property
+    def index(self) -> int:
+        return self.device_id
+
+    @property
+    def type(self) -> str:
+        """The kind's name, without the index."""
+        return _NAMES[self.device_type % RPC_SESSION_MASK]
+
+    @property
+    def exist(self) -> bool:
+        """Whether this process can allocate memory there."""
+        return self.device_type == CPU
+
+    def sync(self) -> None:
+        """Wait for the device's pending work. The CPU has none: kernels return when they are done."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Device):
+            return NotImplemented
+        return self.device_type == other.device_type and self.device_id == other.device_id
+
+    def __hash__(self) -> int:
+        return hash((self.device_type, self.device_id))
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.device_id}"
+
+    def __repr__(self) -> str:
+        return f"device({self.type!r}, {self.device_id})"
+
+
+def device(kind: str | int | Device, index: int | None = None) -> Device:
+    """A device from its name (`"cpu"`, `"cuda:1"`) or number.
+
+    Raises: UsageError U0201 for an unknown name.
+    """
+    if isinstance(kind, Device):
+        return kind
+    if isinstance(kind, int):
+        return Device(kind, index or 0)
+    matched = re.fullmatch(r"([a-z_]+)(?::(\d+))?", kind.split()[0] if kind.strip() else "")
+    name = matched.group(1) if matched else kind
+    number = DEVICE_TYPES.get(_ALIASES.get(name, name))
+    if matched is None or number is None:
+        raise UsageError(U0201, f"unknown device {kind!r}", help=did_you_mean(name, DEVICE_TYPES))
+    return Device(number, index if index is not None else int(matched.group(2) or 0))
+
+
+def cpu(index: int = 0) -> Device:
+    return Device(1, index)
+
+
+def cuda(index: int = 0) -> Device:
+    return Device(2, index)
+
+
+def opencl(index: int = 0) -> Device:
+    return Device(4, index)
+
+
+def vulkan(index: int = 0) -> Device:
+    return Device(7, index)
+
+
+def metal(index: int = 0) -> Device:
+    return Device(8, index)
+
+
+def rocm(index: int = 0) -> Device:
+    return Device(10, index)
+
+
+def ext_dev(index: int = 0) -> Device:
+    return Device(12, index)
+
+
+def webgpu(index: int = 0) -> Device:
+    return Device(15, index)
+
+
+def hexagon(index: int = 0) -> Device:
+    return Device(16, index)

@@ -1,0 +1,151 @@
+"""The DLPack protocol: capsules made from and taken apart into raw parts. `tensor.py` has the user's side."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.runtime.codes import U0303
+from heddle.support.diagnostics import IRTypeError
+
+_FRESH, _USED = b"dltensor", b"used_dltensor"
+_FRESH_VERSIONED, _USED_VERSIONED = b"dltensor_versioned", b"used_dltensor_versioned"
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (("tensor", _DLTensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
+
+
+class _ManagedVersioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", _Deleter),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DLTensor),
+    )
+
+
+def _api(name: str, result: Any, *arguments: Any) -> Any:
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_capsule_new = _api("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)
+_capsule_is = _api("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_capsule_get = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+_capsule_rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+# The destructor gets a dying object, which must not be turned into a Python reference.
+_dying_capsule_is = _api("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+_dying_capsule_get = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+
+_on_loan: dict[int, tuple[_Managed, object]] = {}
+
+
+def _return_loan(address: int) -> None:
+    _on_loan.pop(address, None)
+
+
+def _drop_unconsumed(capsule: int) -> None:
+    if _dying_capsule_is(capsule, _FRESH):
+        _return_loan(_dying_capsule_get(capsule, _FRESH))
+
+
+_deleter = _Deleter(_return_loan)
+_destructor = _Destructor(_drop_unconsumed)
+
+
+def export_capsule(header_address: int, owner: object) -> Any:
+    """A capsule `dltensor` holding a copy of a DLTensor. `owner` lives until the consumer calls the
+    deleter.
+    """
+    managed = _Managed()
+    ctypes.memmove(ctypes.byref(managed), header_address, ctypes.sizeof(_DLTensor))
+    managed.context, managed.deleter = None, _deleter
+    address = ctypes.addressof(managed)
+    _on_loan[address] = (managed, owner)
+    return _capsule_new(address, _FRESH, _destructor)
+
+
+class _Borrowed:
+    """Memory that another library lends us; its deleter is called when we let go."""
+
+    __slots__ = ("_address", "_capsule", "_deleter")
+
+    def __init__(self, address: int, deleter: Any, capsule: Any) -> None:
+        self._address, self._deleter, self._capsule = address, deleter, capsule
+
+    def __del__(self) -> None:
+        if self._deleter:
+            self._deleter(self._address)
+
+
+def _consume(capsule: Any) -> tuple[_DLTensor, _Borrowed]:
+    for fresh, used, kind in (
+        (_FRESH, _USED, _Managed), (_FRESH_VERSIONED, _USED_VERSIONED, _ManagedVersioned),
+    ):
+        if _capsule_is(capsule, fresh):
+            address = _capsule_get(capsule, fresh)
+            managed = kind.from_address(address)
+            _capsule_rename(capsule, used)
+            return managed.tensor, _Borrowed(address, managed.deleter, capsule)
+    raise IRTypeError(
+        U0303, "expected a fresh dlpack capsule, got one that was consumed or is of another kind"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """What a capsule describes. `strides` are in elements; `owner` must live as long as the memory is
+    used.
+    """
+
+    address: int
+    code: int
+    bits: int
+    lanes: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    device_type: int
+    device_id: int
+    owner: object
+
+
+def import_capsule(source: Any) -> Lent:
+    """Take over the memory of an object with `__dlpack__`, or of a capsule.
+
+    Raises: IRTypeError U0303 where there is no usable capsule.
+    """
+    if hasattr(source, "__dlpack__"):
+        capsule = source.__dlpack__()
+    elif type(source).__name__ == "PyCapsule":
+        capsule = source
+    else:
+        raise IRTypeError(U0303, f"expected an object with __dlpack__, got {type(source).__name__}")
+    raw, borrowed = _consume(capsule)
+    shape = tuple(raw.shape[: raw.ndim]) if raw.ndim else ()
+    strides = tuple(raw.strides[: raw.ndim]) if raw.strides and raw.ndim else None
+    return Lent(
+        (raw.data or 0) + raw.byte_offset, raw.code, raw.bits, raw.lanes, shape, strides, raw.device_type,
+        raw.device_id, borrowed,
+    )

@@ -1,0 +1,150 @@
+"""Packed functions: callables that take and return runtime values, and the global table of them.
+
+Conversion of arguments (and of what Python callbacks return), in order:
+
+| Python value | runtime value |
+|---|---|
+| Tensor, Shape, Array, Map, int, float, bool, str, None, Device, DataType, Function | itself |
+| numpy array | Tensor, memory shared where it is compact, writable and aligned |
+| numpy scalar | Python int, float or bool |
+| list, tuple | Array, element by element |
+| dict | Map |
+| numpy dtype or scalar type | DataType |
+| object with `__dlpack__` | Tensor, memory shared |
+| any other callable that is a plain function, method, builtin or partial | Function |
+| anything else | itself |
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from functools import partial
+from typing import Any, overload
+
+import numpy as np
+
+from heddle.runtime.codes import U0401, U0402
+from heddle.runtime.device import Device
+from heddle.runtime.dtype import DataType, dtype_of
+from heddle.runtime.shape import Array, Map, Shape
+from heddle.runtime.tensor import Tensor, from_dlpack, tensor_from_numpy
+from heddle.support.diagnostics import MissingNameError, UsageError, did_you_mean
+from heddle.support.registry import Registry, caller_place
+
+
+class Function:
+    """A callable over runtime values. Calling it converts the arguments and the result; `.call` is the raw
+    callable.
+
+    Exceptions of a Python callback pass through unchanged.
+    """
+
+    __slots__ = ("__weakref__", "call", "name")
+
+    def __init__(self, call: Callable[..., Any], name: str | None = None) -> None:
+        if not callable(call):
+            raise UsageError(U0402, f"expected a callable, got {type(call).__name__}")
+        self.call: Callable[..., Any] = call.call if isinstance(call, Function) else call
+        self.name = name or getattr(call, "__name__", type(call).__name__)
+
+    def __call__(self, *args: Any) -> Any:
+        return to_value(self.call(*[to_value(arg) for arg in args]))
+
+    def __repr__(self) -> str:
+        return f"Function({self.name})"
+
+
+_UNCHANGED: frozenset[type] = frozenset(
+    (Tensor, Shape, Array, Map, int, float, bool, str, type(None), Device, DataType, Function, bytes)
+)
+_CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial)
+
+
+def to_value(value: Any) -> Any:
+    """The runtime value that `value` is passed as (table above).
+
+    Raises: IRTypeError U0302 for an array whose element type has no equivalent.
+    """
+    if type(value) in _UNCHANGED:
+        return value
+    if isinstance(value, np.ndarray):
+        return tensor_from_numpy(value)
+    if isinstance(value, (Shape, Array)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return Array(map(to_value, value))
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return Map({to_value(key): to_value(item) for key, item in value.items()})
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return dtype_of(value)
+    if isinstance(value, _CALLABLES):
+        return Function(value)
+    if hasattr(value, "__dlpack__"):
+        return from_dlpack(value)
+    return value
+
+
+convert = to_value
+
+_global_functions: Registry[Function] = Registry("global function")
+
+
+@overload
+def register_global_func(name: str, f: None = None, override: bool = False) -> Callable[[Any], Any]: ...
+@overload
+def register_global_func(
+    name: Callable[..., Any], f: None = None, override: bool = False
+) -> Callable[..., Any]: ...
+@overload
+def register_global_func(name: str, f: Callable[..., Any], override: bool = False) -> Callable[..., Any]: ...
+def register_global_func(name: Any, f: Any = None, override: bool = False) -> Any:
+    """Make `f` known to programs as `name`. Without `f`, a decorator. A bare decorator uses the function's
+    own name.
+
+    Raises: UsageError S0201 for a name that is taken (unless `override`); U0402 for something uncallable.
+    """
+    place = caller_place()
+    if callable(name):
+        return _register(name.__name__, name, override, place)
+    if f is None:
+        return lambda function: _register(name, function, override, place)
+    return _register(name, f, override, place)
+
+
+def _register(name: str, f: Any, override: bool, place: str) -> Any:
+    _global_functions.add(name, Function(f, name), override=override, place=place)
+    return f
+
+
+def find_global_func(name: str) -> Function | None:
+    return _global_functions.get(name)
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> Function | None:
+    """The function registered as `name`; None where it is missing and that is allowed.
+
+    Raises: MissingNameError U0401 (a ValueError too).
+    """
+    found = _global_functions.get(name)
+    if found is None and not allow_missing:
+        raise MissingFunctionError(
+            U0401, f"cannot find global function {name!r}", help=did_you_mean(name, _global_functions)
+        )
+    return found
+
+
+class MissingFunctionError(MissingNameError, ValueError):
+    """A global function that was never registered."""
+
+
+def remove_global_func(name: str) -> None:
+    """Forget a global function. Raises: MissingFunctionError U0401 where there is none."""
+    get_global_func(name)
+    _global_functions.remove(name)
+
+
+def list_global_func_names() -> list[str]:
+    return sorted(_global_functions)

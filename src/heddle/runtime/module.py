@@ -1,0 +1,296 @@
+"""Modules: named functions that came from one place, and the modules they import; saving and loading trees of
+them.
+
+A stored tree is an artefact: section "modules" lists each module's kind and the numbers of its imports
+(children after parents), and section "<number>/<name>" holds a part of a module.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, ClassVar
+
+from heddle.runtime.artefact import Section, read_artefact, require, write_artefact
+from heddle.runtime.codes import F0106, F0107, U0501, U0503, U0504
+from heddle.runtime.device import Device
+from heddle.runtime.function import Function, find_global_func
+from heddle.runtime.native import link_objects, make_builtin
+from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
+from heddle.runtime.wire import Writer
+from heddle.support.diagnostics import FormatError, MissingNameError, UsageError, did_you_mean
+
+SectionData = bytes | memoryview
+_LINKED_SUFFIXES = (".so", ".dylib", ".dll", ".a", ".o", ".tar")
+
+
+class Module:
+    """A set of named functions. Subclasses set `kind` and override `_find` and, to be stored,
+    `save_sections`.
+    """
+
+    kind: ClassVar[str] = "module"
+    entry_name: ClassVar[str] = "main"
+
+    def __init__(self) -> None:
+        self._imports: list[Module] = []
+
+    @property
+    def imports(self) -> tuple[Module, ...]:
+        return tuple(self._imports)
+
+    @property
+    def imports_(self) -> tuple[Module, ...]:
+        return self.imports
+
+    def import_module(self, module: Module) -> None:
+        self._imports.append(module)
+
+    def function_names(self) -> Sequence[str]:
+        """Names of this module's own functions."""
+        return ()
+
+    def _find(self, name: str) -> Callable[..., Any] | None:
+        return None
+
+    def find_function(self, name: str, query_imports: bool = False) -> Callable[..., Any] | None:
+        """The function, or None."""
+        found = self._find(name)
+        if found is None and query_imports:
+            for module in self._imports:
+                found = module.find_function(name, True)
+                if found is not None:
+                    break
+        return found
+
+    def get_function(self, name: str, query_imports: bool = False) -> Callable[..., Any]:
+        """The function `name`. Raises: MissingNameError U0501 (an AttributeError)."""
+        found = self.find_function(name, query_imports)
+        if found is None:
+            raise MissingNameError(
+                U0501, f"module of kind {self.kind!r} has no function {name!r}",
+                help=did_you_mean(name, self.function_names()),
+            )
+        return found
+
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        return self.find_function(name, query_imports) is not None
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return self.get_function(name, True)
+
+    def __call__(self, *args: Any) -> Any:
+        return self[self.entry_name](*args)
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times `func_name` on its arguments. `f_preproc` names a global function that is
+        called with the same arguments before each repeat."""
+        function = self.get_function(func_name, True)
+        plan = TimingPlan(number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown)
+        prepare = find_global_func(f_preproc) if f_preproc else None
+
+        def evaluate(*args: Any) -> BenchmarkResult:
+            before = None if prepare is None else lambda: prepare(*args)
+            return measure(lambda: function(*args), plan, before)
+
+        return evaluate
+
+    def save_sections(self) -> Mapping[str, SectionData]:
+        """The parts from which the loader of this kind makes the module again, imports apart."""
+        raise UsageError(U0503, f"a module of kind {self.kind!r} cannot be stored in a file")
+
+    def export_library(self, path: str | os.PathLike[str], **options: object) -> None:
+        """Write the module and its imports to one file, whole or not at all.
+
+        Raises: UsageError U0504 for a name that asks for a linker's output, U0503 for a module without a
+        stored form, S0101 where the path cannot be written.
+        """
+        suffix = PurePath(path).suffix
+        if suffix in _LINKED_SUFFIXES or options:
+            raise UsageError(
+                U0504,
+                f"cannot write {os.fspath(path)!r}: {suffix or 'custom'} libraries need a linker",
+                help="another suffix gives the one-file format; the extra heddle[link] has a linker",
+            )
+        write_artefact(path, module_sections(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(kind={self.kind!r}, functions={list(self.function_names())[:8]})"
+
+
+def _parents_first(root: Module) -> list[Module]:
+    order: list[Module] = []
+    seen: set[int] = set()
+
+    def visit(module: Module) -> None:
+        if id(module) not in seen:
+            seen.add(id(module))
+            for child in reversed(module.imports):
+                visit(child)
+            order.append(module)
+
+    visit(root)
+    return order[::-1]
+
+
+def module_sections(root: Module) -> dict[str, SectionData]:
+    """The sections of a stored tree. A module that is imported twice is stored once."""
+    order = _parents_first(root)
+    numbers = {id(module): number for number, module in enumerate(order)}
+    index = Writer()
+    index.u64(len(order))
+    for module in order:
+        index.text(module.kind)
+        index.words([numbers[id(child)] for child in module.imports])
+    sections: dict[str, SectionData] = {"modules": index.bytes()}
+    for number, module in enumerate(order):
+        sections.update({f"{number}/{name}": data for name, data in module.save_sections().items()})
+    return sections
+
+
+Loader = Callable[[Mapping[str, Section]], Module]
+_loaders: dict[str, Loader] = {}
+
+
+def register_loader(kind: str, loader: Loader) -> None:
+    """Let `load_module` make modules of a kind from their sections. The last registration counts."""
+    _loaders[kind] = loader
+
+
+def modules_from_sections(sections: Mapping[str, Section]) -> Module:
+    """The tree that `module_sections` wrote.
+
+    Raises: FormatError F0105, F0106 or F0107 for parts that are missing, malformed or of an unknown kind.
+    """
+    index = require(sections, "modules").reader()
+    rows = index.items(16, lambda: (index.text(), index.words()))
+    index.done()
+    if not rows:
+        raise FormatError(F0106, "artefact holds no module")
+    modules: list[Module] = []
+    for number, (kind, _) in enumerate(rows):
+        loader = _loaders.get(kind)
+        if loader is None:
+            raise FormatError(F0107, f"unknown module kind {kind!r}", help=did_you_mean(kind, _loaders))
+        prefix = f"{number}/"
+        own = {name[len(prefix):]: part for name, part in sections.items() if name.startswith(prefix)}
+        modules.append(loader(own))
+    for number, (kind, children) in enumerate(rows):
+        for child in children:
+            # A child's number is larger than its first parent's; cycles would need a smaller one.
+            if not number < child < len(modules):
+                raise FormatError(
+                    F0106, f"module {number} of kind {kind!r} imports module {child}, which cannot be"
+                )
+            modules[number].import_module(modules[child])
+    return modules[0]
+
+
+def load_module(path: str | os.PathLike[str]) -> Module:
+    """Read what `export_library` wrote. Everything is checked before it is used.
+
+    Raises: UsageError S0102, FormatError F01..; see `heddle.runtime.artefact`.
+    """
+    return modules_from_sections(read_artefact(path))
+
+
+class KernelModule(Module):
+    """Compiled kernels: object code for one target and the names of its functions. Linked when one is asked
+    for.
+
+    `objects` are relocatable object files. `get_function` gives a builtin that calls the kernel (see
+    `heddle.runtime.native.glue` for what it accepts).
+    """
+
+    kind = "llvm"
+
+    def __init__(
+        self,
+        objects: Sequence[bytes],
+        names: Sequence[str],
+        target: str,
+        source: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.objects = tuple(objects)
+        self.names = tuple(names)
+        self.target = target
+        self.source = dict(source or {})
+        self._lock = threading.Lock()
+        self._tracker: Any = None
+        self._builtins: dict[str, Callable[..., Any]] = {}
+
+    def function_names(self) -> Sequence[str]:
+        return self.names
+
+    def address(self, name: str) -> int:
+        """The kernel's machine code. Valid while this module, or a function from it, lives."""
+        with self._lock:
+            if self._tracker is None:
+                self._tracker = link_objects(self.objects, self.names)
+        found: int = self._tracker[name]
+        return found
+
+    def _find(self, name: str) -> Callable[..., Any] | None:
+        found = self._builtins.get(name)
+        if found is None and name in self.names:
+            address = self.address(name)
+            found = self._builtins.setdefault(name, make_builtin(name, address, self._tracker))
+        return found
+
+    def inspect_source(self, fmt: str = "ll") -> str:
+        """The text that the kernels were compiled from, where it was kept ("ll" or "asm"); else an empty
+        string.
+        """
+        return self.source.get(fmt, "")
+
+    get_source = inspect_source
+
+    def save_sections(self) -> Mapping[str, SectionData]:
+        head = Writer()
+        head.text(self.target)
+        head.texts(self.names)
+        head.u64(len(self.objects))
+        return {"kernels": head.bytes(), **{f"object.{i}": code for i, code in enumerate(self.objects)}}
+
+
+def _load_kernels(sections: Mapping[str, Section]) -> Module:
+    head = require(sections, "kernels").reader()
+    target, names, count = head.text(), head.texts(), head.u64()
+    head.done()
+    if count != len(sections) - 1:
+        raise head.fail(f"expected {count} objects, got {len(sections) - 1}")
+    return KernelModule([bytes(require(sections, f"object.{i}").data) for i in range(count)], names, target)
+
+
+register_loader(KernelModule.kind, _load_kernels)
+
+
+class FunctionModule(Module):
+    """Python functions as a module: what tests and embedders import into an executable. It has no stored
+    form.
+    """
+
+    kind = "python"
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        super().__init__()
+        self._functions = {name: Function(f, name) for name, f in functions.items()}
+
+    def function_names(self) -> Sequence[str]:
+        return tuple(self._functions)
+
+    def _find(self, name: str) -> Callable[..., Any] | None:
+        return self._functions.get(name)

@@ -1,0 +1,195 @@
+"""The native support library: IR text beside this file, compiled once per machine and linked once per
+process.
+
+The object code is kept in the cache folder under a hash of the text, the processor and the LLVM version,
+behind a digest of its own; a damaged or foreign file is compiled anew. Linking takes a few milliseconds,
+compiling about 50.
+
+Exported symbols that kernels may use are listed in `KERNEL_SYMBOLS`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from heddle.runtime.codes import U0502, U0701
+from heddle.runtime.tensor import HEADER_CONTENT_OFFSET
+from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.files import write_bytes
+from heddle.support.settings import settings
+
+KERNEL_SYMBOLS = (
+    "heddle_parallel_for",
+    "heddle_set_error",
+    "heddle_workspace_alloc",
+    "heddle_workspace_free",
+)
+_OTHER_SYMBOLS = (
+    "heddle_thread",
+    "heddle_thread_setup",
+    "heddle_pool_reset",
+    "heddle_pool_configure",
+    "heddle_call_kernel",
+    "heddle_glue_configure",
+)
+_SOURCES = ("thread.ll", "pool.ll", "glue.ll")
+_DIGEST_BYTES = 32
+_MAX_THREADS = 1024
+_SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
+_PAUSES = {  # machine: declaration, call
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
+
+
+def _source(machine: str) -> str:
+    folder = Path(__file__).parent
+    text = "\n".join((folder / name).read_text() for name in _SOURCES)
+    declaration, pause = _PAUSES.get(machine, ("", "fence seq_cst"))
+    return Template(text).substitute(
+        PAUSE=pause,
+        PAUSE_DECLARATION=declaration,
+        SIG_BLOCK="1" if sys.platform == "darwin" else "0",
+        BYTES_CONTENT=str(HEADER_CONTENT_OFFSET),
+        TUPLE_ITEMS=str(tuple.__basicsize__),
+    )
+
+
+def host_machine(opt: int = 2) -> Any:
+    """An LLVM target machine for this very processor, position-independent."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=opt, reloc="pic",
+    )
+
+
+def compile_ir(text: str, opt: int = 2) -> bytes:
+    """Object code for this processor from LLVM IR text, without middle-end optimisation.
+
+    Raises: RuntimeError from LLVM for a text that it rejects.
+    """
+    machine = host_machine(opt)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    object_code: bytes = machine.emit_object(module)
+    return object_code
+
+
+def _cached_object(text: str) -> bytes:
+    identity = "\0".join(
+        (text, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), str(llvm.llvm_version_info))
+    )
+    path = settings().cache_dir / f"native-{blake2b(identity.encode(), digest_size=16).hexdigest()}.o"
+    if settings().use_disk_cache:
+        with suppress(OSError):
+            stored = path.read_bytes()
+            if blake2b(stored[_DIGEST_BYTES:], digest_size=_DIGEST_BYTES).digest() == stored[:_DIGEST_BYTES]:
+                return stored[_DIGEST_BYTES:]
+    code = compile_ir(text)
+    if settings().use_disk_cache:
+        # A cache that cannot be written is no failure: the next process compiles again.
+        with suppress(OSError, UsageError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, blake2b(code, digest_size=_DIGEST_BYTES).digest() + code)
+    return code
+
+
+class NativeLibrary:
+    """The linked library. `addresses` maps exported symbols; `num_threads` is the pool's size."""
+
+    def __init__(self) -> None:
+        triple = llvm.get_process_triple()
+        code = _cached_object(_source(triple.split("-")[0]))
+        self.elf_machine = code[:20]
+        self.jit = llvm.create_lljit_compiler(host_machine())
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for symbol in KERNEL_SYMBOLS + _OTHER_SYMBOLS:
+            builder.export_symbol(symbol)
+        self._tracker = builder.link(self.jit, "heddle_native")
+        self.addresses: dict[str, int] = {s: self._tracker[s] for s in KERNEL_SYMBOLS + _OTHER_SYMBOLS}
+        self._reset = ctypes.CFUNCTYPE(None)(self.addresses["heddle_pool_reset"])
+        self._configure = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int)(
+            self.addresses["heddle_pool_configure"]
+        )
+        self.thread = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.addresses["heddle_thread"])
+        ctypes.CFUNCTYPE(ctypes.c_int)(self.addresses["heddle_thread_setup"])()
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+        self.num_threads = 0
+        self.set_num_threads(settings().num_threads)
+
+    def set_num_threads(self, count: int) -> None:
+        if not 1 <= count <= _MAX_THREADS:
+            raise UsageError(U0701, f"thread count must be 1 to {_MAX_THREADS}, got {count}")
+        self.num_threads = count
+        # Spinning with more threads than cores takes time from those that have work.
+        self._configure(count, _SPINS if count <= settings().num_threads else 1)
+
+
+_lock = threading.RLock()
+_library: list[NativeLibrary] = []
+
+
+def native_library() -> NativeLibrary:
+    """The process's native library, linked at first use. Workers live in it: it is never unloaded."""
+    if not _library:
+        with _lock:
+            if not _library:
+                _library.append(NativeLibrary())
+    return _library[0]
+
+
+def set_num_threads(count: int) -> None:
+    """Run parallel loops on `count` threads, the caller included. Raises: UsageError U0701 outside 1 to
+    1024.
+    """
+    native_library().set_num_threads(count)
+
+
+@atexit.register
+def _leave_linked() -> None:
+    # Workers may be spinning in the library's code while the interpreter tears modules down.
+    for library in _library:
+        library._tracker.detach()
+        library.jit.detach()
+
+
+_count_of_libraries = [0]
+
+
+def link_objects(objects: Sequence[bytes], exports: Iterable[str]) -> Any:
+    """Link object code into the process and return LLVM's tracker: `tracker[symbol]` is an address, valid
+    while the tracker lives.
+
+    Raises: FormatError U0502 for code of another processor, damaged code, or unresolved symbols.
+    """
+    library = native_library()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for code in objects:
+        if code[:6] != library.elf_machine[:6] or code[18:20] != library.elf_machine[18:20]:
+            raise FormatError(U0502, "object code is for another kind of processor, or no object code")
+        builder.add_object_img(code)
+    for symbol in KERNEL_SYMBOLS:
+        builder.import_symbol(symbol, library.addresses[symbol])
+    for symbol in exports:
+        builder.export_symbol(symbol)
+    with _lock:
+        _count_of_libraries[0] += 1
+        name = f"kernels_{_count_of_libraries[0]}"
+        try:
+            return builder.link(library.jit, name)
+        except RuntimeError as error:
+            raise FormatError(U0502, f"kernels cannot be linked: {error}") from error

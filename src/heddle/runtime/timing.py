@@ -1,0 +1,95 @@
+"""Timing calls: warm up once, then `repeat` measurements of `number` calls each."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.runtime.codes import U0801
+from heddle.support.diagnostics import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkResult:
+    """Seconds per call, one figure a repeat."""
+
+    results: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.results)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.results)
+
+    @property
+    def min(self) -> float:
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        return max(self.results)
+
+    @property
+    def std(self) -> float:
+        return statistics.pstdev(self.results)
+
+    def __str__(self) -> str:
+        names = ("mean", "median", "max", "min", "std")
+        values = (self.mean, self.median, self.max, self.min, self.std)
+        head = "".join(f"{name + ' (ms)':^14}" for name in names)
+        return f"Execution time summary:\n{head}\n" + "".join(f"{value * 1000:^14.4f}" for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class TimingPlan:
+    """How to measure. `min_repeat_ms`: `number` grows until one repeat lasts as long. After each
+    `repeats_to_cooldown` repeats sleep `cooldown_interval_ms`.
+
+    Raises: UsageError U0801 for numbers that make no sense.
+    """
+
+    number: int = 10
+    repeat: int = 1
+    min_repeat_ms: float = 0
+    cooldown_interval_ms: float = 0
+    repeats_to_cooldown: int = 1
+
+    def __post_init__(self) -> None:
+        if self.number < 1 or self.repeat < 1 or self.repeats_to_cooldown < 1:
+            raise UsageError(U0801, f"number, repeat and repeats_to_cooldown must be at least 1, got "
+                                    f"{self.number}, {self.repeat}, {self.repeats_to_cooldown}")
+        if self.min_repeat_ms < 0 or self.cooldown_interval_ms < 0:
+            raise UsageError(U0801, "min_repeat_ms and cooldown_interval_ms must not be negative")
+
+
+def measure(
+    call: Callable[[], Any], plan: TimingPlan, before_repeat: Callable[[], Any] | None = None
+) -> BenchmarkResult:
+    """Time `call` by the plan; `before_repeat` runs untimed before each repeat."""
+    call()
+    number = plan.number
+    results = []
+    for index in range(plan.repeat):
+        if before_repeat is not None:
+            before_repeat()
+        seconds = _seconds(call, number)
+        while seconds * 1000 < plan.min_repeat_ms:
+            growth = plan.min_repeat_ms / max(seconds * 1000, 1e-6)
+            number = int(min(number * max(growth * 1.1, 1.5), number * 1e4)) + 1
+            seconds = _seconds(call, number)
+        results.append(seconds / number)
+        if plan.cooldown_interval_ms and (index + 1) % plan.repeats_to_cooldown == 0:
+            time.sleep(plan.cooldown_interval_ms / 1000)
+    return BenchmarkResult(tuple(results))
+
+
+def _seconds(call: Callable[[], Any], number: int) -> float:
+    start = time.perf_counter()
+    for _ in range(number):
+        call()
+    return time.perf_counter() - start

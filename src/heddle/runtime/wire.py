@@ -1,0 +1,126 @@
+"""Reading and writing the parts of a section: little-endian words and length-prefixed strings.
+
+The reader distrusts its input: every length is compared with the bytes that remain before anything is
+allocated.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from heddle.runtime.codes import F0106
+from heddle.support.diagnostics import FormatError
+
+T = TypeVar("T")
+Buffer = bytes | memoryview
+
+
+class Writer:
+    """Appends to a byte string."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def u8(self, value: int) -> None:
+        self._parts.append(struct.pack("<B", value))
+
+    def i64(self, value: int) -> None:
+        self._parts.append(struct.pack("<q", value))
+
+    def u64(self, value: int) -> None:
+        self._parts.append(struct.pack("<Q", value))
+
+    def f64(self, value: float) -> None:
+        self._parts.append(struct.pack("<d", value))
+
+    def blob(self, data: bytes) -> None:
+        self.u64(len(data))
+        self._parts.append(data)
+
+    def text(self, value: str) -> None:
+        self.blob(value.encode("utf-8", "surrogatepass"))
+
+    def words(self, values: Sequence[int]) -> None:
+        self.blob(np.asarray(values, "<i8").tobytes())
+
+    def texts(self, values: Sequence[str]) -> None:
+        self.u64(len(values))
+        for value in values:
+            self.text(value)
+
+    def bytes(self) -> bytes:
+        return b"".join(self._parts)
+
+
+class Reader:
+    """Takes a section apart. Every failure is a FormatError F0106 with the section's name and the file
+    offset.
+    """
+
+    def __init__(self, data: Buffer, name: str, file_offset: int = 0) -> None:
+        self._data = memoryview(data)
+        self._at = 0
+        self._name = name
+        self._base = file_offset
+
+    def fail(self, message: str) -> FormatError:
+        return FormatError(F0106, f"section {self._name!r} at byte {self._base + self._at}: {message}")
+
+    def _take(self, size_bytes: int) -> memoryview:
+        if size_bytes > len(self._data) - self._at:
+            raise self.fail(f"expected {size_bytes} more bytes, got {len(self._data) - self._at}")
+        piece = self._data[self._at : self._at + size_bytes]
+        self._at += size_bytes
+        return piece
+
+    def u8(self) -> int:
+        return self._take(1)[0]
+
+    def i64(self) -> int:
+        return int.from_bytes(self._take(8), "little", signed=True)
+
+    def u64(self) -> int:
+        return int.from_bytes(self._take(8), "little")
+
+    def f64(self) -> float:
+        value: float = struct.unpack("<d", self._take(8))[0]
+        return value
+
+    def blob(self) -> memoryview:
+        return self._take(self.u64())
+
+    def text(self) -> str:
+        data = self.blob()
+        try:
+            return str(data, "utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise self.fail(f"text is not utf-8: {error.reason}") from None
+
+    def words(self) -> list[int]:
+        data = self.blob()
+        if len(data) % 8:
+            raise self.fail(f"expected whole 8-byte words, got {len(data)} bytes")
+        values: list[int] = np.frombuffer(data, "<i8").tolist()
+        return values
+
+    def count(self, min_item_bytes: int) -> int:
+        """A number of items of at least `min_item_bytes` each that can still fit."""
+        value = self.u64()
+        if value * min_item_bytes > len(self._data) - self._at:
+            raise self.fail(f"expected {value} items, got {len(self._data) - self._at} bytes")
+        return value
+
+    def texts(self) -> list[str]:
+        return [self.text() for _ in range(self.count(8))]
+
+    def items(self, min_item_bytes: int, read: Callable[[], T]) -> list[T]:
+        return [read() for _ in range(self.count(min_item_bytes))]
+
+    def done(self) -> None:
+        """Raise unless everything was read."""
+        if self._at != len(self._data):
+            raise self.fail(f"{len(self._data) - self._at} bytes are left over")

@@ -1,0 +1,25 @@
+"""The namespace `I` of scripts: modules and what belongs to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.prim.nodes import Range
+from heddle.script.decorators import parse_decorated, unwrapped
+
+__all__ = ["Range", "ir_module", "module_attrs", "module_global_infos"]
+
+
+def ir_module(cls: Any = None, **options: Any) -> Any:
+    """Decorator: the IRModule that a class of functions describes."""
+    return unwrapped(cls, options, parse_decorated)
+
+
+def module_attrs(attrs: dict[str, Any]) -> dict[str, Any]:
+    """Inside a module class: the module's attributes."""
+    return attrs
+
+
+def module_global_infos(infos: dict[str, Any]) -> dict[str, Any]:
+    """Inside a module class: virtual devices and other information by kind."""
+    return infos

@@ -1,0 +1,115 @@
+"""Modules and functions from script text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from heddle.ir.attrs import attrs_of
+from heddle.ir.codes import I0601
+from heddle.ir.expr import Function, GlobalVar
+from heddle.ir.module import IRModule
+from heddle.ir.node import Map
+from heddle.ir.script_parser import ScriptParser, decorator_of, parse_python
+from heddle.relax import script as relax_words
+from heddle.relax.parser import FunctionParser, ModuleAlias
+from heddle.support.span import Source
+from heddle.tir import script as tir_words
+from heddle.tir.nodes import PrimFunc
+from heddle.tir.parser import PrimFuncParser
+
+
+class _ModuleWords:
+    """`I` where the text's own imports are not run."""
+
+    __name__ = "I"
+
+    @staticmethod
+    def module_attrs(attrs: dict[str, Any]) -> dict[str, Any]:
+        return attrs
+
+    @staticmethod
+    def module_global_infos(infos: dict[str, Any]) -> dict[str, Any]:
+        return infos
+
+
+DEFAULT_NAMES: dict[str, Any] = {"T": tir_words, "R": relax_words, "I": _ModuleWords}
+
+
+def parse(text: str, extra: Mapping[str, Any] | None = None, constants: list[Any] | None = None) -> Any:
+    """The IRModule or function that a text describes; nothing in it is executed.
+
+    `extra` are names that the text may use, `constants` the tensors behind `metadata[k]`.
+    Raises: ParseError with the place.
+    """
+    return parse_source(Source("<script>", text), {**DEFAULT_NAMES, **(extra or {})}, constants)
+
+
+from_source = parse
+
+
+def parse_source(source: Source, names: Mapping[str, Any], constants: list[Any] | None = None) -> Any:
+    tree = parse_python(source)
+    reader = ScriptParser(source, names)
+    found = [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    if not found:
+        reader.error(tree, I0601, "expected a decorated function or module class")
+    if isinstance(found[0], ast.ClassDef):
+        return _module(source, names, found[0], constants)
+    functions = [_function(source, names, node, constants) for node in found if isinstance(node, ast.FunctionDef)]
+    return functions[0] if len(functions) == 1 else IRModule(
+        Map({GlobalVar(func.attrs.get("global_symbol")): func for func in functions})
+    )
+
+
+def _function(source: Source, names: Mapping[str, Any], node: ast.FunctionDef, constants: list[Any] | None) -> Any:
+    if _dialect(source, names, node) == "tir":
+        return PrimFuncParser(source, names).parse(node)
+    return FunctionParser(source, names, constants=constants).parse(node)
+
+
+def _dialect(source: Source, names: Mapping[str, Any], node: ast.FunctionDef) -> str:
+    """Which dialect a function's decorator asks for, by its last name: `T.prim_func` or `R.function`."""
+    decorator, _ = decorator_of(node)
+    word = decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
+    if word in ("prim_func", "function"):
+        return "tir" if word == "prim_func" else "relax"
+    ScriptParser(source, names).error(node, I0601, f"function {node.name!r} has no dialect", "decorate it with T.prim_func or R.function")
+
+
+def _module(source: Source, names: Mapping[str, Any], node: ast.ClassDef, constants: list[Any] | None) -> IRModule:
+    """Loop functions first, then the signatures of graph functions, then their bodies: so they may refer to each other."""
+    nodes = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+    dialects = {item.name: _dialect(source, names, item) for item in nodes}
+    made: dict[str, PrimFunc | Function] = {}
+    variables: dict[str, GlobalVar] = {}
+    for item in nodes:
+        if dialects[item.name] == "tir":
+            made[item.name] = PrimFuncParser(source, names).parse(item)
+            variables[item.name] = GlobalVar(item.name, made[item.name].ty)
+    alias = ModuleAlias(variables)
+    scope = {**names, node.name: alias, "cls": alias}
+    graph = [item for item in nodes if dialects[item.name] == "relax"]
+    for item in graph:
+        signature = FunctionParser(source, scope).signature(item)
+        variables[item.name] = GlobalVar(item.name, signature)
+    for item in graph:
+        made[item.name] = FunctionParser(source, scope, constants=constants).parse(item)
+    attrs, infos = _module_words(source, names, node)
+    return IRModule(Map({GlobalVar(item.name): made[item.name] for item in nodes}), attrs_of(attrs), Map(infos))
+
+
+def _module_words(source: Source, names: Mapping[str, Any], node: ast.ClassDef) -> tuple[dict[str, Any], dict[str, Any]]:
+    reader = ScriptParser(source, names)
+    attrs: dict[str, Any] = {}
+    infos: dict[str, Any] = {}
+    for item in node.body:
+        if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)):
+            continue
+        word = item.value.func
+        if isinstance(word, ast.Attribute) and word.attr == "module_attrs":
+            attrs.update(reader.eval(item.value.args[0]))
+        elif isinstance(word, ast.Attribute) and word.attr == "module_global_infos":
+            infos.update({key: tuple(value) for key, value in reader.eval(item.value.args[0]).items()})
+    return attrs, infos

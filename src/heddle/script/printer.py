@@ -1,0 +1,56 @@
+"""Modules as script text: a class of functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.ir.expr import Function, GlobalVar
+from heddle.ir.module import IRModule
+from heddle.ir.node import PRINTERS, Node
+from heddle.ir.visitor import walk
+from heddle.relax.print import RelaxPrinter
+from heddle.support.text import TextBuilder
+from heddle.tir.nodes import PrimFunc
+from heddle.tir.print_expr import ExprPrinter
+from heddle.tir.print_stmt import StmtPrinter
+
+HEADER = "# from heddle.script import ir as I, relax as R, tir as T\n\n"
+
+
+def module_script(mod: IRModule, constants: list[Any] | None = None) -> str:
+    """The text of a module. Large constants are collected in `constants` and written `metadata[k]`."""
+    out = TextBuilder()
+    collected: list[Any] = constants if constants is not None else []
+    out.line("@I.ir_module")
+    out.line("class Module:")
+    with out.indented():
+        if mod.attrs:
+            out.line(f"I.module_attrs({ExprPrinter().value(mod.attrs.values)})")
+        if mod.global_infos:
+            out.line(f"I.module_global_infos({RelaxPrinter().value(mod.global_infos)})")
+        if not (len(mod) or mod.attrs or mod.global_infos):
+            out.line("pass")
+        for var, func in mod.functions.items():
+            out.lines(_function(func, var.name_hint, collected))
+            out.line()
+    return HEADER + out.build()
+
+
+def _function(func: Any, name: str, constants: list[Any]) -> str:
+    private = "global_symbol" not in func.attrs
+    if isinstance(func, PrimFunc):
+        printer = StmtPrinter()
+        printer.prim_func(func, name, private)
+        return printer.out.build()
+    if isinstance(func, Function):
+        graph = RelaxPrinter(constants=constants)
+        graph.function(func, name, private, refers_to_module=any(isinstance(n, GlobalVar) for n in walk(func)))
+        return graph.out.build()
+    return f"# {name}: {func.node_kind}"
+
+
+def _print_module(node: Node, constants: list[Any] | None = None, **_options: Any) -> str | None:
+    return module_script(node, constants) if isinstance(node, IRModule) else None
+
+
+PRINTERS.insert(0, _print_module)

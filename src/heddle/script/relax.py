@@ -1,0 +1,24 @@
+"""The namespace `R` of scripts, with the decorator that makes graph functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.relax import script as _words
+from heddle.relax.script import *  # noqa: F403 (a namespace is meant to hand on every word)
+from heddle.script.decorators import in_class_body, parse_decorated, unwrapped
+
+
+def function(func: Any = None, **options: Any) -> Any:
+    """Decorator: the Function that a function describes. Inside a module class the class's decorator does it."""
+    if func is not None and in_class_body():
+        return func
+    return unwrapped(func, options, parse_decorated)
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_words, name)
+
+
+def __dir__() -> list[str]:
+    return dir(_words)

@@ -1,0 +1,38 @@
+"""The instrument that prints and re-reads the module after every pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.ir.codes import I0505
+from heddle.ir.module import IRModule
+from heddle.ir.structural import first_mismatch
+from heddle.ir.transform import PassInfo, PassInstrument
+from heddle.script.parser import parse
+from heddle.script.printer import module_script
+from heddle.support.diagnostics import HeddleError, InternalError
+
+
+def check_round_trip(mod: IRModule) -> str | None:
+    """What is wrong with the module's text in words, or None: it must parse to an equal module and print the same."""
+    constants: list[Any] = []
+    text = module_script(mod, constants)
+    try:
+        again = parse(text, constants=constants)
+    except HeddleError as error:
+        return f"the text does not parse:\n{error}"
+    found = first_mismatch(mod, again)
+    if found is not None:
+        return f"the parsed module differs at {found.path}: {found.reason}: {found.lhs} became {found.rhs}"
+    if module_script(again, []) != text:
+        return "printing again gives another text"
+    return None
+
+
+class RoundTripEach(PassInstrument):
+    """Raises: InternalError I0505 that names the pass whose result does not print, parse and print alike."""
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        problem = check_round_trip(mod)
+        if problem is not None:
+            raise InternalError(I0505, f"the text of the module after pass {info.name} is not exact", notes=(problem,))

@@ -1,0 +1,20 @@
+"""The namespace `T` of scripts, with the decorator that makes loop functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.script.decorators import in_class_body, parse_decorated, unwrapped
+from heddle.tir import script as _words
+from heddle.tir.script import *  # noqa: F403 (a namespace is meant to hand on every word)
+
+
+def prim_func(func: Any = None, **options: Any) -> Any:
+    """Decorator: the PrimFunc that a function describes. Inside a module class the class's decorator does it."""
+    if func is not None and in_class_body():
+        return func
+    return unwrapped(func, options, parse_decorated)
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_words, name)

@@ -1,0 +1,173 @@
+"""Which regions of buffers a block or statement touches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.arith import Analyzer, IntervalSet, neg_inf, pos_inf
+from heddle.ir.node import children, replace
+from heddle.prim.nodes import PrimExpr, Range, Var, constant
+from heddle.prim.ops import maximum, minimum
+from heddle.prim.substitute import free_vars
+from heddle.tir.nodes import (
+    AllocBuffer,
+    Bind,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    DeclBuffer,
+    For,
+    SBlock,
+    SBlockRealize,
+    Stmt,
+)
+
+Box = tuple[tuple[PrimExpr, PrimExpr], ...]
+"""For every dimension its least and greatest index."""
+
+
+class AccessRegions:
+    """Collects, per buffer, the union of the boxes that loads and stores touch, with inner loops run over their ranges."""
+
+    def __init__(self) -> None:
+        self.reads: dict[Buffer, Box | None] = {}
+        self.writes: dict[Buffer, Box | None] = {}
+        self._dom: dict[Var, IntervalSet] = {}
+        self._inner: set[Var] = set()
+        self._local: set[Buffer] = set()
+        self._analyzer = Analyzer()
+
+    def visit(self, node: Any) -> None:
+        if isinstance(node, For):
+            self._loop(node)
+        elif isinstance(node, SBlockRealize):
+            self._nested_block(node)
+        elif isinstance(node, BufferStore):
+            self._touch(self.writes, node.buffer, node.indices)
+            self._children(node)
+        elif isinstance(node, BufferLoad):
+            self._touch(self.reads, node.buffer, node.indices)
+            self._children(node)
+        else:
+            if isinstance(node, (AllocBuffer, DeclBuffer)):
+                self._local.add(node.buffer)
+            if isinstance(node, Bind):
+                self._inner.add(node.var)
+            self._children(node)
+
+    def _children(self, node: Any) -> None:
+        for child in children(node):
+            self.visit(child)
+
+    def _loop(self, node: For) -> None:
+        self._inner.add(node.loop_var)
+        first, last = node.min, node.min + node.extent - 1
+        low, high = (self._analyzer.int_set(end, self._dom) for end in (first, last))
+        self._dom[node.loop_var] = IntervalSet(low.min_value, high.max_value)
+        self._analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), allow_override=True)
+        self._children(node)
+
+    def _nested_block(self, node: SBlockRealize) -> None:
+        """An inner block touches what it declares."""
+        block = node.block
+        for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
+            self._inner.add(axis.var)
+            self._dom[axis.var] = self._analyzer.int_set(value, self._dom)
+        for table, regions in ((self.reads, block.reads), (self.writes, block.writes)):
+            for region in regions:
+                self._touch_region(table, region)
+
+    def _touch_region(self, table: dict[Buffer, Box | None], region: BufferRegion) -> None:
+        lows = [self._bounds(r.min) for r in region.region]
+        highs = [self._bounds(r.min + r.extent - 1) for r in region.region]
+        box = [
+            None if low is None or high is None else (low[0], high[1])
+            for low, high in zip(lows, highs, strict=True)
+        ]
+        self._merge(table, region.buffer, box)
+
+    def _touch(self, table: dict[Buffer, Box | None], buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
+        self._merge(table, buffer, [self._bounds(index) for index in indices])
+
+    def _bounds(self, index: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
+        """The least and greatest value of an index over the inner loops; None where it is not bounded by them."""
+        if not any(var in self._inner for var in free_vars(index)):
+            return (index, index) if not _has_load(index) else None
+        found = self._analyzer.int_set(index, self._dom)
+        if found.min_value is neg_inf or found.max_value is pos_inf:
+            return None
+        low, high = self._analyzer.simplify(found.min_value), self._analyzer.simplify(found.max_value)
+        if any(var in self._inner for var in free_vars(low, high)) or _has_load(low) or _has_load(high):
+            return None
+        return low, high
+
+    def _merge(
+        self, table: dict[Buffer, Box | None], buffer: Buffer, box: list[tuple[PrimExpr, PrimExpr] | None]
+    ) -> None:
+        if buffer in self._local:
+            return
+        whole = [
+            bounds if bounds is not None else (constant(0, dim.dtype), dim - 1)
+            for bounds, dim in zip(box, buffer.shape, strict=True)
+        ]
+        before = table.get(buffer)
+        if before is None:
+            table[buffer] = tuple(whole)
+            return
+        table[buffer] = tuple(
+            (self._least(a[0], b[0]), self._greatest(a[1], b[1])) for a, b in zip(before, whole, strict=True)
+        )
+
+    def _least(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        return a if self._analyzer.can_prove_equal(a, b) else self._analyzer.simplify(minimum(a, b))
+
+    def _greatest(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        return a if self._analyzer.can_prove_equal(a, b) else self._analyzer.simplify(maximum(a, b))
+
+    def regions(self, table: dict[Buffer, Box | None]) -> tuple[BufferRegion, ...]:
+        return tuple(
+            BufferRegion(buffer, tuple(self._range(low, high) for low, high in box))
+            for buffer, box in table.items()
+            if box is not None
+        )
+
+    def _range(self, low: PrimExpr, high: PrimExpr) -> Range:
+        return Range.from_min_extent(low, self._analyzer.simplify(high - low + 1))
+
+
+def _has_load(expr: PrimExpr) -> bool:
+    return isinstance(expr, BufferLoad) or any(_has_load(child) for child in children(expr))  # type: ignore[arg-type]
+
+
+def access_regions(stmt: Stmt) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+    """What a statement reads and writes; indices that only running can tell give the whole dimension."""
+    collector = AccessRegions()
+    collector.visit(stmt)
+    return collector.regions(collector.reads), collector.regions(collector.writes)
+
+
+def block_access_regions(block: SBlock) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+    """What one run of a block reads and writes, in terms of its iteration variables.
+
+    A reduction's update reads what it writes; that read is left out where `init` sets it first.
+    """
+    collector = AccessRegions()
+    collector._local.update(block.alloc_buffers)
+    if block.init is not None:
+        collector.visit(block.init)
+    collector.visit(block.body)
+    reads, writes = collector.regions(collector.reads), collector.regions(collector.writes)
+    own = {region.buffer for region in writes} if block.init is not None else set()
+    matched = {match.buffer: match.source for match in block.match_buffers}
+    reads = tuple(matched.get(r.buffer, r) for r in reads if r.buffer not in own)
+    return reads, tuple(matched.get(r.buffer, r) for r in writes)
+
+
+def with_access_regions(block: SBlock) -> SBlock:
+    """The block with its regions found anew."""
+    reads, writes = block_access_regions(block)
+    return replace(block, reads=reads, writes=writes)
+
+
+get_sblock_access_region = block_access_regions

@@ -1,0 +1,154 @@
+"""Moving a block under a loop of its consumer or producer, so that it computes only what that loop's iteration needs."""
+
+from __future__ import annotations
+
+from heddle.arith import Analyzer
+from heddle.ir.node import replace
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
+from heddle.prim.ops import logical_and
+from heddle.tir.analysis.access_region import AccessRegions, Box
+from heddle.tir.codes import T0407
+from heddle.tir.nodes import (
+    Buffer, BufferLoad, For, ForKind, IterType, PrimFunc, SBlock, SBlockRealize, Stmt, seq,
+)
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.tree import (
+    analyzer_at, blocks_in, find_block, find_loop, producers_and_consumers, reads_buffer, replace_stmt, scope_of,
+    writes_buffer,
+)
+
+
+def compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFunc:
+    """B[all] = f(A);  for i: C[i] = g(B[i..i+3])   →   for i: {B[i..i+3] = f(A); C[i] = g(B[i..i+3])}
+
+    The block goes to the front of the loop's body and covers the region that blocks under the loop read.
+    """
+    place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
+    block: SBlock = place.stmt.block
+    buffer = block.writes[0].buffer
+    readers = [r for r in producers_and_consumers(scope_of(func, place)) if reads_buffer(r.block, buffer)]
+    inside = set(map(id, blocks_in(loop.body)))
+    outside = [r for r in readers if id(r) not in inside and r.block is not block]
+    if outside or not readers:
+        name = outside[0].block.name_hint if outside else "nothing"
+        raise ScheduleError(T0407, f"{name} outside the loop reads {buffer.name!r}", func, block)
+    func = replace_stmt(func, _nest_of(func, block_name), None)
+    loop = find_loop(func, loop_var).stmt
+    needed = _accessed(loop.body, buffer, writes=False)
+    pattern = [_axis_of(index, block) for index in _store_indices(block, buffer)]
+    nest = _new_nest(func, loop_var, place.stmt, needed, pattern, buffer)
+    return replace_stmt(func, loop, replace(loop, body=seq(nest, loop.body)))
+
+
+def reverse_compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFunc:
+    """for i: B[i] = f(A[i]);  C[all] = g(B)   →   for i: {B[i] = f(A[i]); C[i] = g(B[i])}
+
+    The block goes to the end of the loop's body and covers the region that the loop's iteration writes.
+    """
+    place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
+    block: SBlock = place.stmt.block
+    buffer = _produced_under(func, loop, block)
+    func = replace_stmt(func, _nest_of(func, block_name), None)
+    loop = find_loop(func, loop_var).stmt
+    produced = _accessed(loop.body, buffer, writes=True)
+    pattern = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
+    nest = _new_nest(func, loop_var, place.stmt, produced, pattern, buffer)
+    return replace_stmt(func, loop, replace(loop, body=seq(loop.body, nest)))
+
+
+def _produced_under(func: PrimFunc, loop: For, block: SBlock) -> Buffer:
+    for region in block.reads:
+        if any(writes_buffer(r.block, region.buffer) for r in blocks_in(loop.body)):
+            return region.buffer
+    raise ScheduleError(T0407, f"block {block.name_hint!r} reads nothing that the loop writes", func, loop)
+
+
+def _nest_of(func: PrimFunc, block_name: str) -> Stmt:
+    """The outermost loop that holds only this block, or its realization."""
+    place = find_block(func, block_name)
+    found: Stmt = place.stmt
+    for ancestor in reversed(place.ancestors):
+        if not isinstance(ancestor, For):
+            break
+        found = ancestor
+    return found
+
+
+def _accessed(stmt: Stmt, buffer: Buffer, writes: bool) -> Box:
+    """The box of a buffer that a statement reads or writes, in terms of variables from outside it."""
+    collector = AccessRegions()
+    collector.visit(stmt)
+    box = (collector.writes if writes else collector.reads)[buffer]
+    assert box is not None
+    return box
+
+
+def _store_indices(block: SBlock, buffer: Buffer) -> tuple[PrimExpr, ...]:
+    return tuple(r.min for region in block.writes if region.buffer is buffer for r in region.region)
+
+
+def _load_indices(func: PrimFunc, block: SBlock, buffer: Buffer) -> tuple[PrimExpr, ...]:
+    loads = [node for node in walk(block.body) if isinstance(node, BufferLoad) and node.buffer is buffer]
+    if not loads:
+        raise ScheduleError(T0407, f"block {block.name_hint!r} does not read {buffer.name!r}", func, block)
+    return loads[0].indices
+
+
+def _axis_of(index: PrimExpr, block: SBlock) -> Var | None:
+    return index if isinstance(index, Var) and any(axis.var is index for axis in block.iter_vars) else None
+
+
+def _new_nest(
+    func: PrimFunc, loop_var: Var, realize: SBlockRealize, box: Box, pattern: list[Var | None], buffer: Buffer
+) -> Stmt:
+    """Loops over the box around the block; axes that no dimension determines run over their whole domain."""
+    block = realize.block
+    place = find_loop(func, loop_var)
+    analyzer = analyzer_at(place)
+    analyzer.bind(loop_var, Range.from_min_extent(place.stmt.min, place.stmt.extent), allow_override=True)
+    bounds = {axis: (low, high) for axis, (low, high) in zip(pattern, box, strict=True) if axis is not None}
+    loops: list[tuple[Var, PrimExpr]] = []
+    values: list[PrimExpr] = []
+    guards: list[PrimExpr] = []
+    for axis in block.iter_vars:
+        if axis.var in bounds and axis.iter_type is IterType.DataPar:
+            low, high = bounds[axis.var]
+            extent = constant_extent(analyzer.simplify(high - low + 1), analyzer)
+        else:
+            low, extent = axis.dom.min, axis.dom.extent
+        value = _loop_value(axis.var.name, low, extent, loops, analyzer)
+        values.append(analyzer.simplify(value))
+        guards.extend(_guards(value, axis.dom, analyzer))
+    predicate: PrimExpr = constant(True)
+    for guard in guards:
+        predicate = logical_and(predicate, guard)
+    stmt: Stmt = SBlockRealize(tuple(values), analyzer.simplify(predicate), block, span=realize.span)
+    for var, extent in reversed(loops):
+        stmt = For(var, constant(0, var.dtype), extent, ForKind.SERIAL, stmt, span=realize.span)
+    return stmt
+
+
+def constant_extent(extent: PrimExpr, analyzer: Analyzer) -> PrimExpr:
+    """An extent as a constant where it has a constant upper bound; iterations beyond it are guarded."""
+    bound = analyzer.const_int_bound(extent)
+    small = 0 < bound.max_value <= 4096
+    return constant(bound.max_value, extent.dtype) if small and not is_const_int(extent) else extent
+
+
+def _loop_value(
+    name: str, low: PrimExpr, extent: PrimExpr, loops: list[tuple[Var, PrimExpr]], analyzer: Analyzer
+) -> PrimExpr:
+    if is_const_int(extent, 1):
+        return low
+    var = Var(f"ax_{name.removeprefix('v_')}", extent.dtype)
+    loops.append((var, extent))
+    analyzer.bind(var, Range.from_min_extent(constant(0, extent.dtype), extent))
+    value: PrimExpr = low + var
+    return value
+
+
+def _guards(value: PrimExpr, domain: Range, analyzer: Analyzer) -> list[PrimExpr]:
+    """Conditions for a value to lie in a domain, without those that surely hold."""
+    conditions = [value >= domain.min, value < domain.end]
+    return [condition for condition in conditions if not analyzer.can_prove(condition)]

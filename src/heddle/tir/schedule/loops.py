@@ -1,0 +1,202 @@
+"""Primitives on loops: split, fuse, reorder, and the kinds and annotations of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle.arith import Analyzer
+from heddle.ir.node import Map, replace
+from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, as_expr, constant, is_const_int
+from heddle.prim.ops import ceildiv, logical_and
+from heddle.prim.substitute import free_vars
+from heddle.tir.codes import T0403, T0404, T0405
+from heddle.tir.nodes import For, ForKind, IterType, PrimFunc, SBlockRealize, Stmt
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.tree import Place, analyzer_at, child_stmts, find_loop, replace_stmt
+from heddle.tir.substitute import StmtSubstituter
+
+
+class _Rebind(StmtSubstituter):
+    """Replaces loop variables below a loop, simplifies block bindings and adds a predicate to the blocks met first."""
+
+    def __init__(
+        self, mapping: dict[Var, PrimExpr], analyzer: Analyzer, predicate: PrimExpr | None = None
+    ) -> None:
+        super().__init__(mapping)
+        self._analyzer, self._predicate = analyzer, predicate
+
+    def visit_For(self, node: For) -> Any:
+        low, extent = self.visit(node.min), self.visit(node.extent)
+        self._analyzer.bind(node.loop_var, Range.from_min_extent(low, extent), allow_override=True)
+        return replace(node, min=low, extent=extent, body=self.visit(node.body))
+
+    def visit_SBlockRealize(self, node: SBlockRealize) -> Any:
+        values = tuple(self._analyzer.simplify(self.visit(value)) for value in node.iter_values)
+        predicate = self.visit(node.predicate)
+        if self._predicate is not None:
+            predicate = logical_and(predicate, self._predicate)
+        return SBlockRealize(values, self._analyzer.simplify(predicate), node.block, span=node.span)
+
+
+def split(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tuple[PrimFunc, list[Var]]:
+    """for i in range(n)  →  for i_0, i_1 in grid(ceildiv(n, f), f): with i = i_0 * f + i_1, where i < n
+
+    Exactly one factor may be None: it takes what the others leave. Without None the product must cover the extent.
+    """
+    place = find_loop(func, loop_var)
+    loop: For = place.stmt
+    if not is_const_int(loop.min, 0) or sum(f is None for f in factors) > 1:
+        raise ScheduleError(T0403, f"loop {loop_var.name!r} cannot be split by {list(factors)}", func, loop)
+    dtype = loop_var.dtype
+    analyzer = analyzer_at(place)
+    extents = _split_extents(loop, factors, analyzer)
+    new_vars = [Var(f"{loop_var.name}_{k}", dtype) for k in range(len(extents))]
+    value: PrimExpr = constant(0, dtype)
+    for var, extent in zip(new_vars, extents, strict=True):
+        analyzer.bind(var, Range.from_min_extent(constant(0, dtype), extent))
+        value = value * extent + var
+    guard: PrimExpr | None = value < loop.extent
+    if analyzer.can_prove(guard):
+        guard = None
+    body: Stmt = _Rebind({loop_var: value}, analyzer, guard).visit(loop.body)
+    for k in reversed(range(len(new_vars))):
+        kind = loop.kind if k == 0 else ForKind.SERIAL
+        notes = loop.annotations if k == 0 else Map()
+        body = For(
+            new_vars[k],
+            constant(0, dtype),
+            extents[k],
+            kind,
+            body,
+            loop.thread_binding,
+            notes,
+            span=loop.span,
+        )
+    return replace_stmt(func, loop, body), new_vars
+
+
+def _split_extents(loop: For, factors: Sequence[Any], analyzer: Analyzer) -> list[PrimExpr]:
+    dtype = loop.loop_var.dtype
+    given = [None if f is None else as_expr(f, dtype) for f in factors]
+    product: PrimExpr = constant(1, dtype)
+    for factor in given:
+        product = product if factor is None else product * factor
+    rest = analyzer.simplify(ceildiv(loop.extent, product))
+    return [rest if factor is None else factor for factor in given]
+
+
+def _nest(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[Place, list[For]]:
+    """Loops that lie directly inside each other, outermost first."""
+    place = find_loop(func, loop_vars[0])
+    loops: list[For] = [place.stmt]
+    for var in loop_vars[1:]:
+        inner = loops[-1].body
+        if not (isinstance(inner, For) and inner.loop_var is var):
+            raise ScheduleError(
+                T0404,
+                f"loop {var.name!r} does not lie directly inside {loops[-1].loop_var.name!r}",
+                func,
+                loops[0],
+            )
+        loops.append(inner)
+    return place, loops
+
+
+def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
+    """for i, j in grid(n, m)  →  for f in range(n * m): with i = f // m, j = f % m"""
+    place, loops = _nest(func, loop_vars)
+    if not all(is_const_int(loop.min, 0) for loop in loops):
+        raise ScheduleError(T0404, "only loops from 0 can be fused", func, loops[0])
+    if any(var in loop_vars for loop in loops for var in free_vars(loop.extent)):
+        raise ScheduleError(T0404, "an inner loop's extent depends on an outer loop", func, loops[0])
+    dtype = loop_vars[0].dtype
+    fused = Var("_".join(loop.loop_var.name for loop in loops) + "_fused", dtype)
+    analyzer = analyzer_at(place)
+    total: PrimExpr = constant(1, dtype)
+    for loop in loops:
+        total = total * loop.extent
+    total = analyzer.simplify(total)
+    analyzer.bind(fused, Range.from_min_extent(constant(0, dtype), total))
+    mapping: dict[Var, PrimExpr] = {}
+    rest: PrimExpr = fused
+    for loop in reversed(loops[1:]):
+        mapping[loop.loop_var] = analyzer.simplify(rest % loop.extent)
+        rest = rest // loop.extent
+    mapping[loops[0].loop_var] = analyzer.simplify(rest)
+    body = _Rebind(mapping, analyzer).visit(loops[-1].body)
+    made = For(
+        fused, constant(0, dtype), total, loops[0].kind, body, None, loops[0].annotations, span=loops[0].span
+    )
+    return replace_stmt(func, loops[0], made), fused
+
+
+def reorder(func: PrimFunc, loop_vars: Sequence[Var]) -> PrimFunc:
+    """The given loops in the given order; other loops of their nest keep their places.
+
+    The loops must lie on one chain without other statements between.
+    """
+    places = {var: find_loop(func, var) for var in loop_vars}
+    top = min(places.values(), key=lambda place: len(place.ancestors))
+    chain: list[For] = [top.stmt]
+    missing = set(loop_vars) - {top.stmt.loop_var}
+    while missing:
+        inner = chain[-1].body
+        if not isinstance(inner, For):
+            raise ScheduleError(T0404, "the loops do not lie on one chain", func, chain[-1])
+        chain.append(inner)
+        missing.discard(inner.loop_var)
+    headers = iter([places[var].stmt for var in loop_vars])
+    chosen = set(loop_vars)
+    ordered = [next(headers) if loop.loop_var in chosen else loop for loop in chain]
+    _check_dependent_extents(func, ordered)
+    body: Stmt = chain[-1].body
+    for header in reversed(ordered):
+        body = replace(header, body=body)
+    return replace_stmt(func, chain[0], body)
+
+
+def _check_dependent_extents(func: PrimFunc, ordered: list[For]) -> None:
+    seen: set[Var] = set()
+    inner = {loop.loop_var for loop in ordered}
+    for loop in ordered:
+        late = [v for v in free_vars(loop.min, loop.extent) if v in inner and v not in seen]
+        if late:
+            raise ScheduleError(
+                T0404, f"the bounds of {loop.loop_var.name!r} depend on {late[0].name!r}", func, loop
+            )
+        seen.add(loop.loop_var)
+
+
+def set_kind(func: PrimFunc, loop_var: Var, kind: ForKind, thread: str | None = None) -> PrimFunc:
+    """Make a loop parallel, vectorised, unrolled or serial; the first two only where its iterations are independent."""
+    loop: For = find_loop(func, loop_var).stmt
+    if kind in (ForKind.PARALLEL, ForKind.VECTORIZED):
+        _check_spatial(func, loop)
+    if kind is ForKind.VECTORIZED and not isinstance(loop.extent, IntImm):
+        raise ScheduleError(T0405, f"loop {loop_var.name!r} has no constant extent to vectorise", func, loop)
+    return replace_stmt(func, loop, replace(loop, kind=kind, thread_binding=thread))
+
+
+def _check_spatial(func: PrimFunc, loop: For) -> None:
+    stack: list[Stmt] = [loop.body]
+    while stack:
+        top = stack.pop()
+        if not isinstance(top, SBlockRealize):
+            stack.extend(child_stmts(top))
+            continue
+        for axis, value in zip(top.block.iter_vars, top.iter_values, strict=True):
+            if axis.iter_type is not IterType.DataPar and loop.loop_var in free_vars(value):
+                raise ScheduleError(
+                    T0405,
+                    f"loop {loop.loop_var.name!r} runs over the {axis.iter_type.name} axis "
+                    f"{axis.var.name!r} of block {top.block.name_hint!r}",
+                    func,
+                    loop,
+                )
+
+
+def annotate_loop(func: PrimFunc, loop_var: Var, key: str, value: Any) -> PrimFunc:
+    loop: For = find_loop(func, loop_var).stmt
+    notes = loop.annotations.without(key) if value is None else loop.annotations.with_item(key, value)
+    return replace_stmt(func, loop, replace(loop, annotations=notes))

@@ -1,0 +1,205 @@
+"""Primitives on reductions: the initial value as a block of its own, and padding of contractions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heddle.ir.node import replace
+from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import ceildiv, if_then_else
+from heddle.prim.substitute import free_vars, substitute
+from heddle.support.names import NameSupply
+from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.codes import T0409, T0410
+from heddle.tir.nodes import (
+    Buffer, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterType, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt,
+    decl_buffer, seq,
+)
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.tree import blocks_in, child_stmts, find_block, find_loop, replace_stmt, scope_of
+from heddle.tir.substitute import StmtSubstituter, substitute_stmt
+
+
+def decompose_reduction(func: PrimFunc, block_name: str, loop_var: Var) -> tuple[PrimFunc, str]:
+    """for r: {init: C[i] = 0; C[i] += A[i, r]}   →   C[i] = 0;  for r: C[i] += A[i, r]
+
+    The initialisation goes right before the loop, which must lie at or above every reduction loop of the block.
+    """
+    place = find_block(func, block_name)
+    block: SBlock = place.stmt.block
+    if block.init is None:
+        raise ScheduleError(T0409, f"block {block_name!r} has no init", func, block)
+    loops = place.loops()
+    below = loops[[loop.loop_var for loop in loops].index(loop_var) :]
+    _check_reduction_loops(func, place.stmt, loops, below)
+    name = NameSupply(r.block.name_hint for r in blocks_in(func.body)).fresh(f"{block_name}_init")
+    nest = _init_nest(place.stmt, name, below)
+    loop = find_loop(func, loop_var).stmt
+    update = with_access_regions(replace(block, init=None))
+    changed = replace_stmt(func, block, update)
+    loop = find_loop(changed, loop_var).stmt
+    return replace_stmt(changed, loop, seq(nest, loop)), name
+
+
+def _check_reduction_loops(func: PrimFunc, realize: SBlockRealize, loops: list[For], below: list[For]) -> None:
+    inner = {loop.loop_var for loop in below}
+    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        if axis.iter_type is IterType.CommReduce:
+            outer = [v for v in free_vars(value) if v not in inner and any(v is loop.loop_var for loop in loops)]
+            if outer:
+                raise ScheduleError(T0409, f"reduction loop {outer[0].name!r} lies outside", func, realize)
+
+
+def _init_nest(realize: SBlockRealize, name: str, below: list[For]) -> Stmt:
+    """The init statement under copies of the loops that its spatial axes use."""
+    block = realize.block
+    assert block.init is not None
+    pairs = [
+        (axis, value) for axis, value in zip(block.iter_vars, realize.iter_values, strict=True)
+        if axis.iter_type is IterType.DataPar
+    ]
+    used = set(free_vars(*(value for _, value in pairs)))
+    kept = [loop for loop in below if loop.loop_var in used]
+    fresh = {loop.loop_var: Var(f"{loop.loop_var.name}_init", loop.loop_var.dtype) for loop in kept}
+    dropped = {loop.loop_var for loop in below} - set(fresh)
+    predicate = substitute(realize.predicate, fresh)
+    if any(var in dropped for var in free_vars(predicate)):
+        predicate = constant(True)
+    axes = tuple(IterVar(axis.dom, Var(axis.var.name, axis.var.dtype), axis.iter_type) for axis, _ in pairs)
+    renamed = {axis.var: new.var for (axis, _), new in zip(pairs, axes, strict=True)}
+    init = with_access_regions(SBlock(axes, (), (), name, substitute_stmt(block.init, renamed)))
+    stmt: Stmt = SBlockRealize(tuple(substitute(value, fresh) for _, value in pairs), predicate, init)
+    for loop in reversed(kept):
+        kind = loop.kind if loop.kind in (ForKind.VECTORIZED, ForKind.UNROLLED) else ForKind.SERIAL
+        stmt = For(fresh[loop.loop_var], loop.min, substitute(loop.extent, fresh), kind, stmt)
+    return stmt
+
+
+def pad_einsum(func: PrimFunc, block_name: str, padding: Sequence[int]) -> tuple[PrimFunc, list[str], list[str]]:
+    """Round the axes of a contraction up to multiples, so that tiles divide them.
+
+    C[i, j] += A[i, k] * B[k, j]   →   A_pad[i, k] = A[i, k] if i < m else 0;  ...;  C_pad += A_pad * B_pad;
+                                       C[i, j] = C_pad[i, j]
+
+    Gives the names of the padding blocks and of the copying-out block. Buffers that need no padding are used directly.
+    """
+    place = find_block(func, block_name)
+    block: SBlock = place.stmt.block
+    extents = {axis.var: axis.dom.extent for axis in block.iter_vars}
+    padded = {
+        axis.var: _round_up(axis.dom.extent, multiple) for axis, multiple in zip(block.iter_vars, padding, strict=True)
+    }
+    changed = {var for var in padded if padded[var] is not extents[var]}
+    names = NameSupply(r.block.name_hint for r in blocks_in(func.body))
+    before: list[Stmt] = []
+    mapping: dict[Buffer, Buffer] = {}
+    pad_names: list[str] = []
+    for region in block.reads:
+        axes = _plain_axes(func, block, region)
+        if any(axis in changed for axis in axes):
+            new = _padded_buffer(region.buffer, axes, padded)
+            name = names.fresh(new.name)
+            mapping[region.buffer] = new
+            before.append(_pad_nest(region.buffer, new, name))
+            pad_names.append(name)
+    after, out_names = _copy_out(func, block, padded, changed, mapping, names)
+    scope = scope_of(func, place)
+    new_block = _with_domains(block, padded, mapping)
+    nest = _top_statement(scope, block_name)
+    new_nest = _PaddedLoops(extents, padded, place.stmt, new_block).visit(nest)
+    func = replace_stmt(func, nest, seq(*before, new_nest, *after))
+    scope = scope_of(func, find_block(func, block_name))
+    buffers = (*scope.alloc_buffers, *mapping.values())
+    return replace_stmt(func, scope, replace(scope, alloc_buffers=buffers)), pad_names, out_names
+
+
+def _round_up(extent: PrimExpr, multiple: int) -> PrimExpr:
+    if multiple == 1 or (isinstance(extent, IntImm) and extent.value % multiple == 0):
+        return extent
+    result: PrimExpr = ceildiv(extent, multiple) * multiple
+    return result
+
+
+def _plain_axes(func: PrimFunc, block: SBlock, region: BufferRegion) -> list[Var]:
+    """The axis that indexes each dimension of an access."""
+    axes = {axis.var for axis in block.iter_vars}
+    found = [r.min for r in region.region]
+    plain = [index for index in found if isinstance(index, Var) and index in axes]
+    if len(plain) != len(found):
+        raise ScheduleError(T0410, f"block {block.name_hint!r} indexes {region.buffer.name!r} by more than axes", func, block)
+    return plain
+
+
+def _padded_buffer(buffer: Buffer, axes: list[Var], padded: dict[Var, PrimExpr]) -> Buffer:
+    shape = tuple(padded.get(axis, dim) for axis, dim in zip(axes, buffer.shape, strict=True))
+    return decl_buffer(shape, buffer.dtype, f"{buffer.name}_pad")
+
+
+def _pad_nest(source: Buffer, target: Buffer, name: str) -> Stmt:
+    """target[i] = source[i] inside the source, else 0."""
+    axes = [IterVar(Range(dim), Var(f"v{k}", dim.dtype)) for k, dim in enumerate(target.shape)]
+    index = tuple(axis.var for axis in axes)
+    inside = all_of(*(i < dim for i, dim, big in zip(index, source.shape, target.shape, strict=True) if dim is not big))
+    value = if_then_else(inside, BufferLoad(source, index), constant(0, source.dtype))
+    return _loop_nest(axes, BufferStore(target, value, index), name)
+
+
+def _loop_nest(axes: list[IterVar], body: Stmt, name: str) -> Stmt:
+    block = with_access_regions(SBlock(tuple(axes), (), (), name, body))
+    loops = [Var(axis.var.name.replace("v", "ax"), axis.var.dtype) for axis in axes]
+    stmt: Stmt = SBlockRealize(tuple(loops), constant(True), block)
+    for var, axis in zip(reversed(loops), reversed(axes), strict=True):
+        stmt = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, stmt)
+    return stmt
+
+
+def _copy_out(
+    func: PrimFunc, block: SBlock, padded: dict[Var, PrimExpr], changed: set[Var], mapping: dict[Buffer, Buffer],
+    names: NameSupply,
+) -> tuple[list[Stmt], list[str]]:
+    region = block.writes[0]
+    axes = _plain_axes(func, block, region)
+    if not any(axis in changed for axis in axes):
+        return [], []
+    new = _padded_buffer(region.buffer, axes, padded)
+    mapping[region.buffer] = new
+    name = names.fresh(f"{region.buffer.name}_unpad")
+    out_axes = [IterVar(Range(dim), Var(f"v{k}", dim.dtype)) for k, dim in enumerate(region.buffer.shape)]
+    index = tuple(axis.var for axis in out_axes)
+    return [_loop_nest(out_axes, BufferStore(region.buffer, BufferLoad(new, index), index), name)], [name]
+
+
+def _with_domains(block: SBlock, padded: dict[Var, PrimExpr], mapping: dict[Buffer, Buffer]) -> SBlock:
+    axes = tuple(
+        IterVar(Range.from_min_extent(axis.dom.min, padded[axis.var]), axis.var, axis.iter_type) for axis in block.iter_vars
+    )
+    moved = StmtSubstituter({}, mapping).visit(replace(block, iter_vars=axes))
+    return with_access_regions(moved)
+
+
+def _top_statement(scope: SBlock, block_name: str) -> Stmt:
+    stack = list(child_stmts(scope.body)) if not isinstance(scope.body, (For, SBlockRealize)) else [scope.body]
+    return next(s for s in stack if any(r.block.name_hint == block_name for r in blocks_in(s)))
+
+
+class _PaddedLoops(StmtSubstituter):
+    """Gives the loops that run directly over a padded axis its new extent."""
+
+    def __init__(
+        self, extents: dict[Var, PrimExpr], padded: dict[Var, PrimExpr], realize: SBlockRealize, block: SBlock
+    ) -> None:
+        super().__init__({})
+        self._realize, self._block = realize, block
+        self._loops = {
+            value: padded[axis.var]
+            for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True) if isinstance(value, Var)
+        }
+
+    def visit_For(self, node: For) -> Stmt:
+        return replace(node, extent=self._loops.get(node.loop_var, node.extent), body=self.visit(node.body))
+
+    def visit_SBlockRealize(self, node: SBlockRealize) -> Stmt:
+        if node is not self._realize:
+            return node
+        return SBlockRealize(node.iter_values, node.predicate, self._block, span=node.span)

@@ -1,0 +1,196 @@
+"""Finding and replacing statements in a loop function.
+
+Loops are named by their variable, blocks by their name; both are unique in a function. Every edit gives a new function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.arith import Analyzer
+from heddle.ir.node import replace
+from heddle.prim.nodes import Range, Var
+from heddle.tir.codes import T0401, T0402
+from heddle.tir.nodes import (
+    AttrStmt,
+    Buffer,
+    For,
+    IfThenElse,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    SeqStmt,
+    Stmt,
+    While,
+    seq,
+)
+from heddle.tir.schedule.error import ScheduleError
+
+
+def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly inside."""
+    if isinstance(stmt, SeqStmt):
+        return stmt.seq
+    if isinstance(stmt, (For, While, AttrStmt)):
+        return (stmt.body,)
+    if isinstance(stmt, SBlockRealize):
+        return (stmt.block,)
+    if isinstance(stmt, SBlock):
+        return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
+    if isinstance(stmt, IfThenElse):
+        return (stmt.then_case,) if stmt.else_case is None else (stmt.then_case, stmt.else_case)
+    return ()
+
+
+def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
+    """All statements at or below, outer ones first, in order of the text."""
+    stack = [stmt]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(child_stmts(top)))
+
+
+def blocks_in(stmt: Stmt) -> list[SBlockRealize]:
+    return [found for found in walk_stmts(stmt) if isinstance(found, SBlockRealize)]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A statement and the statements around it, the function's body first."""
+
+    stmt: Any
+    ancestors: tuple[Stmt, ...]
+
+    def loops(self) -> list[For]:
+        """The loops around the statement inside its nearest enclosing block, outermost first."""
+        found: list[For] = []
+        for ancestor in reversed(self.ancestors):
+            if isinstance(ancestor, SBlock):
+                break
+            if isinstance(ancestor, For):
+                found.append(ancestor)
+        return found[::-1]
+
+    def scope_block(self) -> SBlock | None:
+        """The nearest enclosing block."""
+        return next((a for a in reversed(self.ancestors) if isinstance(a, SBlock)), None)
+
+
+def find(func: PrimFunc, test: Callable[[Stmt], bool]) -> Place | None:
+    stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(func.body, ())]
+    while stack:
+        top, above = stack.pop()
+        if test(top):
+            return Place(top, above)
+        stack.extend((child, (*above, top)) for child in reversed(child_stmts(top)))
+    return None
+
+
+def find_loop(func: PrimFunc, var: Var) -> Place:
+    place = find(func, lambda stmt: isinstance(stmt, For) and stmt.loop_var is var)
+    if place is None:
+        raise ScheduleError(T0401, f"loop {var.name!r} is not in the function any more", func)
+    return place
+
+
+def find_block(func: PrimFunc, name: str) -> Place:
+    """The realization of a block."""
+    place = find(func, lambda stmt: isinstance(stmt, SBlockRealize) and stmt.block.name_hint == name)
+    if place is None:
+        known = [realize.block.name_hint for realize in blocks_in(func.body)]
+        raise ScheduleError(T0402, f"no block is called {name!r}; there are {', '.join(known)}", func)
+    return place
+
+
+def replace_stmt(func: PrimFunc, old: Stmt, new: Stmt | None) -> PrimFunc:
+    """The function with one statement replaced; None removes it (and loops left empty by that)."""
+    return func.with_body(_replace(func.body, old, new) or seq())
+
+
+def _replace(stmt: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
+    if stmt is old:
+        return new
+    if isinstance(stmt, SeqStmt):
+        parts = [_replace(part, old, new) for part in stmt.seq]
+        if all(a is b for a, b in zip(parts, stmt.seq, strict=True)):
+            return stmt
+        kept = [part for part in parts if part is not None]
+        return seq(*kept) if kept else None
+    if isinstance(stmt, SBlockRealize):
+        block = _replace_in_block(stmt.block, old, new)
+        return stmt if block is stmt.block else replace(stmt, block=block)
+    if isinstance(stmt, SBlock):
+        return _replace_in_block(stmt, old, new)
+    if isinstance(stmt, (For, While, AttrStmt)):
+        body = _replace(stmt.body, old, new)
+        if body is stmt.body:
+            return stmt
+        return None if body is None else replace(stmt, body=body)
+    if isinstance(stmt, IfThenElse):
+        then_case = _replace(stmt.then_case, old, new) or seq()
+        else_case = None if stmt.else_case is None else _replace(stmt.else_case, old, new)
+        same = then_case is stmt.then_case and else_case is stmt.else_case
+        return stmt if same else replace(stmt, then_case=then_case, else_case=else_case)
+    return stmt
+
+
+def _replace_in_block(block: SBlock, old: Stmt, new: Stmt | None) -> SBlock:
+    if block is old and isinstance(new, SBlock):
+        return new
+    body = _replace(block.body, old, new)
+    init = None if block.init is None else _replace(block.init, old, new)
+    if body is block.body and init is block.init:
+        return block
+    return replace(block, body=body or seq(), init=init)
+
+
+def edit_scope(func: PrimFunc, scope: SBlock, edit: Callable[[SBlock], SBlock]) -> PrimFunc:
+    """The function with a block edited."""
+    return replace_stmt(func, scope, edit(scope))
+
+
+def root_block(func: PrimFunc) -> SBlock:
+    """The outermost block, which holds the function's buffers."""
+    if not isinstance(func.body, SBlockRealize):
+        raise ScheduleError(T0402, "the function has no root block", func)
+    return func.body.block
+
+
+def scope_of(func: PrimFunc, place: Place) -> SBlock:
+    return place.scope_block() or root_block(func)
+
+
+def producers_and_consumers(scope: SBlock) -> list[SBlockRealize]:
+    """The blocks directly in a scope, in order of the text."""
+    found: list[SBlockRealize] = []
+    stack: list[Stmt] = [scope.body]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, SBlockRealize):
+            found.append(top)
+        else:
+            stack.extend(reversed(child_stmts(top)))
+    return found
+
+
+def reads_buffer(block: SBlock, buffer: Buffer) -> bool:
+    return any(region.buffer is buffer for region in block.reads)
+
+
+def writes_buffer(block: SBlock, buffer: Buffer) -> bool:
+    return any(region.buffer is buffer for region in block.writes)
+
+
+def analyzer_at(place: Place) -> Analyzer:
+    """An analyzer that knows the ranges of the loops and block axes around a place."""
+    analyzer = Analyzer()
+    for ancestor in place.ancestors:
+        if isinstance(ancestor, For):
+            analyzer.bind(ancestor.loop_var, Range.from_min_extent(ancestor.min, ancestor.extent))
+        elif isinstance(ancestor, SBlock):
+            for axis in ancestor.iter_vars:
+                analyzer.bind(axis.var, axis.dom)
+    return analyzer

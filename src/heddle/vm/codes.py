@@ -1,0 +1,90 @@
+"""Diagnostic codes of the virtual machines: bytecode, builders, execution, builtins."""
+
+from heddle.support.diagnostics import declare_code
+
+V0101 = declare_code(
+    "V0101", "unknown opcode", "A word where an instruction starts is no opcode of the machine."
+)
+V0102 = declare_code(
+    "V0102", "instruction does not fit its words", "Operands are missing, or words are left over."
+)
+V0103 = declare_code("V0103", "register out of range", "The function's register file has fewer registers.")
+V0104 = declare_code("V0104", "constant out of range", "The constant pool has fewer entries.")
+V0105 = declare_code(
+    "V0105", "function out of range", "The function table has fewer rows, or the callee was never defined."
+)
+V0106 = declare_code(
+    "V0106", "jump leaves the function", "Goto and If lead to instructions of the same function."
+)
+V0107 = declare_code(
+    "V0107", "register read before it is written", "On some path nothing was written to the register."
+)
+V0108 = declare_code(
+    "V0108", "wrong number of arguments", "The callee is a function of the program and takes another number."
+)
+V0109 = declare_code("V0109", "bad function row", "A row of the function table contradicts the program.")
+V0110 = declare_code(
+    "V0110", "function does not end", "The last instruction falls through the function's end."
+)
+V0111 = declare_code(
+    "V0111", "operand has an unknown kind", "The top eight bits of an argument word name no kind."
+)
+V0201 = declare_code(
+    "V0201", "instruction outside a function", "`emit_*` is called within `with builder.function(...)`."
+)
+V0202 = declare_code("V0202", "function defined twice", "A name stands for one function, of one kind.")
+V0203 = declare_code(
+    "V0203",
+    "value cannot be encoded",
+    "Operands have 56 bits; constants are tensors, shapes, strings, numbers, dtypes.",
+)
+V0204 = declare_code("V0204", "function not declared", "Only declared functions can be operands.")
+V0205 = declare_code("V0205", "body is empty", "EndFunction not called, or nothing was emitted.")
+V0301 = declare_code(
+    "V0301",
+    "function not found",
+    "The machine resolves functions in the executable's modules, then among global functions.",
+)
+V0302 = declare_code(
+    "V0302", "wrong number of arguments", "A function of the program was called with too few or too many."
+)
+V0303 = declare_code(
+    "V0303", "bad machine option", "Devices, memory configuration and executables have fixed forms."
+)
+V0304 = declare_code(
+    "V0304",
+    "stateful call out of order",
+    "set_input comes before invoke_stateful, which comes before get_outputs.",
+)
+V0305 = declare_code(
+    "V0305",
+    "call depth exceeded",
+    "Functions call each other deeper than the machine allows; a recursion may never end.",
+)
+V0306 = declare_code(
+    "V0306",
+    "output index does not fit",
+    "The index leads past a tuple's end, or into something that is no tuple.",
+)
+V0401 = declare_code(
+    "V0401", "match_cast failed", "A shape or value at run time differs from what the program states."
+)
+V0402 = declare_code(
+    "V0402",
+    "value has the wrong type",
+    "An argument or result at run time is not of the type that the program states.",
+)
+V0403 = declare_code(
+    "V0403", "value differs from its annotation", "Number of dimensions, dtype, or number of elements differ."
+)
+V0404 = declare_code("V0404", "index out of range", "A tuple has fewer elements.")
+V0405 = declare_code("V0405", "bad condition", "A branch needs a bool or integer scalar.")
+V0406 = declare_code(
+    "V0406",
+    "bad allocation",
+    "Memory was asked for on a device or in a scope that the machine does not have.",
+)
+V0407 = declare_code(
+    "V0407", "python function not registered", "`register_py_func` or `register_global_func` makes it known."
+)
+V0408 = declare_code("V0408", "malformed builtin call", "The operands of a builtin do not follow its form.")

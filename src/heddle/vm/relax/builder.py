@@ -1,0 +1,300 @@
+"""Building executables instruction by instruction.
+
+    builder = ExecBuilder()
+    with builder.function("main", num_inputs=2):
+        builder.emit_call("test.add", args=[builder.r(0), builder.r(1)], dst=builder.r(2))
+        builder.emit_ret(builder.r(2))
+    executable = builder.get()
+
+Operands are plain ints, already encoded (`r`, `imm`, `c`, `f`); see `heddle.vm.relax.isa`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from heddle.runtime.dtype import DataType
+from heddle.runtime.module import Module
+from heddle.runtime.shape import Shape
+from heddle.runtime.tensor import Tensor
+from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.vm.codes import V0104, V0105, V0106, V0107, V0109, V0201, V0202, V0203, V0204, V0205
+from heddle.vm.objects import BytecodeError
+from heddle.vm.relax.constants import Constant, constant_key
+from heddle.vm.relax.encode import decode_arg, encode_arg
+from heddle.vm.relax.executable import VMExecutable
+from heddle.vm.relax.isa import (
+    CALL,
+    GOTO,
+    IF,
+    MAX_VALUE,
+    RET,
+    UNDEFINED_ARGS,
+    VM_STATE,
+    VOID,
+    ArgKind,
+    FuncKind,
+    Instruction,
+)
+from heddle.vm.relax.program import FunctionRow, Program, assemble
+
+
+@dataclass(slots=True)
+class _Function:
+    """A function while it is built. `places` maps its instructions to the text of where they came from."""
+
+    kind: FuncKind
+    name: str
+    num_args: int = UNDEFINED_ARGS
+    param_names: tuple[str, ...] = ()
+    register_file_size: int = 0
+    body: list[Instruction] = field(default_factory=list)
+    places: dict[int, str] = field(default_factory=dict)
+
+
+class ExecBuilder:
+    """Collects functions and constants; `get` checks them and renumbers registers densely."""
+
+    def __init__(self) -> None:
+        self._functions: list[_Function] = []
+        self._numbers: dict[str, int] = {}
+        self._constants: list[Constant] = []
+        self._pool: dict[Hashable, int] = {}
+        self._open: list[_Function] = []
+        self.memory_scopes: dict[int, str] = {}
+        self.metadata: dict[str, str] = {}
+
+    # Operands
+
+    def r(self, number: int) -> int:
+        """Register `number`."""
+        return encode_arg(ArgKind.REGISTER, number)
+
+    def imm(self, value: int) -> int:
+        """An immediate. Raises: BytecodeError V0203 outside +-(2**55 - 1)."""
+        return encode_arg(ArgKind.IMMEDIATE, value)
+
+    def c(self, number: int) -> int:
+        """Entry `number` of the constant pool."""
+        return encode_arg(ArgKind.CONSTANT, number)
+
+    def f(self, name: str) -> int:
+        """A declared function. Raises: BytecodeError V0204 where it is not declared."""
+        number = self._numbers.get(name)
+        if number is None:
+            raise BytecodeError(
+                V0204, f"function {name!r} is not declared", help=did_you_mean(name, self._numbers)
+            )
+        return encode_arg(ArgKind.FUNCTION, number)
+
+    def void_arg(self) -> int:
+        return VOID
+
+    def vm_state(self) -> int:
+        return VM_STATE
+
+    def convert_constant(self, value: Any) -> int:
+        """An operand for a Python value: small ints are immediates, the rest goes to the pool, equal values
+        once.
+
+        Raises: UsageError V0203 for a value that cannot be a constant.
+        """
+        if isinstance(value, int) and -MAX_VALUE <= value <= MAX_VALUE:
+            return self.imm(int(value))
+        if type(value) is tuple:
+            value = Shape(value)
+        key = constant_key(value)
+        number = self._pool.setdefault(key, len(self._constants))
+        if number == len(self._constants):
+            self._constants.append(value)
+        return self.c(number)
+
+    # Functions
+
+    def declare_function(self, name: str, kind: FuncKind = FuncKind.PACKED) -> None:
+        """Give a function its row. Raises: BytecodeError V0202 where it has one of another kind."""
+        number = self._numbers.get(name)
+        if number is None:
+            self._numbers[name] = len(self._functions)
+            self._functions.append(_Function(FuncKind(kind), name))
+        elif self._functions[number].kind != kind:
+            raise BytecodeError(
+                V0202, f"function {name!r} is declared as {self._functions[number].kind.name} and as "
+                f"{FuncKind(kind).name}",
+            )
+
+    def _define(
+        self, name: str, kind: FuncKind, num_inputs: int, param_names: Sequence[str] | None
+    ) -> _Function:
+        self.declare_function(name, kind)
+        function = self._functions[self._numbers[name]]
+        if function.num_args != UNDEFINED_ARGS:
+            raise BytecodeError(V0202, f"function {name!r} is defined twice")
+        if param_names is not None and len(param_names) != num_inputs:
+            raise BytecodeError(
+                V0109, f"function {name!r} has {num_inputs} inputs, got {len(param_names)} names"
+            )
+        function.num_args = num_inputs
+        function.param_names = tuple(param_names or ())
+        return function
+
+    @contextmanager
+    def function(
+        self, func_name: str, num_inputs: int = 0, param_names: Sequence[str] | None = None
+    ) -> Iterator[ExecBuilder]:
+        """Define a function; `emit_*` inside the block makes its body.
+
+        Raises: BytecodeError V0202 for a name that is taken, V0109 for the wrong number of parameter names.
+        """
+        self._open.append(self._define(func_name, FuncKind.VM, num_inputs, param_names))
+        try:
+            yield self
+        finally:
+            self._open.pop()
+
+    def define_vmtir_function(
+        self, name: str, num_inputs: int, register_file_size: int, param_names: Sequence[str] | None = None
+    ) -> None:
+        """Give a compiled function its row; its code is found in the imports as `__vmtir__<name>`."""
+        function = self._define(name, FuncKind.VMTIR, num_inputs, param_names)
+        function.register_file_size = register_file_size
+
+    # Instructions
+
+    def _emit(self, instruction: Instruction, place: str | None) -> None:
+        if not self._open:
+            raise UsageError(V0201, "emit should happen in a function scope")
+        function = self._open[-1]
+        if place is not None:
+            function.places[len(function.body)] = place
+        function.body.append(instruction)
+
+    def emit_call(
+        self, name: str, args: Sequence[Any] = (), dst: int | None = None, *, place: str | None = None
+    ) -> None:
+        """`dst := name(args...)`. An unknown name becomes a packed function. Tuples, shapes, tensors and
+        dtypes among the arguments become constants; anything else must be an encoded operand. `place`: where
+        it comes from."""
+        if not self._open:
+            raise UsageError(V0201, "emit should happen in a function scope")
+        words = tuple(self._argument(arg) for arg in args)
+        if name not in self._numbers:
+            self.declare_function(name)
+        self._emit(Instruction(CALL, (VOID if dst is None else dst, self._numbers[name]), words), place)
+
+    def _argument(self, arg: Any) -> int:
+        if isinstance(arg, (tuple, Tensor, DataType)):
+            return self.convert_constant(arg)
+        if isinstance(arg, int) and not isinstance(arg, bool):
+            return arg
+        raise UsageError(
+            V0203, f"expected an encoded operand, got {arg!r}", help="use imm() or convert_constant()"
+        )
+
+    def emit_ret(self, result: int, *, place: str | None = None) -> None:
+        self._emit(Instruction(RET, (result,)), place)
+
+    def emit_goto(self, pc_offset: int, *, place: str | None = None) -> None:
+        self._emit(Instruction(GOTO, (pc_offset,)), place)
+
+    def emit_if(self, cond: int, false_offset: int, *, place: str | None = None) -> None:
+        self._emit(Instruction(IF, (cond, false_offset)), place)
+
+    # The result
+
+    def get(self, imports: Sequence[Module] = ()) -> VMExecutable:
+        """The executable. The builder stays usable and `get` may be called again.
+
+        Raises: BytecodeError for a register read before a textually earlier write, an index out of range, an
+        empty body, a jump by 0, a false-offset below 2.
+        """
+        rows: list[FunctionRow] = []
+        instructions: list[Instruction] = []
+        line_table: dict[int, str] = {}
+        for function in self._functions:
+            start = len(instructions)
+            body: Sequence[Instruction] = ()
+            size = function.register_file_size
+            if function.kind is FuncKind.VM and function.num_args != UNDEFINED_ARGS:
+                self._check(function)
+                body, size = _renumber(function)
+            instructions += body
+            line_table |= {start + index: place for index, place in function.places.items()}
+            has_code = bool(body)
+            rows.append(FunctionRow(
+                function.kind, function.name, function.num_args, start if has_code else 0,
+                len(instructions) if has_code else 0, size, function.param_names,
+            ))
+        offsets, words = assemble(instructions)
+        program = Program(
+            tuple(rows), tuple(self._constants), offsets, words, dict(self.memory_scopes), line_table,
+            dict(self.metadata),
+        )
+        return VMExecutable(program, imports)
+
+    def _check(self, function: _Function) -> None:
+        if not function.body:
+            raise BytecodeError(V0205, f"function {function.name!r} is empty: EndFunction not called")
+        written = set(range(function.num_args)) | {VOID, VM_STATE}
+        for instruction in function.body:
+            if instruction.spec is CALL:
+                for word in instruction.args:
+                    self._check_operand(function, word, written)
+                written.add(instruction.values[0])
+            elif instruction.spec is GOTO:
+                if instruction.values[0] == 0:
+                    raise BytecodeError(V0106, f"function {function.name!r}: a goto offset must not be 0")
+            else:
+                self._check_operand(function, instruction.values[0], written)
+                if instruction.spec is IF and instruction.values[1] <= 1:
+                    raise BytecodeError(
+                        V0106, f"function {function.name!r}: a false-offset must be more than 1, "
+                        f"got {instruction.values[1]}",
+                    )
+
+    def _check_operand(self, function: _Function, word: int, written: set[int]) -> None:
+        kind, value = decode_arg(word)
+        if kind is ArgKind.REGISTER and value not in written:
+            raise BytecodeError(
+                V0107,
+                f"register {value} of function {function.name!r} is read, and nothing before writes it",
+            )
+        if kind is ArgKind.CONSTANT and not 0 <= value < len(self._constants):
+            raise BytecodeError(
+                V0104, f"constant {value} is out of range: the pool has {len(self._constants)}"
+            )
+        if kind is ArgKind.FUNCTION and not 0 <= value < len(self._functions):
+            raise BytecodeError(
+                V0105, f"function {value} is out of range: the table has {len(self._functions)}"
+            )
+
+
+def _renumber(function: _Function) -> tuple[list[Instruction], int]:
+    """Number registers densely after the inputs, in the order in which they are first written.
+
+    Programs that differ only in the numbers of temporaries become equal.
+    """
+    numbers: Mapping[int, int] = {n: n for n in (*range(function.num_args), VOID, VM_STATE)}
+    fresh = dict(numbers)
+    size = function.num_args
+    for instruction in function.body:
+        if instruction.spec is CALL and instruction.values[0] not in fresh:
+            fresh[instruction.values[0]] = size
+            size += 1
+
+    def renamed(instruction: Instruction) -> Instruction:
+        if instruction.spec is GOTO:
+            return instruction
+        first, *rest = instruction.values
+        return replace(
+            instruction,
+            values=(fresh[first], *rest),
+            args=tuple(
+                fresh[word] if decode_arg(word)[0] is ArgKind.REGISTER else word for word in instruction.args
+            ),
+        )
+
+    return [renamed(instruction) for instruction in function.body], size

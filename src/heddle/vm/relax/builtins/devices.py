@@ -1,0 +1,29 @@
+"""Moving values between devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.runtime.device import Device
+from heddle.runtime.shape import Array
+from heddle.runtime.tensor import Tensor
+from heddle.support.diagnostics import TrapTypeError, TrapValueError
+from heddle.vm.codes import V0402, V0406
+from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
+from heddle.vm.relax.builtins.table import builtin
+
+
+@builtin("to_device")
+def to_device(value: Any, device_type: int, device_id: int, scope: str = "global") -> Any:
+    """A copy of a tensor (or of each tensor in a tuple) on a device.
+
+    Raises: TrapValueError V0406 for a scope that does not exist; UsageError U0202 for an unreachable device.
+    """
+    where = Device(device_type, device_id)
+    if scope not in PLAIN_SCOPES:
+        raise TrapValueError(V0406, f"memory scope {scope!r} does not exist on {where}")
+    if isinstance(value, Array):
+        return Array(to_device(item, device_type, device_id, scope) for item in value)
+    if not isinstance(value, Tensor):
+        raise TrapTypeError(V0402, f"expected a tensor, got {type(value).__name__}")
+    return value.copyto(where)

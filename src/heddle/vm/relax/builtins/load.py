@@ -1,0 +1,26 @@
+"""Putting the builtins into the global function table, once."""
+
+from __future__ import annotations
+
+from heddle.runtime.function import find_global_func, register_global_func
+from heddle.vm.relax.builtins import (
+    checks,
+    closures,
+    conditions,
+    devices,
+    memory,
+    python,
+    shapes,
+    tensors,
+    tuples,
+)
+from heddle.vm.relax.builtins.table import BUILTINS
+
+GROUPS = (checks, closures, conditions, devices, memory, python, shapes, tensors, tuples)
+
+
+def register_builtins() -> None:
+    """Register every builtin that is not there yet. A user's override of one stays."""
+    for name, function in BUILTINS.items():
+        if find_global_func(name) is None:
+            register_global_func(name, function)

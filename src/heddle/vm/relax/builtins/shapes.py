@@ -1,0 +1,129 @@
+"""Symbolic shapes at run time: the shape heap, matching shapes against it and making shapes from it.
+
+The heap is a 1-D int64 tensor on the host; programs without symbolic sizes have None. Matching goes left to
+right, and what was stored before a failure stays. A code and an operand stand for one dimension:
+
+    match: 0 must equal the operand; 1 store to heap[operand]; 2 nothing; 3 must equal heap[operand]
+    make:  0 the operand itself; 1 heap[operand]
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from heddle.runtime.dtype import DataType
+from heddle.runtime.layout import layout_of
+from heddle.runtime.shape import Shape
+from heddle.runtime.tensor import Tensor, make_tensor
+from heddle.support.diagnostics import Trap, TrapTypeError
+from heddle.vm.codes import V0401, V0402, V0408
+from heddle.vm.relax.builtins.table import builtin
+
+_EQUALS_IMM, _STORE, _NOTHING, _EQUALS_HEAP = range(4)
+_heap_types: set[type] = set()
+_INT64 = DataType("int64")
+
+
+def heap_view(heap: Tensor | None) -> Any:
+    """The heap as something indexable by int. A heap made here carries it as its owner."""
+    if heap is None:
+        return ()
+    owner = heap.owner
+    return owner if type(owner) in _heap_types else heap.numpy().data
+
+
+def _heap_type(size: int) -> type[ctypes.Array[ctypes.c_int64]]:
+    made = ctypes.c_int64 * max(size, 1)
+    _heap_types.add(made)
+    return made
+
+
+@builtin("alloc_shape_heap")
+def alloc_shape_heap(vm: Any, size: int) -> Tensor:
+    """A heap of `size` zeros on the host."""
+    memory = _heap_type(size)()
+    return make_tensor(ctypes.addressof(memory), layout_of((size,)), _INT64, vm.host_device, memory)
+
+
+def _match(value: int, heap: Any, code: int, operand: int, axis: int | None, context: str) -> None:
+    if code == _STORE:
+        heap[operand] = value
+    elif code in (_EQUALS_IMM, _EQUALS_HEAP):
+        expected = operand if code == _EQUALS_IMM else heap[operand]
+        if value != expected:
+            what = "value" if axis is None else f"size of dimension {axis}"
+            raise Trap(V0401, f"{context} match_cast error: {what}: expected {expected}, got {value}")
+    elif code != _NOTHING:
+        raise Trap(V0408, f"{context} match code {code} does not exist")
+
+
+@builtin("match_shape")
+def match_shape(value: Tensor | Shape, heap: Tensor | None, rank: int, *rest: Any) -> None:
+    """Match a tensor's or a Shape's sizes. `rest`: code, operand per dimension, then the error context.
+
+    Raises: Trap V0401 ("match_cast error", "shape size mismatch").
+    """
+    context = rest[-1]
+    if isinstance(value, Tensor):
+        shape = value.layout.shape
+    elif isinstance(value, Shape):
+        shape = value
+    else:
+        raise TrapTypeError(V0402, f"{context} expected a tensor or shape, got {type(value).__name__}")
+    if len(shape) != rank:
+        raise Trap(
+            V0401, f"{context} match_cast error: shape size mismatch: expected {rank} sizes, got {len(shape)}"
+        )
+    view = heap_view(heap)
+    at = 0
+    for size in shape:
+        if rest[at] == _STORE:  # by far the most frequent: no call
+            view[rest[at + 1]] = size
+        else:
+            _match(size, view, rest[at], rest[at + 1], at // 2, context)
+        at += 2
+
+
+@builtin("make_shape")
+def make_shape(heap: Tensor | None, rank: int, *rest: int) -> Shape:
+    """A Shape from immediates and the heap."""
+    view = heap_view(heap)
+    if len(rest) != 2 * rank:
+        raise Trap(V0408, f"make_shape: expected {rank} pairs of code and operand, got {len(rest)} words")
+    sizes = [view[rest[at + 1]] if rest[at] else rest[at + 1] for at in range(0, 2 * rank, 2)]
+    return tuple.__new__(Shape, sizes)  # ints already: Shape's own constructor would check each
+
+
+@builtin("match_prim_value")
+def match_prim_value(value: int, heap: Tensor | None, code: int, operand: int, context: str) -> None:
+    """Match one integer. Raises: Trap V0401 ("match_cast error")."""
+    if not isinstance(value, int):
+        raise TrapTypeError(V0402, f"{context} expected an integer, got {type(value).__name__}")
+    _match(int(value), heap_view(heap), code, operand, None, context)
+
+
+@builtin("make_prim_value")
+def make_prim_value(heap: Tensor | None, code: int, operand: int) -> int:
+    """One integer, immediate or from the heap."""
+    value: int = heap_view(heap)[operand] if code else operand
+    return value
+
+
+@builtin("shape_of")
+def shape_of(tensor: Tensor) -> Shape:
+    return tensor.layout.shape
+
+
+@builtin("tensor_to_shape")
+def tensor_to_shape(tensor: Tensor) -> Shape:
+    """The Shape that a 1-D tensor of int16, int32 or int64 holds. Raises: TrapTypeError V0402 for another
+    tensor.
+    """
+    if tensor.ndim != 1 or tensor.dtype not in ("int16", "int32", "int64"):
+        raise TrapTypeError(
+            V0402,
+            "a shape is made from a 1-D int16, int32 or int64 tensor, got "
+            f"ndim {tensor.ndim} and dtype {tensor.dtype}",
+        )
+    return Shape(tensor.numpy().tolist())

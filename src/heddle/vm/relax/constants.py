@@ -1,0 +1,134 @@
+"""The constant pool: which values it takes, when two are the same, and how they are stored.
+
+Stored form: section `constants` is a table of tagged entries; tensors keep their bytes in section
+`constant.<i>`, so that they can be used in the mapped file. Scalars are stored with all their bits.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Hashable, Mapping, Sequence
+from hashlib import blake2b
+from math import prod
+
+import numpy as np
+
+from heddle.runtime.artefact import Section, require
+from heddle.runtime.device import cpu
+from heddle.runtime.dtype import SCALAR_NAMES, DataType
+from heddle.runtime.layout import layout_of
+from heddle.runtime.shape import Shape
+from heddle.runtime.tensor import Tensor, make_tensor
+from heddle.runtime.wire import Reader, Writer
+from heddle.support.diagnostics import IRTypeError, UsageError
+from heddle.vm.codes import V0203
+
+Constant = Tensor | Shape | str | int | float | DataType
+_TENSOR, _SHAPE, _STRING, _INT, _FLOAT, _DTYPE = range(6)
+_MAX_RANK = 64
+
+
+def _bytes_of(value: Tensor) -> memoryview:
+    """The tensor's bytes in row-major order, where they lie: weights may be gigabytes."""
+    return value.contiguous().numpy().reshape(-1).view(np.uint8).data
+
+
+def constant_key(value: Constant) -> Hashable:
+    """Equal for constants that may share a pool entry: same type and, for tensors, shape, dtype and bits.
+
+    Raises: UsageError V0203 for a value that cannot be a constant.
+    """
+    if isinstance(value, Tensor):
+        return (_TENSOR, value.shape, value.dtype, blake2b(_bytes_of(value), digest_size=32).digest())
+    if isinstance(value, DataType):
+        return (_DTYPE, str(value))
+    if isinstance(value, Shape):
+        return (_SHAPE, tuple(value))
+    if isinstance(value, str):
+        return (_STRING, value)
+    if isinstance(value, int):
+        return (_INT, int(value))
+    if isinstance(value, float):
+        return (_FLOAT, struct.pack("<d", value))
+    raise UsageError(V0203, f"a value of type {type(value).__name__} cannot be a constant")
+
+
+def write_constants(constants: Sequence[Constant]) -> dict[str, bytes | memoryview]:
+    """The sections of a pool."""
+    table, sections = Writer(), {}
+    table.u64(len(constants))
+    for number, value in enumerate(constants):
+        if isinstance(value, Tensor):
+            table.u8(_TENSOR)
+            table.text(value.dtype)
+            table.words(value.shape)
+            sections[f"constant.{number}"] = _bytes_of(value)
+        elif isinstance(value, DataType):
+            table.u8(_DTYPE)
+            table.text(value)
+        elif isinstance(value, Shape):
+            table.u8(_SHAPE)
+            table.words(value)
+        elif isinstance(value, str):
+            table.u8(_STRING)
+            table.text(value)
+        elif isinstance(value, int):
+            table.u8(_INT)
+            table.text(str(int(value)))
+        else:
+            table.u8(_FLOAT)
+            table.f64(value)
+    return {"constants": table.bytes(), **sections}
+
+
+def read_constants(sections: Mapping[str, Section]) -> list[Constant]:
+    """The pool that `write_constants` wrote. Raises: FormatError F0105 or F0106."""
+    table = require(sections, "constants").reader()
+    constants: list[Constant] = []
+    for number in range(table.count(1)):
+        constants.append(_read_one(table, number, sections))
+    table.done()
+    return constants
+
+
+def _read_one(table: Reader, number: int, sections: Mapping[str, Section]) -> Constant:
+    tag = table.u8()
+    if tag == _TENSOR:
+        return _read_tensor(table, require(sections, f"constant.{number}"))
+    if tag == _SHAPE:
+        return Shape(table.words())
+    if tag == _STRING:
+        return table.text()
+    if tag == _INT:
+        text = table.text()
+        if not text.removeprefix("-").isdecimal() or not text.isascii() or len(text) > 40:
+            raise table.fail(f"constant {number} is no integer: {text[:40]!r}")
+        return int(text)
+    if tag == _FLOAT:
+        return table.f64()
+    if tag == _DTYPE:
+        return _read_dtype(table)
+    raise table.fail(f"constant {number} has unknown tag {tag}")
+
+
+def _read_dtype(table: Reader) -> DataType:
+    text = table.text()
+    try:
+        return DataType(text)
+    except IRTypeError:
+        raise table.fail(
+            f"unknown dtype {text[:40]!r}: expected one of {', '.join(SCALAR_NAMES[:6])}, ..."
+        ) from None
+
+
+def _read_tensor(table: Reader, data: Section) -> Tensor:
+    dtype, shape = _read_dtype(table), tuple(table.words())
+    if len(shape) > _MAX_RANK or any(size < 0 for size in shape) or dtype.code in ("handle", "void"):
+        raise table.fail(f"a constant cannot have shape {shape[:8]} and dtype {dtype}")
+    expected = prod(shape) * dtype.itemsize
+    if expected != len(data.data):
+        raise table.fail(
+            f"a constant of shape {shape} and dtype {dtype} needs {expected} bytes, got {len(data.data)}"
+        )
+    raw = np.frombuffer(data.data, np.uint8)
+    return make_tensor(raw.__array_interface__["data"][0], layout_of(shape), dtype, cpu(0), raw)

@@ -1,0 +1,385 @@
+"""The virtual machine: devices and memory, resolved functions, and the loop that runs bytecode.
+
+Every call from outside has frames of its own, so a callback may call the machine again, and after an
+exception there is nothing to clean up. Calls between functions of the program do not use Python's stack.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any
+
+from heddle.runtime.device import Device
+from heddle.runtime.function import Function, find_global_func, get_global_func, to_value
+from heddle.runtime.module import Module
+from heddle.runtime.tensor import Tensor
+from heddle.runtime.timing import BenchmarkResult
+from heddle.support.diagnostics import (
+    HeddleError,
+    MissingNameError,
+    Trap,
+    TrapTypeError,
+    UsageError,
+    did_you_mean,
+)
+from heddle.vm.codes import V0301, V0302, V0303, V0305, V0402, V0408
+from heddle.vm.objects import BytecodeError, VMClosure
+from heddle.vm.relax.builtins import register_builtins
+from heddle.vm.relax.builtins.closures import invoke_closure
+from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
+from heddle.vm.relax.builtins.table import BUILTINS, takes
+from heddle.vm.relax.executable import VMExecutable
+from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
+from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, LinkedFunction, link_function
+from heddle.vm.relax.placement import MemoryConfig, allocators_for, with_host
+from heddle.vm.relax.program import FunctionRow
+from heddle.vm.relax.stateful import StatefulCalls
+
+MAX_FRAMES = 100_000
+
+
+class VMInstrumentReturnKind(IntEnum):
+    """What an instrument answers before a call."""
+
+    NO_OP = 0
+    SKIP_RUN = 1
+
+
+class UnknownFunctionError(MissingNameError, ValueError):
+    """A function that the program does not have."""
+
+
+class UnresolvedFunctionError(Trap, ValueError):
+    """A function that the program calls and nobody provides."""
+
+
+class VirtualMachine(StatefulCalls):
+    """Runs an executable on devices.
+
+    `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
+    "naive", "pooled", or a map from device to one of them.
+
+    Raises: UsageError V0303 for arguments of other kinds (TypeError, ValueError or AssertionError as befits);
+    BytecodeError V01.. for a program that breaks a rule; UnresolvedFunctionError V0301 where a callee is
+    missing.
+    """
+
+    NAIVE_ALLOCATOR = "naive"
+    POOLED_ALLOCATOR = "pooled"
+
+    def __init__(
+        self, rt_mod: Module, device: Device | Sequence[Device], memory_cfg: MemoryConfig = None, **_: object
+    ) -> None:
+        super().__init__()
+        if not isinstance(rt_mod, VMExecutable):
+            raise UsageError(
+                V0303, f"expected an executable or a module with one, got {type(rt_mod).__name__}"
+            )
+        rt_mod.verify()
+        register_builtins()
+        self.executable = rt_mod
+        self.devices = with_host(device)
+        self.allocators = allocators_for(self.devices, memory_cfg)
+        self.module: Module = MachineModule(self)
+        self._instrument: Callable[..., Any] | None = None
+        program = rt_mod.program
+        self._constants = [self._place(number, value) for number, value in enumerate(program.constants)]
+        self._linked = {row.name: LinkedFunction(row) for row in program.functions if row.kind is FuncKind.VM}
+        self._pool = [self._pool_entry(row) for row in program.functions]
+        self._rows = {row.name: row for row in program.functions if row.kind is not FuncKind.PACKED}
+        self._numbers = {row.name: number for number, row in enumerate(program.functions)}
+        self._link()
+
+    @property
+    def host_device(self) -> Device:
+        return self.devices[-1]
+
+    # Loading
+
+    def _place(self, number: int, value: Any) -> Any:
+        scope = self.executable.program.memory_scopes.get(number, "")
+        if not isinstance(value, Tensor):
+            return value
+        if scope not in PLAIN_SCOPES:
+            raise UsageError(
+                V0303, f"memory scope {scope!r} of constant {number} does not exist on {self.devices[0]}"
+            )
+        return value.to_device(self.devices[0])
+
+    def _resolve_packed(self, name: str) -> Callable[..., Any]:
+        found = self.executable.find_function(name, True) or find_global_func(name)
+        if found is None:
+            raise UnresolvedFunctionError(
+                V0301,
+                f"cannot find function {name!r} in the executable's modules or among the global functions",
+                help="register_global_func makes a python function known",
+            )
+        return found
+
+    def _pool_entry(self, row: FunctionRow) -> Any:
+        if row.kind is FuncKind.PACKED:
+            return self._resolve_packed(row.name)
+        if row.kind is FuncKind.VM:
+            linked = self._linked[row.name]
+            return VMClosure(row.name, lambda vm, *args: vm._run(linked, args), linked)
+        compiled = raw_callable(self._resolve_packed(f"__vmtir__{row.name}"))
+        return VMClosure(row.name, lambda vm, *args: vm._run_compiled(row, compiled, args))
+
+    def _link(self) -> None:
+        """Decode all functions. With an instrument set, calls go through it: this is the machine's one
+        hook.
+        """
+        program = self.executable.program
+        for row in program.functions:
+            if row.kind is FuncKind.VM:
+                link_function(program, row, self._linked[row.name], self._callee, self._operand)
+
+    def _callee(self, number: int, num_args: int) -> tuple[int, Any]:
+        entry = self._pool[number]
+        name = self.executable.program.functions[number].name
+        if raw_callable(entry) is BUILTINS.get(name) and not takes(BUILTINS[name], num_args):
+            raise BytecodeError(V0408, f"builtin {name!r} does not take {num_args} arguments")
+        if self._instrument is not None:
+            return DO, self._instrumented(entry, name, self._instrument)
+        if name in self._linked:
+            return ENTER, self._linked[name]
+        if isinstance(entry, VMClosure):
+            return DO, lambda *args: entry.impl(self, *args)
+        call = raw_callable(entry)
+        if call is invoke_closure:
+            return INVOKE, None
+        if isinstance(call, types.BuiltinFunctionType) or call is BUILTINS.get(name):
+            return DO, call  # kernels and builtins return runtime values
+        return DO, lambda *args: to_value(call(*args))
+
+    def _operand(self, kind: ArgKind, value: int) -> Any:
+        if kind is ArgKind.IMMEDIATE:
+            return value
+        if kind is ArgKind.CONSTANT:
+            return self._constants[value]
+        if kind is ArgKind.FUNCTION:
+            return self._pool[value]
+        return self if value == VM_STATE else None
+
+    # Running
+
+    def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
+        if len(args) != function.num_args:
+            raise _wrong_count(function.name, function.num_args, function.param_names, len(args))
+        frame = function.template.copy()
+        frame[: function.num_args] = args
+        code, pc = function.code, 0
+        callers: list[tuple[LinkedFunction, list[Any], int]] = []
+        try:
+            while True:
+                op, a, b, dst = code[pc]
+                if op == DO:
+                    frame[dst] = a(*b(frame))
+                    pc += 1
+                elif op <= INVOKE:
+                    args = b(frame)
+                    if op == INVOKE:
+                        a, args = _target(args)
+                    if a is None:
+                        frame[dst] = self.invoke_closure(*args)
+                        pc += 1
+                        continue
+                    if len(callers) >= MAX_FRAMES:
+                        raise Trap(
+                            V0305, f"call depth exceeded in {a.name!r}: expected at most {MAX_FRAMES} frames"
+                        )
+                    callers.append((function, frame, pc))
+                    inner = a.template.copy()
+                    inner[: a.num_args] = args
+                    function, frame, code, pc = a, inner, a.code, 0
+                elif op == LEAVE:
+                    value = frame[a]
+                    if not callers:
+                        return value
+                    function, frame, pc = callers.pop()
+                    code = function.code
+                    frame[code[pc][3]] = value
+                    pc += 1
+                elif op == JUMP:
+                    pc = a
+                else:
+                    pc = pc + 1 if frame[a] else b
+        except HeddleError as error:
+            self._locate(error, function, pc)
+            raise
+
+    def _run_compiled(self, row: FunctionRow, compiled: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """A compiled function works on (machine, registers, constants, functions); its result register comes
+        right after the arguments."""
+        if len(args) != row.num_args:
+            raise _wrong_count(row.name, row.num_args, row.param_names, len(args))
+        registers = [*args, *[None] * (row.register_file_size - row.num_args)]
+        compiled(self, registers, self._constants, self._pool)
+        return registers[row.num_args]
+
+    def _locate(self, error: HeddleError, function: LinkedFunction, pc: int) -> None:
+        place = self.executable.line_table.get(function.first + pc)
+        where = f"  --> instruction {pc} of {function.name!r}" + (
+            f", which comes from {place}" if place else ""
+        )
+        if where not in getattr(error, "__notes__", ()):
+            error.add_note(where)
+
+    def invoke_closure(self, closure: Any, *args: Any) -> Any:
+        """Call a closure of this machine, or any function. Raises: TrapTypeError V0402 for something else."""
+        if isinstance(closure, VMClosure):
+            return closure.impl(self, *args)
+        if callable(closure):
+            return to_value(raw_callable(closure)(*args))
+        raise TrapTypeError(V0402, f"expected a closure, got {type(closure).__name__}")
+
+    # Calling from Python
+
+    def _closure(self, name: str) -> VMClosure:
+        """A saved closure or a function of the program. Raises: UnknownFunctionError V0301."""
+        saved = self._saved.get(name)
+        if saved is not None:
+            return saved
+        if name not in self._rows:
+            known = (*self._saved, *self._rows)
+            raise UnknownFunctionError(
+                V0301, f"the program has no function {name!r}: it has {', '.join(known) or 'none'}",
+                help=did_you_mean(name, known),
+            )
+        found: VMClosure = self._pool[self._numbers[name]]
+        return found
+
+    def _parameters(self, name: str) -> tuple[int, tuple[str, ...]]:
+        self._closure(name)
+        row = self._rows.get(name)
+        return (row.num_args, row.param_names) if row is not None else (0, ())
+
+    def __getitem__(self, name: str) -> Function:
+        """A callable for a saved closure or a function. Raises: UnknownFunctionError V0301 (an
+        AttributeError).
+        """
+        return ProgramFunction(self, self._closure(name).impl, name)
+
+    def get_function(self, name: str) -> Function:
+        return self[name]
+
+    def set_instrument(self, instrument: Callable[..., Any] | str | None) -> None:
+        """Call `instrument(func, name, before_run, ret_value, *args)` before and after every call
+        instruction.
+
+        Before, an answer of SKIP_RUN leaves the call out and its result is None; after, the answer is
+        ignored. A name stands for a global function that is the instrument. None removes it.
+        """
+        if isinstance(instrument, str):
+            instrument = get_global_func(instrument)
+        self._instrument = raw_callable(instrument) if instrument is not None else None
+        self._link()
+
+    def _instrumented(self, entry: Any, name: str, instrument: Callable[..., Any]) -> Callable[..., Any]:
+        shown = entry if isinstance(entry, (Function, VMClosure)) else Function(entry, name)
+
+        def call(*args: Any) -> Any:
+            answer = instrument(shown, name, True, None, *args)
+            if isinstance(answer, int) and answer == VMInstrumentReturnKind.SKIP_RUN:
+                return None
+            result = self.invoke_closure(entry, *args)
+            instrument(shown, name, False, result, *args)
+            return result
+
+        return call
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times `func_name`: a function, a saved name, or `"invoke_stateful"` (given a
+        name).
+        """
+        return self.module.time_evaluator(
+            func_name,
+            dev,
+            number,
+            repeat,
+            min_repeat_ms,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            f_preproc,
+        )
+
+
+class MachineModule(Module):
+    """A machine as a module: its functions, and the executable's imports."""
+
+    kind = "relax.VirtualMachine"
+    _METHODS = (
+        "set_input", "invoke_stateful", "get_output", "get_output_arity", "get_function_arity",
+        "get_function_param_name", "save_function", "set_instrument", "invoke_closure",
+    )
+
+    def __init__(self, machine: VirtualMachine) -> None:
+        super().__init__()
+        self._machine = machine
+        self._imports = list(machine.executable.imports)
+
+    def function_names(self) -> Sequence[str]:
+        return (*self._machine.executable.function_names(), *self._machine.saved_names(), *self._METHODS)
+
+    def _find(self, name: str) -> Callable[..., Any] | None:
+        if name in self._machine.executable.function_names() or name in self._machine.saved_names():
+            return self._machine[name]
+        return getattr(self._machine, name) if name in self._METHODS else None
+
+
+def raw_callable(entry: Any) -> Callable[..., Any]:
+    """The callable inside a Function, without conversion of arguments."""
+    found: Callable[..., Any] = entry.call if isinstance(entry, Function) else entry
+    return found
+
+
+class ProgramFunction(Function):
+    """A function of a program, called from outside: arguments become runtime values, tensors compact ones."""
+
+    __slots__ = ()
+
+    def __init__(self, machine: VirtualMachine, impl: Callable[..., Any], name: str) -> None:
+        def call(*args: Any) -> Any:
+            return impl(machine, *[_compact(arg) for arg in args])
+
+        super().__init__(call, name)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.call(*args)
+
+
+def _compact(arg: Any) -> Any:
+    """Kernels take compact tensors; what comes from outside may have strides."""
+    if type(arg) is not Tensor:
+        arg = to_value(arg)
+    return arg.contiguous() if type(arg) is Tensor and arg.layout.strides is not None else arg
+
+
+def _target(args: Sequence[Any]) -> tuple[LinkedFunction | None, Sequence[Any]]:
+    """What the operands (machine, closure, arguments...) of an invocation enter, and with which arguments; no
+    target where the closure is not bytecode."""
+    _, closure, *rest = args
+    if type(closure) is not VMClosure or closure.target is None:
+        return None, args[1:]
+    target: LinkedFunction = closure.target
+    rest += closure.bound
+    if len(rest) != target.num_args:
+        raise _wrong_count(target.name, target.num_args, target.param_names, len(rest))
+    return target, rest
+
+
+def _wrong_count(name: str, expected: int, param_names: Sequence[str], got: int) -> Trap:
+    names = f" ({', '.join(param_names)})" if param_names else ""
+    return Trap(V0302, f"function {name!r} expects {expected} arguments{names}, got {got}")

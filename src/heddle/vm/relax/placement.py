@@ -1,0 +1,54 @@
+"""Where a machine's values live: its devices, and the allocator of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from heddle.runtime.device import CPU, Device, cpu
+from heddle.runtime.storage import Allocator, allocator_for
+from heddle.support.diagnostics import UsageError
+from heddle.vm.codes import V0303
+
+MemoryConfig = str | Mapping[Device, str] | None
+
+
+class MemoryKindError(UsageError, AssertionError):
+    """A memory configuration that names an unknown kind of allocator."""
+
+
+class MachineTypeError(UsageError, TypeError):
+    """An argument of the machine that is of another type."""
+
+
+def with_host(device: Device | Sequence[Device]) -> list[Device]:
+    """The machine's devices; the last one is the host, which holds the shape heap.
+
+    Raises: MachineTypeError V0303 for something that is no device.
+    """
+    devices = (
+        [device] if isinstance(device, Device) else list(device) if isinstance(device, (list, tuple)) else []
+    )
+    if not devices or not all(isinstance(item, Device) for item in devices):
+        raise MachineTypeError(V0303, f"expected a device or a list of devices, got {device!r}")
+    return devices if devices[-1].device_type == CPU else [*devices, cpu(0)]
+
+
+def allocators_for(devices: Sequence[Device], config: MemoryConfig) -> list[Allocator]:
+    """One allocator a device, pooled unless `config` says otherwise.
+
+    Raises: MemoryKindError V0303 for an unknown kind, MachineTypeError V0303 for another configuration.
+    """
+    kinds: Mapping[Device, str] = {}
+    default = "pooled"
+    if isinstance(config, str):
+        default = config
+    elif isinstance(config, Mapping):
+        kinds = config
+    elif config is not None:
+        raise MachineTypeError(
+            V0303, f"expected memory_cfg to be a string or a dict, got {type(config).__name__}"
+        )
+    for kind in (default, *kinds.values()):
+        if kind not in ("naive", "pooled"):
+            raise MemoryKindError(V0303, f"expected memory_cfg 'naive' or 'pooled', got {kind!r}")
+    return [allocator_for(device, kinds.get(device, default)) for device in devices]

@@ -1,0 +1,52 @@
+"""What an executable holds: the function table, the constants, the code, and where the code came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from heddle.vm.relax.constants import Constant
+from heddle.vm.relax.encode import decode, encode
+from heddle.vm.relax.isa import FuncKind, Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRow:
+    """A row of the function table. Instructions are `start` up to `end`; both are 0 for functions without
+    bytecode.
+    """
+
+    kind: FuncKind
+    name: str
+    num_args: int
+    start: int = 0
+    end: int = 0
+    register_file_size: int = 0
+    param_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a VMExecutable holds. `line_table` maps instructions to the places they came from; `memory_scopes`
+    maps constants to the memory they belong in; `metadata` is free-form."""
+
+    functions: tuple[FunctionRow, ...]
+    constants: tuple[Constant, ...]
+    offsets: tuple[int, ...]
+    words: tuple[int, ...]
+    memory_scopes: Mapping[int, str] = field(default_factory=dict)
+    line_table: Mapping[int, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def instruction(self, index: int) -> Instruction:
+        return decode(self.words, self.offsets[index])[0]
+
+
+def assemble(instructions: Sequence[Instruction]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The offset list and the word list of a sequence of instructions."""
+    offsets: list[int] = []
+    words: list[int] = []
+    for instruction in instructions:
+        offsets.append(len(words))
+        words += encode(instruction)
+    return tuple(offsets), tuple(words)

@@ -1,0 +1,228 @@
+"""What bytecode must satisfy before it runs. Each finding names the function, the instruction and the word.
+
+Rules: rows name disjoint, in-range stretches of code (V0109); every instruction decodes and the offset list
+is exactly where instructions start (V0101, V0102); registers, constants and functions are in range (V0103 to
+V0105) and of known kinds (V0111); jumps stay inside their function (V0106) and its last instruction does not
+fall through (V0110); on every path a register is written before it is read (V0107: a forward analysis whose
+state is the set of registers written for certain, met by intersection); calls of the program's own functions
+have the right number of arguments (V0108). What a builtin or kernel makes of its arguments is its own check
+at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from heddle.support.diagnostics import Code, Diagnostic
+from heddle.vm.codes import V0102, V0103, V0104, V0105, V0106, V0107, V0108, V0109, V0110, V0111
+from heddle.vm.objects import BytecodeError
+from heddle.vm.relax.encode import decode, decode_arg
+from heddle.vm.relax.isa import (
+    CALL,
+    GOTO,
+    IF,
+    MAX_REGISTERS,
+    RET,
+    UNDEFINED_ARGS,
+    VM_STATE,
+    VOID,
+    ArgKind,
+    Effect,
+    FuncKind,
+    Instruction,
+    Operand,
+)
+from heddle.vm.relax.program import FunctionRow, Program
+
+
+def check_program(program: Program) -> None:
+    """Raises: BytecodeError with all findings of `verify_program`, if there are any."""
+    findings = verify_program(program)
+    if findings:
+        raise BytecodeError(findings)
+
+
+def verify_program(program: Program) -> list[Diagnostic]:
+    """All findings, in the order of the code. Later rules are checked where earlier ones hold."""
+    instructions, findings = _decode_all(program)
+    findings += _check_rows(program)
+    if findings:
+        return findings
+    for row in program.functions:
+        if row.kind is FuncKind.VM and row.end > row.start:
+            found = list(_check_function(program, row, instructions))
+            findings += found or _check_definite_writes(program, row, instructions)
+    return findings
+
+
+def _decode_all(program: Program) -> tuple[list[Instruction], list[Diagnostic]]:
+    instructions: list[Instruction] = []
+    at = 0
+    for index, offset in enumerate(program.offsets):
+        if offset != at:
+            return [], [Diagnostic(V0102, f"instruction {index} at word {offset}: expected it at word {at}")]
+        try:
+            instruction, at = decode(program.words, at)
+        except BytecodeError as error:
+            first = error.diagnostics[0]
+            return [], [Diagnostic(first.code, f"instruction {index}, {first.message}")]
+        instructions.append(instruction)
+    if at != len(program.words):
+        return [], [
+            Diagnostic(V0102, f"word {at}: {len(program.words) - at} words follow the last instruction")
+        ]
+    return instructions, []
+
+
+def _check_rows(program: Program) -> list[Diagnostic]:
+    findings = []
+    names: set[str] = set()
+    free = 0
+    for number, row in enumerate(program.functions):
+        problem = _row_problem(row, free, len(program.offsets))
+        if row.name in names:
+            problem = "its name is taken"
+        names.add(row.name)
+        if row.kind is FuncKind.VM:
+            free = max(free, row.end)
+        if problem:
+            findings.append(Diagnostic(V0109, f"function {number} {row.name!r}: {problem}"))
+    for constant in program.memory_scopes:
+        if not 0 <= constant < len(program.constants):
+            findings.append(
+                Diagnostic(V0104, f"memory scope of constant {constant}: there are {len(program.constants)}")
+            )
+    return findings
+
+
+def _row_problem(row: FunctionRow, free: int, num_instructions: int) -> str | None:
+    if row.kind is FuncKind.PACKED or row.num_args == UNDEFINED_ARGS:
+        return "it has code but is not defined" if row.end != row.start else None
+    if not 0 <= row.num_args <= row.register_file_size <= MAX_REGISTERS:
+        return f"{row.num_args} arguments do not fit {row.register_file_size} of {MAX_REGISTERS} registers"
+    if len(row.param_names) not in (0, row.num_args):
+        return f"expected {row.num_args} parameter names, got {len(row.param_names)}"
+    if row.kind is FuncKind.VMTIR:
+        return None if row.register_file_size > row.num_args else "it needs a register for its result"
+    if not free <= row.start < row.end <= num_instructions:
+        return f"instructions {row.start} to {row.end} are empty, overlap another function, or do not exist"
+    return None
+
+
+def _finding(program: Program, row: FunctionRow, index: int, code: Code, message: str) -> Diagnostic:
+    place = program.line_table.get(index)
+    return Diagnostic(
+        code, f"function {row.name!r}, instruction {index} (word {program.offsets[index]}): {message}",
+        notes=(f"it comes from {place}",) if place else (),
+    )
+
+
+def _check_function(
+    program: Program, row: FunctionRow, instructions: list[Instruction]
+) -> Iterator[Diagnostic]:
+    for index in range(row.start, row.end):
+        instruction = instructions[index]
+        for code, message in _operand_problems(program, row, index, instruction):
+            yield _finding(program, row, index, code, message)
+    if Effect.ENDS not in instructions[row.end - 1].spec.effects:
+        yield _finding(program, row, row.end - 1, V0110, "control falls through the function's end")
+
+
+def _operand_problems(
+    program: Program, row: FunctionRow, index: int, instruction: Instruction
+) -> Iterator[tuple[Code, str]]:
+    fixed = (operand for operand in instruction.spec.operands if operand is not Operand.ARGS)
+    for operand, value in zip(fixed, instruction.values, strict=True):
+        if operand is Operand.DST and value != VOID:
+            yield from _register_problem(row, value)
+        elif operand is Operand.SRC:
+            yield from _register_problem(row, value, special=instruction.spec is RET)
+        elif operand is Operand.FUNC:
+            yield from _callee_problem(program, value, len(instruction.args))
+        elif operand in (Operand.OFFSET, Operand.FALSE_OFFSET):
+            if operand is Operand.FALSE_OFFSET and value <= 1:
+                yield V0106, f"a false-offset must be more than 1, got {value}"
+            if value == 0 or not row.start <= index + value < row.end:
+                yield V0106, f"a jump by {value} leaves the function or goes nowhere"
+    for word in instruction.args:
+        yield from _argument_problem(program, row, word)
+
+
+def _register_problem(row: FunctionRow, number: int, special: bool = False) -> Iterator[tuple[Code, str]]:
+    if not 0 <= number < row.register_file_size and not (special and number in (VOID, VM_STATE)):
+        yield V0103, f"register {number} is out of range: the function has {row.register_file_size}"
+
+
+def _callee_problem(program: Program, number: int, num_args: int) -> Iterator[tuple[Code, str]]:
+    if not 0 <= number < len(program.functions):
+        yield V0105, f"function {number} is out of range: the table has {len(program.functions)}"
+        return
+    callee = program.functions[number]
+    if callee.kind is FuncKind.PACKED:
+        return
+    if callee.num_args == UNDEFINED_ARGS:
+        yield V0105, f"function {callee.name!r} was declared and never defined"
+    elif callee.num_args != num_args:
+        yield V0108, f"function {callee.name!r} takes {callee.num_args} arguments, got {num_args}"
+
+
+def _argument_problem(program: Program, row: FunctionRow, word: int) -> Iterator[tuple[Code, str]]:
+    try:
+        kind, value = decode_arg(word)
+    except BytecodeError as error:
+        yield V0111, error.diagnostics[0].message
+        return
+    if kind is ArgKind.REGISTER:
+        yield from _register_problem(row, value, special=True)
+    elif kind is ArgKind.CONSTANT and not 0 <= value < len(program.constants):
+        yield V0104, f"constant {value} is out of range: the pool has {len(program.constants)}"
+    elif kind is ArgKind.FUNCTION and not 0 <= value < len(program.functions):
+        yield V0105, f"function {value} is out of range: the table has {len(program.functions)}"
+
+
+def _reads(instruction: Instruction) -> Iterator[int]:
+    if instruction.spec is CALL:
+        for word in instruction.args:
+            kind, value = decode_arg(word)
+            if kind is ArgKind.REGISTER:
+                yield value
+    elif instruction.spec is not GOTO:
+        yield instruction.values[0]
+
+
+def _successors(index: int, instruction: Instruction) -> tuple[int, ...]:
+    if instruction.spec is GOTO:
+        return (index + instruction.values[0],)
+    if instruction.spec is IF:
+        return (index + 1, index + instruction.values[1])
+    return () if Effect.ENDS in instruction.spec.effects else (index + 1,)
+
+
+def _check_definite_writes(
+    program: Program, row: FunctionRow, instructions: list[Instruction]
+) -> list[Diagnostic]:
+    """Sets of registers are ints, a bit a register. The state at an instruction only ever loses bits: it
+    ends.
+    """
+    written: dict[int, int] = {row.start: (1 << row.num_args) - 1}
+    pending = [row.start]
+    while pending:
+        index = pending.pop()
+        instruction = instructions[index]
+        after = written[index]
+        if instruction.spec is CALL and instruction.values[0] != VOID:
+            after |= 1 << instruction.values[0]
+        for successor in _successors(index, instruction):
+            before = written.get(successor)
+            met = after if before is None else before & after
+            if met != before:
+                written[successor] = met
+                pending.append(successor)
+    return [
+        _finding(
+            program, row, index, V0107, f"register {register} is read before it is written on every path"
+        )
+        for index in sorted(written)
+        for register in dict.fromkeys(_reads(instructions[index]))
+        if register < VOID and not written[index] >> register & 1
+    ]

@@ -1,0 +1,87 @@
+import gc
+
+import pytest
+
+from heddle.runtime import cpu, cuda
+from heddle.runtime.storage import NaiveAllocator, PooledAllocator, allocator_for, clear_allocators
+from heddle.support.diagnostics import Trap, UsageError
+
+
+def test_pool_lends_a_freed_block_again():
+    pool = PooledAllocator(cpu(0))
+    first = pool.alloc(5000)
+    address = first.address
+    assert address % 64 == 0
+    assert pool.books.bytes_in_use == 8192
+    del first
+    assert (pool.books.bytes_in_use, pool.books.cached_bytes) == (0, 8192)
+    again = pool.alloc(8000)
+    assert again.address == address
+    assert pool.books.num_fresh_blocks == 1
+    assert pool.books.num_allocations == 2
+    other = pool.alloc(8000)
+    assert other.address != address
+
+
+def test_naive_gives_back():
+    naive = NaiveAllocator(cpu(0))
+    storage = naive.alloc(100)
+    assert naive.books.bytes_in_use == 128
+    del storage
+    assert naive.books.bytes_in_use == 0
+    assert naive.books.peak_bytes == 128
+
+
+def test_sizes_near_each_other_share_a_class_when_large():
+    pool = PooledAllocator(cpu(0))
+    size = 5_000_000
+    first = pool.alloc(size)
+    address = first.address
+    del first
+    assert pool.alloc(size + 1000).address == address
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 4097, (1 << 20) + 1, (1 << 21), 12_345_678])
+def test_class_holds_the_request_and_wastes_little(size):
+    pool = PooledAllocator(cpu(0))
+    storage = pool.alloc(size)
+    assert storage.size_bytes == size
+    assert size <= pool.books.bytes_in_use <= max(4096 + size, size * 1.126)
+
+
+@pytest.mark.parametrize("kind", [NaiveAllocator, PooledAllocator])
+def test_limit_is_a_trap_and_leaves_the_books_right(kind):
+    allocator = kind(cpu(0))
+    allocator.memory_limit_bytes = 10_000
+    held = allocator.alloc(4096)
+    with pytest.raises(Trap, match=r"U0601.*10000 bytes.*4096 in use, 8192 more"):
+        allocator.alloc(8192)
+    assert allocator.books.bytes_in_use == 4096
+    del held
+    gc.collect()
+    assert allocator.alloc(8192).size_bytes == 8192  # the cached block makes room
+
+
+def test_absurd_sizes_are_traps():
+    with pytest.raises(Trap, match="U0601"):
+        allocator_for().alloc(1 << 60)
+    with pytest.raises(ValueError, match="U0602"):
+        allocator_for().alloc(-1)
+
+
+def test_one_allocator_a_device_and_kind():
+    assert allocator_for(cpu(0)) is allocator_for(cpu(0), "pooled")
+    assert allocator_for(cpu(0)) is not allocator_for(cpu(1))
+    assert allocator_for(cpu(0), "naive") is not allocator_for(cpu(0))
+    with pytest.raises(UsageError, match="U0202"):
+        allocator_for(cuda(0))
+    with pytest.raises(UsageError, match="U0602"):
+        allocator_for(cpu(0), "arena")
+
+
+def test_clear_drops_cached_blocks():
+    allocator = allocator_for(cpu(3))
+    allocator.alloc(4096)
+    assert allocator.books.cached_bytes == 4096
+    clear_allocators()
+    assert allocator.books.cached_bytes == 0
