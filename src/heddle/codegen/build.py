@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from heddle.codegen.cache import KernelCache
+from heddle.codegen.cache import KernelCache, kernel_cache
 from heddle.codegen.codes import G0103
 from heddle.codegen.kernels import CompiledKernels
 from heddle.codegen.llvm.machine import compile_text, data_layout
@@ -21,6 +21,7 @@ from heddle.codegen.pipeline import lower
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
+from heddle.runtime.module import KernelModule
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.kernel_abi import CALLING_CONV
@@ -72,6 +73,17 @@ def compile_module(
         if cache is not None:
             cache.add(funcs[position], target, code, names)
     return tuple(kernels for kernels in made if kernels is not None)
+
+
+def build(given: Any, target: Target | str | None = None, cache: KernelCache | None = None) -> KernelModule:
+    """A module of kernels that can be called and saved. The target is by default the current one, else this
+    machine.
+    """
+    chosen = Target(target) if target is not None else Target.current() or Target("llvm")
+    kernels = compile_module(given, chosen, kernel_cache() if cache is None else cache)
+    names = [name for each in kernels for name in each.functions]
+    texts = {"ll": "\n".join(each.llvm_ir for each in kernels)}
+    return KernelModule([each.object_code for each in kernels], names, str(chosen), texts)
 
 
 def _named(var: GlobalVar, func: PrimFunc) -> PrimFunc:

@@ -21,8 +21,8 @@ T0202 = declare_code(
 T0203 = declare_code(
     "T0203",
     "statement not allowed at this stage",
-    "The lowering pipeline removes some statements for good (blocks, vector loops, ...); a later pass made one
-    again.",
+    "The lowering pipeline removes some statements for good (blocks, vector loops, ...); a later pass made "
+    "one again.",
 )
 T0204 = declare_code(
     "T0204", "block binding is wrong", "A block has as many iteration values as iteration variables."

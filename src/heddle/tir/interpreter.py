@@ -100,9 +100,8 @@ class Interpreter(Evaluator):
         where = ", ".join(f"{name} = {value}" for name, value in self._loops)
         return TrapIndexError(
             T0601,
-            f"{what} {buffer.name}[{', '.join(map(str, index))}] is outside its shape ({
-                ', '.join(map(str, shape))
-            })",
+            f"{what} {buffer.name}[{', '.join(map(str, index))}] is outside its shape "
+            f"({', '.join(map(str, shape))})",
             notes=(f"in loops {where}",) if where else (),
         )
 

@@ -60,34 +60,6 @@ TENSOR_FIELDS: dict[str, TensorField] = {
     "strides": TensorField(32, "int64", per_dim=True),
     "byte_offset": TensorField(40, "int64"),
 }
-_DTYPE_CODES = {
-    "int": 0,
-    "uint": 1,
-    "float": 2,
-    "handle": 3,
-    "bfloat": 4,
-    "bool": 6,
-    "float8_e4m3fn": 10,
-    "float8_e4m3fnuz": 11,
-    "float8_e5m2": 12,
-    "float8_e5m2fnuz": 13,
-}
-
-
-def packed_dtype(dtype: DataType) -> int:
-    """A dtype as the tensor field "dtype" holds it: DLPack's code, bits << 8, lanes << 16 (bool: 8 bits)."""
-    bits = 8 if dtype.is_bool else dtype.bits
-    return _DTYPE_CODES[dtype.code] | bits << 8 | dtype.lanes << 16
-
-
-def dtype_from_packed(packed: int) -> str:
-    """The spelling of a packed dtype; `dtype(code, bits, lanes)` where it has none."""
-    code, bits, lanes = packed & 0xFF, packed >> 8 & 0xFF, packed >> 16 & 0xFFFF
-    for name, number in _DTYPE_CODES.items():
-        if number == code:
-            plain = name if name in ("bool", "handle") or name.startswith("float8") else f"{name}{bits}"
-            return plain if lanes == 1 else f"{plain}x{lanes}"
-    return f"dtype({code}, {bits}, {lanes})"
 
 
 def _declare(name: str, num_args: int, effect: str, meaning: str) -> None:

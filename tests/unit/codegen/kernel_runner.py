@@ -12,7 +12,7 @@ import numpy as np
 
 from heddle.codegen import CompiledKernels
 from heddle.runtime.dtype import dtype_of
-from heddle.tir.kernel_abi import dtype_from_packed, packed_dtype
+from heddle.runtime.dtype_word import dtype_from_packed, packed_dtype
 
 KINDS = {0: "None", 1: "an int", 2: "a bool", 3: "a float", 4: "a pointer", 7: "a tensor"}
 

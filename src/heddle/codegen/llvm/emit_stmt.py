@@ -1,4 +1,4 @@
-"""Statements as LLVM control flow. The function under way returns int32: 0, or -1 after `heddle_set_error`."""
+"""Statements as LLVM control flow. The function under way returns 0, or -1 after `heddle_set_error`."""
 
 from __future__ import annotations
 

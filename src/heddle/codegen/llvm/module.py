@@ -59,7 +59,7 @@ def _param_type(func: PrimFunc, param: Var) -> str:
 
 
 def distinct_memory(func: PrimFunc) -> list[Var]:
-    """Pointers that share no memory with each other: allocations, and parameters where the function says so."""
+    """Pointers that share no memory: allocations, and parameters where the function says so."""
     found: dict[Var, None] = {}
     if func.attrs.get("tir.noalias"):
         found.update((param, None) for param in func.params if param.element_dtype is not None)

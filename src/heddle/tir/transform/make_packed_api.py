@@ -35,6 +35,7 @@ from heddle.prim.ops import (
 )
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.runtime.dtype_word import packed_dtype
 from heddle.support.diagnostics import UsageError
 from heddle.tir.codes import T0501, T0502
 from heddle.tir.kernel_abi import (
@@ -43,7 +44,6 @@ from heddle.tir.kernel_abi import (
     ValueKind,
     arg_kind,
     arg_value,
-    packed_dtype,
     pointer_bits,
     tensor_begin,
     tensor_field,
