@@ -22,7 +22,6 @@ from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Call, FloatImm, IntImm, PrimExpr, Range, Select, Var
 from heddle.prim.ops import const, greater, logical_not
-from heddle.prim.substitute import Substituter
 from heddle.tir.nodes import (
     AssertStmt,
     Bind,
@@ -39,6 +38,7 @@ from heddle.tir.nodes import (
     is_no_op,
     seq,
 )
+from heddle.tir.substitute import StmtSubstituter, substitute_stmt
 
 _NOTHING = Evaluate(const(0), span=None)
 
@@ -127,7 +127,8 @@ class _Simplifier(Rewriter):
             if isinstance(stmt, Bind):
                 value = self._value(stmt.value)
                 if isinstance(value, (IntImm, FloatImm, Var)):
-                    rest = [Substituter({stmt.var: value}).visit(item) for item in rest]
+                    replace_var = StmtSubstituter({stmt.var: value})
+                    rest = [replace_var.visit(item) for item in rest]
                     changed = True
                     continue
             made = self.visit(stmt)
@@ -171,7 +172,7 @@ class _Simplifier(Rewriter):
         if plain and isinstance(extent, IntImm) and extent.value <= 0:
             return _NOTHING
         if plain and isinstance(extent, IntImm) and extent.value == 1:
-            once: Stmt = self.visit(Substituter({node.loop_var: low}).visit(node.body))
+            once: Stmt = self.visit(substitute_stmt(node.body, {node.loop_var: low}))
             return once
         if is_analysable(low) and is_analysable(extent):
             self._analyzer.bind(node.loop_var, Range.from_min_extent(low, extent), allow_override=True)

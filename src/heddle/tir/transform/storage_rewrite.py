@@ -29,6 +29,7 @@ from heddle.tir.nodes import (
     AllocBuffer,
     Bind,
     Buffer,
+    BufferLoad,
     DeclBuffer,
     For,
     ForKind,
@@ -104,6 +105,11 @@ class _Lives:
         if repeats:
             self._leave_loop()
 
+    def is_known_at_start(self, dim: PrimExpr) -> bool:
+        """Whether a dimension can be computed before the region runs."""
+        reads = any(isinstance(node, BufferLoad) for node in walk(dim))
+        return not reads and not any(var in self.defined for var in free_vars(dim))
+
     def _leave_loop(self) -> None:
         """What was there before the loop lives through all of it."""
         begin, used = self._loops.pop()
@@ -139,7 +145,7 @@ def _rewrite_region(body: Stmt) -> Stmt:
     lives = [
         life
         for life in found.lives.values()
-        if not any(var in found.defined for dim in life.alloc.buffer.shape for var in free_vars(dim))
+        if all(found.is_known_at_start(dim) for dim in life.alloc.buffer.shape)
     ]
     if not lives:
         return body

@@ -20,9 +20,9 @@ from heddle.ir.transform import FunctionPass, PassContext, declare_config
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import IntImm, Var
 from heddle.prim.ops import const
-from heddle.prim.substitute import Substituter
 from heddle.tir.allocation import MAX_STACK_BYTES, size_bytes
 from heddle.tir.nodes import AllocBuffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
+from heddle.tir.substitute import substitute_stmt
 from heddle.tir.transform.fresh_definitions import definitions, with_fresh_definitions
 
 AUTO_MAX_STEP = declare_config(
@@ -112,5 +112,5 @@ def unrolled(node: For) -> Stmt:
     for step in range(node.extent.value):
         value = node.min + const(step, node.loop_var.dtype)
         body = with_fresh_definitions(node.body, defined) if step else node.body
-        copies.append(Substituter({node.loop_var: value}).visit(body))
+        copies.append(substitute_stmt(body, {node.loop_var: value}))
     return seq(*copies)
