@@ -1,0 +1,105 @@
+"""LowerBlocks: blocks become plain statements under their loops.
+
+    with sblock("C"):                          if r == 0:
+        v_i, v_r = remap("SR", [i, r])             C[i] = 0
+        where(i < n)                      →    if i < n:
+        init: C[v_i] = 0                           C[i] = C[i] + A[i, r]
+        C[v_i] = C[v_i] + A[v_i, v_r]
+
+Axes are replaced by their values; `init` runs where all reduction axes are at their start; a block's buffers become
+allocations in front of its body; views of regions (match_buffer) become buffers with an offset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.prim.nodes import IntImm, PrimExpr, Var
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import equal
+from heddle.tir.nodes import (
+    AllocBuffer, Buffer, BufferLoad, BufferStore, IfThenElse, IterType, MatchBufferRegion, PrimFunc, SBlock, SBlockRealize,
+    Stmt, seq,
+)
+from heddle.tir.substitute import StmtSubstituter
+
+
+@dataclass(frozen=True)
+class LowerBlocks(FunctionPass):
+    """Establishes: no blocks."""
+
+    function_kind: ClassVar[type] = PrimFunc
+    establishes: ClassVar[tuple[str, ...]] = ("no blocks",)
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        return func.with_body(_Lower({}).visit(func.body))
+
+
+class _Lower(StmtSubstituter):
+    """Replaces axes by values on the way down."""
+
+    def __init__(self, mapping: dict[Var, PrimExpr]) -> None:
+        self._mapping = mapping
+        super().__init__(mapping)
+        self._views: dict[Buffer, tuple[Buffer, tuple[PrimExpr, ...]]] = {}
+
+    def visit_SBlockRealize(self, node: SBlockRealize) -> Stmt:
+        block = node.block
+        values = [self.visit(value) for value in node.iter_values]
+        predicate = self.visit(node.predicate)
+        for axis, value in zip(block.iter_vars, values, strict=True):
+            self._mapping[axis.var] = value
+        for match in block.match_buffers:
+            self._add_view(match)
+        stmts: list[Stmt | None] = [AllocBuffer(buffer, span=block.span) for buffer in block.alloc_buffers]
+        stmts.append(self._init(block, values))
+        stmts.append(self.visit(block.body))
+        body = seq(*stmts)
+        if isinstance(predicate, IntImm) and predicate.value == 1:
+            return body
+        return IfThenElse(predicate, body, span=node.span)
+
+    def _init(self, block: SBlock, values: list[PrimExpr]) -> Stmt | None:
+        if block.init is None:
+            return None
+        starts = [
+            equal(value, self.visit(axis.dom.min))
+            for axis, value in zip(block.iter_vars, values, strict=True) if axis.iter_type is IterType.CommReduce
+        ]
+        condition = all_of(*starts)
+        init: Stmt = self.visit(block.init)
+        return init if isinstance(condition, IntImm) else IfThenElse(condition, init, span=block.span)
+
+    def _add_view(self, match: MatchBufferRegion) -> None:
+        """A view reads and writes the source at its own index plus the region's start."""
+        source = match.source.buffer
+        starts = tuple(self.visit(r.min) for r in match.source.region)
+        self._views[match.buffer] = (source, starts)
+        for dim, r in zip(match.buffer.shape, match.source.region[len(match.source.region) - match.buffer.ndim :], strict=True):
+            if isinstance(dim, Var):
+                self._mapping[dim] = self.visit(r.extent)
+
+    def _through_view(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, tuple[PrimExpr, ...]]:
+        if buffer not in self._views:
+            return buffer, indices
+        source, starts = self._views[buffer]
+        skip = len(starts) - len(indices)
+        moved = tuple(start + index for start, index in zip(starts[skip:], indices, strict=True))
+        return self._through_view(source, (*starts[:skip], *moved))
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        if node.buffer not in self._views:
+            return super().visit_BufferLoad(node)
+        indices = tuple(self.visit(index) for index in node.indices)
+        buffer, moved = self._through_view(node.buffer, indices)
+        return BufferLoad(buffer, moved, node.predicate, span=node.span)
+
+    def visit_BufferStore(self, node: BufferStore) -> Any:
+        indices, value = tuple(self.visit(index) for index in node.indices), self.visit(node.value)
+        predicate = None if node.predicate is None else self.visit(node.predicate)
+        buffer, moved = self._through_view(self.buffer(node.buffer), indices)
+        return BufferStore(buffer, value, moved, predicate, span=node.span)
+
+

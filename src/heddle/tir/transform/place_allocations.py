@@ -1,0 +1,121 @@
+"""PlaceAllocations: each temporary buffer is allocated in the innermost place that encloses all its uses.
+
+    alloc T (n, 16)                         for i in range(n):
+    for i in range(n):               →          alloc T (n, 16)
+        T[i, :] = f(A[i, :])                    T[i, :] = f(A[i, :])
+        C[i] = g(T[i, :])                       C[i] = g(T[i, :])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.node import children, replace
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.ir.visitor import Rewriter
+from heddle.tir.nodes import AllocBuffer, Buffer, BufferLoad, BufferStore, For, IfThenElse, PrimFunc, SeqStmt, Stmt, seq
+
+
+@dataclass(frozen=True)
+class PlaceAllocations(FunctionPass):
+    """Requires: no blocks."""
+
+    function_kind: ClassVar[type] = PrimFunc
+    requires: ClassVar[tuple[str, ...]] = ("no blocks",)
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        taken = _TakeAllocations()
+        body = taken.visit(func.body)
+        if not taken.found:
+            return func
+        users = _Users(set(alloc.buffer for alloc in taken.found))
+        users.collect(body)
+        for alloc in taken.found:
+            body = _place(body, alloc, users)
+        return func.with_body(body)
+
+
+class _TakeAllocations(Rewriter):
+    """Takes allocations without annotations out of a statement."""
+
+    def __init__(self) -> None:
+        self.found: list[AllocBuffer] = []
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        kept: list[Stmt] = []
+        for stmt in node.seq:
+            if isinstance(stmt, AllocBuffer) and not stmt.annotations:
+                self.found.append(stmt)
+            else:
+                kept.append(self.visit(stmt))
+        return seq(*kept)
+
+    def visit_PrimExpr(self, node: Any) -> Any:
+        return node
+
+
+class _Users:
+    """Which statements use which of some buffers, in themselves or below."""
+
+    def __init__(self, buffers: set[Buffer]) -> None:
+        self._buffers = buffers
+        self._used: dict[int, frozenset[Buffer]] = {}
+        self._kept: list[Any] = []
+
+    def collect(self, node: Any) -> frozenset[Buffer]:
+        found = self._used.get(id(node))
+        if found is not None:
+            return found
+        parts = [self.collect(child) for child in children(node)]
+        own = {node.buffer} & self._buffers if isinstance(node, (BufferLoad, BufferStore)) else set()
+        result = frozenset(own).union(*parts) if parts or own else frozenset()
+        self._used[id(node)] = result
+        self._kept.append(node)
+        return result
+
+    def uses(self, stmt: Stmt, buffer: Buffer) -> bool:
+        return buffer in self.collect(stmt)
+
+
+def _place(stmt: Stmt, alloc: AllocBuffer, users: _Users) -> Stmt:
+    """The statement with the allocation in front of the innermost part that holds all uses."""
+    buffer = alloc.buffer
+    if isinstance(stmt, SeqStmt):
+        using = [k for k, part in enumerate(stmt.seq) if users.uses(part, buffer)]
+        if not using:
+            return stmt
+        if len(using) == 1 and _can_enter(stmt.seq[using[0]], buffer, users):
+            parts = list(stmt.seq)
+            parts[using[0]] = _place(parts[using[0]], alloc, users)
+            return seq(*parts)
+        return seq(*stmt.seq[: using[0]], alloc, *stmt.seq[using[0] :])
+    if isinstance(stmt, For) and _can_enter(stmt, buffer, users):
+        return replace(stmt, body=_place(stmt.body, alloc, users))
+    if isinstance(stmt, IfThenElse) and _can_enter(stmt, buffer, users):
+        return replace(stmt, then_case=_place(stmt.then_case, alloc, users))
+    return seq(alloc, stmt) if users.uses(stmt, buffer) else stmt
+
+
+def _can_enter(stmt: Stmt, buffer: Buffer, users: _Users) -> bool:
+    """Whether all uses lie in the statement's body, and each iteration starts anew (the first use below is no update)."""
+    if isinstance(stmt, For):
+        bounds_free = not (users.collect(stmt.min) | users.collect(stmt.extent)) & {buffer}
+        return bounds_free and not _carries(stmt.body, buffer, users)
+    if isinstance(stmt, IfThenElse):
+        else_free = stmt.else_case is None or not users.uses(stmt.else_case, buffer)
+        return else_free and buffer not in users.collect(stmt.condition)
+    return isinstance(stmt, SeqStmt)
+
+
+def _carries(body: Stmt, buffer: Buffer, users: _Users) -> bool:
+    """Whether an iteration may read what an earlier one wrote: the first statement that uses the buffer reads it, or
+    writes it only under a condition."""
+    first = next((part for part in (body.seq if isinstance(body, SeqStmt) else (body,)) if users.uses(part, buffer)), None)
+    if first is None or isinstance(first, SeqStmt):
+        return False
+    if isinstance(first, IfThenElse):
+        return True
+    if isinstance(first, For):
+        return _carries(first.body, buffer, users)
+    return isinstance(first, BufferStore) and buffer in users.collect(first.value) or not isinstance(first, BufferStore)
