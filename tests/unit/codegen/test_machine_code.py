@@ -27,6 +27,7 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
+from heddle.tir.vector_math.small_float import SMALL_FLOATS
 from tests.unit.codegen.kernel_runner import KernelError, Kernels
 
 SERIAL, VECTORIZED = ForKind.SERIAL, ForKind.VECTORIZED
@@ -98,6 +99,36 @@ def failing(check_at: int, workspace: bool) -> PrimFunc:
     check = AssertStmt(ops.not_equal(a[i], check_at), "row %g is bad", "ValueError", None, i)
     body = seq(AllocBuffer(t) if workspace else None, BufferStore(t if workspace else a, a[i], (i,)), check)
     return func_of((a,), For(i, 0, n, PARALLEL, body))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "target"),
+    [(name, "llvm") for name in SMALL_FLOATS if name != "float16"] + [("float16", "llvm -mcpu=x86-64")],
+)
+def test_small_floats_convert_by_their_bits(dtype: str, target: str) -> None:
+    """All values up; all values, their neighbours and the middles between them down."""
+    a, b = decl_buffer((n,), dtype, "A"), decl_buffer((n,), "float32", "B")
+    stored = a.dtype.numpy()
+    up = func_of((a, b), For(i, 0, n, SERIAL, BufferStore(b, ops.cast("float32", a[i]), (i,))))
+    down = func_of((a, b), For(i, 0, n, SERIAL, BufferStore(a, ops.cast(dtype, b[i]), (i,))))
+    small = np.arange(2 ** (8 * stored.itemsize)).astype(f"u{stored.itemsize}").view(stored)
+    wide = np.zeros(len(small), np.float32)
+    Kernels(compile_kernels(up, Target(target)))("f", small, wide)
+    np.testing.assert_array_equal(wide, small.astype(np.float32))
+    values = np.sort(wide[np.isfinite(wide)])
+    middles = (values[1:] + values[:-1]) / 2
+    data = np.concatenate(
+        [wide, middles, np.nextafter(middles, 0), middles * 1.0001, np.float32([1e9, -1e9])]
+    )
+    data = data.astype(np.float32)
+    out = np.zeros(len(data), stored)
+    Kernels(compile_kernels(down, Target(target)))("f", out, data)
+    with np.errstate(all="ignore"):
+        want = data.astype(stored)
+    bits = f"u{stored.itemsize}"
+    known = ~np.isnan(want.astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(out.astype(np.float32)), ~known)
+    np.testing.assert_array_equal(out[known].view(bits), want[known].view(bits))
 
 
 @pytest.mark.parametrize("workspace", [False, True])

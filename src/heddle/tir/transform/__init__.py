@@ -4,6 +4,7 @@ from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
+from heddle.tir.transform.lower_small_float import LowerSmallFloat
 from heddle.tir.transform.make_packed_api import MakePackedAPI
 from heddle.tir.transform.remove_assume import RemoveAssume
 from heddle.tir.transform.remove_no_op import RemoveNoOp
@@ -17,6 +18,7 @@ __all__ = [
     "FlattenBuffer",
     "HoistIfThenElse",
     "LowerIntrin",
+    "LowerSmallFloat",
     "MakePackedAPI",
     "RemoveAssume",
     "RemoveNoOp",
