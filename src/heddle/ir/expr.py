@@ -13,7 +13,7 @@ from typing import Any
 
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
 from heddle.ir.node import Node, defines, label, node
-from heddle.ir.types import Type
+from heddle.ir.types import AnyType, Type
 
 
 class Expr(Node):
@@ -148,10 +148,18 @@ class ExternFunc(BaseFunc):
 class StringImm(Expr):
     value: str
 
+    @property
+    def ty(self) -> Type:
+        return AnyType()
+
 
 @node("ir.DataTypeImm")
 class DataTypeImm(Expr):
     value: str
+
+    @property
+    def ty(self) -> Type:
+        return AnyType()
 
 
 @node("ir.Function")
