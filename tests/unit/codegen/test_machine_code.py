@@ -224,3 +224,16 @@ def test_intrinsic_without_machine_form_is_refused() -> None:
         compile_kernels(func_of((a,), body), HOST)
     assert caught.value.code == "G0101"
     assert "'tir.call_packed' has no machine form" in str(caught.value)
+
+
+def test_sums_are_reassociated_only_where_a_loop_says_so() -> None:
+    a, s = decl_buffer((n,), "float32", "A"), decl_buffer((1,), "float32", "S")
+    for annotations, flags in (
+        ({}, "fadd contract float"),
+        ({"reassoc": True}, "fadd contract reassoc float"),
+    ):
+        body = BufferStore(s, s[0] + a[i], (0,))
+        loop = For(i, 0, n, SERIAL, body, annotations=annotations)
+        compiled = compile_kernels(func_of((a, s), loop), HOST)
+        assert flags in compiled.llvm_ir
+        assert ("llvm.vector.reduce.fadd" in compiled.optimized_ir) is bool(annotations)
