@@ -233,7 +233,7 @@ def test_sums_are_reassociated_only_where_a_loop_says_so() -> None:
         ({"reassoc": True}, "fadd contract reassoc float"),
     ):
         body = BufferStore(s, s[0] + a[i], (0,))
-        loop = For(i, 0, n, SERIAL, body, annotations=annotations)
+        loop = For(i, 0, n, SERIAL, body, annotations=marks)
         compiled = compile_kernels(func_of((a, s), loop), HOST)
         assert flags in compiled.llvm_ir
-        assert ("llvm.vector.reduce.fadd" in compiled.optimized_ir) is bool(annotations)
+        assert ("llvm.vector.reduce.fadd" in compiled.optimized_ir) is bool(marks)
