@@ -228,7 +228,7 @@ def test_intrinsic_without_machine_form_is_refused() -> None:
 
 def test_sums_are_reassociated_only_where_a_loop_says_so() -> None:
     a, s = decl_buffer((n,), "float32", "A"), decl_buffer((1,), "float32", "S")
-    for annotations, flags in (
+    for marks, flags in (
         ({}, "fadd contract float"),
         ({"reassoc": True}, "fadd contract reassoc float"),
     ):

@@ -301,9 +301,13 @@ class _Vectorizer(Rewriter):
         if condition.dtype.lanes == 1:
             then, other = self.visit(node.then_case), node.else_case and self.visit(node.else_case)
             return IfThenElse(condition, then, other)
+        if node.else_case is None:
+            return self._masked(condition, node.then_case)
+        held = Var("condition", condition.dtype)  # decided once: the first branch may change what it reads
         return seq(
-            self._masked(condition, node.then_case),
-            None if node.else_case is None else self._masked(logical_not(condition), node.else_case),
+            Bind(held, condition),
+            self._masked(held, node.then_case),
+            self._masked(logical_not(held), node.else_case),
         )
 
     def _masked(self, condition: PrimExpr, body: Stmt) -> Stmt:

@@ -334,3 +334,12 @@ def test_vector_loop_with_effectful_call_stays_serial() -> None:
     (loop,) = nodes(after, For)
     assert loop.kind is SERIAL
     assert len(nodes(after, Call)) == 1
+
+
+def test_vectorized_condition_is_decided_before_its_branches_run() -> None:
+    """The first branch changes what the condition reads."""
+    a = decl_buffer((8,), "int32", "A")
+    body = IfThenElse(ops.less(a[j], 4), BufferStore(a, a[j] + 10, (j,)), BufferStore(a, a[j] - 100, (j,)))
+    func = func_of((a,), For(j, 0, 8, VECTORIZED, body))
+    after = apply(VectorizeLoop(), func)
+    agree(func, after, lambda: [np.arange(8, dtype=np.int32)])
