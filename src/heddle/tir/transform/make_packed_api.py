@@ -1,4 +1,5 @@
-"""MakePackedAPI: a function over buffers → a checked entry with the kernels' calling convention, and a plain body.
+"""MakePackedAPI: a function over buffers → a checked entry with the kernels' calling convention, and a plain
+body.
 
     def f(A: (n, 4) float32, k: int64): body
 
@@ -8,9 +9,9 @@
             n = args[0].shape[0]; assert args[0].shape[1] == 4; ...
             return f.body(args[0].begin, args[1], n)
 
-A symbolic dimension is bound where it is first seen alone; every other occurrence, also in expressions, is compared.
-The body takes, in this order: a pointer or scalar for each parameter, then the bound variables in order of binding. It
-may be called from other generated code and returns the status too.
+A symbolic dimension is bound where it is first seen alone; every other occurrence, also in expressions, is
+compared. The body takes, in this order: a pointer or scalar for each parameter, then the bound variables in
+order of binding. It may be called from other generated code and returns the status too.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from heddle.prim.ops import (
 from heddle.ir.visitor import walk
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.runtime.dtype_word import packed_dtype
 from heddle.support.diagnostics import UsageError
 from heddle.tir.codes import T0501, T0502
 from heddle.tir.kernel_abi import (
@@ -43,7 +45,6 @@ from heddle.tir.kernel_abi import (
     ValueKind,
     arg_kind,
     arg_value,
-    packed_dtype,
     pointer_bits,
     tensor_begin,
     tensor_field,
@@ -131,7 +132,7 @@ class _Entry:
                 self._scalar(index, param)
             else:
                 tensors.append((buffer, *self._tensor(index, param, buffer)))
-        for buffer, tensor, where in tensors:
+        for buffer, tensor, _where in tensors:
             self._bind_dims(buffer, tensor)
         for buffer, tensor, where in tensors:
             self._check_dims(buffer, tensor, where)
@@ -189,7 +190,11 @@ class _Entry:
         )
         wanted = const(packed_dtype(buffer.dtype))
         self._require(
-            equal(dtype, wanted), f"{where}: expected dtype {buffer.dtype}, got %t", "TypeError", wanted, dtype
+            equal(dtype, wanted),
+            f"{where}: expected dtype {buffer.dtype}, got %t",
+            "TypeError",
+            wanted,
+            dtype,
         )
         self._require(
             equal(device, self.device_type),
@@ -256,7 +261,9 @@ class _Entry:
                 )
 
     def _check_strides(self, buffer: Buffer, tensor: PrimExpr, empty: PrimExpr, where: str) -> None:
-        """A tensor with a stride array has the declared strides; those of dimensions of extent 1 do not matter."""
+        """A tensor with a stride array has the declared strides; those of dimensions of extent 1 do not
+        matter.
+        """
         if not buffer.shape:
             return
         dims, checks = self._dims[buffer], []
@@ -283,5 +290,3 @@ def _dense_stride(dims: list[PrimExpr], position: int) -> PrimExpr:
 
 def _spelled(dim: PrimExpr) -> str:
     return "" if isinstance(dim, IntImm) else f" ({dim.name})" if isinstance(dim, Var) else ""
-
-
