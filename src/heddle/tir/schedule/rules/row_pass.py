@@ -8,7 +8,7 @@ order depends on the vector width only, not on the number of threads.
 from __future__ import annotations
 
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import Var
+from heddle.prim.nodes import PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, IterType, SBlock
@@ -108,7 +108,7 @@ def _runs_over_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
     return any(loop.var in free_vars(value) for kind, value in from_block if kind is IterType.CommReduce)
 
 
-def _bindings(sch: Schedule, handle: SBlockRV) -> list[tuple[IterType, object]]:
+def _bindings(sch: Schedule, handle: SBlockRV) -> list[tuple[IterType, PrimExpr]]:
     realize = sch.realization(handle)
     return [(axis.iter_type, value) for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)]
 
@@ -135,7 +135,7 @@ def _separately(sch: Schedule) -> Schedule:
             sch.reorder(*outer, *rest)
             row = sch.fuse(*outer) if len(outer) > 1 else outer[0]
             parallelize(sch, row, constant_product(loop_extents(sch, rest)))
-            try_primitive(sch, lambda handle=handle, row=row: schedule_reduction_loops(sch, handle, row))  # type: ignore[misc]
+            try_primitive(sch, lambda handle=handle, row=row: schedule_reduction_loops(sch, handle, row))
         else:
             schedule_reduction_loops(sch, handle, None)
     return sch

@@ -50,7 +50,7 @@ def inline_maps(sch: Schedule, keep: Sequence[str] = ()) -> None:
             continue
         if any(region.buffer in sch.func.buffers for region in block.writes):
             continue
-        try_primitive(sch, lambda handle=handle: sch.compute_inline(handle))  # type: ignore[misc]
+        try_primitive(sch, lambda handle=handle: sch.compute_inline(handle))
 
 
 def try_primitive(sch: Schedule, action: object) -> bool:
