@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heddle.ir.transform import Pass, Sequential
+from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.lower.fuse_ops import FuseOps
 from heddle.lower.fuse_tir import FuseTIR
 from heddle.lower.legalize_ops import LegalizeOps
@@ -37,6 +38,7 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         CanonicalizeBindings(),  # decompositions leave names for names
         FuseOps(),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
+        ApplyDefaultSchedule(target),  # loops are tiled, put on threads and into vectors
     )
 
 

@@ -114,9 +114,9 @@ def _bindings(sch: Schedule, handle: SBlockRV) -> list[tuple[IterType, PrimExpr]
 
 
 def _reduces_last(block: SBlock) -> bool:
-    """Whether some operand's last index runs over a reduction axis."""
+    """Whether some operand is contiguous along a reduction axis."""
     reduced = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce}
-    return any(region.region and reduced & set(free_vars(region.region[-1].min)) for region in block.reads)
+    return any(region.region and region.region[-1].min in reduced for region in block.reads)
 
 
 def _separately(sch: Schedule) -> Schedule:
