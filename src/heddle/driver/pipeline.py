@@ -7,6 +7,7 @@ from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.lower.fuse_ops import FuseOps
 from heddle.lower.fuse_tir import FuseTIR
 from heddle.lower.legalize_ops import LegalizeOps
+from heddle.lower.pack_weights import PackWeights
 from heddle.lower.vm_shape_lower import VMShapeLower
 from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
@@ -38,6 +39,7 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         CanonicalizeBindings(),  # decompositions leave names for names
         FuseOps(),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
+        PackWeights(target),  # constant weights lie as the vector lanes read them
         ApplyDefaultSchedule(target),  # loops are tiled, put on threads and into vectors
     )
 
