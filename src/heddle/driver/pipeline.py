@@ -18,6 +18,7 @@ from heddle.relax.transform.fold_constant import FoldConstant
 from heddle.relax.transform.kill_after_last_use import KillAfterLastUse
 from heddle.relax.transform.lower_alloc_tensor import LowerAllocTensor
 from heddle.relax.transform.lower_runtime_builtin import LowerRuntimeBuiltin
+from heddle.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from heddle.relax.transform.to_non_dataflow import ToNonDataflow
 from heddle.target import Target
 
@@ -49,6 +50,7 @@ def finalize_passes(target: Target) -> tuple[Pass, ...]:
     return (
         ToNonDataflow(),  # from here on bindings have effects
         CallTIRRewrite(),  # outputs become allocations
+        StaticPlanBlockMemory(),  # tensors that are not alive together share storages
         LowerAllocTensor(),  # allocations become storages and tensors in them
         KillAfterLastUse(),  # registers are cleared, so that storages return to the pool
         LowerRuntimeBuiltin(),  # what is left of operators becomes builtins

@@ -85,10 +85,9 @@ class _Packing:
 
 
 def _calls(mod: IRModule) -> list[Call]:
-    return [
-        node for func in mod.functions.values() if isinstance(func, Function)
-        for node in walk(func) if is_call(node, "relax.call_tir")
-    ]  # type: ignore[return-value]
+    graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
+    nodes = [node for func in graphs for node in walk(func)]
+    return [node for node in nodes if isinstance(node, Call) and is_call(node, "relax.call_tir")]
 
 
 def _always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:
