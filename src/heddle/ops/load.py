@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from heddle.ops import create, elementwise, indexing, linear, manipulate, pointwise, reduce, slicing
-from heddle.ops.nn import activation, conv, norm, pool
+from heddle.ops import create, elementwise, image, indexing, linear, manipulate, pointwise, reduce, slicing
+from heddle.ops.nn import activation, conv, norm, pad, pool
 from heddle.relax import core_ops
 
 FAMILIES = (
-    elementwise, pointwise, linear, manipulate, slicing, indexing, create, reduce, activation, norm, conv, pool,
+    elementwise, pointwise, linear, manipulate, slicing, indexing, create, reduce, activation, norm, conv, pool, pad, image,
 )
 
 
