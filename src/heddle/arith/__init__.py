@@ -1,17 +1,19 @@
-"""Integer analysis over scalar expressions: bounds, residues, simplification, proofs, sets and iterator maps."""
+"""Integer analysis over scalar expressions: bounds, residues, simplification, proofs, sets and iterator
+maps."""
 
 from heddle.arith.analyzer import Analyzer, CompareResult
 from heddle.arith.const_int_bound import ConstIntBound
 from heddle.arith.int_set import IntervalSet, IntSet, neg_inf, pos_inf
-from heddle.arith.iter_inverse import inverse_affine_iter_map
-from heddle.arith.iter_map import (
+from heddle.arith.iters.iter_inverse import inverse_affine_iter_map
+from heddle.arith.iters.iter_map import (
     IterMapResult,
     detect_iter_map,
     iter_map_simplify,
     normalize_iter_map_to_expr,
     normalize_to_iter_sum,
 )
-from heddle.arith.iter_nodes import IterMapExpr, IterMapLevel, IterMark, IterSplitExpr, IterSumExpr
+from heddle.arith.iters.iter_nodes import IterMapExpr, IterMapLevel, IterMark, IterSplitExpr, IterSumExpr
+from heddle.arith.iters.iter_subspace import subspace_divide
 from heddle.arith.linear_solve import deduce_bound, detect_clip_bound, detect_linear_equation
 from heddle.arith.modular_set import ModularSet
 from heddle.arith.region import (
@@ -49,6 +51,7 @@ __all__ = [
     "normalize_iter_map_to_expr",
     "normalize_to_iter_sum",
     "pos_inf",
+    "subspace_divide",
     "union",
     "union_lower_bound",
 ]

@@ -22,7 +22,7 @@ from heddle.arith.interval_eval import IntervalEvaluator
 from heddle.arith.linear import LinearForm
 from heddle.arith.modular_set import ModularSet, modular_of, residue
 from heddle.arith.prover import DEFAULT_DEPTH, is_nonneg
-from heddle.arith.simplifier import Simplifier
+from heddle.arith.simplify.simplifier import Simplifier
 from heddle.arith.terms import is_index_dtype
 from heddle.prim.nodes import EQ, GE, GT, LE, LT, And, IntImm, Or, PrimExpr, Range, Var, as_expr
 from heddle.prim.ops import equal, greater_equal, less
@@ -53,7 +53,7 @@ class Analyzer:
         self._canonical = Simplifier(self._know, linear=True)
         self._rewriter = Simplifier(self._know, linear=False)
 
-    # -- knowledge ----------------------------------------------------------------------------------------------------
+    # -- knowledge ---------------------------------------------------------------------------------
 
     def bind(self, var: Var, value: Any, allow_override: bool = False) -> None:
         """Tell that a variable has a value, or lies in a Range.
@@ -99,7 +99,8 @@ class Analyzer:
         self._know.facts.bounds.pop(self._know.terms.key(var), None)
 
     def update(self, var: Var, info: ConstIntBound | ModularSet, override: bool = False) -> None:
-        """Tell a constant bound or a residue class of a variable; without `override` a bound is met with the old."""
+        """Tell a constant bound or a residue class of a variable; without `override` a bound is met
+        with the old."""
         know = self._know
         key = know.terms.key(know.terms.intern(var))
         if isinstance(info, ModularSet):
@@ -144,7 +145,7 @@ class Analyzer:
         made._know.facts = self._know.facts.copy()
         return made
 
-    # -- questions ----------------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------
 
     def const_int_bound(self, expr: Any) -> ConstIntBound:
         """Constants between which the value always lies."""
@@ -161,7 +162,8 @@ class Analyzer:
         return ModularSet(*modular_of(self._know, self._simplified(as_expr(expr))))
 
     def int_set(self, expr: Any, dom_map: Mapping[Var, Any] | None = None) -> IntervalSet:
-        """The values of an expression as its variables run through sets; without `dom_map`, through what was told."""
+        """The values of an expression as its variables run through sets; without `dom_map`, through
+        what was told."""
         if dom_map is None:
             bound = self.const_int_bound(expr)
             low = float("-inf") if bound.min_value == ConstIntBound.NEG_INF else bound.min_value
@@ -179,7 +181,8 @@ class Analyzer:
         return self._run(self._canonical, expr)
 
     def simplify(self, expr: Any, steps: int = 2) -> Any:
-        """The simplest equal expression; the same object where nothing changes. One step is `rewrite_simplify`."""
+        """The simplest equal expression; the same object where nothing changes. One step is
+        `rewrite_simplify`."""
         return self._run(self._canonical if steps > 1 else self._rewriter, expr)
 
     def _run(self, simplifier: Simplifier, expr: Any) -> Any:
@@ -191,7 +194,7 @@ class Analyzer:
     def _simplified(self, expr: PrimExpr) -> Any:
         return self._canonical.simplify(self._know.terms.intern(expr))
 
-    # -- proofs ---------------------------------------------------------------------------------------------------------
+    # -- proofs ------------------------------------------------------------------------------------
 
     def can_prove(self, condition: Any, strength: int = 0) -> bool:
         """Whether the condition could be proved; False says nothing. A greater `strength` searches deeper."""

@@ -5,5 +5,6 @@ from heddle.support.diagnostics import declare_code
 A0101 = declare_code(
     "A0101",
     "variable bound twice",
-    "An analyzer was told two different things about one variable. Pass allow_override=True to replace what it knows.",
+    "An analyzer was told two different things about one variable. "
+    "Pass allow_override=True to replace what it knows.",
 )

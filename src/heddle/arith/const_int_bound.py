@@ -1,7 +1,8 @@
 """Constant bounds of integer expressions, by interval arithmetic over what is known.
 
-x in [0, 7], y in [2, 3]:  x * y + 1 in [1, 22]     x // y in [0, 3]     x % 4 in [0, 3]     min(x, y) in [0, 3]
-Integers of at least 32 bits do not overflow here; a narrower result that may leave its dtype has the dtype's bounds.
+x in [0, 7], y in [2, 3]:  x * y + 1 in [1, 22]     x // y in [0, 3]     x % 4 in [0, 3]     min(x, y)
+in [0, 3] Integers of at least 32 bits do not overflow here; a narrower result that may leave its dtype
+has the dtype's bounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Turning a condition that holds into facts: bounds of atoms and sums, linear inequalities, residues, truths."""
+"""Turning a condition that holds into facts: bounds of atoms and sums, linear inequalities, residues,
+truths."""
 
 from __future__ import annotations
 

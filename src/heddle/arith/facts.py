@@ -1,7 +1,8 @@
-"""What an Analyzer knows: ranges of variables, constraints in force, and everything derived from them in caches.
+"""What an Analyzer knows: ranges of variables, constraints in force, and everything derived from them
+in caches.
 
-A constraint scope replaces the caches and copies the knowledge; leaving it puts the old ones back. The term table is
-shared by all scopes, since structure does not depend on knowledge.
+A constraint scope replaces the caches and copies the knowledge; leaving it puts the old ones back. The
+term table is shared by all scopes, since structure does not depend on knowledge.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from heddle.arith.linear import LinearForm, Mono
 from heddle.arith.terms import TermTable
 
 INF = 1 << 200
-"""Stands for infinity in bounds. Whatever is beyond LIMIT is infinite, so that sums and products stay infinite."""
+"""Stands for infinity in bounds. Whatever is beyond LIMIT is infinite, so that sums and products stay
+infinite."""
 LIMIT = 1 << 100
 
 Bound = tuple[int, int]
@@ -21,10 +23,11 @@ EVERYTHING: Bound = (-INF, INF)
 
 
 class Facts:
-    """Knowledge and caches of one scope.
+    """Knowledge of one scope.
 
-    bounds: constant bounds of variables and other atoms, by key. ranges: symbolic inclusive bounds of variables.
-    sums: constant bounds of sums, by signature. linear: forms that are not negative. truths: conditions by key.
+    bounds: constant bounds of variables and other atoms, by key. ranges: symbolic inclusive bounds of
+    variables. sums: constant bounds of sums, by signature. linear: forms that are not negative. truths:
+    conditions by key. told: what `bind` was told, to notice contradictions.
     """
 
     def __init__(self) -> None:

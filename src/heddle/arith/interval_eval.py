@@ -1,6 +1,7 @@
 """Interval arithmetic with symbolic ends.
 
-Of two ends of which neither is proved the lesser, `min` or `max` of both is the end; so the interval is never too small.
+Of two ends of which neither is proved the lesser, `min` or `max` of both is the end; so the interval is
+never too small.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def intersect(known: Prover, a: Interval, b: Interval) -> Interval:
 
 
 class IntervalEvaluator:
-    """The interval of an expression under intervals of variables. Variables not given stand for themselves."""
+    """The interval of an expression under intervals of variables. Variables not given stand for
+    themselves."""
 
     def __init__(self, known: Prover, domains: Mapping[Var, Interval]) -> None:
         self.known = known
@@ -174,7 +176,7 @@ class IntervalEvaluator:
         low = None if inner.low is None else self.simple(cast(expr.dtype, inner.low))
         return Interval(low, None if inner.high is None else self.simple(cast(expr.dtype, inner.high)))
 
-    # -- operations on intervals --------------------------------------------------------------------------------------
+    # -- operations on intervals -------------------------------------------------------------------
 
     def plus(self, a: Interval, b: Interval) -> Interval:
         return Interval(self._end(add, a.low, b.low), self._end(add, a.high, b.high))
@@ -200,7 +202,8 @@ class IntervalEvaluator:
         return EVERYTHING
 
     def _corners(self, function: Callable[[Any, Any], PrimExpr], a: Interval, b: Interval) -> Interval:
-        """The hull of the four corners; right for multiplication, and for division by what has no zero between."""
+        """The hull of the four corners; right for multiplication, and for division by what has no zero
+        between."""
         ends = (a.low, a.high, b.low, b.high)
         if any(end is None for end in ends):
             return EVERYTHING

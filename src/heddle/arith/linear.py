@@ -1,8 +1,9 @@
 """Linear forms: coef * monomial + ... + const, the normal form of index arithmetic.
 
-A monomial is a product of atoms (expressions that are no sum, or sums kept as factors). Its key is the sorted tuple of
-the atoms' keys, so m*n and n*m are one monomial; the factors keep the order in which they first appeared, so that
-text stays as it was written. Terms keep the order of appearance for the same reason.
+A monomial is a product of atoms (expressions that are no sum, or sums kept as factors). Its key is the
+sorted tuple of the atoms' keys, so m*n and n*m are one monomial; the factors keep the order in which
+they first appeared, so that text stays as it was written. Terms keep the order of appearance for the
+same reason.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ Term = tuple[int, tuple[PrimExpr, ...]]
 
 
 class LinearForm:
-    """sum(coef * product(factors)) + const. Mutable while it is gathered; never changed after it was shared."""
+    """sum(coef * product(factors)) + const. Mutable while it is gathered; never changed after it was
+    shared."""
 
     __slots__ = ("const", "dtype", "terms")
 

@@ -1,7 +1,7 @@
 """Linear shape of expressions, and solving an inequality for a variable.
 
-detect_linear_equation(a*4 + b + 3, [a, b]) = [4, 1, 3]       detect_clip_bound(a >= 2 and a < 9, [a]) = [2, 8]
-deduce_bound(a, a*4 + b <= 20, {b: [0, 3]}, {a: ...}) = a in (-inf, 4]
+detect_linear_equation(a*4 + b + 3, [a, b]) = [4, 1, 3]       detect_clip_bound(a >= 2 and a < 9, [a]) =
+[2, 8] deduce_bound(a, a*4 + b <= 20, {b: [0, 3]}, {a: ...}) = a in (-inf, 4]
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _slope(terms: TermTable, form: LinearForm, var: Var) -> tuple[LinearForm, Li
 
 
 def detect_clip_bound(condition: Any, variables: Sequence[Var]) -> list[PrimExpr | None]:
-    """For each variable the least and greatest value that a conjunction allows, None for no end; empty where some
-    condition is not linear in the variables with coefficient 1 or -1."""
+    """For each variable the least and greatest value that a conjunction allows, None for no end; empty
+    where some condition is not linear in the variables with coefficient 1 or -1."""
     known = Analyzer()
     bounds: dict[Var, list[PrimExpr | None]] = {var: [None, None] for var in variables}
     for part in _conjuncts(as_expr(condition)):
@@ -131,8 +131,8 @@ def deduce_bound(
 ) -> IntSet:
     """The values of `var` for which the condition holds for every value of the relaxed variables.
 
-    `hint_map` says where variables lie, to find signs. Everything where nothing could be deduced, nothing where the
-    condition cannot hold.
+    `hint_map` says where variables lie, to find signs. Everything where nothing could be deduced,
+    nothing where the condition cannot hold.
     """
     known = Analyzer()
     for other, dom in {**hint_map, **relax_map}.items():

@@ -1,6 +1,7 @@
 """Modular sets: which residue class an integer expression lies in.
 
-x = 4k:  x * 3 + 2 = 12k + 2     x // 2 = 2k     x % 8 = 4k     coeff 0 says that the value is the constant `base`.
+x = 4k:  x * 3 + 2 = 12k + 2     x // 2 = 2k     x % 8 = 4k     coeff 0 says that the value is the
+constant `base`.
 """
 
 from __future__ import annotations

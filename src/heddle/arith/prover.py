@@ -1,10 +1,12 @@
-"""Proofs that a linear form is never negative: constant bounds, then symbolic bounds, constraints and atoms' own laws.
+"""Proofs that a linear form is never negative: constant bounds, then symbolic bounds, constraints and
+atoms' own laws.
 
     0 <= i < m, 0 <= j < n:   m*n - i*n - j - 1
         >= m*n - i*n - n      (j <= n - 1, its coefficient is negative)
         >= m*n - (m-1)*n - n  (i <= m - 1, its coefficient -n is not positive)
         =  0
-Each step replaces an expression by a bound of it, point by point, so a success is a proof; a failure says nothing.
+Each step replaces an expression by a bound of it, point by point, so a success is a proof; a failure
+says nothing.
 """
 
 from __future__ import annotations
@@ -97,7 +99,8 @@ def _add_product(know: Knowledge, into: LinearForm, coef: int, factors: tuple[An
 
 
 def _variables(know: Knowledge, form: LinearForm) -> list[Any]:
-    """The atoms with symbolic bounds, later bound ones first, then variables in products with constant bounds."""
+    """The atoms with symbolic bounds, later bound ones first, then variables in products with constant
+    bounds."""
     present: dict[int, Any] = {}
     in_products: dict[int, Any] = {}
     for _, factors in form.terms.values():
@@ -124,7 +127,8 @@ def _symbolic_bounds(know: Knowledge, atom: Any) -> Iterator[tuple[LinearForm | 
 def _eliminate(
     know: Knowledge, form: LinearForm, atom: Any, low: LinearForm | None, high: LinearForm | None, depth: int
 ) -> Iterator[LinearForm]:
-    """A*x + B >= A*low + B if A >= 0, and >= A*high + B if A <= 0. Powers of x stay in A; that is sound, pointwise."""
+    """A*x + B >= A*low + B if A >= 0, and >= A*high + B if A <= 0. Powers of x stay in A; that is
+    sound, pointwise."""
     slope, rest = LinearForm(form.dtype), LinearForm(form.dtype, form.const)
     for key, (coef, factors) in form.terms.items():
         if any(factor is atom for factor in factors):
@@ -138,7 +142,8 @@ def _eliminate(
 
 
 def _use_constraints(know: Knowledge, form: LinearForm) -> Iterator[LinearForm]:
-    """form = k * fact + rest with fact >= 0 and k > 0, for each term that the two share with the same sign."""
+    """form = k * fact + rest with fact >= 0 and k > 0, for each term that the two share with the same
+    sign."""
     for fact in know.facts.linear:
         scale = _shared_scale(form, fact)
         if scale is not None:
@@ -179,7 +184,8 @@ def _atom_bounds(know: Knowledge, atom: Any) -> Iterator[tuple[LinearForm | None
 
 
 def _use_divisions(know: Knowledge, form: LinearForm) -> Iterator[LinearForm]:
-    """For q = x // c with c > 0: c*q <= x and c*q >= x - c + 1. With a slope A, c*form is bounded; a symbolic c needs
+    """For q = x // c with c > 0: c*q <= x and c*q >= x - c + 1. With a slope A, c*form is bounded; a
+    symbolic c needs
     a term with the factor c beside q."""
     for key, (coef, factors) in form.terms.items():
         for factor in factors:

@@ -1,4 +1,5 @@
-"""Regions of a buffer that a loop nest touches: each index range as the loops run, as an interval for each dimension.
+"""Regions of a buffer that a loop nest touches: each index range as the loops run, as an interval for
+each dimension.
 
 loops i in [0, 8), region [i*4, i*4 + 4):  [0, 31]
 """
@@ -10,8 +11,8 @@ from typing import Any
 
 from heddle.arith.analyzer import Analyzer
 from heddle.arith.int_set import IntervalSet, IntSet
-from heddle.arith.iter_map import detect_iter_map, normalize_iter_map_to_expr
-from heddle.arith.iter_nodes import IterMapLevel, IterSumExpr
+from heddle.arith.iters.iter_map import detect_iter_map, normalize_iter_map_to_expr
+from heddle.arith.iters.iter_nodes import IterMapLevel, IterSumExpr
 from heddle.arith.set_ops import eval_set
 from heddle.prim.nodes import PrimExpr, Range, Var, as_expr, is_const_int
 from heddle.prim.ops import add, multiply, subtract
@@ -23,7 +24,8 @@ def estimate_region_upper_bound(
     predicate: Any = True,
     analyzer: Analyzer | None = None,
 ) -> list[IntervalSet]:
-    """Intervals that hold everything that is touched. Tight where `estimate_region_strict_bound` finds a region."""
+    """Intervals that hold everything that is touched. Tight where `estimate_region_strict_bound` finds
+    a region."""
     strict = estimate_region_strict_bound(region, var_dom, predicate, analyzer)
     if strict is not None:
         return strict
@@ -66,7 +68,8 @@ def estimate_region_lower_bound(
 
 
 def _touched(index: IterSumExpr, extent: PrimExpr, known: Analyzer) -> IntervalSet | None:
-    """[base, base + scale * (n - 1) + extent - 1] for one digit of n values, if windows that long leave no gap."""
+    """[base, base + scale * (n - 1) + extent - 1] for one digit of n values, if windows that long leave
+    no gap."""
     base = normalize_iter_map_to_expr(index.base, known)
     if not index.args:
         return IntervalSet(base, known.simplify(subtract(add(base, extent), 1)))

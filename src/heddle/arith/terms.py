@@ -1,7 +1,8 @@
 """The term table of an Analyzer: each structure is stored once, so that equality of terms is identity.
 
-`intern` maps an expression to its stored twin; `make` builds stored nodes. `key` goes further: expressions that are
-equal as polynomials, or up to the order of operands of min, max, ==, and, or, have one key.
+`intern` maps an expression to its stored twin; `make` builds stored nodes. `key` goes further:
+expressions that are equal as polynomials, or up to the order of operands of min, max, ==, and, or, have
+one key.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def is_index_dtype(dtype: DataType) -> bool:
 
 
 class TermTable:
-    """Stored terms, their keys and their linear forms. Nothing here depends on what is known about variables."""
+    """Stored terms, their keys and their linear forms. Nothing here depends on what is known about
+    variables."""
 
     def __init__(self) -> None:
         self._stored: dict[int, tuple[Any, Any]] = {}
@@ -53,7 +55,7 @@ class TermTable:
         self._variables: dict[int, frozenset[int]] = {}
         self.impure: set[int] = set()
 
-    # -- storing ------------------------------------------------------------------------------------------------
+    # -- storing -----------------------------------------------------------------------------------
 
     def intern(self, expr: Any) -> Any:
         """The stored twin of an expression; the expression itself if it is the first of its structure."""
@@ -125,7 +127,7 @@ class TermTable:
                 self.impure.add(id(found))
         return found
 
-    # -- keys -----------------------------------------------------------------------------------------------------
+    # -- keys --------------------------------------------------------------------------------------
 
     def key(self, node: Any) -> int:
         """A number that equal polynomials and commuted operands share. `node` is stored."""
@@ -167,7 +169,7 @@ class TermTable:
             self._variables[id(node)] = found
         return found
 
-    # -- linear forms -----------------------------------------------------------------------------------------------
+    # -- linear forms ------------------------------------------------------------------------------
 
     def form(self, node: Any) -> LinearForm:
         """The linear form of a stored index expression as it stands; shared, not to be changed."""
@@ -198,7 +200,8 @@ class TermTable:
         return LinearForm(node.dtype, 0, {(self.key(node),): (1, (node,))})
 
     def product(self, a: LinearForm, b: LinearForm) -> LinearForm:
-        """a * b. A sum that is multiplied by something that is no constant becomes a factor, its content taken out."""
+        """a * b. A sum that is multiplied by something that is no constant becomes a factor, its
+        content taken out."""
         if not a.terms:
             return b.scaled(a.const)
         if not b.terms:

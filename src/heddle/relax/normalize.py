@@ -87,7 +87,7 @@ class Normalizer:
     def leaf(self, expr: Expr) -> Expr:
         """A leaf: the expression itself, or a variable bound to it."""
         if isinstance(expr, Tuple):
-            return self._tuple(expr)
+            return self._normal_tuple(expr)
         value = self.value(expr)
         return value if isinstance(value, _LEAVES) or isinstance(value, Tuple) else self.bind(value)
 
@@ -106,32 +106,32 @@ class Normalizer:
     def _typed(self, expr: Any) -> Any:
         return replace(expr, ty=infer(expr, self.mod, self.analyzer)) if expr.ty is None else expr
 
-    def _tuple(self, expr: Tuple) -> Expr:
+    def _normal_tuple(self, expr: Tuple) -> Expr:
         fields = tuple(self.leaf(item) for item in expr.fields)
         same = all(a is b for a, b in zip(fields, expr.fields, strict=True))
         return self._typed(expr if same else Tuple(fields, span=expr.span))  # type: ignore[no-any-return]
 
-    def _item(self, expr: TupleGetItem) -> Expr:
+    def _normal_item(self, expr: TupleGetItem) -> Expr:
         source = self.leaf(expr.tuple_value)
         same = source is expr.tuple_value
         return self._typed(expr if same else TupleGetItem(source, expr.index, span=expr.span))  # type: ignore[no-any-return]
 
-    def _call(self, expr: Call) -> Expr:
+    def _normal_call(self, expr: Call) -> Expr:
         callee = expr.op if isinstance(expr.op, (Op, ExternFunc)) else self.leaf(expr.op)
         args = tuple(self.leaf(arg) for arg in expr.args)
         same = callee is expr.op and all(a is b for a, b in zip(args, expr.args, strict=True))
         made = expr if same else Call(callee, args, expr.attrs, expr.ty_args, span=expr.span)
         return self._typed(made)  # type: ignore[no-any-return]
 
-    def _if(self, expr: If) -> Expr:
+    def _normal_if(self, expr: If) -> Expr:
         condition = self.leaf(expr.cond)
         branches = self.sequence(expr.true_branch), self.sequence(expr.false_branch)
         return self._typed(If(condition, *branches, span=expr.span))  # type: ignore[no-any-return]
 
-    def _function(self, expr: Function) -> Expr:
+    def _normal_function(self, expr: Function) -> Expr:
         return self.normalize_function(expr)
 
-    def _seq(self, expr: SeqExpr) -> Expr:
+    def _normal_seq(self, expr: SeqExpr) -> Expr:
         """A sequence in the place of a value: its bindings move out."""
         self._inline(expr)
         return self.value(expr.body)
@@ -183,12 +183,12 @@ class Normalizer:
 
 
 _METHODS: dict[type, Any] = {
-    Tuple: Normalizer._tuple,
-    TupleGetItem: Normalizer._item,
-    Call: Normalizer._call,
-    If: Normalizer._if,
-    Function: Normalizer._function,
-    SeqExpr: Normalizer._seq,
+    Tuple: Normalizer._normal_tuple,
+    TupleGetItem: Normalizer._normal_item,
+    Call: Normalizer._normal_call,
+    If: Normalizer._normal_if,
+    Function: Normalizer._normal_function,
+    SeqExpr: Normalizer._normal_seq,
 }
 
 

@@ -6,9 +6,9 @@ declared. Import it as a module: `from heddle.script import relax as R`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable as _Function
 from dataclasses import dataclass
-from typing import Any
+from typing import Any as _Value
 
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, DataTypeImm, Expr, ExternFunc, StringImm
@@ -19,27 +19,27 @@ from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.relax.op_builder import build_call, const, graph_expr, shape_expr
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType, VDevice
 
-Dim = Callable[[Any], Any]
+Dim = _Function[[_Value], _Value]
 
 
 @dataclass(frozen=True, slots=True)
 class TypeWord:
     """A type still to be built: its dimensions may be strings, which `build` turns into expressions with `dim`."""
 
-    build: Callable[[Dim], Type]
-    options: Callable[..., TypeWord] | None = None
+    build: _Function[[Dim], Type]
+    options: _Function[..., TypeWord] | None = None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> TypeWord:
+    def __call__(self, *args: _Value, **kwargs: _Value) -> TypeWord:
         """`R.Tensor` alone is a type too; with arguments it is a more precise one."""
         assert self.options is not None
         return self.options(*args, **kwargs)
 
 
-def _resolve(value: Any, dim: Dim) -> Type:
+def _resolve(value: _Value, dim: Dim) -> Type:
     return value.build(dim) if isinstance(value, TypeWord) else value
 
 
-def _tensor(shape: Any = None, dtype: str | None = None, vdevice: Any = None, ndim: int = -1) -> TypeWord:
+def _tensor(shape: _Value = None, dtype: str | None = None, vdevice: _Value = None, ndim: int = -1) -> TypeWord:
     if isinstance(shape, str) and dtype is None:
         shape, dtype = None, shape
 
@@ -52,16 +52,16 @@ def _tensor(shape: Any = None, dtype: str | None = None, vdevice: Any = None, nd
     return TypeWord(build)
 
 
-def _shape(values: Any = None, ndim: int = -1) -> TypeWord:
+def _shape(values: _Value = None, ndim: int = -1) -> TypeWord:
     return TypeWord(lambda dim: ShapeType(None if values is None else tuple(dim(v) for v in values), ndim))
 
 
-def _tuple(*fields: Any) -> TypeWord:
+def _tuple(*fields: _Value) -> TypeWord:
     items = fields[0] if len(fields) == 1 and isinstance(fields[0], (list, tuple)) else fields
     return TypeWord(lambda dim: TupleType(tuple(_resolve(item, dim) for item in items)))
 
 
-def _callable(params: Any = None, ret: Any = None, purity: bool = True, derive_func: Any = None) -> TypeWord:
+def _callable(params: _Value = None, ret: _Value = None, purity: bool = True, derive_func: _Value = None) -> TypeWord:
     def build(dim: Dim) -> Type:
         result = AnyType() if ret is None else _resolve(ret, dim)
         if params is None:
@@ -74,15 +74,15 @@ def _callable(params: Any = None, ret: Any = None, purity: bool = True, derive_f
 Tensor = TypeWord(lambda _dim: TensorType(), _tensor)
 Shape = TypeWord(lambda _dim: ShapeType(), _shape)
 Tuple = TypeWord(lambda _dim: TupleType(()), _tuple)
-Callable_ = TypeWord(lambda _dim: FuncType(None, AnyType(), False), _callable)
+Callable = TypeWord(lambda _dim: FuncType(None, AnyType(), False), _callable)
 def _any() -> TypeWord:
     return TypeWord(lambda _dim: AnyType(), _any)
 
 
-Any_ = Object = _any()
+Any = Object = _any()
 
 
-def Prim(dtype: str = "int64", value: Any = None) -> TypeWord:
+def Prim(dtype: str = "int64", value: _Value = None) -> TypeWord:
     return TypeWord(lambda _dim: PrimType(dtype))  # type: ignore[arg-type]
 
 
@@ -98,13 +98,13 @@ class OutputWord:
 
 @dataclass(frozen=True, slots=True)
 class FuncAttrs:
-    values: dict[str, Any]
+    values: dict[str, _Value]
 
 
 @dataclass(frozen=True, slots=True)
 class MatchCastWord:
-    value: Any
-    ty: Any
+    value: _Value
+    ty: _Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class OpWord:
 
     record: OpDef
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Call:
+    def __call__(self, *args: _Value, **kwargs: _Value) -> Call:
         return build_call(self.record, args, kwargs)
 
 
@@ -123,7 +123,7 @@ class PackedCallWord:
 
     is_pure: bool
 
-    def build(self, args: list[Any], kwargs: dict[str, Any], types: tuple[Type, ...]) -> Call:
+    def build(self, args: list[_Value], kwargs: dict[str, _Value], types: tuple[Type, ...]) -> Call:
         callee = args[0] if isinstance(args[0], Expr) else ExternFunc(args[0])
         attrs = attrs_of(kwargs.pop("attrs", None) or kwargs)
         values = tuple(graph_expr(arg) for arg in args[1:])
@@ -139,35 +139,35 @@ def dataflow() -> DataflowFrame:
     return DataflowFrame()
 
 
-def output(*_vars: Any) -> OutputWord:
+def output(*_vars: _Value) -> OutputWord:
     return OutputWord()
 
 
-def func_attr(values: dict[str, Any]) -> FuncAttrs:
+def func_attr(values: dict[str, _Value]) -> FuncAttrs:
     return FuncAttrs(values)
 
 
-def match_cast(value: Any, ty: Any) -> MatchCastWord:
+def match_cast(value: _Value, ty: _Value) -> MatchCastWord:
     return MatchCastWord(value, ty)
 
 
-def shape(values: Any) -> Expr:
+def shape(values: _Value) -> Expr:
     return shape_expr(values)
 
 
-def prim_value(value: Any) -> PrimExpr:
+def prim_value(value: _Value) -> PrimExpr:
     return as_expr(value, "int64" if type(value) is int else None)
 
 
-def str_(value: Any) -> StringImm:
+def str_(value: _Value) -> StringImm:
     return StringImm(value)
 
 
-def dtype_(value: Any) -> DataTypeImm:
+def dtype_(value: _Value) -> DataTypeImm:
     return DataTypeImm(value)
 
 
-def tuple_(*fields: Any) -> Expr:
+def tuple_(*fields: _Value) -> Expr:
     return graph_expr(list(fields))
 
 
@@ -181,7 +181,7 @@ class OpNamespace:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> _Value:
         return lookup(f"{self._prefix}.{name}")
 
     def __dir__(self) -> list[str]:
@@ -189,7 +189,7 @@ class OpNamespace:
         return [key[len(start) :].split(".")[0] for key in OP_RECORDS if key.startswith(start)]
 
 
-def lookup(name: str) -> Any:
+def lookup(name: str) -> _Value:
     """The operator or namespace of operators of a name. Raises: AttributeError where there is none."""
     record = OP_RECORDS.get(f"relax.{name}")
     if isinstance(record, OpDef):
@@ -199,10 +199,10 @@ def lookup(name: str) -> Any:
     raise AttributeError(f"R has no attribute {name!r}")
 
 
-_RENAMED = {"Any": Any_, "Callable": Callable_, "str": str_, "tuple": tuple_, "dtype": dtype_}
+_RENAMED = {"str": str_, "tuple": tuple_, "dtype": dtype_}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Value:
     return _RENAMED[name] if name in _RENAMED else lookup(name)
 
 

@@ -13,6 +13,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.ir.script_parser import ScriptParser, decorator_of, parse_python
 from heddle.relax import script as relax_words
+from heddle.relax.infer import function_type
 from heddle.relax.parser import FunctionParser, ModuleAlias
 from heddle.support.span import Source
 from heddle.tir import script as tir_words
@@ -87,7 +88,7 @@ def _module(source: Source, names: Mapping[str, Any], node: ast.ClassDef, consta
     for item in nodes:
         if dialects[item.name] == "tir":
             made[item.name] = PrimFuncParser(source, names).parse(item)
-            variables[item.name] = GlobalVar(item.name, made[item.name].ty)
+            variables[item.name] = GlobalVar(item.name, function_type(made[item.name]))
     alias = ModuleAlias(variables)
     scope = {**names, node.name: alias, "cls": alias}
     graph = [item for item in nodes if dialects[item.name] == "relax"]

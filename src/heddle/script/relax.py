@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.relax import script as _words
-from heddle.relax.script import *  # noqa: F403 (a namespace is meant to hand on every word)
+from heddle.relax.script import *  # type: ignore[assignment]  # noqa: F403 (a namespace hands on every word)
 from heddle.script.decorators import in_class_body, parse_decorated, unwrapped
 
 

@@ -44,27 +44,30 @@ COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_e
 
 
 @st.composite
-def domains(draw: Any, max_vars: int = 3) -> Domain:
-    """One to `max_vars` variables, each with a small range that may be negative."""
+def domains(draw: Any, max_vars: int = 3, dtype: str = "int64") -> Domain:
+    """One to `max_vars` variables, each with a small range that may be negative (unsigned ones never are)."""
     domain = {}
     for index in range(draw(st.integers(1, max_vars))):
         low = draw(st.sampled_from((0, 0, 0, -3, -1, 2)))
+        if dtype.startswith("uint"):
+            low = abs(low)
         size = draw(st.sampled_from((2, 4, 5, 8)))
-        domain[Var("xyzw"[index], "int64")] = range(low, low + size)
+        domain[Var("xyzw"[index], dtype)] = range(low, low + size)
     return domain
 
 
 @st.composite
 def index_exprs(draw: Any, domain: Domain, depth: int = 3) -> PrimExpr:
-    """An int64 expression over the variables of a domain."""
+    """An expression over the variables of a domain, of their dtype."""
+    dtype = next(iter(domain)).dtype
     if depth == 0 or draw(st.integers(0, 5)) == 0:
         if draw(st.booleans()):
             return draw(st.sampled_from(list(domain)))
-        return IntImm("int64", draw(st.integers(-4, 9)))
+        return IntImm(dtype, draw(st.integers(-4, 9)))
     kind = draw(st.sampled_from(ARITHMETIC))
     a = draw(index_exprs(domain, depth - 1))
     if kind in ("mulc", "floordiv", "floormod", "truncdiv", "truncmod"):
-        b: Any = IntImm("int64", draw(st.sampled_from(DIVISORS)))
+        b: Any = IntImm(dtype, draw(st.sampled_from(DIVISORS)))
     else:
         b = draw(index_exprs(domain, depth - 1))
     if kind == "select":
@@ -108,8 +111,8 @@ def points(domain: Domain) -> Iterator[dict[Var, int]]:
 def analyzer_for(domain: Domain) -> Analyzer:
     analyzer = Analyzer()
     for var, values in domain.items():
-        low = IntImm("int64", values.start)
-        analyzer.bind(var, Range.from_min_extent(low, IntImm("int64", len(values))))
+        low = IntImm(var.dtype, values.start)
+        analyzer.bind(var, Range.from_min_extent(low, IntImm(var.dtype, len(values))))
     return analyzer
 
 

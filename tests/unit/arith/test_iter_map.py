@@ -17,11 +17,13 @@ from heddle.arith import (
     iter_map_simplify,
     normalize_iter_map_to_expr,
     normalize_to_iter_sum,
+    subspace_divide,
 )
 from heddle.ir.structural import structural_equal
 from heddle.prim import ops
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm, Range, SizeVar, Var
+from heddle.prim.substitute import free_vars
 
 I, J, K, F = (Var(name, "int64") for name in "ijkf")
 N, M = SizeVar("n"), SizeVar("m")
@@ -164,7 +166,7 @@ def test_random_splits_and_fusions(data: Any) -> None:
             live.append((expr, extent))
         else:
             live += [(expr // factor, extent // factor), (expr % factor, factor)]
-    assert check_constant_map([expr for expr, _ in live], iters), "a chain of splits and fusions is a bijection"
+    assert check_constant_map([expr for expr, _ in live], iters), "splits and fusions are bijective"
 
 
 @settings(max_examples=120, deadline=None)
@@ -174,7 +176,8 @@ def test_random_sums_are_never_misjudged(data: Any) -> None:
     scales = data.draw(st.tuples(*[st.sampled_from((1, 2, 3, 4, 8))] * 2))
     index = I * scales[0] + J * scales[1] + data.draw(st.integers(0, 3))
     divisor = data.draw(st.sampled_from((2, 3, 4)))
-    indices = data.draw(st.sampled_from([[index], [index // divisor, index % divisor], [index // divisor], [I, index]]))
+    choices = [[index], [index // divisor, index % divisor], [index // divisor], [I, index]]
+    indices = data.draw(st.sampled_from(choices))
     limit = data.draw(st.sampled_from((None, 5, 9)))
     predicate = True if limit is None else index < limit
     for level in ("bijective", "surjective"):
@@ -187,3 +190,33 @@ def test_simplify_and_normalize() -> None:
     assert [arg.scale.value for arg in found.args] == [8, 1]
     assert found.base is N
     assert structural_equal(normalize_iter_map_to_expr(found), I * 8 + J + N)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "iters", "inner", "predicate"),
+    [
+        ([I * 8 + J * 4 + K], {I: dom(3), J: dom(2), K: dom(4)}, [J, K], True),
+        ([I * 8 + J, K], {I: dom(3), J: dom(8), K: dom(4)}, [J, K], True),
+        ([I * 8 + J + 16], {I: dom(3), J: dom(8)}, [J], True),
+        ([I, J + 3], {I: dom(3), J: dom(8)}, [J], True),
+        ([I * 4 + F, J * 2 + K], {I: dom(3), F: dom(4), J: dom(3), K: dom(2)}, [F, K], True),
+        ([I, J * 4 + K], {I: dom(3), J: dom(3), K: dom(4)}, [J, K], J * 4 + K < 10),
+    ],
+)
+def test_subspace_divide(bindings: Any, iters: Any, inner: Any, predicate: Any) -> None:
+    """index = outer * inner extent + inner; outer parts use no inner iterator, inner parts no other."""
+    *pairs, conditions = subspace_divide(bindings, iters, inner, predicate)
+    assert len(pairs) == len(bindings)
+    for _, env in enumerate_map(bindings, iters, predicate):
+        for index, (outer, within) in zip(bindings, pairs, strict=True):
+            high, low = (normalize_iter_map_to_expr(mark.source) for mark in (outer, within))
+            assert not set(free_vars(high)) & set(inner)
+            assert set(free_vars(low)) <= set(inner)
+            value = evaluate(high, env) * evaluate(within.extent, env) + evaluate(low, env)
+            assert value == evaluate(index, env)
+        assert all(evaluate(mark.extent, env) for mark in conditions)
+
+
+def test_subspace_must_be_the_finest_digits() -> None:
+    assert subspace_divide([I * 8 + J], {I: dom(3), J: dom(8)}, [I]) == []
+    assert subspace_divide([I * 8 + J], {I: dom(3), J: dom(8)}, [J], I * 8 + J < 20) == []

@@ -1,4 +1,4 @@
-"""Each rule of each table, by brute force over small values of its pattern variables, where its guard holds."""
+"""Each rule of each table, by brute force over small values, where its guard holds."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ import pytest
 from expressions import show
 
 from heddle.arith.facts import Knowledge
-from heddle.arith.pattern import (
+from heddle.arith.rules import ALL_RULES, RULE_INDEX
+from heddle.arith.simplify.pattern import (
     NUM_SLOTS,
-    CastOf,
     Choice,
-    CompiledRule,
     Fields,
     Literal,
     Operation,
-    Rule,
     Variable,
     as_pattern,
 )
-from heddle.arith.rules import ALL_RULES, RULE_INDEX
+from heddle.arith.simplify.rule import CompiledRule, Rule
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import BOOL, EQ, GE, GT, LE, LT, NE, And, Broadcast, Not, Or, Ramp, Select, Var
 from heddle.runtime.dtype import DataType
@@ -37,7 +35,7 @@ LANES = 3
 
 
 def dtypes_of(pattern: Any, dtype: DataType, found: dict[int, DataType]) -> None:
-    """The dtype of each variable of a pattern whose value has `dtype` (the operands' one under a comparison)."""
+    """The dtype of each variable of a pattern whose value has `dtype` (operands of comparisons apart)."""
     if isinstance(pattern, Variable):
         found.setdefault(pattern.slot, dtype)
         return
@@ -59,8 +57,6 @@ def dtypes_of(pattern: Any, dtype: DataType, found: dict[int, DataType]) -> None
     elif isinstance(pattern, Choice):
         for index, item in enumerate(pattern.args):
             dtypes_of(item, BOOL if index == 0 else dtype, found)
-    elif isinstance(pattern, CastOf):
-        dtypes_of(pattern.value, dtype, found)
 
 
 VALUE = [DataType("int64")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from expressions import analyzer_for, conditions, domains, index_exprs, points, show, values_of
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
 from heddle.prim.evaluate import evaluate
+from heddle.prim.nodes import EQ, LT, Add, Broadcast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Ramp, Sub
 
 SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 METHODS = ("simplify", "rewrite_simplify", "canonical_simplify")
@@ -91,3 +93,43 @@ def test_proofs_are_true(data: Any) -> None:
     condition = data.draw(conditions(domain))
     if analyzer_for(domain).can_prove(condition):
         assert all(values_of(condition, domain)), show(condition)
+
+
+@pytest.mark.parametrize("method", ["simplify", "rewrite_simplify"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+@SETTINGS
+@given(data=st.data())
+def test_other_dtypes(dtype: str, method: str, data: Any) -> None:
+    """Narrow integers wrap, and their arithmetic is only rearranged where wrapping does not show."""
+    domain = data.draw(domains(dtype=dtype))
+    check(method, domain, data.draw(index_exprs(domain, 2)))
+
+
+@SETTINGS
+@given(data=st.data())
+def test_bounds_of_narrow_dtypes(data: Any) -> None:
+    domain = data.draw(domains(dtype="int8"))
+    expr = data.draw(index_exprs(domain)) * 40
+    bound = analyzer_for(domain).const_int_bound(expr)
+    assert all(bound.min_value <= value <= bound.max_value for value in values_of(expr, domain)), show(expr)
+
+
+@SETTINGS
+@given(data=st.data())
+def test_vectors(data: Any) -> None:
+    domain = data.draw(domains(2))
+    parts = [
+        Ramp(data.draw(index_exprs(domain, 1)), IntImm("int64", data.draw(st.sampled_from((0, 1, 2, 4)))), 4)
+        if data.draw(st.booleans())
+        else Broadcast(data.draw(index_exprs(domain, 1)), 4)
+        for _ in range(2)
+    ]
+    kind = data.draw(st.sampled_from((Add, Sub, Mul, Min, Max, LT, EQ)))
+    expr = kind(*parts)
+    if kind in (Add, Sub, Mul):
+        divisor = Broadcast(IntImm("int64", data.draw(st.sampled_from((2, 4, 8)))), 4)
+        expr = data.draw(st.sampled_from((FloorDiv, FloorMod)))(expr, divisor)
+    simplified = analyzer_for(domain).simplify(expr)
+    for point in points(domain):
+        assert np.array_equal(evaluate(simplified, point), evaluate(expr, point)), show(expr)
+    assert analyzer_for(domain).simplify(simplified) is simplified, show(expr)

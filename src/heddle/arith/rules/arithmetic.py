@@ -1,6 +1,8 @@
-"""Sums and products. Laws of a ring hold for every integer dtype, wrapping included; none of them is for floats."""
+"""Sums and products. Laws of a ring hold for every integer dtype, wrapping included; none of them is
+for floats."""
 
-from heddle.arith.pattern import Rule, c1, c2, pmax, pmin, select, w, x, y, z
+from heddle.arith.simplify.pattern import c1, c2, pmax, pmin, select, w, x, y, z
+from heddle.arith.simplify.rule import Rule
 
 ADD_SUB_RULES = (
     Rule("add-const-left", c1 + x, x + c1, linear=True, algebra="+ commutes; constants stand right"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from heddle.arith.pattern import Match, Rule, as_pattern, c1, c2, eq, ne, x, y, z
+from heddle.arith.simplify.pattern import as_pattern, c1, c2, eq, ne, x, y, z
+from heddle.arith.simplify.rule import Match, Rule
 
 
 def _integers(m: Match) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from heddle.arith.pattern import Rule, c1, c2, eq, ne, pmax, pmin, x, y, z
+from heddle.arith.simplify.pattern import c1, c2, eq, ne, pmax, pmin, x, y, z
+from heddle.arith.simplify.rule import Rule
 
 COMPARE_RULES = (
     Rule("greater", x > y, y < x, domain="any", algebra="x > y is y < x"),

@@ -1,6 +1,7 @@
 """Both kinds of division. Zero divisors are assumed away; constant divisors are checked by the guards."""
 
-from heddle.arith.pattern import Rule, c1, c2, c3, tdiv, tmod, x, y
+from heddle.arith.simplify.pattern import c1, c2, c3, tdiv, tmod, x, y
+from heddle.arith.simplify.rule import Rule
 
 FLOOR_RULES = (
     Rule("floordiv-self", x // x, 1, domain="index", linear=True, algebra="x // x = 1"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from heddle.arith.pattern import Pattern, Rule, c1, c2, pmax, pmin, select, x, y, z
+from heddle.arith.simplify.pattern import Pattern, c1, c2, pmax, pmin, select, x, y, z
+from heddle.arith.simplify.rule import Rule
 
 Lattice = Callable[[Any, Any], Pattern]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from heddle.arith.pattern import Choice, Rule, select, w, x, y, z
+from heddle.arith.simplify.pattern import Choice, select, w, x, y, z
+from heddle.arith.simplify.rule import Rule
 
 SELECT_RULES = (
     Rule("select-same", select(x, y, y), y, domain="any", algebra="both values are y"),

@@ -1,8 +1,10 @@
-"""Vectors: ramps and broadcasts stay in front, so that the index of a vector access is a ramp or a broadcast."""
+"""Vectors: ramps and broadcasts stay in front, so that the index of a vector access is a ramp or a
+broadcast."""
 
 from __future__ import annotations
 
-from heddle.arith.pattern import Rule, broadcast, c1, c2, c3, eq, lanes, ne, pmax, pmin, ramp, w, x, y, z
+from heddle.arith.simplify.pattern import broadcast, c1, c2, c3, eq, lanes, ne, pmax, pmin, ramp, w, x, y, z
+from heddle.arith.simplify.rule import Rule
 
 VECTOR_RULES = (
     Rule(

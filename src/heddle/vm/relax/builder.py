@@ -197,11 +197,21 @@ class ExecBuilder:
     def emit_ret(self, result: int, *, place: str | None = None) -> None:
         self._emit(Instruction(RET, (result,)), place)
 
-    def emit_goto(self, pc_offset: int, *, place: str | None = None) -> None:
+    def emit_goto(self, pc_offset: int, *, place: str | None = None) -> int:
+        """Gives the instruction's position in the function, for `aim_here`."""
         self._emit(Instruction(GOTO, (pc_offset,)), place)
+        return len(self._open[-1].body) - 1
 
-    def emit_if(self, cond: int, false_offset: int, *, place: str | None = None) -> None:
+    def emit_if(self, cond: int, false_offset: int, *, place: str | None = None) -> int:
+        """Gives the instruction's position in the function, for `aim_here`."""
         self._emit(Instruction(IF, (cond, false_offset)), place)
+        return len(self._open[-1].body) - 1
+
+    def aim_here(self, position: int) -> None:
+        """Let an emitted Goto, or the false way of an If, lead to the next instruction."""
+        body = self._open[-1].body
+        old = body[position]
+        body[position] = replace(old, values=(*old.values[:-1], len(body) - position))
 
     # The result
 

@@ -2,8 +2,8 @@
 
     (8*x + y) // 8 = x + y // 8        (8*x + y) % 8 = y % 8        (4*x + 2) // 6 = (2*x + 1) // 3
     (8*x + y) // 16 = x // 2           (8*x + y) % 16 = x % 2 * 8 + y            if 0 <= y < 8
-    (x // a) // b = x // (a*b)         (x % a) // b = (x // b) % (a / b)         (x % a) % b = x % b  if b divides a
-    (m*n + y) // n = m                 (m*n + y) % n = y                         if 0 <= y < n
+    (x // a) // b = x // (a*b)         (x % a) // b = (x // b) % (a / b)         (x % a) % b = x % b  if
+    b divides a (m*n + y) // n = m                 (m*n + y) % n = y                         if 0 <= y < n
 Both functions keep the same residue of the dividend, so that x // c * c + x % c joins to x again.
 """
 
@@ -68,7 +68,8 @@ def _constant_quotient(know: Knowledge, rest: LinearForm, c: int) -> int | None:
 
 
 def _low_part(know: Knowledge, rest: LinearForm, c: int) -> tuple[int, LinearForm, LinearForm] | None:
-    """d, high, low with rest = d * high + low, d a divisor of c above 1, and 0 <= low < d; the largest such d."""
+    """d, high, low with rest = d * high + low, d a divisor of c above 1, and 0 <= low < d; the largest
+    such d."""
     candidates = sorted({gcd(c, coef) for coef, _ in rest.terms.values()} - {1}, reverse=True)
     for d in candidates:
         high, low = LinearForm(rest.dtype, rest.const // d), LinearForm(rest.dtype, rest.const % d)
@@ -109,7 +110,8 @@ def _div_const(know: Knowledge, a: LinearForm, c: int) -> LinearForm:
 
 
 def _nested_division(know: Knowledge, rest: LinearForm) -> tuple[LinearForm, int] | None:
-    """y, a where rest = y' // a + k for a constant a > 0, and y = y' + a*k: (y' // a + k) // c = (y' + a*k) // (a*c)."""
+    """y, a where rest = y' // a + k for a constant a > 0, and y = y' + a*k: (y' // a + k) // c = (y' +
+    a*k) // (a*c)."""
     if len(rest.terms) != 1:
         return None
     ((coef, factors),) = rest.terms.values()
@@ -136,7 +138,8 @@ def _mod_const(know: Knowledge, a: LinearForm, c: int) -> LinearForm:
 
 
 def _open_mods(know: Knowledge, form: LinearForm, c: int) -> LinearForm:
-    """(y % a) % c = y % c where c divides a. Only where nothing is added to y % a: x // c keeps its x as it is."""
+    """(y % a) % c = y % c where c divides a. Only where nothing is added to y % a: x // c keeps its x
+    as it is."""
     atom = form.single()
     if isinstance(atom, FloorMod) and isinstance(atom.b, IntImm) and atom.b.value % c == 0:
         return _open_mods(know, know.terms.form(atom.a), c)

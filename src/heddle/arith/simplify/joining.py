@@ -1,4 +1,5 @@
-"""Simplifying a gathered linear form: quotients and remainders are joined, products multiplied out where terms cancel.
+"""Simplifying a gathered linear form: quotients and remainders are joined, products multiplied out
+where terms cancel.
 
 x // 4 * 4 + x % 4  →  x                  x % 4 + x // 4 % 2 * 4  →  x % 8
 x - x // 4 * 4      →  x % 4              (m + 1) * n - m * n     →  n
@@ -8,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.arith.division import floordiv_form
 from heddle.arith.facts import Knowledge
 from heddle.arith.linear import LinearForm
+from heddle.arith.simplify.division import floordiv_form
 from heddle.arith.terms import has_sum_factor
-from heddle.prim.nodes import FloorDiv, FloorMod, IntImm
+from heddle.prim.nodes import Add, FloorDiv, FloorMod, IntImm, Mul, Sub
 
 
 def finish_form(know: Knowledge, form: LinearForm) -> LinearForm:
@@ -21,12 +22,23 @@ def finish_form(know: Knowledge, form: LinearForm) -> LinearForm:
         return form
     if has_sum_factor(form):
         flat = know.terms.flat(form)
-        if len(flat.terms) + bool(flat.const) < len(form.terms) + bool(form.const):
+        if _num_leaves(know, flat) < _num_leaves(know, form):
             form = flat
     joined = _join_once(know, form)
     while joined is not None:
         form, joined = joined, _join_once(know, joined)
     return form
+
+
+def _num_leaves(know: Knowledge, form: LinearForm) -> int:
+    """How many atoms and constants the form is written with."""
+    count = int(form.const != 0)
+    for coef, factors in form.terms.values():
+        count += abs(coef) != 1
+        for factor in factors:
+            is_sum = type(factor) in (Add, Sub, Mul)
+            count += _num_leaves(know, know.terms.form(factor)) if is_sum else 1
+    return count
 
 
 def _join_once(know: Knowledge, form: LinearForm) -> LinearForm | None:
@@ -88,7 +100,8 @@ def _join_mods(know: Knowledge, form: LinearForm, scale: LinearForm, mod: Any) -
 
 
 def _join_div(know: Knowledge, form: LinearForm, scale: LinearForm, div: Any) -> LinearForm | None:
-    """s*x - s*k*(x // k) = s*(x % k); the constant of x need not be there. `scale` is the factor of x // k, -s*k."""
+    """s*x - s*k*(x // k) = s*(x % k); the constant of x need not be there. `scale` is the factor of x
+    // k, -s*k."""
     terms = know.terms
     x, k = terms.form(div.a), terms.form(div.b)
     outer = _exact_quotient(know, scale.scaled(-1), k)

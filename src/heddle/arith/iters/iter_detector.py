@@ -1,19 +1,13 @@
-"""Detecting iterator maps: whether indices are digits of loop iterators, and whether the map is a bijection.
-
-i in [0, 4), j in [0, 8):   [i * 8 + j]            one fused iterator of extent 32       bijective
-f in [0, 32):               [f // 8, f % 8]        two digits of one iterator            bijective
-o in [0, 5), k in [0, 8):   [o * 8 + k] where o * 8 + k < 35      fused, extent 35       bijective
-i, j in [0, n), [0, m):     [i * m + j]            fused, extent n * m                   bijective
-"""
+"""Rewriting expressions over loop iterators to sums of digits, fusing the sums, and checking the digits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith.analyzer import Analyzer
-from heddle.arith.iter_nodes import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, iter_value, marks_of
+from heddle.arith.iters.iter_nodes import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, marks_of
 from heddle.prim.nodes import (
     LE,
     LT,
@@ -27,7 +21,6 @@ from heddle.prim.nodes import (
     Range,
     Sub,
     Var,
-    as_expr,
     constant,
     is_const_int,
 )
@@ -37,15 +30,6 @@ from heddle.prim.substitute import free_vars
 
 class NotAffineError(Exception):
     """Raised and caught inside detection; its text becomes an entry of `IterMapResult.errors`."""
-
-
-@dataclass(frozen=True, slots=True)
-class IterMapResult:
-    """`indices` is empty where detection failed; `errors` says why. No padding is ever introduced."""
-
-    indices: tuple[IterSumExpr, ...]
-    errors: tuple[str, ...] = ()
-    padding_predicate: PrimExpr = field(default_factory=lambda: constant(False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +63,7 @@ class IterMapDetector:
             one = constant(1, var.dtype)
             self._vars[var] = IterSumExpr((IterSplitExpr(mark, one, extent, one),), low)
 
-    # -- algebra of sums ----------------------------------------------------------------------------------------------
+    # -- algebra of sums ---------------------------------------------------------------------------
 
     def simplify(self, expr: Any) -> Any:
         return self.analyzer.simplify(expr)
@@ -104,10 +88,11 @@ class IterMapDetector:
             return self._times(a, b.base) if a.args else self._times(b, a.base)
         if isinstance(expr, (FloorDiv, FloorMod)):
             return self._divided(expr)
-        raise NotAffineError(f"an index uses {expr.kind} on iterators")
+        raise NotAffineError(f"an index uses {expr.node_kind} on iterators")
 
     def fused_index(self, index: PrimExpr) -> IterSumExpr:
-        """An index, as written or else simplified, as one fused split. As written keeps (6*i + j) // 4 in one piece."""
+        """An index, as written or else simplified, as one fused split. As written keeps (6*i + j) // 4
+        in one piece."""
         try:
             return self.fuse(self.to_sum(index))
         except NotAffineError:
@@ -188,7 +173,7 @@ class IterMapDetector:
     def _at_most(self, a: PrimExpr, b: PrimExpr) -> bool:
         return self.analyzer.can_prove(a <= b)
 
-    # -- fusing ---------------------------------------------------------------------------------------------------------
+    # -- fusing ------------------------------------------------------------------------------------
 
     def fuse(self, expr: IterSumExpr) -> IterSumExpr:
         """The sum as one split of a mark: its scales must be the running products of its extents."""
@@ -215,9 +200,10 @@ class IterMapDetector:
         ), unit
 
     def _ordered(self, args: tuple[IterSplitExpr, ...]) -> tuple[list[IterSplitExpr], PrimExpr]:
-        """The splits from the finest to the coarsest, and the scale of the finest. Raises if there are gaps."""
+        """The splits from the finest to the coarsest, and the scale of the finest. Raises if there are
+        gaps."""
         rest = list(args)
-        for first in sorted(rest, key=_const_scale):
+        for first in sorted(rest, key=const_scale):
             unit = first.scale
             left, ordered, expected = [arg for arg in rest if arg is not first], [first], unit * first.extent
             while left:
@@ -267,7 +253,7 @@ class IterMapDetector:
                 return item
         return None
 
-    # -- predicates -----------------------------------------------------------------------------------------------------
+    # -- predicates --------------------------------------------------------------------------------
 
     def add_predicate(self, predicate: PrimExpr) -> None:
         """Take bounds on sums from a conjunction of comparisons. Raises NotAffineError for anything else."""
@@ -283,7 +269,9 @@ class IterMapDetector:
 
     def _compact_bound(self, bound: _Constraint) -> _Constraint:
         args, unit = self._compact(bound.args)
-        ends = [None if end is None else self.simplify(ceildiv(end, unit)) for end in (bound.lower, bound.upper)]
+        ends = [
+            None if end is None else self.simplify(ceildiv(end, unit)) for end in (bound.lower, bound.upper)
+        ]
         return _Constraint(args, *ends)
 
     def _bound_of(self, condition: PrimExpr) -> _Constraint:
@@ -312,7 +300,7 @@ class IterMapDetector:
                 return
         self.constraints.append(bound)
 
-    # -- checks -----------------------------------------------------------------------------------------------------------
+    # -- checks ------------------------------------------------------------------------------------
 
     def check(self, sums: Sequence[IterSumExpr], level: IterMapLevel) -> None:
         """Raise where digits of an iterator overlap, or (bijective) where one is missing."""
@@ -360,7 +348,7 @@ class IterMapDetector:
             raise NotAffineError("the digits of an iterator do not cover its extent")
 
 
-def _const_scale(split: IterSplitExpr) -> tuple[int, int]:
+def const_scale(split: IterSplitExpr) -> tuple[int, int]:
     return (0, abs(split.scale.value)) if isinstance(split.scale, IntImm) else (1, 0)
 
 
@@ -374,77 +362,3 @@ def _conjuncts(condition: PrimExpr) -> Iterator[PrimExpr]:
         yield from _conjuncts(condition.b)
     else:
         yield condition
-
-
-def _analyzer_for(input_iters: Mapping[Var, Range], analyzer: Analyzer | None) -> Analyzer:
-    made = Analyzer() if analyzer is None else analyzer.clone()
-    for var, dom in input_iters.items():
-        made.bind(var, dom, allow_override=True)
-    return made
-
-
-def _level(level: IterMapLevel | str) -> IterMapLevel:
-    return IterMapLevel.from_str(level) if isinstance(level, str) else IterMapLevel(level)
-
-
-def detect_iter_map(
-    indices: Sequence[Any],
-    input_iters: Mapping[Var, Range],
-    predicate: Any = True,
-    check_level: IterMapLevel | str = IterMapLevel.Surjective,
-    simplify_trivial_iterators: bool = True,
-    analyzer: Analyzer | None = None,
-) -> IterMapResult:
-    """Each index as a fused sum of digits of the iterators, for points where the predicate holds."""
-    level = _level(check_level)
-    known = _analyzer_for(input_iters, analyzer)
-    exact = level is not IterMapLevel.NoCheck
-    detector = IterMapDetector(input_iters, known, simplify_trivial_iterators, exact)
-    try:
-        detector.add_predicate(as_expr(predicate))
-        sums = [detector.fused_index(index) for index in indices]
-        if exact:
-            detector.check(sums, level)
-    except NotAffineError as error:
-        return IterMapResult((), (str(error),))
-    return IterMapResult(tuple(sums))
-
-
-def normalize_to_iter_sum(
-    index: Any, input_iters: Mapping[Var, Range], analyzer: Analyzer | None = None
-) -> IterSumExpr:
-    """The index as a sum of splits, coarsest first; what is no digit of an iterator goes to the base."""
-    known = _analyzer_for(input_iters, analyzer)
-    detector = IterMapDetector(input_iters, known, trivial=True, exact=False)
-    simplified = known.simplify(index)
-    try:
-        found = detector.to_sum(simplified)
-    except NotAffineError:
-        return IterSumExpr((), simplified)
-    ordered = sorted(found.args, key=_const_scale, reverse=True)
-    return IterSumExpr(tuple(ordered), found.base)
-
-
-def normalize_iter_map_to_expr(expr: Any, analyzer: Analyzer | None = None) -> PrimExpr:
-    """An iterator map, or one part of it, as a simplified scalar expression."""
-    known = Analyzer() if analyzer is None else analyzer
-    result: PrimExpr = known.simplify(iter_value(expr, known.can_prove_equal))
-    return result
-
-
-def iter_map_simplify(
-    indices: Sequence[Any],
-    input_iters: Mapping[Var, Range],
-    predicate: Any = True,
-    check_level: IterMapLevel | str = IterMapLevel.Surjective,
-    simplify_trivial_iterators: bool = True,
-    analyzer: Analyzer | None = None,
-) -> list[PrimExpr]:
-    """The indices simplified as an iterator map; where they are none, simplified as expressions."""
-    known = _analyzer_for(input_iters, analyzer)
-    found = detect_iter_map(
-        indices, input_iters, predicate, check_level, simplify_trivial_iterators, analyzer
-    )
-    if not found.indices:
-        return [known.simplify(index) for index in indices]
-    return [normalize_iter_map_to_expr(item, known) for item in found.indices]

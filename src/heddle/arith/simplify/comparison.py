@@ -16,7 +16,7 @@ from heddle.arith.facts import Knowledge
 from heddle.arith.linear import LinearForm
 from heddle.arith.modular_set import form_modulus
 from heddle.arith.prover import is_nonneg
-from heddle.prim.nodes import BOOL, EQ, LE, LT, NE, FloorDiv, IntImm, Max, Min
+from heddle.prim.nodes import BOOL, EQ, GE, LE, LT, NE, FloorDiv, IntImm, Max, Min
 
 PROOF_DEPTH = 2
 
@@ -148,7 +148,7 @@ def _emit_equal(know: Knowledge, form: LinearForm, value: int) -> Any:
     return terms.make(EQ, terms.build(left), terms.build(right))
 
 
-def compare_forms(know: Knowledge, cls: Any, a: LinearForm, b: LinearForm, difference: LinearForm) -> Any:
+def compare_forms(know: Knowledge, cls: Any, difference: LinearForm) -> Any:
     """The simplest expression for `a cls b`; `difference` is a - b, finished."""
     if cls in (EQ, NE):
         equal = equals(know, difference.without_const(), -difference.const)
@@ -160,7 +160,7 @@ def compare_forms(know: Knowledge, cls: Any, a: LinearForm, b: LinearForm, diffe
     if cls in (LT, LE):
         limit = -difference.const + (cls is LE)
         return less_than(know, difference.without_const(), limit)
-    limit = difference.const + (cls.__name__ == "GE")
+    limit = difference.const + (cls is GE)
     return less_than(know, difference.without_const().scaled(-1), limit)
 
 
@@ -209,7 +209,8 @@ def _dominates(know: Knowledge, cls: Any, a: LinearForm, b: LinearForm) -> bool:
 
 
 def _shared_part(forms: list[LinearForm]) -> LinearForm:
-    """The terms that all operands have; and the constant, if all have the same or all but one are one term with it."""
+    """The terms that all operands have; and the constant, if all have the same or all but one are one
+    term with it."""
     first = forms[0]
     shared = LinearForm(first.dtype)
     for key, (coef, factors) in first.terms.items():

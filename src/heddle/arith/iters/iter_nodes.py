@@ -1,7 +1,7 @@
 """Iterator maps: indices written as sums of digits of loop iterators.
 
-    mark  = IterMark(source, extent)            an iterator in [0, extent): a variable less its minimum, or a fused sum
-    split = IterSplitExpr(mark, lower, extent, scale) = mark // lower % extent * scale
+    mark  = IterMark(source, extent)            an iterator in [0, extent): a variable less its minimum,
+    or a fused sum split = IterSplitExpr(mark, lower, extent, scale) = mark // lower % extent * scale
     sum   = IterSumExpr(splits, base)           = split + split + ... + base
 
 A mark is one iterator: two splits are of the same iterator if they hold the same mark.
@@ -78,8 +78,9 @@ class IterSumExpr(IterMapExpr):
 
 
 def iter_value(expr: Any, covers: Callable[[PrimExpr, PrimExpr], bool]) -> PrimExpr:
-    """The scalar expression that a mark, a split or a sum stands for, not simplified. `covers(a, b)` says whether a = b
-    could be proved: the remainder of a digit that reaches the iterator's extent is left out."""
+    """The scalar expression that a mark, a split or a sum stands for, not simplified. `covers(a, b)`
+    says whether a = b could be proved: the remainder of a digit that reaches the iterator's extent is
+    left out."""
     if isinstance(expr, IterMark):
         return iter_value(expr.source, covers)
     if isinstance(expr, IterSplitExpr):

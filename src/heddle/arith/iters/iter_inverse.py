@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle.arith.analyzer import Analyzer
-from heddle.arith.iter_nodes import IterSumExpr, marks_of
+from heddle.arith.iters.iter_nodes import IterSumExpr, marks_of
 from heddle.prim.nodes import PrimExpr, Sub, Var
 
 

@@ -1,11 +1,12 @@
 """The simplifier: bottom-up over stored terms, each node once, to a fixpoint.
 
-Index arithmetic (signed scalars of at least 32 bits) goes through linear forms: a tree of +, -, * is gathered into one
-form, quotients and remainders are split and joined, and the form is built back. Everything else, and what forms do not
-know, is done by the rule tables. With `linear=False` only the tables work (`rewrite_simplify`).
+Index arithmetic (signed scalars of at least 32 bits) goes through linear forms: a tree of +, -, * is
+gathered into one form, quotients and remainders are split and joined, and the form is built back.
+Everything else, and what forms do not know, is done by the rule tables. With `linear=False` only the
+tables work (`rewrite_simplify`).
 
-Invariants: the result's parts are simplified themselves, so simplifying again changes nothing; the value is kept; where
-nothing changes the same term comes back.
+Invariants: the result's parts are simplified themselves, so simplifying again changes nothing; the
+value is kept; where nothing changes the same term comes back.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from heddle.arith.comparison import compare_forms, extreme_of, truth
 from heddle.arith.const_int_bound import bound_of
 from heddle.arith.constraints import assume
-from heddle.arith.division import floordiv_form, floormod_form
 from heddle.arith.facts import Caches, Knowledge
-from heddle.arith.joining import finish_form
 from heddle.arith.linear import LinearForm
 from heddle.arith.rules import RULE_INDEX
+from heddle.arith.simplify.comparison import compare_forms, extreme_of, truth
+from heddle.arith.simplify.division import floordiv_form, floormod_form
+from heddle.arith.simplify.joining import finish_form
 from heddle.arith.terms import is_index_dtype
 from heddle.ir.node import map_children
 from heddle.prim.nodes import (
@@ -117,7 +118,7 @@ class Simplifier:
         result = RULE_INDEX.rewrite(self.know, node, self.linear)
         return node if result is None else result
 
-    # -- leaves ---------------------------------------------------------------------------------------------------
+    # -- leaves ------------------------------------------------------------------------------------
 
     def _var(self, node: Var) -> Any:
         known = self.know.facts.values.get(id(node))
@@ -135,7 +136,7 @@ class Simplifier:
             return node if fact is None else truth(self.know, fact)
         return self.know.terms.const(node.dtype, low)
 
-    # -- arithmetic -------------------------------------------------------------------------------------------------
+    # -- arithmetic --------------------------------------------------------------------------------
 
     def _binary(self, node: Any) -> Any:
         """A node that no linear form covers: fold, then the tables."""
@@ -156,7 +157,12 @@ class Simplifier:
             return self._binary(node)
         form = LinearForm(node.dtype)
         self._gather(node, 1, form)
-        return self._by_rules(self._built(form))
+        form = finish_form(self.know, form)
+        result = self.know.terms.build(form)
+        if all(type(factor) is Var for _, factors in form.terms.values() for factor in factors):
+            self._memo()[id(result)] = result
+            return result
+        return self._by_rules(result)
 
     def _built(self, form: LinearForm) -> Any:
         return self.know.terms.build(finish_form(self.know, form))
@@ -192,7 +198,8 @@ class Simplifier:
         return self._pinned(self._by_rules(self._built(form)))
 
     def _trunc_division(self, node: Any) -> Any:
-        """Where neither operand is negative both kinds of division agree, and floor division is the one kept."""
+        """Where neither operand is negative both kinds of division agree, and floor division is the one
+        kept."""
         if not is_index_dtype(node.dtype):
             return self._binary(node)
         a, b = self.simplify(node.a), self.simplify(node.b)
@@ -208,7 +215,7 @@ class Simplifier:
         form = extreme_of(self.know, type(node), [a, b])
         return self._by_rules(self._pinned(self.know.terms.build(form)))
 
-    # -- conditions ---------------------------------------------------------------------------------------------------
+    # -- conditions --------------------------------------------------------------------------------
 
     def _comparison(self, node: Any) -> Any:
         if not (self.linear and is_index_dtype(node.a.dtype)):
@@ -217,8 +224,7 @@ class Simplifier:
         self._gather(node.a, 1, difference)
         self._gather(node.b, -1, difference)
         difference = finish_form(self.know, difference)
-        a, b = self._form(node.a), self._form(node.b)
-        result = compare_forms(self.know, type(node), a, b, difference)
+        result = compare_forms(self.know, type(node), difference)
         return self._truth_of(self._by_rules(result))
 
     def _truth_of(self, node: Any) -> Any:

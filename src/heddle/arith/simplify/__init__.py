@@ -1,0 +1,1 @@
+"""The simplifier: rules, linear normal forms, division, comparison."""

@@ -1,0 +1,203 @@
+"""Bytecode of the Relax machine from lowered graph functions.
+
+A variable is a register; parameters come first. A binding is one or a few instructions; a branch is an If, its two
+blocks and a Goto; results of both branches are copied to one register.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.ir.expr import (
+    Call, Constant, DataTypeImm, Expr, ExternFunc, Function, GlobalVar, If, StringImm, Tuple, TupleGetItem, Var,
+)
+from heddle.ir.module import IRModule
+from heddle.ir.op import Op
+from heddle.ir.types import TupleType
+from heddle.lower.codes import L0101, L0201, L0202
+from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
+from heddle.relax.nodes import SeqExpr
+from heddle.relax.types import ShapeExpr
+from heddle.runtime.dtype import DataType
+from heddle.runtime.shape import Shape
+from heddle.support.diagnostics import VerifyError
+from heddle.support.span import Span
+from heddle.vm.relax.builder import ExecBuilder
+from heddle.vm.relax.isa import FuncKind
+
+
+def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecBuilder, IRModule]:
+    """The bytecode of a module's graph functions, and the module of what remains (loop functions).
+
+    Raises: VerifyError L0101 for an operator that should have been lowered, L0201 for a function without global_symbol.
+    """
+    builder = builder or ExecBuilder()
+    for func in mod.functions.values():
+        if isinstance(func, Function) and "global_symbol" in func.attrs:
+            builder.declare_function(str(func.attrs.global_symbol), FuncKind.VM)
+    rest = {}
+    for var, func in mod.functions.items():
+        if isinstance(func, Function):
+            _FunctionCodegen(builder, mod).function(func, var)
+        else:
+            rest[var] = func
+    return builder, mod.with_functions(rest)
+
+
+class _FunctionCodegen:
+    def __init__(self, builder: ExecBuilder, mod: IRModule) -> None:
+        self.builder, self.mod = builder, mod
+        self._registers: dict[Var, int] = {}
+        self._next = 0
+
+    def function(self, func: Function, var: GlobalVar) -> None:
+        name = func.attrs.get("global_symbol")
+        if name is None:
+            raise VerifyError(L0201, f"function {var.name_hint!r} has no global_symbol", span=func.span)
+        with self.builder.function(str(name), len(func.params), [param.name_hint for param in func.params]):
+            for param in func.params:
+                self._registers[param] = self._fresh()
+            body = func.body
+            assert isinstance(body, SeqExpr)
+            self._sequence(body)
+            self.builder.emit_ret(self._in_register(body.body))
+
+    def _fresh(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def _sequence(self, body: SeqExpr) -> None:
+        for binding in body.bindings():
+            self._binding(binding.var, binding.value)
+
+    def _binding(self, var: Var, value: Expr) -> None:
+        if isinstance(value, If):
+            self._registers[var] = self._if(value)
+        elif isinstance(value, Call):
+            self._call(var, value)
+        elif isinstance(value, TupleGetItem):
+            source = self._operand(value.tuple_value)
+            self._emit("vm.builtin.tuple_getitem", [source, self.builder.imm(value.index)], self._register(var), value.span)
+        elif isinstance(value, Function):
+            raise VerifyError(L0202, f"function {var.name_hint!r} is nested", span=value.span, help="run LambdaLift first")
+        elif isinstance(value, Tuple):
+            self._make_tuple(value, self._register(var))
+        else:
+            self._emit("vm.builtin.copy", [self._operand(value)], self._register(var), value.span)
+
+    def _register(self, var: Var) -> int:
+        if var not in self._registers:
+            self._registers[var] = self._fresh()
+        return self._registers[var]
+
+    def _emit(self, name: str, args: list[int], dst: int | None, span: Span | None) -> None:
+        self.builder.emit_call(name, args, dst, place=None if span is None else span.place())
+
+    def _make_tuple(self, value: Tuple, dst: int) -> int:
+        self._emit("vm.builtin.make_tuple", [self._operand(item) for item in value.fields], dst, value.span)
+        return dst
+
+    # ---- calls
+
+    def _call(self, var: Var, value: Call) -> None:
+        name, args = self._callee(value)
+        if name == "relax.vm.kill_object":
+            self._emit("vm.builtin.null_value", [], self._operand(value.args[0]), value.span)
+            return
+        no_result = isinstance(var.ty, TupleType) and not var.ty.fields
+        dst = None if no_result and not name.startswith("relax.") and var.name_hint == "_" else self._register(var)
+        if name == "relax.null_value":
+            self._emit("vm.builtin.null_value", [], dst, value.span)
+            return
+        self._emit(name, args, dst, value.span)
+
+    def _callee(self, value: Call) -> tuple[str, list[int]]:
+        op = value.op
+        if isinstance(op, GlobalVar):
+            func = self.mod.get(op)
+            symbol = func.attrs.get("global_symbol") if func is not None else None
+            return str(symbol or op.name_hint), self._operands(value.args)
+        if isinstance(op, ExternFunc):
+            return op.global_symbol, self._operands(value.args)
+        if isinstance(op, Var):
+            return "vm.builtin.invoke_closure", [self.builder.vm_state(), self._operand(op), *self._operands(value.args)]
+        if isinstance(op, Op) and op.name == "relax.call_builtin_with_ctx":
+            target, args = value.args
+            assert isinstance(target, ExternFunc) and isinstance(args, Tuple)
+            return target.global_symbol, [self.builder.vm_state(), *self._operands(args.fields)]
+        if isinstance(op, Op) and op.name in ("relax.null_value", "relax.vm.kill_object"):
+            return op.name, []
+        raise VerifyError(L0101, f"operator {getattr(op, 'name', op)} was not lowered", span=value.span)
+
+    def _operands(self, args: tuple[Expr, ...]) -> list[int]:
+        return [self._operand(arg) for arg in args]
+
+    def _operand(self, expr: Expr) -> int:
+        """The encoded operand of a leaf."""
+        builder = self.builder
+        if isinstance(expr, Var):
+            return builder.r(self._registers[expr])
+        if isinstance(expr, Tuple):
+            return builder.r(self._make_tuple(expr, self._fresh()))
+        if isinstance(expr, GlobalVar):
+            return self._function_operand(expr)
+        if isinstance(expr, ExternFunc):
+            builder.declare_function(expr.global_symbol)
+            return builder.f(expr.global_symbol)
+        if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "relax.null_value":
+            return builder.void_arg()
+        return builder.convert_constant(_constant_value(expr))
+
+    def _function_operand(self, var: GlobalVar) -> int:
+        func = self.mod.get(var)
+        name = str(func.attrs.get("global_symbol", var.name_hint)) if func is not None else var.name_hint
+        if isinstance(func, Function):
+            self.builder.declare_function(name, FuncKind.VM)
+        else:
+            self.builder.declare_function(name)
+        return self.builder.f(name)
+
+    def _in_register(self, expr: Expr) -> int:
+        if isinstance(expr, Var):
+            return self._registers[expr]
+        register = self._fresh()
+        if isinstance(expr, Tuple):
+            return self._make_tuple(expr, register)
+        self._emit("vm.builtin.copy", [self._operand(expr)], register, expr.span)
+        return register
+
+    # ---- branches
+
+    def _if(self, value: If) -> int:
+        """cond := read_if_cond(c); If cond, else; true block; copy; Goto end; else: false block; copy; end:"""
+        condition, merged = self._fresh(), self._fresh()
+        self._emit("vm.builtin.read_if_cond", [self._operand(value.cond)], condition, value.span)
+        branch = self.builder.emit_if(condition, 2)
+        self._branch(value.true_branch, merged)
+        jump = self.builder.emit_goto(1)
+        self.builder.aim_here(branch)
+        self._branch(value.false_branch, merged)
+        self.builder.aim_here(jump)
+        return merged
+
+    def _branch(self, body: Any, merged: int) -> None:
+        self._sequence(body)
+        self._emit("vm.builtin.copy", [self._operand(body.body)], merged, body.span)
+
+
+def _constant_value(expr: Expr) -> Any:
+    """The value of a constant leaf, as the constant pool holds it."""
+    if isinstance(expr, Constant):
+        return expr.data
+    if isinstance(expr, ShapeExpr):
+        return Shape(int(dim) for dim in expr.values)  # type: ignore[call-overload]
+    if isinstance(expr, IntImm):
+        return bool(expr.value) if expr.dtype.is_bool else expr.value
+    if isinstance(expr, FloatImm):
+        return expr.value
+    if isinstance(expr, StringImm):
+        return expr.value
+    if isinstance(expr, DataTypeImm):
+        return DataType(expr.value)
+    kind = "a symbolic scalar" if isinstance(expr, PrimExpr) else type(expr).__name__
+    raise VerifyError(L0101, f"{kind} was not lowered: {expr}", span=expr.span)

@@ -1,0 +1,84 @@
+"""LegalizeOps: operators become calls of loop functions.
+
+    y = R.add(x, R.const(1.0))      →      y = R.call_tir(cls.add, (x, R.const(1.0)), out_ty=...)
+
+Each operator's record says how: `lower` gives tensor expressions, `decompose` other operators (which are legalised in
+turn), `opaque` leaves the call for later passes. Equal loop functions are shared. A tensor of unknown shape but known
+rank is matched to fresh symbolic dimensions first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.expr import Call, Expr, Function, Tuple, Var
+from heddle.ir.module import IRModule
+from heddle.ir.op_def import OpDef, op_def
+from heddle.ir.transform import Pass, PassContext
+from heddle.ir.types import TupleType
+from heddle.lower.codes import L0102
+from heddle.prim.nodes import SizeVar
+from heddle.relax.infer import type_of
+from heddle.relax.rewriter import BindingRewriter
+from heddle.relax.types import UNKNOWN_NDIM, TensorType
+from heddle.support.diagnostics import IRTypeError
+
+
+@dataclass(frozen=True)
+class LegalizeOps(Pass):
+    """Requires the normal form."""
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        rewriter = _Legalizer(mod)
+        for var, func in mod.functions.items():
+            if isinstance(func, Function):
+                rewriter.update_func(var, rewriter.run(func))
+        return rewriter.get()
+
+
+class _Legalizer(BindingRewriter):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self._known: dict[Var, Var] = {}
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        record = op_def(value.op) if isinstance(value, Call) else None
+        if record is None or record.opaque is not None:
+            return value
+        assert isinstance(value, Call)
+        args = tuple(self._with_shape(arg) for arg in value.args)
+        call = value if all(a is b for a, b in zip(args, value.args, strict=True)) else Call(
+            value.op, args, value.attrs, value.ty_args, span=value.span)
+        if record.decompose is not None:
+            return self.run_inner(record.decompose(self, call))
+        return self._lowered(record, call)
+
+    def _lowered(self, record: OpDef, call: Call) -> Call:
+        assert record.lower is not None
+        lower = record.lower
+
+        def build(*tensors: Any) -> Any:
+            return lower(call.attrs, *tensors)
+
+        name = record.name.rsplit(".", 1)[-1]
+        return self.call_te(build, *call.args, primfunc_name_hint=name)
+
+    def _with_shape(self, arg: Expr) -> Expr:
+        """The argument, matched to named dimensions where its shape is not known."""
+        if isinstance(arg, Tuple):
+            fields = tuple(self._with_shape(item) for item in arg.fields)
+            return arg if all(a is b for a, b in zip(fields, arg.fields, strict=True)) else Tuple(fields)
+        ty = type_of(arg)
+        if isinstance(ty, TupleType) or not isinstance(ty, TensorType) or ty.dims is not None:
+            return arg
+        if ty.ndim == UNKNOWN_NDIM:
+            raise IRTypeError(L0102, f"the rank of {arg} is not known here", span=arg.span)
+        if isinstance(arg, Var) and arg in self._known:
+            return self._known[arg]
+        hint = getattr(arg, "name_hint", "t")
+        dims = tuple(SizeVar(f"{hint}_d{k}") for k in range(ty.ndim))
+        matched = self.match_cast(arg, TensorType(dims, ty.dtype, ty.vdevice), hint)
+        if isinstance(arg, Var):
+            self._known[arg] = matched
+        return matched

@@ -1,0 +1,296 @@
+"""VMShapeLower: symbolic dimensions become slots of a heap, types become checks, shapes are made from the heap.
+
+    def main(x: R.Tensor((n, 4))):                heap = alloc_shape_heap(2)
+        y = match_cast(x, R.Tensor((m, 4)))  →    check_tensor_info(x, 2, "float32", "...")
+        return f(R.shape([n * 2]))                match_shape(x, heap, 2, STORE, 0, EQUALS, 4, "...")
+                                                  shape_func(heap)                  # heap[1] = heap[0] * 2
+                                                  return f(make_shape(heap, 1, LOAD, 1))
+
+A slot belongs to one distinct expression of the function. A dimension is stored at its first sight; other expressions
+are computed by a generated loop function as soon as their variables are known, and compared. Every check names the
+parameter, match_cast or return value that it is about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from heddle.ir.attrs import attrs_of
+from heddle.ir.expr import (
+    Call, DataTypeImm, Expr, ExternFunc, Function, If, StringImm, Tuple, TupleGetItem, Var,
+)
+from heddle.ir.module import IRModule
+from heddle.ir.node import replace
+from heddle.ir.op import Op
+from heddle.ir.structural import structural_digest
+from heddle.ir.transform import Pass, PassContext
+from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.substitute import free_vars, substitute
+from heddle.relax.analysis.type_relations import is_base_of
+from heddle.relax.block_builder import BlockBuilder
+from heddle.relax.infer import type_of
+from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.relax.types import ShapeExpr, ShapeType, TensorType
+from heddle.support.span import at
+from heddle.tir.nodes import BufferLoad, BufferStore, PrimFunc, decl_buffer, seq
+
+
+class MatchShapeCode(IntEnum):
+    EQUALS_IMM, STORE, NOTHING, EQUALS_HEAP = range(4)
+
+
+class MakeShapeCode(IntEnum):
+    USE_IMM, LOAD = range(2)
+
+
+@dataclass(frozen=True)
+class VMShapeLower(Pass):
+    """Requires: no dataflow blocks. Establishes: no symbolic dimensions in values. `emit_err_ctx=False` leaves the
+    texts of checks empty."""
+
+    emit_err_ctx: bool = True
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        builder = _ShapeLowerer(mod, self.emit_err_ctx)
+        for var, func in mod.functions.items():
+            if isinstance(func, Function):
+                builder.update_func(var, builder.lower(func))
+        return builder.get()
+
+
+@dataclass(slots=True)
+class _Slots:
+    """The heap of one function: expressions and where they lie."""
+
+    numbers: dict[Any, int] = field(default_factory=dict)
+    exprs: list[PrimExpr] = field(default_factory=list)
+
+    def of(self, expr: PrimExpr) -> int:
+        key = expr if isinstance(expr, PrimVar) else structural_digest(expr)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.exprs)
+            self.exprs.append(expr)
+        return self.numbers[key]
+
+
+class _ShapeLowerer(BlockBuilder):
+    def __init__(self, mod: IRModule, emit_err_ctx: bool) -> None:
+        super().__init__(mod)
+        self._emit_err_ctx = emit_err_ctx
+        self._slots = _Slots()
+        self._stored: set[int] = set()
+        self._heap: Expr = Call(Op.get("relax.null_value"), (), ty=AnyType())
+
+    # ---- functions
+
+    def lower(self, func: Function) -> Function:
+        self._slots, self._stored = _Slots(), set()
+        for expr in _symbolic_exprs(func):
+            self._slots.of(expr)
+        with self.scope() as scope:
+            self._make_heap()
+            for index, param in enumerate(func.params):
+                self._check(param, type_of(param), self._param_context(index, param))
+            self._compute_known()
+            self._bindings(func.body)
+            result = self._leaf(func.body.body)  # type: ignore[attr-defined]
+            if func.ret_ty is not None and not is_base_of(func.ret_ty, type_of(func.body.body)):  # type: ignore[attr-defined]
+                self._check(result, func.ret_ty, self._context("loc=return", func.ret_ty))
+            scope.close_block()
+        body = SeqExpr(tuple(scope.blocks), result, type_of(result), span=func.body.span)
+        return replace(func, body=body, is_pure=False, ty=None)
+
+    def _make_heap(self) -> None:
+        if not self._slots.exprs:
+            return
+        args = Tuple((constant(len(self._slots.exprs), "int64"),))
+        op = Op.get("relax.call_builtin_with_ctx")
+        call = Call(op, (ExternFunc("vm.builtin.alloc_shape_heap"), args), attrs_of({}), (TensorType(None, None, None, 1),))
+        self._heap = self.bind(self.value(call), "shape_heap")
+
+    def _context(self, place: str, ty: Type) -> str:
+        return f"error[{place}, annotation={ty}]:" if self._emit_err_ctx else ""
+
+    def _param_context(self, index: int, param: Var) -> str:
+        return self._context(f"loc=param[{index}], param={param.name_hint}", type_of(param))
+
+    # ---- checks
+
+    def _packed(self, name: str, *args: Any) -> None:
+        values = tuple(self._argument(arg) for arg in args)
+        call = Call(ExternFunc(f"vm.builtin.{name}"), values, attrs_of({}), (TupleType(()),))
+        self.add(VarBinding(Var("_", TupleType(())), self.value(call)))
+
+    def _argument(self, arg: Any) -> Expr:
+        if isinstance(arg, Expr):
+            return arg
+        return StringImm(arg) if isinstance(arg, str) else constant(int(arg), "int64")
+
+    def _check(self, value: Expr, ty: Type, context: str) -> None:
+        """Emit the checks of a value against a type; new dimensions are stored on the way."""
+        if isinstance(ty, TensorType):
+            dtype = () if ty.dtype is None else (DataTypeImm(ty.dtype),)
+            self._packed("check_tensor_info", value, ty.ndim, *dtype, context)
+            if ty.dims is not None:
+                self._match_shape(value, ty.dims, context)
+        elif isinstance(ty, ShapeType):
+            self._packed("check_shape_info", value, ty.ndim, context)
+            if ty.values is not None:
+                self._match_shape(value, ty.values, context)
+        elif isinstance(ty, PrimType):
+            self._packed("check_prim_value_info", value, DataTypeImm(ty.dtype), context)
+        elif isinstance(ty, TupleType):
+            self._packed("check_tuple_info", value, len(ty.fields), context)
+            for index, item in enumerate(ty.fields):
+                if not isinstance(item, AnyType):
+                    part = self.bind(TupleGetItem(value, index, item), "item")
+                    self._check(part, item, context)
+        elif isinstance(ty, FuncType):
+            self._packed("check_func_info", value, context)
+
+    def _match_shape(self, value: Expr, dims: tuple[PrimExpr, ...], context: str) -> None:
+        self._compute_known()
+        codes: list[int] = []
+        late: list[tuple[int, PrimExpr]] = []
+        for dim in dims:
+            code, operand = self._match_code(dim, late)
+            codes.extend((code, operand))
+        self._packed("match_shape", value, self._heap, len(dims), *codes, context)
+        self._compute_known()
+        if late:
+            second = [part for dim in dims for part in self._match_code(dim, [])]
+            self._packed("match_shape", value, self._heap, len(dims), *second, context)
+
+    def _match_code(self, dim: PrimExpr, late: list[tuple[int, PrimExpr]]) -> tuple[int, int]:
+        if isinstance(dim, IntImm):
+            return MatchShapeCode.EQUALS_IMM, dim.value
+        slot = self._slots.of(dim)
+        if slot in self._stored:
+            return MatchShapeCode.EQUALS_HEAP, slot
+        if isinstance(dim, PrimVar):
+            self._stored.add(slot)
+            return MatchShapeCode.STORE, slot
+        late.append((slot, dim))
+        return MatchShapeCode.NOTHING, 0
+
+    def _compute_known(self) -> None:
+        """Compute the expressions whose variables are all stored by now."""
+        ready = [
+            (slot, expr) for slot, expr in enumerate(self._slots.exprs)
+            if slot not in self._stored and not isinstance(expr, PrimVar)
+            and all(self._slots.of(var) in self._stored for var in free_vars(expr))
+        ]
+        if not ready:
+            return
+        func = self._shape_func(ready)
+        var = self.add_func(func, "shape_func")
+        call = Call(var, (self._heap,), attrs_of({}), (TupleType(()),), TupleType(()))
+        self.add(VarBinding(Var("_", TupleType(())), call))
+        self._stored.update(slot for slot, _ in ready)
+
+    def _shape_func(self, ready: list[tuple[int, PrimExpr]]) -> PrimFunc:
+        """heap[k] = expression over heap[i]"""
+        heap = decl_buffer((constant(len(self._slots.exprs), "int64"),), "int64", "H")
+        loads = {
+            var: BufferLoad(heap, (constant(self._slots.of(var), "int64"),))
+            for _, expr in ready for var in free_vars(expr)
+        }
+        stores = [BufferStore(heap, substitute(expr, loads), (constant(slot, "int64"),)) for slot, expr in ready]
+        param = PrimVar("H_handle", "handle")  # type: ignore[arg-type]
+        attrs = attrs_of({"tir.is_host_func": True, "tir.is_scheduled": True})
+        return PrimFunc((param,), seq(*stores), None, {param: heap}, attrs)  # type: ignore[arg-type]
+
+    # ---- bindings
+
+    def _bindings(self, body: Any) -> None:
+        for binding in body.bindings():
+            with at(binding.span):
+                self._binding(binding)
+
+    def _binding(self, binding: Binding) -> None:
+        value = binding.value
+        if isinstance(binding, MatchCast):
+            leaf = self._leaf(value)
+            self._check(leaf, binding.ty, self._context("match_cast", binding.ty))
+            self._compute_known()
+            self.add(VarBinding(binding.var, leaf))
+        elif isinstance(value, If):
+            branches = [self._branch(value.true_branch), self._branch(value.false_branch)]
+            made = If(self._leaf(value.cond), branches[0], branches[1], value.ty, span=value.span)
+            self.add(VarBinding(binding.var, made))
+        else:
+            self.add(VarBinding(binding.var, self._lowered(value)))
+
+    def _branch(self, branch: Any) -> SeqExpr:
+        """What a branch stores is not known after it."""
+        before = set(self._stored)
+        with self.scope() as scope:
+            self._bindings(branch)
+            result = self._leaf(branch.body)
+            scope.close_block()
+        self._stored = before
+        return SeqExpr(tuple(scope.blocks), result, type_of(result), span=branch.span)
+
+    def _lowered(self, value: Expr) -> Expr:
+        """A value with its shapes and symbolic scalars made from the heap."""
+        if isinstance(value, Call):
+            if value.op == Op("relax.null_value", span=None):
+                return value
+            args = tuple(self._leaf(arg) for arg in value.args)
+            return replace(value, args=args, ty=type_of(value))
+        if isinstance(value, Tuple):
+            return replace(value, fields=tuple(self._leaf(item) for item in value.fields))
+        return self._leaf(value)
+
+    def _leaf(self, expr: Expr) -> Expr:
+        if isinstance(expr, Tuple):
+            return replace(expr, fields=tuple(self._leaf(item) for item in expr.fields), ty=type_of(expr))
+        if isinstance(expr, ShapeExpr) and not all(isinstance(dim, IntImm) for dim in expr.values):
+            codes = [part for dim in expr.values for part in self._make_code(dim)]
+            return self._made("make_shape", (len(expr), *codes), ShapeType(None, len(expr)), "shape")
+        if isinstance(expr, PrimExpr) and free_vars(expr):
+            return self._made("make_prim_value", self._make_code(expr), PrimType(expr.dtype), "value")
+        return expr
+
+    def _made(self, name: str, codes: tuple[int, ...], ty: Type, hint: str) -> Var:
+        args = (self._heap, *(constant(int(code), "int64") for code in codes))
+        return self.bind(self.value(Call(ExternFunc(f"vm.builtin.{name}"), args, attrs_of({}), (ty,))), hint)
+
+    def _make_code(self, dim: PrimExpr) -> tuple[int, int]:
+        if isinstance(dim, IntImm):
+            return MakeShapeCode.USE_IMM, dim.value
+        return MakeShapeCode.LOAD, self._slots.of(dim)
+
+
+def _symbolic_exprs(func: Function) -> list[PrimExpr]:
+    """The symbolic expressions of a function that need a slot: dimensions in its types and values."""
+    found: list[PrimExpr] = []
+    for param in func.params:
+        found.extend(_dims_of_type(type_of(param)))
+    for node in walk(func.body):
+        if isinstance(node, MatchCast):
+            found.extend(_dims_of_type(node.ty))
+        elif isinstance(node, ShapeExpr):
+            found.extend(dim for dim in node.values if free_vars(dim))
+        elif isinstance(node, Call):
+            found.extend(arg for arg in node.args if isinstance(arg, PrimExpr) and free_vars(arg))
+        elif isinstance(node, Tuple):
+            found.extend(arg for arg in node.fields if isinstance(arg, PrimExpr) and free_vars(arg))
+    if func.ret_ty is not None and not is_base_of(func.ret_ty, type_of(func.body.body)):  # type: ignore[attr-defined]
+        found.extend(_dims_of_type(func.ret_ty))
+    variables = list(dict.fromkeys(var for expr in found for var in free_vars(expr)))
+    return [*variables, *(expr for expr in found if not isinstance(expr, PrimVar))]
+
+
+def _dims_of_type(ty: Type) -> list[PrimExpr]:
+    if isinstance(ty, TupleType):
+        return [dim for item in ty.fields for dim in _dims_of_type(item)]
+    dims = ty.dims if isinstance(ty, TensorType) else ty.values if isinstance(ty, ShapeType) else None
+    return [dim for dim in dims or () if free_vars(dim)]
+
+

@@ -1,0 +1,157 @@
+"""Rewriting graph functions binding by binding.
+
+    class DropRelu(BindingRewriter):
+        def rewrite(self, var: Var, value: Expr) -> Expr | None:
+            return value.args[0] if is_call(value, "relax.nn.relu") else value
+
+The rewriter keeps what it is given: a function in which nothing changes stays the same object, and a variable is made
+anew only where its type changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.ir.expr import Call, Expr, Function, If, Tuple, Var
+from heddle.ir.module import IRModule
+from heddle.ir.node import replace
+from heddle.ir.op import is_op
+from heddle.ir.structural import structural_equal
+from heddle.ir.visitor import Rewriter
+from heddle.relax.block_builder import BlockBuilder
+from heddle.relax.infer import type_of
+from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.support.span import at
+
+
+class _Renamer(Rewriter):
+    """Replaces graph variables inside leaves and calls."""
+
+    def __init__(self, mapping: dict[Var, Expr]) -> None:
+        self._mapping = mapping
+
+    def visit_Var(self, node: Any) -> Any:
+        return self._mapping.get(node, node)
+
+    def visit_Constant(self, node: Any) -> Any:
+        return node
+
+    def visit_Type(self, node: Any) -> Any:
+        return node
+
+    def visit_Call(self, node: Any) -> Any:
+        changed = self.default(node)
+        return changed if changed is node or not isinstance(node, Call) else replace(changed, ty=None)
+
+    def visit_Tuple(self, node: Tuple) -> Any:
+        changed = self.default(node)
+        return changed if changed is node else replace(changed, ty=None)
+
+
+class BindingRewriter(BlockBuilder):
+    """The base of graph passes. `rewrite` gives a binding's new value, or None to drop the binding."""
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        super().__init__(mod)
+        self.renamed: dict[Var, Expr] = {}
+        self._renamer = _Renamer(self.renamed)
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        """The value to bind; it may be nested, and bindings may be emitted before it."""
+        return value
+
+    # ---- functions and sequences
+
+    def run(self, func: Function) -> Function:
+        """The function after the rewrite; the same object where nothing changed."""
+        body = self.rewrite_sequence(func.body)
+        if body is func.body:
+            return func
+        ret = func.ret_ty
+        made = replace(func, body=body, ret_ty=ret, ty=None)
+        return self.normalize_function(made) if ret is None else replace(made, ty=func.ty)
+
+    def rewrite_sequence(self, expr: Any) -> SeqExpr:
+        assert isinstance(expr, SeqExpr)
+        with self.scope() as scope:
+            for block in expr.blocks:
+                scope.close_block()
+                scope.is_dataflow = block.is_dataflow
+                for binding in block.bindings:
+                    with at(binding.span):
+                        self.binding(binding)
+            scope.close_block()
+            result = self.leaf(self.substitute(expr.body))
+            scope.close_block()
+        if result is expr.body and self._same_blocks(scope.blocks, expr):
+            return expr
+        return SeqExpr(tuple(scope.blocks), result, type_of(result), span=expr.span)
+
+    def _same_blocks(self, made: list[Any], expr: SeqExpr) -> bool:
+        if len(made) != len(expr.blocks):
+            return False
+        return all(
+            a.is_dataflow == b.is_dataflow and len(a.bindings) == len(b.bindings)
+            and all(x is y for x, y in zip(a.bindings, b.bindings, strict=True))
+            for a, b in zip(made, expr.blocks, strict=True)
+        )
+
+    def substitute(self, expr: Expr) -> Any:
+        """An expression with variables that were made anew replaced."""
+        return self._renamer.visit(expr) if self.renamed else expr
+
+    # ---- bindings
+
+    def binding(self, binding: Binding) -> None:
+        """Rewrite one binding and add what comes of it."""
+        if isinstance(binding, MatchCast):
+            self._match_cast(binding)
+            return
+        value = binding.value
+        if isinstance(value, If):
+            new: Expr | None = self._if(value)
+        elif isinstance(value, Function):
+            new = self.run(value)
+        else:
+            renamed = self.substitute(value)
+            new = self.rewrite(binding.var, renamed if renamed is value else self.value(renamed))
+        if new is not None:
+            self._rebind(binding, self.value(new))
+
+    def _if(self, value: If) -> If:
+        condition = self.substitute(value.cond)
+        branches = self.rewrite_sequence(value.true_branch), self.rewrite_sequence(value.false_branch)
+        if condition is value.cond and branches[0] is value.true_branch and branches[1] is value.false_branch:
+            return value
+        return If(condition, *branches, span=value.span)
+
+    def _match_cast(self, binding: MatchCast) -> None:
+        value = self.leaf(self.substitute(binding.value))
+        self.add(binding if value is binding.value else MatchCast(binding.var, value, binding.ty, span=binding.span))
+
+    def _rebind(self, binding: Binding, value: Expr) -> None:
+        if value is binding.value:
+            self.add(binding)
+            return
+        var = binding.var
+        ty = type_of(value)
+        if var.ty is None or not structural_equal(ty, var.ty):
+            var = Var(var.name_hint, ty, var.is_dataflow, span=var.span)
+            self.renamed[binding.var] = var
+        self.add(VarBinding(var, value, span=binding.span))
+
+    def run_inner(self, expr: Expr) -> Expr:
+        """Normalise an expression and rewrite the bindings that this makes; gives the value."""
+        with self.scope() as inner:
+            inner.is_dataflow = self.scopes[-2].is_dataflow
+            value = self.value(expr)
+            inner.close_block()
+        for block in inner.blocks:
+            for binding in block.bindings:
+                self.binding(binding)
+        return self.substitute(value)  # type: ignore[no-any-return]
+
+
+def is_call(expr: object, name: str) -> bool:
+    """Whether an expression is a call of the operator of this name ("relax.add")."""
+    return isinstance(expr, Call) and is_op(expr.op, name)

@@ -1,0 +1,20 @@
+"""AttachGlobalSymbol: every function is known to the linker by its name in the module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heddle.ir.expr import BaseFunc
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, PassContext, map_functions
+
+
+@dataclass(frozen=True)
+class AttachGlobalSymbol(Pass):
+    """Establishes: every function has the attribute global_symbol."""
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return map_functions(
+            mod, BaseFunc,
+            lambda var, func: func if "global_symbol" in func.attrs else func.with_attr("global_symbol", var.name_hint),
+        )

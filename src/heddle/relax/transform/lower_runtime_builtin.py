@@ -1,0 +1,70 @@
+"""LowerRuntimeBuiltin: operators of the machine become calls of its builtins.
+
+    s = R.memory.alloc_storage(R.shape([64]), 0, R.str("global"), R.dtype("uint8"))
+        →
+    s = R.call_builtin_with_ctx(R.ExternFunc("vm.builtin.alloc_storage"),
+                                (R.shape([64]), 0, R.dtype("uint8"), R.str("global")))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.attrs import NO_ATTRS
+from heddle.ir.expr import Call, Expr, ExternFunc, Function, Tuple, Var
+from heddle.ir.op import Op
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.ir.types import TupleType
+from heddle.relax.infer import type_of
+from heddle.relax.rewriter import BindingRewriter
+
+BUILTINS: dict[str, str] = {
+    "relax.memory.alloc_tensor": "alloc_tensor", "relax.vm.alloc_tensor": "alloc_tensor", "relax.shape_of": "shape_of",
+    "relax.tensor_to_shape": "tensor_to_shape", "relax.shape_to_tensor": "shape_to_tensor",
+    "relax.memory.view_reshape": "reshape", "relax.vm.call_tir_dyn": "call_tir_dyn", "relax.make_closure": "make_closure",
+    "relax.to_vdevice": "to_device",
+}
+"""Operators whose arguments are the builtin's, as they are."""
+
+
+@dataclass(frozen=True)
+class LowerRuntimeBuiltin(FunctionPass):
+    function_kind: ClassVar[type] = Function
+
+    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
+        return _Rewriter(mod).run(func)
+
+
+class _Rewriter(BindingRewriter):
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if not isinstance(value, Call) or not isinstance(value.op, Op):
+            return value
+        name, args = value.op.name, value.args
+        if name in ("relax.memory.alloc_storage", "relax.vm.alloc_storage"):
+            return self._alloc_storage(value)
+        if name in ("relax.memory.kill_storage", "relax.memory.kill_tensor"):
+            return self._kill(args[0])
+        if name in ("relax.invoke_closure", "relax.invoke_pure_closure"):
+            fields = args[1].fields if isinstance(args[1], Tuple) else (args[1],)
+            return self._with_machine("invoke_closure", (args[0], *fields), value)
+        if name == "relax.call_pure_packed":
+            return Call(args[0], args[1:], value.attrs, value.ty_args)
+        if name in BUILTINS:
+            flat = tuple(item for arg in args for item in (arg.fields if isinstance(arg, Tuple) else (arg,)))
+            return Call(ExternFunc(f"vm.builtin.{BUILTINS[name]}"), flat, NO_ATTRS, (type_of(value),))
+        return value
+
+    def _alloc_storage(self, value: Call) -> Call:
+        if value.op.name == "relax.memory.alloc_storage":  # type: ignore[attr-defined]
+            size, device, scope, dtype = value.args
+        else:
+            size, device, dtype, scope = value.args
+        return self._with_machine("alloc_storage", (size, device, dtype, scope), value)
+
+    def _with_machine(self, name: str, args: tuple[Expr, ...], value: Call) -> Call:
+        op = Op.get("relax.call_builtin_with_ctx")
+        return Call(op, (ExternFunc(f"vm.builtin.{name}"), Tuple(args)), NO_ATTRS, (type_of(value),))
+
+    def _kill(self, target: Expr) -> Call:
+        return Call(Op.get("relax.vm.kill_object"), (target,), NO_ATTRS, (), TupleType(()))

@@ -1,0 +1,52 @@
+"""ToNonDataflow: dataflow blocks become ordinary ones, since what follows adds effects.
+
+    with R.dataflow():
+        lv = R.add(x, x)            →      lv = R.add(x, x)
+        R.output(lv)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.expr import Expr, Function, Var
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.relax.infer import type_of
+from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.relax.rewriter import BindingRewriter
+
+
+@dataclass(frozen=True)
+class ToNonDataflow(FunctionPass):
+    """Establishes: no dataflow blocks."""
+
+    function_kind: ClassVar[type] = Function
+    establishes: ClassVar[tuple[str, ...]] = ("no dataflow",)
+
+    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
+        return _Flatten().run(func)
+
+
+class _Flatten(BindingRewriter):
+    def rewrite_sequence(self, expr: Any) -> SeqExpr:
+        """One ordinary block of all bindings."""
+        if not any(block.is_dataflow for block in expr.blocks) and len(expr.blocks) <= 1:
+            return super().rewrite_sequence(expr)
+        with self.scope() as scope:
+            for binding in expr.bindings():
+                self.binding(binding)
+            scope.close_block()
+        result: Expr = self.substitute(expr.body)
+        return SeqExpr(tuple(scope.blocks), result, type_of(result), span=expr.span)
+
+    def binding(self, binding: Binding) -> None:
+        super().binding(binding)
+        var = binding.var
+        if not var.is_dataflow:
+            return
+        plain = Var(var.name_hint, var.ty, False, span=var.span)
+        last = self.scopes[-1].bindings.pop()
+        made = MatchCast(plain, last.value, last.ty) if isinstance(last, MatchCast) else VarBinding(plain, last.value)
+        self.scopes[-1].bindings.append(made)
+        self.renamed[var] = plain
