@@ -72,7 +72,7 @@ _UNARY = (
 
 
 def _uniform(shape: tuple[int, ...], low: float, high: float) -> Callable[[Any, str], tuple[Any, ...]]:
-    return lambda rng, dtype: (rng.uniform(low, high, size=shape).astype(dtype),)
+    return lambda rng, dtype: (np.asarray(rng.uniform(low, high, size=shape)).astype(dtype),)
 
 
 def unary_samples(low: float, high: float, dtypes: tuple[str, ...]) -> tuple[Sample, ...]:
@@ -156,10 +156,10 @@ _LOGIC = (
 def random_array(rng: Any, shape: tuple[int, ...], dtype: str, positive: bool = False) -> Any:
     """Small random values of any dtype: halves for floats, so that results are exact where they can be."""
     if dtype == "bool":
-        return rng.integers(0, 2, size=shape).astype(bool)
+        return np.asarray(rng.integers(0, 2, size=shape)).astype(bool)
     low = 1 if positive else (0 if dtype.startswith("uint") else -8)
     values = rng.integers(low, 9, size=shape)
-    return (values / 2 if "float" in dtype else values).astype(dtype)
+    return np.asarray(values / 2 if "float" in dtype else values).astype(dtype)
 
 
 def binary_samples(dtypes: tuple[str, ...], positive: bool = False) -> tuple[Sample, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from heddle.ops import elementwise, linear
+from heddle.ops import elementwise, linear, pointwise, reduce
+from heddle.ops.nn import activation, conv, norm, pool
 from heddle.relax import core_ops
 
-FAMILIES = (elementwise, linear)
+FAMILIES = (elementwise, pointwise, linear, reduce, activation, norm, conv, pool)
 
 
 @cache

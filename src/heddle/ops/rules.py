@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from heddle.ir.types import Type
 from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
 from heddle.relax.codes import R0204
 from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
+from heddle.relax.types import UNKNOWN_NDIM, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import broadcast_dim
 
@@ -66,3 +67,35 @@ def broadcast_rule(result_dtype: Callable[[DataType | None], DataType | None] = 
 
 def to_bool(_dtype: DataType | None) -> DataType:
     return DataType("bool")
+
+
+def axes_of(ctx: Inference, axes: Any, ndim: int) -> tuple[int, ...]:
+    """Axes from 0 in rising order; None means all. An axis out of range or given twice is an error."""
+    if axes is None:
+        return tuple(range(ndim))
+    given = axes if isinstance(axes, (tuple, list)) else (axes,)
+    found = sorted(ctx.axis(int(axis), ndim) for axis in given)
+    if len(set(found)) != len(found):
+        ctx.attr_error(f"an axis occurs twice in {list(given)}")
+    return tuple(found)
+
+
+def unknown_dims(dtype: DataType | None, ndim: int = UNKNOWN_NDIM) -> TensorType:
+    """A tensor of which at most the rank is known."""
+    return TensorType(None, dtype, None, ndim)
+
+
+def require_float(ctx: Inference, *types: TensorType) -> None:
+    for ty in types:
+        if ty.dtype is not None and not ty.dtype.is_float:
+            ctx.fail(R0204, f"expected a float element type, got {ty.dtype}", "convert with astype")
+
+
+def require_int(ctx: Inference, ty: TensorType, what: str) -> None:
+    if ty.dtype is not None and not ty.dtype.is_int:
+        ctx.fail(R0204, f"{what} must be integers, got {ty.dtype}", "convert with astype")
+
+
+def require_ndim(ctx: Inference, ty: TensorType, ndim: int, what: str) -> None:
+    if ty.ndim not in (UNKNOWN_NDIM, ndim):
+        ctx.shape_error(f"{what} must have {ndim} dimensions, got {ty.ndim}")

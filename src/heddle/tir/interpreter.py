@@ -79,6 +79,7 @@ class Interpreter(Evaluator):
         self._loops: list[tuple[str, int]] = []
         self._regions: list[_Regions] = []
         self._reverse = reverse_parallel
+        self._empty: list[Var] = []
 
     def run(self, stmt: Stmt) -> None:
         self._method(type(stmt))(self, stmt)
@@ -239,6 +240,9 @@ class Interpreter(Evaluator):
     def visit_For(self, node: For) -> None:
         low, extent, as_value = self.number(node.min), self.number(node.extent), node.loop_var.dtype.numpy().type
         steps: Any = range(low, low + extent)
+        if extent <= 0:
+            self._empty_loop(node, as_value(low))
+            return
         if self._reverse and node.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
             steps = reversed(steps)
         for value in steps:
@@ -246,6 +250,48 @@ class Interpreter(Evaluator):
             self.env[node.loop_var] = as_value(value)
             self.run(node.body)
             self._loops.pop()
+
+    def _empty_loop(self, node: For, first: Any) -> None:
+        """Run the `init` of reductions that have no iterations because of this loop."""
+        self._empty.append(node.loop_var)
+        self.env[node.loop_var] = first
+        for realize in _outer_realizes(node.body):
+            self._init_alone(realize, node)
+        self._empty.pop()
+
+    def _init_alone(self, node: SBlockRealize, loop: For) -> None:
+        """`init` for every spatial point that the loops between `loop` and the block go over."""
+        block = node.block
+        values = list(zip(block.iter_vars, node.iter_values, strict=True))
+        spatial = [value for axis, value in values if axis.iter_type is not IterType.CommReduce]
+        if block.init is None or any(var in self._empty for value in spatial for var in free_vars(value)):
+            return
+        self._init_loops(node, loop.body)
+
+    def _init_loops(self, node: SBlockRealize, stmt: Stmt) -> None:
+        """Run the loops around a block, those of its reductions once, and its `init` inside."""
+        block = node.block
+        spatial = {
+            var
+            for axis, value in zip(block.iter_vars, node.iter_values, strict=True)
+            if axis.iter_type is not IterType.CommReduce
+            for var in free_vars(value)
+        }
+        if stmt is node:
+            for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
+                self.env[axis.var] = convert(self.eval(value), axis.var.dtype)
+            assert block.init is not None
+            with self._declared(block):
+                self.run(block.init)
+        elif isinstance(stmt, For):
+            low, extent = self.number(stmt.min), self.number(stmt.extent)
+            for value in range(low, low + extent) if stmt.loop_var in spatial else (low,):
+                self.env[stmt.loop_var] = stmt.loop_var.dtype.numpy().type(value)
+                self._init_loops(node, stmt.body)
+        elif isinstance(stmt, SeqStmt):
+            for item in stmt.seq:
+                if any(realize is node for realize in _outer_realizes(item)):
+                    self._init_loops(node, item)
 
     def visit_AssertStmt(self, node: AssertStmt) -> None:
         if bool(self.eval(node.condition)):
@@ -350,6 +396,14 @@ class Interpreter(Evaluator):
                 raise TrapValueError(T0602, f"{where}: {expr} cannot be determined from the arguments")
             if self.number(expr) != value:
                 raise TrapValueError(T0602, f"{where}: expected {expr} = {self.number(expr)}, got {value}")
+
+
+def _outer_realizes(stmt: Stmt) -> list[SBlockRealize]:
+    """The blocks under loops and sequences that no other block encloses."""
+    if isinstance(stmt, SBlockRealize):
+        return [stmt]
+    inner = stmt.seq if isinstance(stmt, SeqStmt) else (stmt.body,) if isinstance(stmt, For) else ()
+    return [found for item in inner for found in _outer_realizes(item)]
 
 
 def fresh_memory(size: int, dtype: DataType) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ Semantics:
   do not depend on each other; THREAD_BINDING binds the variable to a hardware thread.
 - A block is a unit of computation over its iter vars: for equal iter values it does the same thing, spatial iterations
   (S) are independent, reductions (R) commute. It touches only the regions it declares. `init` runs at the first
-  iteration of the reduction. A realization runs the block at the given values if its predicate holds.
+  iteration of the reduction, alone where the reduction has none. A realization runs the block at the given values if its predicate holds.
 - Buffers do not alias unless one is declared over the data of another or a function lacks `tir.noalias`.
 - Indices count elements per dimension; an access outside a buffer is an error of the program. A vector index (Ramp)
   accesses one element a lane; with a predicate, only lanes that hold are accessed, others read 0.

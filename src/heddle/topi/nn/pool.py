@@ -1,0 +1,137 @@
+"""Pooling over sliding windows and over a given number of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle import te
+from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import cast, ceildiv, if_then_else, maximum, min_value, minimum
+from heddle.topi.dims import as_dim, ceil_div, simplified
+from heddle.topi.nn.window import output_size, pads, positions, spatial_letters, spread
+from heddle.topi.reduce import accumulator
+
+
+def pool(
+    data: te.Tensor, kind: str, pool_size: Any, strides: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    count_include_pad: bool, layout: str,
+) -> te.Tensor:
+    """The greatest element (`kind` "max") or the mean ("avg") of each window; padding never wins and, unless counted, is
+    not averaged."""
+    ndim = data.ndim - 2
+    at = positions(layout, "NC" + spatial_letters(ndim))[2:]
+    sizes, steps, spaces = (spread(value, ndim) for value in (pool_size, strides, dilation))
+    before, after = pads(padding, ndim)
+    shape = list(data.shape)
+    for k, axis in enumerate(at):
+        shape[axis] = output_size(data.shape[axis], sizes[k], steps[k], before[k], after[k], spaces[k], ceil_mode)
+    taps = [te.reduce_axis((constant(0, "int64"), as_dim(size)), name=f"k{k}") for k, size in enumerate(sizes)]
+    may_leave = [ceil_mode or before[k] or after[k] for k in range(ndim)]
+    wide = accumulator(data.dtype) if kind == "avg" else data.dtype
+    nothing = constant(0, wide) if kind == "avg" else min_value(wide)
+
+    def element(*index: PrimExpr) -> Any:
+        source, inside = list(index), []
+        for k, axis in enumerate(at):
+            source[axis] = index[axis] * steps[k] + taps[k].var * spaces[k] - before[k]
+            if may_leave[k]:
+                inside += [source[axis] >= 0, source[axis] < data.shape[axis]]
+        value = if_then_else(all_of(*inside), cast(wide, data[tuple(source)]), nothing)
+        return (te.sum if kind == "avg" else te.max)(value, axis=taps)
+
+    name = f"{kind}_pool{ndim}d"
+    joined: te.Tensor = te.compute(shape, element, name=name if kind == "max" else f"{name}_sum")
+    if kind == "max":
+        return joined
+
+    def count(index: Sequence[PrimExpr]) -> PrimExpr:
+        result = constant(1, "int64")
+        for k, axis in enumerate(at):
+            low = constant(0 if count_include_pad else before[k], "int64")
+            size = data.shape[axis] + before[k]
+            high = size + after[k] if count_include_pad else size
+            result = result * _taps_between(index[axis] * steps[k], low, high, sizes[k], spaces[k], bool(may_leave[k]))
+        return result
+
+    averaged: te.Tensor = te.compute(
+        shape, lambda *i: cast(data.dtype, joined[i] / cast(wide, maximum(count(i), 1))), name=name
+    )
+    return averaged
+
+
+def _taps_between(start: PrimExpr, low: PrimExpr, high: PrimExpr, size: int, space: int, may_leave: bool) -> PrimExpr:
+    """How many of start, start + space, ... (`size` of them) lie in [low, high)."""
+    if not may_leave:
+        return constant(size, "int64")
+    first = constant(0, "int64") if is_const_int(low, 0) else maximum(ceildiv(low - start, space), 0)
+    last = minimum(ceildiv(high - start, space), size)
+    result: PrimExpr = last - first
+    return result
+
+
+def adaptive_pool(data: te.Tensor, output_size: Any, kind: str, layout: str) -> te.Tensor:
+    """Windows from floor(i * size / outputs) to ceil((i + 1) * size / outputs) along each spatial axis."""
+    ndim = data.ndim - 2
+    at = positions(layout, "NC" + spatial_letters(ndim))[2:]
+    outputs = adaptive_sizes(data.shape, at, output_size)
+    shape = list(data.shape)
+    for axis, size in zip(at, outputs, strict=True):
+        shape[axis] = size
+    extents = [_greatest_window(data.shape[axis], size) for axis, size in zip(at, outputs, strict=True)]
+    taps = [te.reduce_axis((0, extent), name=f"k{k}") for k, (extent, _) in enumerate(extents)]
+    wide = accumulator(data.dtype) if kind == "avg" else data.dtype
+    nothing = constant(0, wide) if kind == "avg" else min_value(wide)
+
+    def bounds(index: Sequence[PrimExpr], k: int) -> tuple[PrimExpr, PrimExpr]:
+        axis = at[k]
+        size, position = data.shape[axis], index[axis]
+        return (position * size) // shape[axis], ceildiv((position + 1) * size, shape[axis])
+
+    def element(*index: PrimExpr) -> Any:
+        source, inside = list(index), []
+        for k, axis in enumerate(at):
+            extent, varies = extents[k]
+            if not varies:
+                source[axis] = index[axis] * extent + taps[k].var
+                continue
+            begin, end = bounds(index, k)
+            source[axis] = begin + taps[k].var
+            inside.append(source[axis] < end)
+        value = if_then_else(all_of(*inside), cast(wide, data[tuple(source)]), nothing)
+        return (te.sum if kind == "avg" else te.max)(value, axis=taps)
+
+    name = f"adaptive_{kind}_pool{ndim}d"
+    joined: te.Tensor = te.compute(shape, element, name=name if kind == "max" else f"{name}_sum")
+    if kind == "max":
+        return joined
+
+    def average(*index: PrimExpr) -> PrimExpr:
+        count = constant(1, "int64")
+        for k, (extent, varies) in enumerate(extents):
+            begin, end = bounds(index, k)
+            count = count * (end - begin if varies else extent)
+        return cast(data.dtype, joined[index] / cast(wide, count))
+
+    result: te.Tensor = te.compute(shape, average, name=name)
+    return result
+
+
+def adaptive_sizes(shape: Sequence[PrimExpr], at: Sequence[int], output_size: Any) -> list[PrimExpr]:
+    """The number of windows along each spatial axis; None keeps the size."""
+    if output_size is None:
+        return [shape[axis] for axis in at]
+    given = output_size if isinstance(output_size, (tuple, list)) else (output_size,)
+    if len(given) == 1:
+        given = tuple(given) * len(at)
+    return [shape[axis] if size is None else as_dim(size) for axis, size in zip(at, given, strict=True)]
+
+
+def _greatest_window(size: PrimExpr, outputs: PrimExpr) -> tuple[PrimExpr, bool]:
+    """An extent that no window exceeds, and whether windows differ from it."""
+    if is_const_int(outputs, 1) or size is outputs:
+        return (size, False) if is_const_int(outputs, 1) else (constant(1, "int64"), False)
+    if isinstance(size, IntImm) and isinstance(outputs, IntImm) and size.value % outputs.value == 0:
+        return constant(size.value // outputs.value, "int64"), False
+    return simplified(ceil_div(size, outputs) + 1), True

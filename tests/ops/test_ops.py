@@ -1,0 +1,104 @@
+"""Tests that every operator's record implies: type rule, reference, loops and errors agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heddle.ir.expr import Var
+from heddle.ir.types import TupleType
+from heddle.prim.evaluate import evaluate
+from heddle.prim.nodes import IntImm
+from heddle.relax.op_builder import build_call
+from heddle.relax.types import TensorType
+from heddle.runtime.dtype import DataType, dtype_of
+from heddle.support.diagnostics import IRTypeError
+from tests.ops.cases import Case, Typed, Typer, _kinds, cases, records, typed
+from tests.ops.evaluators import EVALUATORS
+from tests.ops.graph_runner import GraphRunner, lowered, result_type
+from tests.ops.tolerances import assert_close
+
+CASES = list(cases())
+DYNAMIC = pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+EACH_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+def make(case: Case, dynamic: bool) -> tuple[Typed, Any]:
+    """The typed call and the reference's result."""
+    arguments = case.arguments()
+    made = typed(case, arguments, dynamic)
+    return made, case.record.reference(made.call.attrs, *arguments)
+
+
+def typed_or_skip(case: Case, dynamic: bool) -> tuple[Typed, Any]:
+    made, want = make(case, dynamic)
+    try:
+        result_type(made)
+    except IRTypeError as error:
+        if dynamic and error.code == "E0103":
+            pytest.skip(f"needs a constant: {error}")
+        raise
+    return made, want
+
+
+def flat(value: Any) -> list[Any]:
+    return [leaf for item in value for leaf in flat(item)] if isinstance(value, (tuple, list)) else [np.asarray(value)]
+
+
+def leaf_types(ty: Any) -> list[TensorType]:
+    return [leaf for item in ty.fields for leaf in leaf_types(item)] if isinstance(ty, TupleType) else [ty]
+
+
+@DYNAMIC
+@EACH_CASE
+def test_type(case: Case, dynamic: bool) -> None:
+    """The inferred type is the reference's shape and dtype; of static arguments it is static."""
+    made, want = typed_or_skip(case, dynamic)
+    types, arrays = leaf_types(result_type(made)), flat(want)
+    assert len(types) == len(arrays)
+    for ty, array in zip(types, arrays, strict=True):
+        assert ty.dtype == dtype_of(array.dtype)
+        assert ty.ndim == array.ndim
+        if ty.dims is not None:
+            assert [evaluate(dim, made.sizes) for dim in ty.dims] == list(array.shape)
+            assert dynamic or all(isinstance(dim, IntImm) for dim in ty.dims)
+
+
+@DYNAMIC
+@EACH_CASE
+@pytest.mark.parametrize("evaluator", EVALUATORS, ids=lambda evaluator: evaluator.name)
+def test_loops(case: Case, dynamic: bool, evaluator: Any) -> None:
+    """The loops give what the reference gives."""
+    if case.record.opaque is not None:
+        pytest.skip(case.record.opaque.reason)
+    made, want = typed_or_skip(case, dynamic)
+    builder, bindings, result = lowered(case.record, made)
+    got = GraphRunner(builder, made, evaluator.run).run(bindings, result)
+    for one, other in zip(flat(got), flat(want), strict=True):
+        assert_close(one, other, case.record.name)
+
+
+ERRORS = [(record, sample, index) for record in records() for index, sample in enumerate(record.errors)]
+
+
+@pytest.mark.parametrize(("record", "sample", "index"), ERRORS, ids=[f"{r.name}-{k}" for r, _, k in ERRORS])
+def test_errors(record: Any, sample: Any, index: int) -> None:
+    """A wrong use raises the code and says the words."""
+    typer = Typer(dynamic=False)
+    made = []
+    for kind, given in zip(_kinds(record, len(sample.shapes)), sample.shapes, strict=True):
+        dtypes = sample.dtype.split(",")
+        dtype = DataType(dtypes[min(len(typer.params), len(dtypes) - 1)])
+        if kind == "tensors":
+            made.append(tuple(Var("x", TensorType(shape, dtype)) for shape in given))
+        elif kind == "tensor":
+            typer.params.append(Var("x", TensorType(given, dtype)))
+            made.append(typer.params[-1])
+        else:
+            made.append(given)
+    with pytest.raises(IRTypeError) as caught:
+        result_type(Typed(build_call(record, made, dict(sample.attrs))))
+    assert caught.value.code == sample.code
+    assert sample.words in str(caught.value)
