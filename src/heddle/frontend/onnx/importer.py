@@ -294,7 +294,7 @@ class GraphImporter:
         if len(exprs) < 2 or any(shape is None for shape in shapes):
             return exprs
         ndim = max(len(shape) for shape in shapes)
-        targets = [self._common([shape[axis] for shape in shapes if len(shape) >= -axis]) for axis in range(-ndim, 0)]
+        targets = [self.common_dim([shape[axis] for shape in shapes if len(shape) >= -axis]) for axis in range(-ndim, 0)]
         made: list[Expr] = []
         for expr, shape in zip(exprs, shapes, strict=True):
             wanted = targets[ndim - len(shape) :]
@@ -303,7 +303,7 @@ class GraphImporter:
             made.append(expr if clash else self.cast_shape(expr, dims))
         return tuple(made)
 
-    def _common(self, dims: Sequence[PrimExpr]) -> PrimExpr:
+    def common_dim(self, dims: Sequence[PrimExpr]) -> PrimExpr:
         """The dimension that the others must equal: a constant, else a variable, else the first."""
         real = [dim for dim in dims if not is_const_int(dim, 1)] or list(dims)
         for kind in (IntImm, PrimVar):
