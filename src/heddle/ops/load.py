@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from heddle.ops import elementwise, linear, pointwise, reduce
+from heddle.ops import elementwise, linear, manipulate, pointwise, reduce
 from heddle.ops.nn import activation, conv, norm, pool
 from heddle.relax import core_ops
 
-FAMILIES = (elementwise, pointwise, linear, reduce, activation, norm, conv, pool)
+FAMILIES = (elementwise, pointwise, linear, manipulate, reduce, activation, norm, conv, pool)
 
 
 @cache

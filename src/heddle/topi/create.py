@@ -1,0 +1,55 @@
+"""Tensors from a shape: constants, ranges, unit matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle import te
+from heddle.prim.intrinsics import ceil
+from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, as_expr, constant
+from heddle.prim.ops import cast, equal, maximum, select
+from heddle.runtime.dtype import DataType
+from heddle.topi.dims import as_dim, ceil_div, simplified
+
+
+def full(shape: Sequence[Any], dtype: str, value: Any) -> te.Tensor:
+    """Every element the same value: a number, scalar expression or tensor of rank 0."""
+    dims = [as_dim(dim) for dim in shape]
+    item = value() if isinstance(value, te.Tensor) else as_expr(value)
+    result: te.Tensor = te.compute(dims, lambda *i: cast(dtype, item), name="full")
+    return result
+
+
+def range_length(start: PrimExpr, end: PrimExpr, step: PrimExpr) -> PrimExpr:
+    """How many numbers from start on, step apart, lie before end."""
+    if isinstance(step, IntImm) and not start.dtype.is_float and not end.dtype.is_float:
+        distance = end - start if step.value > 0 else start - end
+        return simplified(maximum(ceil_div(as_dim(distance), abs(step.value)), 0))
+    if all(isinstance(v, (IntImm, FloatImm)) for v in (start, end, step)):
+        low, high, by = (float(v.value) for v in (start, end, step))  # type: ignore[attr-defined]
+        return constant(max(0, -int(-(high - low) // by)), "int64")
+    wide = [cast("float64", v) for v in (start, end, step)]
+    return maximum(cast("int64", ceil((wide[1] - wide[0]) / wide[2])), constant(0, "int64"))
+
+
+def arange(start: Any, end: Any, step: Any, dtype: str) -> te.Tensor:
+    """start, start + step, ... before end."""
+    first, last, by = (as_expr(v, "int64" if isinstance(v, int) else None) for v in (start, end, step))
+    target = DataType(dtype)
+    wide = DataType("float64") if target.is_float and target.bits == 64 else DataType("float32") if target.is_float else target
+
+    def element(i: PrimExpr) -> PrimExpr:
+        return cast(target, cast(wide, first) + cast(wide, i) * cast(wide, by))
+
+    result: te.Tensor = te.compute((range_length(first, last, by),), element, name="arange")
+    return result
+
+
+def eye(rows: Any, columns: Any, k: int, dtype: str) -> te.Tensor:
+    """Ones on diagonal k, zeros elsewhere."""
+    one, zero = constant(1, dtype), constant(0, dtype)
+    result: te.Tensor = te.compute(
+        (as_dim(rows), as_dim(columns)), lambda i, j: select(equal(j - i, k), one, zero), name="eye"
+    )
+    return result

@@ -1,0 +1,119 @@
+"""Reading at positions that tensors give. Negative positions count from the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle import te
+from heddle.prim.nodes import FloatImm, PrimExpr, as_expr, constant
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import cast, equal, floormod, if_then_else, maximum, minimum, select
+from heddle.topi.broadcast import broadcast_shape, read_broadcast
+from heddle.topi.dims import as_dim, positive_axis, static
+from heddle.topi.transform import flatten
+
+
+def from_front(position: PrimExpr, size: PrimExpr) -> PrimExpr:
+    """A position counted from the front."""
+    at = cast("int64", position)
+    return at if position.dtype.is_unsigned else select(at < 0, at + size, at)
+
+
+def element_of(x: te.Tensor, index: Sequence[PrimExpr]) -> PrimExpr:
+    """The element of a tensor of any rank."""
+    result: PrimExpr = x[tuple(index)] if x.ndim else x()
+    return result
+
+
+def take(x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "fast") -> te.Tensor:
+    """Slices of x along an axis (None: of the flattened tensor) at indices of any rank.
+
+    `mode`: "fast" trusts the indices, "wrap" takes them modulo the size, "clip" moves them to the nearest valid one, and
+    "nan" gives NaN for indices out of range.
+    """
+    if axis is None:
+        return take(x if x.ndim == 1 else flatten(x), indices, 0, mode)
+    at = positive_axis(axis, x.ndim)
+    shape = (*x.shape[:at], *indices.shape, *x.shape[at + 1 :])
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        given = element_of(indices, index[at : at + indices.ndim])
+        position, inside = _mode_position(given, x.shape[at], mode)
+        value: PrimExpr = x[(*index[:at], position, *index[at + indices.ndim :])]
+        return value if inside is None else if_then_else(inside, value, FloatImm(x.dtype, float("nan")))
+
+    result: te.Tensor = te.compute(shape, element, name="take")
+    return result
+
+
+def _mode_position(given: PrimExpr, size: PrimExpr, mode: str) -> tuple[PrimExpr, PrimExpr | None]:
+    """The position that an index means, and the condition under which it is valid, if that is checked."""
+    if mode == "wrap":
+        return floormod(cast("int64", given), size), None
+    if mode == "clip":
+        return maximum(minimum(cast("int64", given), size - 1), 0), None
+    position = from_front(given, size)
+    return position, all_of(position >= 0, position < size) if mode == "nan" else None
+
+
+def gather_elements(x: te.Tensor, indices: te.Tensor, axis: int = 0) -> te.Tensor:
+    """result[i][j] = x[indices[i][j]][j] for axis 0, and so on."""
+    at = positive_axis(axis, x.ndim)
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        position = from_front(indices[index], x.shape[at])
+        result: PrimExpr = x[(*index[:at], position, *index[at + 1 :])]
+        return result
+
+    result: te.Tensor = te.compute(indices.shape, element, name="gather_elements")
+    return result
+
+
+def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
+    """Slices at index vectors, which are the last axis of `indices`; the first `batch_dims` axes are shared."""
+    depth = static(indices.shape[-1], "the last dimension of indices")
+    outer = indices.ndim - 1
+    shape = (*indices.shape[:-1], *x.shape[batch_dims + depth :])
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        vector = [
+            from_front(indices[(*index[:outer], constant(k, "int64"))], x.shape[batch_dims + k]) for k in range(depth)
+        ]
+        return element_of(x, (*index[:batch_dims], *vector, *index[outer:]))
+
+    result: te.Tensor = te.compute(shape, element, name="gather_nd")
+    return result
+
+
+def index_tensor(x: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
+    """x[indices[0], indices[1], ...]: index tensors broadcast and stand for the first axes."""
+    shape = broadcast_shape(*(i.shape for i in indices))
+    count = len(shape)
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        vector = [
+            from_front(read_broadcast(tensor, index[:count], shape), x.shape[k]) for k, tensor in enumerate(indices)
+        ]
+        return element_of(x, (*vector, *index[count:]))
+
+    result: te.Tensor = te.compute((*shape, *x.shape[len(indices) :]), element, name="index_tensor")
+    return result
+
+
+def one_hot(
+    indices: te.Tensor, on_value: Any, off_value: Any, depth: Any, axis: int = -1, dtype: str = "float32"
+) -> te.Tensor:
+    """`on_value` at the index along a new axis of size `depth`, `off_value` elsewhere."""
+    at = positive_axis(axis, indices.ndim + 1)
+    shape = (*indices.shape[:at], as_dim(depth), *indices.shape[at:])
+    on, off = (cast(dtype, as_expr(value)) for value in (on_value, off_value))
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        given = from_front(element_of(indices, (*index[:at], *index[at + 1 :])), as_dim(depth))
+        return select(equal(given, index[at]), on, off)
+
+    result: te.Tensor = te.compute(shape, element, name="one_hot")
+    return result
+
+

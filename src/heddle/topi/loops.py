@@ -1,0 +1,56 @@
+"""Loop statements for tensor operations that no single expression an element describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from heddle.prim.nodes import PrimExpr, Var, constant
+from heddle.tir.nodes import AllocBuffer, Buffer, BufferLoad, BufferStore, For, ForKind, Stmt, decl_buffer, seq
+
+
+def loop(name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt], kind: ForKind = ForKind.SERIAL) -> Stmt:
+    """A loop from 0."""
+    var = Var(name, extent.dtype)
+    return For(var, constant(0, extent.dtype), extent, kind, body(var))
+
+
+def nest(name: str, shape: Sequence[PrimExpr], body: Callable[[tuple[PrimExpr, ...]], Stmt]) -> Stmt:
+    """Loops over a shape, the first outermost."""
+    variables = tuple(Var(f"{name}{k}", dim.dtype) for k, dim in enumerate(shape))
+    stmt = body(variables)
+    for var, dim in zip(reversed(variables), reversed(list(shape)), strict=True):
+        stmt = For(var, constant(0, dim.dtype), dim, ForKind.SERIAL, stmt)
+    return stmt
+
+
+class Cell:
+    """A scalar variable in memory."""
+
+    def __init__(self, name: str, dtype: str = "int64") -> None:
+        self.buffer = decl_buffer((constant(1, "int64"),), dtype, name)
+
+    def declare(self) -> Stmt:
+        return AllocBuffer(self.buffer)
+
+    def get(self) -> PrimExpr:
+        return BufferLoad(self.buffer, (constant(0, "int64"),))
+
+    def set(self, value: Any) -> Stmt:
+        return store(self.buffer, value, (constant(0, "int64"),))
+
+
+def store(buffer: Buffer, value: Any, index: Sequence[PrimExpr]) -> Stmt:
+    return BufferStore(buffer, value, tuple(index))
+
+
+def load(buffer: Buffer, index: Sequence[PrimExpr]) -> PrimExpr:
+    return BufferLoad(buffer, tuple(index))
+
+
+def copy_all(name: str, target: Buffer, source: Buffer) -> Stmt:
+    """Every element of a buffer into another of the same shape."""
+    return nest(name, source.shape, lambda i: store(target, load(source, i), i))
+
+
+__all__ = ["Cell", "copy_all", "load", "loop", "nest", "seq", "store"]

@@ -1,0 +1,371 @@
+"""Rearranging elements: shapes, axes, joins, slices and repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle import te
+from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant, is_const_int
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import cast, equal, if_then_else, less, maximum, minimum, select
+from heddle.support.diagnostics import IRTypeError
+from heddle.te.codes import E0103, E0104
+from heddle.topi.dims import as_dim, ceil_div, positive_axes, positive_axis, product, ravel, simplified, unravel
+
+_HUGE = 2**31 - 1
+"""Slice bounds from here on mean the end of the axis."""
+
+
+def reshaped_dims(shape: Sequence[PrimExpr], target: Sequence[Any]) -> tuple[PrimExpr, ...]:
+    """The target shape with -1 (what is left) and 0 (the same as the input's) resolved."""
+    dims = [as_dim(dim) for dim in target]
+    is_empty = any(is_const_int(dim, 0) for dim in shape)
+    for k, dim in enumerate(dims):
+        if is_const_int(dim, 0) and not is_empty and k < len(shape):
+            dims[k] = shape[k]
+    holes = [k for k, dim in enumerate(dims) if is_const_int(dim, -1)]
+    if len(holes) > 1:
+        raise IRTypeError(E0104, "only one dimension of the new shape may be -1")
+    for k in holes:
+        dims[k] = _quotient(list(shape), dims[:k] + dims[k + 1 :])
+    return tuple(dims)
+
+
+def _quotient(above: list[PrimExpr], below: list[PrimExpr]) -> PrimExpr:
+    """product(above) // product(below), equal factors cancelled first."""
+    rest = []
+    for dim in below:
+        same = next((k for k, other in enumerate(above) if other is dim), None)
+        if same is None:
+            rest.append(dim)
+        else:
+            above.pop(same)
+    divisor = product(rest)
+    if is_const_int(divisor, 0):
+        return constant(0, "int64")
+    return simplified(product(above) // divisor)
+
+
+def reshape(x: te.Tensor, shape: Sequence[Any]) -> te.Tensor:
+    """The elements in row-major order in another shape."""
+    dims = reshaped_dims(x.shape, shape)
+    result: te.Tensor = te.compute(dims, lambda *i: x[tuple(unravel(ravel(i, dims), x.shape))], name="reshape")
+    return result
+
+
+def transpose(x: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
+    """Axis k of the result is axis axes[k] of x; by default the axes in reverse."""
+    order = tuple(reversed(range(x.ndim))) if axes is None else tuple(positive_axis(a, x.ndim) for a in axes)
+    shape = [x.shape[axis] for axis in order]
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        result: PrimExpr = x[tuple(index[order.index(axis)] for axis in range(x.ndim))]
+        return result
+
+    result: te.Tensor = te.compute(shape, element, name="transpose")
+    return result
+
+
+def expanded_axes(axes: Any, ndim: int) -> tuple[int, ...]:
+    given = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return positive_axes(tuple(given), ndim + len(given))
+
+
+def expand_dims(x: te.Tensor, axis: Any) -> te.Tensor:
+    """New axes of size 1 at these places of the result."""
+    axes = expanded_axes(axis, x.ndim)
+    rest = iter(x.shape)
+    shape = [constant(1, "int64") if k in axes else next(rest) for k in range(x.ndim + len(axes))]
+    result: te.Tensor = te.compute(
+        shape, lambda *i: x[tuple(p for k, p in enumerate(i) if k not in axes)], name="expand_dims"
+    )
+    return result
+
+
+def squeezed_axes(shape: Sequence[PrimExpr], axis: Any) -> tuple[int, ...]:
+    """The axes to drop; by default those whose size is the constant 1."""
+    if axis is None:
+        return tuple(k for k, dim in enumerate(shape) if is_const_int(dim, 1))
+    return positive_axes(axis, len(shape))
+
+
+def squeeze(x: te.Tensor, axis: Any = None) -> te.Tensor:
+    """Without axes of size 1."""
+    axes = squeezed_axes(x.shape, axis)
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        rest = iter(index)
+        result: PrimExpr = x[tuple(constant(0, "int64") if k in axes else next(rest) for k in range(x.ndim))]
+        return result
+
+    result: te.Tensor = te.compute([d for k, d in enumerate(x.shape) if k not in axes], element, name="squeeze")
+    return result
+
+
+def flatten(x: te.Tensor) -> te.Tensor:
+    """One axis of all elements."""
+    return reshape(x, (product(x.shape),))
+
+
+def batch_flatten(x: te.Tensor) -> te.Tensor:
+    """All axes but the first joined."""
+    return reshape(x, (x.shape[0], product(x.shape[1:])))
+
+
+def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
+    """Tensors after each other along an axis."""
+    axis = positive_axis(axis, tensors[0].ndim)
+    ends: list[PrimExpr] = []
+    total = constant(0, "int64")
+    for tensor in tensors:
+        total = simplified(total + tensor.shape[axis])
+        ends.append(total)
+    shape = (*tensors[0].shape[:axis], total, *tensors[0].shape[axis + 1 :])
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        value: PrimExpr | None = None
+        for k in reversed(range(len(tensors))):
+            begin = ends[k - 1] if k else constant(0, "int64")
+            own = tensors[k][(*index[:axis], index[axis] - begin, *index[axis + 1 :])]
+            value = own if value is None else if_then_else(index[axis] < ends[k], own, value)
+        assert value is not None
+        return value
+
+    result: te.Tensor = te.compute(shape, element, name="concatenate")
+    return result
+
+
+def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
+    """Tensors of one shape along a new axis."""
+    axis = positive_axis(axis, tensors[0].ndim + 1)
+    shape = (*tensors[0].shape[:axis], constant(len(tensors), "int64"), *tensors[0].shape[axis:])
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        rest = (*index[:axis], *index[axis + 1 :])
+        value = tensors[-1][rest] if rest else tensors[-1]()
+        for k in reversed(range(len(tensors) - 1)):
+            value = if_then_else(equal(index[axis], k), tensors[k][rest] if rest else tensors[k](), value)
+        result: PrimExpr = value
+        return result
+
+    result: te.Tensor = te.compute(shape, element, name="stack")
+    return result
+
+
+def split_bounds(size: PrimExpr, sections: Any) -> list[tuple[PrimExpr, PrimExpr]]:
+    """Begin and length of every part: of a number of parts (the last may be shorter) or at indices."""
+    if isinstance(sections, (tuple, list)):
+        cuts = [minimum(as_dim(cut), size) if isinstance(size, IntImm) else as_dim(cut) for cut in sections]
+        begins, ends = [constant(0, "int64"), *cuts], [*cuts, size]
+        return [(b, simplified(maximum(e - b, 0)) if isinstance(size, IntImm) else simplified(e - b))
+                for b, e in zip(begins, ends, strict=True)]
+    count = int(sections)
+    length = ceil_div(size, count)
+    parts = [(simplified(length * k), length) for k in range(count - 1)]
+    begin = simplified(length * (count - 1))
+    return [*parts, (begin, simplified(size - begin))]
+
+
+def split(x: te.Tensor, indices_or_sections: Any, axis: int = 0) -> tuple[te.Tensor, ...]:
+    """Parts along an axis, by their number or the indices where they begin."""
+    axis = positive_axis(axis, x.ndim)
+    made = []
+    for begin, length in split_bounds(x.shape[axis], indices_or_sections):
+        shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
+        made.append(te.compute(
+            shape, lambda *i, b=begin: x[(*i[:axis], i[axis] + b, *i[axis + 1 :])], name="split",
+        ))
+    return tuple(made)
+
+
+def tile(x: te.Tensor, repeats: Sequence[int]) -> te.Tensor:
+    """The whole tensor repeated along axes, the last repeats for the last axes."""
+    ndim = max(x.ndim, len(repeats))
+    counts = (*(1,) * (ndim - len(repeats)), *repeats)
+    dims = (*(constant(1, "int64"),) * (ndim - x.ndim), *x.shape)
+    shape = [simplified(dim * as_dim(count)) for dim, count in zip(dims, counts, strict=True)]
+    skip = ndim - x.ndim
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        own = [p if is_const_int(as_dim(c), 1) else p % d for p, d, c in zip(index, dims, counts, strict=True)]
+        result: PrimExpr = x[tuple(own[skip:])] if x.ndim else x()
+        return result
+
+    result: te.Tensor = te.compute(shape, element, name="tile")
+    return result
+
+
+def repeat(x: te.Tensor, repeats: int, axis: int | None = None) -> te.Tensor:
+    """Every element repeated along an axis; None flattens first."""
+    if axis is None:
+        total = product(x.shape)
+        flat: te.Tensor = te.compute(
+            (simplified(total * repeats),), lambda i: x[tuple(unravel(i // repeats, x.shape))], name="repeat"
+        )
+        return flat
+    axis = positive_axis(axis, x.ndim)
+    shape = (*x.shape[:axis], simplified(x.shape[axis] * repeats), *x.shape[axis + 1 :])
+    result: te.Tensor = te.compute(
+        shape, lambda *i: x[(*i[:axis], i[axis] // repeats, *i[axis + 1 :])], name="repeat"
+    )
+    return result
+
+
+def flip(x: te.Tensor, axis: Any) -> te.Tensor:
+    """Elements in reverse along axes."""
+    axes = positive_axes(axis, x.ndim)
+    result: te.Tensor = te.compute(
+        x.shape, lambda *i: x[tuple(x.shape[k] - 1 - p if k in axes else p for k, p in enumerate(i))], name="flip"
+    )
+    return result
+
+
+def slice_bounds(size: PrimExpr, begin: Any, end: Any, stride: Any, assume_inbound: bool) -> tuple[PrimExpr, PrimExpr, int]:
+    """Begin, length and stride of a slice with Python's rules; strides must be constant.
+
+    With `assume_inbound` the bounds are taken as they are, but for negative constants, which count from the end.
+    """
+    step = as_dim(stride)
+    if not isinstance(step, IntImm):
+        raise IRTypeError(E0103, f"the stride of a slice must be a constant, got {step}")
+    if step.value == 0:
+        raise IRTypeError(E0104, "the stride of a slice must not be 0")
+    low, high = (0, 0) if step.value > 0 else (-1, -1)
+    first = _slice_bound(size, as_dim(begin), low, high, assume_inbound)
+    last = _slice_bound(size, as_dim(end), low, high, assume_inbound)
+    distance = last - first if step.value > 0 else first - last
+    length = ceil_div(distance, abs(step.value))
+    return first, length if assume_inbound else simplified(maximum(length, 0)), step.value
+
+
+def _slice_bound(size: PrimExpr, bound: PrimExpr, low: int, high: int, assume_inbound: bool) -> PrimExpr:
+    """A bound counted from the front and limited to [low, size + high]."""
+    if isinstance(bound, IntImm):
+        if bound.value >= _HUGE:
+            return simplified(size + high)
+        if bound.value <= -_HUGE:
+            return constant(low, "int64")
+        if bound.value < 0:
+            bound = simplified(size + bound)
+            return bound if assume_inbound else simplified(maximum(bound, low))
+        return bound if assume_inbound else simplified(minimum(bound, size + high))
+    if assume_inbound:
+        return bound
+    positive = select(less(bound, 0), bound + size, bound)
+    return simplified(maximum(minimum(positive, size + high), low))
+
+
+def strided_slice(
+    x: te.Tensor, begin: Sequence[Any], end: Sequence[Any], strides: Sequence[Any] | None = None,
+    axes: Sequence[int] | None = None, assume_inbound: bool = False,
+) -> te.Tensor:
+    """x[begin:end:stride] along axes (by default the first ones), with Python's rules."""
+    over = tuple(range(len(begin))) if axes is None else tuple(positive_axis(a, x.ndim) for a in axes)
+    steps = strides or (1,) * len(over)
+    bounds = {
+        axis: slice_bounds(x.shape[axis], b, e, s, assume_inbound) for axis, b, e, s in zip(over, begin, end, steps, strict=True)
+    }
+    shape = [bounds[k][1] if k in bounds else dim for k, dim in enumerate(x.shape)]
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        source = [bounds[k][0] + p * bounds[k][2] if k in bounds else p for k, p in enumerate(index)]
+        result: PrimExpr = x[tuple(source)] if source else x()
+        return result
+
+    result: te.Tensor = te.compute(shape, element, name="strided_slice")
+    return result
+
+
+def sliced(x: te.Tensor, begin: te.Tensor, strides: te.Tensor, shape: Sequence[PrimExpr]) -> te.Tensor:
+    """The tensor of `shape` from run-time begins and strides of every axis, as `slice_lengths` bounds them."""
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        source = []
+        for k, position in enumerate(index):
+            at, step = constant(k, "int64"), cast("int64", strides[constant(k, "int64")])
+            source.append(run_time_bound(x.shape[k], cast("int64", begin[at]), step) + position * step)
+        result: PrimExpr = x[tuple(source)]
+        return result
+
+    result: te.Tensor = te.compute(shape, element, name="dynamic_strided_slice")
+    return result
+
+
+def slice_lengths(x: te.Tensor, begin: te.Tensor, end: te.Tensor, strides: te.Tensor) -> te.Tensor:
+    """The int64 sizes of a slice with run-time bounds, Python's rules."""
+
+    def element(axis: PrimExpr) -> PrimExpr:
+        size = x.shape[-1]
+        for k in reversed(range(x.ndim - 1)):
+            size = select(equal(axis, k), x.shape[k], size)
+        step = cast("int64", strides[axis])
+        first = run_time_bound(size, cast("int64", begin[axis]), step)
+        last = run_time_bound(size, cast("int64", end[axis]), step)
+        width = maximum(select(step < 0, -step, step), 1)
+        distance = select(step < 0, first - last, last - first)
+        return maximum((distance + width - 1) // width, 0)
+
+    result: te.Tensor = te.compute((constant(x.ndim, "int64"),), element, name="slice_lengths")
+    return result
+
+
+def run_time_bound(size: PrimExpr, bound: PrimExpr, step: PrimExpr) -> PrimExpr:
+    """A bound counted from the front and limited to [0, size] ([-1, size - 1] for negative strides)."""
+    positive = select(bound < 0, bound + size, bound)
+    low = select(step < 0, constant(-1, "int64"), constant(0, "int64"))
+    return maximum(minimum(positive, size + low), low)
+
+
+def trilu(x: te.Tensor, k: Any, upper: bool) -> te.Tensor:
+    """The triangle on and above (`upper`) or below diagonal k of the last two axes, zeros elsewhere."""
+    offset = as_expr(k, "int64")
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        row, column = index[-2] + offset, index[-1]
+        keep = column >= row if upper else column <= row
+        return select(keep, x[index], constant(0, x.dtype))
+
+    result: te.Tensor = te.compute(x.shape, element, name="trilu")
+    return result
+
+
+def meshgrid(tensors: Sequence[te.Tensor], indexing: str = "ij") -> tuple[te.Tensor, ...]:
+    """A grid of vectors: output k varies along axis k ("xy" swaps the first two)."""
+    ndim = len(tensors)
+    order = list(range(ndim))
+    if indexing == "xy" and ndim > 1:
+        order[0], order[1] = 1, 0
+    sizes = [t.shape[0] if t.ndim else constant(1, "int64") for t in tensors]
+    shape = [sizes[k] for k in order]
+    made = []
+    for k, tensor in enumerate(tensors):
+        axis = order.index(k)
+        made.append(te.compute(shape, lambda *i, t=tensor, a=axis: t[i[a]] if t.ndim else t(), name="meshgrid"))
+    return tuple(made)
+
+
+def sequence_reverse(x: te.Tensor, lengths: te.Tensor, seq_axis: int = 1, batch_axis: int = 0) -> te.Tensor:
+    """The first lengths[b] elements along `seq_axis` reversed for each b of `batch_axis`."""
+    seq, batch = positive_axis(seq_axis, x.ndim), positive_axis(batch_axis, x.ndim)
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        length = minimum(cast("int64", lengths[index[batch]]), x.shape[seq])
+        position = index[seq]
+        moved = if_then_else(position < length, length - 1 - position, position)
+        result: PrimExpr = x[tuple(moved if k == seq else p for k, p in enumerate(index))]
+        return result
+
+    result: te.Tensor = te.compute(x.shape, element, name="reverse_sequence")
+    return result
+
+
+def collapse_axes(shape: Sequence[PrimExpr], target: Sequence[PrimExpr]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Leading axes that the target lacks, and axes (of the input) that it has as 1."""
+    lead = len(shape) - len(target)
+    ones = [lead + k for k, dim in enumerate(target) if is_const_int(dim, 1) and not is_const_int(shape[lead + k], 1)]
+    return tuple(range(lead)), tuple(ones)
+
+
+def is_inside(index: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
+    return all_of(*(all_of(p >= 0, p < dim) for p, dim in zip(index, shape, strict=True)))
