@@ -1,4 +1,4 @@
-"""Fits the polynomials of `heddle.tir.vector_math` and prints them: Chebyshev interpolation in 50 digits with mpmath."""
+"""Fits and prints the polynomials of `heddle.tir.vector_math`: Chebyshev interpolation with mpmath."""
 
 from __future__ import annotations
 
@@ -28,14 +28,24 @@ def series(function: Callable[[Any], Any], at_zero: float) -> Callable[[Any], An
 QUARTER_PI, LN2_HALF = float(mp.pi / 4), float(mp.log(2) / 2)
 FITS: dict[str, tuple[Callable[[Any], Any], float, float, int]] = {
     "EXP": (series(lambda x: (mp.exp(x) - 1 - x) / x**2, 0.5), -LN2_HALF * 1.01, LN2_HALF * 1.01, 5),
-    "LOG": (series(lambda x: (mp.log1p(x) - x + x * x / 2) / x**3, 1 / 3), float(mp.sqrt(0.5) - 1), float(mp.sqrt(2) - 1), 8),
+    "LOG": (
+        series(lambda x: (mp.log1p(x) - x + x * x / 2) / x**3, 1 / 3),
+        float(mp.sqrt(0.5) - 1),
+        float(mp.sqrt(2) - 1),
+        8,
+    ),
     "SIN": (lambda s: (mp.sin(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, 1e-12, (QUARTER_PI * 1.01) ** 2, 3),
     "COS": (lambda s: (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2, 1e-12, (QUARTER_PI * 1.01) ** 2, 2),
     "TANH": (lambda s: (mp.tanh(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, 1e-12, 0.625**2, 5),
     "ERF": (lambda s: mp.erf(mp.sqrt(s)) / mp.sqrt(s) - 1, 1e-12, 0.93**2, 6),
     "ERFC_LOG": (lambda t: (mp.log(mp.erfc(t)) + t) / t, 0.92, 4.0, 8),
     "ASIN": (lambda s: (mp.asin(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, 1e-12, 0.25, 5),
-    "ATAN": (lambda s: (mp.atan(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, 1e-12, float(mp.tan(mp.pi / 8)) ** 2 * 1.01, 4),
+    "ATAN": (
+        lambda s: (mp.atan(mp.sqrt(s)) / mp.sqrt(s) - 1) / s,
+        1e-12,
+        float(mp.tan(mp.pi / 8)) ** 2 * 1.01,
+        4,
+    ),
     "SINH": (lambda s: (mp.sinh(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, 1e-12, 1.0, 3),
 }
 

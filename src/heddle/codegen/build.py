@@ -1,92 +1,33 @@
-"""PrimFuncs → object code: the pipeline of passes, then LLVM."""
+"""PrimFuncs → object code: passes, text, LLVM; each function on its own, found in the cache where it was
+compiled before.
+
+Functions are compiled one at a time: llvmlite holds a lock around every call, so threads gain nothing. With
+`jobs` above 1, LLVM runs in that many processes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
+from heddle.codegen.cache import KernelCache, kernel_cache
 from heddle.codegen.codes import G0103
+from heddle.codegen.kernels import CompiledKernels
 from heddle.codegen.llvm.machine import compile_text, data_layout
 from heddle.codegen.llvm.module import emit_module
+from heddle.codegen.pipeline import lower
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
-from heddle.ir.transform import Pass, Sequential
+from heddle.ir.node import Map
+from heddle.runtime.module import KernelModule
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import PrimFunc
-from heddle.tir.transform.bf16_legalize import BF16Legalize
-from heddle.tir.transform.flatten_buffer import FlattenBuffer
-from heddle.tir.transform.hoist_if import HoistIfThenElse
-from heddle.tir.transform.make_packed_api import MakePackedAPI
-from heddle.tir.transform.lower_intrinsics import LowerIntrin
-from heddle.tir.transform.remove_assume import RemoveAssume
-from heddle.tir.transform.remove_no_op import RemoveNoOp
-from heddle.tir.transform.simplify import Simplify
-from heddle.tir.transform.storage_rewrite import StorageRewrite
-from heddle.tir.transform.unroll_loop import UnrollLoop
-from heddle.tir.transform.vectorize_loop import VectorizeLoop
 
-NATIVE_HALF = {"bfloat16": "native-bfloat16-arithmetic", "float16": "avx512fp16"}
-"""16-bit floats and the processor feature that computes with them."""
-
-
-@dataclass(slots=True)
-class CompiledKernels:
-    """Object code for one target. `functions` are the kernels' entry names."""
-
-    object_code: bytes
-    functions: tuple[str, ...]
-    triple: str
-    cpu: str
-    features: str
-    target: Target
-    source: str = ""
-    _texts: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def llvm_ir(self) -> str:
-        """The IR as it was generated; empty where the code came from the cache on disk."""
-        return self.source
-
-    @property
-    def assembly(self) -> str:
-        """The assembly text; compiled anew for this."""
-        return self._text("asm")
-
-    @property
-    def optimized_ir(self) -> str:
-        return self._text("opt")
-
-    def _text(self, which: str) -> str:
-        if not self._texts and self.source:
-            made = compile_text(self.source, self.target, want_text=True)
-            self._texts = {"asm": made.assembly, "opt": made.optimized_ir}
-        return self._texts.get(which, "")
-
-
-def lowering_passes(target: Target) -> tuple[Pass, ...]:
-    """From flat loops over buffers to what the emitter takes."""
-    narrow = tuple(name for name, native in NATIVE_HALF.items() if native not in target.feature_set)
-    return (
-        FlattenBuffer(),
-        Simplify(),
-        VectorizeLoop(),
-        HoistIfThenElse(),
-        StorageRewrite(),
-        Simplify(),
-        UnrollLoop(),
-        RemoveNoOp(),
-        RemoveAssume(),
-        LowerIntrin(),
-        BF16Legalize(narrow),
-        MakePackedAPI(),
-    )
-
-
-def lower(mod: IRModule, target: Target) -> IRModule:
-    return Sequential(lowering_passes(target), "lower_to_machine")(mod)
+_MIN_FUNCTIONS_FOR_PROCESSES = 8
 
 
 def as_module(given: IRModule | PrimFunc | Mapping[str, PrimFunc]) -> IRModule:
@@ -97,17 +38,73 @@ def as_module(given: IRModule | PrimFunc | Mapping[str, PrimFunc]) -> IRModule:
         name = given.attrs.get("global_symbol")
         if not name:
             raise UsageError(G0103, "a function to compile needs the attribute 'global_symbol'")
-        return IRModule({GlobalVar(str(name)): given})
-    return IRModule({GlobalVar(name): func for name, func in given.items()})
+        return IRModule(Map({GlobalVar(str(name)): given}))
+    return IRModule(Map({GlobalVar(name): func for name, func in given.items()}))
 
 
-def compile_kernels(given: Any, target: Target) -> CompiledKernels:
-    """Compile all PrimFuncs of a module into one object."""
+def generate_text(given: Any, target: Target) -> tuple[str, tuple[str, ...]]:
+    """The LLVM IR text of all PrimFuncs of a module, and the names of the kernels."""
     mod = lower(as_module(given), target)
     funcs = [func for func in mod.functions.values() if isinstance(func, PrimFunc)]
     text = emit_module(funcs, target.mtriple, data_layout(target), target.vector_width_bits)
-    code = compile_text(text, target)
-    names = tuple(
-        str(func.attrs["global_symbol"]) for func in funcs if func.attrs.get(CALLING_CONV) == "packed"
-    )
-    return CompiledKernels(code.object_code, names, target.mtriple, target.mcpu, target.features, target, text)
+    packed = [func for func in funcs if func.attrs.get(CALLING_CONV) == "packed"]
+    return text, tuple(str(func.attrs["global_symbol"]) for func in packed)
+
+
+def compile_kernels(given: Any, target: Target) -> CompiledKernels:
+    """Compile all PrimFuncs of a module into one object, without a cache."""
+    text, names = generate_text(given, target)
+    return CompiledKernels(compile_text(text, target).object_code, names, target, text)
+
+
+def compile_module(
+    given: Any, target: Target, cache: KernelCache | None = None, jobs: int = 1
+) -> tuple[CompiledKernels, ...]:
+    """Compile each PrimFunc of a module into an object of its own, in the module's order."""
+    funcs = [
+        _named(var, func) for var, func in as_module(given).functions.items() if isinstance(func, PrimFunc)
+    ]
+    made: list[CompiledKernels | None] = [_find(func, target, cache) for func in funcs]
+    missing = [position for position, kernels in enumerate(made) if kernels is None]
+    texts = [generate_text(funcs[position], target) for position in missing]
+    objects = _compile_all([text for text, _ in texts], target, jobs)
+    for position, (text, names), code in zip(missing, texts, objects, strict=True):
+        made[position] = CompiledKernels(code, names, target, text)
+        if cache is not None:
+            cache.add(funcs[position], target, code, names)
+    return tuple(kernels for kernels in made if kernels is not None)
+
+
+def build(given: Any, target: Target | str | None = None, cache: KernelCache | None = None) -> KernelModule:
+    """A module of kernels that can be called and saved. The target is by default the current one, else this
+    machine.
+    """
+    chosen = Target(target) if target is not None else Target.current() or Target("llvm")
+    kernels = compile_module(given, chosen, kernel_cache() if cache is None else cache)
+    names = [name for each in kernels for name in each.functions]
+    texts = {"ll": "\n".join(each.llvm_ir for each in kernels)}
+    return KernelModule([each.object_code for each in kernels], names, str(chosen), texts)
+
+
+def _named(var: GlobalVar, func: PrimFunc) -> PrimFunc:
+    if func.attrs.get("global_symbol"):
+        return func
+    named: PrimFunc = func.with_attr("global_symbol", var.name_hint)
+    return named
+
+
+def _find(func: PrimFunc, target: Target, cache: KernelCache | None) -> CompiledKernels | None:
+    entry = None if cache is None else cache.find(func, target)
+    return None if entry is None else CompiledKernels(entry.object_code, entry.functions, target)
+
+
+def _compile_all(texts: Sequence[str], target: Target, jobs: int) -> list[bytes]:
+    if jobs <= 1 or len(texts) < _MIN_FUNCTIONS_FOR_PROCESSES:
+        return [compile_text(text, target).object_code for text in texts]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(_compile_elsewhere, texts, [str(target)] * len(texts), chunksize=2))
+
+
+def _compile_elsewhere(text: str, target: str) -> bytes:
+    """Runs in a process of its own."""
+    return compile_text(text, Target(target)).object_code

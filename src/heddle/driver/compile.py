@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.codegen.build import compile_kernels
+from heddle.codegen.build import build as build_kernels
 from heddle.driver.pipeline import default_pipeline
 from heddle.ir.module import IRModule
 from heddle.lower.codegen_vm import vm_codegen
@@ -26,5 +26,4 @@ def kernel_modules(mod: IRModule, target: Target) -> list[KernelModule]:
     """The loop functions of a module as machine code."""
     if not any(isinstance(func, PrimFunc) for func in mod.functions.values()):
         return []
-    compiled = compile_kernels(mod, target)
-    return [KernelModule([compiled.object_code], compiled.functions, str(target))]
+    return [build_kernels(mod, target)]

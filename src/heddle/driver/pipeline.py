@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from heddle.ir.transform import Pass, Sequential
+from heddle.lower.default_schedule import ApplyDefaultSchedule
+from heddle.lower.fuse_ops import FuseOps
+from heddle.lower.fuse_tir import FuseTIR
 from heddle.lower.legalize_ops import LegalizeOps
 from heddle.lower.vm_shape_lower import VMShapeLower
 from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
+from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
+from heddle.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
+from heddle.relax.transform.fold_constant import FoldConstant
 from heddle.relax.transform.kill_after_last_use import KillAfterLastUse
 from heddle.relax.transform.lower_alloc_tensor import LowerAllocTensor
 from heddle.relax.transform.lower_runtime_builtin import LowerRuntimeBuiltin
@@ -14,9 +21,25 @@ from heddle.relax.transform.to_non_dataflow import ToNonDataflow
 from heddle.target import Target
 
 
+def optimize_passes(target: Target) -> tuple[Pass, ...]:
+    """Graphs of operators to smaller graphs of operators."""
+    return (
+        CanonicalizeBindings(),  # names for names go, so that later passes see through them
+        FoldConstant(),  # what is known is computed
+        EliminateCommonSubexpr(),  # what is computed twice is computed once
+        DeadCodeElimination(),  # what nothing needs goes
+    )
+
+
 def legalize_passes(target: Target) -> tuple[Pass, ...]:
-    """Operators to loops."""
-    return (LegalizeOps(),)
+    """Operators to loops, and few loop functions out of many."""
+    return (
+        LegalizeOps(),  # each operator becomes a loop function
+        CanonicalizeBindings(),  # decompositions leave names for names
+        FuseOps(),  # loop functions that can share a loop nest are grouped
+        FuseTIR(),  # and each group becomes one
+        ApplyDefaultSchedule(target),  # loops are tiled, put on threads and into vectors
+    )
 
 
 def finalize_passes(target: Target) -> tuple[Pass, ...]:
@@ -34,4 +57,5 @@ def finalize_passes(target: Target) -> tuple[Pass, ...]:
 
 def default_pipeline(target: Target) -> Sequential:
     """What `compile` runs on a graph module."""
-    return Sequential((*legalize_passes(target), *finalize_passes(target)), "default")
+    passes = (*optimize_passes(target), *legalize_passes(target), *finalize_passes(target))
+    return Sequential(passes, "default")

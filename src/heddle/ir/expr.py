@@ -9,7 +9,7 @@ type is part of its definition and is compared there.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
 from heddle.ir.node import Node, defines, label, node
@@ -30,6 +30,7 @@ class BaseFunc(Expr):
     """The base of functions of every dialect: what an IRModule maps names to. Each has `attrs`."""
 
     __slots__ = ()
+    opens_scope: ClassVar[bool] = True
     attrs: Attrs
 
     def with_attr(self, name: str | dict[str, Any], value: Any = None) -> Any:

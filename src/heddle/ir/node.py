@@ -74,6 +74,7 @@ class Node:
 
     node_kind: ClassVar[str] = ""
     identity: ClassVar[bool] = False
+    opens_scope: ClassVar[bool] = False
     specs: ClassVar[tuple[FieldSpec, ...]] = ()
     init_names: ClassVar[tuple[str, ...]] = ()
 

@@ -1,7 +1,7 @@
 """Structural equality and hash: two nodes are equal when their fields are, definitions mapped onto each other.
 
 Names and spans do not count. A variable or buffer (an identity node) met in a `defines()` field for the first time is
-paired with its counterpart; anywhere else it must be paired already, or be the very same object. With
+paired with its counterpart, until the end of the function around it; anywhere else it must be paired already, or be the very same object. With
 `map_free_vars=True` free variables are paired at their first use too.
 """
 
@@ -59,7 +59,13 @@ class _Comparison:
             return Mismatch(path, lhs, rhs, f"{_kind(lhs)} against {_kind(rhs)}")
         if lhs.identity:
             return self._identities(lhs, rhs, path, defining)
-        return self._fields(lhs, rhs, path, defining)
+        if not lhs.opens_scope:
+            return self._fields(lhs, rhs, path, defining)
+        before = len(self.left_to_right)
+        found = self._fields(lhs, rhs, path, defining)
+        for left in list(self.left_to_right)[before:]:
+            del self.right_to_left[self.left_to_right.pop(left)]
+        return found
 
     def _fields(self, lhs: Node, rhs: Node, path: AccessPath, defining: bool) -> Mismatch | None:
         for spec in lhs.specs:
@@ -196,10 +202,14 @@ class _Keyer:
                 return
             self._numbers[value] = len(self._numbers)
             defining = True
+        before = len(self._numbers)
         self._digest.update(b"<" + value.node_kind.encode())
         for spec in value.specs:
             if spec.mode in (Mode.USE, Mode.DEF):
                 self.add(getattr(value, spec.name), defining or spec.mode is Mode.DEF)
+        if value.opens_scope:
+            for var in list(self._numbers)[before:]:
+                del self._numbers[var]
 
 
 def structural_digest(value: Any, map_free_vars: bool = False) -> bytes:

@@ -113,7 +113,8 @@ class BindingRewriter(BlockBuilder):
         elif isinstance(value, Function):
             new = self.run(value)
         else:
-            new = self.rewrite(binding.var, self.substitute(value))
+            renamed = self.substitute(value)
+            new = self.rewrite(binding.var, renamed if renamed is value else self.value(renamed))
         if new is not None:
             self._rebind(binding, self.value(new))
 

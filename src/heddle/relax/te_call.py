@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from heddle.ir.expr import Expr, Tuple
+from heddle.ir.expr import Constant, Expr, Tuple
 from heddle.ir.types import TupleType, Type
-from heddle.prim.nodes import PrimExpr, Var
+from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.substitute import free_vars, substitute
 from heddle.relax.codes import R0202
 from heddle.relax.infer import type_of
@@ -55,6 +55,8 @@ class _Placeholders:
                 span=value.span,
                 help="match_cast the value to a type with named dimensions first",
             )
+        if isinstance(arg, Constant) and arg.data.ndim == 0 and ty.dtype.bits >= 8:
+            return te.ScalarTensor(constant(arg.data.numpy().item(), ty.dtype))
         if id(arg) in self._known:
             return self._known[id(arg)]
         name = identifier(getattr(arg, "name_hint", "") or "c")

@@ -29,6 +29,7 @@ from heddle.runtime.codes import U0202, U0301, U0302, U0602
 from heddle.runtime.device import CPU, Device, cpu
 from heddle.runtime.dlpack import export_capsule, import_capsule
 from heddle.runtime.dtype import DataType, dtype_of
+from heddle.runtime.dtype_word import CODE_NAMES, DTYPE_CODES
 from heddle.runtime.layout import Layout, layout_of, strided_layout
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Storage, allocator_for
@@ -37,11 +38,6 @@ from heddle.support.diagnostics import IRTypeError, TrapValueError, UsageError
 MIN_ALIGN_BYTES = 16  # of memory shared with others; our own storage has 64
 HEADER_CONTENT_OFFSET = bytes.__basicsize__ - 1  # where the contents of a bytes object start
 
-_DLPACK_CODES = {
-    "int": 0, "uint": 1, "float": 2, "handle": 3, "void": 3, "bfloat": 4, "bool": 6, "float8_e4m3fn": 10,
-    "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13,
-}
-_CODE_NAMES = {code: name for name, code in _DLPACK_CODES.items() if name != "void"}
 _pack_header = struct.Struct("<QiiiIQQQ").pack
 _new_object = object.__new__
 
@@ -205,14 +201,14 @@ _type_words: dict[DataType, int] = {}
 def _type_word(dtype: DataType) -> int:
     """DLDataType as one little-endian word: code, bits, lanes."""
     bits = 8 if dtype.is_bool else dtype.bits
-    word = _DLPACK_CODES[dtype.code] | bits << 8 | dtype.lanes << 16
+    word = DTYPE_CODES[dtype.code] | bits << 8 | dtype.lanes << 16
     _type_words[dtype] = word
     return word
 
 
 def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DataType:
     """The DataType of a DLDataType. Raises: IRTypeError U0302 for one that we have no name for."""
-    name = _CODE_NAMES.get(code)
+    name = CODE_NAMES.get(code)
     if name is None:
         raise IRTypeError(U0302, f"dlpack type code {code} with {bits} bits has no equivalent")
     spelling = name if name in ("bool", "handle") or name.startswith("float8") else f"{name}{bits}"

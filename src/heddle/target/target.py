@@ -1,7 +1,8 @@
 """Target: what a program is compiled for.
 
-`Target("llvm")` is this machine. `Target("llvm -mcpu=skylake-avx512 -num-cores=8")`, `Target({"kind": "llvm", "mcpu":
-"znver5"})` and `Target("llvm", host="llvm")` spell others; `str(target)` gives a text that reads back as an equal target.
+`Target("llvm")` is this machine. `Target("llvm -mcpu=skylake-avx512 -num-cores=8")`, `Target({"kind": "llvm",
+"mcpu": "znver5"})` and `Target("llvm", host="llvm")` spell others; `str(target)` gives a text that reads back
+as an equal target.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ _NATIVE = "native"
 class Target:
     """Immutable; equal by kind, options and host.
 
-    Raises: UsageError H0101 for a malformed description, H0102 for an unknown kind, H0103 for an unknown option.
+    Raises: UsageError H0101 for a malformed description, H0102 for an unknown kind, H0103 for an unknown
+    option.
     """
 
     __slots__ = ("_tokens", "attrs", "host", "kind")
@@ -81,7 +83,9 @@ class Target:
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
-        """The target of the innermost `with target:`. Raises: UsageError H0104 where there is none and one is needed."""
+        """The target of the innermost `with target:`. Raises: UsageError H0104 where there is none and one is
+        needed.
+        """
         found = _current.get()
         if found is None and not allow_none:
             raise UsageError(H0104, "no target is current", help='enclose the call in `with Target("llvm"):`')
@@ -169,12 +173,16 @@ class Target:
     @property
     def l1_cache_bytes(self) -> int:
         """The first-level data cache of one core; 32 KiB where unknown."""
-        return int(self.attrs.get("l1-cache-bytes", (self.is_host_cpu and host_machine().l1_bytes) or 32 << 10))
+        return int(
+            self.attrs.get("l1-cache-bytes", (self.is_host_cpu and host_machine().l1_bytes) or 32 << 10)
+        )
 
     @property
     def l2_cache_bytes(self) -> int:
         """The second-level cache of one core; 1 MiB where unknown."""
-        return int(self.attrs.get("l2-cache-bytes", (self.is_host_cpu and host_machine().l2_bytes) or 1 << 20))
+        return int(
+            self.attrs.get("l2-cache-bytes", (self.is_host_cpu and host_machine().l2_bytes) or 1 << 20)
+        )
 
     @property
     def opt_level(self) -> int:

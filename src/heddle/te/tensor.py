@@ -110,6 +110,20 @@ class Tensor(Operators):
         return f"Tensor({self.name}, {self.dtype}, shape={list(self.shape)})"
 
 
+class ScalarTensor(Tensor):
+    """A tensor of rank 0 whose value is known: reading it gives the constant."""
+
+    def __init__(self, value: PrimExpr) -> None:
+        super().__init__(PlaceholderOp("scalar", {}, ()), 0, (), value.dtype)
+        self.value = value
+
+    def __getitem__(self, indices: Any) -> Any:
+        return self.value
+
+    def __call__(self, *indices: Any) -> Any:
+        return self.value
+
+
 @node("te.TensorLoad")
 class TensorLoad(PrimExpr):
     """An element of a tensor. `producer` is a te Tensor, compared by identity."""

@@ -21,7 +21,8 @@ T0202 = declare_code(
 T0203 = declare_code(
     "T0203",
     "statement not allowed at this stage",
-    "The lowering pipeline removes some statements for good (blocks, vector loops, ...); a later pass made one again.",
+    "The lowering pipeline removes some statements for good (blocks, vector loops, ...); a later pass made "
+    "one again.",
 )
 T0204 = declare_code(
     "T0204", "block binding is wrong", "A block has as many iteration values as iteration variables."
@@ -88,7 +89,8 @@ T0410 = declare_code(
 T0501 = declare_code(
     "T0501",
     "dimension cannot be bound",
-    "A symbolic dimension of a parameter is bound where it stands alone as a dimension or is a parameter itself. This "
+    "A symbolic dimension of a parameter is bound where it stands alone as a dimension or is a parameter "
+    "itself. This "
     "one occurs only inside expressions.",
 )
 T0502 = declare_code(
@@ -97,10 +99,14 @@ T0502 = declare_code(
     "Kernels take tensors and scalars and give no value; results are written to tensors.",
 )
 T0601 = declare_code(
-    "T0601", "access out of bounds", "A program read or wrote outside a buffer. The message names the buffer and the loops."
+    "T0601",
+    "access out of bounds",
+    "A program read or wrote outside a buffer. The message names the buffer and the loops.",
 )
 T0602 = declare_code(
-    "T0602", "argument does not fit", "A loop function was run with arguments of other shapes or dtypes than it declares."
+    "T0602",
+    "argument does not fit",
+    "A loop function was run with arguments of other shapes or dtypes than it declares.",
 )
 T0603 = declare_code(
     "T0603", "block declares otherwise", "A block touched memory outside the regions that it declares."

@@ -1,10 +1,11 @@
-"""The loop interpreter: runs a PrimFunc of any stage on numpy buffers. It is the oracle of schedules and lowering.
+"""The loop interpreter: runs a PrimFunc of any stage on numpy buffers. It is the oracle of schedules and
+lowering.
 
-It checks what the loop IR promises: every access lies in its buffer, blocks touch only the regions they declare,
-assertions hold. Fresh memory holds NaN (floats) or a pattern (integers), so that reading it shows.
+It checks what the loop IR promises: every access lies in its buffer, blocks touch only the regions they
+declare, assertions hold. Fresh memory holds NaN (floats) or a pattern (integers), so that reading it shows.
 
-Parallel, vectorised and thread loops run serially; `reverse_parallel` runs them backwards, which a program that keeps
-its promise of independence does not notice.
+Parallel, vectorised and thread loops run serially; `reverse_parallel` runs them backwards, which a program
+that keeps its promise of independence does not notice.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ from heddle.tir.nodes import (
     While,
 )
 
-_ERRORS: dict[str, type[Trap]] = {"ValueError": TrapValueError, "TypeError": TrapTypeError, "IndexError": TrapIndexError}
+_ERRORS: dict[str, type[Trap]] = {
+    "ValueError": TrapValueError,
+    "TypeError": TrapTypeError,
+    "IndexError": TrapIndexError,
+}
 _PATTERN = 0x55
 _C_NAMES = {"fabsf": "fabs", "powf": "pow"}
 
@@ -96,7 +101,8 @@ class Interpreter(Evaluator):
         where = ", ".join(f"{name} = {value}" for name, value in self._loops)
         return TrapIndexError(
             T0601,
-            f"{what} {buffer.name}[{', '.join(map(str, index))}] is outside its shape ({', '.join(map(str, shape))})",
+            f"{what} {buffer.name}[{', '.join(map(str, index))}] is outside its shape "
+            f"({', '.join(map(str, shape))})",
             notes=(f"in loops {where}",) if where else (),
         )
 
@@ -167,7 +173,10 @@ class Interpreter(Evaluator):
         for dim in buffer.shape:
             size *= self.number(dim)
         if buffer.strides and buffer.shape:
-            reach = [(self.number(d) - 1) * self.number(s) for d, s in zip(buffer.shape, buffer.strides, strict=True)]
+            reach = [
+                (self.number(d) - 1) * self.number(s)
+                for d, s in zip(buffer.shape, buffer.strides, strict=True)
+            ]
             size = sum(reach) + 1
         if buffer.elem_offset is not None:
             size += self.number(buffer.elem_offset)
@@ -238,7 +247,11 @@ class Interpreter(Evaluator):
         self.run(node.body)
 
     def visit_For(self, node: For) -> None:
-        low, extent, as_value = self.number(node.min), self.number(node.extent), node.loop_var.dtype.numpy().type
+        low, extent, as_value = (
+            self.number(node.min),
+            self.number(node.extent),
+            node.loop_var.dtype.numpy().type,
+        )
         steps: Any = range(low, low + extent)
         if extent <= 0:
             self._empty_loop(node, as_value(low))
@@ -313,7 +326,8 @@ class Interpreter(Evaluator):
             if not low <= int(self.env[iter_var.var]) < high:
                 raise TrapIndexError(
                     T0603,
-                    f"block {block.name_hint!r}: {iter_var.var.name} is {self.env[iter_var.var]}, outside {low}..{high}",
+                    f"block {block.name_hint!r}: expected {iter_var.var.name} in {low}..{high}, "
+                    f"got {self.env[iter_var.var]}",
                     span=node.span,
                 )
         self.visit_SBlock(block)
@@ -336,7 +350,9 @@ class Interpreter(Evaluator):
 
     @contextmanager
     def _declared(self, block: SBlock) -> Iterator[None]:
-        """Check accesses against the block's regions while it runs. A block that declares none (the root) is free."""
+        """Check accesses against the block's regions while it runs. A block that declares none (the root) is
+        free.
+        """
         if not block.reads and not block.writes:
             yield
             return
@@ -362,7 +378,8 @@ class Interpreter(Evaluator):
             if not any(all(lo <= i < hi for i, (lo, hi) in zip(point, box, strict=True)) for box in boxes):
                 raise TrapIndexError(
                     T0603,
-                    f"block {regions.block!r} does not declare its {what} {buffer.name}[{', '.join(map(str, point))}]",
+                    f"block {regions.block!r} does not declare its {what} {buffer.name}"
+                    f"[{', '.join(map(str, point))}]",
                 )
 
     def _match(self, buffer: Buffer, source: BufferRegion) -> None:
@@ -379,7 +396,10 @@ class Interpreter(Evaluator):
         if buffer.elem_offset is None:
             memory, offset = memory[offset:], 0
         self.memory[buffer.data] = memory
-        given = [*zip(buffer.shape, extents, strict=True), *zip(buffer.strides, kept, strict=bool(buffer.strides))]
+        given = [
+            *zip(buffer.shape, extents, strict=True),
+            *zip(buffer.strides, kept, strict=bool(buffer.strides)),
+        ]
         if buffer.elem_offset is not None:
             given.append((buffer.elem_offset, offset))
         self.bind_dims(given, f"match_buffer {buffer.name}")
@@ -427,8 +447,8 @@ def flat_memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def run_primfunc(func: PrimFunc, *args: Any, reverse_parallel: bool = False) -> Any:
     """Run a function on numpy arrays (written in place) and scalars; the value of `ret`, else None.
 
-    Raises: TrapValueError, TrapTypeError T0602 for arguments that do not fit; TrapIndexError T0601, T0603; Trap T0605
-    and its kin for a failed assertion.
+    Raises: TrapValueError, TrapTypeError T0602 for arguments that do not fit; TrapIndexError T0601, T0603;
+    Trap T0605 and its kin for a failed assertion.
     """
     if len(args) != len(func.params):
         raise TrapTypeError(T0602, f"expected {len(func.params)} arguments, got {len(args)}")
@@ -457,7 +477,9 @@ def _bind_buffer(machine: Interpreter, buffer: Buffer, arg: Any) -> list[tuple[P
     if dtype_of(arg.dtype) != buffer.dtype:
         raise TrapTypeError(T0602, f"argument {buffer.name!r}: expected {buffer.dtype}, got {arg.dtype}")
     if arg.ndim != len(buffer.shape):
-        raise TrapValueError(T0602, f"argument {buffer.name!r}: expected rank {len(buffer.shape)}, got {arg.ndim}")
+        raise TrapValueError(
+            T0602, f"argument {buffer.name!r}: expected rank {len(buffer.shape)}, got {arg.ndim}"
+        )
     machine.memory[buffer.data] = flat_memory(arg)
     given: list[tuple[PrimExpr, int]] = list(zip(buffer.shape, arg.shape, strict=True))
     if buffer.strides:

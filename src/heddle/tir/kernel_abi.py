@@ -1,10 +1,11 @@
 """The calling convention of compiled kernels, and the intrinsics that read it.
 
-A kernel is `int32 name(args, nargs)`. `args` points to values of 16 bytes: the kind (int32), zero (int32), the payload
-(8 bytes). A tensor's payload points to a DLPack `DLTensor`. The result is 0, or -1 after `heddle_set_error`.
+A kernel is `int32 name(args, nargs)`. `args` points to values of 16 bytes: the kind (int32), zero (int32),
+the payload (8 bytes). A tensor's payload points to a DLPack `DLTensor`. The result is 0, or -1 after
+`heddle_set_error`.
 
-In a message of `heddle_set_error`, `%e` and `%g` stand for the numbers expected and got, `%t` for the dtype packed in
-the number got, `%k` for the value kind that it is.
+In a message of `heddle_set_error`, `%e` and `%g` stand for the numbers expected and got, `%t` for the dtype
+packed in the number got, `%k` for the value kind that it is.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from heddle.runtime.dtype import DataType
 VALUE_SIZE_BYTES = 16
 PAYLOAD_OFFSET_BYTES = 8
 """Where a value's payload starts; its kind is at 0."""
-BODY_SUFFIX = ".body"
+BODY_SUFFIX = "__body"
 """The unchecked inner function of kernel `f` is called `f.body`."""
 CALLING_CONV = "calling_conv"
 """The function attribute that says how a lowered function is called: "packed" or "body"."""
@@ -59,34 +60,6 @@ TENSOR_FIELDS: dict[str, TensorField] = {
     "strides": TensorField(32, "int64", per_dim=True),
     "byte_offset": TensorField(40, "int64"),
 }
-_DTYPE_CODES = {
-    "int": 0,
-    "uint": 1,
-    "float": 2,
-    "handle": 3,
-    "bfloat": 4,
-    "bool": 6,
-    "float8_e4m3fn": 10,
-    "float8_e4m3fnuz": 11,
-    "float8_e5m2": 12,
-    "float8_e5m2fnuz": 13,
-}
-
-
-def packed_dtype(dtype: DataType) -> int:
-    """A dtype as the tensor field "dtype" holds it: DLPack's code, bits << 8, lanes << 16; a bool has 8 bits."""
-    bits = 8 if dtype.is_bool else dtype.bits
-    return _DTYPE_CODES[dtype.code] | bits << 8 | dtype.lanes << 16
-
-
-def dtype_from_packed(packed: int) -> str:
-    """The spelling of a packed dtype; `dtype(code, bits, lanes)` where it has none."""
-    code, bits, lanes = packed & 0xFF, packed >> 8 & 0xFF, packed >> 16 & 0xFFFF
-    for name, number in _DTYPE_CODES.items():
-        if number == code:
-            plain = name if name in ("bool", "handle") or name.startswith("float8") else f"{name}{bits}"
-            return plain if lanes == 1 else f"{plain}x{lanes}"
-    return f"dtype({code}, {bits}, {lanes})"
 
 
 def _declare(name: str, num_args: int, effect: str, meaning: str) -> None:
@@ -101,7 +74,9 @@ _declare("tir.tensor_begin", 1, READS, "the address of a DLTensor's first elemen
 _declare("tir.pointer_bits", 1, PURE, "an address as int64")
 OP_RECORDS.add(
     "tir.any_lane",
-    Intrinsic("tir.any_lane", 1, PURE, lambda mask: np.any(mask), "whether some lane of a bool vector is set"),
+    Intrinsic(
+        "tir.any_lane", 1, PURE, lambda mask: np.any(mask), "whether some lane of a bool vector is set"
+    ),
 )
 
 

@@ -30,6 +30,7 @@ from heddle.ir.expr import BaseFunc, Expr
 from heddle.ir.node import EMPTY_MAP, Map, Node, defines, derived, label, node
 from heddle.ir.types import FuncType, PointerType, PrimType, TupleType, Type
 from heddle.prim.nodes import IntImm, PrimExpr, Ramp, Range, Var, as_expr, constant
+from heddle.prim.operators import Operators
 from heddle.prim.ops import const, match_types
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
@@ -330,8 +331,8 @@ def _check_condition(condition: PrimExpr, where: str) -> None:
 
 
 @node("tir.IterVar")
-class IterVar(Node):
-    """A block's iteration variable and its domain."""
+class IterVar(Node, Operators):
+    """An iteration variable and its domain; in an expression it stands for its variable."""
 
     dom: Range
     var: Var = defines()
@@ -340,6 +341,9 @@ class IterVar(Node):
 
     def __post_init__(self) -> None:
         self.set_derived("iter_type", IterType(self.iter_type))
+
+    def asexpr(self) -> Var:
+        return self.var
 
 
 @node("tir.MatchBufferRegion")

@@ -14,6 +14,7 @@ from typing import Any
 
 from heddle.ir.expr import Expr
 from heddle.ir.node import Node
+from heddle.ir.op import Op
 from heddle.ir.script_parser import ScriptParser, decorator_of
 from heddle.ir.types import PointerType, PrimType, Type
 from heddle.ir.visitor import walk
@@ -26,9 +27,11 @@ from heddle.prim.nodes import (
     NE,
     Add,
     And,
+    Call,
     Div,
     FloorDiv,
     FloorMod,
+    Let,
     Max,
     Min,
     Mod,
@@ -43,7 +46,7 @@ from heddle.prim.nodes import (
     constant,
 )
 from heddle.prim.operators import EqualOp
-from heddle.prim.ops import match_types, maximum, minimum, negative, truncdiv, truncmod
+from heddle.prim.ops import if_then_else, match_types, maximum, minimum, negative, truncdiv, truncmod
 from heddle.runtime.dtype import DataType
 from heddle.support.span import Source, at
 from heddle.tir import script
@@ -119,11 +122,36 @@ class ScalarParser(ScriptParser):
         raw = _RAW_WORDS.get(function) if isinstance(function, _FunctionKind) else None
         if raw is not None and len(args) == 2:
             return raw(*match_types(*args))
+        if function is if_then_else and len(args) == 3:
+            chosen = match_types(args[1], args[2])
+            return Call(chosen[0].dtype, Op.get("tir.if_then_else"), (as_expr(args[0]), *chosen))
         if function is script.var or function is Var:
             return Var(*args)
         return super().call(
             node, function, [a.asexpr() if isinstance(a, EqualOp) else a for a in args], kwargs
         )
+
+    def eval_Call(self, node: ast.Call) -> Any:
+        where = next((k.value for k in node.keywords if k.arg == "where"), None)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "Let" and isinstance(where, ast.Dict):
+            return self._let(node.args[0], where)
+        return super().eval_Call(node)
+
+    def _let(self, body: ast.expr, where: ast.Dict) -> PrimExpr:
+        """`T.Let(body, where={T.Var("x", "int32"): value})`: the body sees the variables."""
+        with self.scope():
+            bound: list[tuple[Var, PrimExpr]] = []
+            for key, value_node in zip(where.keys, where.values, strict=True):
+                value = as_expr(self.eval(value_node))
+                var = self.eval(key) if key is not None else None
+                if not isinstance(var, Var):
+                    self.error(where, T0302, "Let binds variables: T.Var(name, dtype)")
+                self.define(var.name, var)
+                bound.append((var, value))
+            result = as_expr(self.eval(body))
+        for var, value in reversed(bound):
+            result = Let(var, value, result)
+        return result
 
     def binary(self, op: type[ast.operator], a: Any, b: Any) -> Any:
         if op in _BINARY and (isinstance(a, PrimExpr) or isinstance(b, PrimExpr)):
@@ -257,7 +285,9 @@ class PrimFuncParser(ScalarParser):
     def stmt_Expr(self, node: ast.Expr) -> Stmt | None:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return None
-        value = self._vstore(node.value) or self.eval(node.value)
+        value: Any = self._vstore(node.value)
+        if value is None:
+            value = self.eval(node.value)
         if isinstance(value, Stmt):
             return value
         if isinstance(value, PrimExpr):
@@ -370,9 +400,9 @@ class PrimFuncParser(ScalarParser):
         return None
 
     def _bind(self, name: str, value: PrimExpr, var: Var | None = None) -> Stmt:
-        var = var or Var(name, value.dtype)
-        self.define(name, var)
-        return Bind(var, value)
+        bound = Var(name, value.dtype) if var is None else var
+        self.define(name, bound)
+        return Bind(bound, value)
 
     def stmt_AnnAssign(self, node: ast.AnnAssign) -> Stmt:
         if not isinstance(node.target, ast.Name) or node.value is None:

@@ -34,6 +34,7 @@ from heddle.prim.intrinsics import (
     exp,
     exp2,
     exp10,
+    fabs,
     floor,
     fma,
     fmod,
@@ -327,6 +328,7 @@ def Let(body: PrimExpr, where: dict[Var, Any]) -> PrimExpr:
     for var, value in reversed(where.items()):
         body = _LetNode(var, as_expr(value), body)
     return body
+
 
 
 def var(dtype: str, name: str = "v") -> Var:

@@ -1,6 +1,8 @@
 """Arithmetic of index vectors that keeps ramps: contiguous accesses stay visible as Ramp(base, 1, lanes).
 
-ramp(b, s) + x → ramp(b + x, s)      ramp(b, s) * c → ramp(b * c, s * c)      ramp(b, s) + ramp(c, t) → ramp(b + c, s + t)
+ramp(b, s) + x → ramp(b + x, s)
+ramp(b, s) * c → ramp(b * c, s * c)
+ramp(b, s) + ramp(c, t) → ramp(b + c, s + t)
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import llvmlite.binding as llvm
 import ml_dtypes  # noqa: F401  (registers bfloat16 with numpy)
 import numpy as np
 
-from heddle.codegen.build import CompiledKernels
+from heddle.codegen import CompiledKernels
 from heddle.runtime.dtype import dtype_of
-from heddle.tir.kernel_abi import dtype_from_packed, packed_dtype
+from heddle.runtime.dtype_word import dtype_from_packed, packed_dtype
 
 KINDS = {0: "None", 1: "an int", 2: "a bool", 3: "a float", 4: "a pointer", 7: "a tensor"}
 
@@ -101,7 +101,7 @@ class Kernels:
         self.addresses = {name: self._tracker[name] for name in compiled.functions}
 
     def __call__(self, name: str, *args: Any) -> None:
-        values, keep = pack(args)
+        values, _keep = pack(args)
         call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32)(self.addresses[name])
         status = call(ctypes.addressof(values), len(args))
         assert not _live_workspaces, "a workspace was not given back"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heddle.codegen.build import as_module, compile_kernels, lowering_passes
+from heddle.codegen import as_module, compile_kernels, lowering_passes
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import PrimFunc

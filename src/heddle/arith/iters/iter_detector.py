@@ -88,7 +88,7 @@ class IterMapDetector:
             return self._times(a, b.base) if a.args else self._times(b, a.base)
         if isinstance(expr, (FloorDiv, FloorMod)):
             return self._divided(expr)
-        raise NotAffineError(f"an index uses {expr.kind} on iterators")
+        raise NotAffineError(f"an index uses {expr.node_kind} on iterators")
 
     def fused_index(self, index: PrimExpr) -> IterSumExpr:
         """An index, as written or else simplified, as one fused split. As written keeps (6*i + j) // 4

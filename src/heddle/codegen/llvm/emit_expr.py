@@ -1,14 +1,15 @@
 """Scalar and vector expressions as LLVM instructions. `emit` gives an operand without its type.
 
-Semantics: float add, subtract and multiply carry LLVM's `contract` flag, so that a * b + c may round once (as fma);
-`reassoc` is added only where the function's attribute `float_reassoc` or a loop's annotation `reassoc` states it.
-Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does not overflow).
+Semantics: float add, subtract and multiply carry LLVM's `contract` flag, so that a * b + c may round once (as
+fma); `reassoc` is added only where the function's attribute `float_reassoc` or a loop's annotation `reassoc`
+states it. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
+not overflow).
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from heddle.codegen.codes import G0101
@@ -67,7 +68,9 @@ _CONTRACTED = (Add, Sub, Mul)
 
 
 class ExprEmitter(Dispatch):
-    """Emits into `out`. `env` maps variables to operands; `nonnegative` holds variables known not to be negative."""
+    """Emits into `out`. `env` maps variables to operands; `nonnegative` holds variables known not to be
+    negative.
+    """
 
     def __init__(self, module: ModuleWriter, out: FunctionWriter) -> None:
         self.module, self.out = module, out
@@ -160,9 +163,7 @@ class ExprEmitter(Dispatch):
             return picked[0]
         result, vector_ty = "poison", f"<{len(picked)} x {element}>"
         for lane, operand in enumerate(picked):
-            result = self.out.value(
-                f"insertelement {vector_ty} {result}, {element} {operand}, i64 {lane}"
-            )
+            result = self.out.value(f"insertelement {vector_ty} {result}, {element} {operand}, i64 {lane}")
         return result
 
     def visit_Let(self, node: Let) -> str:
@@ -172,7 +173,11 @@ class ExprEmitter(Dispatch):
         return self.emit(node.body)
 
     def visit_Select(self, node: Select) -> str:
-        condition, on_true, on_false = self.typed(node.condition), self.typed(node.true_value), self.typed(node.false_value)
+        condition, on_true, on_false = (
+            self.typed(node.condition),
+            self.typed(node.true_value),
+            self.typed(node.false_value),
+        )
         return self.out.value(f"select {condition}, {on_true}, {on_false}")
 
     def visit_Not(self, node: Not) -> str:
@@ -210,7 +215,9 @@ class ExprEmitter(Dispatch):
 
     def call_overloaded(self, name: str, result: str, operands: list[tuple[str, str]]) -> str:
         callee = self.module.declare(name, result, [ty for ty, _ in operands])
-        return self.out.value(f"call {result} {callee}({', '.join(f'{ty} {value}' for ty, value in operands)})")
+        return self.out.value(
+            f"call {result} {callee}({', '.join(f'{ty} {value}' for ty, value in operands)})"
+        )
 
     def _min_max(self, kind: type, a: str, b: str, dtype: DataType) -> str:
         """min(a, b) = a < b ? a : b, which is what vminps does with NaN."""
@@ -240,7 +247,9 @@ class ExprEmitter(Dispatch):
         return self._floor_divide(kind, a, b, ty, node.dtype)
 
     def _floor_divide(self, kind: type, a: str, b: str, ty: str, dtype: DataType) -> str:
-        """floordiv = sdiv - fix and floormod = srem + fix * b, fix being: remainder nonzero and of other sign than b."""
+        """floordiv = sdiv - fix and floormod = srem + fix * b, fix being: remainder nonzero and of other sign
+        than b.
+        """
         zero = splat(element_type(dtype.element), "0", dtype.lanes)
         bools = register_type(DataType("bool").with_lanes(dtype.lanes))
         remainder = self.out.value(f"srem {ty} {a}, {b}")
@@ -324,9 +333,13 @@ class ExprEmitter(Dispatch):
         if source.is_handle or target.is_handle:
             if source == target:
                 return value
-            return self.out.value(f"{'ptrtoint' if source.is_handle else 'inttoptr'} {from_ty} {value} to {to_ty}")
+            return self.out.value(
+                f"{'ptrtoint' if source.is_handle else 'inttoptr'} {from_ty} {value} to {to_ty}"
+            )
         if source.code.startswith("float8") or target.code.startswith("float8"):
-            raise UsageError(G0101, f"conversion from {source} to {target} has no machine form yet; cast through a lookup")
+            raise UsageError(
+                G0101, f"conversion from {source} to {target} has no machine form yet; cast through a lookup"
+            )
         op = _conversion(source, target)
         return value if op is None else self.out.value(f"{op} {from_ty} {value} to {to_ty}")
 
@@ -336,7 +349,12 @@ class ExprEmitter(Dispatch):
         if source.code == "bfloat":
             value, source = self._from_bfloat(value, source), DataType("float32").with_lanes(source.lanes)
         if source.is_float:
-            return self.compare(NE, value, splat(element_type(source.element), float_constant(0.0, source.element), source.lanes), source)
+            return self.compare(
+                NE,
+                value,
+                splat(element_type(source.element), float_constant(0.0, source.element), source.lanes),
+                source,
+            )
         if source.is_handle:
             return self.out.value(f"icmp ne ptr {value}, null")
         return self.compare(NE, value, splat(element_type(source.element), "0", source.lanes), source)
@@ -345,7 +363,9 @@ class ExprEmitter(Dispatch):
         bits, halves = register_type(DataType("int32").with_lanes(source.lanes)), register_type(source)
         wide = self.out.value(f"zext {halves} {value} to {bits}")
         moved = self.out.value(f"shl {bits} {wide}, {splat('i32', '16', source.lanes)}")
-        return self.out.value(f"bitcast {bits} {moved} to {register_type(DataType('float32').with_lanes(source.lanes))}")
+        return self.out.value(
+            f"bitcast {bits} {moved} to {register_type(DataType('float32').with_lanes(source.lanes))}"
+        )
 
     def _to_bfloat(self, value: str, source: DataType, target: DataType) -> str:
         """Round to nearest even on the bits; a NaN stays one."""
@@ -358,7 +378,9 @@ class ExprEmitter(Dispatch):
         high = self.out.value(f"lshr {bits} {raw}, {splat('i32', '16', lanes)}")
         odd = self.out.value(f"and {bits} {high}, {splat('i32', '1', lanes)}")
         bias = self.out.value(f"add {bits} {odd}, {splat('i32', '32767', lanes)}")
-        rounded = self.out.value(f"lshr {bits} {self.out.value(f'add {bits} {raw}, {bias}')}, {splat('i32', '16', lanes)}")
+        rounded = self.out.value(
+            f"lshr {bits} {self.out.value(f'add {bits} {raw}, {bias}')}, {splat('i32', '16', lanes)}"
+        )
         quiet = self.out.value(f"or {bits} {high}, {splat('i32', '64', lanes)}")
         bools = register_type(DataType("bool").with_lanes(lanes))
         is_nan = self.out.value(f"fcmp uno {ty} {value}, {value}")
@@ -387,7 +409,10 @@ class ExprEmitter(Dispatch):
             return self.is_nonnegative(expr.a) or self.is_nonnegative(expr.b)
         if isinstance(expr, Cast):
             grows = expr.value.dtype.is_int and expr.value.dtype.bits <= expr.dtype.bits
-            return grows and (self.is_nonnegative(expr.value) or expr.value.dtype.bits < expr.dtype.bits and expr.value.dtype.is_unsigned)
+            return grows and (
+                self.is_nonnegative(expr.value)
+                or (expr.value.dtype.bits < expr.dtype.bits and expr.value.dtype.is_unsigned)
+            )
         return expr.dtype.is_unsigned
 
 
@@ -397,9 +422,15 @@ def _plain(expr: PrimExpr) -> IntImm | None:
 
 
 def is_speculatable(expr: PrimExpr) -> bool:
-    """Whether evaluating `expr` where it is not asked for can do no harm: no loads, divisions or calls with effects."""
+    """Whether evaluating `expr` where it is not asked for can do no harm: no loads, divisions or calls with
+    effects.
+    """
     for node in walk(expr):
-        if isinstance(node, (Div, Mod, FloorDiv, FloorMod)) and not node.dtype.is_float and _plain(node.b) is None:
+        if (
+            isinstance(node, (Div, Mod, FloorDiv, FloorMod))
+            and not node.dtype.is_float
+            and _plain(node.b) is None
+        ):
             return False
         if isinstance(node, Call) and not (node.op.record.is_pure and node.op.name not in _COSTLY):
             return False

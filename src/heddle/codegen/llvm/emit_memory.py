@@ -1,8 +1,8 @@
 """Loads, stores and addresses.
 
-Each group of buffers that may share memory has an alias scope; accesses of different groups are declared disjoint, so
-that LLVM keeps what is loaded in registers. Alignment is that of one element: only allocations are known to be aligned
-further, and LLVM sees those.
+Each group of buffers that may share memory has an alias scope; accesses of different groups are declared
+disjoint, so that LLVM keeps what is loaded in registers. Alignment is that of one element: only allocations
+are known to be aligned further, and LLVM sees those.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class AliasScopes:
         scopes = {data: module.metadata(f"distinct !{{{{self}}, {domain}}}") for data in distinct}
         for data in distinct:
             own = module.metadata(f"!{{{scopes[data]}}}")
-            others = module.metadata(f"!{{{', '.join(scopes[other] for other in distinct if other is not data)}}}")
+            others = module.metadata(
+                f"!{{{', '.join(scopes[other] for other in distinct if other is not data)}}}"
+            )
             self._suffixes[data] = f", !alias.scope {own}, !noalias {others}"
 
     def suffix(self, data: Any) -> str:
@@ -57,7 +59,9 @@ class MemoryEmitter(ExprEmitter):
         if index.dtype != wide:
             operand = self.convert(operand, index.dtype, wide)
         element = memory_type(buffer.dtype)
-        result = f"getelementptr inbounds {element}, ptr {self.emit(buffer.data)}, {register_type(wide)} {operand}"
+        result = (
+            f"getelementptr inbounds {element}, ptr {self.emit(buffer.data)}, {register_type(wide)} {operand}"
+        )
         return self.out.value(result)
 
     def visit_BufferLoad(self, node: BufferLoad) -> str:
@@ -79,7 +83,9 @@ class MemoryEmitter(ExprEmitter):
         if node.predicate is None:
             return self.out.value(f"load {ty}, ptr {address}, align {align}{suffix}")
         if node.dtype.lanes == 1:
-            raise UsageError(G0101, f"a scalar load from {node.buffer.name!r} has a predicate", span=node.span)
+            raise UsageError(
+                G0101, f"a scalar load from {node.buffer.name!r} has a predicate", span=node.span
+            )
         mask, mask_ty = self.emit(node.predicate), register_type(node.predicate.dtype)
         callee = self.module.declare(f"llvm.masked.load.{mangle(ty)}.p0", ty, ["ptr", mask_ty, ty])
         arguments = f"ptr align {align} {address}, {mask_ty} {mask}, {ty} zeroinitializer"
@@ -139,5 +145,3 @@ class MemoryEmitter(ExprEmitter):
 
 def _is_contiguous(index: PrimExpr) -> bool:
     return isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1
-
-

@@ -1,9 +1,8 @@
-"""Statements as LLVM control flow. The function under way returns int32: 0, or -1 after `heddle_set_error`."""
+"""Statements as LLVM control flow. The function under way returns 0, or -1 after `heddle_set_error`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from heddle.codegen.codes import G0101
 from heddle.codegen.llvm.emit_expr import is_speculatable

@@ -20,7 +20,11 @@ from heddle.tir.nodes import AllocBuffer, PrimFunc
 def emit_module(funcs: Sequence[PrimFunc], triple: str, data_layout: str, vector_bits: int) -> str:
     """LLVM IR text of functions that `MakePackedAPI` made. Raises: UsageError G0101, G0103."""
     module = ModuleWriter(triple, data_layout)
-    width = f' "prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"' if vector_bits else ""
+    width = (
+        f' "prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
+        if vector_bits
+        else ""
+    )
     attributes = module.attributes(f"nounwind{width}")
     for func in funcs:
         _emit_function(module, func, attributes)
@@ -55,7 +59,7 @@ def _param_type(func: PrimFunc, param: Var) -> str:
 
 
 def distinct_memory(func: PrimFunc) -> list[Var]:
-    """Pointers that share no memory with each other: allocations, and parameters where the function says so."""
+    """Pointers that share no memory: allocations, and parameters where the function says so."""
     found: dict[Var, None] = {}
     if func.attrs.get("tir.noalias"):
         found.update((param, None) for param in func.params if param.element_dtype is not None)

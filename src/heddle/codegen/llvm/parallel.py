@@ -4,8 +4,8 @@
                                                    status = heddle_parallel_for(@f.parallel, ctx, n, grain)
     with  i32 @f.parallel(i64 begin, i64 end, ptr ctx): for i in m + begin .. m + end: body; return 0
 
-The loop's annotation `grain` is the least number of iterations worth a thread. A parallel loop inside another runs
-serially. A status other than 0 makes the function return -1.
+The loop's annotation `grain` is the least number of iterations worth a thread. A parallel loop inside another
+runs serially. A status other than 0 makes the function return -1.
 """
 
 from __future__ import annotations
@@ -79,5 +79,7 @@ class ParallelLoops:
             bounds.append(out.value(f"add nsw {ty} {first}, {moved}"))
         inner.loop(node, *bounds)
         inner.leave("0")
-        header = f"define internal i32 {symbol(name)}(i64 %begin, i64 %end, ptr noalias %ctx) {self._header_tail}"
+        header = (
+            f"define internal i32 {symbol(name)}(i64 %begin, i64 %end, ptr noalias %ctx) {self._header_tail}"
+        )
         outer.module.add_function(name, out.build(header))

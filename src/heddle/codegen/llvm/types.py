@@ -1,7 +1,7 @@
 """dtypes as LLVM types, and constants as LLVM text.
 
-In registers a bool is i1, int4 is i4, and bfloat16 and the 8-bit floats are plain integers that are only moved and
-converted. In memory every element fills whole bytes.
+In registers a bool is i1, int4 is i4, and bfloat16 and the 8-bit floats are plain integers that are only
+moved and converted. In memory every element fills whole bytes.
 """
 
 from __future__ import annotations

@@ -63,7 +63,15 @@ class ModuleWriter:
             for text, name in self._strings.items()
         ]
         groups = [f"attributes {name} = {{ {text} }}" for text, name in self._attributes.items()]
-        parts = [*self._head, *strings, *self._declarations.values(), "", *self._functions, *groups, *self._metadata]
+        parts = [
+            *self._head,
+            *strings,
+            *self._declarations.values(),
+            "",
+            *self._functions,
+            *groups,
+            *self._metadata,
+        ]
         return "\n".join(parts) + "\n"
 
 
@@ -116,7 +124,9 @@ class FunctionWriter:
         self.block, self.terminated = label, False
 
     def terminate(self, instruction: str) -> None:
-        """End the block. What is written after it, until the next `start`, is dead and goes to a block of its own."""
+        """End the block. What is written after it, until the next `start`, is dead and goes to a block of its
+        own.
+        """
         self.effect(instruction)
         self.terminated = True
 

@@ -39,12 +39,19 @@ class _Rewriter(BindingRewriter):
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         if is_call(value, "relax.call_tir") or is_call(value, "relax.call_dps_packed"):
             assert isinstance(value, Call)
-            return self._with_outputs(value, [None] * _num_outputs(value))
+            return self._replace(var, self._with_outputs(value, [None] * _num_outputs(value)))
         if is_call(value, "relax.call_tir_inplace"):
             assert isinstance(value, Call) and isinstance(value.args[1], Tuple)
             fields = value.args[1].fields
             return self._with_outputs(value, [None if k < 0 else fields[k] for k in value.attrs.inplace_indices])
         return value
+
+    def _replace(self, var: Var, outputs: Expr) -> Expr | None:
+        """A single output needs no binding of its own: the allocation takes the variable's place."""
+        if not isinstance(outputs, Var):
+            return outputs
+        self.renamed[var] = outputs
+        return None
 
     def _with_outputs(self, value: Call, given: list[Expr | None]) -> Expr:
         """Allocate outputs that are not given, call, and give the outputs."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from heddle.runtime.codes import U0403, U0404
+from heddle.runtime.dtype_word import dtype_from_packed
 from heddle.runtime.native.library import NativeLibrary, native_library
 from heddle.runtime.tensor import HEADER_SLOT_OFFSET, Tensor, from_dlpack, tensor_from_numpy
 from heddle.support.diagnostics import Trap, TrapIndexError, TrapTypeError, TrapValueError
@@ -88,9 +89,11 @@ def _raise_error(bound: tuple[bytes, KernelHandle]) -> Any:
     error.is_set = 0
     text = error.message.decode("utf-8", "replace")
     text = text.replace("%e", str(error.expected)).replace("%g", str(error.got))
+    text = text.replace("%t", dtype_from_packed(error.got)).replace("%k", _KINDS.get(error.got, "a value"))
     raise _TRAPS.get(error.kind, Trap)(U0404, text, notes=[f"in kernel {name!r}"])
 
 
+_KINDS = {0: "None", 1: "an int", 2: "a bool", 3: "a float", 4: "a pointer", 7: "a tensor"}
 _new_function: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )

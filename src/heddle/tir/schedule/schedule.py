@@ -28,6 +28,7 @@ from heddle.tir.schedule.cache import cache_read, cache_write, set_scope
 from heddle.tir.schedule.compute_at import compute_at, reverse_compute_at
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.inline import compute_inline, reverse_compute_inline
+from heddle.tir.schedule.layout import transform_layout
 from heddle.tir.schedule.reduction import decompose_reduction, pad_einsum
 from heddle.tir.schedule.trace import Instruction, Trace
 from heddle.tir.schedule.tree import (
@@ -107,6 +108,11 @@ class Schedule:
             return block
         loop: For = find_loop(self.func, handle.var).stmt
         return loop
+
+    def realization(self, handle: SBlockRV) -> SBlockRealize:
+        """Where a block is realized: its axes' values and its predicate."""
+        realize: SBlockRealize = find_block(self.func, handle.name).stmt
+        return realize
 
     def show(self) -> None:
         print(self.mod)
@@ -257,6 +263,13 @@ class Schedule:
     def set_scope(self, block: SBlockRV | str, buffer_index: int, storage_scope: str) -> None:
         """Move a temporary buffer to another storage scope."""
         self._update(set_scope(self.func, self._name(block), buffer_index, storage_scope))
+
+    @recorded
+    def transform_layout(
+        self, block: SBlockRV | str, buffer_index: int, index_map: Callable[..., Sequence[Any]]
+    ) -> None:
+        """Index a temporary buffer by other dimensions."""
+        self._update(transform_layout(self.func, self._name(block), buffer_index, index_map))
 
     @recorded
     def decompose_reduction(self, block: SBlockRV | str, loop: LoopRV) -> SBlockRV:

@@ -1,9 +1,9 @@
 """BF16Legalize: arithmetic on float16 and bfloat16 → arithmetic on float32; memory keeps the narrow type.
 
-    C[i] = A[i] * B[i] + 1.0      →      C[i] = cast(bfloat16, cast(float32, A[i]) * cast(float32, B[i]) + 1.0)
+    C[i] = A[i] + 1.0      →      C[i] = cast(bfloat16, cast(float32, A[i]) + 1.0)
 
-A value is rounded where it is stored, bound to a variable or cast; inside one expression float32 goes on unless `strict`
-asks for a rounding after each operation.
+A value is rounded where it is stored, bound to a variable or cast; inside one expression float32 goes on
+unless `strict` asks for a rounding after each operation.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class BF16Legalize(FunctionPass):
 
 
 class _Legalizer(Rewriter):
-    """Expressions of a narrow dtype may come back in float32; `_narrow` and `_wide` bring them where they are needed."""
+    """Expressions of a narrow dtype may come back in float32; `_narrow` and `_wide` bring them where they are
+    needed.
+    """
 
     def __init__(self, dtypes: frozenset[str], strict: bool) -> None:
         self._dtypes, self._strict = dtypes, strict
@@ -67,16 +69,21 @@ class _Legalizer(Rewriter):
             made: PrimExpr = self.default(node)
             return made
         a, b = self._wide(self.visit(node.a)), self._wide(self.visit(node.b))
-        return self._result(type(node)(a, b), node.dtype)
+        kind: Any = type(node)
+        return self._result(kind(a, b), node.dtype)
 
     def visit_CompareExpr(self, node: CompareExpr) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b and not self._is_narrow(a.dtype):
             return node
-        return type(node)(self._wide(a), self._wide(b))
+        kind: Any = type(node)
+        result: PrimExpr = kind(self._wide(a), self._wide(b))
+        return result
 
     def visit_Select(self, node: Select) -> PrimExpr:
-        condition, yes, no = (self.visit(part) for part in (node.condition, node.true_value, node.false_value))
+        condition, yes, no = (
+            self.visit(part) for part in (node.condition, node.true_value, node.false_value)
+        )
         if yes.dtype != no.dtype:
             yes, no = self._wide(yes), self._wide(no)
         same = condition is node.condition and yes is node.true_value and no is node.false_value

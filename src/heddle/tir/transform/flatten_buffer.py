@@ -3,9 +3,9 @@
     A: (4, n) float32                        A: (4 * n,) float32
     A[i, j] = A[i, j] + 1.0          →       A[i * n + j] = A[i * n + j] + 1.0
 
-Strides and element offsets go into the index. `buffer_map` keeps the original buffers, from which the entry code is
-made; the flat ones are declared over their pointers. An index is computed in int64 unless the buffer surely has fewer
-than 2**31 elements.
+Strides and element offsets go into the index. `buffer_map` keeps the original buffers, from which the entry
+code is made; the flat ones are declared over their pointers. An index is computed in int64 unless the buffer
+surely has fewer than 2**31 elements.
 """
 
 from __future__ import annotations

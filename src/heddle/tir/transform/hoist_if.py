@@ -7,8 +7,8 @@
             A[i] = 2.0                         for i in 0 .. n:
                                                    A[i] = 2.0
 
-Only where the branch is the whole body, and its condition reads no memory and cannot fail. Parallel loops keep their
-branch inside: a loop more is a launch more.
+Only where the branch is the whole body, and its condition reads no memory and cannot fail. Parallel loops
+keep their branch inside: a loop more is a launch more.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class HoistIfThenElse(FunctionPass):
 
 
 def cannot_fail(expr: PrimExpr) -> bool:
-    """Whether evaluating an expression early is safe: no loads, no calls with effects, no division by what may be 0."""
+    """Whether evaluating an expression early is safe: no loads, no calls with effects, no division by what
+    may be 0.
+    """
     for node in walk(expr):
         if isinstance(node, BufferLoad) or (isinstance(node, Call) and not node.op.record.is_pure):
             return False
@@ -59,4 +61,6 @@ class _Hoister(Rewriter):
         then = replace(node, body=branch.then_case)
         if branch.else_case is None:
             return IfThenElse(branch.condition, then)
-        return IfThenElse(branch.condition, then, with_fresh_definitions(replace(node, body=branch.else_case)))
+        return IfThenElse(
+            branch.condition, then, with_fresh_definitions(replace(node, body=branch.else_case))
+        )

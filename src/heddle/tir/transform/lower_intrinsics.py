@@ -2,8 +2,8 @@
 
     B[i] = exp(A[i])        →       B[i] = let x = A[i] in ... polynomial ... * 2**n
 
-float32: the expressions of `vector_math`, for any number of lanes. float64: C's functions, lane by lane (sigmoid and
-rsqrt by their formulas). float16 and bfloat16: computed in float32 and rounded once.
+float32: the expressions of `vector_math`, for any number of lanes. float64: C's functions, lane by lane
+(sigmoid and rsqrt by their formulas). float16 and bfloat16: computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,22 @@ from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.vector_math import FLOAT32_FUNCTIONS
 
-_C_NAMES = ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "tanh", "erf", "sin", "cos", "tan", "asin", "acos")
+_C_NAMES = (
+    "exp",
+    "exp2",
+    "exp10",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "tanh",
+    "erf",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+)
 _C_FUNCTIONS = {
     **{name: name for name in _C_NAMES},
     **{name: name for name in ("atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "pow")},
@@ -75,5 +90,3 @@ class _Lowerer(Rewriter):
 
 def _is_narrow(dtype: DataType) -> bool:
     return dtype.bits <= 16
-
-

@@ -1,4 +1,5 @@
-"""MakePackedAPI: a function over buffers → a checked entry with the kernels' calling convention, and a plain body.
+"""MakePackedAPI: a function over buffers → a checked entry with the kernels' calling convention, and a plain
+body.
 
     def f(A: (n, 4) float32, k: int64): body
 
@@ -8,9 +9,9 @@
             n = args[0].shape[0]; assert args[0].shape[1] == 4; ...
             return f.body(args[0].begin, args[1], n)
 
-A symbolic dimension is bound where it is first seen alone; every other occurrence, also in expressions, is compared.
-The body takes, in this order: a pointer or scalar for each parameter, then the bound variables in order of binding. It
-may be called from other generated code and returns the status too.
+A symbolic dimension is bound where it is first seen alone; every other occurrence, also in expressions, is
+compared. The body takes, in this order: a pointer or scalar for each parameter, then the bound variables in
+order of binding. It may be called from other generated code and returns the status too.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ from heddle.prim.ops import (
     multiply,
     not_equal,
 )
+from heddle.ir.visitor import walk
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.runtime.dtype_word import packed_dtype
 from heddle.support.diagnostics import UsageError
 from heddle.tir.codes import T0501, T0502
 from heddle.tir.kernel_abi import (
@@ -42,13 +45,14 @@ from heddle.tir.kernel_abi import (
     ValueKind,
     arg_kind,
     arg_value,
-    packed_dtype,
     pointer_bits,
     tensor_begin,
     tensor_field,
     tensor_has_strides,
 )
-from heddle.tir.nodes import AssertStmt, Bind, Buffer, Evaluate, IfThenElse, PrimFunc, Stmt, seq
+from heddle.tir.nodes import (
+    AssertStmt, Bind, Buffer, BufferLoad, BufferStore, DeclBuffer, Evaluate, IfThenElse, PrimFunc, Stmt, seq,
+)
 
 _HANDLE = DataType("handle")
 
@@ -88,7 +92,13 @@ def split(func: PrimFunc, name: str, device_type: int) -> tuple[PrimFunc, PrimFu
         span=func.span,
     )
     inner = attrs.with_attr("global_symbol", name + BODY_SUFFIX).with_attr(CALLING_CONV, "body")
-    return packed, PrimFunc(body_params, func.body, attrs=inner, span=func.span)
+    return packed, PrimFunc(body_params, seq(*_views(func), func.body), attrs=inner, span=func.span)
+
+
+def _views(func: PrimFunc) -> list[Stmt]:
+    """Declarations of the parameter buffers that the body uses as they are, over the pointers that it gets."""
+    used = {node.buffer for node in walk(func.body) if isinstance(node, (BufferLoad, BufferStore))}
+    return [DeclBuffer(buffer) for buffer in func.buffers if buffer in used]
 
 
 @dataclass
@@ -122,7 +132,7 @@ class _Entry:
                 self._scalar(index, param)
             else:
                 tensors.append((buffer, *self._tensor(index, param, buffer)))
-        for buffer, tensor, where in tensors:
+        for buffer, tensor, _where in tensors:
             self._bind_dims(buffer, tensor)
         for buffer, tensor, where in tensors:
             self._check_dims(buffer, tensor, where)
@@ -180,7 +190,11 @@ class _Entry:
         )
         wanted = const(packed_dtype(buffer.dtype))
         self._require(
-            equal(dtype, wanted), f"{where}: expected dtype {buffer.dtype}, got %t", "TypeError", wanted, dtype
+            equal(dtype, wanted),
+            f"{where}: expected dtype {buffer.dtype}, got %t",
+            "TypeError",
+            wanted,
+            dtype,
         )
         self._require(
             equal(device, self.device_type),
@@ -247,7 +261,9 @@ class _Entry:
                 )
 
     def _check_strides(self, buffer: Buffer, tensor: PrimExpr, empty: PrimExpr, where: str) -> None:
-        """A tensor with a stride array has the declared strides; those of dimensions of extent 1 do not matter."""
+        """A tensor with a stride array has the declared strides; those of dimensions of extent 1 do not
+        matter.
+        """
         if not buffer.shape:
             return
         dims, checks = self._dims[buffer], []
@@ -274,5 +290,3 @@ def _dense_stride(dims: list[PrimExpr], position: int) -> PrimExpr:
 
 def _spelled(dim: PrimExpr) -> str:
     return "" if isinstance(dim, IntImm) else f" ({dim.name})" if isinstance(dim, Var) else ""
-
-

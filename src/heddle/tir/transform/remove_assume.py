@@ -1,6 +1,6 @@
 """RemoveAssume: promises that earlier passes used go before code generation.
 
-    assume(n % 8 == 0); A[0] = 1.0        →        A[0] = 1.0
+assume(n % 8 == 0); A[0] = 1.0        →        A[0] = 1.0
 """
 
 from __future__ import annotations

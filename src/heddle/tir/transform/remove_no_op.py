@@ -62,7 +62,9 @@ def _uses(stmt: Stmt) -> Counter[Any]:
             counts[node] += 1
         elif isinstance(node, Buffer):
             counts[node.data] += 1
-            counts.update(part for e in (*node.shape, *node.strides) for part in walk(e) if isinstance(part, Var))
+            counts.update(
+                part for e in (*node.shape, *node.strides) for part in walk(e) if isinstance(part, Var)
+            )
         if isinstance(node, Bind):
             counts[node.var] -= 1
         elif isinstance(node, (AllocBuffer, DeclBuffer)):

@@ -5,9 +5,10 @@
             A[i // 8 + i] = 1.0            →               A[i] = 1.0
         for j in 0 .. 1: B[i + j] = 2.0                B[i] = 2.0
 
-Ranges of loops and conditions of enclosing branches are constraints. Branches whose condition is decided, loops of one
-or no iteration and asserts that hold are resolved; variables bound to constants or variables are replaced. Arithmetic on
-values (as against indices, bounds and conditions without loads) is left alone: it wraps.
+Ranges of loops and conditions of enclosing branches are constraints. Branches whose condition is decided,
+loops of one or no iteration and asserts that hold are resolved; variables bound to constants or variables are
+replaced. Arithmetic on values (as against indices, bounds and conditions without loads) is left alone: it
+wraps.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from heddle.ir.node import replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Call, FloatImm, IntImm, PrimExpr, Range, Select, Var
-from heddle.prim.ops import greater, logical_not
+from heddle.prim.ops import const, greater, logical_not
 from heddle.tir.nodes import (
     AssertStmt,
     Bind,
@@ -37,8 +38,7 @@ from heddle.tir.nodes import (
     is_no_op,
     seq,
 )
-from heddle.prim.ops import const
-from heddle.prim.substitute import Substituter
+from heddle.tir.substitute import StmtSubstituter, substitute_stmt
 
 _NOTHING = Evaluate(const(0), span=None)
 
@@ -127,7 +127,8 @@ class _Simplifier(Rewriter):
             if isinstance(stmt, Bind):
                 value = self._value(stmt.value)
                 if isinstance(value, (IntImm, FloatImm, Var)):
-                    rest = [Substituter({stmt.var: value}).visit(item) for item in rest]
+                    replace_var = StmtSubstituter({stmt.var: value})
+                    rest = [replace_var.visit(item) for item in rest]
                     changed = True
                     continue
             made = self.visit(stmt)
@@ -148,14 +149,16 @@ class _Simplifier(Rewriter):
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         condition = self.index(node.condition)
+        if isinstance(condition, IntImm) and condition.value:
+            taken: Stmt = self.visit(node.then_case)
+            return taken
+        if isinstance(condition, IntImm) and node.else_case is None:
+            return _NOTHING
         if isinstance(condition, IntImm):
-            if condition.value:
-                taken: Stmt = self.visit(node.then_case)
-                return taken
-            other: Stmt = _NOTHING if node.else_case is None else self.visit(node.else_case)
-            return other
+            otherwise: Stmt = self.visit(node.else_case)
+            return otherwise
         then = self._under(condition, node.then_case)
-        other = node.else_case and self._under(logical_not(condition), node.else_case)
+        other: Stmt | None = node.else_case and self._under(logical_not(condition), node.else_case)
         if other is not None and is_no_op(other):
             other = None
         if is_no_op(then):
@@ -169,7 +172,7 @@ class _Simplifier(Rewriter):
         if plain and isinstance(extent, IntImm) and extent.value <= 0:
             return _NOTHING
         if plain and isinstance(extent, IntImm) and extent.value == 1:
-            once: Stmt = self.visit(Substituter({node.loop_var: low}).visit(node.body))
+            once: Stmt = self.visit(substitute_stmt(node.body, {node.loop_var: low}))
             return once
         if is_analysable(low) and is_analysable(extent):
             self._analyzer.bind(node.loop_var, Range.from_min_extent(low, extent), allow_override=True)

@@ -1,13 +1,15 @@
-"""StorageRewrite: temporaries whose lives do not overlap share memory, taken once at the start of their region.
+"""StorageRewrite: temporaries whose lives do not overlap share memory, taken once at the start of their
+region.
 
     alloc T (1000,)                                alloc T (1000,) {storage: workspace}
     T = f(A); B = g(T)                 →           T = f(A); B = g(T)
     alloc U (1000,)                                declare U (1000,) over T's pointer
     U = h(B); C = k(U)                             U = h(B); C = k(U)
 
-A region is the function's body or the body of a parallel loop (each iteration has memory of its own). Temporaries that
-are meant for registers (scope "local", or small) stay where they are. Memory of one scope is shared: constant sizes by
-best fit, a smaller one growing where nothing fits; symbolic sizes only with equal ones.
+A region is the function's body or the body of a parallel loop (each iteration has memory of its own).
+Temporaries that are meant for registers (scope "local", or small) stay where they are. Memory of one scope is
+shared: constant sizes by best fit, a smaller one growing where nothing fits; symbolic sizes only with equal
+ones.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from heddle.tir.nodes import (
     AllocBuffer,
     Bind,
     Buffer,
+    BufferLoad,
     DeclBuffer,
     For,
     ForKind,
@@ -102,6 +105,11 @@ class _Lives:
         if repeats:
             self._leave_loop()
 
+    def is_known_at_start(self, dim: PrimExpr) -> bool:
+        """Whether a dimension can be computed before the region runs."""
+        reads = any(isinstance(node, BufferLoad) for node in walk(dim))
+        return not reads and not any(var in self.defined for var in free_vars(dim))
+
     def _leave_loop(self) -> None:
         """What was there before the loop lives through all of it."""
         begin, used = self._loops.pop()
@@ -137,7 +145,7 @@ def _rewrite_region(body: Stmt) -> Stmt:
     lives = [
         life
         for life in found.lives.values()
-        if not any(var in found.defined for dim in life.alloc.buffer.shape for var in free_vars(dim))
+        if all(found.is_known_at_start(dim) for dim in life.alloc.buffer.shape)
     ]
     if not lives:
         return body
@@ -166,7 +174,9 @@ def _assign(lives: list[_Life]) -> tuple[list[_Block], dict[Var, Buffer]]:
         elif size is not None and block.size_bytes is not None:
             block.size_bytes = max(block.size_bytes, size)
         block.free_from = life.end + 1
-        shared = Buffer(block.buffer.data, buffer.dtype, buffer.shape, buffer.name, (), None, buffer.align_bytes)
+        shared = Buffer(
+            block.buffer.data, buffer.dtype, buffer.shape, buffer.name, (), None, buffer.align_bytes
+        )
         placed[buffer.data] = shared
     return blocks, placed
 
@@ -218,7 +228,13 @@ class _Placer(Rewriter):
             return node
         if node not in self._views:
             self._views[node] = Buffer(
-                shared.data, node.dtype, node.shape, node.name, node.strides, node.elem_offset, node.align_bytes
+                shared.data,
+                node.dtype,
+                node.shape,
+                node.name,
+                node.strides,
+                node.elem_offset,
+                node.align_bytes,
             )
         return self._views[node]
 

@@ -1,11 +1,13 @@
-"""UnrollLoop: loops of kind UNROLLED, and short ones that would keep a local buffer out of registers → copies.
+"""UnrollLoop: loops of kind UNROLLED, and short ones that would keep a local buffer out of registers →
+copies.
 
     for i in 0 .. 2 (unrolled):              acc[0] = 0.0
         acc[i] = 0.0                 →       acc[1] = 0.0
 
 A loop whose extent is not constant stays, as a serial loop. Serial loops are unrolled too where
 - their variable indexes a local allocation (only constant indices let LLVM keep it in registers), or
-- the option `tir.UnrollLoop.auto_max_step`, or the pragma annotation `pragma_auto_unroll_max_step`, allows the steps.
+- the option `tir.UnrollLoop.auto_max_step`, or the pragma annotation `pragma_auto_unroll_max_step`, allows
+  the steps.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from heddle.ir.transform import FunctionPass, PassContext, declare_config
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import IntImm, Var
 from heddle.prim.ops import const
-from heddle.prim.substitute import Substituter
 from heddle.tir.allocation import MAX_STACK_BYTES, size_bytes
 from heddle.tir.nodes import AllocBuffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
+from heddle.tir.substitute import substitute_stmt
 from heddle.tir.transform.fresh_definitions import definitions, with_fresh_definitions
 
-AUTO_MAX_STEP = declare_config("tir.UnrollLoop.auto_max_step", "unroll serial loops of at most this many steps")
+AUTO_MAX_STEP = declare_config(
+    "tir.UnrollLoop.auto_max_step", "unroll serial loops of at most this many steps"
+)
 PRAGMA = "pragma_auto_unroll_max_step"
 MAX_REGISTER_BUFFER_BYTES = 2048
 """Local buffers up to this size are meant for registers."""
@@ -108,5 +112,5 @@ def unrolled(node: For) -> Stmt:
     for step in range(node.extent.value):
         value = node.min + const(step, node.loop_var.dtype)
         body = with_fresh_definitions(node.body, defined) if step else node.body
-        copies.append(Substituter({node.loop_var: value}).visit(body))
+        copies.append(substitute_stmt(body, {node.loop_var: value}))
     return seq(*copies)

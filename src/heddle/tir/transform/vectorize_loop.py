@@ -1,15 +1,15 @@
 """VectorizeLoop: loops of kind VECTORIZED with a constant extent → vector statements.
 
-    for i in 0 .. 8 (vectorized):                       C[ramp(b * 8, 1, 8)] = A[ramp(b * 8, 1, 8)] + broadcast(s[b], 8)
-        C[b * 8 + i] = A[b * 8 + i] + s[b]      →
+    for i in 0 .. 8 (vectorized):              C[r] = A[r] + broadcast(s[b], 8)
+        C[b * 8 + i] = A[b * 8 + i] + s[b]      →      with r = ramp(b * 8, 1, 8)
 
-    for i in 0 .. 8 (vectorized):                       mask = ramp(b * 8, 1, 8) < broadcast(n, 8)
-        if b * 8 + i < n:                       →       if any_lane(mask):
-            C[b * 8 + i] = A[b * 8 + i]                     C[ramp(b * 8, 1, 8), mask] = A[ramp(b * 8, 1, 8), mask]
+    for i in 0 .. 8 (vectorized):              mask = r < broadcast(n, 8)
+        if b * 8 + i < n:               →       if any_lane(mask):
+            C[b * 8 + i] = A[b * 8 + i]             C[r where mask] = A[r where mask]
 
-What does not depend on the loop variable stays scalar. Conditions that do become predicates of loads and stores. A loop
-with anything that has no vector form (a call with effects, a loop with varying bounds, a store of every lane to one
-place, an assert on a lane) becomes a serial loop. Requires: flat buffers.
+What does not depend on the loop variable stays scalar. Conditions that do become predicates of loads and
+stores. A loop with anything that has no vector form (a call with effects, a loop with varying bounds, a store
+of every lane to one place, an assert on a lane) becomes a serial loop. Requires: flat buffers.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class _Loops(Rewriter):
 
 
 class _Vectorizer(Rewriter):
-    """Rewrites the body of one loop for all lanes at once. Expressions come back as scalars where lanes agree."""
+    """Rewrites the body of one loop for all lanes at once. Expressions come back as scalars where lanes
+    agree.
+    """
 
     def __init__(self, loop: For, lanes: int) -> None:
         self._lanes = lanes
@@ -140,13 +142,13 @@ class _Vectorizer(Rewriter):
         if node.dtype.lanes > 1:
             raise _NoVectorFormError
 
-    def visit_Ramp(self, node: Ramp) -> PrimExpr:
+    def visit_Ramp(self, node: Ramp) -> Any:
         return self._unchanged(node)
 
-    def visit_Broadcast(self, node: Broadcast) -> PrimExpr:
+    def visit_Broadcast(self, node: Broadcast) -> Any:
         return self._unchanged(node)
 
-    def visit_Shuffle(self, node: Shuffle) -> PrimExpr:
+    def visit_Shuffle(self, node: Shuffle) -> Any:
         return self._unchanged(node)
 
     def _unchanged(self, node: Any) -> Any:
@@ -166,7 +168,9 @@ class _Vectorizer(Rewriter):
         return node if a is node.a else Not(a)
 
     def visit_Select(self, node: Select) -> PrimExpr:
-        condition, yes, no = (self.visit(part) for part in (node.condition, node.true_value, node.false_value))
+        condition, yes, no = (
+            self.visit(part) for part in (node.condition, node.true_value, node.false_value)
+        )
         if condition is node.condition and yes is node.true_value and no is node.false_value:
             return node
         self._require_scalar(node)
@@ -221,7 +225,9 @@ class _Vectorizer(Rewriter):
         return Select(condition, yes, no)
 
     def _under(self, condition: PrimExpr, expr: Any) -> PrimExpr:
-        """A value needed only in lanes that hold; where it reads memory at a lane-independent place, only if one does."""
+        """A value needed only in lanes that hold; where it reads memory at a lane-independent place, only if
+        one does.
+        """
         outer = self._mask
         self._mask = condition if outer is None else logical_and(outer, condition)
         value, mask = self.visit(expr), self._mask
@@ -269,7 +275,8 @@ class _Vectorizer(Rewriter):
             raise _NoVectorFormError
         target = private or node.buffer
         place = self._private_index(index) if private is not None else self._vector(index)[0]
-        return BufferStore(target, *self._vector(value), (place,), self._predicate(node.predicate))
+        (stored,) = self._vector(value)
+        return BufferStore(target, stored, (place,), self._predicate(node.predicate))
 
     def _store_at_one_place(self, node: BufferStore, index: PrimExpr, value: PrimExpr) -> Stmt:
         """A store that all lanes do alike is done once, unless it counts them."""
@@ -294,9 +301,13 @@ class _Vectorizer(Rewriter):
         if condition.dtype.lanes == 1:
             then, other = self.visit(node.then_case), node.else_case and self.visit(node.else_case)
             return IfThenElse(condition, then, other)
+        if node.else_case is None:
+            return self._masked(condition, node.then_case)
+        held = Var("condition", condition.dtype)  # decided once: the first branch may change what it reads
         return seq(
-            self._masked(condition, node.then_case),
-            None if node.else_case is None else self._masked(logical_not(condition), node.else_case),
+            Bind(held, condition),
+            self._masked(held, node.then_case),
+            self._masked(logical_not(held), node.else_case),
         )
 
     def _masked(self, condition: PrimExpr, body: Stmt) -> Stmt:
@@ -353,4 +364,3 @@ class _Vectorizer(Rewriter):
 def reads_scalars(expr: PrimExpr) -> bool:
     """Whether an expression has loads without predicate."""
     return any(isinstance(node, BufferLoad) and node.predicate is None for node in walk(expr))
-

@@ -100,7 +100,9 @@ class Program:
             return For(r, 0, extent, ForKind.SERIAL, update)
         if form == "while":
             count = decl_buffer((1,), "int32", "count", scope="local")
-            step = seq(BufferStore(count, count[0] + 1, (0,)), store(ops.maximum(self.b[i, j], self.value(i, j, 1))))
+            step = seq(
+                BufferStore(count, count[0] + 1, (0,)), store(ops.maximum(self.b[i, j], self.value(i, j, 1)))
+            )
             return seq(AllocBuffer(count), BufferStore(count, 0, (0,)), While(count[0] < self.k_var, step))
         if form == "two":
             return seq(self._simple(i, j), self._simple(i, j))
@@ -123,7 +125,11 @@ class Program:
             lambda: j % 3 != 1,
             lambda: i + j < self.m,
             lambda: ops.greater(self.k_var, 1),
-            lambda: ops.less(self.a[i, j], self.b[i, j]) if not self.dtype.is_bool else ops.equal(self.a[i, j], True),
+            lambda: (
+                ops.less(self.a[i, j], self.b[i, j])
+                if not self.dtype.is_bool
+                else ops.equal(self.a[i, j], True)
+            ),
             lambda: ops.logical_and(j + 1 < self.m, i > 0),
             lambda: ops.logical_not(ops.equal(i, j)),
         ]
@@ -183,5 +189,3 @@ class Program:
 def programs(draw: Draw, dtype: str) -> tuple[Program, Any, Any]:
     program = Program(draw, dtype)
     return program, *program.arrays()
-
-

@@ -1,0 +1,1 @@
+"""LLVM IR text from lowered loop functions, and LLVM itself."""

@@ -1,0 +1,56 @@
+"""The passes between scheduled loops and machine code, in order."""
+
+from __future__ import annotations
+
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, Sequential
+from heddle.target import Target, has_half_conversion
+from heddle.tir.transform.bf16_legalize import BF16Legalize
+from heddle.tir.transform.compact_buffers import CompactBuffers
+from heddle.tir.transform.flatten_buffer import FlattenBuffer
+from heddle.tir.transform.hoist_if import HoistIfThenElse
+from heddle.tir.transform.lower_blocks import LowerBlocks
+from heddle.tir.transform.lower_intrinsics import LowerIntrin
+from heddle.tir.transform.lower_small_float import LowerSmallFloat
+from heddle.tir.transform.make_packed_api import MakePackedAPI
+from heddle.tir.transform.place_allocations import PlaceAllocations
+from heddle.tir.transform.remove_assume import RemoveAssume
+from heddle.tir.transform.remove_no_op import RemoveNoOp
+from heddle.tir.transform.simplify import Simplify
+from heddle.tir.transform.storage_rewrite import StorageRewrite
+from heddle.tir.transform.unroll_loop import UnrollLoop
+from heddle.tir.transform.vectorize_loop import VectorizeLoop
+from heddle.tir.vector_math.small_float import SMALL_FLOATS
+
+NATIVE_HALF = {"bfloat16": "native-bfloat16-arithmetic", "float16": "avx512fp16"}
+"""16-bit floats and the processor feature that computes with them."""
+
+
+def lowering_passes(target: Target) -> tuple[Pass, ...]:
+    """From scheduled functions, blocks and all, to what the emitter takes."""
+    eights = tuple(name for name in SMALL_FLOATS if name.startswith("float8"))
+    narrow = eights + tuple(name for name, native in NATIVE_HALF.items() if native not in target.feature_set)
+    by_bits = eights if has_half_conversion(target.mtriple, target.feature_set) else (*eights, "float16")
+    return (
+        LowerBlocks(),
+        PlaceAllocations(),
+        CompactBuffers(),
+        FlattenBuffer(),  # one index an access: what vectorising and storage sharing look at
+        Simplify(),  # guards that always hold go before they become masks
+        VectorizeLoop(),
+        HoistIfThenElse(),
+        StorageRewrite(),  # before unrolling, which copies allocations
+        Simplify(),
+        UnrollLoop(),  # constant indices into local buffers: LLVM makes registers of them
+        RemoveNoOp(),
+        RemoveAssume(),
+        LowerIntrin(),
+        BF16Legalize(narrow),  # after LowerIntrin, whose float16 functions are casts around float32 ones
+        LowerSmallFloat(by_bits),
+        MakePackedAPI(),
+    )
+
+
+def lower(mod: IRModule, target: Target) -> IRModule:
+    """Run `lowering_passes` under the current PassContext."""
+    return Sequential(lowering_passes(target), "lower_to_machine")(mod)

@@ -1,0 +1,212 @@
+"""FuseTIR: a function of several loop-function calls becomes one loop function.
+
+    def fused(x, c):                                      def fused(x, c, z):
+        y = R.call_tir(cls.exp, (x,), ...)                    y = alloc
+        z = R.call_tir(cls.add, (y, c), ...)      →           for ...: y[i] = exp(x[i])
+        return z                                              for ...: z[i] = y[i] + c[i]
+    v = cls.fused(a, b)                                   v = R.call_tir(cls.fused, (a, b), out_ty=...)
+
+What lies between becomes a buffer of the function; schedules inline it or keep it in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.attrs import attrs_of
+from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.module import IRModule
+from heddle.ir.op import Op
+from heddle.ir.transform import Pass, PassContext
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.substitute import substitute
+from heddle.relax.infer import type_of
+from heddle.relax.nodes import SeqExpr
+from heddle.relax.rewriter import BindingRewriter
+from heddle.relax.types import ShapeExpr, ShapeType, TensorType
+from heddle.runtime.dtype import DataType
+from heddle.support.names import NameSupply
+from heddle.support.span import at
+from heddle.tir.nodes import (
+    Bind, Buffer, For, PrimFunc, SBlock, SBlockRealize, Stmt, decl_buffer, seq,
+)
+from heddle.tir.substitute import StmtSubstituter
+
+
+@dataclass(frozen=True)
+class FuseTIR(Pass):
+    """Requires: functions with the attribute `Primitive` (FuseOps). Establishes: none of them."""
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        fused: dict[GlobalVar, PrimFunc] = {}
+        for var, func in mod.functions.items():
+            if isinstance(func, Function) and func.attrs.get("Primitive"):
+                with at(func.span):
+                    fused[var] = _merge(mod, func)
+        if not fused:
+            return mod
+        table = {var: fused.get(var, func) for var, func in mod.functions.items()}
+        rewriter = _CallRewriter(mod.with_functions(table), fused)
+        for var, func in mod.functions.items():
+            if isinstance(func, Function) and var not in fused:
+                table[var] = rewriter.run(func)
+        return _drop_unused_loops(mod.with_functions(table))
+
+
+class _CallRewriter(BindingRewriter):
+    """Calls of merged functions become call_tir."""
+
+    def __init__(self, mod: IRModule, fused: dict[GlobalVar, PrimFunc]) -> None:
+        super().__init__(mod)
+        self._fused = fused
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if not isinstance(value, Call) or not isinstance(value.op, GlobalVar) or value.op not in self._fused:
+            return value
+        shapes = tuple(arg for arg in value.args if isinstance(arg, ShapeExpr))
+        tensors = Tuple(tuple(arg for arg in value.args if not isinstance(arg, ShapeExpr)))
+        name = GlobalVar(value.op.name_hint)
+        return Call(Op.get("relax.call_tir"), (name, tensors, *shapes), attrs_of({}), (type_of(var),), span=value.span)
+
+
+def _drop_unused_loops(mod: IRModule) -> IRModule:
+    """The module without private loop functions that nothing calls any more."""
+    used = {n for f in mod.functions.values() if isinstance(f, Function) for n in walk(f) if isinstance(n, GlobalVar)}
+    return mod.with_functions({
+        var: func for var, func in mod.functions.items()
+        if not isinstance(func, PrimFunc) or var in used or "global_symbol" in func.attrs
+    })
+
+
+def _merge(mod: IRModule, func: Function) -> PrimFunc:
+    """One loop function of the calls in a primitive function."""
+    return _Merger(mod, func).build()
+
+
+class _Merger:
+    def __init__(self, mod: IRModule, func: Function) -> None:
+        self.mod, self.func = mod, func
+        self.buffer_names, self.block_names = NameSupply(), NameSupply(("root",))
+        self.symbols: dict[PrimVar, PrimExpr] = {}
+        self.buffers: dict[Var, Buffer] = {}
+        self.allocated: list[Buffer] = []
+        self.stmts: list[Stmt] = []
+
+    def build(self) -> PrimFunc:
+        body = self.func.body
+        assert isinstance(body, SeqExpr)
+        params: list[PrimVar] = []
+        buffer_map: dict[PrimVar, Buffer] = {}
+        scalars: list[PrimVar] = []
+        for param in self.func.params:
+            if isinstance(param.ty, ShapeType):
+                scalars = [self._symbol(dim) for dim in param.ty.values or () if isinstance(dim, PrimVar)]
+                continue
+            buffer = self._buffer(param)
+            handle = PrimVar(f"{buffer.name}_handle", DataType("handle"))
+            params.append(handle)
+            buffer_map[handle] = buffer
+        for binding in body.bindings():
+            with at(binding.span):
+                self._inline(binding.var, binding.value, binding.var is body.body)
+        assert isinstance(body.body, Var)
+        result = self.buffers[body.body]
+        handle = PrimVar(f"{result.name}_handle", DataType("handle"))
+        buffer_map[handle] = result
+        root = SBlock((), (), (), "root", seq(*self.stmts), None, tuple(self.allocated))
+        attrs: Any = {"tir.noalias": True}
+        return PrimFunc(
+            (*params, handle, *scalars), SBlockRealize((), constant(True), root), None, buffer_map, attrs,  # type: ignore[arg-type]
+            span=self.func.span,
+        )
+
+    def _symbol(self, var: PrimVar) -> PrimVar:
+        """The merged function's own variable for a symbolic dimension of the graph."""
+        found = self.symbols.get(var)
+        if not isinstance(found, PrimVar):
+            found = PrimVar(var.name, var.dtype, None, var.is_size)
+            self.symbols[var] = found
+        return found
+
+    def _dims(self, ty: TensorType) -> tuple[PrimExpr, ...]:
+        for dim in ty.dims or ():
+            for node in walk(dim):
+                if isinstance(node, PrimVar):
+                    self._symbol(node)
+        return tuple(substitute(dim, self.symbols) for dim in ty.dims or ())
+
+    def _buffer(self, var: Var) -> Buffer:
+        ty = type_of(var)
+        assert isinstance(ty, TensorType) and ty.dtype is not None
+        made = decl_buffer(self._dims(ty), ty.dtype, self.buffer_names.fresh(var.name_hint))
+        self.buffers[var] = made
+        return made
+
+    def _inline(self, var: Var, value: Expr, is_result: bool) -> None:
+        """Add the statements of one called loop function."""
+        assert isinstance(value, Call) and isinstance(value.args[0], GlobalVar) and isinstance(value.args[1], Tuple)
+        callee = self.mod[value.args[0]]
+        assert isinstance(callee, PrimFunc) and isinstance(callee.body, SBlockRealize)
+        out = self._buffer(var)
+        if not is_result:
+            self.allocated.append(out)
+        actual = [*(self.buffers[arg] for arg in value.args[1].fields if isinstance(arg, Var)), out]
+        scalars = value.args[2].values if len(value.args) > 2 and isinstance(value.args[2], ShapeExpr) else ()
+        self._copy_body(callee, actual, tuple(substitute(s, self.symbols) for s in scalars))
+
+    def _copy_body(self, callee: PrimFunc, actual: list[Buffer], scalars: tuple[PrimExpr, ...]) -> None:
+        variables: dict[PrimVar, PrimExpr] = {}
+        buffers: dict[Buffer, Buffer] = {}
+        for formal, given in zip(callee.buffers, actual, strict=True):
+            buffers[formal] = given
+            variables[formal.data] = given.data
+            for dim, size in zip(formal.shape, given.shape, strict=True):
+                if isinstance(dim, PrimVar):
+                    variables.setdefault(dim, size)
+        plain = [param for param in callee.params if param not in callee.buffer_map]
+        variables.update(zip(plain, scalars, strict=True))
+        root = callee.body.block  # type: ignore[attr-defined]
+        self._rename_definitions(root, variables)
+        copier = _Copier(variables, buffers, self.block_names)
+        for buffer in root.alloc_buffers:
+            self.allocated.append(copier.new_buffer(buffer, self.buffer_names.fresh(buffer.name)))
+        self.stmts.append(copier.visit(root.body))
+
+    def _rename_definitions(self, root: SBlock, variables: dict[PrimVar, PrimExpr]) -> None:
+        """Loop variables and axes get copies, since a loop function may be used more than once."""
+        for node in walk(root):
+            if isinstance(node, For):
+                variables[node.loop_var] = _copy(node.loop_var)
+            elif isinstance(node, Bind):
+                variables[node.var] = _copy(node.var)
+            elif isinstance(node, SBlock):
+                for axis in node.iter_vars:
+                    variables[axis.var] = _copy(axis.var)
+
+
+def _copy(var: PrimVar) -> PrimVar:
+    return PrimVar(var.name, var.dtype, var.type_annotation, var.is_size)
+
+
+class _Copier(StmtSubstituter):
+    """Copies statements under new names for variables, buffers and blocks."""
+
+    def __init__(self, variables: dict[PrimVar, PrimExpr], buffers: dict[Buffer, Buffer], names: NameSupply) -> None:
+        super().__init__(variables, buffers)
+        self._block_names = names
+
+    def new_buffer(self, old: Buffer, name: str) -> Buffer:
+        shape = tuple(self.visit(dim) for dim in old.shape)
+        made = decl_buffer(shape, old.dtype, name, scope=old.scope, align_bytes=old.align_bytes)
+        self.buffers[old] = made
+        return made
+
+    def visit_SBlock(self, node: SBlock) -> Any:
+        made = self.default(node)
+        return SBlock(
+            made.iter_vars, made.reads, made.writes, self._block_names.fresh(node.name_hint), made.body, made.init,
+            made.alloc_buffers, made.match_buffers, made.annotations, span=node.span,
+        )

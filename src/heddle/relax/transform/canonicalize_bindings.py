@@ -1,0 +1,90 @@
+"""CanonicalizeBindings: names for names, and parts of known tuples, are replaced by what they stand for.
+
+    y = x                              
+    t = (a, y)                 →       z = R.add(a, x)
+    z = R.add(t[0], t[1])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.arith import Analyzer
+from heddle.ir.expr import Constant, Expr, Function, Tuple, TupleGetItem, Var
+from heddle.ir.node import replace
+from heddle.ir.structural import structural_equal
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.relax.analysis.type_relations import BaseCheck, base_check
+from heddle.relax.infer import type_of
+from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.relax.rewriter import BindingRewriter
+from heddle.relax.transform.dead_code_elimination import remove_unused_bindings
+from heddle.relax.types import ShapeExpr
+
+
+@dataclass(frozen=True)
+class CanonicalizeBindings(FunctionPass):
+    """Requires the normal form."""
+
+    function_kind: ClassVar[type] = Function
+
+    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
+        changed = _Canonicalizer(mod).run(func)
+        return func if changed is func else remove_unused_bindings(changed, mod)
+
+
+class _Canonicalizer(BindingRewriter):
+    def __init__(self, mod: Any) -> None:
+        super().__init__(mod)
+        self._tuples: dict[Var, Tuple] = {}
+        self._checks = Analyzer()
+        self._promoted: dict[Var, Var] = {}
+
+    def rewrite_sequence(self, expr: Any) -> SeqExpr:
+        """`gv = lv` at the end of a dataflow block: what defines lv defines gv instead."""
+        for block in expr.blocks:
+            own = {binding.var for binding in block.bindings}
+            for binding in block.bindings:
+                source = binding.value
+                is_alias = type(binding) is VarBinding and isinstance(source, Var) and not binding.var.is_dataflow
+                if is_alias and source in own and source.is_dataflow and source not in self._promoted:
+                    if structural_equal(source.ty, binding.var.ty):
+                        self._promoted[source] = self.renamed[source] = binding.var
+        return super().rewrite_sequence(expr)
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if isinstance(value, TupleGetItem):
+            value = self._item(value)
+        if isinstance(value, Tuple):
+            self._tuples[var] = value
+        if isinstance(value, (Var, Constant, ShapeExpr)) and self._may_replace(var, value):
+            self.renamed[var] = value
+            return None
+        return value
+
+    def _item(self, value: TupleGetItem) -> Expr:
+        source = value.tuple_value
+        known = self._tuples.get(source) if isinstance(source, Var) else source
+        return known.fields[value.index] if isinstance(known, Tuple) else value
+
+    def _may_replace(self, var: Var, value: Expr) -> bool:
+        """An output of a dataflow block keeps its name while its value is seen only inside the block."""
+        if var.ty is not None and not structural_equal(var.ty, type_of(value)):
+            return False
+        return var.is_dataflow or not (isinstance(value, Var) and value.is_dataflow)
+
+    def binding(self, binding: Binding) -> None:
+        target = self._promoted.get(binding.var)
+        if target is not None:
+            binding = replace(binding, var=target)
+        elif isinstance(binding.value, Var) and self._promoted.get(binding.value) is binding.var:
+            return
+        if isinstance(binding, MatchCast):
+            value = self.substitute(binding.value)
+            surely = base_check(binding.ty, type_of(value), self._checks) is BaseCheck.PASS
+            if surely and isinstance(value, Var) and structural_equal(binding.var.ty, type_of(value)):
+                if self._may_replace(binding.var, value):
+                    self.renamed[binding.var] = value
+                    return
+        super().binding(binding)

@@ -1,0 +1,103 @@
+"""DeadCodeElimination: bindings whose value is not used and has no effect go, and functions that nothing calls.
+
+    y = R.add(x, x)
+    z = R.multiply(x, x)       →       z = R.multiply(x, x)
+    return z                           return z
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Var
+from heddle.ir.module import IRModule
+from heddle.ir.node import replace
+from heddle.ir.transform import Pass, PassContext, map_functions
+from heddle.ir.visitor import walk
+from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr
+from heddle.relax.normalize import is_impure_call
+
+
+@dataclass(frozen=True)
+class DeadCodeElimination(Pass):
+    """`entry_functions` are kept with all that they call; by default every function with a global_symbol."""
+
+    entry_functions: tuple[str, ...] | None = None
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = map_functions(mod, Function, lambda _var, func: remove_unused_bindings(func, mod))
+        entries = [
+            var for var, func in mod.functions.items()
+            if (var.name_hint in self.entry_functions if self.entry_functions else "global_symbol" in func.attrs)
+        ]
+        live = reachable(mod, entries)
+        if len(live) == len(mod):
+            return mod
+        return mod.with_functions({var: func for var, func in mod.functions.items() if var in live})
+
+
+def reachable(mod: IRModule, entries: Iterable[GlobalVar]) -> set[GlobalVar]:
+    """The functions that are called, directly or not, from some."""
+    live: set[GlobalVar] = set()
+    stack = list(entries)
+    while stack:
+        var = stack.pop()
+        if var in live or var not in mod:
+            continue
+        live.add(var)
+        stack.extend(node for node in walk(mod[var]) if isinstance(node, GlobalVar))
+    return live
+
+
+def remove_unused_bindings(func: Function, mod: IRModule) -> Function:
+    """The function without bindings that nothing needs; the same object where all are needed."""
+    body = _clean(func.body, mod)
+    return func if body is func.body else replace(func, body=body)
+
+
+def _clean(body: Any, mod: IRModule) -> Any:
+    assert isinstance(body, SeqExpr)
+    needed = set(_variables(body.body))
+    blocks: list[BindingBlock] = []
+    changed = False
+    for block in reversed(body.blocks):
+        kept: list[Binding] = []
+        for binding in reversed(block.bindings):
+            if binding.var not in needed and _is_droppable(binding, mod):
+                changed = True
+                continue
+            cleaned = _clean_inside(binding, mod)
+            changed = changed or cleaned is not binding
+            needed.update(_variables(cleaned.value))
+            kept.append(cleaned)
+        if kept:
+            blocks.append(block if len(kept) == len(block.bindings) and not changed else replace(block, bindings=tuple(reversed(kept))))
+    return replace(body, blocks=tuple(reversed(blocks))) if changed else body
+
+
+def _variables(expr: Expr) -> list[Var]:
+    return [node for node in walk(expr) if isinstance(node, Var)]
+
+
+def _clean_inside(binding: Binding, mod: IRModule) -> Binding:
+    value = binding.value
+    if isinstance(value, If):
+        branches = _clean(value.true_branch, mod), _clean(value.false_branch, mod)
+        if branches[0] is value.true_branch and branches[1] is value.false_branch:
+            return binding
+        return replace(binding, value=replace(value, true_branch=branches[0], false_branch=branches[1]))
+    if isinstance(value, Function):
+        cleaned = remove_unused_bindings(value, mod)
+        return binding if cleaned is value else replace(binding, value=cleaned)
+    return binding
+
+
+def _is_droppable(binding: Binding, mod: IRModule) -> bool:
+    """A match_cast may fail and binds dimensions, so it stays; so does whatever has an effect."""
+    if isinstance(binding, MatchCast):
+        return False
+    if isinstance(binding.value, If):
+        return not any(isinstance(node, Call) and is_impure_call(node, mod) for node in walk(binding.value))
+    return not is_impure_call(binding.value, mod)

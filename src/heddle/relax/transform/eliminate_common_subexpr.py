@@ -1,0 +1,54 @@
+"""EliminateCommonSubexpr: a pure value that was computed already is not computed again.
+
+    a = R.exp(x)
+    b = R.exp(x)              →       a = R.exp(x)
+    c = R.add(a, b)                   c = R.add(a, a)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
+from heddle.ir.structural import structural_digest
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.relax.nodes import SeqExpr
+from heddle.relax.normalize import is_impure_call
+from heddle.relax.rewriter import BindingRewriter
+
+
+@dataclass(frozen=True)
+class EliminateCommonSubexpr(FunctionPass):
+    """`call_only` leaves tuples and items of tuples alone."""
+
+    call_only: bool = False
+    function_kind: ClassVar[type] = Function
+
+    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
+        return _Eliminator(mod, self.call_only).run(func)
+
+
+class _Eliminator(BindingRewriter):
+    def __init__(self, mod: Any, call_only: bool) -> None:
+        super().__init__(mod)
+        self._kinds = (Call,) if call_only else (Call, Tuple, TupleGetItem)
+        self._seen: dict[bytes, Var] = {}
+
+    def rewrite_sequence(self, expr: Any) -> SeqExpr:
+        """What a branch computes is not known after it."""
+        before = dict(self._seen)
+        result = super().rewrite_sequence(expr)
+        self._seen = before
+        return result
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if not isinstance(value, self._kinds) or is_impure_call(value, self.mod):
+            return value
+        key = structural_digest(value)
+        found = self._seen.get(key)
+        if found is None or (found.is_dataflow and not var.is_dataflow):
+            self._seen.setdefault(key, var)
+            return value
+        self.renamed[var] = found
+        return None

@@ -1,0 +1,141 @@
+"""Functions with reductions over rows (sum, softmax, layer norm): one parallel pass, row by row.
+
+The loops of the last block that index the reductions' results are the rows. Everything before is computed inside the row
+loop, so that a row stays in the cache through all passes over it. Sums along a row are taken in several lanes; their
+order depends on the vector width only, not on the number of threads.
+"""
+
+from __future__ import annotations
+
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import PrimExpr, Var
+from heddle.prim.substitute import free_vars
+from heddle.target import Target
+from heddle.tir.nodes import BufferLoad, IterType, SBlock
+from heddle.tir.schedule.rules.elementwise import schedule_map
+from heddle.tir.schedule.rules.rule import (
+    ScheduleRule, block_of, constant_product, inline_maps, is_reduction, is_spatial, loop_extents, parallelize,
+    try_primitive,
+)
+from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+
+
+class RowPass(ScheduleRule):
+    def apply(self, sch: Schedule, target: Target) -> Schedule | None:
+        blocks = [block_of(sch, handle) for handle in sch.blocks()]
+        if not any(is_reduction(block) for block in blocks) or not all(block.iter_vars for block in blocks):
+            return None
+        sch = sch.copy()
+        inline_maps(sch, keep=_reread(sch))
+        handles = sch.blocks()
+        last = handles[-1]
+        if is_spatial(block_of(sch, last)) and len(handles) > 1:
+            rows = _row_loops(sch, last)
+            if not rows:
+                return _separately(sch)
+            _one_pass(sch, handles, rows)
+            return sch
+        return _separately(sch)
+
+
+def _reread(sch: Schedule) -> list[str]:
+    """Maps whose result a reduction and something else read: worth computing once (the exponentials of a softmax)."""
+    kept = []
+    for handle in sch.blocks():
+        block = block_of(sch, handle)
+        if is_spatial(block):
+            readers = [block_of(sch, reader) for reader in sch.get_consumers(handle)]
+            if len(readers) > 1 and any(is_reduction(reader) for reader in readers):
+                kept.append(handle.name)
+    return kept
+
+
+def _row_loops(sch: Schedule, last: SBlockRV) -> list[LoopRV]:
+    """The loops of the last block whose axes index every reduction's result."""
+    block = block_of(sch, last)
+    produced = {
+        region.buffer for handle in sch.blocks() if is_reduction(block_of(sch, handle))
+        for region in block_of(sch, handle).writes
+    }
+    common: set[Var] | None = None
+    for node in walk(block.body):
+        if isinstance(node, BufferLoad) and node.buffer in produced:
+            used = set(free_vars(*node.indices))
+            common = used if common is None else common & used
+    if not common:
+        return []
+    loops = sch.get_loops(last)
+    return [loop for loop, axis in zip(loops, block.iter_vars, strict=False) if axis.var in common]
+
+
+def _one_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> None:
+    last = handles[-1]
+    others = [loop for loop in sch.get_loops(last) if loop.var not in {row.var for row in rows}]
+    sch.reorder(*rows, *others)
+    inner = constant_product(loop_extents(sch, others))
+    row = sch.fuse(*rows) if len(rows) > 1 else rows[0]
+    parallelize(sch, row, None if inner is None else inner * len(handles))
+    for handle in reversed(handles[:-1]):
+        sch.compute_at(handle, row)
+    for handle in handles[:-1]:
+        if is_reduction(block_of(sch, handle)):
+            schedule_reduction_loops(sch, handle, row)
+
+
+def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | None) -> None:
+    """Initialise before the reduction loops; let the innermost of them be summed in lanes, or, where a spatial loop is
+    contiguous in the result, put that innermost."""
+    block = block_of(sch, handle)
+    loops = sch.get_loops(handle)
+    if below is not None:
+        position = [loop.var for loop in loops].index(below.var)
+        loops = loops[position + 1 :]
+    reduce_loops = [loop for loop in loops if _runs_over_reduction(sch, handle, loop)]
+    spatial = [loop for loop in loops if loop.var not in {r.var for r in reduce_loops}]
+    if not reduce_loops:
+        return
+    if spatial and not _reduces_last(block):
+        sch.reorder(*spatial[:-1], *reduce_loops, spatial[-1])
+    else:
+        sch.reorder(*spatial, *reduce_loops)
+        sch.annotate(reduce_loops[-1], "reassoc", True)
+    first = next(loop for loop in sch.get_loops(handle) if loop.var in {r.var for r in reduce_loops})
+    sch.decompose_reduction(handle, first)
+
+
+def _runs_over_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
+    from_block = _bindings(sch, handle)
+    return any(loop.var in free_vars(value) for kind, value in from_block if kind is IterType.CommReduce)
+
+
+def _bindings(sch: Schedule, handle: SBlockRV) -> list[tuple[IterType, PrimExpr]]:
+    realize = sch.realization(handle)
+    return [(axis.iter_type, value) for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)]
+
+
+def _reduces_last(block: SBlock) -> bool:
+    """Whether some operand is contiguous along a reduction axis."""
+    reduced = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce}
+    return any(region.region and region.region[-1].min in reduced for region in block.reads)
+
+
+def _separately(sch: Schedule) -> Schedule:
+    """Each block by itself: parallel over its spatial loops."""
+    for handle in sch.blocks():
+        block = block_of(sch, handle)
+        if is_spatial(block):
+            schedule_map(sch, handle)
+            continue
+        loops = sch.get_loops(handle)
+        spatial = [loop for loop in loops if not _runs_over_reduction(sch, handle, loop)]
+        keep_inner = 1 if len(spatial) > 1 and not _reduces_last(block) else 0
+        outer = spatial[: len(spatial) - keep_inner]
+        if outer:
+            rest = [loop for loop in loops if loop.var not in {o.var for o in outer}]
+            sch.reorder(*outer, *rest)
+            row = sch.fuse(*outer) if len(outer) > 1 else outer[0]
+            parallelize(sch, row, constant_product(loop_extents(sch, rest)))
+            try_primitive(sch, lambda handle=handle, row=row: schedule_reduction_loops(sch, handle, row))
+        else:
+            schedule_reduction_loops(sch, handle, None)
+    return sch

@@ -1,0 +1,89 @@
+"""What a schedule rule is, and the facts about blocks that rules share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from heddle.prim.nodes import IntImm, PrimExpr, Var
+from heddle.prim.substitute import free_vars
+from heddle.target import Target
+from heddle.tir.nodes import IterType, SBlock
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+
+GRAIN_ELEMENTS = 1 << 14
+"""Work that is worth a thread: elements of elementwise work."""
+
+
+class ScheduleRule(ABC):
+    """Gives a schedule for functions of one kind, or None for any other."""
+
+    @abstractmethod
+    def apply(self, sch: Schedule, target: Target) -> Schedule | None:
+        """A scheduled copy, or None where the rule does not apply."""
+
+
+def is_reduction(block: SBlock) -> bool:
+    return any(axis.iter_type is IterType.CommReduce for axis in block.iter_vars)
+
+
+def is_spatial(block: SBlock) -> bool:
+    return all(axis.iter_type is IterType.DataPar for axis in block.iter_vars)
+
+
+def extent_of(expr: PrimExpr) -> int | None:
+    """A constant extent, or None."""
+    return expr.value if isinstance(expr, IntImm) else None
+
+
+def loop_extents(sch: Schedule, loops: Sequence[LoopRV]) -> list[int | None]:
+    return [extent_of(sch.get(loop).extent) for loop in loops]  # type: ignore[union-attr]
+
+
+def inline_maps(sch: Schedule, keep: Sequence[str] = ()) -> None:
+    """Inline every elementwise or injective block whose result only later blocks read."""
+    for handle in sch.blocks():
+        block = sch.get(handle)
+        assert isinstance(block, SBlock)
+        if handle.name in keep or not is_spatial(block):
+            continue
+        if any(region.buffer in sch.func.buffers for region in block.writes):
+            continue
+        try_primitive(sch, lambda handle=handle: sch.compute_inline(handle))
+
+
+def try_primitive(sch: Schedule, action: object) -> bool:
+    """Whether a primitive applied; a primitive that does not apply changes nothing."""
+    try:
+        action()  # type: ignore[operator]
+    except ScheduleError:
+        return False
+    return True
+
+
+def parallelize(sch: Schedule, loop: LoopRV, inner_elements: int | None) -> None:
+    """Run a loop on threads, at least GRAIN_ELEMENTS of work to each."""
+    sch.parallel(loop)
+    grain = max(1, GRAIN_ELEMENTS // max(1, inner_elements or 64))
+    sch.annotate(loop, "grain", grain)
+
+
+def constant_product(extents: Sequence[int | None]) -> int | None:
+    """The product of extents that are all constant, or None."""
+    total = 1
+    for extent in extents:
+        if extent is None:
+            return None
+        total *= extent
+    return total
+
+
+def axes_in(exprs: Sequence[PrimExpr]) -> set[Var]:
+    return set(free_vars(*exprs))
+
+
+def block_of(sch: Schedule, handle: SBlockRV) -> SBlock:
+    block = sch.get(handle)
+    assert isinstance(block, SBlock)
+    return block

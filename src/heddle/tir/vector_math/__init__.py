@@ -1,0 +1,5 @@
+"""Elementary functions of float32 as expressions."""
+
+from heddle.tir.vector_math.functions import FLOAT32_FUNCTIONS
+
+__all__ = ["FLOAT32_FUNCTIONS"]

@@ -1,0 +1,101 @@
+"""Building blocks of elementary functions: bindings, polynomials, bits of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from heddle.prim.intrinsics import fma, reinterpret
+from heddle.prim.nodes import Let, PrimExpr, Var, constant
+from heddle.prim.ops import (
+    add,
+    bitwise_and,
+    greater,
+    logical_not,
+    maximum,
+    minimum,
+    shift_left,
+    subtract,
+)
+from heddle.runtime.dtype import DataType
+
+LOG2E = 1.4426950408889634
+LN2_HI, LN2_LO = 0.693145751953125, 1.428606765330187e-06
+"""ln 2 in two parts; the first has so few bits that its products with exponents are exact."""
+LOG10_2_HI, LOG10_2_LO = 0.301025390625, 4.605038981195214e-06
+"""log10 2, likewise."""
+LN10 = 2.302585092994046
+_ROUNDER = 12582912.0
+_ROUNDER_BITS = 0x4B400000
+
+
+class Scope:
+    """Binds values that are used more than once; `close` wraps a result in the bindings."""
+
+    def __init__(self) -> None:
+        self._bound: list[tuple[Var, PrimExpr]] = []
+
+    def let(self, value: PrimExpr) -> PrimExpr:
+        if isinstance(value, Var):
+            return value
+        var = Var("t", value.dtype)
+        self._bound.append((var, value))
+        return var
+
+    def close(self, result: PrimExpr) -> PrimExpr:
+        for var, value in reversed(self._bound):
+            result = Let(var, value, result)
+        return result
+
+
+def scoped(build: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
+    """Give `build` a scope and bound arguments."""
+
+    def function(*args: PrimExpr) -> PrimExpr:
+        scope = Scope()
+        return scope.close(build(scope, *(scope.let(arg) for arg in args)))
+
+    function.__name__, function.__doc__ = build.__name__.lstrip("_"), build.__doc__
+    return function
+
+
+def polynomial(x: PrimExpr, coefficients: Sequence[float]) -> PrimExpr:
+    """Horner's scheme with fma; lowest coefficient first."""
+    result = constant(coefficients[-1], x.dtype)
+    for coefficient in reversed(coefficients[:-1]):
+        result = fma(result, x, constant(coefficient, x.dtype))
+    return result
+
+
+def int_dtype(x: PrimExpr) -> DataType:
+    return DataType("int32").with_lanes(x.dtype.lanes)
+
+
+def float_bits(x: PrimExpr) -> PrimExpr:
+    return reinterpret(int_dtype(x), x)
+
+
+def power_of_two(scope: Scope, exponent: PrimExpr) -> PrimExpr:
+    """2**exponent for an int32 exponent in [-126, 127]."""
+    return reinterpret(
+        DataType("float32").with_lanes(exponent.dtype.lanes), shift_left(add(exponent, 127), 23)
+    )
+
+
+def clamped(x: PrimExpr, low: float, high: float) -> PrimExpr:
+    """x within bounds; NaN stays (min and max take their second operand then)."""
+    return maximum(constant(low, x.dtype), minimum(constant(high, x.dtype), x))
+
+
+def rounded(scope: Scope, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """The nearest integer of |x| < 2**22, as float and as int32; nothing is undefined for NaN."""
+    shifted = scope.let(add(x, _ROUNDER))
+    return scope.let(subtract(shifted, _ROUNDER)), scope.let(subtract(float_bits(shifted), _ROUNDER_BITS))
+
+
+def less_or_equal(a: PrimExpr, b: float) -> PrimExpr:
+    return logical_not(greater(a, b))
+
+
+def flip_sign(value: PrimExpr, bit: PrimExpr) -> PrimExpr:
+    """Negate where bit 1 of an int32 is set."""
+    return reinterpret(value.dtype, float_bits(value) ^ shift_left(bitwise_and(bit, 2), 30))

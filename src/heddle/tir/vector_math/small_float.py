@@ -1,0 +1,93 @@
+"""float16 and the 8-bit floats to float32 and back, by integer arithmetic on bits; rounds to nearest even."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heddle.prim.intrinsics import abs as absolute
+from heddle.prim.intrinsics import isnan, reinterpret
+from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.ops import (
+    add,
+    bitwise_and,
+    bitwise_or,
+    cast,
+    equal,
+    greater,
+    less,
+    multiply,
+    select,
+    shift_left,
+    shift_right,
+    subtract,
+)
+from heddle.runtime.dtype import DataType
+from heddle.tir.vector_math.build import Scope, float_bits, int_dtype
+
+
+@dataclass(frozen=True, slots=True)
+class SmallFloat:
+    """`largest`, `overflow` and `nan` are bits of magnitudes: the last finite one, what is larger, NaN.
+
+    `has_infinity`: bits above `largest` start with it. `one_zero`: the bits of minus zero mean NaN.
+    """
+
+    mantissa_bits: int
+    bias: int
+    largest: int
+    overflow: int
+    nan: int
+    has_infinity: bool = False
+    one_zero: bool = False
+
+
+SMALL_FLOATS: dict[str, SmallFloat] = {
+    "float16": SmallFloat(10, 15, 0x7BFF, 0x7C00, 0x7E00, has_infinity=True),
+    "float8_e5m2": SmallFloat(2, 15, 0x7B, 0x7C, 0x7E, has_infinity=True),
+    "float8_e4m3fn": SmallFloat(3, 7, 0x7E, 0x7F, 0x7F),
+    "float8_e5m2fnuz": SmallFloat(2, 16, 0x7F, 0x80, 0x80, one_zero=True),
+    "float8_e4m3fnuz": SmallFloat(3, 8, 0x7F, 0x80, 0x80, one_zero=True),
+}
+
+
+def to_float32(x: PrimExpr) -> PrimExpr:
+    """The magnitude's bits as a float32 that is 2**(127 - bias) too small; then the ends and the sign."""
+    form, scope, bits = SMALL_FLOATS[str(x.dtype.element)], Scope(), x.dtype.bits
+    raw = scope.let(cast(int_dtype(x), reinterpret(DataType(f"uint{bits}").with_lanes(x.dtype.lanes), x)))
+    size = scope.let(bitwise_and(raw, (1 << (bits - 1)) - 1))
+    floats = DataType("float32").with_lanes(x.dtype.lanes)
+    small = reinterpret(floats, shift_left(size, 23 - form.mantissa_bits))
+    value = multiply(small, 2.0 ** (127 - form.bias))
+    if form.has_infinity:
+        infinity = equal(size, constant(form.overflow, size.dtype))
+        value = select(infinity, constant(float("inf"), floats), value)
+        value = select(greater(size, form.overflow), constant(float("nan"), floats), value)
+    elif not form.one_zero:
+        value = select(greater(size, form.largest), constant(float("nan"), floats), value)
+    sign = shift_left(bitwise_and(raw, 1 << (bits - 1)), 32 - bits)
+    result = reinterpret(floats, bitwise_or(float_bits(value), sign))
+    if form.one_zero:
+        result = select(equal(raw, constant(form.nan, raw.dtype)), constant(float("nan"), floats), result)
+    return scope.close(result)
+
+
+def from_float32(x: PrimExpr, target: DataType) -> PrimExpr:
+    """Round the mantissa on the bits; below the normal range by a sum whose last place is the least step."""
+    form, scope, bits = SMALL_FLOATS[str(target.element)], Scope(), target.element.bits
+    x = scope.let(x)
+    size = scope.let(absolute(x))
+    raw, dropped = scope.let(float_bits(size)), 23 - form.mantissa_bits
+    odd = bitwise_and(shift_right(raw, dropped), 1)
+    rounded = add(add(raw, odd), (1 << (dropped - 1)) - 1 - ((127 - form.bias) << 23))
+    magic = constant(2.0 ** (1 - form.bias + dropped), size.dtype)
+    tiny = subtract(float_bits(add(size, magic)), float_bits(magic))
+    normal = shift_right(rounded, dropped)
+    found = scope.let(select(less(size, 2.0 ** (1 - form.bias)), tiny, normal))
+    found = select(greater(found, form.largest), constant(form.overflow, raw.dtype), found)
+    found = scope.let(select(isnan(x), constant(form.nan, raw.dtype), found))
+    sign = bitwise_and(shift_right(float_bits(x), 32 - bits), 1 << (bits - 1))
+    if form.one_zero:
+        unsigned = equal(bitwise_and(found, 0x7F), constant(0, raw.dtype))
+        sign = select(unsigned, constant(0, raw.dtype), sign)
+    words = cast(DataType(f"uint{bits}").with_lanes(target.lanes), bitwise_or(found, sign))
+    return scope.close(reinterpret(target, words))

@@ -1,0 +1,99 @@
+"""Target descriptions: spellings, round trips, what code generation asks, errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heddle.support.diagnostics import UsageError
+from heddle.target import Target, host
+from heddle.target.host import _data_caches
+
+SPELLINGS = [
+    "llvm",
+    "llvm -mcpu=skylake-avx512 -num-cores=8",
+    "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr=+neon,-crypto",
+    "c -keys=arm_cpu,cpu",
+]
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_text_and_dict_round_trip(text: str) -> None:
+    target = Target(text)
+    assert Target(str(target)) == target
+    assert Target(target.export()) == target
+    assert hash(Target(str(target))) == hash(target)
+
+
+def test_host_is_kept_through_the_round_trip() -> None:
+    target = Target("llvm -mcpu=znver4", host="llvm -mcpu=haswell -mattr=+fma,+avx2")
+    assert target.host is not None
+    assert Target(str(target)) == target
+    assert target.without_host() == Target("llvm -mcpu=znver4")
+    assert Target("llvm").with_host("c").host == Target("c")
+
+
+def test_options_are_typed() -> None:
+    target = Target({"kind": "llvm", "num-cores": "4", "mattr": ["+fma"]})
+    assert target.attrs["num-cores"] == 4
+    assert target.mattr == ("+fma",)
+    assert target.kind.name == "llvm"
+
+
+def test_vector_width_follows_processor_and_options() -> None:
+    assert Target("llvm -mcpu=skylake-avx512").vector_width_bits == 512
+    assert Target("llvm -mcpu=skylake-avx512 -mattr=-avx512f").vector_width_bits == 256
+    assert Target("llvm -mcpu=x86-64").vector_width_bits == 128
+    assert Target("llvm -mtriple=aarch64-linux-gnu").vector_width_bits == 128
+    assert Target("llvm -mcpu=znver5 -vector-width=256").vector_width_bits == 256
+
+
+def test_plain_llvm_is_this_machine() -> None:
+    target = Target("llvm")
+    assert (target.mcpu, target.mtriple) == (host().cpu, host().triple)
+    assert target.is_host_cpu
+    assert Target.from_device("cpu").mcpu == host().cpu
+    assert not Target("llvm -mcpu=pentium4").is_host_cpu
+
+
+def test_current_target_nests() -> None:
+    assert Target.current() is None
+    with Target("llvm") as outer:
+        with Target("c") as inner:
+            assert Target.current() is inner
+        assert Target.current() is outer
+    with pytest.raises(UsageError) as caught:
+        Target.current(allow_none=False)
+    assert caught.value.code == "H0104"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "part"),
+    [
+        ("lllvm", "H0102", "did you mean 'llvm'?"),
+        ("llvm -mcup=x", "H0103", "did you mean 'mcpu'?"),
+        ("llvm mcpu", "H0101", "expected a target option"),
+        ("-mcpu=x", "H0101", "starts with its kind"),
+        ("", "H0101", "starts with its kind"),
+        ("llvm -num-cores=many", "H0101", "expects a number, got 'many'"),
+        ('{"kind": ', "H0101", "malformed target"),
+    ],
+)
+def test_wrong_targets_are_explained(text: str, code: str, part: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Target(text)
+    assert caught.value.code == code
+    assert part in str(caught.value)
+
+
+def test_cache_sizes_are_read_from_the_system(tmp_path: Path) -> None:
+    for index, (kind, level, size) in enumerate(
+        [("Data", 1, "48K"), ("Instruction", 1, "32K"), ("Unified", 2, "1M")]
+    ):
+        folder = tmp_path / f"index{index}"
+        folder.mkdir()
+        for name, text in (("type", kind), ("level", str(level)), ("size", size)):
+            (folder / name).write_text(text + "\n")
+    assert _data_caches(tmp_path) == {1: 48 << 10, 2: 1 << 20}
+    assert _data_caches(tmp_path / "missing") == {}

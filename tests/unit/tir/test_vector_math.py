@@ -1,0 +1,111 @@
+"""Errors of the float32 functions in units in the last place, against float64, over samples of all floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heddle.codegen import compile_kernels
+from heddle.ir.op import OP_RECORDS
+from heddle.prim import ops
+from heddle.prim.nodes import Var
+from heddle.target import Target
+from heddle.tir.nodes import BufferStore, For, ForKind, PrimFunc, decl_buffer
+from heddle.tir.vector_math import FLOAT32_FUNCTIONS
+from tests.unit.codegen.kernel_runner import Kernels
+
+MAX_ULP = dict.fromkeys(FLOAT32_FUNCTIONS, 4.0) | {
+    "exp": 1.5, "exp2": 1.5, "exp10": 2.0, "log": 1.0, "log2": 1.5, "log10": 1.5, "log1p": 1.5, "tanh": 2.0,
+    "erf": 1.5, "sin": 2.0, "cos": 2.0, "pow": 0.51, "hypot": 0.51,
+}  # fmt: skip
+ATTRS = {"global_symbol": "f", "tir.noalias": True}
+TWO_ARGUMENTS = ("pow", "atan2", "hypot")
+SPECIAL = np.array(
+    [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1,
+        -1,
+        2,
+        -2,
+        3,
+        -3,
+        0.5,
+        -0.5,
+        1e30,
+        1e-30,
+        -1e30,
+        -3e-39,
+        88.7,
+        89,
+        -104,
+        128,
+    ],
+    dtype=np.float32,
+)
+
+
+def kernel(name: str, dtype: str, lanes: int) -> Kernels:
+    n, i, j = Var("n", "int64"), Var("i", "int64"), Var("j", "int64")
+    arity = 2 if name in TWO_ARGUMENTS else 1
+    buffers = [decl_buffer((n, lanes), dtype, f"A{k}") for k in range(arity + 1)]
+    value = ops.call_intrin(dtype, name, *(buffer[i, j] for buffer in buffers[:-1]))
+    inner = For(j, 0, lanes, ForKind.VECTORIZED, BufferStore(buffers[-1], value, (i, j)))
+    func = PrimFunc(
+        buffers, For(i, 0, n, ForKind.SERIAL, inner), attrs={"global_symbol": "f", "tir.noalias": True}
+    )
+    return Kernels(compile_kernels(func, Target("llvm")))
+
+
+def samples(name: str) -> list[Any]:
+    rng = np.random.default_rng(7)
+    if name in TWO_ARGUMENTS:
+        any_float = rng.integers(0, 2**32, (2, 200_000), dtype=np.uint32).view(np.float32)
+        near = rng.uniform(-20, 20, (2, 200_000)).astype(np.float32)
+        grid = np.stack([part.ravel() for part in np.meshgrid(SPECIAL, SPECIAL)])
+        return list(np.concatenate([any_float, near, np.abs(near), grid], axis=1))
+    every = np.arange(0, 2**32, 8191, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    return [np.concatenate([every, np.linspace(-11, 11, 300_001).astype(np.float32), SPECIAL])]
+
+
+def ulp_errors(got: Any, want: Any) -> Any:
+    """|got - want| in units in the last place of the wanted float32; results beyond the range count as
+    2**128.
+    """
+    rounded = want.astype(np.float32)
+    unit = np.spacing(np.maximum(np.abs(rounded), np.float32(1.1754944e-38))).astype(np.float64)
+    unit = np.where(np.isfinite(rounded), unit, 2.0**104)
+    exact = np.where(np.isinf(rounded) & np.isfinite(want), np.copysign(2.0**128, want), want)
+    value = np.where(np.isinf(got), np.copysign(2.0**128, got), got.astype(np.float64))
+    error = np.where((got == rounded) | (np.isnan(got) & np.isnan(want)), 0.0, np.abs(value - exact) / unit)
+    return np.where(np.isnan(got) != np.isnan(want), np.inf, error)
+
+
+@pytest.mark.parametrize("name", FLOAT32_FUNCTIONS)
+def test_float32_error_is_bounded(name: str) -> None:
+    args = [np.concatenate([part, np.zeros(-len(part) % 16, np.float32)]) for part in samples(name)]
+    out = np.empty_like(args[0])
+    kernel(name, "float32", 16)("f", *(part.reshape(-1, 16) for part in args), out.reshape(-1, 16))
+    with np.errstate(all="ignore"):
+        want = OP_RECORDS[f"tir.{name}"].evaluate(*(part.astype(np.float64) for part in args))
+        errors = ulp_errors(out, want)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= MAX_ULP[name], (
+        f"{[part[worst] for part in args]}: {out[worst]}, expected {want[worst]}"
+    )
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "erf", "sigmoid", "sin", "pow", "rsqrt"])
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_other_widths(name: str, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    args = [rng.uniform(0.1, 4, (64, 8)).astype(dtype) for _ in range(2 if name in TWO_ARGUMENTS else 1)]
+    out = np.empty_like(args[0])
+    kernel(name, dtype, 8)("f", *args, out)
+    want = OP_RECORDS[f"tir.{name}"].evaluate(*(part.astype(np.float64) for part in args))
+    np.testing.assert_allclose(out, want, rtol=2e-3 if dtype == "float16" else 4e-15)
