@@ -280,7 +280,7 @@ class GraphImporter:
         """The value checked against a shape when it runs; the value itself where its shape is known to be that."""
         ty = type_of(expr)
         assert isinstance(ty, TensorType)
-        if ty.dims is not None and all(map(self.simplify.equal, ty.dims, dims, strict=True)):
+        if ty.dims is not None and all(self.simplify.equal(a, b) for a, b in zip(ty.dims, dims, strict=True)):
             return expr
         return self.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), ty.dtype))
 
