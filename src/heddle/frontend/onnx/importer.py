@@ -280,9 +280,13 @@ class GraphImporter:
         """The value checked against a shape when it runs; the value itself where its shape is known to be that."""
         ty = type_of(expr)
         assert isinstance(ty, TensorType)
-        if ty.dims is not None and all(map(self.simplify.equal, ty.dims, dims, strict=True)):
+        if ty.dims is not None and self.same_dims(ty.dims, dims):
             return expr
         return self.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), ty.dtype))
+
+    def same_dims(self, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+        """Whether two shapes are known to be equal."""
+        return len(a) == len(b) and all(self.simplify.equal(x, y) for x, y in zip(a, b, strict=True))
 
     def agree(self, *exprs: Expr) -> tuple[Expr, ...]:
         """Tensors about to be broadcast, their symbolic dimensions made to agree.

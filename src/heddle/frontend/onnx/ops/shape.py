@@ -177,6 +177,6 @@ def expand(ctx: NodeContext) -> Result:
     x = ctx.tensor(0)
     matched = [dim if is_const_int(dim, 1) else goal for dim, goal in zip(own, whole[rank - len(own) :], strict=True)]
     x = ctx.cast_shape(x, matched)
-    if len(own) == rank and all(map(ctx.importer.simplify.equal, matched, whole)):
+    if len(own) == rank and ctx.importer.same_dims(matched, whole):
         return x
     return ctx.call("broadcast_to", x, ShapeExpr(tuple(whole)))
