@@ -58,6 +58,10 @@ def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
             kept.append(node)
     del graph.node[:]
     graph.node.extend(kept)
+    used = {name for node in kept for name in node.input}
+    stored = [item for item in graph.initializer if item.name in used]
+    del graph.initializer[:]
+    graph.initializer.extend(stored)
     return model
 
 

@@ -8,7 +8,7 @@ long as its bindings are visible.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,6 +82,7 @@ class GraphImporter:
         self.scope = Scope()
         self.params: Parameters | None = None
         self._made: ChainMap[Any, tuple[Any, Any]] = ChainMap()
+        self._dims: list[PrimVar] = []
 
     # ---- scopes
 
@@ -94,6 +95,24 @@ class GraphImporter:
             yield
         finally:
             self.scope, self._made = outer, made
+
+    @contextmanager
+    def nested_names(self) -> Iterator[None]:
+        """Names defined inside are not seen outside; bindings are."""
+        outer = self.scope
+        self.scope = Scope(parent=outer)
+        try:
+            yield
+        finally:
+            self.scope = outer
+
+    def know_dims(self, dims: Iterable[PrimVar]) -> None:
+        """Tell of symbolic variables that the parameters define."""
+        self._dims.extend(dims)
+
+    def visible_dims(self) -> frozenset[PrimVar]:
+        """The symbolic variables that exist so far."""
+        return frozenset(self._dims)
 
     @contextmanager
     def closed(self, names: Mapping[str, Value], own_bindings: bool = False) -> Iterator[None]:
@@ -265,7 +284,9 @@ class GraphImporter:
     def fresh_dim(self, hint: str, size: bool = True) -> PrimVar:
         """A new symbolic dimension, or a new symbolic integer of any sign."""
         name = self.dim_names.fresh(identifier(hint))
-        return SizeVar(name) if size else PrimVar(name, DataType("int64"))
+        made = SizeVar(name) if size else PrimVar(name, DataType("int64"))
+        self._dims.append(made)
+        return made
 
     # ---- building
 
