@@ -77,10 +77,9 @@ class _Frame:
         return evaluate(expr, {var: np.asarray(size, var.dtype.numpy())[()] for var, size in self.dims.items()})
 
     def eval(self, expr: Any) -> Any:
-        return getattr(self, f"eval_{type(expr).__name__}", self.eval_prim)(expr)
-
-    def eval_prim(self, expr: Any) -> Any:
-        return self.scalar(expr) if isinstance(expr, PrimExpr) else expr
+        if isinstance(expr, PrimExpr):
+            return self.scalar(expr)
+        return getattr(self, f"eval_{type(expr).__name__}")(expr)
 
     def eval_Var(self, expr: Var) -> Any:
         return self.values[expr]
