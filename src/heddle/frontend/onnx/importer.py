@@ -240,7 +240,10 @@ class GraphImporter:
             pairs = [scaled_dim(item) for item in items]
             items = [dim for dim, _ in pairs]
             scales = np.asarray([float(scale) for _, scale in pairs]).astype(value.dtype)
-        made = self.call("shape_to_tensor", ShapeExpr(tuple(items)))
+        if len(items) == 1:  # a kernel that fuses with what uses it, where a shape would be a value of the machine's
+            made = self.call("arange", items[0], items[0] + 1, 1, dtype="int64")
+        else:
+            made = self.call("shape_to_tensor", ShapeExpr(tuple(items)))
         if value.dtype != "int64":
             made = self.call("astype", made, dtype=value.dtype)
         if scales is not None and bool((scales != 1).any()):
@@ -324,8 +327,7 @@ class GraphImporter:
         for expr, shape in zip(exprs, shapes, strict=True):
             wanted = targets[ndim - len(shape) :]
             dims = [dim if is_const_int(dim, 1) else goal for dim, goal in zip(shape, wanted, strict=True)]
-            clash = any(isinstance(dim, IntImm) and dim is not goal for dim, goal in zip(shape, dims, strict=True))
-            made.append(expr if clash else self.cast_shape(expr, dims))
+            made.append(expr if _clash(shape, dims) else self.cast_shape(expr, dims))
         return tuple(made)
 
     def common_dim(self, dims: Sequence[PrimExpr]) -> PrimExpr:
@@ -336,6 +338,12 @@ class GraphImporter:
             if found is not None:
                 return found
         return real[0]
+
+
+def _clash(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+    """Whether constant dimensions differ, which the operator's own rule will refuse."""
+    pairs = zip(a, b, strict=True)
+    return any(isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value for x, y in pairs)
 
 
 def as_values(results: Any) -> list[Value]:

@@ -82,4 +82,4 @@ def trilu(ctx: NodeContext) -> Result:
     offset = int(ctx.scalar(1, "the diagonal of Trilu")) if ctx.has(1) else 0
     op = "triu" if ctx.flag("upper", True) else "tril"
     x: Expr = ctx.tensor(0)
-    return ctx.call(op, x, k=offset)
+    return ctx.call(op, x, offset)
