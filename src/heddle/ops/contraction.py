@@ -16,7 +16,7 @@ from heddle.relax.op_builder import build_call
 from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
-from heddle.topi.einsum import einsum, letter_sizes, parse_subscripts
+from heddle.topi.contraction import einsum, letter_sizes, parse_subscripts
 
 _LAYOUT = Without("packing is a matter of the loop schedule")
 
@@ -79,43 +79,89 @@ def _infer_outer(ctx: Inference) -> Type:
     dtype = ctx.same_dtype(a, b)
     require_ndim(ctx, a, 1, "x1")
     require_ndim(ctx, b, 1, "x2")
-    return unknown_dims(dtype, 2) if a.dims is None or b.dims is None else TensorType((a.dims[0], b.dims[0]), dtype)
+    return (
+        unknown_dims(dtype, 2)
+        if a.dims is None or b.dims is None
+        else TensorType((a.dims[0], b.dims[0]), dtype)
+    )
 
 
 def declare() -> None:
     """Put the operators of this file into the table."""
-    declare_op(OpDef(
-        name="linear",
-        inputs=(Input("data", meaning="(..., in)"), Input("weight", meaning="(out, in)"), Input("bias", "tensor", "(out,)", True)),
-        attrs=(AttrSpec("out_dtype", "dtype", None, "element type of accumulation and result; default: the inputs'"),),
-        doc="data @ weight.T + bias.", infer=_infer_linear, reference=_np_linear, decompose=_decompose_linear, layout=_LAYOUT,
-        samples=(Sample(((3, 5), (7, 5), (7,))), Sample(((2, 3, 4), (2, 4))), Sample(((4,), (3, 4), (3,)))),
-        errors=(
-            ErrorSample(((3, 5), (7, 4)), {}, "R0203", "input features"), ErrorSample(((3, 5), (7, 5), (5,)), {}, "R0203", "output features"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="outer", inputs=(Input("x1", meaning="(n,)"), Input("x2", meaning="(m,)")), attrs=(),
-        doc="The products of all pairs of elements of two vectors.", infer=_infer_outer,
-        reference=lambda attrs, a, b: np.outer(a, b), lower=lambda attrs, a, b: einsum("i,j->ij", a, b), layout=_LAYOUT,
-        samples=(Sample(((3,), (5,)), dtypes=("float32", "int32")), Sample(((0,), (2,)))),
-        errors=(ErrorSample(((3, 2), (5,)), {}, "R0203", "x1 must have 1 dimensions"),),
-    ))
-    declare_op(OpDef(
-        name="einsum", inputs=(Input("operands", "tensors", "the factors"),), attrs=(AttrSpec("subscripts", "str"),),
-        doc="Products over equal letters, summed over letters that the result lacks, as numpy's einsum.",
-        infer=_infer_einsum,
-        reference=lambda attrs, xs: np.asarray(np.einsum(attrs.subscripts, *(x.astype(np.float64) for x in xs))).astype(xs[0].dtype),
-        lower=lambda attrs, xs: einsum(str(attrs.subscripts), *xs), layout=_LAYOUT,
-        samples=(
-            Sample((((3, 5), (5, 7)),), {"subscripts": "ij,jk->ik"}), Sample((((2, 3, 4), (2, 4, 5)),), {"subscripts": "bij,bjk->bik"}),
-            Sample((((3, 4),),), {"subscripts": "ij->ji"}), Sample((((3, 3),),), {"subscripts": "ii"}), Sample((((3, 5),),), {"subscripts": "ij->j"}),
-            Sample((((2, 3, 4), (4, 5)),), {"subscripts": "...i,ij->...j"}), Sample((((2, 3), (3, 4), (4, 5)),), {"subscripts": "ij,jk,kl->il"}),
-            Sample((((3,), (3,)),), {"subscripts": "i,i"}),
-        ),
-        errors=(
-            ErrorSample((((3, 4), (5, 2)),), {"subscripts": "ij,jk->ik"}, "R0203", "sizes of 'j' differ"),
-            ErrorSample((((3, 4),),), {"subscripts": "ij,jk->ik"}, "R0205", "name 2 operands"),
-            ErrorSample((((3, 4),),), {"subscripts": "ijk->i"}, "R0205", "do not fit a tensor of 2 dimensions"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="linear",
+            inputs=(
+                Input("data", meaning="(..., in)"),
+                Input("weight", meaning="(out, in)"),
+                Input("bias", "tensor", "(out,)", True),
+            ),
+            attrs=(
+                AttrSpec(
+                    "out_dtype",
+                    "dtype",
+                    None,
+                    "element type of accumulation and result; default: the inputs'",
+                ),
+            ),
+            doc="data @ weight.T + bias.",
+            infer=_infer_linear,
+            reference=_np_linear,
+            decompose=_decompose_linear,
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 5), (7, 5), (7,))),
+                Sample(((2, 3, 4), (2, 4))),
+                Sample(((4,), (3, 4), (3,))),
+            ),
+            errors=(
+                ErrorSample(((3, 5), (7, 4)), {}, "R0203", "input features"),
+                ErrorSample(((3, 5), (7, 5), (5,)), {}, "R0203", "output features"),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="outer",
+            inputs=(Input("x1", meaning="(n,)"), Input("x2", meaning="(m,)")),
+            attrs=(),
+            doc="The products of all pairs of elements of two vectors.",
+            infer=_infer_outer,
+            reference=lambda attrs, a, b: np.outer(a, b),
+            lower=lambda attrs, a, b: einsum("i,j->ij", a, b),
+            layout=_LAYOUT,
+            samples=(Sample(((3,), (5,)), dtypes=("float32", "int32")), Sample(((0,), (2,)))),
+            errors=(ErrorSample(((3, 2), (5,)), {}, "R0203", "x1 must have 1 dimensions"),),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="einsum",
+            inputs=(Input("operands", "tensors", "the factors"),),
+            attrs=(AttrSpec("subscripts", "str"),),
+            doc="Products over equal letters, summed over letters that the result lacks, as numpy's einsum.",
+            infer=_infer_einsum,
+            reference=lambda attrs, xs: np.asarray(
+                np.einsum(attrs.subscripts, *(x.astype(np.float64) for x in xs))
+            ).astype(xs[0].dtype),
+            lower=lambda attrs, xs: einsum(str(attrs.subscripts), *xs),
+            layout=_LAYOUT,
+            samples=(
+                Sample((((3, 5), (5, 7)),), {"subscripts": "ij,jk->ik"}),
+                Sample((((2, 3, 4), (2, 4, 5)),), {"subscripts": "bij,bjk->bik"}),
+                Sample((((3, 4),),), {"subscripts": "ij->ji"}),
+                Sample((((3, 3),),), {"subscripts": "ii"}),
+                Sample((((3, 5),),), {"subscripts": "ij->j"}),
+                Sample((((2, 3, 4), (4, 5)),), {"subscripts": "...i,ij->...j"}),
+                Sample((((2, 3), (3, 4), (4, 5)),), {"subscripts": "ij,jk,kl->il"}),
+                Sample((((3,), (3,)),), {"subscripts": "i,i"}),
+            ),
+            errors=(
+                ErrorSample((((3, 4), (5, 2)),), {"subscripts": "ij,jk->ik"}, "R0203", "sizes of 'j' differ"),
+                ErrorSample((((3, 4),),), {"subscripts": "ij,jk->ik"}, "R0205", "name 2 operands"),
+                ErrorSample(
+                    (((3, 4),),), {"subscripts": "ijk->i"}, "R0205", "do not fit a tensor of 2 dimensions"
+                ),
+            ),
+        )
+    )

@@ -17,7 +17,15 @@ from heddle.topi.transform import flatten
 Combine = Callable[[PrimExpr, PrimExpr], PrimExpr]
 
 
-def scan(x: te.Tensor, combine: Combine, start: int, axis: int | None, dtype: str | None, exclusive: bool, name: str) -> te.Tensor:
+def scan(
+    x: te.Tensor,
+    combine: Combine,
+    start: int,
+    axis: int | None,
+    dtype: str | None,
+    exclusive: bool,
+    name: str,
+) -> te.Tensor:
     """Along an axis the combination of all elements so far, without the element itself if `exclusive`."""
     if axis is None:
         return scan(x if x.ndim == 1 else flatten(x), combine, start, 0, dtype, exclusive, name)
@@ -43,11 +51,15 @@ def scan(x: te.Tensor, combine: Combine, start: int, axis: int | None, dtype: st
     return result
 
 
-def cumsum(x: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool = False) -> te.Tensor:
+def cumsum(
+    x: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool = False
+) -> te.Tensor:
     """Running sums."""
     return scan(x, lambda a, b: a + b, 0, axis, dtype, exclusive, "cumsum")
 
 
-def cumprod(x: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool = False) -> te.Tensor:
+def cumprod(
+    x: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool = False
+) -> te.Tensor:
     """Running products."""
     return scan(x, lambda a, b: a * b, 1, axis, dtype, exclusive, "cumprod")

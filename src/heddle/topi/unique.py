@@ -1,4 +1,6 @@
-"""Operations whose result's size depends on values: first the size is counted, then a tensor of it is filled."""
+"""Operations whose result's size depends on values: first the size is counted, then a tensor of it is
+filled.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ def count_nonzero(x: te.Tensor) -> te.Tensor:
     """How many elements are not zero: int64, shape (1,)."""
     zero = constant(0, x.dtype)
     total = reduce_element(
-        x.shape, tuple(range(x.ndim)), False, te.sum, lambda i: cast("int64", not_equal(element_of(x, i), zero)), "count"
+        x.shape,
+        tuple(range(x.ndim)),
+        False,
+        te.sum,
+        lambda i: cast("int64", not_equal(element_of(x, i), zero)),
+        "count",
     )
     result: te.Tensor = te.compute((constant(1, "int64"),), lambda _i: total(), name="count_vector")
     return result
@@ -34,7 +41,9 @@ def nonzero(x: te.Tensor, size: Sequence[PrimExpr]) -> te.Tensor:
 
         def visit(index: tuple[PrimExpr, ...]) -> Stmt:
             writes = [store(outputs[0], p, (constant(k, "int64"), found.get())) for k, p in enumerate(index)]
-            hit = logical_and(not_equal(load(inputs[0], index), constant(0, x.dtype)), less_than(found.get(), count))
+            hit = logical_and(
+                not_equal(load(inputs[0], index), constant(0, x.dtype)), less_than(found.get(), count)
+            )
             return IfThenElse(hit, seq(*writes, found.set(found.get() + 1)))
 
         return seq(found.declare(), found.set(constant(0, "int64")), nest("i", x.shape, visit))
@@ -69,20 +78,24 @@ def unique_parts(
             position = load(inputs[1], (i,))
             at = (group.get(),)
             begin = seq(
-                group.set(group.get() + 1), store(values, load(inputs[0], (position,)), at), store(firsts, position, at),
+                group.set(group.get() + 1),
+                store(values, load(inputs[0], (position,)), at),
+                store(firsts, position, at),
                 store(counts, constant(0, "int64"), at),
             )
             return seq(
-                IfThenElse(not_equal(load(inputs[2], (i,)), constant(0, "int64")), begin), store(groups, group.get(), (position,)),
+                IfThenElse(not_equal(load(inputs[2], (i,)), constant(0, "int64")), begin),
+                store(groups, group.get(), (position,)),
                 store(counts, load(counts, at) + 1, at),
             )
 
         return seq(group.declare(), group.set(constant(-1, "int64")), loop("i", length, visit))
 
     made: list[te.Tensor] = te.extern(
-        [(count,), (count,), (length,), (count,)], [x, order, starts], body, name="unique",
+        [(count,), (count,), (length,), (count,)],
+        [x, order, starts],
+        body,
+        name="unique",
         dtype=[x.dtype, "int64", "int64", "int64"],
     )
     return made
-
-

@@ -53,7 +53,9 @@ def _scores(attrs: Any, product: te.Tensor, query: te.Tensor, *bias: te.Tensor) 
     """Scaled products plus the bias, minus infinity where the mask hides a key; one elementwise loop."""
     wide = accumulator(query.dtype)
     rows, columns = product.shape[-2:]
-    scale = constant(attrs.scale, wide) if attrs.scale else constant(1, wide) / sqrt(cast(wide, query.shape[-1]))
+    scale = (
+        constant(attrs.scale, wide) if attrs.scale else constant(1, wide) / sqrt(cast(wide, query.shape[-1]))
+    )
     shift = columns - rows if attrs.causal_mask == "BottomRight" else constant(0, "int64")
 
     def element(*index: PrimExpr) -> PrimExpr:
@@ -81,7 +83,9 @@ def _decompose(builder: Any, call: Any) -> Any:
     def scores(*tensors: te.Tensor) -> te.Tensor:
         return _scores(call.attrs, *tensors)
 
-    weights = call_op(builder, "nn.softmax", builder.emit(builder.call_te(scores, product, query, *bias)), axis=-1)
+    weights = call_op(
+        builder, "nn.softmax", builder.emit(builder.call_te(scores, product, query, *bias)), axis=-1
+    )
     joined = call_op(builder, "matmul", weights, v)
     return build_call(OP_RECORDS["relax.permute_dims"], (joined,), {"axes": (0, 2, 1, 3)})
 
@@ -92,7 +96,11 @@ def _reference(attrs: Any, query: Any, key: Any, value: Any, *bias: Any) -> Any:
     if bias:
         scores = scores + bias[0]
     rows, columns = scores.shape[-2:]
-    distance = np.arange(columns)[None, :] - np.arange(rows)[:, None] - (columns - rows if attrs.causal_mask == "BottomRight" else 0)
+    distance = (
+        np.arange(columns)[None, :]
+        - np.arange(rows)[:, None]
+        - (columns - rows if attrs.causal_mask == "BottomRight" else 0)
+    )
     if attrs.causal_mask:
         scores = np.where(distance <= 0, scores, -np.inf)
     if attrs.window_size is not None:
@@ -104,26 +112,41 @@ def _reference(attrs: Any, query: Any, key: Any, value: Any, *bias: Any) -> Any:
 def declare() -> None:
     """Put the operators of this file into the table."""
     q, k, v = (2, 3, 2, 4), (2, 5, 2, 4), (2, 5, 2, 3)
-    declare_op(OpDef(
-        name="nn.attention",
-        inputs=(
-            Input("query", meaning="(batch, sequence, heads, head size)"), Input("key", meaning="(batch, keys, heads, head size)"),
-            Input("value", meaning="(batch, keys, heads, size)"), Input("bias", "tensor", "broadcasts to (batch, heads, sequence, keys)", True),
-        ),
-        attrs=(
-            AttrSpec("scale", "float", None, "default: 1 / sqrt(head size)"),
-            AttrSpec("causal_mask", "str", None, "TopLeft or BottomRight: hide later keys, aligned at that corner"),
-            AttrSpec("window_size", "int", None, "hide keys this far back and farther"),
-        ),
-        doc="softmax(query @ key.T * scale + bias) @ value for every batch and head.",
-        infer=_infer, reference=_reference, decompose=_decompose, layout=Without("axes have fixed places"),
-        samples=(
-            Sample((q, k, v)), Sample((q, k, v, (2, 1, 3, 5)), {"scale": 0.3}), Sample((q, k, v), {"causal_mask": "TopLeft"}),
-            Sample((q, k, v), {"causal_mask": "BottomRight", "window_size": 2}),
-        ),
-        errors=(
-            ErrorSample((q, (2, 5, 2, 3), v), {}, "R0203", "head size of query and key"), ErrorSample((q, k, (2, 4, 2, 3)), {}, "R0203", "sequence of key"),
-            ErrorSample((q, k, v), {"causal_mask": "Left"}, "R0205", "causal_mask must be"),
-            ErrorSample(((2, 3, 4), k, v), {}, "R0203", "query must have 4 dimensions"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="nn.attention",
+            inputs=(
+                Input("query", meaning="(batch, sequence, heads, head size)"),
+                Input("key", meaning="(batch, keys, heads, head size)"),
+                Input("value", meaning="(batch, keys, heads, size)"),
+                Input("bias", "tensor", "broadcasts to (batch, heads, sequence, keys)", True),
+            ),
+            attrs=(
+                AttrSpec("scale", "float", None, "default: 1 / sqrt(head size)"),
+                AttrSpec(
+                    "causal_mask",
+                    "str",
+                    None,
+                    "TopLeft or BottomRight: hide later keys, aligned at that corner",
+                ),
+                AttrSpec("window_size", "int", None, "hide keys this far back and farther"),
+            ),
+            doc="softmax(query @ key.T * scale + bias) @ value for every batch and head.",
+            infer=_infer,
+            reference=_reference,
+            decompose=_decompose,
+            layout=Without("axes have fixed places"),
+            samples=(
+                Sample((q, k, v)),
+                Sample((q, k, v, (2, 1, 3, 5)), {"scale": 0.3}),
+                Sample((q, k, v), {"causal_mask": "TopLeft"}),
+                Sample((q, k, v), {"causal_mask": "BottomRight", "window_size": 2}),
+            ),
+            errors=(
+                ErrorSample((q, (2, 5, 2, 3), v), {}, "R0203", "head size of query and key"),
+                ErrorSample((q, k, (2, 4, 2, 3)), {}, "R0203", "sequence of key"),
+                ErrorSample((q, k, v), {"causal_mask": "Left"}, "R0205", "causal_mask must be"),
+                ErrorSample(((2, 3, 4), k, v), {}, "R0203", "query must have 4 dimensions"),
+            ),
+        )
+    )

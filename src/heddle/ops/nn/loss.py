@@ -37,10 +37,18 @@ def _infer_nll(ctx: Inference) -> Type:
         ctx.same_dtype(predictions, weights)
         require_ndim(ctx, weights, 1, "weights")
         if predictions.dims is not None and weights.dims is not None:
-            ctx.require_equal(predictions.dims[min(1, predictions.ndim - 1)], weights.dims[0], "classes of predictions and weights")
+            ctx.require_equal(
+                predictions.dims[min(1, predictions.ndim - 1)],
+                weights.dims[0],
+                "classes of predictions and weights",
+            )
     if ctx.attrs.reduction != "none":
         return TensorType((), predictions.dtype)
-    return TensorType(targets.dims, predictions.dtype) if targets.dims is not None else unknown_dims(predictions.dtype, targets.ndim)
+    return (
+        TensorType(targets.dims, predictions.dtype)
+        if targets.dims is not None
+        else unknown_dims(predictions.dtype, targets.ndim)
+    )
 
 
 def _np_nll(attrs: Any, predictions: Any, targets: Any, *weights: Any) -> Any:
@@ -62,7 +70,10 @@ def _nll_sample(shape: tuple[int, ...], has_weights: bool, attrs: dict[str, Any]
     classes, rest = (shape[0], ()) if len(shape) == 1 else (shape[1], (shape[0], *shape[2:]))
 
     def make(rng: Any, dtype: str) -> tuple[Any, ...]:
-        scores, targets = rng.standard_normal(shape).astype(dtype), np.asarray(rng.integers(0, classes, size=rest))
+        scores, targets = (
+            rng.standard_normal(shape).astype(dtype),
+            np.asarray(rng.integers(0, classes, size=rest)),
+        )
         if "ignore_index" in attrs:
             targets.reshape(-1)[0] = attrs["ignore_index"]
         extra = (rng.uniform(0.5, 2, size=classes).astype(dtype),) if has_weights else ()
@@ -84,30 +95,57 @@ def _infer_cross_entropy(ctx: Inference) -> Type:
 
 def declare() -> None:
     """Put the operators of this file into the table."""
-    declare_op(OpDef(
-        name="nn.nll_loss",
-        inputs=(Input("predictions", meaning="(n, classes, ...) or (classes,): log-probabilities"), Input("targets", meaning="(n, ...) or ()"),
-                Input("weights", "tensor", "(classes,)", True)),
-        attrs=(AttrSpec("reduction", "str", "mean", "none, sum or mean"), AttrSpec("ignore_index", "int", -100, "targets to leave out")),
-        doc="The negative log-likelihood of targets: of each, their weighted sum, or their weighted mean.",
-        infer=_infer_nll, reference=_np_nll,
-        lower=lambda a, p, t, w=None: topi.nll_loss(p, t, w, str(a.reduction), int(a.ignore_index)), layout=_LAYOUT,
-        samples=(
-            _nll_sample((3, 5), False, {}), _nll_sample((3, 5), True, {"reduction": "none"}), _nll_sample((2, 4, 3), True, {"ignore_index": 1}),
-            _nll_sample((5,), False, {"reduction": "sum"}),
-        ),
-        errors=(
-            ErrorSample(((3, 5), (4,)), {}, "R0203", "sizes of predictions and targets", "float32,int64"),
-            ErrorSample(((3, 5), (3,), (4,)), {}, "R0203", "classes of predictions and weights", "float32,int64,float32"),
-            ErrorSample(((3, 5), (3,)), {"reduction": "max"}, "R0205", "reduction must be", "float32,int64"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="nn.cross_entropy_with_logits", inputs=(Input("predictions", meaning="a tensor"), Input("labels", meaning="of the same shape")),
-        attrs=(), doc="The negative sum of predictions * labels, over the size of the first of several axes.",
-        infer=_infer_cross_entropy,
-        reference=in_float64(lambda attrs, p, t: -(p * t).sum() / (p.shape[0] if p.ndim > 1 else 1)),
-        lower=lambda attrs, p, t: topi.cross_entropy_with_logits(p, t), layout=_LAYOUT,
-        samples=(Sample(((3, 5), (3, 5))), Sample(((4,), (4,)))),
-        errors=(ErrorSample(((3, 5), (3, 4)), {}, "R0203", "sizes of predictions and labels"),),
-    ))
+    declare_op(
+        OpDef(
+            name="nn.nll_loss",
+            inputs=(
+                Input("predictions", meaning="(n, classes, ...) or (classes,): log-probabilities"),
+                Input("targets", meaning="(n, ...) or ()"),
+                Input("weights", "tensor", "(classes,)", True),
+            ),
+            attrs=(
+                AttrSpec("reduction", "str", "mean", "none, sum or mean"),
+                AttrSpec("ignore_index", "int", -100, "targets to leave out"),
+            ),
+            doc=(
+                "The negative log-likelihood of targets: of each, their weighted sum, or their weighted mean."
+            ),
+            infer=_infer_nll,
+            reference=_np_nll,
+            lower=lambda a, p, t, w=None: topi.nll_loss(p, t, w, str(a.reduction), int(a.ignore_index)),
+            layout=_LAYOUT,
+            samples=(
+                _nll_sample((3, 5), False, {}),
+                _nll_sample((3, 5), True, {"reduction": "none"}),
+                _nll_sample((2, 4, 3), True, {"ignore_index": 1}),
+                _nll_sample((5,), False, {"reduction": "sum"}),
+            ),
+            errors=(
+                ErrorSample(((3, 5), (4,)), {}, "R0203", "sizes of predictions and targets", "float32,int64"),
+                ErrorSample(
+                    ((3, 5), (3,), (4,)),
+                    {},
+                    "R0203",
+                    "classes of predictions and weights",
+                    "float32,int64,float32",
+                ),
+                ErrorSample(
+                    ((3, 5), (3,)), {"reduction": "max"}, "R0205", "reduction must be", "float32,int64"
+                ),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="nn.cross_entropy_with_logits",
+            inputs=(Input("predictions", meaning="a tensor"), Input("labels", meaning="of the same shape")),
+            attrs=(),
+            doc="The negative sum of predictions * labels, over the size of the first of several axes.",
+            infer=_infer_cross_entropy,
+            reference=in_float64(lambda attrs, p, t: -(p * t).sum() / (p.shape[0] if p.ndim > 1 else 1)),
+            lower=lambda attrs, p, t: topi.cross_entropy_with_logits(p, t),
+            layout=_LAYOUT,
+            samples=(Sample(((3, 5), (3, 5))), Sample(((4,), (4,)))),
+            errors=(ErrorSample(((3, 5), (3, 4)), {}, "R0203", "sizes of predictions and labels"),),
+        )
+    )

@@ -6,9 +6,10 @@
             init: C[v_i] = 0                  →        C[i] = C[i] + A[i, r]
             C[v_i] = C[v_i] + A[v_i, v_r]
 
-Axes are replaced by their values. `init` goes in front of the innermost loops that only the reduction uses, so it runs where
-they have no iterations too; elsewhere it runs where all reduction axes are at their start. A block's buffers become
-allocations in front of its body; views of regions (match_buffer) become buffers with an offset.
+Axes are replaced by their values. `init` goes in front of the innermost loops that only the reduction uses,
+so it runs where
+they have no iterations too; elsewhere it runs where all reduction axes are at their start. A block's buffers
+become allocations in front of its body; views of regions (match_buffer) become buffers with an offset.
 """
 
 from __future__ import annotations
@@ -23,8 +24,20 @@ from heddle.prim.ops import all as all_of
 from heddle.prim.ops import equal
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.nodes import (
-    AllocBuffer, Buffer, BufferLoad, BufferStore, For, ForKind, IfThenElse, IterType, MatchBufferRegion, PrimFunc, SBlock,
-    SBlockRealize, Stmt, seq,
+    AllocBuffer,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    IterType,
+    MatchBufferRegion,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    Stmt,
+    seq,
 )
 from heddle.tir.substitute import StmtSubstituter
 
@@ -84,7 +97,8 @@ class _Lower(StmtSubstituter):
             return None
         starts = [
             equal(value, self.visit(axis.dom.min))
-            for axis, value in zip(block.iter_vars, values, strict=True) if axis.iter_type is IterType.CommReduce
+            for axis, value in zip(block.iter_vars, values, strict=True) if axis.iter_type is
+            IterType.CommReduce
         ]
         condition = all_of(*starts)
         init: Stmt = self.visit(block.init)
@@ -95,11 +109,14 @@ class _Lower(StmtSubstituter):
         source = match.source.buffer
         starts = tuple(self.visit(r.min) for r in match.source.region)
         self._views[match.buffer] = (source, starts)
-        for dim, r in zip(match.buffer.shape, match.source.region[len(match.source.region) - match.buffer.ndim :], strict=True):
+        for dim, r in zip(match.buffer.shape, match.source.region[len(match.source.region) - match.buffer.ndim
+        :], strict=True):
             if isinstance(dim, Var):
                 self._mapping[dim] = self.visit(r.extent)
 
-    def _through_view(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, tuple[PrimExpr, ...]]:
+    def _through_view(
+        self, buffer: Buffer, indices: tuple[PrimExpr, ...]
+    ) -> tuple[Buffer, tuple[PrimExpr, ...]]:
         if buffer not in self._views:
             return buffer, indices
         source, starts = self._views[buffer]

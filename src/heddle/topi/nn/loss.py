@@ -11,9 +11,10 @@ from heddle.topi.reduce import reduce_element
 def nll_loss(
     predictions: te.Tensor, targets: te.Tensor, weights: te.Tensor | None, reduction: str, ignore_index: int
 ) -> te.Tensor:
-    """-weights[target] * predictions[target] for each target; their sum; or that over the sum of weights ("mean").
+    """-weights[target] * predictions[target] for each target, their sum, or that over the sum of weights.
 
-    `predictions: (n, classes, ...)` or (classes,), `targets: (n, ...)` or (); targets equal to `ignore_index` count nothing.
+    `predictions: (n, classes, ...)` or (classes,), `targets: (n, ...)` or (); targets equal to `ignore_index`
+    count nothing.
     """
     dtype = predictions.dtype
 

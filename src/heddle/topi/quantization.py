@@ -1,4 +1,4 @@
-"""Between real numbers and integers with a scale and a zero point, for the whole tensor or for each channel."""
+"""Between real numbers and integers with a scale and a zero point, of the whole tensor or of each channel."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from heddle.prim.nodes import PrimExpr, constant, is_const_int
 from heddle.prim.ops import cast, max_value, maximum, min_value, minimum
 from heddle.runtime.dtype import DataType
 from heddle.topi.dims import positive_axis
+from heddle.topi.index import element_of
 
 _FLOAT = DataType("float32")
 
@@ -15,14 +16,14 @@ _FLOAT = DataType("float32")
 def _channel(factor: te.Tensor, index: tuple[PrimExpr, ...], axis: int) -> PrimExpr:
     """The scale or zero point of an element."""
     if factor.ndim == 0:
-        result: PrimExpr = factor()
-        return result
+        return element_of(factor, ())
     whole = is_const_int(factor.shape[0], 1)
-    result = factor[constant(0, "int64") if whole else index[axis]]
-    return result
+    return element_of(factor, (constant(0, "int64") if whole else index[axis],))
 
 
-def quantize(x: te.Tensor, scale: te.Tensor, zero_point: te.Tensor, axis: int = -1, out_dtype: str = "int8") -> te.Tensor:
+def quantize(
+    x: te.Tensor, scale: te.Tensor, zero_point: te.Tensor, axis: int = -1, out_dtype: str = "int8"
+) -> te.Tensor:
     """round(x / scale) + zero_point, limited to the range of `out_dtype`; halves round to even."""
     at, target = positive_axis(axis, x.ndim) if x.ndim else 0, DataType(out_dtype)
 
@@ -38,7 +39,9 @@ def quantize(x: te.Tensor, scale: te.Tensor, zero_point: te.Tensor, axis: int = 
     return result
 
 
-def dequantize(x: te.Tensor, scale: te.Tensor, zero_point: te.Tensor, axis: int = -1, out_dtype: str = "float32") -> te.Tensor:
+def dequantize(
+    x: te.Tensor, scale: te.Tensor, zero_point: te.Tensor, axis: int = -1, out_dtype: str = "float32"
+) -> te.Tensor:
     """(x - zero_point) * scale; integers are subtracted as int32."""
     at, target = positive_axis(axis, x.ndim) if x.ndim else 0, DataType(out_dtype)
     wide = _FLOAT if x.dtype.is_float else DataType("int32")

@@ -13,19 +13,28 @@ from heddle.topi.reduce import accumulator, convert
 
 
 def parse_subscripts(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """The letters of every operand and of the result; "..." becomes capital letters from the end. Raises: IRTypeError E0104."""
+    """The letters of every operand and of the result; "..." becomes capital letters from the end. Raises:
+    IRTypeError E0104.
+    """
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     parts = left.split(",")
     if len(parts) != len(ranks):
         raise IRTypeError(E0104, f"subscripts {subscripts!r} name {len(parts)} operands, got {len(ranks)}")
-    broadcast = max((rank - len(part.replace("...", "")) for part, rank in zip(parts, ranks, strict=True) if "..." in part), default=0)
+    broadcast = max(
+        (
+            rank - len(part.replace("...", ""))
+            for part, rank in zip(parts, ranks, strict=True)
+            if "..." in part
+        ),
+        default=0,
+    )
     dots = "".join(chr(ord("A") + k) for k in range(broadcast))
     inputs = []
     for part, rank in zip(parts, ranks, strict=True):
         own = rank - len(part.replace("...", ""))
         filled = part.replace("...", dots[len(dots) - own :] if own > 0 else "")
-        if len(filled) != rank or not filled.isalpha() and filled:
+        if len(filled) != rank or (not filled.isalpha() and filled):
             raise IRTypeError(E0104, f"subscripts {part!r} do not fit a tensor of {rank} dimensions")
         inputs.append(filled)
     if arrow:
@@ -34,7 +43,9 @@ def parse_subscripts(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], 
         letters = "".join(inputs)
         output = dots + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in dots))
     if len(set(output)) != len(output) or not set(output) <= set("".join(inputs)):
-        raise IRTypeError(E0104, f"the result {output!r} of subscripts {subscripts!r} repeats or invents letters")
+        raise IRTypeError(
+            E0104, f"the result {output!r} of subscripts {subscripts!r} repeats or invents letters"
+        )
     return inputs, output
 
 

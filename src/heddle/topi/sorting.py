@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from heddle import te
 from heddle.prim.intrinsics import isnan
@@ -14,10 +14,12 @@ from heddle.topi.dims import as_dim, positive_axis
 from heddle.topi.index import element_of
 from heddle.topi.loops import Cell, load, loop, nest, store
 
+Before = Callable[[PrimExpr, PrimExpr], PrimExpr]
+
 
 def precedes(a: PrimExpr, b: PrimExpr, descending: bool) -> PrimExpr:
     """Whether a must stand before b. NaN is the greatest."""
-    before = a > b if descending else a < b
+    before: PrimExpr = a > b if descending else a < b
     if not a.dtype.is_float:
         return before
     first, second = (a, b) if descending else (b, a)
@@ -39,11 +41,17 @@ def argsort(x: te.Tensor, axis: int = -1, descending: bool = False, dtype: str =
                 return load(source, (*index[:at], load(order, (position,)), *index[at:]))
 
             fill = loop("f", size, lambda i: store(order, i, (i,)))
-            write = loop("w", size, lambda i: store(
-                target, cast(dtype, load(order, (i,))), (*index[:at], i, *index[at:])))
+            write = loop(
+                "w",
+                size,
+                lambda i: store(target, cast(dtype, load(order, (i,))), (*index[:at], i, *index[at:])),
+            )
             return seq(
-                AllocBuffer(order), AllocBuffer(merged), fill,
-                _merge_passes(size, order, merged, lambda a, b: precedes(value(a), value(b), descending)), write,
+                AllocBuffer(order),
+                AllocBuffer(merged),
+                fill,
+                _merge_passes(size, order, merged, lambda a, b: precedes(value(a), value(b), descending)),
+                write,
             )
 
         return nest("r", outer, row)
@@ -52,8 +60,10 @@ def argsort(x: te.Tensor, axis: int = -1, descending: bool = False, dtype: str =
     return result
 
 
-def _merge_passes(size: PrimExpr, order: Buffer, merged: Buffer, before: object) -> Stmt:
-    """Runs of width 1, 2, 4, ... are merged in pairs until one run is left. `before(a, b)` compares positions in `order`."""
+def _merge_passes(size: PrimExpr, order: Buffer, merged: Buffer, before: Before) -> Stmt:
+    """Runs of width 1, 2, 4, ... are merged in pairs until one run is left. `before(a, b)` compares
+    positions in `order`.
+    """
     width, begin = Cell("width"), Cell("begin")
     left, right, middle, end = Cell("left"), Cell("right"), Cell("middle"), Cell("end")
 
@@ -61,18 +71,23 @@ def _merge_passes(size: PrimExpr, order: Buffer, merged: Buffer, before: object)
         """The next of the two runs' heads goes to place k."""
         take_left = seq(store(merged, load(order, (left.get(),)), (k,)), left.set(left.get() + 1))
         take_right = seq(store(merged, load(order, (right.get(),)), (k,)), right.set(right.get() + 1))
-        compare = IfThenElse(before(right.get(), left.get()), take_right, take_left)  # type: ignore[operator]
+        compare = IfThenElse(before(right.get(), left.get()), take_right, take_left)
         both = IfThenElse(less_than(right.get(), end.get()), compare, take_left)
         return IfThenElse(less_than(left.get(), middle.get()), both, take_right)
 
     pair = seq(
-        middle.set(minimum(begin.get() + width.get(), size)), end.set(minimum(begin.get() + width.get() * 2, size)),
-        left.set(begin.get()), right.set(middle.get()),
-        loop("k", end.get() - begin.get(), lambda k: place(begin.get() + k)), begin.set(end.get()),
+        middle.set(minimum(begin.get() + width.get(), size)),
+        end.set(minimum(begin.get() + width.get() * 2, size)),
+        left.set(begin.get()),
+        right.set(middle.get()),
+        loop("k", end.get() - begin.get(), lambda k: place(begin.get() + k)),
+        begin.set(end.get()),
     )
     one_pass = seq(
-        begin.set(constant(0, "int64")), While(less_than(begin.get(), size), pair),
-        loop("c", size, lambda i: store(order, load(merged, (i,)), (i,))), width.set(width.get() * 2),
+        begin.set(constant(0, "int64")),
+        While(less_than(begin.get(), size), pair),
+        loop("c", size, lambda i: store(order, load(merged, (i,)), (i,))),
+        width.set(width.get() * 2),
     )
     cells = [cell.declare() for cell in (width, begin, left, right, middle, end)]
     return seq(*cells, width.set(constant(1, "int64")), While(less_than(width.get(), size), one_pass))
@@ -98,16 +113,25 @@ def sort(x: te.Tensor, axis: int = -1, descending: bool = False) -> te.Tensor:
 
 
 def topk(
-    x: te.Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", largest: bool = True, dtype: str = "int32"
+    x: te.Tensor,
+    k: int = 1,
+    axis: int = -1,
+    ret_type: str = "both",
+    largest: bool = True,
+    dtype: str = "int32",
 ) -> tuple[te.Tensor, ...] | te.Tensor:
-    """The k greatest (least) elements along an axis, sorted, and their positions; fewer where the axis is shorter."""
+    """The k greatest (least) elements along an axis, sorted, and their positions; fewer where the axis is
+    shorter.
+    """
     at = positive_axis(axis, x.ndim)
     order = argsort(x, at, largest, "int64")
     length = topk_length(x.shape[at], k)
     shape = (*x.shape[:at], length, *x.shape[at + 1 :])
     values = gather_along(x, order, at, length, "topk_values")
     positions: te.Tensor = te.compute(shape, lambda *i: cast(dtype, order[i]), name="topk_indices")
-    return {"both": (values, positions), "values": values, "indices": positions}[ret_type]
+    if ret_type == "both":
+        return values, positions
+    return values if ret_type == "values" else positions
 
 
 def topk_length(size: PrimExpr, k: int) -> PrimExpr:
@@ -128,7 +152,12 @@ def searchsorted(boundaries: te.Tensor, x: te.Tensor, right: bool, dtype: str) -
             beyond = bound <= value if right else bound < value
             halve = IfThenElse(beyond, low.set(middle + 1), high.set(middle))
             search = While(less_than(low.get(), high.get()), halve)
-            return seq(low.set(constant(0, "int64")), high.set(size), search, store(outputs[0], cast(dtype, low.get()), index))
+            return seq(
+                low.set(constant(0, "int64")),
+                high.set(size),
+                search,
+                store(outputs[0], cast(dtype, low.get()), index),
+            )
 
         return seq(low.declare(), high.declare(), nest("e", x.shape, find))
 
