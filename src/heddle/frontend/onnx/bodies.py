@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnx import FunctionProto, TensorProto, TypeProto, defs, helper, numpy_helper
+from onnx import FunctionProto, TensorProto, defs, helper, numpy_helper
 
 from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, attr_value, dtype_name, plain_domain
 from heddle.frontend.onnx.values import Value
@@ -91,9 +91,10 @@ def _proto_of(node: Node) -> onnx.NodeProto:
 def _type_bytes(value: Value | None) -> bytes:
     """The type of a value as ONNX writes it; an input that is left out has none."""
     if value is None:
-        return TypeProto().SerializeToString()
+        return b""
     number = _NUMBERS.get(value.dtype, TensorProto.UNDEFINED)
-    return helper.make_tensor_type_proto(number, _shape_of(value)).SerializeToString()
+    data: bytes = helper.make_tensor_type_proto(number, _shape_of(value)).SerializeToString()
+    return data
 
 
 def _shape_of(value: Value) -> list[int | str | None] | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from heddle.frontend.onnx.importer import GraphImporter
 
 MISSING: Any = object()
-Result = Expr | Value | tuple[Expr | Value, ...] | list[Expr | Value]
+Result = Expr | Value | Sequence[Expr | Value]
 
 
 class NodeContext:

@@ -196,7 +196,8 @@ class GraphImporter:
             with self.closed(names):
                 for inner in in_order(body.node, given, self.model.folder):
                     self.run_node(inner)
-                return [self.lookup(name) for name in body.output[: len(node.outputs)]]
+                wanted = zip(body.output, node.outputs, strict=False)
+                return [self.lookup(inner) if outer else Value() for inner, outer in wanted]
         finally:
             self.opsets = opsets
 
@@ -248,7 +249,7 @@ class GraphImporter:
             made = self.call("astype", made, dtype=value.dtype)
         if scales is not None and bool((scales != 1).any()):
             made = self.call("multiply", made, const(scales))
-        return made if content.ndim == 1 else self.call("reshape", made, ShapeExpr(tuple(content.shape)))
+        return made if content.ndim == 1 else self.call("reshape", made, ShapeExpr(tuple(constant(size, "int64") for size in content.shape)))
 
     def array_of(self, value: Value) -> np.ndarray[Any, Any] | None:
         """The value as a constant array, where it is constant."""
@@ -318,8 +319,9 @@ class GraphImporter:
         A symbolic dimension that meets a different one, neither being 1, must be equal to it: that is checked when the
         model runs. (A dimension that is symbolic and turns out to be 1 is not broadcast.)
         """
-        shapes = [getattr(type_of(expr), "dims", None) for expr in exprs]
-        if len(exprs) < 2 or any(shape is None for shape in shapes):
+        known = [getattr(type_of(expr), "dims", None) for expr in exprs]
+        shapes: list[tuple[PrimExpr, ...]] = [shape for shape in known if shape is not None]
+        if len(exprs) < 2 or len(shapes) < len(known):
             return exprs
         ndim = max(len(shape) for shape in shapes)
         targets = [self.common_dim([shape[axis] for shape in shapes if len(shape) >= -axis]) for axis in range(-ndim, 0)]

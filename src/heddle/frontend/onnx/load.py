@@ -77,7 +77,7 @@ def _main(importer: GraphImporter, inputs: list[Var]) -> IRModule:
     with builder.function("main", inputs, {"num_input": len(inputs)}):
         if is_straight(graph, importer.functions):
             with builder.dataflow():
-                results = [builder.emit_output(expr) for expr in _outputs(importer)]
+                results: list[Expr] = [builder.emit_output(expr) for expr in _outputs(importer)]
         else:
             results = [builder.leaf(expr) for expr in _outputs(importer)]
         kept = importer.params.vars if importer.params is not None else []

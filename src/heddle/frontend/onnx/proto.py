@@ -132,7 +132,8 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     if dtype in _ONE_BYTE:
         return _ONE_BYTE[dtype]
     if dtype == "bfloat16" or dtype.startswith("float8"):
-        return np.dtype(getattr(ml_dtypes, dtype))
+        narrow: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype))
+        return narrow
     return np.dtype(dtype)
 
 
@@ -154,7 +155,8 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> bytes:
             if offset < 0 or offset > size or (length >= 0 and offset + length > size):
                 raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} has only {size} bytes")
             file.seek(offset)
-            return file.read(length if length >= 0 else size - offset)
+            data: bytes = file.read(length if length >= 0 else size - offset)
+            return data
     except OSError as error:
         raise FormatError(
             N0103, f"tensor {tensor.name!r}: cannot read {location!r}: {error.strerror or error}"

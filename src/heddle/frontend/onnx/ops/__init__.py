@@ -14,8 +14,9 @@ from heddle.frontend.onnx.ops import (
     norm,
     pool,
     quantize,
-    reduce,
     rearrange,
+    reduce,
+    resize,
     sequence,
     shape,
     shape_math,
@@ -23,7 +24,7 @@ from heddle.frontend.onnx.ops import (
 )
 
 FAMILIES = (
-    activation, control, conv, create, elementwise, index, linear, loop, norm, pool, quantize, reduce, rearrange, sequence,
+    activation, control, conv, create, elementwise, index, linear, loop, norm, pool, quantize, rearrange, reduce, resize, sequence,
     shape, shape_math, slicing,
 )
 

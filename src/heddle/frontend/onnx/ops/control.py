@@ -30,10 +30,12 @@ def branch(ctx: NodeContext) -> Result:
             return ctx.importer.run_graph(graphs[0] if bool(known.reshape(-1)[0]) else graphs[1])
     before = ctx.importer.visible_dims()
     condition = scalar_bool(ctx, ctx.tensor(0))
-    sequences = [branch_sequence(ctx, graph) for graph in graphs]
-    made = ctx.builder.emit(If(condition, *sequences))
+    sequences = (branch_sequence(ctx, graphs[0]), branch_sequence(ctx, graphs[1]))
+    made = ctx.builder.emit(If(condition, sequences[0], sequences[1]))
     count = ctx.num_outputs
-    parts = [ctx.builder.emit(TupleGetItem(made, index)) for index in range(count)] if count > 1 else [made]
+    parts: list[Expr] = [made]
+    if count > 1:
+        parts = [ctx.builder.emit(TupleGetItem(made, index)) for index in range(count)]
     kinds = [[_result_type(ctx, seq, index, count) for seq in sequences] for index in range(count)]
     return [unified(ctx, part, a, b, before) for part, (a, b) in zip(parts, kinds, strict=True)]
 

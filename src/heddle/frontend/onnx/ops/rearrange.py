@@ -143,7 +143,8 @@ def space_to_depth(ctx: NodeContext) -> Result:
     b, simplify = ctx.attr("blocksize"), ctx.importer.simplify
     rows, columns = simplify(ops.floordiv(h, b)), simplify(ops.floordiv(w, b))
     x = ctx.reshape(ctx.tensor(0), (n, c, rows, b, columns, b))
-    return ctx.reshape(ctx.call("permute_dims", x, axes=(0, 3, 5, 1, 2, 4)), (n, c * (b * b), rows, columns))
+    order = (0, 3, 5, 1, 2, 4) if ctx.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return ctx.reshape(ctx.call("permute_dims", x, axes=order), (n, c * (b * b), rows, columns))
 
 
 def _four(ctx: NodeContext) -> tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr]:
