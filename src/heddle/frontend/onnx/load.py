@@ -15,7 +15,7 @@ from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.check import check_model, is_straight
 from heddle.frontend.onnx.importer import GraphImporter, Parameters
 from heddle.frontend.onnx.inputs import InputTypes
-from heddle.frontend.onnx.proto import LoadedModel, read_model
+from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
 from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.ir.expr import Expr, Var
 from heddle.ir.module import IRModule
@@ -49,6 +49,7 @@ def from_onnx(
     ops.load()
 
     loaded = _loaded(model)
+    check_text(loaded.proto, loaded.name)
     functions = FunctionTable(loaded)
     if opset is not None:
         if opset < 1:

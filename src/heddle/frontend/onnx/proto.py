@@ -14,7 +14,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from heddle.frontend.codes import N0101, N0102, N0103, N0104, N0106, N0204
@@ -59,6 +59,22 @@ def read_model(path: str | Path) -> LoadedModel:
     if not model.HasField("graph"):
         raise FormatError(N0102, f"{place.name} is not an ONNX model: it holds no graph")
     return LoadedModel(model, place.name, place.resolve().parent)
+
+
+def check_text(message: Message, what: str) -> None:
+    """Raise FormatError N0102 where a damaged file has bytes that are no text in the place of a name."""
+    if isinstance(message, TensorProto):  # its other fields are data, and large
+        if isinstance(message.name, bytes):
+            raise FormatError(N0102, f"{what} is damaged: a tensor's name is not text")
+        return
+    for descriptor, value in message.ListFields():
+        repeated = not isinstance(value, (str, bytes, int, float, Message))
+        if descriptor.type == descriptor.TYPE_STRING:
+            if any(isinstance(item, bytes) for item in (value if repeated else (value,))):
+                raise FormatError(N0102, f"{what} is damaged: its {descriptor.name} is not text")
+        elif descriptor.type == descriptor.TYPE_MESSAGE:
+            for item in value if repeated else (value,):
+                check_text(item, what)
 
 
 def dtype_name(elem_type: int, what: str) -> str:
