@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
-from heddle.ops import create, elementwise, image, indexing, linear, manipulate, pointwise, reduce, slicing
+from heddle.ops import (
+    create, dynamic, elementwise, image, indexing, linear, manipulate, pointwise, reduce, slicing, sorting,
+)
 from heddle.ops.nn import activation, conv, norm, pad, pool
 from heddle.relax import core_ops
 
 FAMILIES = (
     elementwise, pointwise, linear, manipulate, slicing, indexing, create, reduce, activation, norm, conv, pool, pad, image,
+    sorting, dynamic,
 )
 
 
