@@ -84,6 +84,7 @@ def _proto_of(node: Node) -> onnx.NodeProto:
     attrs = {
         name: numpy_helper.from_array(value) if hasattr(value, "dtype") else value
         for name, value in node.attrs.items()
+        if not (isinstance(value, tuple) and not value)  # an empty list has no kind
     }
     return helper.make_node(node.op_type, node.inputs, node.outputs, domain=node.domain, **attrs)
 

@@ -15,6 +15,7 @@ from heddle.frontend.onnx.ops import (
     pool,
     quantize,
     rearrange,
+    recurrent,
     reduce,
     resize,
     sequence,
@@ -24,7 +25,7 @@ from heddle.frontend.onnx.ops import (
 )
 
 FAMILIES = (
-    activation, control, conv, create, elementwise, index, linear, loop, norm, pool, quantize, rearrange, reduce, resize, sequence,
+    activation, control, conv, create, elementwise, index, linear, loop, norm, pool, quantize, rearrange, recurrent, reduce, resize, sequence,
     shape, shape_math, slicing,
 )
 

@@ -8,8 +8,9 @@ from functools import reduce
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
-from heddle.frontend.onnx.proto import dtype_name
+from heddle.frontend.onnx.proto import dtype_name, numpy_dtype
 from heddle.frontend.onnx.registry import add_converter, converts
+from heddle.frontend.onnx.values import array_value
 from heddle.ir.expr import Expr
 from heddle.runtime.dtype import DataType
 
@@ -27,6 +28,11 @@ _BINARY = {
     "BitwiseXor": "bitwise_xor",
 }
 _VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+
+
+MAX_FOLDED = 64
+"""Constants of as many elements at most are cast while importing."""
+_FLOAT8_MAX = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
 
 
 def _unary(op: str) -> Callable[[NodeContext], Result]:
@@ -142,9 +148,23 @@ def cast(ctx: NodeContext) -> Result:
     return cast_to(ctx, {"float": "float32", "double": "float64"}.get(dtype, dtype))
 
 
-def cast_to(ctx: NodeContext, dtype: str) -> Expr:
-    """Float to integer drops the fraction; to bool compares with 0."""
-    return ctx.astype(ctx.tensor(0), dtype)
+def cast_to(ctx: NodeContext, dtype: str) -> Result:
+    """Float to integer drops the fraction; to bool compares with 0; to 8-bit floats saturates unless told not to; to
+    4-bit integers keeps the low bits."""
+    known = ctx.array(0)
+    if known is not None and known.size <= MAX_FOLDED and DataType(dtype).bits >= 16 and known.dtype.kind in "iubf":
+        with np.errstate(all="ignore"):
+            return array_value(known.astype(numpy_dtype(dtype)), dtype)
+    x = ctx.tensor(0)
+    limit = _FLOAT8_MAX.get(dtype)
+    if limit is not None and ctx.flag("saturate", True) and ctx.dtype(0) != dtype:
+        x = ctx.astype(x, "float32")
+        x = ctx.call("where", ctx.call("isnan", x), x, ctx.call("clip", x, -limit, limit))
+    if dtype in ("int4", "uint4") and ctx.dtype(0) != dtype:
+        x = ctx.call("bitwise_and", ctx.astype(x, "int32"), ctx.const(15, "int32"))
+        if dtype == "int4":
+            x = ctx.call("subtract", ctx.call("bitwise_xor", x, ctx.const(8, "int32")), ctx.const(8, "int32"))
+    return ctx.astype(x, dtype)
 
 
 @converts("CastLike")

@@ -12,6 +12,7 @@ from heddle.frontend.onnx.values import content_value, vector
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.runtime.dtype import DataType
 
 
 def positions(ctx: NodeContext, index: int, dim: PrimExpr) -> Expr:
@@ -101,7 +102,8 @@ def scatter_nd(ctx: NodeContext) -> Result:
 @converts("OneHot")
 def one_hot(ctx: NodeContext) -> Result:
     """`values` holds the off and the on value; indices outside of the depth give rows of the off value."""
-    depth = ctx.shape_values(1)[0]
+    stored = ctx.array(1)
+    depth = IntImm(DataType("int64"), int(stored.reshape(-1)[0])) if stored is not None else ctx.shape_values(1)[0]
     rank = ctx.ndim(0)
     axis = ctx.axis(ctx.attr("axis", -1), rank + 1)
     if not isinstance(depth, IntImm):

@@ -131,6 +131,8 @@ def global_lp_pool(ctx: NodeContext) -> Result:
 
 def lp_norm(ctx: NodeContext, x: Expr, order: float, axes: tuple[int, ...]) -> Expr:
     """(sum |x| ** p) ** (1 / p), dimensions kept."""
+    if order <= 0:
+        ctx.malformed(f"p must be positive, got {order}")
     size = ctx.call("abs", x)
     if order == 1:
         return ctx.call("sum", size, axis=axes, keepdims=True)

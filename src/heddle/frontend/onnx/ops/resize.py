@@ -62,7 +62,7 @@ def _scaled(ctx: NodeContext, scales: list[float], mode: str, rounding: str) -> 
     sizes = {axis: _grown(ctx, dim, scale) for axis, (dim, scale) in enumerate(zip(dims, scales, strict=True))}
     for dim, scale in zip(dims, scales, strict=True):
         exact = isinstance(dim, IntImm) and int(dim) * scale == int(int(dim) * scale)
-        if not exact and scale != int(scale) and mode in ("half_pixel", "asymmetric", "half_pixel_symmetric"):
+        if not exact and scale != int(scale) and mode != "tf_crop_and_resize":
             ctx.unsupported(f"scale {scale} of a dimension of {dim}, which it does not bring to a whole number")
     return _to_sizes(ctx, sizes, mode, rounding)
 

@@ -185,3 +185,12 @@ def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) 
         rows = np.clip(rows, 0, int(dim) - 1) if mode == "edge" else rows % int(dim)
         x = ctx.call("take", x, ctx.const(rows, "int64"), axis=axis)
     return x
+
+
+@converts("ReverseSequence")
+def reverse_sequence(ctx: NodeContext) -> Result:
+    """The first `lengths[b]` elements of each sequence reversed."""
+    return ctx.call(
+        "reverse_sequence", ctx.tensor(0), ctx.tensor(1), seq_axis=ctx.attr("time_axis", 0),
+        batch_axis=ctx.attr("batch_axis", 1),
+    )
