@@ -1,6 +1,8 @@
-"""An evaluator of graph functions over numpy arrays, with the operators' own references: an oracle for importers.
+"""An evaluator of graph functions over numpy arrays, with the operators' own references: an oracle for
+importers.
 
-It runs what the importer builds before any pass: operators, tuples, `match_cast`, branches, calls of global functions.
+It runs what the importer builds before any pass: operators, tuples, `match_cast`, branches, calls of global
+functions.
 """
 
 from __future__ import annotations
@@ -9,12 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from heddle.ir.expr import Call, Constant, DataTypeImm, Function, GlobalVar, If, StringImm, Tuple, TupleGetItem, Var
+from heddle.ir.attrs import Attrs
+from heddle.ir.expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Function,
+    GlobalVar,
+    If,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.ir.op_def import op_def
 from heddle.ir.types import TupleType, Type
-from heddle.ir.attrs import Attrs
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
@@ -74,7 +87,9 @@ class _Frame:
                 raise CastError(f"{what}: expected {dim} = {self.scalar(dim)}, got {size}")
 
     def scalar(self, expr: PrimExpr) -> Any:
-        return evaluate(expr, {var: np.asarray(size, var.dtype.numpy())[()] for var, size in self.dims.items()})
+        return evaluate(
+            expr, {var: np.asarray(size, var.dtype.numpy())[()] for var, size in self.dims.items()}
+        )
 
     def eval(self, expr: Any) -> Any:
         if isinstance(expr, PrimExpr):
@@ -108,7 +123,11 @@ class _Frame:
     def eval_SeqExpr(self, expr: SeqExpr) -> Any:
         for binding in expr.bindings():
             value = self.eval(binding.value)
-            self.match(binding.ty if isinstance(binding, MatchCast) else binding.var.ty, value, str(binding.value)[:80])
+            self.match(
+                binding.ty if isinstance(binding, MatchCast) else binding.var.ty,
+                value,
+                str(binding.value)[:80],
+            )
             self.values[binding.var] = value
         return self.eval(expr.body)
 

@@ -1,4 +1,5 @@
-"""Operators that are defined by simpler ones: functions of the model, and bodies in ONNX's own operator specifications."""
+"""Operators that are defined by simpler ones: functions of the model, and bodies in ONNX's own operator
+specifications."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ class FunctionTable:
     """The functions of a model, and those of specifications as they are asked for."""
 
     def __init__(self, model: LoadedModel) -> None:
-        self.model_opsets = {plain_domain(item.domain): int(item.version) for item in model.proto.opset_import}
+        self.model_opsets = {
+            plain_domain(item.domain): int(item.version) for item in model.proto.opset_import
+        }
         self.model_opsets.setdefault("", 1)
         self._local = {
             (plain_domain(func.domain), func.name, func.overload): func for func in model.proto.functions
@@ -34,8 +37,9 @@ class FunctionTable:
     def schema(self, node: Node, opset: int) -> Any:
         """The specification of a node's operator in an operator set, or None."""
         try:
-            return defs.get_schema(node.op_type, min(opset, defs.onnx_opset_version()) if not node.domain else opset,
-                                   node.domain)
+            return defs.get_schema(
+                node.op_type, min(opset, defs.onnx_opset_version()) if not node.domain else opset, node.domain
+            )
         except defs.SchemaError:
             return None
 
@@ -67,7 +71,9 @@ class FunctionTable:
     def defaults(self, body: FunctionProto, node: Node) -> dict[str, Any]:
         """Attribute values that a function has where its call gives none."""
         found = {attr.name: attr_value(attr) for attr in body.attribute_proto}
-        schema = self.schema(node, self.model_opsets.get(node.domain, 1)) if self.local(node) is None else None
+        schema = (
+            self.schema(node, self.model_opsets.get(node.domain, 1)) if self.local(node) is None else None
+        )
         for name, spec in schema.attributes.items() if schema is not None else ():
             if spec.default_value.name:
                 found.setdefault(name, attr_value(spec.default_value))

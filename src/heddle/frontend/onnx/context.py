@@ -1,4 +1,5 @@
-"""What a converter sees of its node: inputs as tensors, constants or shapes, attributes, and ways to build calls."""
+"""What a converter sees of its node: inputs as tensors, constants or shapes, attributes, and ways to build
+calls."""
 
 from __future__ import annotations
 
@@ -25,9 +26,12 @@ Result = Expr | Value | Sequence[Expr | Value]
 
 
 class NodeContext:
-    """Input numbers count as in the operator's specification; an optional input that is left out is absent."""
+    """Input numbers count as in the operator's specification; an optional input that is left out is
+    absent."""
 
-    def __init__(self, importer: GraphImporter, node: Node, inputs: Sequence[Value | None], opset: int) -> None:
+    def __init__(
+        self, importer: GraphImporter, node: Node, inputs: Sequence[Value | None], opset: int
+    ) -> None:
         self.importer = importer
         self.builder = importer.builder
         self.node = node
@@ -138,8 +142,8 @@ class NodeContext:
     def shape_values(self, index: int, sizes: bool = True) -> tuple[PrimExpr, ...]:
         """The elements of an integer input of rank 1 or 0 as scalar expressions.
 
-        An input that is known only when the model runs is read then, into fresh symbolic variables (`sizes` says
-        whether they are never negative).
+        An input that is known only when the model runs is read then, into fresh symbolic variables (`sizes`
+        says whether they are never negative).
         """
         return tuple(self.importer.elements_of(self.value(index), sizes).reshape(-1))
 

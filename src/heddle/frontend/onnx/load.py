@@ -9,8 +9,8 @@ from typing import Any
 from onnx import ModelProto
 
 from heddle import ops
-from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it registers them)
 from heddle.frontend.codes import N0102, N0202
+from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it registers them)
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.check import check_model, is_straight
 from heddle.frontend.onnx.importer import GraphImporter, Parameters
@@ -35,16 +35,18 @@ def from_onnx(
     """Import an ONNX model as a module whose function `main` takes the graph's inputs in their order.
 
     - `model`: the message, or the path of a file; tensors in other files are read from the file's folder.
-    - `shape_dict`: shapes of inputs by name, of numbers, names and expressions; it fixes or renames dimensions.
+    - `shape_dict`: shapes of inputs by name, of numbers, names and expressions; it fixes or renames
+      dimensions.
     - `dtype_dict`: element types of inputs by name, in place of the model's own.
     - `opset`: read the model as one of this operator set.
-    - `keep_params_in_input`: initializers become parameters behind the inputs, and their data the attribute `params`.
+    - `keep_params_in_input`: initializers become parameters behind the inputs, and their data the attribute
+      `params`.
     - `sanitize_input_names`: make the inputs' names identifiers.
 
     `main` has the attribute `num_input`. A dimension's name is one symbolic variable in all inputs.
 
-    Raises: FormatError N01.. for a damaged file, ImportModelError with one diagnostic for each node that cannot be
-    imported, UsageError N0302 for arguments that do not fit.
+    Raises: FormatError N01.. for a damaged file, ImportModelError with one diagnostic for each node that
+    cannot be imported, UsageError N0302 for arguments that do not fit.
     """
     ops.load()
 

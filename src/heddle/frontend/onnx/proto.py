@@ -1,7 +1,7 @@
 """From protobuf messages to plain Python: files, tensors, attributes, element types.
 
-Nothing in a message is trusted: sizes are compared before memory is taken, and paths of external data may not leave the
-model's folder.
+Nothing in a message is trusted: sizes are compared before memory is taken, and paths of external data may not
+leave the model's folder.
 """
 
 from __future__ import annotations
@@ -21,14 +21,25 @@ from heddle.frontend.codes import N0101, N0102, N0103, N0104, N0106, N0204
 from heddle.support.diagnostics import FormatError, ImportModelError
 
 DTYPES: dict[int, str] = {
-    TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16",
-    TensorProto.BFLOAT16: "bfloat16", TensorProto.BOOL: "bool",
-    TensorProto.INT8: "int8", TensorProto.INT16: "int16", TensorProto.INT32: "int32", TensorProto.INT64: "int64",
-    TensorProto.UINT8: "uint8", TensorProto.UINT16: "uint16", TensorProto.UINT32: "uint32",
+    TensorProto.FLOAT: "float32",
+    TensorProto.DOUBLE: "float64",
+    TensorProto.FLOAT16: "float16",
+    TensorProto.BFLOAT16: "bfloat16",
+    TensorProto.BOOL: "bool",
+    TensorProto.INT8: "int8",
+    TensorProto.INT16: "int16",
+    TensorProto.INT32: "int32",
+    TensorProto.INT64: "int64",
+    TensorProto.UINT8: "uint8",
+    TensorProto.UINT16: "uint16",
+    TensorProto.UINT32: "uint32",
     TensorProto.UINT64: "uint64",
-    TensorProto.FLOAT8E4M3FN: "float8_e4m3fn", TensorProto.FLOAT8E5M2: "float8_e5m2",
-    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz", TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
-    TensorProto.INT4: "int4", TensorProto.UINT4: "uint4",
+    TensorProto.FLOAT8E4M3FN: "float8_e4m3fn",
+    TensorProto.FLOAT8E5M2: "float8_e5m2",
+    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    TensorProto.INT4: "int4",
+    TensorProto.UINT4: "uint4",
 }
 _BITS = {"bool": 8, "int4": 4, "uint4": 4}
 _ONE_BYTE = {"int4": np.dtype(np.int8), "uint4": np.dtype(np.uint8)}
@@ -37,7 +48,8 @@ MAX_ELEMENTS = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A decoded model, the name that messages call it by, and the folder that its external data may lie in."""
+    """A decoded model, the name that messages call it by, and the folder that its external data may lie
+    in."""
 
     proto: ModelProto
     name: str
@@ -81,7 +93,9 @@ def dtype_name(elem_type: int, what: str) -> str:
     """The element type of an ONNX type number. Raises: ImportModelError N0204."""
     found = DTYPES.get(elem_type)
     if found is None:
-        number = {value: key for key, value in TensorProto.DataType.items()}.get(elem_type, f"number {elem_type}")
+        number = {value: key for key, value in TensorProto.DataType.items()}.get(
+            elem_type, f"number {elem_type}"
+        )
         raise ImportModelError(N0204, f"{what} has elements of type {number}, which is not supported")
     return found
 
@@ -128,7 +142,10 @@ def _unpack_nibbles(packed: np.ndarray[Any, Any], dtype: str, count: int) -> np.
 def _from_fields(tensor: TensorProto, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     count = math.prod(shape)
     stored = max(
-        len(tensor.float_data), len(tensor.int32_data), len(tensor.int64_data), len(tensor.double_data),
+        len(tensor.float_data),
+        len(tensor.int32_data),
+        len(tensor.int64_data),
+        len(tensor.double_data),
         len(tensor.uint64_data),
     )
     expected = -(-count // 2) if dtype in ("int4", "uint4") else count
@@ -158,7 +175,8 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> bytes:
     location = entries.get("location", "")
     if folder is None:
         raise FormatError(
-            N0103, f"tensor {tensor.name!r} lies in the file {location!r}, and the model has no folder",
+            N0103,
+            f"tensor {tensor.name!r} lies in the file {location!r}, and the model has no folder",
             help="give from_onnx the path of the model, or load the external data before",
         )
     target = (folder / location).resolve()
@@ -180,7 +198,9 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> bytes:
     except ValueError as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(N0103, f"tensor {tensor.name!r}: bad offset or length in its external data") from error
+        raise FormatError(
+            N0103, f"tensor {tensor.name!r}: bad offset or length in its external data"
+        ) from error
 
 
 # ---- attributes and nodes
@@ -208,7 +228,8 @@ def plain_domain(domain: str) -> str:
 
 
 def node_of(proto: NodeProto, given: Mapping[str, Any] | None = None, folder: Path | None = None) -> Node:
-    """A node message as a Node. `given` are the attributes of the enclosing function, for references to them."""
+    """A node message as a Node. `given` are the attributes of the enclosing function, for references to
+    them."""
     attrs: dict[str, Any] = {}
     for attr in proto.attribute:
         if attr.ref_attr_name:
@@ -264,4 +285,3 @@ def subgraphs(node: Node) -> list[GraphProto]:
         items = value if isinstance(value, tuple) else (value,)
         found.extend(item for item in items if isinstance(item, GraphProto))
     return found
-

@@ -9,8 +9,13 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 _NUMBERS = {
-    "float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL, "int32": TensorProto.INT32,
-    "float64": TensorProto.DOUBLE, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8,
+    "float32": TensorProto.FLOAT,
+    "int64": TensorProto.INT64,
+    "bool": TensorProto.BOOL,
+    "int32": TensorProto.INT32,
+    "float64": TensorProto.DOUBLE,
+    "uint8": TensorProto.UINT8,
+    "int8": TensorProto.INT8,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ def codes(error: HeddleError) -> list[str]:
 
 def test_all_findings_at_once() -> None:
     nodes = [
-        node("Floof", ["x"], ["a"], "first"), node("Reshap", ["a", "a"], ["b"], "second"),
-        node("StringNormalizer", ["b"], ["c"], "third"), node("Relu", ["c"], ["d"], "fine"),
+        node("Floof", ["x"], ["a"], "first"),
+        node("Reshap", ["a", "a"], ["b"], "second"),
+        node("StringNormalizer", ["b"], ["c"], "third"),
+        node("Relu", ["c"], ["d"], "fine"),
     ]
     with pytest.raises(ImportModelError) as caught:
         from_onnx(model(nodes, {"x": [3]}, ["d"]))
@@ -146,22 +149,27 @@ def test_damaged_bytes(tmp_path: Path, seed: int) -> None:
             if data:
                 data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         path.write_bytes(bytes(data))
-        try:
+        with suppress(ImportModelError, FormatError):
             from_onnx(path)
-        except HeddleError as error:
-            assert isinstance(error, (ImportModelError, FormatError)), error
 
 
 def _sample() -> onnx.ModelProto:
     nodes = [
-        node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], strides=[2, 2]), node("Relu", ["a"], ["b"]),
-        node("Shape", ["b"], ["s"]), node("Slice", ["s", "zero", "one"], ["n"]),
-        node("Concat", ["n", "minus"], ["t"], axis=0), node("Reshape", ["b", "t"], ["c"]),
-        node("Split", ["c"], ["d", "e"], axis=1, num_outputs=2), node("Clip", ["d", "lo"], ["f"]),
+        node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Relu", ["a"], ["b"]),
+        node("Shape", ["b"], ["s"]),
+        node("Slice", ["s", "zero", "one"], ["n"]),
+        node("Concat", ["n", "minus"], ["t"], axis=0),
+        node("Reshape", ["b", "t"], ["c"]),
+        node("Split", ["c"], ["d", "e"], axis=1, num_outputs=2),
+        node("Clip", ["d", "lo"], ["f"]),
         node("Softmax", ["f"], ["y"], axis=-1),
     ]
     stored = {
-        "w": np.ones((4, 3, 3, 3), np.float32), "zero": np.array([0]), "one": np.array([1]), "minus": np.array([-1]),
+        "w": np.ones((4, 3, 3, 3), np.float32),
+        "zero": np.array([0]),
+        "one": np.array([1]),
+        "minus": np.array([-1]),
         "lo": np.float32(0),
     }
     return model(nodes, {"x": ["n", 3, 8, 8]}, ["y", "e"], stored)

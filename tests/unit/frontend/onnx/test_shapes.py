@@ -25,7 +25,8 @@ def result_dims(mod: Any) -> str:
 def ops_of(mod: Any) -> list[str]:
     return [
         binding.value.op.name.removeprefix("relax.")
-        for binding in mod["main"].body.bindings() if isinstance(binding.value, Call)
+        for binding in mod["main"].body.bindings()
+        if isinstance(binding.value, Call)
     ]
 
 
@@ -56,14 +57,23 @@ def test_dimension_expressions() -> None:
 
 
 def _attention_reshape() -> Any:
-    """(batch, seq, 768) to (batch, seq, 12, -1) by Shape, Gather, Unsqueeze and Concat, as exporters write it."""
+    """(batch, seq, 768) to (batch, seq, 12, -1) by Shape, Gather, Unsqueeze and Concat, as exporters write
+    it."""
     nodes = [
-        node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["b"]), node("Gather", ["s", "one"], ["l"]),
-        node("Unsqueeze", ["b", "axis"], ["b1"]), node("Unsqueeze", ["l", "axis"], ["l1"]),
-        node("Concat", ["b1", "l1", "heads", "minus"], ["target"], axis=0), node("Reshape", ["x", "target"], ["y"]),
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["b"]),
+        node("Gather", ["s", "one"], ["l"]),
+        node("Unsqueeze", ["b", "axis"], ["b1"]),
+        node("Unsqueeze", ["l", "axis"], ["l1"]),
+        node("Concat", ["b1", "l1", "heads", "minus"], ["target"], axis=0),
+        node("Reshape", ["x", "target"], ["y"]),
     ]
     stored = {
-        "zero": np.int64(0), "one": np.int64(1), "axis": np.array([0]), "heads": np.array([12]), "minus": np.array([-1]),
+        "zero": np.int64(0),
+        "one": np.int64(1),
+        "axis": np.array([0]),
+        "heads": np.array([12]),
+        "minus": np.array([-1]),
     }
     return model(nodes, {"x": ["batch", "seq", 768]}, ["y"], stored)
 
@@ -75,16 +85,33 @@ def test_reshape_of_computed_shape() -> None:
 
 
 def test_minus_one_cancels_symbolic_factors() -> None:
-    nodes = [node("Reshape", ["x", "flat"], ["y"]), node("Shape", ["x"], ["s"]), node("Slice", ["s", "zero", "one"], ["b"]),
-             node("Concat", ["b", "tail"], ["t"], axis=0), node("Reshape", ["y", "t"], ["z"])]
-    stored = {"flat": np.array([-1, 768]), "zero": np.array([0]), "one": np.array([1]), "tail": np.array([-1, 768])}
-    assert result_dims(from_onnx(model(nodes, {"x": ["batch", "seq", 768]}, ["z"], stored))) == "['batch', 'seq', '768']"
+    nodes = [
+        node("Reshape", ["x", "flat"], ["y"]),
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["s", "zero", "one"], ["b"]),
+        node("Concat", ["b", "tail"], ["t"], axis=0),
+        node("Reshape", ["y", "t"], ["z"]),
+    ]
+    stored = {
+        "flat": np.array([-1, 768]),
+        "zero": np.array([0]),
+        "one": np.array([1]),
+        "tail": np.array([-1, 768]),
+    }
+    assert (
+        result_dims(from_onnx(model(nodes, {"x": ["batch", "seq", 768]}, ["z"], stored)))
+        == "['batch', 'seq', '768']"
+    )
 
 
 def test_scaled_size_through_floats() -> None:
     nodes = [
-        node("Shape", ["x"], ["s"]), node("Cast", ["s"], ["f"], to=1), node("Mul", ["f", "scale"], ["g"]),
-        node("Floor", ["g"], ["h"]), node("Cast", ["h"], ["t"], to=7), node("ConstantOfShape", ["t"], ["y"]),
+        node("Shape", ["x"], ["s"]),
+        node("Cast", ["s"], ["f"], to=1),
+        node("Mul", ["f", "scale"], ["g"]),
+        node("Floor", ["g"], ["h"]),
+        node("Cast", ["h"], ["t"], to=7),
+        node("ConstantOfShape", ["t"], ["y"]),
     ]
     mod = from_onnx(model(nodes, {"x": ["n"]}, ["y"], {"scale": np.array([2.0], np.float32)}))
     assert result_dims(mod) == "['n * 2']"
@@ -93,8 +120,11 @@ def test_scaled_size_through_floats() -> None:
 def test_where_on_minus_one_is_decided() -> None:
     """`Where(Equal(shape, -1), ones, shape)`, as expand is exported: a dimension is never -1."""
     nodes = [
-        node("Shape", ["x"], ["s"]), node("Equal", ["s", "minus"], ["is"]), node("ConstantOfShape", ["two"], ["z"], value=numpy_helper.from_array(np.array([1]))),
-        node("Where", ["is", "z", "s"], ["t"]), node("Expand", ["y", "t"], ["r"]),
+        node("Shape", ["x"], ["s"]),
+        node("Equal", ["s", "minus"], ["is"]),
+        node("ConstantOfShape", ["two"], ["z"], value=numpy_helper.from_array(np.array([1]))),
+        node("Where", ["is", "z", "s"], ["t"]),
+        node("Expand", ["y", "t"], ["r"]),
     ]
     stored = {"minus": np.array([-1]), "two": np.array([2])}
     mod = from_onnx(model(nodes, {"x": ["n", "m"], "y": [1, 1]}, ["r"], stored))
@@ -102,8 +132,13 @@ def test_where_on_minus_one_is_decided() -> None:
 
 
 def test_slice_of_a_table_is_checked_where_it_is_used() -> None:
-    """A table's first `seq` rows, added to `seq` rows: more rows than the table has are refused, not read beyond it."""
-    nodes = [node("Shape", ["x"], ["s"]), node("Slice", ["table", "zero", "s"], ["rows"]), node("Add", ["x", "rows"], ["y"])]
+    """A table's first `seq` rows, added to `seq` rows: more rows than the table has are refused, not read
+    beyond it."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["table", "zero", "s"], ["rows"]),
+        node("Add", ["x", "rows"], ["y"]),
+    ]
     stored = {"table": np.arange(8, dtype=np.float32), "zero": np.array([0])}
     mod = from_onnx(model(nodes, {"x": ["seq"]}, ["y"], stored))
     assert result_dims(mod) == "['seq']"

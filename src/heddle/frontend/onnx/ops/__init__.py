@@ -25,8 +25,25 @@ from heddle.frontend.onnx.ops import (
 )
 
 FAMILIES = (
-    activation, control, conv, create, elementwise, index, linear, loop, norm, pool, quantize, rearrange, recurrent, reduce, resize, sequence,
-    shape, shape_math, slicing,
+    activation,
+    control,
+    conv,
+    create,
+    elementwise,
+    index,
+    linear,
+    loop,
+    norm,
+    pool,
+    quantize,
+    rearrange,
+    recurrent,
+    reduce,
+    resize,
+    sequence,
+    shape,
+    shape_math,
+    slicing,
 )
 
 __all__ = ["FAMILIES"]

@@ -1,4 +1,5 @@
-"""LSTM, GRU and RNN: a `Scan` over time steps whose body is the cell; the input's products are made for all steps at once.
+"""LSTM, GRU and RNN: a `Scan` over time steps whose body is the cell; the input's products are made for all
+steps at once.
 
 The cell is written as ONNX nodes, so that it takes the road of every other loop.
 """
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.rearrange import joined
@@ -23,9 +24,15 @@ from heddle.prim.nodes import IntImm, PrimExpr
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 _ACTIVATIONS = {
-    "sigmoid": ("Sigmoid", ()), "tanh": ("Tanh", ()), "relu": ("Relu", ()), "softsign": ("Softsign", ()),
-    "softplus": ("Softplus", ()), "hardsigmoid": ("HardSigmoid", ("alpha", "beta")),
-    "leakyrelu": ("LeakyRelu", ("alpha",)), "elu": ("Elu", ("alpha",)), "thresholdedrelu": ("ThresholdedRelu", ("alpha",)),
+    "sigmoid": ("Sigmoid", ()),
+    "tanh": ("Tanh", ()),
+    "relu": ("Relu", ()),
+    "softsign": ("Softsign", ()),
+    "softplus": ("Softplus", ()),
+    "hardsigmoid": ("HardSigmoid", ("alpha", "beta")),
+    "leakyrelu": ("LeakyRelu", ("alpha",)),
+    "elu": ("Elu", ("alpha",)),
+    "thresholdedrelu": ("ThresholdedRelu", ("alpha",)),
 }
 _NUMBERS = {name: number for number, name in DTYPES.items()}
 
@@ -74,7 +81,8 @@ def recurrent(ctx: NodeContext) -> Result:
     runs = [_direction(ctx, x, way, backwards, kind) for way, backwards in enumerate(ways)]
     outputs = [joined(ctx, [ctx.call("expand_dims", run[0], axis=(1,)) for run in runs], 1)]
     outputs += [
-        joined(ctx, [ctx.call("expand_dims", run[part], axis=(0,)) for run in runs], 0) for part in range(1, len(runs[0]))
+        joined(ctx, [ctx.call("expand_dims", run[part], axis=(0,)) for run in runs], 0)
+        for part in range(1, len(runs[0]))
     ]
     if batch_first:
         outputs = [
@@ -89,7 +97,9 @@ def _check_lengths(ctx: NodeContext, steps: PrimExpr) -> None:
         return
     lengths = ctx.constant(4, "the lengths of the sequences")
     if not isinstance(steps, IntImm) or (lengths != int(steps)).any():
-        ctx.unsupported("sequences of different lengths in a batch", "pad and mask them outside of the operator")
+        ctx.unsupported(
+            "sequences of different lengths in a batch", "pad and mask them outside of the operator"
+        )
 
 
 def _direction(ctx: NodeContext, x: Expr, way: int, backwards: bool, kind: str) -> list[Expr]:
@@ -125,16 +135,25 @@ def _direction(ctx: NodeContext, x: Expr, way: int, backwards: bool, kind: str) 
 
 
 def _scan(
-    ctx: NodeContext, cell: _Cell, names: dict[str, Value], states: list[Expr], projected: Expr, backwards: bool
+    ctx: NodeContext,
+    cell: _Cell,
+    names: dict[str, Value],
+    states: list[Expr],
+    projected: Expr,
+    backwards: bool,
 ) -> list[Expr]:
     importer, carried = ctx.importer, ["h", "c"][: len(states)]
     number = _NUMBERS[ctx.dtype(0)]
     graph: GraphProto = helper.make_graph(
-        cell.nodes, "cell", [_untyped(name, number) for name in (*carried, "xg")],
+        cell.nodes,
+        "cell",
+        [_untyped(name, number) for name in (*carried, "xg")],
         [_untyped(name, number) for name in (*(f"{name}_next" for name in carried), "h_next")],
     )
     attrs = {
-        "body": graph, "num_scan_inputs": 1, "scan_input_directions": (int(backwards),),
+        "body": graph,
+        "num_scan_inputs": 1,
+        "scan_input_directions": (int(backwards),),
         "scan_output_directions": (int(backwards),),
     }
     outputs = tuple(f"{ctx.node.label}_{index}" for index in range(len(states) + 1))
@@ -158,7 +177,9 @@ def _part(ctx: NodeContext, x: Expr, way: int) -> Expr:
 
 
 def _cut(ctx: NodeContext, x: Expr, low: int, high: int) -> Expr:
-    return ctx.call("strided_slice", x, axes=(0,), begin=(low,), end=(high,), strides=(1,), assume_inbound=True)
+    return ctx.call(
+        "strided_slice", x, axes=(0,), begin=(low,), end=(high,), strides=(1,), assume_inbound=True
+    )
 
 
 def _initial(ctx: NodeContext, index: int, way: int, x: Expr, hidden: int) -> Expr:

@@ -34,7 +34,10 @@ def resize_10(ctx: NodeContext) -> Result:
 @converts("Resize", since=11)
 def resize(ctx: NodeContext) -> Result:
     """Inputs: data, region of interest, scales, sizes."""
-    mode, rounding = ctx.attr("coordinate_transformation_mode", "half_pixel"), ctx.attr("nearest_mode", "round_prefer_floor")
+    mode, rounding = (
+        ctx.attr("coordinate_transformation_mode", "half_pixel"),
+        ctx.attr("nearest_mode", "round_prefer_floor"),
+    )
     if ctx.flag("antialias"):
         ctx.unsupported("antialiasing")
     rank = ctx.ndim(0)
@@ -59,11 +62,15 @@ def _scaled(ctx: NodeContext, scales: list[float], mode: str, rounding: str) -> 
     dims = ctx.dims(0)
     if len(scales) != len(dims) or any(scale <= 0 for scale in scales):
         ctx.malformed(f"expected {len(dims)} positive scales, got {scales}")
-    sizes = {axis: _grown(ctx, dim, scale) for axis, (dim, scale) in enumerate(zip(dims, scales, strict=True))}
+    sizes = {
+        axis: _grown(ctx, dim, scale) for axis, (dim, scale) in enumerate(zip(dims, scales, strict=True))
+    }
     for dim, scale in zip(dims, scales, strict=True):
         exact = isinstance(dim, IntImm) and int(dim) * scale == int(int(dim) * scale)
         if not exact and scale != int(scale) and mode != "tf_crop_and_resize":
-            ctx.unsupported(f"scale {scale} of a dimension of {dim}, which it does not bring to a whole number")
+            ctx.unsupported(
+                f"scale {scale} of a dimension of {dim}, which it does not bring to a whole number"
+            )
     return _to_sizes(ctx, sizes, mode, rounding)
 
 
@@ -75,9 +82,7 @@ def _grown(ctx: NodeContext, dim: PrimExpr, scale: float) -> PrimExpr:
     return ctx.importer.simplify(ops.floordiv(ops.multiply(dim, part.numerator), part.denominator))
 
 
-def _aspect(
-    ctx: NodeContext, axes: list[int], sizes: tuple[PrimExpr, ...], mode: str, rounding: str
-) -> Expr:
+def _aspect(ctx: NodeContext, axes: list[int], sizes: tuple[PrimExpr, ...], mode: str, rounding: str) -> Expr:
     """One scale for all axes: the least or greatest that the sizes ask for."""
     dims = ctx.dims(0)
     if not all(isinstance(item, IntImm) for item in (*sizes, *(dims[axis] for axis in axes))):
@@ -97,8 +102,9 @@ def _to_sizes(ctx: NodeContext, sizes: dict[int, PrimExpr], mode: str, rounding:
         ctx.malformed(f"unknown mode {ctx.attr('mode')!r}")
     whole = mode == "tf_crop_and_resize"
     moved = [
-        axis for axis, size in sorted(sizes.items()) if not ctx.importer.simplify.equal(size, dims[axis]) or
-        (whole and axis > 1)
+        axis
+        for axis, size in sorted(sizes.items())
+        if not ctx.importer.simplify.equal(size, dims[axis]) or (whole and axis > 1)
     ]
     if not moved:
         return ctx.tensor(0)
@@ -110,10 +116,17 @@ def _to_sizes(ctx: NodeContext, sizes: dict[int, PrimExpr], mode: str, rounding:
     x = _arranged(ctx, ctx.tensor(0), kept, spatial)
     target = tuple(sizes.get(axis, dims[axis]) for axis in spatial)
     made = ctx.call(
-        f"image.resize{len(spatial)}d", x, ShapeExpr(target), layout=_LAYOUTS[len(spatial)], method=method,
-        coordinate_transformation_mode=mode, rounding_method=rounding if method == "nearest_neighbor" else "",
-        cubic_alpha=ctx.attr("cubic_coeff_a", -0.75), cubic_exclude=ctx.attr("exclude_outside", 0),
-        extrapolation_value=ctx.attr("extrapolation_value", 0.0), roi=_region(ctx, spatial) if whole else None,
+        f"image.resize{len(spatial)}d",
+        x,
+        ShapeExpr(target),
+        layout=_LAYOUTS[len(spatial)],
+        method=method,
+        coordinate_transformation_mode=mode,
+        rounding_method=rounding if method == "nearest_neighbor" else "",
+        cubic_alpha=ctx.attr("cubic_coeff_a", -0.75),
+        cubic_exclude=ctx.attr("exclude_outside", 0),
+        extrapolation_value=ctx.attr("extrapolation_value", 0.0),
+        roi=_region(ctx, spatial) if whole else None,
     )
     return _restored(ctx, made, kept, spatial, target)
 
@@ -142,7 +155,9 @@ def _arranged(ctx: NodeContext, x: Expr, kept: list[int], spatial: list[int]) ->
     return ctx.reshape(x, (*lead, *(dims[axis] for axis in spatial)))
 
 
-def _restored(ctx: NodeContext, x: Expr, kept: list[int], spatial: list[int], target: tuple[PrimExpr, ...]) -> Expr:
+def _restored(
+    ctx: NodeContext, x: Expr, kept: list[int], spatial: list[int], target: tuple[PrimExpr, ...]
+) -> Expr:
     dims = ctx.dims(0)
     order = (*kept, *spatial)
     x = ctx.reshape(x, (*(dims[axis] for axis in kept), *target))
