@@ -1,4 +1,4 @@
-"""ONNX's own node tests, run through the importer and the graph evaluator.
+"""ONNX's own node tests, run through the importer, the verifier and the graph interpreter.
 
 `python -m tests.e2e.onnx_conformance [words]` prints the figure and the failures; with words only the cases
 whose names contain one of them.
@@ -22,8 +22,9 @@ from onnx.backend.test.loader import load_model_tests
 from heddle.frontend.onnx import from_onnx
 from heddle.frontend.onnx.proto import DTYPES, tensor_array
 from heddle.ir.types import TupleType
+from heddle.relax.interpreter import GraphInterpreter
+from heddle.relax.verify import verify_graph_function
 from heddle.support.diagnostics import HeddleError
-from tests.e2e.graph_evaluator import GraphEvaluator
 
 SKIPPED_DOMAINS = ("ai.onnx.preview.training", "ai.onnx.ml")
 NOT_DATA = {
@@ -177,8 +178,11 @@ def run(case: Any) -> Outcome:
             return Outcome(case.name, op, "unsupported", str(error).splitlines()[0])
         except Exception as error:
             return Outcome(case.name, op, "crash", f"import: {type(error).__name__}: {str(error)[:200]}")
+        broken = [finding for func in mod.functions.values() for finding in verify_graph_function(func, mod)]
+        if broken:
+            return Outcome(case.name, op, "crash", f"verify: {broken[0].render()}")
         try:
-            got = GraphEvaluator(mod).run("main", *inputs)
+            got = GraphInterpreter(mod)["main"](*inputs)
         except Exception as error:
             return Outcome(case.name, op, "crash", f"run: {type(error).__name__}: {str(error)[:200]}")
     results = (

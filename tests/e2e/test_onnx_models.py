@@ -11,7 +11,7 @@ import pytest
 
 from heddle.frontend.onnx import from_onnx
 from heddle.ir.expr import Call
-from tests.e2e.graph_evaluator import GraphEvaluator
+from heddle.relax.interpreter import GraphInterpreter
 from tests.e2e.model_zoo import LIGHT, exported, light_model, sample_inputs
 
 FAST = ("squeezenet", "shufflenet")
@@ -24,7 +24,7 @@ def agree(model: Any, mod: Any, arrays: list[np.ndarray], tolerance: float) -> N
     expected = session.run(
         None, {item.name: array for item, array in zip(session.get_inputs(), arrays, strict=True)}
     )
-    got = GraphEvaluator(mod).run("main", *arrays)
+    got = GraphInterpreter(mod)["main"](*arrays)
     for mine, theirs in zip(got if isinstance(got, tuple) else (got,), expected, strict=True):
         assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)

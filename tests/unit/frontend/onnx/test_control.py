@@ -12,7 +12,7 @@ from onnx import helper
 from heddle.frontend.onnx import from_onnx
 from heddle.ir.expr import If
 from heddle.ir.visitor import walk
-from tests.e2e.graph_evaluator import GraphEvaluator
+from heddle.relax.interpreter import GraphInterpreter
 from tests.e2e.model_zoo import loop_model
 from tests.unit.frontend.onnx.models import info, model, node
 
@@ -22,7 +22,7 @@ def agree(made: Any, *arrays: np.ndarray) -> None:
     expected = session.run(
         None, {i.name: a for i, a in zip(made.graph.input, map(np.asarray, arrays), strict=True)}
     )
-    got = GraphEvaluator(from_onnx(made)).run("main", *arrays)
+    got = GraphInterpreter(from_onnx(made))["main"](*arrays)
     for mine, theirs in zip(got if isinstance(got, tuple) else (got,), expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
         assert mine.dtype == theirs.dtype
@@ -50,7 +50,7 @@ def test_carried_value_that_grows() -> None:
     )
     made = model([node("Loop", ["n", "", "x"], ["y"], body=body)], {"x": ["m"], "n": ([], "int64")}, ["y"])
     for trips in (0, 1, 4):
-        got = GraphEvaluator(from_onnx(made)).run("main", np.array([1, 2], np.float32), np.int64(trips))
+        got = GraphInterpreter(from_onnx(made))["main"](np.array([1, 2], np.float32), np.int64(trips))
         assert got.shape == (2 + 2 * trips,)
 
 
