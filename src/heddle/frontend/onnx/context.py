@@ -212,6 +212,16 @@ class NodeContext:
     def scalar_content(self, item: PrimExpr) -> np.ndarray[Any, Any]:
         return scalar(item)
 
+    def known_dims(self, expr: Expr) -> Expr:
+        """A value of data-dependent shape, its dimensions bound to fresh symbolic variables."""
+        ty = self.type_of(expr)
+        if ty.dims is not None:
+            return expr
+        if ty.ndim < 0:
+            self.fail(N0301, "the rank of a result is not known")
+        fresh = [self.importer.fresh_dim(f"{self.node.label}_d{axis}") for axis in range(ty.ndim)]
+        return self.importer.bind_dims(expr, fresh)
+
     def cast_shape(self, expr: Expr, dims: Sequence[Any]) -> Expr:
         """The value checked against a shape when it runs; nothing where the shape is known to be that."""
         return self.importer.cast_shape(expr, _as_dims(dims))

@@ -7,6 +7,7 @@ is remembered as long as its bindings are visible.
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,9 +25,9 @@ from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
 from heddle.frontend.onnx.registry import find_converter, find_symbolic
 from heddle.frontend.onnx.values import Simplifier, Value, array_of_content, array_value, tensor_value, vector
-from heddle.ir.expr import Expr, Tuple, Var
+from heddle.ir.expr import Call, Constant, Expr, Tuple, Var
 from heddle.ir.op import OP_RECORDS
-from heddle.ir.op_def import OpDef
+from heddle.ir.op_def import OpDef, Without
 from heddle.prim import ops as prim_ops
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
@@ -39,6 +40,31 @@ from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import HeddleError, ImportModelError
 from heddle.support.names import NameSupply, identifier
 from heddle.support.span import ModelSpan, at
+
+FOLDED = frozenset(
+    {
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "power",
+        "sqrt",
+        "negative",
+        "floor",
+        "ceil",
+        "equal",
+        "less",
+        "greater",
+        "logical_not",
+        "logical_and",
+        "logical_or",
+        "where",
+        "exp",
+        "log",
+        "maximum",
+        "minimum",
+    }
+)
 
 
 @dataclass(slots=True)
@@ -257,6 +283,9 @@ class GraphImporter:
         """The value as a constant array, where it is constant."""
         if value.array is not None:
             return value.array
+        if isinstance(value.expr, Constant):
+            found: np.ndarray[Any, Any] = value.expr.data.numpy()
+            return found
         return array_of_content(value.content, value.dtype) if value.content is not None else None
 
     def elements_of(self, value: Value, sizes: bool = True) -> np.ndarray[Any, Any]:
@@ -304,7 +333,8 @@ class GraphImporter:
         record = OP_RECORDS.get(f"relax.{op}")
         if not isinstance(record, OpDef):
             raise ImportModelError(N0201, f"the graph dialect has no operator {op!r}")
-        return self.builder.emit(build_call(record, args, attrs))
+        made = build_call(record, args, attrs)
+        return folded(record, made) or self.builder.emit(made)
 
     def cast_shape(self, expr: Expr, dims: Sequence[PrimExpr]) -> Expr:
         """The value checked against a shape when it runs; the value itself where its shape is known to be
@@ -313,6 +343,12 @@ class GraphImporter:
         assert isinstance(ty, TensorType)
         if ty.dims is not None and self.same_dims(ty.dims, dims):
             return expr
+        return self.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), ty.dtype))
+
+    def bind_dims(self, expr: Expr, dims: Sequence[PrimExpr]) -> Expr:
+        """The value with its dimensions read into symbolic variables when the model runs."""
+        ty = type_of(expr)
+        assert isinstance(ty, TensorType)
         return self.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), ty.dtype))
 
     def same_dims(self, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
@@ -349,6 +385,17 @@ class GraphImporter:
             if found is not None:
                 return found
         return real[0]
+
+
+def folded(record: OpDef, call: Call) -> Constant | None:
+    """The result of an elementwise operator of single constants: scales, bounds and epsilons."""
+    if record.name not in FOLDED or isinstance(record.reference, Without) or not call.args:
+        return None
+    if not all(isinstance(arg, Constant) and math.prod(arg.data.shape) <= 1 for arg in call.args):
+        return None
+    with np.errstate(all="ignore"):
+        result = record.reference(call.attrs, *(arg.data.numpy() for arg in call.args))  # type: ignore[attr-defined]
+    return const(np.asarray(result))
 
 
 def _clash(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:

@@ -146,7 +146,7 @@ def top_k(ctx: NodeContext) -> Result:
 @converts("NonZero")
 def non_zero(ctx: NodeContext) -> Result:
     """One row for each dimension; the number of columns is known when the model runs."""
-    return ctx.call("nonzero", ctx.tensor(0))
+    return ctx.known_dims(ctx.call("nonzero", ctx.tensor(0)))
 
 
 @converts("CumSum")
