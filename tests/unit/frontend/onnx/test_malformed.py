@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import random
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from heddle.frontend.onnx import from_onnx
-from heddle.support.diagnostics import FormatError, HeddleError, ImportModelError
+from heddle.support.diagnostics import FormatError, HeddleError, ImportModelError, MissingDependencyError
 from tests.e2e.model_zoo import loop_model
 from tests.unit.frontend.onnx.models import info, model, node
 
@@ -173,3 +175,11 @@ def _sample() -> onnx.ModelProto:
         "lo": np.float32(0),
     }
     return model(nodes, {"x": ["n", 3, 8, 8]}, ["y", "e"], stored)
+
+
+def test_onnx_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("heddle.frontend.onnx")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingDependencyError, match="pip install"):
+        importlib.import_module("heddle.frontend.onnx")
