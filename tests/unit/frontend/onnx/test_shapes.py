@@ -9,6 +9,7 @@ import pytest
 from onnx import numpy_helper
 
 from heddle.frontend.onnx import from_onnx
+from heddle.frontend.params import detach_params
 from heddle.ir.expr import Call
 from heddle.relax.interpreter import GraphInterpreter
 from heddle.relax.types import TensorType
@@ -169,10 +170,14 @@ def test_run_time_bounds_of_a_slice() -> None:
 
 def test_params_as_inputs() -> None:
     made = model([node("Add", ["x", "w"], ["y"])], {"x": [3]}, ["y"], {"w": np.ones(3, np.float32)})
-    main = from_onnx(made, keep_params_in_input=True)["main"]
+    mod = from_onnx(made, keep_params_in_input=True)
+    main = mod["main"]
     assert [param.name_hint for param in main.params] == ["x", "w"]
     assert main.attrs["num_input"] == 1
     np.testing.assert_array_equal(main.attrs["params"][0].numpy(), np.ones(3))
+    bare, params = detach_params(mod)
+    assert "params" not in bare["main"].attrs
+    assert list(params) == ["main"]
 
 
 def test_input_names_are_identifiers() -> None:
