@@ -14,8 +14,11 @@ from heddle.frontend.onnx.ops import (
     norm,
     pool,
     quantize,
-    reduce,
     rearrange,
+    recurrent,
+    reduce,
+    resize,
+    select,
     sequence,
     shape,
     shape_math,
@@ -23,8 +26,26 @@ from heddle.frontend.onnx.ops import (
 )
 
 FAMILIES = (
-    activation, control, conv, create, elementwise, index, linear, loop, norm, pool, quantize, reduce, rearrange, sequence,
-    shape, shape_math, slicing,
+    activation,
+    control,
+    conv,
+    create,
+    elementwise,
+    index,
+    linear,
+    loop,
+    norm,
+    pool,
+    quantize,
+    rearrange,
+    recurrent,
+    reduce,
+    resize,
+    select,
+    sequence,
+    shape,
+    shape_math,
+    slicing,
 )
 
 __all__ = ["FAMILIES"]
