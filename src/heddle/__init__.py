@@ -1,1 +1,3 @@
 """Heddle: a compiler and virtual machine for machine-learning models."""
+
+__version__ = "0.1.0"
