@@ -124,6 +124,7 @@ def typed(case: Case, arguments: tuple[Any, ...], dynamic: bool) -> Typed:
     for wanted in (("tensor", "tensors"), ("shape", "prim", "args", "any", "func")):  # sizes get their names first
         for k, (kind, value) in enumerate(zip(kinds, arguments, strict=True)):
             if kind in wanted:
-                made[k] = typer.argument(kind, value)
+                is_axes = k < len(case.record.inputs) and case.record.inputs[k].name == "axes"
+                made[k] = value if is_axes else typer.argument(kind, value)
     call = build_call(case.record, made, dict(case.sample.attrs))
     return Typed(call, typer.params, typer.arrays, {var: size for size, var in typer.symbols.items()})

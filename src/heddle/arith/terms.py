@@ -84,7 +84,8 @@ class TermTable:
             return self.const(expr.dtype, expr.value, expr)
         if isinstance(expr, FloatImm):
             signature: Signature = (FloatImm, expr.dtype, expr.value.hex())
-            return self._by_signature.get(signature) or self._store(signature, expr)
+            twin = self._by_signature.get(signature)
+            return twin if twin is not None else self._store(signature, expr)
         mapped = map_children(expr, self.intern)
         if self._is_impure(mapped):
             self.impure.add(id(mapped))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from heddle.ops import elementwise, linear, manipulate, pointwise, reduce
-from heddle.ops.nn import activation, conv, norm, pool
+from heddle.ops import create, elementwise, image, indexing, linear, manipulate, pointwise, reduce, slicing
+from heddle.ops.nn import activation, conv, norm, pad, pool
 from heddle.relax import core_ops
 
-FAMILIES = (elementwise, pointwise, linear, manipulate, reduce, activation, norm, conv, pool)
+FAMILIES = (
+    elementwise, pointwise, linear, manipulate, slicing, indexing, create, reduce, activation, norm, conv, pool, pad, image,
+)
 
 
 @cache

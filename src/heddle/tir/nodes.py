@@ -101,9 +101,9 @@ class Buffer(Expr):
             )
         return BufferLoad(self, given)
 
-    def vload(self, begin: Any, dtype: str | None = None) -> BufferLoad:
-        """A load of the lanes of `dtype` from `begin` along the last dimension."""
-        return BufferLoad(self, self._vector_index(begin, DataType(dtype or self.dtype)))
+    def vload(self, begin: Any, dtype: str | None = None, predicate: PrimExpr | None = None) -> BufferLoad:
+        """A load of the lanes of `dtype` from `begin` along the last dimension; only those where `predicate` holds."""
+        return BufferLoad(self, self._vector_index(begin, DataType(dtype or self.dtype)), predicate)
 
     def vstore(self, begin: Any, value: PrimExpr) -> BufferStore:
         return BufferStore(self, value, self._vector_index(begin, value.dtype))
@@ -263,12 +263,15 @@ class AssertStmt(Stmt):
 
 @node("tir.SeqStmt")
 class SeqStmt(Stmt):
-    """Statements in order. Constructors of sequences are flattened by `seq`."""
+    """Statements in order; a sequence directly inside another becomes part of it."""
 
     seq: tuple[Stmt, ...]
 
     def __post_init__(self) -> None:
-        self.set_derived("seq", tuple(self.seq))
+        if any(isinstance(stmt, SeqStmt) for stmt in self.seq):
+            self.set_derived("seq", tuple(inner for stmt in self.seq for inner in statements(stmt)))
+        else:
+            self.set_derived("seq", tuple(self.seq))
 
 
 @node("tir.IfThenElse")

@@ -24,6 +24,9 @@ from heddle.relax.types import ShapeExpr, TensorType
 MAX_FREE_BYTES = 1 << 16
 """Results of up to this size are folded whatever their inputs."""
 
+MAX_MADE_BYTES = 1 << 30
+"""Tensors filled with one value are folded up to this size."""
+
 
 @dataclass(frozen=True)
 class FoldConstant(FunctionPass):
@@ -53,7 +56,10 @@ class _Folder(BindingRewriter):
         if not isinstance(ty, TensorType) or not ty.is_static or ty.dtype is None:
             return False
         size = int(np.prod(ty.static_shape(), dtype=np.int64)) * ty.dtype.itemsize
-        given = sum(arg.data.numpy().nbytes for arg in _flat(value.args) if isinstance(arg, Constant))
+        tensors = [arg.data.numpy() for arg in _flat(value.args) if isinstance(arg, Constant) and arg.data.ndim]
+        if not tensors:  # a tensor made of scalars: a weight that the model describes instead of storing it
+            return size <= MAX_MADE_BYTES
+        given = sum(array.nbytes for array in tensors)
         return size <= max(MAX_FREE_BYTES, 2 * int(given))
 
     def _folded(self, var: Var, record: OpDef, value: Call, args: list[Any]) -> Expr | None:

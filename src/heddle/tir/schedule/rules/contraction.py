@@ -232,9 +232,8 @@ def _pads_lanes(sch: Schedule, pad: SBlockRV, handle: SBlockRV, axes: _Axes) -> 
 def _consumer(sch: Schedule, handle: SBlockRV) -> SBlockRV:
     """The block that takes the result out of the accumulators: the epilogue, or a copy."""
     consumers = sch.get_consumers(handle)
-    if len(consumers) == 1:
-        return consumers[0]
-    return sch.cache_write(handle, 0, "global")
+    made: SBlockRV = consumers[0] if len(consumers) == 1 else sch.cache_write(handle, 0, "global")
+    return made
 
 
 def _lanes_last(block: SBlock, n: Var) -> bool:

@@ -1,0 +1,61 @@
+"""Diagnostic codes of the frontends: what can be wrong with a model file, and what an importer lacks."""
+
+from heddle.support.diagnostics import declare_code
+
+N0001 = declare_code(
+    "N0001",
+    "optional package is missing",
+    "The importer of this format needs a package that is not installed. Install the extra that the message names.",
+)
+N0101 = declare_code(
+    "N0101", "model file cannot be read", "The path does not exist, is a folder, or may not be read."
+)
+N0102 = declare_code(
+    "N0102",
+    "not a model file",
+    "The bytes are not a serialised model: the file is truncated, damaged or of another format.",
+)
+N0103 = declare_code(
+    "N0103",
+    "external data is missing or out of place",
+    "A tensor's data lies in another file, which does not exist, is too short, or lies outside the model's folder.",
+)
+N0104 = declare_code(
+    "N0104",
+    "malformed tensor",
+    "The number of bytes or values of a stored tensor contradicts its dimensions or element type.",
+)
+N0105 = declare_code(
+    "N0105",
+    "malformed graph",
+    "Names are undefined or defined twice, nodes form a cycle, or required parts are missing.",
+)
+N0106 = declare_code(
+    "N0106",
+    "malformed node",
+    "A node has too few or too many inputs, lacks an attribute, or has one of the wrong kind or value.",
+)
+N0201 = declare_code(
+    "N0201",
+    "operator is not supported",
+    "The importer has no conversion for the operator, and its specification has no body of simpler operators.",
+)
+N0202 = declare_code(
+    "N0202", "operator set is not supported", "The model uses a domain or version that the importer lacks."
+)
+N0203 = declare_code(
+    "N0203",
+    "form of an operator is not supported",
+    "The operator is supported, but not with this attribute, input or number of dimensions.",
+)
+N0204 = declare_code("N0204", "element type is not supported", "The importer has no element type like it.")
+N0301 = declare_code(
+    "N0301",
+    "value of unknown rank",
+    "An input lacks a shape, or a shape's length is known only when the model runs. `shape_dict` can state it.",
+)
+N0302 = declare_code(
+    "N0302",
+    "argument of the importer does not fit the model",
+    "`shape_dict` or `dtype_dict` names an unknown input, or contradicts the model's own shapes.",
+)

@@ -1,0 +1,108 @@
+"""Operators that are defined by simpler ones: functions of the model, and bodies in ONNX's own operator specifications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+from onnx import FunctionProto, TensorProto, TypeProto, defs, helper, numpy_helper
+
+from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, attr_value, dtype_name, plain_domain
+from heddle.frontend.onnx.values import Value
+from heddle.ir.expr import Expr
+from heddle.prim.nodes import IntImm
+from heddle.relax.types import TensorType
+
+_NUMBERS = {name: number for number, name in DTYPES.items()}
+
+
+class FunctionTable:
+    """The functions of a model, and those of specifications as they are asked for."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self.model_opsets = {plain_domain(item.domain): int(item.version) for item in model.proto.opset_import}
+        self.model_opsets.setdefault("", 1)
+        self._local = {
+            (plain_domain(func.domain), func.name, func.overload): func for func in model.proto.functions
+        }
+
+    def local(self, node: Node) -> FunctionProto | None:
+        """The model's own function that a node calls."""
+        return self._local.get((node.domain, node.op_type, ""))
+
+    def schema(self, node: Node, opset: int) -> Any:
+        """The specification of a node's operator in an operator set, or None."""
+        try:
+            return defs.get_schema(node.op_type, min(opset, defs.onnx_opset_version()) if not node.domain else opset,
+                                   node.domain)
+        except defs.SchemaError:
+            return None
+
+    def has_body(self, node: Node, opset: int) -> bool:
+        schema = self.schema(node, opset)
+        return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
+
+    def specified(self, node: Node, opset: int, inputs: Sequence[Value | None]) -> FunctionProto | None:
+        """The body that an operator's specification gives for a node, if there is one."""
+        schema = self.schema(node, opset)
+        if schema is None:
+            return None
+        if schema.has_function:
+            made: FunctionProto = schema.function_body
+            return made
+        if not schema.has_context_dependent_function:
+            return None
+        types = [_type_bytes(value) for value in inputs]
+        version = max([v for v in schema.context_dependent_function_opset_versions if v <= opset] or [0])
+        if not version:
+            return None
+        text = schema.get_context_dependent_function_with_opset_version(
+            version, _proto_of(node).SerializeToString(), types
+        )
+        body = FunctionProto()
+        body.ParseFromString(text)
+        return body if body.node else None
+
+    def defaults(self, body: FunctionProto, node: Node) -> dict[str, Any]:
+        """Attribute values that a function has where its call gives none."""
+        found = {attr.name: attr_value(attr) for attr in body.attribute_proto}
+        schema = self.schema(node, self.model_opsets.get(node.domain, 1)) if self.local(node) is None else None
+        for name, spec in schema.attributes.items() if schema is not None else ():
+            if spec.default_value.name:
+                found.setdefault(name, attr_value(spec.default_value))
+        return found
+
+    def opsets_of(self, body: FunctionProto, outer: Mapping[str, int]) -> dict[str, int]:
+        return {**outer, **{plain_domain(item.domain): int(item.version) for item in body.opset_import}}
+
+    def dtype_of(self, stored: TensorProto) -> str:
+        return dtype_name(stored.data_type, f"tensor {stored.name!r}")
+
+
+def _proto_of(node: Node) -> onnx.NodeProto:
+    attrs = {
+        name: numpy_helper.from_array(value) if hasattr(value, "dtype") else value
+        for name, value in node.attrs.items()
+    }
+    return helper.make_node(node.op_type, node.inputs, node.outputs, domain=node.domain, **attrs)
+
+
+def _type_bytes(value: Value | None) -> bytes:
+    """The type of a value as ONNX writes it; an input that is left out has none."""
+    if value is None:
+        return TypeProto().SerializeToString()
+    number = _NUMBERS.get(value.dtype, TensorProto.UNDEFINED)
+    return helper.make_tensor_type_proto(number, _shape_of(value)).SerializeToString()
+
+
+def _shape_of(value: Value) -> list[int | str | None] | None:
+    known = value.array if value.array is not None else value.content
+    if known is not None:
+        return list(known.shape)
+    ty = value.expr.ty if isinstance(value.expr, Expr) else None
+    if not isinstance(ty, TensorType) or ty.ndim < 0:
+        return None
+    if ty.dims is None:
+        return [None] * ty.ndim
+    return [int(dim) if isinstance(dim, IntImm) else None for dim in ty.dims]

@@ -1,0 +1,214 @@
+"""What a converter sees of its node: inputs as tensors, constants or shapes, attributes, and ways to build calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from heddle.frontend.codes import N0106, N0203, N0301
+from heddle.frontend.onnx.proto import Node
+from heddle.frontend.onnx.values import Value, array_value, scalar, vector
+from heddle.ir.expr import Expr, Tuple, TupleGetItem
+from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.relax.infer import type_of
+from heddle.relax.op_builder import const
+from heddle.relax.types import ShapeExpr, TensorType
+from heddle.support.diagnostics import Code, ImportModelError
+
+if TYPE_CHECKING:
+    from heddle.frontend.onnx.importer import GraphImporter
+
+MISSING: Any = object()
+Result = Expr | Value | tuple[Expr | Value, ...] | list[Expr | Value]
+
+
+class NodeContext:
+    """Input numbers count as in the operator's specification; an optional input that is left out is absent."""
+
+    def __init__(self, importer: GraphImporter, node: Node, inputs: Sequence[Value | None], opset: int) -> None:
+        self.importer = importer
+        self.builder = importer.builder
+        self.node = node
+        self.inputs = tuple(inputs)
+        self.opset = opset
+
+    # ---- failures
+
+    def fail(self, code: Code, message: str, help: str | None = None) -> NoReturn:
+        raise ImportModelError(code, f"{self.node.op_type}: {message}", help=help)
+
+    def unsupported(self, message: str, help: str | None = None) -> NoReturn:
+        self.fail(N0203, message, help)
+
+    def malformed(self, message: str) -> NoReturn:
+        self.fail(N0106, message)
+
+    # ---- inputs
+
+    @property
+    def num_inputs(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.node.outputs)
+
+    def has(self, index: int) -> bool:
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def has_output(self, index: int) -> bool:
+        return index < len(self.node.outputs) and bool(self.node.outputs[index])
+
+    def value(self, index: int) -> Value:
+        found = self.inputs[index] if index < len(self.inputs) else None
+        if found is None:
+            self.malformed(f"input {index} is missing")
+        return found
+
+    def tensor(self, index: int) -> Expr:
+        """An input as a tensor expression; symbolic contents are turned into tensors."""
+        return self.importer.tensor_of(self.value(index))
+
+    def tensors(self, start: int = 0) -> list[Expr]:
+        return [self.tensor(index) for index in range(start, self.num_inputs)]
+
+    def dtype(self, index: int) -> str:
+        return self.value(index).dtype
+
+    def type(self, index: int) -> TensorType:
+        return self.type_of(self.tensor(index))
+
+    def type_of(self, expr: Expr) -> TensorType:
+        ty = type_of(expr)
+        if not isinstance(ty, TensorType):
+            self.unsupported(f"expected a tensor, got {ty}")
+        return ty
+
+    def ndim(self, index: int) -> int:
+        """The rank of an input, without making a tensor of it. Raises: N0301 where it is not known."""
+        value = self.value(index)
+        known = value.array if value.array is not None else value.content
+        if known is not None and value.expr is None:
+            return known.ndim
+        found = self.type(index).ndim
+        if found < 0:
+            self.fail(N0301, f"the rank of input {index} is not known")
+        return found
+
+    def dims(self, index: int) -> tuple[PrimExpr, ...]:
+        """The dimensions of an input. Raises: N0301 where they are not known."""
+        return self.dims_of(self.tensor(index))
+
+    def dims_of(self, expr: Expr) -> tuple[PrimExpr, ...]:
+        dims = self.type_of(expr).dims
+        if dims is None:
+            self.fail(N0301, "the dimensions of an input are not known")
+        return dims
+
+    def static_dim(self, index: int, axis: int, what: str) -> int:
+        """A dimension that must be a constant."""
+        dim = self.dims(index)[axis]
+        if not isinstance(dim, IntImm):
+            self.unsupported(f"{what} must be constant, got {dim}", "fix the dimension with shape_dict")
+        return int(dim)
+
+    def array(self, index: int) -> np.ndarray[Any, Any] | None:
+        """An input as a constant array, or None."""
+        return self.importer.array_of(self.value(index))
+
+    def constant(self, index: int, what: str) -> np.ndarray[Any, Any]:
+        """An input that must be constant."""
+        found = self.array(index)
+        if found is None:
+            self.unsupported(f"{what} must be constant", "compute it before, or make it an initializer")
+        return found
+
+    def ints(self, index: int, what: str) -> tuple[int, ...]:
+        return tuple(int(item) for item in self.constant(index, what).reshape(-1))
+
+    def scalar(self, index: int, what: str) -> Any:
+        """A constant input of one element, as a Python number."""
+        found = self.constant(index, what)
+        if found.size != 1:
+            self.malformed(f"{what} must have one element, got {found.size}")
+        return found.reshape(-1)[0].item()
+
+    def shape_values(self, index: int, sizes: bool = True) -> tuple[PrimExpr, ...]:
+        """The elements of an integer input of rank 1 or 0 as scalar expressions.
+
+        An input that is known only when the model runs is read then, into fresh symbolic variables (`sizes` says
+        whether they are never negative).
+        """
+        return tuple(self.importer.elements_of(self.value(index), sizes).reshape(-1))
+
+    # ---- attributes
+
+    def attr(self, name: str, default: Any = MISSING) -> Any:
+        found = self.node.attrs.get(name, default)
+        if found is MISSING:
+            self.malformed(f"attribute {name!r} is missing")
+        return found
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        return bool(self.attr(name, int(default)))
+
+    def axis(self, axis: int, ndim: int) -> int:
+        """An axis as a number from 0. Raises: N0106 out of range."""
+        if not -ndim <= axis < ndim:
+            self.malformed(f"axis {axis} is out of range for a tensor of {ndim} dimensions")
+        return axis + ndim if axis < 0 else axis
+
+    def axes(self, axes: Sequence[int], ndim: int) -> list[int]:
+        found = [self.axis(int(axis), ndim) for axis in axes]
+        if len(set(found)) != len(found):
+            self.malformed(f"axes {list(axes)} name an axis twice")
+        return found
+
+    # ---- building
+
+    def call(self, op: str, *args: Any, **attrs: Any) -> Expr:
+        """Bind a call of an operator of ours."""
+        return self.importer.call(op, *args, **attrs)
+
+    def const(self, value: Any, dtype: str) -> Expr:
+        return const(value, dtype)
+
+    def like(self, value: Any, index: int) -> Expr:
+        """A scalar constant of an input's element type."""
+        return const(value, self.dtype(index))
+
+    def binary(self, op: str, a: Expr, b: Expr) -> Expr:
+        """A broadcasting operator, its symbolic dimensions made to agree."""
+        return self.call(op, *self.importer.agree(a, b))
+
+    def astype(self, expr: Expr, dtype: str) -> Expr:
+        return expr if self.type_of(expr).dtype == dtype else self.call("astype", expr, dtype=dtype)
+
+    def reshape(self, expr: Expr, dims: Sequence[Any]) -> Expr:
+        return self.call("reshape", expr, ShapeExpr(self.importer.simplify.dims(_as_dims(dims))))
+
+    def item(self, expr: Expr, index: int) -> Expr:
+        """A field of a tuple."""
+        if isinstance(expr, Tuple):
+            return expr.fields[index]
+        return self.builder.emit(TupleGetItem(expr, index))
+
+    def shape_content(self, expr: Expr) -> np.ndarray[Any, Any]:
+        """The dimensions of a tensor as a content of rank 1."""
+        return vector(self.dims_of(expr))
+
+    def array_value(self, array: np.ndarray[Any, Any], dtype: str = "") -> Value:
+        return array_value(array, dtype)
+
+    def scalar_content(self, item: PrimExpr) -> np.ndarray[Any, Any]:
+        return scalar(item)
+
+    def cast_shape(self, expr: Expr, dims: Sequence[Any]) -> Expr:
+        """The value checked against a shape when it runs; nothing where the shape is known to be that."""
+        return self.importer.cast_shape(expr, _as_dims(dims))
+
+
+def _as_dims(dims: Sequence[Any]) -> tuple[PrimExpr, ...]:
+    return ShapeExpr(tuple(dims)).values

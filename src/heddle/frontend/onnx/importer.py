@@ -1,0 +1,321 @@
+"""The walk over a graph: values by name, nodes through their converters, shapes as scalar expressions.
+
+Names live in scopes: a branch of `If` sees the names around it; the body of a loop or function sees only what it is
+given. What was made from a value on demand (the tensor of a content, the elements of a run-time shape) is remembered as
+long as its bindings are visible.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from onnx import FunctionProto, GraphProto
+
+from heddle.frontend.codes import N0105, N0201, N0203, N0301
+from heddle.frontend.onnx.bodies import FunctionTable
+from heddle.frontend.onnx.context import NodeContext
+from heddle.frontend.onnx.float_dims import scaled_dim
+from heddle.frontend.onnx.order import in_order
+from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
+from heddle.frontend.onnx.registry import find_converter, find_symbolic
+from heddle.frontend.onnx.values import (
+    Simplifier,
+    Value,
+    array_of_content,
+    array_value,
+    tensor_value,
+    vector,
+)
+from heddle.ir.expr import Expr, Tuple, Var
+from heddle.ir.op import OP_RECORDS
+from heddle.ir.op_def import OpDef
+from heddle.prim import ops as prim_ops
+from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, constant, is_const_int
+from heddle.prim.nodes import Var as PrimVar
+from heddle.relax.block_builder import BlockBuilder
+from heddle.relax.infer import type_of
+from heddle.relax.op_builder import build_call, const
+from heddle.relax.types import ShapeExpr, ShapeType, TensorType
+from heddle.runtime.dtype import DataType
+from heddle.runtime.tensor import Tensor, tensor
+from heddle.support.diagnostics import HeddleError, ImportModelError
+from heddle.support.names import NameSupply, identifier
+from heddle.support.span import ModelSpan, at
+
+
+@dataclass(slots=True)
+class Scope:
+    """Values by ONNX name; lookups go on in the parent."""
+
+    names: dict[str, Value] = field(default_factory=dict)
+    parent: Scope | None = None
+
+    def find(self, name: str) -> Value | None:
+        if name in self.names:
+            return self.names[name]
+        return self.parent.find(name) if self.parent is not None else None
+
+
+@dataclass(slots=True)
+class Parameters:
+    """Initializers that become parameters of the main function, with their data."""
+
+    vars: list[Var] = field(default_factory=list)
+    data: list[Tensor] = field(default_factory=list)
+
+
+class GraphImporter:
+    """Builds calls with `builder`, whose open function is the one that is being imported."""
+
+    def __init__(self, model: LoadedModel, builder: BlockBuilder, functions: FunctionTable) -> None:
+        self.model = model
+        self.builder = builder
+        self.functions = functions
+        self.opsets: Mapping[str, int] = functions.model_opsets
+        self.simplify = Simplifier()
+        self.dim_names = NameSupply()
+        self.scope = Scope()
+        self.params: Parameters | None = None
+        self._made: ChainMap[Any, tuple[Any, Any]] = ChainMap()
+
+    # ---- scopes
+
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        """Names and bindings made inside are not seen outside."""
+        outer, made = self.scope, self._made
+        self.scope, self._made = Scope(parent=outer), made.new_child()
+        try:
+            yield
+        finally:
+            self.scope, self._made = outer, made
+
+    @contextmanager
+    def closed(self, names: Mapping[str, Value], own_bindings: bool = False) -> Iterator[None]:
+        """Only `names` are seen inside. `own_bindings`: inside is another function of ours, so no binding is shared."""
+        outer, made = self.scope, self._made
+        self.scope = Scope(dict(names))
+        if own_bindings:
+            self._made = ChainMap()
+        try:
+            yield
+        finally:
+            self.scope, self._made = outer, made
+
+    def lookup(self, name: str) -> Value:
+        found = self.scope.find(name)
+        if found is None:
+            raise ImportModelError(N0105, f"value {name!r} is used and not defined")
+        return found
+
+    def bind(self, name: str, value: Value) -> None:
+        if name:
+            self.scope.names[name] = value
+            value.name = value.name or name
+
+    # ---- graphs and nodes
+
+    def run_graph(self, graph: GraphProto, given: Mapping[str, Any] | None = None) -> list[Value]:
+        """Import initializers and nodes into the open scope; give the outputs."""
+        for stored in graph.initializer:
+            array = tensor_array(stored, self.model.folder)
+            self.bind(stored.name, array_value(array, self._stored_dtype(stored), stored.name))
+        for node in in_order(graph.node, given, self.model.folder):
+            self.run_node(node)
+        return [self.lookup(output.name) for output in graph.output]
+
+    def _stored_dtype(self, stored: Any) -> str:
+        return self.functions.dtype_of(stored)
+
+    def run_node(self, node: Node) -> None:
+        """Import one node. Every failure is an ImportModelError at the node."""
+        with at(ModelSpan(self.model.name, node.label, node.op_type)):
+            try:
+                inputs = [self.lookup(name) if name else None for name in node.inputs]
+                results = self.convert(node, inputs)
+            except ImportModelError:
+                raise
+            except HeddleError as error:
+                raise ImportModelError(error.diagnostics) from error
+            except RecursionError as error:
+                raise ImportModelError(N0105, "the model nests too deeply") from error
+            for index, name in enumerate(node.outputs):
+                if index < len(results):
+                    self.bind(name, results[index])
+                elif name:
+                    raise ImportModelError(N0203, f"{node.op_type}: output {index} is not supported")
+
+    def convert(self, node: Node, inputs: Sequence[Value | None]) -> list[Value]:
+        """The values of a node's outputs."""
+        opset = self.opsets.get(node.domain, 1)
+        ctx = NodeContext(self, node, inputs, opset)
+        rule = find_symbolic(node.domain, node.op_type)
+        known = rule(ctx) if rule is not None else None
+        if known is not None:
+            return [known]
+        body = self.functions.local(node)
+        converter = None if body is not None else find_converter(node.domain, node.op_type, opset)
+        if converter is not None:
+            return as_values(converter(ctx))
+        body = body or self.functions.specified(node, opset, inputs)
+        if body is None:
+            raise ImportModelError(N0201, f"operator {node.op_type} is not supported")
+        return self.run_function(body, node, inputs)
+
+    def run_function(self, body: FunctionProto, node: Node, inputs: Sequence[Value | None]) -> list[Value]:
+        """A call of a function of the model or of an operator's specification, inlined."""
+        names = {name: value for name, value in zip(body.input, inputs, strict=False) if value is not None}
+        given = {**self.functions.defaults(body, node), **node.attrs}
+        opsets = self.opsets
+        self.opsets = self.functions.opsets_of(body, opsets)
+        try:
+            with self.closed(names):
+                for inner in in_order(body.node, given, self.model.folder):
+                    self.run_node(inner)
+                return [self.lookup(name) for name in body.output[: len(node.outputs)]]
+        finally:
+            self.opsets = opsets
+
+    # ---- values on demand
+
+    def tensor_of(self, value: Value) -> Expr:
+        """The value as a typed tensor expression."""
+        if value.expr is not None:
+            return value.expr
+        key = id(value)
+        if key in self._made:
+            return self._made[key][1]  # type: ignore[no-any-return]
+        if value.items is not None:
+            expr: Expr = self.builder.leaf(Tuple(tuple(self.tensor_of(item) for item in value.items)))
+        else:
+            expr = self._constant(value) or self._tensor_of_content(value)
+        self._made[key] = (value, expr)
+        return expr
+
+    def _constant(self, value: Value) -> Expr | None:
+        array = self.array_of(value)
+        if array is None:
+            return None
+        data = tensor(array) if array.dtype.name == value.dtype else tensor(array, dtype=value.dtype)
+        made = const(data)
+        if self.params is None or not value.name or value.array is None:
+            return made
+        var = Var(self.builder.get_unique_name(identifier(value.name)), made.ty)
+        self.params.vars.append(var)
+        self.params.data.append(data)
+        return var
+
+    def _tensor_of_content(self, value: Value) -> Expr:
+        content = value.content
+        assert content is not None
+        items = list(content.reshape(-1))
+        if value.dtype == "bool":
+            items = [prim_ops.select(item, constant(1, "int64"), constant(0, "int64")) for item in items]
+        scales = None
+        if DataType(value.dtype).is_float:
+            pairs = [scaled_dim(item) for item in items]
+            items = [dim for dim, _ in pairs]
+            scales = np.asarray([float(scale) for _, scale in pairs]).astype(value.dtype)
+        made = self.call("shape_to_tensor", ShapeExpr(tuple(items)))
+        if value.dtype != "int64":
+            made = self.call("astype", made, dtype=value.dtype)
+        if scales is not None and bool((scales != 1).any()):
+            made = self.call("multiply", made, const(scales))
+        return made if content.ndim == 1 else self.call("reshape", made, ShapeExpr(tuple(content.shape)))
+
+    def array_of(self, value: Value) -> np.ndarray[Any, Any] | None:
+        """The value as a constant array, where it is constant."""
+        if value.array is not None:
+            return value.array
+        return array_of_content(value.content, value.dtype) if value.content is not None else None
+
+    def elements_of(self, value: Value, sizes: bool = True) -> np.ndarray[Any, Any]:
+        """The elements of an integer value of rank 0 or 1: known ones, or symbolic ones read when the model runs."""
+        known = value.elements()
+        if known is not None:
+            return known
+        key = ("elements", id(value))
+        if key not in self._made:
+            self._made[key] = (value, self._read_elements(value, sizes))
+        return self._made[key][1]  # type: ignore[no-any-return]
+
+    def _read_elements(self, value: Value, sizes: bool) -> np.ndarray[Any, Any]:
+        expr = self.tensor_of(value)
+        ty = type_of(expr)
+        assert isinstance(ty, TensorType)
+        if ty.dims is None or ty.ndim > 1 or (ty.ndim == 1 and not isinstance(ty.dims[0], IntImm)):
+            raise ImportModelError(
+                N0301, f"a shape that is computed when the model runs must have a known number of elements, got {ty}"
+            )
+        count = 1 if ty.ndim == 0 else int(ty.dims[0])  # type: ignore[call-overload]
+        if ty.ndim == 0:
+            expr = self.call("reshape", expr, ShapeExpr((1,)))
+        if ty.dtype != "int64":
+            expr = self.call("astype", expr, dtype="int64")
+        shape = self.call("tensor_to_shape", expr)
+        dims = tuple(self.fresh_dim(f"{identifier(value.name)}_{index}", sizes) for index in range(count))
+        self.builder.match_cast(shape, ShapeType(dims))
+        return vector(dims) if ty.ndim else vector(dims).reshape(())
+
+    def fresh_dim(self, hint: str, size: bool = True) -> PrimVar:
+        """A new symbolic dimension, or a new symbolic integer of any sign."""
+        name = self.dim_names.fresh(identifier(hint))
+        return SizeVar(name) if size else PrimVar(name, DataType("int64"))
+
+    # ---- building
+
+    def call(self, op: str, *args: Any, **attrs: Any) -> Expr:
+        """Bind a call of a graph operator. Raises: ImportModelError N0201 where it is not declared."""
+        record = OP_RECORDS.get(f"relax.{op}")
+        if not isinstance(record, OpDef):
+            raise ImportModelError(N0201, f"the graph dialect has no operator {op!r}")
+        return self.builder.emit(build_call(record, args, attrs))
+
+    def cast_shape(self, expr: Expr, dims: Sequence[PrimExpr]) -> Expr:
+        """The value checked against a shape when it runs; the value itself where its shape is known to be that."""
+        ty = type_of(expr)
+        assert isinstance(ty, TensorType)
+        if ty.dims is not None and all(self.simplify.equal(a, b) for a, b in zip(ty.dims, dims, strict=True)):
+            return expr
+        return self.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), ty.dtype))
+
+    def agree(self, *exprs: Expr) -> tuple[Expr, ...]:
+        """Tensors about to be broadcast, their symbolic dimensions made to agree.
+
+        A symbolic dimension that meets a different one, neither being 1, must be equal to it: that is checked when the
+        model runs. (A dimension that is symbolic and turns out to be 1 is not broadcast.)
+        """
+        shapes = [getattr(type_of(expr), "dims", None) for expr in exprs]
+        if len(exprs) < 2 or any(shape is None for shape in shapes):
+            return exprs
+        ndim = max(len(shape) for shape in shapes)
+        targets = [self.common_dim([shape[axis] for shape in shapes if len(shape) >= -axis]) for axis in range(-ndim, 0)]
+        made: list[Expr] = []
+        for expr, shape in zip(exprs, shapes, strict=True):
+            wanted = targets[ndim - len(shape) :]
+            dims = [dim if is_const_int(dim, 1) else goal for dim, goal in zip(shape, wanted, strict=True)]
+            clash = any(isinstance(dim, IntImm) and dim is not goal for dim, goal in zip(shape, dims, strict=True))
+            made.append(expr if clash else self.cast_shape(expr, dims))
+        return tuple(made)
+
+    def common_dim(self, dims: Sequence[PrimExpr]) -> PrimExpr:
+        """The dimension that the others must equal: a constant, else a variable, else the first."""
+        real = [dim for dim in dims if not is_const_int(dim, 1)] or list(dims)
+        for kind in (IntImm, PrimVar):
+            found = next((dim for dim in real if isinstance(dim, kind)), None)
+            if found is not None:
+                return found
+        return real[0]
+
+
+def as_values(results: Any) -> list[Value]:
+    """What a converter gave, as values."""
+    items = list(results) if isinstance(results, (tuple, list)) else [results]
+    return [item if isinstance(item, Value) else tensor_value(item) for item in items]
+
+

@@ -1,0 +1,158 @@
+"""Graph inputs as parameters: names, element types, and dimensions, of which one name is one symbolic variable.
+
+A dimension that the model names is that name; a name like `batch*2` is an expression where `batch` is a dimension too;
+a dimension without a name is called after its input and axis (`ids_d0`). `shape_dict` fixes or renames them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from onnx import TypeProto, ValueInfoProto
+
+from heddle.frontend.codes import N0105, N0203, N0301, N0302
+from heddle.frontend.onnx.proto import dtype_name
+from heddle.ir.expr import Var
+from heddle.prim import ops
+from heddle.prim.nodes import PrimExpr, SizeVar, constant
+from heddle.prim.nodes import Var as PrimVar
+from heddle.relax.types import TensorType
+from heddle.support.diagnostics import ImportModelError, UsageError, did_you_mean
+from heddle.support.names import NameSupply, identifier
+
+_OPERATORS: dict[type[ast.operator], Any] = {
+    ast.Add: ops.add, ast.Sub: ops.subtract, ast.Mult: ops.multiply, ast.FloorDiv: ops.floordiv,
+    ast.Div: ops.floordiv, ast.Mod: ops.floormod,
+}
+
+
+class InputTypes:
+    """Makes the parameters of a model's main function."""
+
+    def __init__(
+        self,
+        shape_dict: Mapping[str, Sequence[Any]] | None,
+        dtype_dict: str | Mapping[str, str] | None,
+        names: NameSupply,
+    ) -> None:
+        self.shapes = dict(shape_dict or {})
+        self.dtypes = dict(dtype_dict) if isinstance(dtype_dict, Mapping) else {}
+        self.names = names
+        self.vars: dict[str, PrimVar] = {}
+
+    def params(self, inputs: Sequence[ValueInfoProto], sanitize: bool) -> list[Var]:
+        """One variable for each graph input. Raises: ImportModelError N0301; UsageError N0302."""
+        known = [value.name for value in inputs]
+        for name in [*self.shapes, *self.dtypes]:
+            if name not in known:
+                raise UsageError(N0302, f"the model has no input {name!r}", help=did_you_mean(name, known))
+        texts = {value.name: self._dim_texts(value) for value in inputs}
+        plain = {text for dims in texts.values() for text in dims if isinstance(text, str) and text.isidentifier()}
+        taken = NameSupply()
+        made: list[Var] = []
+        for value in inputs:
+            dims = [self._dim(text, plain) for text in texts[value.name]]
+            dtype = self.dtypes.get(value.name) or dtype_name(_tensor_type(value).elem_type, f"input {value.name!r}")
+            name = sanitized(value.name) if sanitize else value.name
+            made.append(Var(taken.fresh(name), TensorType(tuple(dims), dtype)))  # type: ignore[arg-type]
+        return made
+
+    def _dim_texts(self, value: ValueInfoProto) -> list[int | str | PrimExpr]:
+        """Each dimension as a number, a name or expression in text, or an expression given by the caller."""
+        stored = _stored_dims(value)
+        given = self.shapes.get(value.name)
+        if given is None:
+            if stored is None:
+                raise ImportModelError(
+                    N0301, f"input {value.name!r} has no shape",
+                    help=f"give one: shape_dict={{{value.name!r}: ...}}",
+                )
+            return list(stored)
+        if stored is not None and len(stored) != len(given):
+            raise UsageError(
+                N0302, f"input {value.name!r} has {len(stored)} dimensions, and shape_dict gives {len(given)}"
+            )
+        for own, new in zip(stored or (), given, strict=False):
+            if isinstance(own, int) and isinstance(new, int) and own != new:
+                raise UsageError(N0302, f"input {value.name!r} has the shape {stored}, and shape_dict gives {given}")
+        return [item if isinstance(item, (int, str, PrimExpr)) else int(item) for item in given]
+
+    def _dim(self, text: int | str | PrimExpr, plain: set[str]) -> PrimExpr:
+        if isinstance(text, PrimExpr):
+            return text
+        if isinstance(text, int):
+            return constant(text, "int64")
+        if text.isidentifier():
+            return self._var(text)
+        parsed = _parsed(text)
+        names = {node.id for node in ast.walk(parsed) if isinstance(node, ast.Name)} if parsed else set()
+        if parsed is not None and names and names <= plain:
+            return self._expression(parsed)
+        return self._var(text)
+
+    def _var(self, name: str) -> PrimVar:
+        if name not in self.vars:
+            self.vars[name] = SizeVar(self.names.fresh(identifier(name)))
+        return self.vars[name]
+
+    def _expression(self, node: ast.expr) -> PrimExpr:
+        if isinstance(node, ast.Name):
+            return self._var(node.id)
+        if isinstance(node, ast.Constant):
+            return constant(node.value, "int64")
+        assert isinstance(node, ast.BinOp)
+        made: PrimExpr = _OPERATORS[type(node.op)](self._expression(node.left), self._expression(node.right))
+        return made
+
+
+def _parsed(text: str) -> ast.expr | None:
+    """Sums, products and quotients of names and positive integers; None for anything else."""
+    try:
+        root = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    for node in ast.walk(root):
+        if isinstance(node, ast.Constant) and type(node.value) is int and 0 < node.value < 1 << 62:
+            continue
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            continue
+        if not isinstance(node, (ast.Name, ast.operator, ast.expr_context)):
+            return None
+    return root
+
+
+def _tensor_type(value: ValueInfoProto) -> Any:
+    """The tensor type of an input; that inside of an optional one. Raises: ImportModelError N0203, N0105."""
+    ty = value.type
+    if ty.WhichOneof("value") == "optional_type":
+        ty = ty.optional_type.elem_type
+    kind = ty.WhichOneof("value")
+    if kind is None:
+        raise ImportModelError(N0105, f"input {value.name!r} has no type")
+    if kind != "tensor_type":
+        raise ImportModelError(N0203, f"input {value.name!r} is a {kind.removesuffix('_type')}, not a tensor")
+    return ty.tensor_type
+
+
+def _stored_dims(value: ValueInfoProto) -> tuple[int | str, ...] | None:
+    tensor: TypeProto.Tensor = _tensor_type(value)
+    if not tensor.HasField("shape"):
+        return None
+    dims: list[int | str] = []
+    for axis, dim in enumerate(tensor.shape.dim):
+        if dim.WhichOneof("value") == "dim_value":
+            if dim.dim_value < 0:
+                raise ImportModelError(N0105, f"input {value.name!r} has the dimension {dim.dim_value}")
+            dims.append(int(dim.dim_value))
+        else:
+            dims.append(dim.dim_param or f"{identifier(value.name)}_d{axis}")
+    return tuple(dims)
+
+
+def sanitized(name: str) -> str:
+    """An input's name as an identifier: other characters become `_`, and a leading digit gets `input_` before it."""
+    cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return f"input_{cleaned}" if not cleaned or cleaned[0].isdigit() else cleaned

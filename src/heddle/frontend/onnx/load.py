@@ -1,0 +1,102 @@
+"""`from_onnx`: a model file or message as a module of the graph dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto
+
+from heddle import ops
+from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it registers them)
+from heddle.frontend.codes import N0102, N0202
+from heddle.frontend.onnx.bodies import FunctionTable
+from heddle.frontend.onnx.check import check_model, is_straight
+from heddle.frontend.onnx.importer import GraphImporter, Parameters
+from heddle.frontend.onnx.inputs import InputTypes
+from heddle.frontend.onnx.proto import LoadedModel, read_model
+from heddle.frontend.onnx.values import Value, tensor_value
+from heddle.ir.expr import Expr, Var
+from heddle.ir.module import IRModule
+from heddle.relax.block_builder import BlockBuilder
+from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.span import ModelSpan, at
+
+
+def from_onnx(
+    model: ModelProto | str | Path,
+    shape_dict: Mapping[str, Sequence[Any]] | None = None,
+    dtype_dict: str | Mapping[str, str] | None = "float32",
+    opset: int | None = None,
+    keep_params_in_input: bool = False,
+    sanitize_input_names: bool = True,
+) -> IRModule:
+    """Import an ONNX model as a module whose function `main` takes the graph's inputs in their order.
+
+    - `model`: the message, or the path of a file; tensors in other files are read from the file's folder.
+    - `shape_dict`: shapes of inputs by name, of numbers, names and expressions; it fixes or renames dimensions.
+    - `dtype_dict`: element types of inputs by name, in place of the model's own.
+    - `opset`: read the model as one of this operator set.
+    - `keep_params_in_input`: initializers become parameters behind the inputs, and their data the attribute `params`.
+    - `sanitize_input_names`: make the inputs' names identifiers.
+
+    `main` has the attribute `num_input`. A dimension's name is one symbolic variable in all inputs.
+
+    Raises: FormatError N01.. for a damaged file, ImportModelError with one diagnostic for each node that cannot be
+    imported, UsageError N0302 for arguments that do not fit.
+    """
+    ops.load()
+
+    loaded = _loaded(model)
+    functions = FunctionTable(loaded)
+    if opset is not None:
+        if opset < 1:
+            raise UsageError(N0202, f"operator sets count from 1, got {opset}")
+        functions.model_opsets[""] = opset
+    check_model(loaded, functions)
+    builder = BlockBuilder()
+    importer = GraphImporter(loaded, builder, functions)
+    types = InputTypes(shape_dict, dtype_dict, importer.dim_names)
+    graph = loaded.proto.graph
+    stored = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in stored]
+    params = types.params(inputs, sanitize_input_names)
+    if keep_params_in_input:
+        importer.params = Parameters()
+    for value, param in zip(inputs, params, strict=True):
+        importer.bind(value.name, tensor_value(param, value.name))
+    with at(ModelSpan(loaded.name, graph.name, "graph")):
+        return _main(importer, params)
+
+
+def _main(importer: GraphImporter, inputs: list[Var]) -> IRModule:
+    """The module with the function `main`, whose parameters are `inputs` and the kept initializers."""
+    builder, graph = importer.builder, importer.model.proto.graph
+    with builder.function("main", inputs, {"num_input": len(inputs)}):
+        if is_straight(graph, importer.functions):
+            with builder.dataflow():
+                results = [builder.emit_output(expr) for expr in _outputs(importer)]
+        else:
+            results = [builder.leaf(expr) for expr in _outputs(importer)]
+        kept = importer.params.vars if importer.params is not None else []
+        builder.emit_func_output(results[0] if len(results) == 1 else tuple(results), [*inputs, *kept])
+    mod = builder.get()
+    if importer.params is not None:
+        mod["main"] = mod["main"].with_attr("params", tuple(importer.params.data))
+    return mod
+
+
+def _outputs(importer: GraphImporter) -> list[Expr]:
+    values: list[Value] = importer.run_graph(importer.model.proto.graph)
+    return [importer.tensor_of(value) for value in values]
+
+
+def _loaded(model: ModelProto | str | Path) -> LoadedModel:
+    if isinstance(model, (str, Path)):
+        return read_model(model)
+    if not isinstance(model, ModelProto):
+        raise FormatError(N0102, f"expected an ONNX model or a path, got {type(model).__name__}")
+    if not model.HasField("graph"):
+        raise FormatError(N0102, "the ONNX model holds no graph")
+    return LoadedModel(model, model.graph.name or "model")

@@ -1,0 +1,29 @@
+"""Converters of ONNX operators, a module for each family. Importing them puts them into the registry."""
+
+from __future__ import annotations
+
+from heddle.frontend.onnx.ops import (
+    activation,
+    control,
+    conv,
+    create,
+    elementwise,
+    index,
+    linear,
+    norm,
+    pool,
+    quantize,
+    reduce,
+    rearrange,
+    sequence,
+    shape,
+    shape_math,
+    slicing,
+)
+
+FAMILIES = (
+    activation, control, conv, create, elementwise, index, linear, norm, pool, quantize, reduce, rearrange, sequence,
+    shape, shape_math, slicing,
+)
+
+__all__ = ["FAMILIES"]

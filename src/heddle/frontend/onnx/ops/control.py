@@ -1,0 +1,3 @@
+"""Control flow."""
+
+from __future__ import annotations

@@ -1,0 +1,134 @@
+"""Convolutions and their transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.registry import converts
+from heddle.ir.expr import Expr
+from heddle.prim.nodes import IntImm
+
+LAYOUTS = {1: ("NCW", "OIW", "IOW"), 2: ("NCHW", "OIHW", "IOHW"), 3: ("NCDHW", "OIDHW", "IODHW")}
+
+
+def spatial_rank(ctx: NodeContext) -> int:
+    """The number of spatial dimensions. Raises: N0203 for other than 1, 2 and 3."""
+    rank = ctx.ndim(0) - 2
+    if rank not in LAYOUTS:
+        ctx.unsupported(f"{rank} spatial dimensions, and 1, 2 or 3 are supported")
+    return rank
+
+
+def window_attr(ctx: NodeContext, name: str, rank: int, default: int = 1) -> tuple[int, ...]:
+    values = tuple(ctx.attr(name, None) or (default,) * rank)
+    if len(values) != rank or any(value < (0 if default == 0 else 1) for value in values):
+        ctx.malformed(f"{name} must be {rank} positive numbers, got {list(values)}")
+    return values
+
+
+def paddings(
+    ctx: NodeContext, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...]:
+    """Padding before each dimension, then after each, from `pads` or `auto_pad`."""
+    rank = len(kernel)
+    mode = ctx.attr("auto_pad", "NOTSET") or "NOTSET"
+    if mode == "NOTSET":
+        pads = tuple(ctx.attr("pads", None) or (0,) * (2 * rank))
+        if len(pads) != 2 * rank:
+            ctx.malformed(f"pads must be {2 * rank} numbers, got {list(pads)}")
+        return pads
+    if mode == "VALID":
+        return (0,) * (2 * rank)
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        ctx.malformed(f"unknown auto_pad {mode!r}")
+    total = [_same_padding(ctx, axis, *window) for axis, window in enumerate(zip(kernel, strides, dilations, strict=True))]
+    small, large = [pad // 2 for pad in total], [pad - pad // 2 for pad in total]
+    return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
+
+
+def _same_padding(ctx: NodeContext, axis: int, kernel: int, stride: int, dilation: int) -> int:
+    """What makes the output ceil(input / stride) long; with stride 1 it does not depend on the input."""
+    reach = (kernel - 1) * dilation + 1
+    dim = ctx.dims(0)[axis + 2]
+    if stride == 1:
+        return reach - 1
+    if not isinstance(dim, IntImm):
+        ctx.unsupported(f"auto_pad of a symbolic dimension {dim} with stride {stride}", "fix it with shape_dict")
+    size = int(dim)
+    return max(0, (-(-size // stride) - 1) * stride + reach - size)
+
+
+def kernel_shape(ctx: NodeContext, index: int, rank: int) -> tuple[int, ...]:
+    dims = ctx.dims(index)[2:]
+    if not all(isinstance(dim, IntImm) for dim in dims) or len(dims) != rank:
+        ctx.unsupported(f"a kernel of shape {list(map(str, dims))}")
+    stated = ctx.attr("kernel_shape", None)
+    own = tuple(int(dim) for dim in dims)  # type: ignore[call-overload]
+    if stated is not None and tuple(stated) != own:
+        ctx.malformed(f"kernel_shape is {list(stated)}, and the weight has {list(own)}")
+    return own
+
+
+@converts("Conv")
+def conv(ctx: NodeContext) -> Result:
+    return convolved(ctx, ctx.tensor(0), ctx.tensor(1), ctx.tensor(2) if ctx.has(2) else None)
+
+
+def convolved(
+    ctx: NodeContext, x: Expr, weight: Expr, bias: Expr | None, weight_index: int = 1, **more: Any
+) -> Expr:
+    """The convolution that the node's attributes say, of other tensors than its own if need be."""
+    rank = spatial_rank(ctx)
+    strides, dilations = window_attr(ctx, "strides", rank), window_attr(ctx, "dilations", rank)
+    layout, kernel_layout, _ = LAYOUTS[rank]
+    made = ctx.call(
+        f"nn.conv{rank}d", x, weight, strides=strides,
+        padding=paddings(ctx, kernel_shape(ctx, weight_index, rank), strides, dilations),
+        dilation=dilations, groups=ctx.attr("group", 1), data_layout=layout, kernel_layout=kernel_layout, **more,
+    )
+    return made if bias is None else ctx.call("add", made, _per_channel(ctx, bias, rank))
+
+
+def _per_channel(ctx: NodeContext, bias: Expr, rank: int) -> Expr:
+    return ctx.reshape(bias, (1, *ctx.dims_of(bias), *([1] * rank)))
+
+
+@converts("ConvTranspose")
+def conv_transpose(ctx: NodeContext) -> Result:
+    rank = spatial_rank(ctx)
+    strides, dilations = window_attr(ctx, "strides", rank), window_attr(ctx, "dilations", rank)
+    extra = window_attr(ctx, "output_padding", rank, 0)
+    kernel = kernel_shape(ctx, 1, rank)
+    layout, _, kernel_layout = LAYOUTS[rank]
+    pads = list(_transpose_pads(ctx, kernel, strides, dilations, extra))
+    cut = [max(0, -pad) for pad in pads]
+    extra = tuple(more + less for more, less in zip(extra, cut[rank:], strict=True))
+    made = ctx.call(
+        f"nn.conv{rank}d_transpose", ctx.tensor(0), ctx.tensor(1), strides=strides,
+        padding=tuple(max(0, pad) for pad in pads), output_padding=extra, dilation=dilations,
+        groups=ctx.attr("group", 1), data_layout=layout, kernel_layout=kernel_layout,
+    )
+    return made if not ctx.has(2) else ctx.call("add", made, _per_channel(ctx, ctx.tensor(2), rank))
+
+
+def _transpose_pads(
+    ctx: NodeContext, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], extra: Sequence[int]
+) -> tuple[int, ...]:
+    """From `pads`, or so that the output has `output_shape`, or size * stride where auto_pad says SAME."""
+    rank = len(kernel)
+    shape, mode = ctx.attr("output_shape", None), ctx.attr("auto_pad", "NOTSET") or "NOTSET"
+    if shape is None and mode in ("NOTSET", "VALID"):
+        return paddings(ctx, kernel, strides, dilations)
+    before: list[int] = []
+    after: list[int] = []
+    for axis in range(rank):
+        size = ctx.static_dim(0, axis + 2, "the input of a transposed convolution with a stated output")
+        wanted = shape[axis + len(shape) - rank] if shape is not None else size * strides[axis]
+        full = strides[axis] * (size - 1) + extra[axis] + (kernel[axis] - 1) * dilations[axis] + 1
+        total = full - wanted
+        low = total // 2 if mode == "SAME_UPPER" else total - total // 2
+        before.append(low)
+        after.append(total - low)
+    return (*before, *after)

@@ -1,0 +1,76 @@
+"""Tensors from nothing: constants, ranges, fills, triangles, identity matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.proto import Node, dtype_name
+from heddle.frontend.onnx.registry import converts, denies
+from heddle.frontend.onnx.values import array_value
+from heddle.ir.expr import Expr
+
+_FORMS = {
+    "value": None, "value_float": np.float32, "value_int": np.int64, "value_floats": np.float32, "value_ints": np.int64,
+}
+
+
+@denies("Constant")
+def constant_form(node: Node) -> str | None:
+    if any(name in node.attrs for name in _FORMS):
+        return None
+    given = ", ".join(node.attrs) or "none"
+    return f"expected one of the attributes {', '.join(_FORMS)}, got {given}"
+
+
+@converts("Constant")
+def constant(ctx: NodeContext) -> Result:
+    name = next(name for name in _FORMS if name in ctx.node.attrs)
+    return array_value(np.asarray(ctx.attr(name), dtype=_FORMS[name]))
+
+
+@converts("ConstantOfShape")
+def constant_of_shape(ctx: NodeContext) -> Result:
+    fill = ctx.attr("value", np.zeros(1, np.float32))
+    if fill.size != 1:
+        ctx.malformed(f"value must have one element, got {fill.size}")
+    dtype = fill.dtype.name
+    return ctx.call("full", ctx.shape_values(0), ctx.const(fill.reshape(()), dtype), dtype=dtype)
+
+
+@converts("Range")
+def value_range(ctx: NodeContext) -> Result:
+    """Integers from symbolic or constant bounds; floats from constant ones."""
+    dtype = ctx.dtype(0)
+    known = [ctx.array(index) for index in range(3)]
+    if all(array is not None for array in known):
+        start, stop, step = (array.reshape(-1)[0].item() for array in known if array is not None)
+        if step == 0:
+            ctx.malformed("a step of 0")
+        count = max(0, int(np.ceil((stop - start) / step)))
+        if count <= 1 << 20:
+            return array_value((start + np.arange(count) * step).astype(dtype))
+    if dtype not in ("int64", "int32", "int16"):
+        ctx.unsupported("a range of floats with bounds that are not constant")
+    start, stop, step = (ctx.shape_values(index, sizes=False)[0] for index in range(3))
+    return ctx.call("arange", start, stop, step, dtype=dtype)
+
+
+@converts("EyeLike")
+def eye_like(ctx: NodeContext) -> Result:
+    """A matrix of the input's shape with ones on diagonal k."""
+    dims = ctx.dims(0)
+    if len(dims) != 2:
+        ctx.malformed(f"expected a matrix, got {len(dims)} dimensions")
+    dtype = dtype_name(ctx.attr("dtype"), "the result of EyeLike") if "dtype" in ctx.node.attrs else ctx.dtype(0)
+    rows = ctx.static_dim(0, 0, "the size of an identity matrix")
+    columns = ctx.static_dim(0, 1, "the size of an identity matrix")
+    return array_value(np.eye(rows, columns, ctx.attr("k", 0)).astype(dtype), dtype)
+
+
+@converts("Trilu")
+def trilu(ctx: NodeContext) -> Result:
+    offset = int(ctx.scalar(1, "the diagonal of Trilu")) if ctx.has(1) else 0
+    op = "triu" if ctx.flag("upper", True) else "tril"
+    x: Expr = ctx.tensor(0)
+    return ctx.call(op, x, k=offset)

@@ -1,0 +1,204 @@
+"""Elementwise operators: arithmetic, comparisons, logic, rounding, casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.proto import dtype_name
+from heddle.frontend.onnx.registry import add_converter, converts
+from heddle.ir.expr import Expr
+from heddle.runtime.dtype import DataType
+
+_UNARY = {
+    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin",
+    "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Tanh": "tanh", "Asinh": "asinh",
+    "Acosh": "acosh", "Atanh": "atanh", "Erf": "erf", "Sigmoid": "sigmoid", "Abs": "abs", "Neg": "negative",
+    "Sign": "sign", "Not": "logical_not", "BitwiseNot": "bitwise_not", "IsNaN": "isnan",
+}
+_ROUNDING = {"Floor": "floor", "Ceil": "ceil", "Round": "round"}
+_BINARY = {
+    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "And": "logical_and", "Or": "logical_or",
+    "Xor": "logical_xor", "Equal": "equal", "Less": "less", "Greater": "greater", "LessOrEqual": "less_equal",
+    "GreaterOrEqual": "greater_equal", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+}
+_VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+
+
+def _unary(op: str) -> Callable[[NodeContext], Result]:
+    return lambda ctx: ctx.call(op, ctx.tensor(0))
+
+
+def _rounding(op: str) -> Callable[[NodeContext], Result]:
+    """Integers are whole already."""
+    return lambda ctx: ctx.call(op, ctx.tensor(0)) if DataType(ctx.dtype(0)).is_float else ctx.tensor(0)
+
+
+def aligned(ctx: NodeContext) -> tuple[Expr, Expr]:
+    """The two inputs; before operator set 7 the second one may start at an axis of the first."""
+    a, b = ctx.tensor(0), ctx.tensor(1)
+    if ctx.opset < 7 and ctx.flag("broadcast") and "axis" in ctx.node.attrs:
+        rank, own = ctx.ndim(0), ctx.ndim(1)
+        axis = ctx.axis(ctx.attr("axis"), rank)
+        tail = rank - axis - own
+        if tail < 0:
+            ctx.malformed(f"axis {axis} leaves no room for {own} dimensions")
+        b = ctx.reshape(b, (*ctx.dims_of(b), *([1] * tail)))
+    return a, b
+
+
+def _binary(op: str) -> Callable[[NodeContext], Result]:
+    return lambda ctx: ctx.binary(op, *aligned(ctx))
+
+
+def _variadic(op: str) -> Callable[[NodeContext], Result]:
+    return lambda ctx: reduce(lambda a, b: ctx.binary(op, a, b), ctx.tensors())
+
+
+for _name, _op in _UNARY.items():
+    add_converter(_name, _unary(_op))
+for _name, _op in _ROUNDING.items():
+    add_converter(_name, _rounding(_op))
+for _name, _op in _BINARY.items():
+    add_converter(_name, _binary(_op))
+for _name, _op in _VARIADIC.items():
+    add_converter(_name, _variadic(_op))
+
+
+@converts("Mean")
+def mean(ctx: NodeContext) -> Result:
+    total = reduce(lambda a, b: ctx.binary("add", a, b), ctx.tensors())
+    return ctx.call("divide", total, ctx.like(ctx.num_inputs, 0))
+
+
+@converts("Reciprocal")
+def reciprocal(ctx: NodeContext) -> Result:
+    return ctx.call("divide", ctx.like(1, 0), ctx.tensor(0))
+
+
+@converts("Pow")
+def power(ctx: NodeContext) -> Result:
+    """The result has the base's element type. Integer powers go through float64, exact up to 2**53."""
+    base, exponent = aligned(ctx)
+    known = ctx.array(1)
+    if known is not None and known.size == 1 and known.ndim <= ctx.ndim(0):
+        value = float(known.reshape(-1)[0])
+        if value == 2:
+            return ctx.call("square", base)
+        if value == 1:
+            return base
+        if value == 0.5 and DataType(ctx.dtype(0)).is_float:
+            return ctx.call("sqrt", base)
+    dtype = ctx.dtype(0)
+    work = dtype if DataType(dtype).is_float else "float64"
+    result = ctx.binary("power", ctx.astype(base, work), ctx.astype(exponent, work))
+    return ctx.astype(result, dtype)
+
+
+@converts("Mod")
+def mod(ctx: NodeContext) -> Result:
+    """fmod=0: the sign of the divisor; fmod=1: that of the dividend, as in C."""
+    a, b = ctx.tensor(0), ctx.tensor(1)
+    if not ctx.flag("fmod"):
+        return ctx.binary("floor_mod", a, b)
+    if DataType(ctx.dtype(0)).is_float:
+        whole = ctx.call("trunc", ctx.binary("divide", a, b))
+    else:
+        whole = ctx.binary("divide", a, b)
+    return ctx.binary("subtract", a, ctx.binary("multiply", whole, b))
+
+
+@converts("BitShift")
+def bit_shift(ctx: NodeContext) -> Result:
+    """Bits shifted out are lost: shifting as far as the width or further gives 0."""
+    op = {"LEFT": "left_shift", "RIGHT": "right_shift"}.get(ctx.attr("direction"))
+    if op is None:
+        ctx.malformed(f"direction must be LEFT or RIGHT, got {ctx.attr('direction')!r}")
+    return ctx.binary(op, ctx.tensor(0), ctx.tensor(1))
+
+
+@converts("IsInf")
+def is_inf(ctx: NodeContext) -> Result:
+    x = ctx.tensor(0)
+    found = ctx.call("isinf", x)
+    positive, negative = ctx.flag("detect_positive", True), ctx.flag("detect_negative", True)
+    if positive and negative:
+        return found
+    sign = ctx.call("greater" if positive else "less", x, ctx.like(0, 0))
+    if not positive and not negative:
+        return ctx.call("logical_and", found, ctx.call("logical_not", found))
+    return ctx.call("logical_and", found, sign)
+
+
+@converts("Cast")
+def cast(ctx: NodeContext) -> Result:
+    """Before operator set 6 the target is a name."""
+    target = ctx.attr("to")
+    dtype = target.lower() if isinstance(target, str) else dtype_name(target, "the target of Cast")
+    return cast_to(ctx, {"float": "float32", "double": "float64"}.get(dtype, dtype))
+
+
+def cast_to(ctx: NodeContext, dtype: str) -> Expr:
+    """Float to integer drops the fraction; to bool compares with 0."""
+    return ctx.astype(ctx.tensor(0), dtype)
+
+
+@converts("CastLike")
+def cast_like(ctx: NodeContext) -> Result:
+    return cast_to(ctx, ctx.dtype(1))
+
+
+@converts("Where")
+def where(ctx: NodeContext) -> Result:
+    return ctx.call("where", *ctx.importer.agree(ctx.tensor(0), ctx.tensor(1), ctx.tensor(2)))
+
+
+@converts("Clip", since=1)
+def clip_6(ctx: NodeContext) -> Result:
+    return _clip(ctx, ctx.attr("min", None), ctx.attr("max", None))
+
+
+@converts("Clip", since=11)
+def clip(ctx: NodeContext) -> Result:
+    """A missing bound does not bind. Bounds that are known only when the model runs become minimum and maximum."""
+    low, high = (ctx.array(index) if ctx.has(index) else None for index in (1, 2))
+    if all(known is not None or not ctx.has(index) for index, known in ((1, low), (2, high))):
+        return _clip(ctx, None if low is None else low.reshape(-1)[0].item(),
+                     None if high is None else high.reshape(-1)[0].item())
+    made = ctx.tensor(0)
+    if ctx.has(1):
+        made = ctx.call("maximum", made, ctx.tensor(1))
+    return ctx.call("minimum", made, ctx.tensor(2)) if ctx.has(2) else made
+
+
+def _clip(ctx: NodeContext, low: float | None, high: float | None) -> Expr:
+    made = ctx.tensor(0)
+    if low is not None and high is not None and np.isfinite([low, high]).all() and low <= high:
+        from_type = float if DataType(ctx.dtype(0)).is_float else int
+        return ctx.call("clip", made, from_type(low), from_type(high))
+    if low is not None:
+        made = ctx.call("maximum", made, ctx.like(low, 0))
+    return ctx.call("minimum", made, ctx.like(high, 0)) if high is not None else made
+
+
+@converts("Identity")
+def identity(ctx: NodeContext) -> Result:
+    return ctx.value(0)
+
+
+@converts("Dropout", since=1)
+def dropout(ctx: NodeContext) -> Result:
+    """At inference the input itself, and a mask of ones. A training mode that is set is refused."""
+    if ctx.has(2):
+        mode = ctx.array(2)
+        ratio = ctx.array(1) if ctx.has(1) else None
+        if mode is None or (bool(mode.reshape(-1)[0]) and not (ratio is not None and float(ratio.reshape(-1)[0]) == 0)):
+            ctx.unsupported("training mode is not supported", "export the model for inference")
+    if not ctx.has_output(1):
+        return ctx.value(0)
+    x = ctx.tensor(0)
+    return x, ctx.call("full", ctx.dims(0), ctx.const(True, "bool"), dtype="bool")

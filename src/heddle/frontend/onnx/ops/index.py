@@ -1,0 +1,142 @@
+"""Gathers, scatters, and what finds positions."""
+
+from __future__ import annotations
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.registry import converts
+from heddle.ir.expr import Expr
+from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.relax.types import ShapeExpr
+
+
+def positions(ctx: NodeContext, index: int, dim: PrimExpr) -> Expr:
+    """Indices from 0: negative ones count from the end. Constants are resolved here."""
+    known = ctx.array(index)
+    if known is not None and isinstance(dim, IntImm):
+        size = int(dim)
+        if known.size and (known.min() < -size or known.max() >= size):
+            ctx.malformed(f"index out of range for a dimension of {size}")
+        return ctx.const((known.astype("int64") % max(size, 1)).astype(known.dtype), ctx.dtype(index))
+    if known is not None and not (known < 0).any():
+        return ctx.tensor(index)
+    given = ctx.tensor(index)
+    return ctx.call("where", ctx.call("less", given, ctx.like(0, index)),
+                    ctx.call("add", given, ctx.astype(size_tensor(ctx, dim), ctx.dtype(index))), given)
+
+
+def size_tensor(ctx: NodeContext, dim: PrimExpr) -> Expr:
+    """A dimension as a tensor of rank 0."""
+    if isinstance(dim, IntImm):
+        return ctx.const(int(dim), "int64")
+    return ctx.call("reshape", ctx.call("shape_to_tensor", ShapeExpr((dim,))), ShapeExpr(()))
+
+
+@converts("Gather")
+def gather(ctx: NodeContext) -> Result:
+    axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
+    return ctx.call("take", ctx.tensor(0), positions(ctx, 1, ctx.dims(0)[axis]), axis=axis, mode="clip")
+
+
+@converts("GatherElements")
+def gather_elements(ctx: NodeContext) -> Result:
+    axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
+    return ctx.call("gather_elements", ctx.tensor(0), positions(ctx, 1, ctx.dims(0)[axis]), axis=axis)
+
+
+@converts("GatherND")
+def gather_nd(ctx: NodeContext) -> Result:
+    batch = ctx.attr("batch_dims", 0)
+    return ctx.call("gather_nd", ctx.tensor(0), _coordinates(ctx, batch), batch_dims=batch)
+
+
+def _coordinates(ctx: NodeContext, batch: int = 0) -> Expr:
+    """Tuples of indices along the last axis, negative ones resolved."""
+    known = ctx.array(1)
+    depth = ctx.dims(1)[-1]
+    if not isinstance(depth, IntImm):
+        ctx.unsupported("index tuples of symbolic length")
+    if known is not None and not (known < 0).any():
+        return ctx.tensor(1)
+    sizes = ctx.dims(0)[batch : batch + int(depth)]
+    given = ctx.tensor(1)
+    whole = ctx.astype(ctx.call("shape_to_tensor", ShapeExpr(tuple(sizes))), ctx.dtype(1)) if not all(
+        isinstance(size, IntImm) for size in sizes
+    ) else ctx.const([int(size) for size in sizes], ctx.dtype(1))  # type: ignore[call-overload]
+    return ctx.call("where", ctx.call("less", given, ctx.like(0, 1)), ctx.call("add", given, whole), given)
+
+
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+def _reduction(ctx: NodeContext) -> str:
+    name = ctx.attr("reduction", "none")
+    if name not in _REDUCTIONS:
+        ctx.malformed(f"unknown reduction {name!r}")
+    return _REDUCTIONS[name]
+
+
+@converts("ScatterElements", "Scatter")
+def scatter_elements(ctx: NodeContext) -> Result:
+    axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
+    return ctx.call(
+        "scatter_elements", ctx.tensor(0), positions(ctx, 1, ctx.dims(0)[axis]), ctx.tensor(2), axis=axis,
+        reduction=_reduction(ctx),
+    )
+
+
+@converts("ScatterND")
+def scatter_nd(ctx: NodeContext) -> Result:
+    return ctx.call("scatter_nd", ctx.tensor(0), _coordinates(ctx), ctx.tensor(2), reduction=_reduction(ctx))
+
+
+@converts("OneHot")
+def one_hot(ctx: NodeContext) -> Result:
+    """`values` holds the off and the on value; indices outside of the depth give rows of the off value."""
+    depth = ctx.shape_values(1)[0]
+    rank = ctx.ndim(0)
+    axis = ctx.axis(ctx.attr("axis", -1), rank + 1)
+    if not isinstance(depth, IntImm):
+        ctx.unsupported("a depth that is not constant")
+    indices = ctx.astype(ctx.tensor(0), "int64")
+    below = ctx.call("less", indices, ctx.const(0, "int64"))
+    indices = ctx.call("where", below, ctx.call("add", indices, ctx.const(int(depth), "int64")), indices)
+    steps = ctx.const(list(range(int(depth))), "int64")
+    steps = ctx.reshape(steps, (int(depth), *([1] * (rank - axis))))
+    hits = ctx.call("equal", ctx.call("expand_dims", indices, axis=(axis,)), steps)
+    off, on = (ctx.call("take", ctx.tensor(2), ctx.const(index, "int64"), axis=0) for index in (0, 1))
+    return ctx.call("where", hits, on, off)
+
+
+@converts("TopK", since=1)
+def top_k(ctx: NodeContext) -> Result:
+    count = ctx.attr("k") if ctx.opset < 10 else int(ctx.scalar(1, "the number of elements of TopK"))
+    axis = ctx.axis(ctx.attr("axis", -1), ctx.ndim(0))
+    made = ctx.call(
+        "topk", ctx.tensor(0), k=count, axis=axis, ret_type="both", largest=ctx.flag("largest", True), dtype="int64"
+    )
+    return ctx.item(made, 0), ctx.item(made, 1)
+
+
+@converts("NonZero")
+def non_zero(ctx: NodeContext) -> Result:
+    """One row for each dimension; the number of columns is known when the model runs."""
+    return ctx.call("nonzero", ctx.tensor(0))
+
+
+@converts("CumSum")
+def cum_sum(ctx: NodeContext) -> Result:
+    return _cumulated(ctx, "cumsum")
+
+
+@converts("CumProd")
+def cum_prod(ctx: NodeContext) -> Result:
+    return _cumulated(ctx, "cumprod")
+
+
+def _cumulated(ctx: NodeContext, op: str) -> Expr:
+    axis = ctx.axis(int(ctx.scalar(1, "the axis")), ctx.ndim(0))
+    x = ctx.tensor(0)
+    if not ctx.flag("reverse"):
+        return ctx.call(op, x, axis=axis, exclusive=ctx.flag("exclusive"))
+    made = ctx.call(op, ctx.call("flip", x, axis=axis), axis=axis, exclusive=ctx.flag("exclusive"))
+    return ctx.call("flip", made, axis=axis)

@@ -1,0 +1,97 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.reduce import lp_norm
+from heddle.frontend.onnx.registry import converts, denies
+from heddle.frontend.onnx.proto import Node
+from heddle.ir.expr import Expr
+
+
+@denies("BatchNormalization")
+def no_training(node: Node) -> str | None:
+    """Running statistics are outputs of training only."""
+    if node.attrs.get("training_mode") or sum(bool(name) for name in node.outputs) > 1:
+        return "training mode is not supported; export the model for inference"
+    return None
+
+
+@converts("BatchNormalization")
+def batch_norm(ctx: NodeContext) -> Result:
+    values = [ctx.astype(ctx.tensor(index), ctx.dtype(0)) for index in range(1, 5)]
+    made = ctx.call(
+        "nn.batch_norm", ctx.tensor(0), *values, axis=1, epsilon=ctx.attr("epsilon", 1e-5), training=False
+    )
+    return ctx.item(made, 0)
+
+
+@converts("LayerNormalization")
+def layer_norm(ctx: NodeContext) -> Result:
+    """Outputs 1 and 2 are the mean and the inverse deviation."""
+    rank = ctx.ndim(0)
+    axes = tuple(range(ctx.axis(ctx.attr("axis", -1), rank), rank))
+    epsilon, x = ctx.attr("epsilon", 1e-5), ctx.tensor(0)
+    same_shape = ctx.ndim(1) == len(axes)
+    if same_shape and not ctx.has_output(1) and not ctx.has_output(2):
+        return ctx.call(
+            "nn.layer_norm", x, ctx.tensor(1), ctx.tensor(2) if ctx.has(2) else _zeros_like(ctx, 1),
+            axes=axes, epsilon=epsilon,
+        )
+    mean = ctx.call("mean", x, axis=axes, keepdims=True)
+    centred = ctx.call("subtract", x, mean)
+    variance = ctx.call("mean", ctx.call("square", centred), axis=axes, keepdims=True)
+    inverse = ctx.call("rsqrt", ctx.call("add", variance, ctx.like(epsilon, 0)))
+    made = ctx.binary("multiply", ctx.call("multiply", centred, inverse), ctx.tensor(1))
+    return (ctx.binary("add", made, ctx.tensor(2)) if ctx.has(2) else made), mean, inverse
+
+
+def _zeros_like(ctx: NodeContext, index: int) -> Expr:
+    return ctx.call("zeros", ctx.dims(index), dtype=ctx.dtype(index))
+
+
+@converts("RMSNormalization")
+def rms_norm(ctx: NodeContext) -> Result:
+    rank = ctx.ndim(0)
+    axes = tuple(range(ctx.axis(ctx.attr("axis", -1), rank), rank))
+    x, epsilon = ctx.tensor(0), ctx.attr("epsilon", 1e-5)
+    if ctx.ndim(1) == len(axes):
+        return ctx.call("nn.rms_norm", x, ctx.tensor(1), axes=axes, epsilon=epsilon)
+    square = ctx.call("mean", ctx.call("square", x), axis=axes, keepdims=True)
+    inverse = ctx.call("rsqrt", ctx.call("add", square, ctx.like(epsilon, 0)))
+    return ctx.binary("multiply", ctx.call("multiply", x, inverse), ctx.tensor(1))
+
+
+@converts("InstanceNormalization")
+def instance_norm(ctx: NodeContext) -> Result:
+    return ctx.call(
+        "nn.instance_norm", ctx.tensor(0), ctx.tensor(1), ctx.tensor(2), channel_axis=1,
+        axes=tuple(range(2, ctx.ndim(0))), epsilon=ctx.attr("epsilon", 1e-5),
+    )
+
+
+@converts("GroupNormalization", since=21)
+def group_norm(ctx: NodeContext) -> Result:
+    """One scale and bias for each channel."""
+    return ctx.call(
+        "nn.group_norm", ctx.tensor(0), ctx.tensor(1), ctx.tensor(2), num_groups=ctx.attr("num_groups"),
+        channel_axis=1, axes=tuple(range(2, ctx.ndim(0))), epsilon=ctx.attr("epsilon", 1e-5),
+    )
+
+
+@converts("LRN")
+def lrn(ctx: NodeContext) -> Result:
+    return ctx.call(
+        "nn.lrn", ctx.tensor(0), size=ctx.attr("size"), axis=1, bias=ctx.attr("bias", 1.0),
+        alpha=ctx.attr("alpha", 1e-4), beta=ctx.attr("beta", 0.75),
+    )
+
+
+@converts("LpNormalization")
+def lp_normalization(ctx: NodeContext) -> Result:
+    """x / |x|_p along an axis; where the norm is 0 the result is 0."""
+    axis = ctx.axis(ctx.attr("axis", -1), ctx.ndim(0))
+    x = ctx.tensor(0)
+    size = lp_norm(ctx, x, float(ctx.attr("p", 2)), (axis,))
+    zero = ctx.like(0, 0)
+    return ctx.call("where", ctx.call("equal", size, zero), zero, ctx.call("divide", x, size))

@@ -1,0 +1,97 @@
+"""Quantised values: scales and zero points."""
+
+from __future__ import annotations
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.conv import convolved
+from heddle.frontend.onnx.ops.linear import product
+from heddle.frontend.onnx.proto import dtype_name
+from heddle.frontend.onnx.registry import converts
+from heddle.ir.expr import Expr
+from heddle.prim.nodes import is_const_int
+
+_RANGES = {
+    "int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), "int4": (-8, 7),
+    "uint4": (0, 15),
+}
+
+
+def _spread(ctx: NodeContext, index: int, axis: int, dtype: str, data: int = 0) -> Expr:
+    """A scale or zero point, shaped to broadcast along `axis` of the data; one value of any rank counts as scalar."""
+    x = ctx.astype(ctx.tensor(index), dtype)
+    rank, own = ctx.ndim(data), ctx.ndim(index)
+    if own == 0:
+        return x
+    if own == 1 and is_const_int(ctx.dims(index)[0], 1):
+        return ctx.reshape(x, ())
+    if own != 1:
+        ctx.unsupported("scales for blocks of elements")
+    axis = ctx.axis(axis, rank)
+    return ctx.reshape(x, (*ctx.dims(index), *([1] * (rank - axis - 1))))
+
+
+def quantized(ctx: NodeContext, x: Expr, scale: Expr, zero: Expr | None, dtype: str) -> Expr:
+    """saturate(round(x / scale) + zero), ties to even."""
+    if dtype not in _RANGES:
+        ctx.unsupported(f"quantisation to {dtype}")
+    low, high = _RANGES[dtype]
+    made = ctx.call("round", ctx.binary("divide", x, scale))
+    made = made if zero is None else ctx.binary("add", made, zero)
+    return ctx.astype(ctx.call("clip", made, float(low), float(high)), dtype)
+
+
+@converts("QuantizeLinear")
+def quantize_linear(ctx: NodeContext) -> Result:
+    axis = ctx.attr("axis", 1)
+    dtype = ctx.dtype(2) if ctx.has(2) else "uint8"
+    if ctx.attr("output_dtype", 0):
+        dtype = dtype_name(ctx.attr("output_dtype"), "the result")
+    zero = _spread(ctx, 2, axis, "float32") if ctx.has(2) else None
+    return quantized(ctx, ctx.astype(ctx.tensor(0), "float32"), _spread(ctx, 1, axis, "float32"), zero, dtype)
+
+
+@converts("DequantizeLinear")
+def dequantize_linear(ctx: NodeContext) -> Result:
+    """(x - zero) * scale."""
+    axis, dtype = ctx.attr("axis", 1), ctx.dtype(1)
+    made = ctx.astype(ctx.tensor(0), "float32")
+    if ctx.has(2):
+        made = ctx.binary("subtract", made, _spread(ctx, 2, axis, "float32"))
+    return ctx.astype(ctx.binary("multiply", made, _spread(ctx, 1, axis, "float32")), dtype)
+
+
+@converts("ConvInteger")
+def conv_integer(ctx: NodeContext) -> Result:
+    """The convolution of (x - x_zero) and (w - w_zero) in int32."""
+    x, weight = (ctx.astype(ctx.tensor(index), "int32") for index in (0, 1))
+    if ctx.has(2):
+        x = ctx.binary("subtract", x, _spread(ctx, 2, 1, "int32"))
+    if ctx.has(3):
+        weight = ctx.binary("subtract", weight, _spread(ctx, 3, 0, "int32", 1))
+    return convolved(ctx, x, weight, None)
+
+
+@converts("QLinearMatMul")
+def qlinear_matmul(ctx: NodeContext) -> Result:
+    """Inputs: a, its scale and zero, b, its scale and zero, the result's scale and zero."""
+    a = ctx.binary("subtract", ctx.astype(ctx.tensor(0), "int32"), _spread(ctx, 2, -2, "int32"))
+    b = ctx.binary("subtract", ctx.astype(ctx.tensor(3), "int32"), _spread(ctx, 5, -1, "int32", 3))
+    exact = ctx.astype(product(ctx, a, b, "int32"), "float32")
+    scale = ctx.binary("multiply", _spread(ctx, 1, -2, "float32"), _spread(ctx, 4, -1, "float32", 3))
+    return quantized(
+        ctx, ctx.binary("multiply", exact, scale), _spread(ctx, 6, -1, "float32"), _spread(ctx, 7, -1, "float32"),
+        ctx.dtype(7),
+    )
+
+
+@converts("QLinearConv")
+def qlinear_conv(ctx: NodeContext) -> Result:
+    """Inputs: x, scale, zero, w, scale, zero, the result's scale and zero, bias in int32."""
+    x = ctx.binary("subtract", ctx.astype(ctx.tensor(0), "int32"), _spread(ctx, 2, 1, "int32"))
+    weight = ctx.binary("subtract", ctx.astype(ctx.tensor(3), "int32"), _spread(ctx, 5, 0, "int32", 3))
+    exact = convolved(ctx, x, weight, ctx.tensor(8) if ctx.has(8) else None, weight_index=3)
+    scale = ctx.binary("multiply", _spread(ctx, 1, 1, "float32"), _spread(ctx, 4, 1, "float32"))
+    return quantized(
+        ctx, ctx.binary("multiply", ctx.astype(exact, "float32"), scale), _spread(ctx, 6, 1, "float32"),
+        _spread(ctx, 7, 1, "float32"), ctx.dtype(7),
+    )

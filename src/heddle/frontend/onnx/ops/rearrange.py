@@ -1,0 +1,153 @@
+"""Transposes, joins, splits, tiles and the rearrangements of image blocks."""
+
+from __future__ import annotations
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.registry import converts
+from heddle.frontend.onnx.values import Value, tensor_value
+from heddle.ir.expr import Expr
+from heddle.prim import ops
+from heddle.prim.nodes import IntImm, PrimExpr, constant
+
+
+@converts("Transpose")
+def transpose(ctx: NodeContext) -> Result:
+    rank = ctx.ndim(0)
+    perm = tuple(ctx.attr("perm", None) or reversed(range(rank)))
+    if sorted(perm) != list(range(rank)):
+        ctx.malformed(f"perm {list(perm)} is no permutation of {rank} dimensions")
+    return ctx.call("permute_dims", ctx.tensor(0), axes=perm) if rank > 1 else ctx.tensor(0)
+
+
+@converts("Concat")
+def concat(ctx: NodeContext) -> Result:
+    return joined(ctx, ctx.tensors(), ctx.attr("axis", 1))
+
+
+def joined(ctx: NodeContext, tensors: list[Expr], axis: int) -> Expr:
+    """The concatenation; the other dimensions are made to agree."""
+    rank = ctx.type_of(tensors[0]).ndim
+    axis = ctx.axis(axis, rank)
+    if len(tensors) == 1:
+        return tensors[0]
+    shapes = [ctx.dims_of(item) for item in tensors]
+    if any(len(shape) != rank for shape in shapes):
+        ctx.malformed("the tensors have different numbers of dimensions")
+    goal = [ctx.importer.common_dim([shape[i] for shape in shapes]) for i in range(rank)]
+    same = [
+        ctx.cast_shape(item, (*goal[:axis], shape[axis], *goal[axis + 1 :])) if _may_agree(shape, goal, axis) else item
+        for item, shape in zip(tensors, shapes, strict=True)
+    ]
+    return ctx.call("concat", tuple(same), axis=axis)
+
+
+def _may_agree(shape: tuple[PrimExpr, ...], goal: list[PrimExpr], axis: int) -> bool:
+    """Different constants are left for the operator's own rule to refuse."""
+    return not any(
+        isinstance(dim, IntImm) and isinstance(want, IntImm) and dim.value != want.value
+        for i, (dim, want) in enumerate(zip(shape, goal, strict=True)) if i != axis
+    )
+
+
+@converts("Split", since=1)
+def split_1(ctx: NodeContext) -> Result:
+    return list(split_values(ctx, ctx.attr("axis", 0), ctx.attr("split", None), ctx.num_outputs))
+
+
+@converts("Split", since=13)
+def split(ctx: NodeContext) -> Result:
+    sizes = ctx.shape_values(1) if ctx.has(1) else None
+    return list(split_values(ctx, ctx.attr("axis", 0), sizes, ctx.attr("num_outputs", ctx.num_outputs)))
+
+
+def split_values(ctx: NodeContext, axis: int, sizes: object, count: int) -> list[Value]:
+    """Parts along an axis: of stated sizes, else equal ones with a smaller last."""
+    x, axis = ctx.tensor(0), ctx.axis(axis, ctx.ndim(0))
+    total = ctx.dims(0)[axis]
+    if count < 1:
+        ctx.malformed(f"a split into {count} parts")
+    if sizes is None:
+        part = ctx.importer.simplify(ops.ceildiv(total, count))
+        stated: list[PrimExpr] = [part] * (count - 1)
+    else:
+        stated = [constant(size, "int64") if isinstance(size, int) else size for size in sizes]  # type: ignore[attr-defined]
+        _check_sizes(ctx, stated, total)
+        count, stated = len(stated), stated[:-1]
+    if count == 1:
+        return [tensor_value(x)]
+    bounds: list[PrimExpr] = []
+    at: PrimExpr = constant(0, "int64")
+    for size in stated:
+        at = ctx.importer.simplify(at + size)
+        bounds.append(at)
+    if all(isinstance(bound, IntImm) for bound in bounds):
+        parts = ctx.call("split", x, indices_or_sections=tuple(int(b) for b in bounds), axis=axis)  # type: ignore[call-overload]
+        return [tensor_value(ctx.item(parts, index)) for index in range(count)]
+    edges = [constant(0, "int64"), *bounds, total]
+    return [
+        tensor_value(slice_of(ctx, x, [axis], [low], [high], [1])) for low, high in zip(edges, edges[1:], strict=False)
+    ]
+
+
+def _check_sizes(ctx: NodeContext, sizes: list[PrimExpr], total: PrimExpr) -> None:
+    if any(isinstance(size, IntImm) and size.value < 0 for size in sizes) or not sizes:
+        ctx.malformed("the parts of a split must not be negative")
+    whole = ctx.importer.simplify(sum(sizes[1:], start=sizes[0]))
+    if isinstance(whole, IntImm) and isinstance(total, IntImm) and whole.value != total.value:
+        ctx.malformed(f"the parts have {whole.value} elements together, and the dimension has {total.value}")
+
+
+def slice_of(
+    ctx: NodeContext, x: Expr, axes: list[int], begin: list[PrimExpr], end: list[PrimExpr], strides: list[int]
+) -> Expr:
+    """A slice whose bounds lie within the dimensions."""
+    return ctx.call(
+        "strided_slice", x, axes=tuple(axes), begin=tuple(begin), end=tuple(end), strides=tuple(strides),
+        assume_inbound=True,
+    )
+
+
+@converts("Tile", since=6)
+def tile(ctx: NodeContext) -> Result:
+    repeats = ctx.shape_values(1)
+    if all(isinstance(count, IntImm) for count in repeats):
+        return ctx.call("tile", ctx.tensor(0), repeats=tuple(int(count) for count in repeats))  # type: ignore[call-overload]
+    return _tile_symbolic(ctx, repeats)
+
+
+def _tile_symbolic(ctx: NodeContext, repeats: tuple[PrimExpr, ...]) -> Expr:
+    """(a, b) tiled by (p, q): to (1, a, 1, b), broadcast to (p, a, q, b), and reshaped."""
+    dims = ctx.dims(0)
+    thin = [size for dim in dims for size in (constant(1, "int64"), dim)]
+    wide = [size for dim, count in zip(dims, repeats, strict=True) for size in (count, dim)]
+    spread = ctx.call("broadcast_to", ctx.reshape(ctx.tensor(0), thin), tuple(wide))
+    return ctx.reshape(spread, [dim * count for dim, count in zip(dims, repeats, strict=True)])
+
+
+@converts("DepthToSpace")
+def depth_to_space(ctx: NodeContext) -> Result:
+    """Channels to blocks of pixels: DCR reads a channel as (row, column, depth), CRD as (depth, row, column)."""
+    n, c, h, w = _four(ctx)
+    b, mode = ctx.attr("blocksize"), ctx.attr("mode", "DCR")
+    depth = ctx.importer.simplify(ops.floordiv(c, b * b))
+    if mode == "DCR":
+        x = ctx.call("permute_dims", ctx.reshape(ctx.tensor(0), (n, b, b, depth, h, w)), axes=(0, 3, 4, 1, 5, 2))
+    else:
+        x = ctx.call("permute_dims", ctx.reshape(ctx.tensor(0), (n, depth, b, b, h, w)), axes=(0, 1, 4, 2, 5, 3))
+    return ctx.reshape(x, (n, depth, h * b, w * b))
+
+
+@converts("SpaceToDepth")
+def space_to_depth(ctx: NodeContext) -> Result:
+    n, c, h, w = _four(ctx)
+    b, simplify = ctx.attr("blocksize"), ctx.importer.simplify
+    rows, columns = simplify(ops.floordiv(h, b)), simplify(ops.floordiv(w, b))
+    x = ctx.reshape(ctx.tensor(0), (n, c, rows, b, columns, b))
+    return ctx.reshape(ctx.call("permute_dims", x, axes=(0, 3, 5, 1, 2, 4)), (n, c * (b * b), rows, columns))
+
+
+def _four(ctx: NodeContext) -> tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr]:
+    dims = ctx.dims(0)
+    if len(dims) != 4 or ctx.attr("blocksize") < 1:
+        ctx.malformed(f"expected 4 dimensions and a positive blocksize, got {len(dims)} and {ctx.attr('blocksize')}")
+    return dims[0], dims[1], dims[2], dims[3]

@@ -1,0 +1,140 @@
+"""Reductions. Their axes are an attribute in older operator sets and an input in newer ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.registry import add_converter, converts
+from heddle.ir.expr import Expr
+from heddle.runtime.dtype import DataType
+
+Reducer = Callable[[NodeContext, Expr, tuple[int, ...], bool], Expr]
+
+
+def _plain(op: str) -> Reducer:
+    return lambda ctx, x, axes, keep: ctx.call(op, x, axis=axes, keepdims=keep)
+
+
+def _square_sum(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
+    return ctx.call("sum", ctx.call("square", x), axis=axes, keepdims=keep)
+
+
+def _l1(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
+    return ctx.call("sum", ctx.call("abs", x), axis=axes, keepdims=keep)
+
+
+def _l2(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
+    dtype = ctx.dtype(0)
+    work = dtype if DataType(dtype).is_float else "float32"
+    return ctx.astype(ctx.call("sqrt", _square_sum(ctx, ctx.astype(x, work), axes, keep)), dtype)
+
+
+def _log_sum(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
+    dtype = ctx.dtype(0)
+    work = dtype if DataType(dtype).is_float else "float32"
+    return ctx.astype(ctx.call("log", ctx.call("sum", ctx.astype(x, work), axis=axes, keepdims=keep)), dtype)
+
+
+def _log_sum_exp(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
+    """max + log(sum(exp(x - max))), so that large values do not overflow; an infinite maximum counts as 0."""
+    dtype = ctx.dtype(0)
+    work = dtype if DataType(dtype).is_float else "float32"
+    x = ctx.astype(x, work)
+    top = ctx.call("max", x, axis=axes, keepdims=True)
+    top = ctx.call("where", ctx.call("isfinite", top), top, ctx.const(0, work))
+    inner = ctx.call("sum", ctx.call("exp", ctx.call("subtract", x, top)), axis=axes, keepdims=True)
+    made = ctx.call("add", ctx.call("log", inner), top)
+    return ctx.astype(made if keep else ctx.call("squeeze", made, axis=axes), dtype)
+
+
+def _extreme(op: str) -> Reducer:
+    """Of bools: any and all."""
+
+    def run(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
+        if ctx.dtype(0) != "bool":
+            return ctx.call(op, x, axis=axes, keepdims=keep)
+        return ctx.astype(ctx.call(op, ctx.astype(x, "int8"), axis=axes, keepdims=keep), "bool")
+
+    return run
+
+
+_REDUCERS: dict[str, tuple[Reducer, int]] = {
+    "ReduceSum": (_plain("sum"), 13), "ReduceMean": (_plain("mean"), 18), "ReduceProd": (_plain("prod"), 18),
+    "ReduceMax": (_extreme("max"), 18), "ReduceMin": (_extreme("min"), 18),
+    "ReduceSumSquare": (_square_sum, 18), "ReduceL1": (_l1, 18), "ReduceL2": (_l2, 18),
+    "ReduceLogSum": (_log_sum, 18), "ReduceLogSumExp": (_log_sum_exp, 18),
+}
+
+
+def _from_attribute(reducer: Reducer) -> Callable[[NodeContext], Result]:
+    def run(ctx: NodeContext) -> Result:
+        return _reduced(ctx, reducer, ctx.attr("axes", None))
+
+    return run
+
+
+def _from_input(reducer: Reducer) -> Callable[[NodeContext], Result]:
+    def run(ctx: NodeContext) -> Result:
+        axes = ctx.ints(1, "the axes") if ctx.has(1) else None
+        if not axes and ctx.flag("noop_with_empty_axes"):
+            return _reduced_each(ctx, reducer)
+        return _reduced(ctx, reducer, axes or None)
+
+    return run
+
+
+def _reduced_each(ctx: NodeContext, reducer: Reducer) -> Expr:
+    """No axis: the elementwise part of the reduction remains."""
+    x = ctx.call("expand_dims", ctx.tensor(0), axis=0)
+    return reducer(ctx, x, (0,), False)
+
+
+def _reduced(ctx: NodeContext, reducer: Reducer, axes: tuple[int, ...] | None) -> Expr:
+    rank = ctx.ndim(0)
+    if rank == 0:
+        return _reduced_each(ctx, reducer)
+    found = tuple(ctx.axes(axes, rank)) if axes else tuple(range(rank))
+    return reducer(ctx, ctx.tensor(0), found, ctx.flag("keepdims", True))
+
+
+for _name, (_reducer, _since) in _REDUCERS.items():
+    add_converter(_name, _from_attribute(_reducer))
+    add_converter(_name, _from_input(_reducer), since=_since)
+
+
+@converts("ArgMax", "ArgMin")
+def arg_extreme(ctx: NodeContext) -> Result:
+    """The first position of the extreme; with select_last_index the last: found in the reversed tensor."""
+    op = ctx.node.op_type.lower()
+    axis, keep = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0)), ctx.flag("keepdims", True)
+    x = ctx.tensor(0)
+    if not ctx.flag("select_last_index"):
+        return ctx.call(op, x, axis=axis, keepdims=keep)
+    found = ctx.call(op, ctx.call("flip", x, axis=axis), axis=axis, keepdims=keep)
+    size = ctx.static_dim(0, axis, "the dimension searched from its end")
+    return ctx.call("subtract", ctx.const(size - 1, "int64"), found)
+
+
+@converts("GlobalAveragePool", "GlobalMaxPool")
+def global_pool(ctx: NodeContext) -> Result:
+    axes = tuple(range(2, ctx.ndim(0)))
+    op = "mean" if ctx.node.op_type == "GlobalAveragePool" else "max"
+    return ctx.call(op, ctx.tensor(0), axis=axes, keepdims=True) if axes else ctx.tensor(0)
+
+
+@converts("GlobalLpPool")
+def global_lp_pool(ctx: NodeContext) -> Result:
+    order, axes = ctx.attr("p", 2), tuple(range(2, ctx.ndim(0)))
+    return lp_norm(ctx, ctx.tensor(0), float(order), axes)
+
+
+def lp_norm(ctx: NodeContext, x: Expr, order: float, axes: tuple[int, ...]) -> Expr:
+    """(sum |x| ** p) ** (1 / p), dimensions kept."""
+    size = ctx.call("abs", x)
+    if order == 1:
+        return ctx.call("sum", size, axis=axes, keepdims=True)
+    if order == 2:
+        return ctx.call("sqrt", ctx.call("sum", ctx.call("square", size), axis=axes, keepdims=True))
+    total = ctx.call("sum", ctx.call("power", size, ctx.like(order, 0)), axis=axes, keepdims=True)
+    return ctx.call("power", total, ctx.like(1 / order, 0))

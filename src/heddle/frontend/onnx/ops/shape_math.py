@@ -1,0 +1,383 @@
+"""Symbolic rules: integer operators on values whose elements are known as scalar expressions.
+
+A rule gives the result's content, or None where it does not apply, and then the converter builds tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from heddle.frontend.onnx.context import NodeContext
+from heddle.frontend.onnx.float_dims import is_scaled_dim, round_down, round_up
+from heddle.frontend.onnx.proto import DTYPES
+from heddle.frontend.onnx.registry import symbolic
+from heddle.frontend.onnx.values import MAX_CONTENT, Value, object_array, vector
+from heddle.prim import ops
+from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, constant
+from heddle.runtime.dtype import DataType
+
+Array = np.ndarray[Any, Any]
+_DTYPES = ("int64", "int32", "bool", "float32", "float64", "float16")
+
+
+def contents(ctx: NodeContext) -> list[Array] | None:
+    """The contents of all inputs, where each is known and of an element type that shapes are computed with."""
+    found: list[Array] = []
+    for value in ctx.inputs:
+        if value is None or value.dtype not in _DTYPES:
+            return None
+        known = value.elements()
+        if known is None:
+            return None
+        found.append(known)
+    return found
+
+
+def result(ctx: NodeContext, content: Array | None, dtype: str | None = None) -> Value | None:
+    """A value of simplified content; None where it is too large or not a dimension's multiple."""
+    if content is None or content.size > MAX_CONTENT:
+        return None
+    made = ctx.importer.simplify.content(content)
+    if any(item.dtype.is_float and not is_scaled_dim(item) for item in made.reshape(-1)):
+        return None
+    return Value(content=made, dtype=dtype or ctx.dtype(0))
+
+
+def _zip(function: Callable[..., PrimExpr], arrays: list[Array]) -> Array:
+    """A scalar function over arrays that broadcast."""
+    shaped = np.broadcast_arrays(*arrays)
+    rows = zip(*(array.reshape(-1) for array in shaped), strict=True)
+    return object_array([function(*row) for row in rows], shaped[0].shape)
+
+
+# ---- elementwise
+
+
+def _float_constants(a: Any, b: Any) -> bool:
+    return isinstance(a, FloatImm) and isinstance(b, FloatImm)
+
+
+def _product(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    if _float_constants(a, b):
+        return constant(a.value * b.value, "float64")  # type: ignore[attr-defined]
+    return ops.multiply(a, b)
+
+
+def _arithmetic(ctx: NodeContext, function: Callable[[Any, Any], PrimExpr]) -> Value | None:
+    known = contents(ctx)
+    if known is None or (ctx.opset < 7 and "axis" in ctx.node.attrs):
+        return None
+    try:
+        made = [reduce(lambda a, b: _zip(function, [a, b]), known)]
+    except ValueError:
+        return None
+    return result(ctx, made[0])
+
+
+@symbolic("Add", "Sum")
+def add(ctx: NodeContext) -> Value | None:
+    return _arithmetic(ctx, ops.add) if not _is_float(ctx) else None
+
+
+@symbolic("Sub")
+def subtract(ctx: NodeContext) -> Value | None:
+    return _arithmetic(ctx, ops.subtract) if not _is_float(ctx) else None
+
+
+@symbolic("Mul")
+def multiply(ctx: NodeContext) -> Value | None:
+    return _arithmetic(ctx, _product)
+
+
+@symbolic("Max")
+def maximum(ctx: NodeContext) -> Value | None:
+    return _arithmetic(ctx, ops.maximum) if not _is_float(ctx) else None
+
+
+@symbolic("Min")
+def minimum(ctx: NodeContext) -> Value | None:
+    return _arithmetic(ctx, ops.minimum) if not _is_float(ctx) else None
+
+
+def _is_float(ctx: NodeContext) -> bool:
+    return DataType(ctx.dtype(0)).is_float
+
+
+@symbolic("Div")
+def divide(ctx: NodeContext) -> Value | None:
+    """Of integers the quotient rounded to zero, which for what is surely not negative is the floor."""
+    known = contents(ctx)
+    if known is None or any(isinstance(item, IntImm) and item.value == 0 for item in known[1].reshape(-1)):
+        return None
+    analyzer = ctx.importer.simplify.analyzer
+
+    def quotient(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        if a.dtype.is_float:
+            if _float_constants(a, b) and b.value:  # type: ignore[attr-defined]
+                return constant(a.value / b.value, "float64")  # type: ignore[attr-defined]
+            return ops.div(a, b)
+        bounds = analyzer.const_int_bound(a), analyzer.const_int_bound(b)
+        plain = all(bound.min_value >= 0 for bound in bounds)
+        return ops.floordiv(a, b) if plain else ops.truncdiv(a, b)
+
+    return _arithmetic(ctx, quotient)
+
+
+@symbolic("Mod")
+def mod(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    if known is None or _is_float(ctx) or ctx.flag("fmod"):
+        return None
+    if any(isinstance(item, IntImm) and item.value == 0 for item in known[1].reshape(-1)):
+        return None
+    return _arithmetic(ctx, ops.floormod)
+
+
+@symbolic("Neg")
+def negative(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    return None if known is None or _is_float(ctx) else result(ctx, _zip(ops.negative, known))
+
+
+@symbolic("Floor", "Ceil")
+def round_float(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    if known is None or not _is_float(ctx):
+        return None
+    rounded = round_down if ctx.node.op_type == "Floor" else round_up
+    items = [rounded(item) if is_scaled_dim(item) else None for item in known[0].reshape(-1)]
+    if any(item is None for item in items):
+        return None
+    return result(ctx, object_array([ops.cast("float64", item) for item in items], known[0].shape))
+
+
+@symbolic("Cast")
+def cast(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    target = DTYPES.get(ctx.attr("to")) if not isinstance(ctx.attr("to"), str) else None
+    if known is None or target not in _DTYPES:
+        return None
+    items = [_cast(item, DataType(target)) for item in known[0].reshape(-1)]
+    if any(item is None for item in items):
+        return None
+    return result(ctx, object_array(items, known[0].shape), target)
+
+
+def _cast(item: PrimExpr, target: DataType) -> PrimExpr | None:
+    """Floats go to integers by truncation, which is the floor of what is not negative."""
+    if target.is_bool:
+        return item if item.dtype.is_bool else ops.not_equal(item, constant(0, item.dtype))
+    if target.is_float:
+        return ops.cast("float64", item) if not item.dtype.is_bool else None
+    if item.dtype.is_bool:
+        return ops.select(item, constant(1, "int64"), constant(0, "int64"))
+    if isinstance(item, FloatImm):
+        return constant(int(item.value), "int64") if abs(item.value) < 2**62 else None
+    return round_down(item) if item.dtype.is_float else item
+
+
+_COMPARISONS = {
+    "Equal": ops.equal, "Less": ops.less, "Greater": ops.greater, "LessOrEqual": ops.less_equal,
+    "GreaterOrEqual": ops.greater_equal,
+}
+
+
+@symbolic(*_COMPARISONS)
+def compare(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    if known is None or _is_float(ctx):
+        return None
+    simplify, function = ctx.importer.simplify, _COMPARISONS[ctx.node.op_type]
+    equality = ctx.node.op_type == "Equal"
+
+    def decide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        """A dimension is never negative: `n == -1` is false."""
+        if equality:
+            bound = simplify.analyzer.const_int_bound(ops.subtract(*ops.match_types(a, b))) if a.dtype.is_int else None
+            if bound is not None and (bound.min_value > 0 or bound.max_value < 0):
+                return constant(False, "bool")
+        return function(a, b)
+
+    return result(ctx, _zip(decide, known), "bool")
+
+
+@symbolic("Not")
+def logical_not(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    return None if known is None else result(ctx, _zip(ops.logical_not, known))
+
+
+@symbolic("And", "Or")
+def logic(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    function = ops.logical_and if ctx.node.op_type == "And" else ops.logical_or
+    return None if known is None else result(ctx, _zip(function, known))
+
+
+@symbolic("Where")
+def where(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    if known is None or DataType(ctx.dtype(1)).is_float:
+        return None
+    return result(ctx, _zip(ops.select, known), ctx.dtype(1))
+
+
+# ---- shapes of shapes
+
+
+@symbolic("Identity")
+def identity(ctx: NodeContext) -> Value | None:
+    return ctx.value(0)
+
+
+@symbolic("Gather")
+def gather(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    where_to = ctx.array(1) if ctx.has(1) else None
+    if known is None or where_to is None or known[0].ndim == 0:
+        return None
+    axis = ctx.axis(ctx.attr("axis", 0), known[0].ndim)
+    size = known[0].shape[axis]
+    if where_to.size and (where_to.min() < -size or where_to.max() >= size):
+        ctx.malformed(f"index out of range for a dimension of {size}")
+    picked = np.take(known[0], where_to.astype(np.int64), axis=axis)
+    return result(ctx, picked if isinstance(picked, np.ndarray) else object_array([picked], ()))
+
+
+@symbolic("Concat")
+def concat(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    if known is None or any(item.ndim != known[0].ndim or item.ndim == 0 for item in known):
+        return None
+    axis = ctx.axis(ctx.attr("axis", 1), known[0].ndim)
+    shapes = {item.shape[:axis] + item.shape[axis + 1 :] for item in known}
+    return result(ctx, np.concatenate(known, axis=axis)) if len(shapes) == 1 else None
+
+
+@symbolic("Unsqueeze", "Squeeze")
+def squeeze(ctx: NodeContext) -> Value | None:
+    first = ctx.inputs[0]
+    known = first.elements() if first is not None and first.dtype in _DTYPES else None
+    if known is None:
+        return None
+    axes = ctx.ints(1, "the axes") if ctx.has(1) else ctx.attr("axes", None)
+    if ctx.node.op_type == "Unsqueeze":
+        if axes is None:
+            return None
+        rank = known.ndim + len(axes)
+        return result(ctx, np.expand_dims(known, tuple(ctx.axes(axes, rank))))
+    if axes is None:
+        return result(ctx, known.reshape([size for size in known.shape if size != 1]))
+    found = ctx.axes(axes, known.ndim)
+    if any(known.shape[axis] != 1 for axis in found):
+        ctx.malformed(f"axes {list(axes)} of shape {known.shape} are not all 1")
+    return result(ctx, known.reshape([size for axis, size in enumerate(known.shape) if axis not in found]))
+
+
+@symbolic("Reshape")
+def reshape(ctx: NodeContext) -> Value | None:
+    first = ctx.inputs[0]
+    known = first.elements() if first is not None and first.dtype in _DTYPES else None
+    shape = ctx.array(1) if ctx.has(1) else np.asarray(ctx.attr("shape", ()))
+    if known is None or shape is None:
+        return None
+    target = [int(known.shape[i]) if size == 0 and i < known.ndim else int(size) for i, size in enumerate(shape)]
+    try:
+        return result(ctx, known.reshape(target))
+    except ValueError:
+        ctx.malformed(f"{known.size} elements do not fit the shape {target}")
+
+
+@symbolic("Transpose")
+def transpose(ctx: NodeContext) -> Value | None:
+    known = contents(ctx)
+    if known is None:
+        return None
+    perm = ctx.attr("perm", None) or tuple(reversed(range(known[0].ndim)))
+    return result(ctx, np.transpose(known[0], perm)) if sorted(perm) == list(range(known[0].ndim)) else None
+
+
+@symbolic("Expand")
+def expand(ctx: NodeContext) -> Value | None:
+    first = ctx.inputs[0]
+    known = first.elements() if first is not None and first.dtype in _DTYPES else None
+    shape = ctx.array(1)
+    if known is None or shape is None or shape.size and int(np.prod(shape)) > MAX_CONTENT:
+        return None
+    try:
+        whole = np.broadcast_shapes(known.shape, tuple(int(size) for size in shape))
+    except ValueError:
+        return None
+    return result(ctx, np.broadcast_to(known, whole)) if int(np.prod(whole)) <= MAX_CONTENT else None
+
+
+_REDUCTIONS = {"ReduceProd": ops.multiply, "ReduceSum": ops.add, "ReduceMax": ops.maximum, "ReduceMin": ops.minimum}
+
+
+@symbolic(*_REDUCTIONS)
+def reduction(ctx: NodeContext) -> Value | None:
+    """Over everything, as products of dimensions are."""
+    first = ctx.inputs[0]
+    known = first.elements() if first is not None and first.dtype in _DTYPES else None
+    if known is None or _is_float(ctx) or known.ndim != 1 or not known.size or ctx.dtype(0) == "bool":
+        return None
+    axes = ctx.array(1) if ctx.has(1) else ctx.attr("axes", None)
+    if axes is not None and [int(axis) for axis in axes] not in ([0], [-1]):
+        return None
+    if axes is None and ctx.flag("noop_with_empty_axes"):
+        return None
+    total = reduce(_REDUCTIONS[ctx.node.op_type], known.reshape(-1))
+    return result(ctx, object_array([total], (1,) if ctx.flag("keepdims", True) else ()))
+
+
+@symbolic("Range")
+def value_range(ctx: NodeContext) -> Value | None:
+    arrays = [ctx.array(index) for index in range(3)]
+    if any(array is None or array.dtype.kind != "i" or array.size != 1 for array in arrays):
+        return None
+    start, stop, step = (int(array.reshape(-1)[0]) for array in arrays if array is not None)
+    if step == 0 or len(range(start, stop, step)) > MAX_CONTENT:
+        return None
+    return result(ctx, vector(constant(item, "int64") for item in range(start, stop, step)))
+
+
+@symbolic("ConstantOfShape")
+def constant_of_shape(ctx: NodeContext) -> Value | None:
+    shape, fill = ctx.array(0), ctx.attr("value", np.zeros(1, np.float32))
+    if shape is None or fill.dtype.name not in ("int64", "int32", "bool") or fill.size != 1:
+        return None
+    if (shape < 0).any() or int(np.prod(shape)) > MAX_CONTENT:
+        return None
+    item = constant(fill.reshape(-1)[0].item(), "bool" if fill.dtype == bool else "int64")
+    return result(ctx, object_array([item] * int(np.prod(shape)), tuple(int(size) for size in shape)), fill.dtype.name)
+
+
+@symbolic("Shape")
+def shape_of(ctx: NodeContext) -> Value | None:
+    """A slice of the dimensions, by `start` and `end`."""
+    dims = dims_of_value(ctx, 0)
+    if dims is None:
+        return None
+    return result(ctx, vector(dims[slice(ctx.attr("start", 0), ctx.attr("end", None))]), "int64")
+
+
+@symbolic("Size")
+def size_of(ctx: NodeContext) -> Value | None:
+    dims = dims_of_value(ctx, 0)
+    if dims is None:
+        return None
+    total = reduce(ops.multiply, dims, constant(1, "int64"))
+    return result(ctx, object_array([total], ()), "int64")
+
+
+def dims_of_value(ctx: NodeContext, index: int) -> tuple[PrimExpr, ...] | None:
+    """The dimensions of an input, without making a tensor of a constant or content."""
+    value = ctx.value(index)
+    known = value.array if value.array is not None else value.content
+    if known is not None and value.expr is None:
+        return tuple(constant(size, "int64") for size in known.shape)
+    return ctx.type(index).dims

@@ -1,0 +1,187 @@
+"""Slice and Pad: bounds that count from the end or lie outside are resolved by scalar arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.rearrange import slice_of
+from heddle.frontend.onnx.ops.shape_math import result
+from heddle.frontend.onnx.registry import converts, symbolic
+from heddle.frontend.onnx.values import Value
+from heddle.ir.expr import Expr
+from heddle.prim import ops
+from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
+from heddle.runtime.dtype import DataType
+
+_FAR = 1 << 31
+_ZERO = constant(0, "int64")
+
+
+@symbolic("Slice")
+def slice_content(ctx: NodeContext) -> Value | None:
+    first = ctx.inputs[0]
+    known = first.elements() if first is not None else None
+    if known is None:
+        return None
+    if ctx.opset < 10:
+        starts, ends = ctx.attr("starts"), ctx.attr("ends")
+        axes, steps = ctx.attr("axes", None), None
+    else:
+        if any(ctx.has(index) and ctx.array(index) is None for index in range(1, 5)):
+            return None
+        starts, ends = ctx.ints(1, "starts"), ctx.ints(2, "ends")
+        axes = ctx.ints(3, "axes") if ctx.has(3) else None
+        steps = ctx.ints(4, "steps") if ctx.has(4) else None
+    found = ctx.axes(axes if axes is not None else range(len(starts)), known.ndim)
+    picks: list[slice] = [slice(None)] * known.ndim
+    for axis, low, high, step in zip(found, starts, ends, steps or (1,) * len(starts), strict=True):
+        if step == 0:
+            ctx.malformed("a step of 0")
+        low = low + known.shape[axis] if low < 0 else low
+        high = high + known.shape[axis] if high < 0 else high
+        picks[axis] = slice(max(low, 0 if step > 0 else -1), high if high >= 0 else (0 if step > 0 else None), step)
+    return result(ctx, known[tuple(picks)])
+
+
+@converts("Slice", since=1)
+def slice_1(ctx: NodeContext) -> Result:
+    starts, ends = ([constant(item, "int64") for item in ctx.attr(name)] for name in ("starts", "ends"))
+    axes = ctx.attr("axes", None) or range(len(starts))
+    return _sliced(ctx, starts, ends, axes, [1] * len(starts))
+
+
+@converts("Slice", since=10)
+def slice_10(ctx: NodeContext) -> Result:
+    starts, ends = ctx.shape_values(1, sizes=False), ctx.shape_values(2, sizes=False)
+    axes = ctx.ints(3, "the axes of Slice") if ctx.has(3) else range(len(starts))
+    steps = ctx.ints(4, "the steps of Slice") if ctx.has(4) else [1] * len(starts)
+    return _sliced(ctx, starts, ends, axes, steps)
+
+
+def _sliced(
+    ctx: NodeContext, starts: Sequence[PrimExpr], ends: Sequence[PrimExpr], axes: Sequence[int], steps: Sequence[int]
+) -> Expr:
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        ctx.malformed("starts, ends, axes and steps have different lengths")
+    dims = ctx.dims(0)
+    found = ctx.axes(axes, len(dims))
+    plan: list[tuple[int, PrimExpr, PrimExpr, int]] = []
+    for axis, start, end, step in zip(found, starts, ends, steps, strict=True):
+        if step == 0:
+            ctx.malformed("a step of 0")
+        low, high = bounds(ctx, start, end, step, dims[axis])
+        if step == 1 and is_const_int(low, 0) and ctx.importer.simplify.equal(high, dims[axis]):
+            continue
+        plan.append((axis, low, high, step))
+    if not plan:
+        return ctx.tensor(0)
+    return slice_of(ctx, ctx.tensor(0), *(list(column) for column in zip(*plan, strict=True)))  # type: ignore[arg-type]
+
+
+def bounds(ctx: NodeContext, start: PrimExpr, end: PrimExpr, step: int, dim: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Where a slice begins and ends, within the dimension, counted from 0 (from -1 for a negative step)."""
+    simplify = ctx.importer.simplify
+    last = dim if step > 0 else simplify(dim - 1)
+    first = _ZERO if step > 0 else constant(-1, "int64")
+    low = _clamped(ctx, start, dim, _ZERO, last)
+    high = _clamped(ctx, end, dim, first, last)
+    if step > 0 and not isinstance(simplify(high - low), IntImm):
+        high = high if ctx.importer.simplify.analyzer.const_int_bound(high - low).min_value >= 0 else simplify(
+            ops.maximum(high, low))
+    elif step > 0 and simplify(high - low).value < 0:  # type: ignore[attr-defined]
+        high = low
+    return low, high
+
+
+def _clamped(ctx: NodeContext, bound: PrimExpr, dim: PrimExpr, first: PrimExpr, last: PrimExpr) -> PrimExpr:
+    simplify = ctx.importer.simplify
+    if isinstance(bound, IntImm) and bound.value >= _FAR - 1:
+        return last
+    if isinstance(bound, IntImm) and bound.value <= -_FAR + 1:
+        return first
+    limits = simplify.analyzer.const_int_bound(bound)
+    if limits.max_value < 0:
+        bound = bound + dim
+    elif limits.min_value < 0:
+        bound = ops.select(ops.less(bound, 0), bound + dim, bound)
+    bound = simplify(bound)
+    if simplify.analyzer.const_int_bound(bound - first).min_value < 0:
+        bound = ops.maximum(bound, first)
+    if simplify.analyzer.const_int_bound(last - bound).min_value < 0:
+        bound = ops.minimum(bound, last)
+    return simplify(bound)
+
+
+# ---- Pad
+
+
+@converts("Pad", since=1)
+def pad_2(ctx: NodeContext) -> Result:
+    pads = [constant(item, "int64") for item in ctx.attr("pads", None) or ctx.attr("paddings")]
+    return _padded(ctx, pads, list(range(ctx.ndim(0))), ctx.attr("value", 0.0))
+
+
+@converts("Pad", since=11)
+def pad(ctx: NodeContext) -> Result:
+    axes = ctx.axes(ctx.ints(3, "the axes of Pad"), ctx.ndim(0)) if ctx.has(3) else list(range(ctx.ndim(0)))
+    value = ctx.scalar(2, "the value of Pad") if ctx.has(2) else 0
+    return _padded(ctx, ctx.shape_values(1, sizes=False), axes, value)
+
+
+def _padded(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int], value: float) -> Expr:
+    """Negative amounts cut. Symbolic amounts are taken to be positive."""
+    rank, mode = ctx.ndim(0), ctx.attr("mode", "constant")
+    if len(pads) != 2 * len(axes):
+        ctx.malformed(f"pads must be {2 * len(axes)} numbers, got {len(pads)}")
+    before: list[PrimExpr] = [_ZERO] * rank
+    after: list[PrimExpr] = [_ZERO] * rank
+    for index, axis in enumerate(axes):
+        before[axis], after[axis] = pads[index], pads[index + len(axes)]
+    x = _cut(ctx, ctx.tensor(0), before, after)
+    grow = [(_positive(low), _positive(high)) for low, high in zip(before, after, strict=True)]
+    if all(is_const_int(amount, 0) for pair in grow for amount in pair):
+        return x
+    names = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "circular"}
+    if mode not in names:
+        ctx.malformed(f"unknown mode {mode!r}")
+    if not all(isinstance(amount, IntImm) for pair in grow for amount in pair):
+        ctx.unsupported("amounts of padding that are not constant")
+    flat = tuple(int(amount) for pair in grow for amount in pair)  # type: ignore[call-overload]
+    if mode in ("edge", "wrap"):
+        return _padded_by_index(ctx, x, flat, mode)
+    number = float(value) if DataType(ctx.dtype(0)).is_float else int(value)
+    return ctx.call("nn.pad", x, pad_width=flat, pad_mode=names[mode], pad_value=number)
+
+
+def _positive(amount: PrimExpr) -> PrimExpr:
+    return _ZERO if isinstance(amount, IntImm) and amount.value < 0 else amount
+
+
+def _cut(ctx: NodeContext, x: Expr, before: list[PrimExpr], after: list[PrimExpr]) -> Expr:
+    dims = ctx.dims_of(x)
+    plan = []
+    for axis, (low, high) in enumerate(zip(before, after, strict=True)):
+        cut_low = -low.value if isinstance(low, IntImm) and low.value < 0 else 0
+        cut_high = -high.value if isinstance(high, IntImm) and high.value < 0 else 0
+        if cut_low or cut_high:
+            end = ctx.importer.simplify(dims[axis] - cut_high)
+            plan.append((axis, constant(cut_low, "int64"), end, 1))
+    return slice_of(ctx, x, *(list(column) for column in zip(*plan, strict=True))) if plan else x  # type: ignore[arg-type]
+
+
+def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) -> Expr:
+    """Edges and wrapping gather rows of each padded axis by number."""
+    for axis in range(len(flat) // 2):
+        low, high = flat[2 * axis], flat[2 * axis + 1]
+        if not low and not high:
+            continue
+        dim = ctx.dims_of(x)[axis]
+        if not isinstance(dim, IntImm):
+            ctx.unsupported(f"mode {mode} on the symbolic dimension {dim}", "fix the dimension with shape_dict")
+        rows = np.arange(-low, int(dim) + high)
+        rows = np.clip(rows, 0, int(dim) - 1) if mode == "edge" else rows % int(dim)
+        x = ctx.call("take", x, ctx.const(rows, "int64"), axis=axis)
+    return x

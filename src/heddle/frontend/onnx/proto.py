@@ -1,0 +1,249 @@
+"""From protobuf messages to plain Python: files, tensors, attributes, element types.
+
+Nothing in a message is trusted: sizes are compared before memory is taken, and paths of external data may not leave the
+model's folder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+
+from heddle.frontend.codes import N0101, N0102, N0103, N0104, N0106, N0204
+from heddle.support.diagnostics import FormatError, ImportModelError
+
+DTYPES: dict[int, str] = {
+    TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16",
+    TensorProto.BFLOAT16: "bfloat16", TensorProto.BOOL: "bool",
+    TensorProto.INT8: "int8", TensorProto.INT16: "int16", TensorProto.INT32: "int32", TensorProto.INT64: "int64",
+    TensorProto.UINT8: "uint8", TensorProto.UINT16: "uint16", TensorProto.UINT32: "uint32",
+    TensorProto.UINT64: "uint64",
+    TensorProto.FLOAT8E4M3FN: "float8_e4m3fn", TensorProto.FLOAT8E5M2: "float8_e5m2",
+    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz", TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    TensorProto.INT4: "int4", TensorProto.UINT4: "uint4",
+}
+_BITS = {"bool": 8, "int4": 4, "uint4": 4}
+_ONE_BYTE = {"int4": np.dtype(np.int8), "uint4": np.dtype(np.uint8)}
+MAX_ELEMENTS = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A decoded model, the name that messages call it by, and the folder that its external data may lie in."""
+
+    proto: ModelProto
+    name: str
+    folder: Path | None = None
+
+
+def read_model(path: str | Path) -> LoadedModel:
+    """Decode a file. Raises: FormatError N0101, N0102."""
+    place = Path(path)
+    try:
+        data = place.read_bytes()
+    except OSError as error:
+        raise FormatError(N0101, f"cannot read {place}: {error.strerror or error}") from error
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise FormatError(N0102, f"{place.name} is not an ONNX model: it is truncated or damaged") from error
+    if not model.HasField("graph"):
+        raise FormatError(N0102, f"{place.name} is not an ONNX model: it holds no graph")
+    return LoadedModel(model, place.name, place.resolve().parent)
+
+
+def dtype_name(elem_type: int, what: str) -> str:
+    """The element type of an ONNX type number. Raises: ImportModelError N0204."""
+    found = DTYPES.get(elem_type)
+    if found is None:
+        number = {value: key for key, value in TensorProto.DataType.items()}.get(elem_type, f"number {elem_type}")
+        raise ImportModelError(N0204, f"{what} has elements of type {number}, which is not supported")
+    return found
+
+
+def tensor_shape(tensor: TensorProto) -> tuple[int, ...]:
+    """The dimensions, checked. Raises: FormatError N0104."""
+    shape = tuple(tensor.dims)
+    if any(dim < 0 for dim in shape) or math.prod(shape) > MAX_ELEMENTS or len(shape) > 64:
+        raise FormatError(N0104, f"tensor {tensor.name!r} has impossible dimensions {shape}")
+    return shape
+
+
+def tensor_array(tensor: TensorProto, folder: Path | None = None) -> np.ndarray[Any, Any]:
+    """A stored tensor as an array. Raises: FormatError N0103, N0104; ImportModelError N0204."""
+    shape = tensor_shape(tensor)
+    dtype = dtype_name(tensor.data_type, f"tensor {tensor.name!r}")
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return _from_bytes(_external_bytes(tensor, folder), dtype, shape, tensor.name)
+    if tensor.HasField("raw_data"):
+        return _from_bytes(tensor.raw_data, dtype, shape, tensor.name)
+    return _from_fields(tensor, dtype, shape)
+
+
+def _from_bytes(data: bytes, dtype: str, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
+    count = math.prod(shape)
+    bits = _BITS.get(dtype) or numpy_dtype(dtype).itemsize * 8
+    expected = -(-count * bits // 8)
+    if len(data) != expected:
+        raise FormatError(
+            N0104, f"tensor {name!r} of {dtype}{list(shape)} has {len(data)} bytes, expected {expected}"
+        )
+    if bits == 4:
+        return _unpack_nibbles(np.frombuffer(data, np.uint8), dtype, count).reshape(shape)
+    return np.frombuffer(data, numpy_dtype(dtype).newbyteorder("<")).astype(numpy_dtype(dtype)).reshape(shape)
+
+
+def _unpack_nibbles(packed: np.ndarray[Any, Any], dtype: str, count: int) -> np.ndarray[Any, Any]:
+    nibbles = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)[:count]
+    if dtype == "uint4":
+        return nibbles
+    return np.where(nibbles > 7, nibbles.astype(np.int8) - 16, nibbles.astype(np.int8)).astype(np.int8)
+
+
+def _from_fields(tensor: TensorProto, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    count = math.prod(shape)
+    stored = max(
+        len(tensor.float_data), len(tensor.int32_data), len(tensor.int64_data), len(tensor.double_data),
+        len(tensor.uint64_data),
+    )
+    expected = -(-count // 2) if dtype in ("int4", "uint4") else count
+    if stored != expected:
+        raise FormatError(
+            N0104, f"tensor {tensor.name!r} of {dtype}{list(shape)} has {stored} values, expected {expected}"
+        )
+    try:
+        array = numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise FormatError(N0104, f"tensor {tensor.name!r} is malformed: {error}") from error
+    return np.asarray(array).astype(numpy_dtype(dtype)).reshape(shape)
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """The numpy type that stores elements of a dtype; 4-bit integers take a byte each."""
+    if dtype in _ONE_BYTE:
+        return _ONE_BYTE[dtype]
+    if dtype == "bfloat16" or dtype.startswith("float8"):
+        return np.dtype(getattr(ml_dtypes, dtype))
+    return np.dtype(dtype)
+
+
+def _external_bytes(tensor: TensorProto, folder: Path | None) -> bytes:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    if folder is None:
+        raise FormatError(
+            N0103, f"tensor {tensor.name!r} lies in the file {location!r}, and the model has no folder",
+            help="give from_onnx the path of the model, or load the external data before",
+        )
+    target = (folder / location).resolve()
+    if not location or not target.is_relative_to(folder.resolve()):
+        raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} lies outside the model's folder")
+    try:
+        offset, length = int(entries.get("offset", "0")), int(entries.get("length", "-1"))
+        with target.open("rb") as file:
+            size = target.stat().st_size
+            if offset < 0 or offset > size or (length >= 0 and offset + length > size):
+                raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} has only {size} bytes")
+            file.seek(offset)
+            return file.read(length if length >= 0 else size - offset)
+    except OSError as error:
+        raise FormatError(
+            N0103, f"tensor {tensor.name!r}: cannot read {location!r}: {error.strerror or error}"
+        ) from error
+    except ValueError as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(N0103, f"tensor {tensor.name!r}: bad offset or length in its external data") from error
+
+
+# ---- attributes and nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as plain values: names of inputs ("" for one left out), outputs, and attributes by name."""
+
+    op_type: str
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What messages call the node: its name, else its first output."""
+        return self.name or next((name for name in self.outputs if name), self.op_type)
+
+
+def plain_domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def node_of(proto: NodeProto, given: Mapping[str, Any] | None = None, folder: Path | None = None) -> Node:
+    """A node message as a Node. `given` are the attributes of the enclosing function, for references to them."""
+    attrs: dict[str, Any] = {}
+    for attr in proto.attribute:
+        if attr.ref_attr_name:
+            if given is not None and attr.ref_attr_name in given:
+                attrs[attr.name] = given[attr.ref_attr_name]
+            continue
+        attrs[attr.name] = attr_value(attr, folder)
+    inputs = tuple(proto.input)
+    while inputs and not inputs[-1]:
+        inputs = inputs[:-1]
+    return Node(proto.op_type, plain_domain(proto.domain), proto.name, inputs, tuple(proto.output), attrs)
+
+
+def attr_value(attr: AttributeProto, folder: Path | None = None) -> Any:
+    """Ints, floats, strings, arrays, graphs and lists of these. Raises: FormatError N0106."""
+    kind = attr.type
+    if kind == AttributeProto.INT:
+        return int(attr.i)
+    if kind == AttributeProto.FLOAT:
+        return float(attr.f)
+    if kind == AttributeProto.STRING:
+        return _text(attr.s, attr.name)
+    if kind == AttributeProto.TENSOR:
+        return tensor_array(attr.t, folder)
+    if kind == AttributeProto.GRAPH:
+        return attr.g
+    if kind == AttributeProto.INTS:
+        return tuple(int(value) for value in attr.ints)
+    if kind == AttributeProto.FLOATS:
+        return tuple(float(value) for value in attr.floats)
+    if kind == AttributeProto.STRINGS:
+        return tuple(_text(value, attr.name) for value in attr.strings)
+    if kind == AttributeProto.GRAPHS:
+        return tuple(attr.graphs)
+    if kind == AttributeProto.TENSORS:
+        return tuple(tensor_array(tensor, folder) for tensor in attr.tensors)
+    if kind in (AttributeProto.TYPE_PROTO, AttributeProto.SPARSE_TENSOR):
+        return attr.tp if kind == AttributeProto.TYPE_PROTO else attr.sparse_tensor
+    raise FormatError(N0106, f"attribute {attr.name!r} has no kind")
+
+
+def _text(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(N0106, f"attribute {name!r} is not text") from error
+
+
+def subgraphs(node: Node) -> list[GraphProto]:
+    """The graphs among a node's attributes."""
+    found: list[GraphProto] = []
+    for value in node.attrs.values():
+        items = value if isinstance(value, tuple) else (value,)
+        found.extend(item for item in items if isinstance(item, GraphProto))
+    return found
+

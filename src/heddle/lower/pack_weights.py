@@ -1,0 +1,190 @@
+"""PackWeights: constant weights are stored so that a contraction reads them along vector lanes.
+
+    conv(x, w: (64, 3, 7, 7))       →       conv(x, w': (2, 3, 7, 7, 32)),   w'[o // 32, i, y, x, o % 32] = w[o, i, y, x]
+
+For each contraction that reads a parameter for which every caller passes a constant, the spatial axis that only the
+parameter uses is cut into blocks, which become the last dimension. The constants are rearranged at compile time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.module import IRModule
+from heddle.ir.node import Map, replace
+from heddle.ir.transform import Pass, PassContext
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.substitute import free_vars
+from heddle.relax.op_builder import const
+from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.target import Target
+from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.op_pattern import is_contraction
+from heddle.tir.nodes import Buffer, BufferLoad, IterType, PrimFunc, SBlock, SBlockRealize, decl_buffer
+from heddle.tir.schedule.tree import blocks_in, replace_stmt
+from heddle.tir.substitute import StmtSubstituter
+
+BLOCKS = (64, 48, 32, 16, 8)
+"""Block sizes, the first that divides the axis and fits its size is taken."""
+
+
+@dataclass(frozen=True)
+class PackWeights(Pass):
+    """Requires: calls of loop functions; runs before schedules are chosen."""
+
+    target: Target
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        constants = _always_constant(mod)
+        plans: dict[GlobalVar, list[_Packing]] = {}
+        table: dict[GlobalVar, Any] = dict(mod.functions)
+        for var, positions in constants.items():
+            packed, plan = _pack_function(mod[var], positions)
+            if plan:
+                table[var], plans[var] = packed, plan
+        if not plans:
+            return mod
+        rewriter = _ConstantPacker(mod, plans)
+        for var, func in mod.functions.items():
+            if isinstance(func, Function):
+                table[var] = rewriter.run(func)
+        return mod.with_functions(table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    """Parameter `position` is cut along dimension `dim` into blocks of `block`."""
+
+    position: int
+    dim: int
+    block: int
+
+    def shape(self, shape: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+        size = shape[self.dim]
+        assert isinstance(size, IntImm)
+        rest = [dim for k, dim in enumerate(shape) if k != self.dim]
+        return (constant(size.value // self.block, size.dtype), *rest, constant(self.block, size.dtype))
+
+    def index(self, index: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+        position = index[self.dim]
+        rest = [i for k, i in enumerate(index) if k != self.dim]
+        return (position // self.block, *rest, position % self.block)
+
+    def data(self, array: Any) -> Any:
+        shape = array.shape
+        split = array.reshape(*shape[: self.dim], shape[self.dim] // self.block, self.block, *shape[self.dim + 1 :])
+        moved = np.moveaxis(np.moveaxis(split, self.dim + 1, -1), self.dim, 0)
+        return np.ascontiguousarray(moved)
+
+
+def _calls(mod: IRModule) -> list[Call]:
+    graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
+    nodes = [node for func in graphs for node in walk(func)]
+    return [node for node in nodes if isinstance(node, Call) and is_call(node, "relax.call_tir")]
+
+
+def _always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:
+    """For every called loop function, the arguments that are constants in all calls."""
+    found: dict[GlobalVar, set[int]] = {}
+    for call in _calls(mod):
+        callee, args = call.args[0], call.args[1]
+        assert isinstance(callee, GlobalVar) and isinstance(args, Tuple)
+        given = {k for k, arg in enumerate(args.fields) if isinstance(arg, Constant)}
+        found[callee] = found[callee] & given if callee in found else given
+    return {var: positions for var, positions in found.items() if positions and isinstance(mod.get(var), PrimFunc)}
+
+
+def _pack_function(func: PrimFunc, positions: set[int]) -> tuple[PrimFunc, list[_Packing]]:
+    buffers = [func.buffer_map.get(param) for param in func.params]
+    plans: list[_Packing] = []
+    for realize in blocks_in(func.body):
+        block = realize.block
+        if not any(axis.iter_type is IterType.CommReduce for axis in block.iter_vars) or not is_contraction(block):
+            continue
+        for position in sorted(positions):
+            buffer = buffers[position]
+            plan = None if buffer is None else _plan(func, block, buffer, position)
+            if plan is not None and buffer is not None:
+                func = _apply(func, buffer, plan)
+                plans.append(plan)
+        break
+    return func, plans
+
+
+def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int) -> _Packing | None:
+    loads = [node for node in walk(block.body) if isinstance(node, BufferLoad)]
+    own = [load for load in loads if load.buffer is buffer]
+    other_blocks = [r.block for r in blocks_in(func.body) if r.block is not block and r.block.name_hint != "root"]
+    if len(own) != 1 or any(region.buffer is buffer for b in other_blocks for region in b.reads):
+        return None
+    written = {region.buffer for region in block.writes}
+    data = [load for load in loads if load.buffer is not buffer and load.buffer not in written]
+    spatial = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar}
+    used = {var for load in data for var in free_vars(*load.indices)}
+    for dim, index in enumerate(own[0].indices):
+        if isinstance(index, PrimVar) and index in spatial and index not in used:
+            size = buffer.shape[dim]
+            fits = [b for b in BLOCKS if isinstance(size, IntImm) and size.value % b == 0]
+            return _Packing(position, dim, fits[0]) if fits else None
+    return None
+
+
+def _apply(func: PrimFunc, old: Buffer, plan: _Packing) -> PrimFunc:
+    new = decl_buffer(plan.shape(old.shape), old.dtype, old.name)
+    for realize in blocks_in(func.body):
+        if any(region.buffer is old for region in realize.block.reads):
+            moved = _Repoint(old, new, plan).visit(realize.block)
+            func = replace_stmt(func, realize.block, with_access_regions(moved))
+    mapping = Map({param: new if buffer is old else buffer for param, buffer in func.buffer_map.items()})
+    return replace(func, buffer_map=mapping)
+
+
+class _Repoint(StmtSubstituter):
+    def __init__(self, old: Buffer, new: Buffer, plan: _Packing) -> None:
+        super().__init__({})
+        self._old, self._new, self._plan = old, new, plan
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        if node.buffer is not self._old:
+            return super().visit_BufferLoad(node)
+        return BufferLoad(self._new, self._plan.index([self.visit(index) for index in node.indices]), span=node.span)
+
+    def visit_BufferRegion(self, node: Any) -> Any:
+        return node
+
+    def visit_SBlockRealize(self, node: SBlockRealize) -> Any:
+        return node
+
+
+class _ConstantPacker(BindingRewriter):
+    """Rearranges the constants at the calls; each constant once."""
+
+    def __init__(self, mod: IRModule, plans: dict[GlobalVar, list[_Packing]]) -> None:
+        super().__init__(mod)
+        self._plans = plans
+        self._packed: dict[tuple[int, _Packing], Constant] = {}
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if not isinstance(value, Call) or not is_call(value, "relax.call_tir"):
+            return value
+        callee, args = value.args[0], value.args[1]
+        if not isinstance(callee, GlobalVar) or callee not in self._plans or not isinstance(args, Tuple):
+            return value
+        fields = list(args.fields)
+        for plan in self._plans[callee]:
+            fields[plan.position] = self._constant(fields[plan.position], plan)
+        return replace(value, args=(callee, Tuple(tuple(fields)), *value.args[2:]))
+
+    def _constant(self, old: Expr, plan: _Packing) -> Constant:
+        assert isinstance(old, Constant)
+        key = (id(old.data), plan)
+        if key not in self._packed:
+            self._packed[key] = const(plan.data(old.data.numpy()), old.data.dtype)
+        return self._packed[key]

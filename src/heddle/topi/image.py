@@ -1,0 +1,172 @@
+"""Resizing images by nearest, linear or cubic interpolation, with the coordinate modes of ONNX's Resize."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heddle import te
+from heddle.prim.intrinsics import ceil, floor
+from heddle.prim.nodes import PrimExpr, constant, is_const_int
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import cast, maximum, minimum, select
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import IRTypeError
+from heddle.te.codes import E0104
+from heddle.topi.dims import as_dim
+from heddle.topi.nn.window import positions, spatial_letters
+from heddle.topi.reduce import accumulator
+
+METHODS = ("nearest_neighbor", "linear", "cubic")
+COORDINATES = (
+    "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
+ROUNDINGS = ("round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "")
+_FLOAT = DataType("float32")
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """How positions of the result map to positions of the image, and how values are found there."""
+
+    method: str = "linear"
+    coordinates: str = "half_pixel"
+    rounding: str = "round"
+    cubic_alpha: float = -0.75
+    cubic_exclude: bool = False
+    extrapolation: float = 0.0
+    roi: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        checks = ((self.method, METHODS), (self.coordinates, COORDINATES), (self.rounding, ROUNDINGS))
+        for value, known in checks:
+            if value not in known:
+                raise IRTypeError(E0104, f"{value!r} is none of {list(known)}")
+
+    def source(self, position: PrimExpr, size: PrimExpr, outputs: PrimExpr, axis: int, ndim: int) -> PrimExpr:
+        """The position in the image, a float, of a position of the result."""
+        x, n, m = cast(_FLOAT, position), cast(_FLOAT, size), cast(_FLOAT, outputs)
+        half = constant(0.5, _FLOAT)
+        mode = self.coordinates
+        if mode == "asymmetric":
+            return x * (n / m)
+        if mode == "tf_half_pixel_for_nn":
+            return (x + half) * (n / m)
+        if mode == "align_corners":
+            steps = maximum(m - 1, constant(1, _FLOAT))
+            return x * ((n - 1) / steps)
+        if mode == "tf_crop_and_resize":
+            low, high = constant(self.roi[axis], _FLOAT), constant(self.roi[axis + ndim], _FLOAT)
+            steps = maximum(m - 1, constant(1, _FLOAT))
+            if is_const_int(outputs, 1):
+                return (low + high) * half * (n - 1)
+            return low * (n - 1) + x * ((high - low) * (n - 1) / steps)
+        centred = (x + half) * (n / m) - half
+        if mode == "pytorch_half_pixel":
+            return select(outputs > 1, centred, constant(0, _FLOAT))
+        return centred
+
+    def nearest(self, x: PrimExpr) -> PrimExpr:
+        """A whole position."""
+        half = constant(0.5, _FLOAT)
+        default = "floor" if self.coordinates == "asymmetric" else "round_prefer_floor"
+        mode = self.rounding or default
+        if mode == "floor":
+            return cast("int64", floor(x))
+        if mode == "ceil":
+            return cast("int64", ceil(x))
+        if mode == "round_prefer_ceil":
+            return cast("int64", floor(x + half))
+        return cast("int64", ceil(x - half))
+
+    def taps(self, x: PrimExpr) -> tuple[list[PrimExpr], list[PrimExpr]]:
+        """Whole positions and the weights of their values."""
+        if self.method == "nearest_neighbor":
+            return [self.nearest(x)], [constant(1, _FLOAT)]
+        base = floor(x)
+        t, first = x - base, cast("int64", base)
+        if self.method == "linear":
+            return [first, first + 1], [1 - t, t]
+        return [first + k for k in (-1, 0, 1, 2)], self._cubic(t)
+
+    def _cubic(self, t: PrimExpr) -> list[PrimExpr]:
+        """Keys' cubic convolution with parameter a at distances 1 + t, t, 1 - t, 2 - t."""
+        a = self.cubic_alpha
+
+        def near(d: PrimExpr) -> PrimExpr:
+            result: PrimExpr = (d * (a + 2) - (a + 3)) * d * d + 1
+            return result
+
+        def far(d: PrimExpr) -> PrimExpr:
+            result: PrimExpr = ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
+            return result
+
+        return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def resize(
+    x: te.Tensor, size: Sequence[Any], layout: str, how: Resize, out_dtype: str | None = None
+) -> te.Tensor:
+    """The image at another size along its spatial axes."""
+    ndim = x.ndim - 2
+    at = positions(layout, "NC" + spatial_letters(ndim))[2:]
+    target = DataType(out_dtype) if out_dtype else x.dtype
+    wide = accumulator(x.dtype) if x.dtype.is_float else _FLOAT
+    shape = list(x.shape)
+    for axis, dim in zip(at, size, strict=True):
+        shape[axis] = as_dim(dim)
+    if how.method == "nearest_neighbor":
+        wide = x.dtype
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        sources = [how.source(index[axis], x.shape[axis], shape[axis], k, ndim) for k, axis in enumerate(at)]
+        value = _interpolate(x, list(index), at, [how.taps(s) for s in sources], how, wide)
+        if how.coordinates != "tf_crop_and_resize":
+            return cast(target, value)
+        inside = all_of(*(
+            all_of(s >= 0.0, s <= cast(_FLOAT, x.shape[axis] - 1)) for s, axis in zip(sources, at, strict=True)
+        ))
+        return cast(target, select(inside, value, constant(how.extrapolation, wide)))
+
+    result: te.Tensor = te.compute(shape, element, name=f"resize{ndim}d")
+    return result
+
+
+def _interpolate(
+    x: te.Tensor, index: list[PrimExpr], at: Sequence[int], taps: list[tuple[list[PrimExpr], list[PrimExpr]]], how: Resize,
+    wide: DataType,
+) -> PrimExpr:
+    """The weighted sum of the neighbours, the last axis innermost; positions outside are moved to the border."""
+    if not at:
+        return cast(wide, x[tuple(index)])
+    axis, (places, weights) = at[0], taps[0]
+    size = x.shape[axis]
+
+    def part(place: PrimExpr) -> PrimExpr:
+        inner = list(index)
+        inner[axis] = maximum(minimum(place, size - 1), 0)
+        return _interpolate(x, inner, at[1:], taps[1:], how, wide)
+
+    if len(places) == 1:
+        return part(places[0])
+    factors = [cast(wide, weight) for weight in weights]
+    if how.cubic_exclude and how.method == "cubic":
+        factors = _without_outside(places, factors, size, wide)
+    total = part(places[0]) * factors[0]
+    for place, factor in zip(places[1:], factors[1:], strict=True):
+        total = total + part(place) * factor
+    return total
+
+
+def _without_outside(places: list[PrimExpr], factors: list[PrimExpr], size: PrimExpr, wide: DataType) -> list[PrimExpr]:
+    """Weights of places outside set to zero, the others scaled so that their sum is 1."""
+    zero = constant(0, wide)
+    kept = [select(all_of(p >= 0, p < size), f, zero) for p, f in zip(places, factors, strict=True)]
+    total = kept[0]
+    for factor in kept[1:]:
+        total = total + factor
+    return [factor / total for factor in kept]
+
+

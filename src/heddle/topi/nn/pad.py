@@ -1,0 +1,91 @@
+"""Padding with a constant or with elements of the tensor; moving channels to space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle import te
+from heddle.prim.nodes import PrimExpr, as_expr
+from heddle.prim.ops import cast, floormod, maximum, minimum, select
+from heddle.support.diagnostics import IRTypeError
+from heddle.te.codes import E0104
+from heddle.topi.dims import simplified
+from heddle.topi.nn.conv import pad_axes
+
+MODES = ("constant", "reflect", "replicate", "edge", "circular", "wrap", "symmetric")
+
+
+def pad(x: te.Tensor, pad_width: Sequence[int], mode: str = "constant", value: Any = 0) -> te.Tensor:
+    """`pad_width` holds (before, after) of every axis, flat; a negative width crops.
+
+    `mode`: "constant"; "reflect" (without the border), "symmetric" (with it), "replicate" or "edge" (the border), "circular"
+    or "wrap" (from the other end).
+    """
+    before, after = tuple(pad_width[0::2]), tuple(pad_width[1::2])
+    if mode == "constant":
+        return _pad_constant(x, before, after, value)
+    if mode not in MODES:
+        raise IRTypeError(E0104, f"pad mode {mode!r} is none of {list(MODES)}")
+    shape = [simplified(dim + (b + a)) for dim, b, a in zip(x.shape, before, after, strict=True)]
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        source = []
+        for k, position in enumerate(index):
+            moved = position if not before[k] and not after[k] else _inside(position - before[k], x.shape[k], mode)
+            source.append(moved)
+        result: PrimExpr = x[tuple(source)]
+        return result
+
+    result: te.Tensor = te.compute(shape, element, name="pad")
+    return result
+
+
+def _pad_constant(x: te.Tensor, before: Sequence[int], after: Sequence[int], value: Any) -> te.Tensor:
+    axes = [k for k in range(x.ndim) if before[k] or after[k]]
+    fill = cast(x.dtype, as_expr(value))
+    return pad_axes(x, axes, [before[k] for k in axes], [after[k] for k in axes], fill)
+
+
+def _inside(position: PrimExpr, size: PrimExpr, mode: str) -> PrimExpr:
+    """The position within [0, size) that a position outside stands for."""
+    if mode in ("replicate", "edge"):
+        return maximum(minimum(position, size - 1), 0)
+    if mode in ("circular", "wrap"):
+        return floormod(position, size)
+    if mode == "symmetric":
+        folded = floormod(position, size * 2)
+        return minimum(folded, size * 2 - 1 - folded)
+    period = maximum((size - 1) * 2, 1)
+    folded = floormod(position, period)
+    return select(folded < size, folded, period - folded)
+
+
+def pixel_shuffle(x: te.Tensor, factor: int) -> te.Tensor:
+    """(..., c * r * r, h, w) → (..., c, h * r, w * r)."""
+    lead, (channels, height, width) = x.shape[:-3], x.shape[-3:]
+    shape = (*lead, simplified(channels // (factor * factor)), simplified(height * factor), simplified(width * factor))
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        c, h, w = index[-3:]
+        channel = (c * factor + h % factor) * factor + w % factor
+        result: PrimExpr = x[(*index[:-3], channel, h // factor, w // factor)]
+        return result
+
+    result: te.Tensor = te.compute(shape, element, name="pixel_shuffle")
+    return result
+
+
+def pixel_unshuffle(x: te.Tensor, factor: int) -> te.Tensor:
+    """(..., c, h * r, w * r) → (..., c * r * r, h, w)."""
+    lead, (channels, height, width) = x.shape[:-3], x.shape[-3:]
+    shape = (*lead, simplified(channels * (factor * factor)), simplified(height // factor), simplified(width // factor))
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        c, h, w = index[-3:]
+        row, column = (c // factor) % factor, c % factor
+        result: PrimExpr = x[(*index[:-3], c // (factor * factor), h * factor + row, w * factor + column)]
+        return result
+
+    result: te.Tensor = te.compute(shape, element, name="pixel_unshuffle")
+    return result
