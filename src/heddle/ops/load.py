@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from heddle.ir.op import OP_RECORDS
 from heddle.ops import create, elementwise, image, indexing, linear, manipulate, pointwise, reduce, slicing
 from heddle.ops.nn import activation, conv, norm, pad, pool
 from heddle.relax import core_ops
@@ -16,6 +17,7 @@ FAMILIES = (
 @cache
 def load() -> None:
     """Put all operators into the table; more calls do nothing."""
+    OP_RECORDS.fill_from(None)  # look-ups from here on must not ask for what is being declared
     core_ops.declare()
     for family in FAMILIES:
         family.declare()

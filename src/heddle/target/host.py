@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import llvmlite.binding as llvm
-
+from heddle.runtime.native.binding import llvm
 from heddle.support.settings import available_cores
 
 _CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
