@@ -6,6 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from heddle.codegen.build import build
+from heddle.runtime.tensor import tensor
+from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import PrimFunc
 
@@ -22,4 +27,14 @@ def _interpret(func: PrimFunc, *args: Any) -> None:
     run_primfunc(func, *args)
 
 
-EVALUATORS = [Evaluator("interpreter", _interpret)]
+def _compiled(func: PrimFunc, *args: Any) -> None:
+    """Machine code for this host, loops as they are."""
+    module = build({"kernel": func}, Target("llvm"))
+    given = [tensor(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+    module["kernel"](*given)
+    for arg, value in zip(args, given, strict=True):
+        if isinstance(arg, np.ndarray):
+            arg[...] = value.numpy()
+
+
+EVALUATORS = [Evaluator("interpreter", _interpret), Evaluator("llvm", _compiled)]

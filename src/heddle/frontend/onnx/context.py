@@ -187,7 +187,10 @@ class NodeContext:
         return expr if self.type_of(expr).dtype == dtype else self.call("astype", expr, dtype=dtype)
 
     def reshape(self, expr: Expr, dims: Sequence[Any]) -> Expr:
-        return self.call("reshape", expr, ShapeExpr(self.importer.simplify.dims(_as_dims(dims))))
+        target = self.importer.simplify.dims(_as_dims(dims))
+        if self.importer.same_dims(self.dims_of(expr), target):
+            return expr
+        return self.call("reshape", expr, ShapeExpr(target))
 
     def item(self, expr: Expr, index: int) -> Expr:
         """A field of a tuple."""

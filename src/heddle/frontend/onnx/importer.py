@@ -8,7 +8,7 @@ long as its bindings are visible.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,6 +82,7 @@ class GraphImporter:
         self.scope = Scope()
         self.params: Parameters | None = None
         self._made: ChainMap[Any, tuple[Any, Any]] = ChainMap()
+        self._dims: list[PrimVar] = []
 
     # ---- scopes
 
@@ -94,6 +95,24 @@ class GraphImporter:
             yield
         finally:
             self.scope, self._made = outer, made
+
+    @contextmanager
+    def nested_names(self) -> Iterator[None]:
+        """Names defined inside are not seen outside; bindings are."""
+        outer = self.scope
+        self.scope = Scope(parent=outer)
+        try:
+            yield
+        finally:
+            self.scope = outer
+
+    def know_dims(self, dims: Iterable[PrimVar]) -> None:
+        """Tell of symbolic variables that the parameters define."""
+        self._dims.extend(dims)
+
+    def visible_dims(self) -> frozenset[PrimVar]:
+        """The symbolic variables that exist so far."""
+        return frozenset(self._dims)
 
     @contextmanager
     def closed(self, names: Mapping[str, Value], own_bindings: bool = False) -> Iterator[None]:
@@ -221,7 +240,10 @@ class GraphImporter:
             pairs = [scaled_dim(item) for item in items]
             items = [dim for dim, _ in pairs]
             scales = np.asarray([float(scale) for _, scale in pairs]).astype(value.dtype)
-        made = self.call("shape_to_tensor", ShapeExpr(tuple(items)))
+        if len(items) == 1:  # a kernel that fuses with what uses it, where a shape would be a value of the machine's
+            made = self.call("arange", items[0], items[0] + 1, 1, dtype="int64")
+        else:
+            made = self.call("shape_to_tensor", ShapeExpr(tuple(items)))
         if value.dtype != "int64":
             made = self.call("astype", made, dtype=value.dtype)
         if scales is not None and bool((scales != 1).any()):
@@ -265,7 +287,9 @@ class GraphImporter:
     def fresh_dim(self, hint: str, size: bool = True) -> PrimVar:
         """A new symbolic dimension, or a new symbolic integer of any sign."""
         name = self.dim_names.fresh(identifier(hint))
-        return SizeVar(name) if size else PrimVar(name, DataType("int64"))
+        made = SizeVar(name) if size else PrimVar(name, DataType("int64"))
+        self._dims.append(made)
+        return made
 
     # ---- building
 
@@ -280,9 +304,13 @@ class GraphImporter:
         """The value checked against a shape when it runs; the value itself where its shape is known to be that."""
         ty = type_of(expr)
         assert isinstance(ty, TensorType)
-        if ty.dims is not None and all(self.simplify.equal(a, b) for a, b in zip(ty.dims, dims, strict=True)):
+        if ty.dims is not None and self.same_dims(ty.dims, dims):
             return expr
         return self.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), ty.dtype))
+
+    def same_dims(self, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+        """Whether two shapes are known to be equal."""
+        return len(a) == len(b) and all(self.simplify.equal(x, y) for x, y in zip(a, b, strict=True))
 
     def agree(self, *exprs: Expr) -> tuple[Expr, ...]:
         """Tensors about to be broadcast, their symbolic dimensions made to agree.
@@ -299,8 +327,7 @@ class GraphImporter:
         for expr, shape in zip(exprs, shapes, strict=True):
             wanted = targets[ndim - len(shape) :]
             dims = [dim if is_const_int(dim, 1) else goal for dim, goal in zip(shape, wanted, strict=True)]
-            clash = any(isinstance(dim, IntImm) and dim is not goal for dim, goal in zip(shape, dims, strict=True))
-            made.append(expr if clash else self.cast_shape(expr, dims))
+            made.append(expr if _clash(shape, dims) else self.cast_shape(expr, dims))
         return tuple(made)
 
     def common_dim(self, dims: Sequence[PrimExpr]) -> PrimExpr:
@@ -311,6 +338,12 @@ class GraphImporter:
             if found is not None:
                 return found
         return real[0]
+
+
+def _clash(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+    """Whether constant dimensions differ, which the operator's own rule will refuse."""
+    pairs = zip(a, b, strict=True)
+    return any(isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value for x, y in pairs)
 
 
 def as_values(results: Any) -> list[Value]:

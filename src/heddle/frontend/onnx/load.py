@@ -64,6 +64,7 @@ def from_onnx(
     params = types.params(inputs, sanitize_input_names)
     if keep_params_in_input:
         importer.params = Parameters()
+    importer.know_dims(types.vars.values())
     for value, param in zip(inputs, params, strict=True):
         importer.bind(value.name, tensor_value(param, value.name))
     with at(ModelSpan(loaded.name, graph.name, "graph")):

@@ -10,6 +10,7 @@ from heddle.frontend.onnx.ops import (
     elementwise,
     index,
     linear,
+    loop,
     norm,
     pool,
     quantize,
@@ -22,7 +23,7 @@ from heddle.frontend.onnx.ops import (
 )
 
 FAMILIES = (
-    activation, control, conv, create, elementwise, index, linear, norm, pool, quantize, reduce, rearrange, sequence,
+    activation, control, conv, create, elementwise, index, linear, loop, norm, pool, quantize, reduce, rearrange, sequence,
     shape, shape_math, slicing,
 )
 

@@ -7,7 +7,7 @@ from functools import reduce
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import converts
-from heddle.frontend.onnx.values import Simplifier
+from heddle.frontend.onnx.values import Simplifier, content_value
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, Mul, PrimExpr, constant, is_const_int
@@ -177,6 +177,17 @@ def expand(ctx: NodeContext) -> Result:
     x = ctx.tensor(0)
     matched = [dim if is_const_int(dim, 1) else goal for dim, goal in zip(own, whole[rank - len(own) :], strict=True)]
     x = ctx.cast_shape(x, matched)
-    if len(own) == rank and all(map(ctx.importer.simplify.equal, matched, whole)):
+    if len(own) == rank and ctx.importer.same_dims(matched, whole):
         return x
     return ctx.call("broadcast_to", x, ShapeExpr(tuple(whole)))
+
+
+@converts("Shape")
+def shape_of(ctx: NodeContext) -> Result:
+    """The dimensions as content; the symbolic rule gives it wherever they are known."""
+    return content_value(ctx.shape_content(ctx.tensor(0))[slice(ctx.attr("start", 0), ctx.attr("end", None))])
+
+
+@converts("Size")
+def size_of(ctx: NodeContext) -> Result:
+    return content_value(ctx.scalar_content(product(ctx.dims(0))))
