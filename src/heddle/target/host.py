@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from heddle.runtime.native.binding import llvm
+import llvmlite.binding as llvm
+
 from heddle.support.settings import available_cores
 
 _CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heddle.runtime.native.binding import llvm
+import llvmlite.binding as llvm
 
 
 def llvm_version() -> tuple[int, ...]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import llvmlite.binding as llvm
+
 from heddle.codegen.codes import G0102
-from heddle.runtime.native.binding import llvm
 from heddle.support.diagnostics import InternalError
 from heddle.target import Target
 

@@ -22,8 +22,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+import llvmlite.binding as llvm
+
 from heddle.runtime.codes import U0502, U0701
-from heddle.runtime.native.binding import llvm
 from heddle.runtime.tensor import HEADER_CONTENT_OFFSET
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import write_bytes
