@@ -22,9 +22,22 @@ from heddle.frontend.onnx.ops import (
     slicing,
 )
 
-FAMILIES = (
-    activation, control, conv, create, elementwise, index, linear, loop, norm, pool, quantize, reduce, rearrange, sequence,
-    shape, shape_math, slicing,
-)
-
-__all__ = ["FAMILIES"]
+__all__ = [
+    "activation",
+    "control",
+    "conv",
+    "create",
+    "elementwise",
+    "index",
+    "linear",
+    "loop",
+    "norm",
+    "pool",
+    "quantize",
+    "rearrange",
+    "reduce",
+    "sequence",
+    "shape",
+    "shape_math",
+    "slicing",
+]
