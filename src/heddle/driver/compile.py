@@ -6,20 +6,51 @@ from typing import Any
 
 from heddle.codegen.build import build as build_kernels
 from heddle.driver.pipeline import default_pipeline
+from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec
+from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass
+from heddle.ir.types import TupleType, Type
 from heddle.lower.codegen_vm import vm_codegen
-from heddle.runtime.module import KernelModule
+from heddle.ops.load import load as load_operators
+from heddle.prim.nodes import IntImm
+from heddle.relax.types import ShapeType, TensorType
+from heddle.runtime.module import KernelModule, Module
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 from heddle.vm.relax.executable import VMExecutable
 
 
+def compile(mod: Any, target: Any = None, *, relax_pipeline: Any = "default") -> Module:
+    """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel module.
+
+    `target` is a Target or its text; by default the current target, else this machine. `relax_pipeline` is "default" or
+    a pass that takes the graph module to what code generation accepts.
+    """
+    chosen = as_target(target)
+    functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
+    if any(isinstance(func, Function) for func in functions):
+        return build(mod if isinstance(mod, IRModule) else IRModule.from_expr(mod), chosen, relax_pipeline)
+    return build_kernels(mod, chosen)
+
+
 def build(mod: IRModule, target: Any = None, relax_pipeline: Any = "default") -> VMExecutable:
     """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable."""
-    chosen = target if isinstance(target, Target) else Target(target or "llvm")
-    lowered = default_pipeline(chosen)(mod)
-    builder, loops = vm_codegen(lowered)
+    chosen = as_target(target)
+    load_operators()
+    pipeline = relax_pipeline if isinstance(relax_pipeline, Pass) else default_pipeline(chosen)
+    builder, loops = vm_codegen(pipeline(mod))
+    for var, func in mod.functions.items():
+        if isinstance(func, Function):
+            builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
     return builder.get(imports=kernel_modules(loops, chosen))
+
+
+def as_target(target: Any = None) -> Target:
+    """The target that an argument means: itself, the current one, or this machine."""
+    if isinstance(target, Target):
+        return target
+    return Target(target) if target else Target.current() or Target("llvm")
 
 
 def kernel_modules(mod: IRModule, target: Target) -> list[KernelModule]:
@@ -27,3 +58,21 @@ def kernel_modules(mod: IRModule, target: Target) -> list[KernelModule]:
     if not any(isinstance(func, PrimFunc) for func in mod.functions.values()):
         return []
     return [build_kernels(mod, target)]
+
+
+def function_signature(func: Function) -> Signature:
+    """The parameters and results of a graph function, as they were written."""
+    result = func.ret_ty if func.ret_ty is not None else func.body.ty
+    fields = result.fields if isinstance(result, TupleType) else (result,)
+    outputs = [_spec(f"output_{index}", ty) for index, ty in enumerate(fields)]
+    return Signature(tuple(_spec(var.name_hint, var.ty) for var in func.params), tuple(outputs))
+
+
+def _spec(name: str, ty: Type | None) -> TensorSpec:
+    if not isinstance(ty, TensorType):
+        kind = "shape" if isinstance(ty, ShapeType) else type(ty).__name__.removesuffix("Type").lower()
+        return TensorSpec(name, kind=kind)
+    shape = None if ty.dims is None else tuple(
+        int(dim.value) if isinstance(dim, IntImm) else str(dim) for dim in ty.dims
+    )
+    return TensorSpec(name, None if ty.dtype is None else str(ty.dtype), shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from heddle.ir.op import OP_RECORDS
 from heddle.ops import (
     contraction,
     create,
@@ -49,6 +50,7 @@ FAMILIES = (
 @cache
 def load() -> None:
     """Put all operators into the table; more calls do nothing."""
+    OP_RECORDS.fill_from(None)  # look-ups from here on must not ask for what is being declared
     core_ops.declare()
     for family in FAMILIES:
         family.declare()

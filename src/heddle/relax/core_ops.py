@@ -126,6 +126,14 @@ def _closure_type(ctx: Inference) -> Type:
 
 def declare() -> None:
     """Put the operators of this file into the table."""
+    _declare_calls()
+    _declare_closures()
+    _declare_shapes()
+    _declare_memory()
+    _declare_machine()
+
+
+def _declare_calls() -> None:
     _declare(
         "call_tir",
         (_FUNC, _ARGS, Input("tir_vars", "shape", "scalar arguments that no tensor's shape gives", True)),
@@ -167,6 +175,9 @@ def declare() -> None:
         "Call a builtin with the machine as hidden first argument.",
         is_pure=False,
     )
+
+
+def _declare_closures() -> None:
     _declare(
         "invoke_closure",
         (Input("closure", "any"), _ARGS),
@@ -187,6 +198,9 @@ def declare() -> None:
         "Bind the last parameters of a function.",
     )
     _declare("null_value", (), _any, "No value.")
+
+
+def _declare_shapes() -> None:
     _declare(
         "shape_of",
         (Input("x"),),
@@ -208,6 +222,9 @@ def declare() -> None:
         "A shape as a 1-dimensional int64 tensor.",
         reference=lambda attrs, x: np.asarray(x, dtype=np.int64),
     )
+
+
+def _declare_memory() -> None:
     _declare(
         "builtin.alloc_tensor",
         (
@@ -253,6 +270,9 @@ def declare() -> None:
         "The tensor is not used after this.",
         is_pure=False,
     )
+
+
+def _declare_machine() -> None:
     _declare(
         "vm.alloc_storage",
         (

@@ -20,6 +20,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     Raises: UsageError S0101 where the place cannot be written (read-only, full, missing folder).
     """
     target = Path(path)
+    check_replaceable(target)
     temporary: str | None = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -40,3 +41,17 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     with atomic_writer(path) as file:
         file.write(data)
+
+
+def check_replaceable(path: Path) -> None:
+    """A device or folder is not renamed away, and a file that is read-only stays as it is.
+
+    Raises: UsageError S0101 also where the folder is missing or cannot be written.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageError(S0101, f"cannot write {path}: there is no folder {folder}")
+    if path.exists() and not path.is_file():
+        raise UsageError(S0101, f"cannot write {path}: it is no ordinary file")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(S0101, f"cannot write {path}: it is read-only")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from heddle.support.codes import S0201, S0202
@@ -25,6 +25,16 @@ class Registry(Generic[V]):
         self.what = what
         self._entries: dict[str, V] = {}
         self._places: dict[str, str] = {}
+        self._source: Callable[[], object] | None = None
+
+    def fill_from(self, source: Callable[[], object] | None) -> None:
+        """Call `source`, once, before a look-up fails or the table is listed: it declares what is still missing."""
+        self._source = source
+
+    def _fill(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source()
 
     def add(self, name: str, value: V, *, override: bool = False, place: str | None = None) -> V:
         """Declare `name`. `place` (file:line) is the caller's unless given. Raises: UsageError S0201."""
@@ -38,6 +48,8 @@ class Registry(Generic[V]):
         return value
 
     def get(self, name: str) -> V | None:
+        if name not in self._entries:
+            self._fill()
         return self._entries.get(name)
 
     def remove(self, name: str) -> None:
@@ -48,21 +60,25 @@ class Registry(Generic[V]):
         return self._places[name]
 
     def __getitem__(self, name: str) -> V:
-        try:
-            return self._entries[name]
-        except KeyError:
+        if name not in self:
             raise MissingNameError(
                 S0202, f"no {self.what} is called {name!r}", help=did_you_mean(name, self._entries)
-            ) from None
+            )
+        return self._entries[name]
 
     def __contains__(self, name: str) -> bool:
+        if name not in self._entries:
+            self._fill()
         return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
+        self._fill()
         return iter(self._entries)
 
     def __len__(self) -> int:
+        self._fill()
         return len(self._entries)
 
     def items(self) -> Iterator[tuple[str, V]]:
+        self._fill()
         return iter(list(self._entries.items()))

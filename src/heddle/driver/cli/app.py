@@ -1,0 +1,187 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.codes import D0301
+from heddle.driver.inputs import parse_dims, parse_pairs, read_array
+from heddle.driver.models import find_model
+from heddle.driver.run import CompileOptions, RunOptions, load_or_compile
+from heddle.driver.run import run as run_model
+from heddle.support.diagnostics import UsageError
+
+app = typer.Typer(
+    help="Compile machine-learning models and run them.",
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
+)
+_DIM_HELP = "Value of a symbolic dimension of the inputs; may be repeated."
+ModelArg = Annotated[str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.heddle or onnx:NAME.")]
+TargetOpt = Annotated[str | None, typer.Option(help='Target, for example "llvm -mcpu=x86-64-v3"; default: this machine.')]
+FunctionOpt = Annotated[str, typer.Option(help="Function of the model.")]
+JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+def run_app(args: list[str]) -> int:
+    """Run a command line. Commands end with their exit code."""
+    try:
+        app(args=args, prog_name="heddle")
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+    return ExitCode.DONE
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from heddle import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Compile machine-learning models and run them."""
+
+
+@app.command("run")
+def run_command(
+    model: ModelArg,
+    dim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help=_DIM_HELP)] = None,
+    input: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE.npy", help="An input from a file; the others are made up.")
+    ] = None,
+    function: FunctionOpt = "main",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")] = 0,
+    repeat: Annotated[int, typer.Option(min=0, help="Timed calls after a first one.")] = 10,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of parallel loops; default: the cores.")] = None,
+    target: TargetOpt = None,
+    compare: Annotated[str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime` too.")] = None,
+    as_json: JsonOpt = False,
+) -> None:
+    """Compile a model if it is not compiled yet, run it, and show what it gives and how fast."""
+
+    def command() -> int:
+        from heddle.driver.cli.show import progress_bar, show_report
+
+        found = find_model(model)
+        dims = parse_dims(dim or ())
+        given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
+        with progress_bar(model) as listener:
+            compiled = load_or_compile(found, CompileOptions(target, listener))
+        done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
+        if compare is not None:
+            from heddle.driver.compare import compare as compare_with
+
+            done.report.comparison = compare_with(found, done, compare, repeat, done.report.num_threads)
+        if as_json:
+            typer.echo(json.dumps(done.report.as_dict()))
+        else:
+            show_report(done.report)
+        differs = done.report.comparison is not None and not done.report.comparison["agrees"]
+        return ExitCode.OUTPUTS_DIFFER if differs else ExitCode.DONE
+
+    raise typer.Exit(guarded(command))
+
+
+@app.command("compile")
+def compile_command(
+    model: ModelArg,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    target: TargetOpt = None,
+    as_json: JsonOpt = False,
+) -> None:
+    """Compile a model into one file that runs without the compiler."""
+
+    def command() -> int:
+        from heddle.driver.cli.show import progress_bar
+
+        found = find_model(model)
+        if found.is_compiled:
+            raise UsageError(D0301, f"{model} is compiled already")
+        check_writable(output)
+        start = time.perf_counter()
+        with progress_bar(model) as listener:
+            compiled = load_or_compile(found, CompileOptions(target, listener))
+        compiled.executable.export_library(output)
+        facts = {
+            "model": model, "output": str(output), "target": compiled.target, "size_bytes": output.stat().st_size,
+            "compile_s": compiled.total_s, "phases_s": dict(compiled.phases_s), "kernels": dict(compiled.kernels),
+        }
+        if as_json:
+            typer.echo(json.dumps(facts))
+        else:
+            seconds = time.perf_counter() - start
+            typer.echo(f"{output}: {output.stat().st_size / 2**20:.2f} MiB in {seconds:.2f} s for {compiled.target}")
+        return ExitCode.DONE
+
+    raise typer.Exit(guarded(command))
+
+
+@app.command("inspect")
+def inspect_command(
+    model: ModelArg,
+    stage: Annotated[
+        str, typer.Option(help="relax, legalized, fused, scheduled, tir, llvm, asm, bytecode or memory.")
+    ] = "relax",
+    function: Annotated[str | None, typer.Option(help="Show this function only.")] = None,
+    target: TargetOpt = None,
+) -> None:
+    """Print a model as it is at a stage of its way from graph to machine code."""
+
+    def command() -> int:
+        found = find_model(model)
+        if not found.is_compiled:
+            from heddle.driver.models import import_model
+            from heddle.driver.stages import stage_text
+
+            typer.echo(stage_text(import_model(found), stage, target, function))
+            return ExitCode.DONE
+        if stage != "bytecode":
+            raise UsageError(
+                D0301, f"a compiled model has no stage {stage!r}", help="--stage bytecode shows its instructions"
+            )
+        from heddle.driver.disassembly import bytecode_text
+
+        executable = load_or_compile(found, CompileOptions()).executable
+        typer.echo(bytecode_text(executable.as_text(), function))
+        return ExitCode.DONE
+
+    raise typer.Exit(guarded(command))
+
+
+@app.command("ops")
+def ops_command() -> None:
+    """List the operators of the graph dialect."""
+    from heddle.driver.docs import operator_rows
+
+    for name, first_line in operator_rows():
+        typer.echo(f"{name:<40} {first_line}")
+
+
+@app.command("passes")
+def passes_command() -> None:
+    """List the passes."""
+    from heddle.driver.docs import pass_rows
+
+    for name, first_line in pass_rows():
+        typer.echo(f"{name:<28} {first_line}")
+
+
+def check_writable(path: Path) -> None:
+    """Fail before the work where its result could not be kept. Raises: UsageError S0101."""
+    from heddle.support.files import check_replaceable
+
+    check_replaceable(path)
+
+

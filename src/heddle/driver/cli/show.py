@@ -1,0 +1,88 @@
+"""Reports on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from heddle.driver.run import RunReport, ValueSummary
+
+PHASES = ("import", "optimize", "legalize", "finalize", "machine code")
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[Any], None]]:
+    """A bar on stderr that follows the phases of a compilation; nothing where stderr is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _progress: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=len(PHASES), detail="")
+
+        def follow(step: Any) -> None:
+            reached = PHASES.index(step.phase) if step.phase in PHASES else 0
+            part = step.done / step.total if step.total and step.phase == PHASES[-1] else 0.0
+            count = f" {step.done}/{step.total}" if step.phase == PHASES[-1] else ""
+            bar.update(task, completed=reached + part, detail=f"{step.phase}{count}: {step.detail}")
+
+        yield follow
+
+
+def show_report(report: RunReport) -> None:
+    """Print what a run gave."""
+    console = Console(soft_wrap=True)
+    console.print(f"{report.model} on {report.target}, {report.num_threads} threads", style="bold", highlight=False)
+    for name in report.assumed_dims:
+        console.print(f"note: dimension {name!r} was not given; it is 1 (--dim {name}=VALUE)", highlight=False)
+    console.print(_values("inputs", report.inputs))
+    console.print(_values("outputs", report.outputs))
+    phases = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in report.phases_s.items())
+    kernels = ", ".join(f"{count} {what}" for what, count in report.kernels.items())
+    lines = [("compile time" if "load" not in report.phases_s else "load time", f"{report.compile_s:.2f} s ({phases})")]
+    if kernels:
+        lines.append(("kernels", kernels))
+    if report.latency_ms:
+        lines.append(("latency", "median {median:.3f} ms (min {min:.3f}, max {max:.3f}; ".format(**report.latency_ms)
+                      + f"{report.repeat} calls)"))
+    lines.append(("peak memory", f"{_size(report.peak_memory_bytes)} ({_size(report.peak_tensor_bytes)} of tensors)"))
+    for name, text in lines:
+        console.print(f"{name:<13} {text}", highlight=False)
+    if report.comparison is not None:
+        _show_comparison(console, report.comparison)
+
+
+def _show_comparison(console: Console, found: dict[str, Any]) -> None:
+    verdict = "outputs agree" if found["agrees"] else "outputs differ"
+    console.print(f"{found['engine']:<13} {verdict}", style="green" if found["agrees"] else "red", highlight=False)
+    for row in found["outputs"]:
+        detail = row.get("reason") or f"max error {row['max_abs_error']} at magnitude {row['max_magnitude']}"
+        console.print(f"  {row['name']}: {detail}", highlight=False)
+    if found["latency_ms"]:
+        ratio = "" if found["speedup"] is None else f"; heddle is {found['speedup']:.2f} times as fast"
+        console.print(f"  latency: median {found['latency_ms']['median']:.3f} ms{ratio}", highlight=False)
+
+
+def _values(title: str, rows: list[ValueSummary]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in ("name", "dtype", "shape", "mean", "std", "min", "max"):
+        table.add_column(column)
+    for row in rows:
+        figures = [_figure(value) for value in (row.mean, row.std, row.min, row.max)]
+        note = f" ({row.num_not_finite} not finite)" if row.num_not_finite else ""
+        table.add_row(row.name, row.dtype, str(row.shape) + note, *figures)
+    return table
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.5g}"
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 2**20:.1f} MiB"

@@ -1,0 +1,55 @@
+"""Diagnostic codes of the driver: models, inputs and stages that a command names."""
+
+from heddle.support.diagnostics import declare_code
+
+D0101 = declare_code(
+    "D0101",
+    "model not found or of unknown kind",
+    "A model is a path that ends in .onnx, .py (script text) or .heddle (a compiled model), or `onnx:NAME`, a network "
+    "that comes with the `onnx` package.",
+)
+D0102 = declare_code(
+    "D0102", "model has no such function", "The function to run, compile or show is not in the model."
+)
+D0201 = declare_code(
+    "D0201",
+    "dimension is unknown or malformed",
+    "`--dim` takes NAME=VALUE with the name of a symbolic dimension of the model's inputs and a positive integer.",
+)
+D0202 = declare_code(
+    "D0202",
+    "dimensions contradict each other",
+    "Two inputs, or an input and `--dim`, give one symbolic dimension different values, or an input does not have the "
+    "size that the model states.",
+)
+D0203 = declare_code(
+    "D0203",
+    "input does not fit the model",
+    "An input's name, element type or number of dimensions is not what the model states, or its file is no array.",
+)
+D0204 = declare_code(
+    "D0204",
+    "input cannot be made up",
+    "The model takes a value that is no tensor, or a tensor of unknown shape or element type; call it from Python.",
+)
+D0301 = declare_code(
+    "D0301",
+    "stage cannot be shown",
+    "The stage is unknown, or the model is a compiled one, which holds bytecode and object code only.",
+)
+D0401 = declare_code(
+    "D0401", "optional package is missing", "The command needs a package of an extra that is not installed."
+)
+D0402 = declare_code(
+    "D0402", "nothing to compare with", "Only a model that ONNX Runtime reads can be compared with it."
+)
+D0501 = declare_code(
+    "D0501",
+    "unexpected failure",
+    "A fault of Heddle: an exception that no room turned into a message. Set HEDDLE_TRACEBACK=1 to see where.",
+)
+D0601 = declare_code(
+    "D0601",
+    "name of the public interface is unknown",
+    "A module of the public interface has no such name. The message names the nearest one.",
+)

@@ -1,0 +1,192 @@
+"""Pages made from declarations: operators, passes, diagnostic codes, the instruction set.
+
+`python -m heddle.driver.docs FOLDER` writes them; a test fails when the committed pages differ.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import heddle
+from heddle.ir.op import OP_RECORDS
+from heddle.ir.op_def import REQUIRED, AttrSpec, Input, OpDef, Without
+from heddle.ir.transform import FunctionPass, Pass
+from heddle.ops.load import load as load_operators
+from heddle.support.diagnostics import CODES
+from heddle.support.files import write_bytes
+from heddle.vm.relax.isa import INSTRUCTIONS, ArgKind, Effect, FuncKind, Operand
+
+_MADE_BY = "<!-- made by `make docs`; change the declarations instead -->\n"
+_PASS_PACKAGES = ("heddle.relax", "heddle.lower", "heddle.tir", "heddle.relay")
+
+
+def page(title: str, text: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"# {title}", "", _MADE_BY, text, "", *lines]).rstrip() + "\n"
+
+
+def first_line(text: str | None) -> str:
+    return (text or "").strip().split("\n")[0].strip()
+
+
+def modules_below(package: str) -> Iterator[str]:
+    """Names of all modules of a package, in order."""
+    try:
+        root = import_module(package)
+    except ModuleNotFoundError:
+        return
+    for found in pkgutil.walk_packages(root.__path__, package + "."):
+        yield found.name
+
+
+# ---- operators
+
+
+def operators() -> list[OpDef]:
+    """The records of all graph operators by name."""
+    load_operators()
+    return [record for _, record in sorted(OP_RECORDS.items()) if isinstance(record, OpDef)]
+
+
+def operator_rows() -> list[tuple[str, str]]:
+    return [(record.name, first_line(record.doc)) for record in operators()]
+
+
+def ops_page() -> str:
+    """Every operator: what it takes, what it does, and how it becomes code."""
+    records = operators()
+    lines = ["| operator | what it gives |", "|---|---|"]
+    lines += [f"| [`{r.name}`](#{_anchor(r.name)}) | {_cell(first_line(r.doc))} |" for r in records]
+    for record in records:
+        lines += ["", *_operator_section(record)]
+    text = f"{len(records)} operators of the graph dialect, from their records."
+    return page("Operators", text, lines)
+
+
+def _anchor(name: str) -> str:
+    return name.replace(".", "").lower()
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _operator_section(record: OpDef) -> list[str]:
+    params = [_input_text(item) for item in record.inputs] + [_attr_text(item) for item in record.attrs]
+    lines = [f"## {record.name}", "", f"`{record.name}({', '.join(params)})`", "", record.doc.strip()]
+    rows = [f"- `{item.name}` ({item.kind}): {item.meaning}" for item in record.inputs if item.meaning]
+    rows += [f"- `{item.name}` ({item.kind}): {item.meaning}" for item in record.attrs if item.meaning]
+    lines += ["", *rows] if rows else []
+    return [*lines, "", f"Code: {_way(record)}. {'Pure' if record.is_pure else 'Has effects'}.{_relay(record)}"]
+
+
+def _input_text(item: Input) -> str:
+    if item.variadic:
+        return f"*{item.name}"
+    return f"{item.name}=None" if item.optional else item.name
+
+
+def _attr_text(item: AttrSpec) -> str:
+    return item.name if item.default is REQUIRED else f"{item.name}={item.default!r}"
+
+
+def _way(record: OpDef) -> str:
+    if isinstance(record.opaque, Without):
+        return f"no loops ({record.opaque.reason})"
+    return "a loop function" if record.lower is not None else "other operators"
+
+
+def _relay(record: OpDef) -> str:
+    return f" In Relay: {', '.join(f'`{name}`' for name in record.relay_names)}." if record.relay_names else ""
+
+
+# ---- passes
+
+
+def pass_classes() -> list[type[Pass]]:
+    """All passes by name."""
+    found: dict[str, type[Pass]] = {}
+    for package in _PASS_PACKAGES:
+        for name in modules_below(package):
+            for value in vars(import_module(name)).values():
+                if isinstance(value, type) and issubclass(value, Pass) and value.__module__ == name:
+                    found[value.__name__] = value
+    return [found[name] for name in sorted(found)]
+
+
+def _pass_text(step: type[Pass]) -> str:
+    """What a pass does: its module's text, else its own."""
+    text = sys.modules[step.__module__].__doc__ or step.__doc__ or ""
+    return text.strip().removeprefix(f"{step.__name__}: ")
+
+
+def pass_rows() -> list[tuple[str, str]]:
+    return [(step.__name__, first_line(_pass_text(step))) for step in pass_classes()]
+
+
+def passes_page() -> str:
+    """Every pass with its before and after and its contract."""
+    classes = pass_classes()
+    lines = ["| pass | what it does |", "|---|---|"]
+    lines += [f"| [`{name}`](#{name.lower()}) | {_cell(text)} |" for name, text in pass_rows()]
+    for step in classes:
+        module = step.__module__.replace(".", "/")
+        kind = "function by function" if issubclass(step, FunctionPass) else "on whole modules"
+        lines += ["", f"## {step.__name__}", "", _pass_text(step), "", f"Works {kind}; `src/{module}.py`."]
+        lines += [f"Requires: {', '.join(step.requires)}."] if step.requires else []
+        lines += [f"Establishes: {', '.join(step.establishes)}."] if step.establishes else []
+    return page("Passes", f"{len(classes)} passes, from their files.", lines)
+
+
+# ---- diagnostics
+
+
+def diagnostics_page() -> str:
+    """Every code with its title and what causes it and helps."""
+    for name in modules_below("heddle"):
+        if name.rpartition(".")[2] == "codes":
+            import_module(name)
+    lines = []
+    for name, code in sorted(CODES.items()):
+        lines += [f"## {name}", "", f"**{code.title}**", "", code.meaning, ""]
+    text = f"{len(CODES)} codes. A message reads `error[CODE]: what was expected, what was got`, then the place."
+    return page("Diagnostics", text, lines)
+
+
+# ---- the instruction set
+
+
+def isa_page() -> str:
+    """The machine's instructions, operand kinds and function kinds."""
+    lines = ["| instruction | opcode | operands | effects | semantics |", "|---|---|---|---|---|"]
+    for spec in INSTRUCTIONS:
+        operands = ", ".join(operand.name.lower() for operand in spec.operands)
+        effects = ", ".join(str(effect.name).lower() for effect in Effect if effect in spec.effects) or "none"
+        lines.append(f"| `{spec.mnemonic}` | {spec.opcode} | {operands} | {effects} | `{_cell(spec.semantics)}` |")
+    lines += ["", "## Operands", "", *(f"- {operand.name.lower()}: {operand.value}" for operand in Operand)]
+    lines += ["", "## Kinds of arguments", "", *(f"- {kind.value}: {kind.name.lower()}" for kind in ArgKind)]
+    lines += ["", "## Kinds of functions", "", *(f"- {kind.value}: {kind.name.lower()}" for kind in FuncKind)]
+    text = (sys.modules[INSTRUCTIONS[0].__class__.__module__].__doc__ or "").strip()
+    return page("The Relax machine's instruction set", text, lines)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "ops.md": ops_page,
+    "passes.md": passes_page,
+    "diagnostics.md": diagnostics_page,
+    "isa-relax.md": isa_page,
+}
+
+
+def write_pages(folder: Path) -> None:
+    """Write every generated page into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, make in PAGES.items():
+        write_bytes(folder / name, make().encode())
+
+
+if __name__ == "__main__":
+    write_pages(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(heddle.__path__[0]).parents[1] / "docs")

@@ -1,0 +1,176 @@
+"""Arguments for a model: arrays from files or made up, one value for each symbolic dimension, all of it checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heddle.driver.codes import D0201, D0202, D0203, D0204
+from heddle.driver.signature import Dim, Signature, TensorSpec, evaluate_dim
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import Diagnostic, UsageError, did_you_mean
+
+Array = np.ndarray[Any, Any]
+MADE_UP_INT_LIMIT = 2
+"""Integers are 0 or 1: they are indices, masks or flags, and each of these takes them."""
+
+
+@dataclass(slots=True)
+class Dimensions:
+    """Values of symbolic dimensions and who gave them."""
+
+    values: dict[str, int] = field(default_factory=dict)
+    given_by: dict[str, str] = field(default_factory=dict)
+
+    def give(self, name: str, value: int, by: str) -> None:
+        """Raises: UsageError D0202 where another value was given."""
+        known = self.values.setdefault(name, value)
+        if known != value:
+            raise UsageError(
+                D0202, f"dimension {name!r} is {known} by {self.given_by[name]}, and {value} by {by}"
+            )
+        self.given_by.setdefault(name, by)
+
+
+def parse_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    """NAME=VALUE options as a dict. Raises: UsageError D0201 for another form or a name that is given twice."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise UsageError(D0201, f"{option} takes NAME=VALUE, got {text!r}")
+        if name in pairs:
+            raise UsageError(D0201, f"{option} {name} is given twice: {pairs[name]} and {value}")
+        pairs[name] = value
+    return pairs
+
+
+def parse_dims(texts: Iterable[str]) -> dict[str, int]:
+    """`--dim` options. Raises: UsageError D0201."""
+    dims = {}
+    for name, text in parse_pairs(texts, "--dim").items():
+        if not (text.isascii() and text.isdecimal() and len(text) < 16):
+            raise UsageError(D0201, f"--dim {name}={text}: expected a number that is not negative")
+        dims[name] = int(text)
+    return dims
+
+
+def read_array(name: str, path: str) -> Array:
+    """An array from a .npy file, without pickled objects. Raises: UsageError D0203 with the reason."""
+    try:
+        with Path(path).open("rb") as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(D0203, f"input {name!r}: {path} is no readable .npy file: {reason}") from error
+    return np.asarray(array)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arrays of a call by parameter name, in order. `assumed` names dimensions that nobody gave, taken to be 1."""
+
+    arrays: dict[str, Array]
+    dims: dict[str, int]
+    assumed: tuple[str, ...]
+
+
+def make_arguments(
+    signature: Signature, given: Mapping[str, Array], dims: Mapping[str, int], seed: int = 0
+) -> Arguments:
+    """Arrays for every parameter: those given, checked, and made-up ones.
+
+    Floats are normal with deviation 1, integers 0 or 1. Raises: UsageError D0201 to D0204.
+    """
+    _check_names(signature, given, dims)
+    known = Dimensions()
+    for name, value in dims.items():
+        known.give(name, value, f"--dim {name}={value}")
+    findings = []
+    for spec in signature.inputs:
+        if spec.name in given:
+            findings += _check_kind(spec, given[spec.name])
+    if findings:
+        raise UsageError(findings)
+    for spec in signature.inputs:
+        if spec.name in given:
+            _learn_dims(spec, given[spec.name], known)
+    assumed = tuple(name for name in signature.dim_names() if name not in known.values)
+    for name in assumed:
+        known.give(name, 1, "default")
+    for spec in signature.inputs:
+        if spec.name in given:
+            _check_sizes(spec, given[spec.name], known)
+    rng = np.random.default_rng(seed)
+    arrays = {
+        spec.name: given[spec.name] if spec.name in given else _made_up(spec, known, rng) for spec in signature.inputs
+    }
+    return Arguments(arrays, known.values, assumed)
+
+
+def _check_names(signature: Signature, given: Mapping[str, Array], dims: Mapping[str, int]) -> None:
+    inputs, names = [spec.name for spec in signature.inputs], signature.dim_names()
+    for name in given:
+        if name not in inputs:
+            raise UsageError(D0203, f"the model has no input {name!r}: it has {', '.join(inputs) or 'none'}",
+                             help=did_you_mean(name, inputs))
+    for name in dims:
+        if name not in names:
+            raise UsageError(D0201, f"the model has no dimension {name!r}: it has {', '.join(names) or 'none'}",
+                             help=did_you_mean(name, names))
+
+
+def _check_kind(spec: TensorSpec, array: Array) -> list[Diagnostic]:
+    """Findings about an array's element type and number of dimensions."""
+    findings = []
+    if spec.kind != "tensor":
+        findings.append(Diagnostic(D0203, f"input {spec.name!r} is a {spec.kind}, not a tensor"))
+    if spec.dtype is not None and array.dtype != DataType(spec.dtype).numpy():
+        findings.append(Diagnostic(
+            D0203, f"input {spec.name!r}: expected dtype {spec.dtype}, got {array.dtype}",
+            help=f"array.astype({spec.dtype!r}) converts it",
+        ))
+    if spec.shape is not None and array.ndim != len(spec.shape):
+        findings.append(Diagnostic(
+            D0203, f"input {spec.name!r}: expected {len(spec.shape)} dimensions {spec.text()}, "
+                   f"got {array.ndim} of shape {array.shape}",
+        ))
+    return findings
+
+
+def _learn_dims(spec: TensorSpec, array: Array, known: Dimensions) -> None:
+    for axis, (dim, size) in enumerate(zip(spec.shape or (), array.shape, strict=False)):
+        if isinstance(dim, str) and dim.isidentifier():
+            known.give(dim, size, f"input {spec.name!r} (axis {axis})")
+
+
+def _check_sizes(spec: TensorSpec, array: Array, known: Dimensions) -> None:
+    for axis, (dim, size) in enumerate(zip(spec.shape or (), array.shape, strict=False)):
+        expected = evaluate_dim(dim, known.values)
+        if expected is not None and expected != size:
+            raise UsageError(
+                D0202, f"input {spec.name!r}: expected {_dim_text(dim, expected)} at axis {axis} of {spec.text()}, got {size}"
+            )
+
+
+def _dim_text(dim: Dim, value: int) -> str:
+    return str(value) if isinstance(dim, int) else f"{dim} = {value}"
+
+
+def _made_up(spec: TensorSpec, known: Dimensions, rng: np.random.Generator) -> Array:
+    if spec.kind != "tensor" or spec.shape is None or spec.dtype is None:
+        raise UsageError(
+            D0204, f"input {spec.name!r} of type {spec.text()} cannot be made up", help=f"--input {spec.name}=FILE.npy gives it"
+        )
+    sizes = [evaluate_dim(dim, known.values) for dim in spec.shape]
+    shape = tuple(size for size in sizes if size is not None)
+    if len(shape) != len(sizes) or any(size < 0 for size in shape):
+        raise UsageError(D0204, f"input {spec.name!r} of type {spec.text()} has no size with {known.values}")
+    dtype = DataType(spec.dtype)
+    if dtype.is_float:
+        return rng.standard_normal(shape, np.float32).astype(dtype.numpy())
+    return rng.integers(0, MADE_UP_INT_LIMIT, shape).astype(dtype.numpy())

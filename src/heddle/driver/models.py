@@ -1,0 +1,88 @@
+"""From what a user calls a model to a module or an executable.
+
+| written | meaning |
+|---|---|
+| `PATH.onnx` | an ONNX model |
+| `onnx:NAME` | a real network that comes with the `onnx` package |
+| `PATH.py` | script text; nothing in it is executed |
+| `PATH.heddle` | a compiled model |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from heddle.driver.codes import D0101, D0401
+from heddle.support.codes import S0102
+from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
+
+SUFFIXES = (".onnx", ".py", ".heddle")
+_LIGHT_MODELS = ("backend", "test", "data", "light")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model that exists: `name` is what messages call it."""
+
+    name: str
+    path: Path
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.path.suffix == ".heddle"
+
+
+def find_model(text: str) -> ModelFile:
+    """The file that `text` means. Raises: UsageError D0101 with the known names; MissingDependencyError D0401."""
+    if text.startswith("onnx:"):
+        return ModelFile(text, _packaged(text.removeprefix("onnx:")))
+    path = Path(text)
+    if path.suffix not in SUFFIXES:
+        raise UsageError(
+            D0101, f"model {text!r} is of unknown kind: expected a path that ends in {', '.join(SUFFIXES)}, or onnx:NAME"
+        )
+    if not path.is_file():
+        near = [str(other) for other in path.parent.glob("*") if other.suffix in SUFFIXES] if path.parent.is_dir() else []
+        raise UsageError(D0101, f"no model at {text!r}", help=did_you_mean(text, near))
+    return ModelFile(text, path)
+
+
+def _packaged(name: str) -> Path:
+    found = find_spec("onnx")
+    if found is None or not found.submodule_search_locations:
+        raise MissingDependencyError(
+            D0401, f"the model onnx:{name} lies in the package 'onnx'", help="pip install 'heddle[onnx]'"
+        )
+    folder = Path(found.submodule_search_locations[0], *_LIGHT_MODELS)
+    path = folder / f"{name.removesuffix('.onnx')}.onnx"
+    if "/" in name or not path.is_file():
+        known = sorted(other.stem for other in folder.glob("*.onnx"))
+        raise UsageError(
+            D0101, f"the onnx package has no model {name!r}: it has {', '.join(known)}", help=did_you_mean(name, known)
+        )
+    return path
+
+
+def import_model(model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = None) -> Any:
+    """The IRModule of a model that is not compiled yet. Raises: what its frontend or parser raises."""
+    from heddle.ops.load import load as load_operators
+
+    load_operators()
+    if model.path.suffix == ".onnx":
+        from heddle.frontend.onnx import from_onnx
+
+        return from_onnx(str(model.path), shape_dict=shapes)
+    from heddle.ir.module import IRModule
+    from heddle.script.parser import DEFAULT_NAMES, parse_source
+    from heddle.support.span import Source
+
+    try:
+        text = model.path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(S0102, f"cannot read {model.name}: {getattr(error, 'strerror', None) or error}") from error
+    parsed = parse_source(Source(str(model.path), text), DEFAULT_NAMES)
+    return parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed)

@@ -1,0 +1,79 @@
+"""Where compile time goes: phases, told apart by the passes that run, and who wants to watch them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from heddle.driver.pipeline import finalize_passes, legalize_passes, optimize_passes
+from heddle.ir.module import IRModule
+from heddle.ir.transform import PassInfo, PassInstrument
+from heddle.target import Target
+from heddle.tir.nodes import PrimFunc
+
+MACHINE_CODE = "machine code"
+_FIRST_LOWERING_PASS = "LowerBlocks"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is being done: a phase, the pass in it, and for machine code how many functions were begun of how many."""
+
+    phase: str
+    detail: str
+    done: int = 0
+    total: int = 0
+
+
+def ignore(_progress: Progress) -> None:
+    """A listener that nothing interests."""
+
+
+@dataclass(slots=True)
+class PhaseClock(PassInstrument):
+    """Seconds per phase. Every instant belongs to the phase that was entered last."""
+
+    target: Target
+    listener: Callable[[Progress], None] = ignore
+    seconds: dict[str, float] = field(default_factory=dict)
+    _phases: list[tuple[str, frozenset[str]]] = field(default_factory=list)
+    _phase: str = ""
+    _since: float = 0.0
+    _functions: int = 0
+    _begun: int = 0
+
+    def __post_init__(self) -> None:
+        for name, passes in (
+            ("optimize", optimize_passes(self.target)),
+            ("legalize", legalize_passes(self.target)),
+            ("finalize", finalize_passes(self.target)),
+        ):
+            self._phases.append((name, frozenset(step.info.name for step in passes)))
+
+    def enter(self, phase: str, detail: str = "") -> None:
+        """The phase before ends, `phase` begins."""
+        now = time.perf_counter()
+        if self._phase:
+            self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + now - self._since
+        self._phase, self._since = phase, now
+        if phase:
+            self.listener(Progress(phase, detail, self._begun, self._functions))
+
+    def stop(self) -> None:
+        self.enter("")
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        names = [name for name, _ in self._phases]
+        reached = names.index(self._phase) if self._phase in names else 0
+        for name, passes in self._phases[reached:] if self._phase != MACHINE_CODE else ():
+            if info.name in passes:
+                self.enter(name, info.name)
+                return
+        if info.name == _FIRST_LOWERING_PASS:
+            self._begun += 1
+        self.enter(MACHINE_CODE, info.name)
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        if self._phase != MACHINE_CODE:
+            self._functions = sum(isinstance(func, PrimFunc) for func in mod.functions.values())

@@ -1,0 +1,128 @@
+"""A model as text at each stage of its way from graph to machine code.
+
+| stage | what is shown |
+|---|---|
+| relax | the graph as it was imported |
+| legalized | operators as calls of loop functions |
+| fused | the same after fusion |
+| scheduled | the loop functions after scheduling |
+| tir | the loop functions as the emitter takes them |
+| llvm | LLVM IR before LLVM's own passes |
+| asm | assembly text for the target |
+| bytecode | the machine's instructions |
+| memory | storages, what they hold, and their sizes |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from heddle.codegen.build import generate_text
+from heddle.codegen.llvm.machine import compile_text
+from heddle.codegen.pipeline import lower
+from heddle.driver.codes import D0102, D0301
+from heddle.driver.compile import as_target
+from heddle.driver.disassembly import bytecode_text
+from heddle.driver.pipeline import default_pipeline
+from heddle.ir.expr import Function, GlobalVar
+from heddle.ir.module import IRModule
+from heddle.ir.transform import PassContext, PassInfo, PassInstrument
+from heddle.lower.codegen_vm import vm_codegen
+from heddle.ops.load import load as load_operators
+from heddle.relax.nodes import SeqExpr
+from heddle.relax.rewriter import is_call
+from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.tir.nodes import PrimFunc
+
+STAGES = ("relax", "legalized", "fused", "scheduled", "tir", "llvm", "asm", "bytecode", "memory")
+_MADE_BY = {
+    "legalized": "LegalizeOps", "fused": "FuseTIR", "scheduled": "ApplyDefaultSchedule", "memory": "LowerAllocTensor",
+}
+
+
+class _Keep(PassInstrument):
+    """Keeps the module that each of some passes made last."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, IRModule] = {}
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        if info.name in _MADE_BY.values():
+            self.modules[info.name] = mod
+
+
+def stage_modules(mod: IRModule, target: Any = None) -> Mapping[str, IRModule]:
+    """The module at each stage that is a module."""
+    load_operators()
+    chosen = as_target(target)
+    keep = _Keep()
+    with PassContext(instruments=[keep]):
+        lowered = default_pipeline(chosen)(mod)
+    stages = {"relax": mod, "lowered": lowered, "tir": lower(_loops(lowered), chosen)}
+    return stages | {stage: keep.modules[name] for stage, name in _MADE_BY.items()}
+
+
+def stage_text(mod: IRModule, stage: str, target: Any = None, function: str | None = None) -> str:
+    """The text of a stage, of one function where one is named.
+
+    Raises: UsageError D0301 for an unknown stage, D0102 for a function that the stage does not have.
+    """
+    if stage not in STAGES:
+        raise UsageError(D0301, f"unknown stage {stage!r}: expected one of {', '.join(STAGES)}",
+                         help=did_you_mean(stage, STAGES))
+    if stage == "relax":
+        return str(_only(mod, function))
+    modules = stage_modules(mod, target)
+    if stage in ("llvm", "asm"):
+        return _machine_text(_only(_loops(modules["lowered"]), function), stage, target)
+    if stage == "bytecode":
+        return bytecode_text(vm_codegen(modules["lowered"])[0].get().as_text(), function)
+    if stage == "memory":
+        return memory_text(_only(modules["memory"], function))
+    return str(_only(modules[stage], function))
+
+
+def _only(mod: IRModule, name: str | None) -> IRModule:
+    if name is None:
+        return mod
+    known = [var.name_hint for var in mod.functions]
+    if name not in known:
+        raise UsageError(D0102, f"the model has no function {name!r} at this stage: it has {', '.join(known)}",
+                         help=did_you_mean(name, known))
+    var = mod.get_global_var(name)
+    return mod.with_functions({var: mod[var]})
+
+
+def _loops(mod: IRModule) -> IRModule:
+    return mod.with_functions({var: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)})
+
+
+def _machine_text(loops: IRModule, stage: str, target: Any) -> str:
+    chosen = as_target(target)
+    named = {var: _named(var, func) for var, func in loops.functions.items()}
+    text, _ = generate_text(loops.with_functions(named), chosen)
+    return text if stage == "llvm" else compile_text(text, chosen, want_text=True).assembly
+
+
+def _named(var: GlobalVar, func: PrimFunc) -> PrimFunc:
+    if func.attrs.get("global_symbol"):
+        return func
+    named: PrimFunc = func.with_attr("global_symbol", var.name_hint)
+    return named
+
+
+def memory_text(mod: IRModule) -> str:
+    """Storages in order of allocation with the tensors that lie in them: one table a graph function."""
+    lines = []
+    for var, func in mod.functions.items():
+        if not isinstance(func, Function) or not isinstance(func.body, SeqExpr):
+            continue
+        lines.append(f"{var.name_hint}:")
+        for binding in func.body.bindings():
+            value = binding.value
+            if is_call(value, "relax.memory.alloc_storage"):
+                lines.append(f"  {binding.var.name_hint:<20} {value.args[0].values[0]} bytes")
+            elif is_call(value, "relax.memory.alloc_tensor"):
+                lines.append(f"    {binding.var.name_hint:<18} {binding.var.ty} in {value.args[0]} at {value.args[1]}")
+    return "\n".join(lines)

@@ -1,0 +1,5 @@
+"""The public names, as users of TVM know them, over our rooms."""
+
+from heddle.facade.install import install
+
+__all__ = ["install"]

@@ -1,0 +1,162 @@
+"""How public modules come to be: a finder that knows the table, and modules that look names up in it.
+
+Names are resolved when they are first asked for and then kept, so `import heddle.runtime` loads no room of the
+compiler.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import find_spec, spec_from_file_location
+from types import ModuleType
+from typing import Any
+
+from heddle.facade.table import ALIASES, EXPORTS, PASSES
+
+_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def canonical(name: str) -> str:
+    """The module that a public module name means."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        target = ALIASES.get(".".join(parts[:count]))
+        if target is not None:
+            return ".".join((target, *parts[count:]))
+    return name
+
+
+@cache
+def exported(module: str) -> Mapping[str, tuple[str, str]]:
+    """Public name → (room module, own name) of a public module."""
+    names = {}
+    for room, words in EXPORTS.get(module, {}).items():
+        for word in words.split():
+            public, _, own = word.partition("=")
+            names[public] = (room, own or public)
+    return names
+
+
+def pass_module(module: str, name: str) -> str | None:
+    """The module of the pass `name`, where the public module has passes and there is such a file."""
+    if not name[:1].isupper():
+        return None
+    file = _WORD_STARTS.sub("_", name).lower()
+    candidates = (f"{package}.{file}" for package in PASSES.get(module, ()))
+    return next((candidate for candidate in candidates if find_spec(candidate) is not None), None)
+
+
+class FacadeModule(ModuleType):
+    """A module whose missing attributes are looked up in the table, among passes, and among submodules."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        found = self._find(name)
+        setattr(self, name, found)
+        return found
+
+    def _find(self, name: str) -> Any:
+        place = exported(self.__name__).get(name)
+        if place is not None:
+            return getattr(import_module(place[0]), place[1])
+        module = pass_module(self.__name__, name)
+        if module is not None and hasattr(import_module(module), name):
+            return getattr(import_module(module), name)
+        if find_spec(f"{self.__name__}.{name}") is not None:
+            return import_module(f"{self.__name__}.{name}")
+        raise self._missing(name)
+
+    def _missing(self, name: str) -> AttributeError:
+        # Only a failing program pays for what messages need.
+        codes = import_module("heddle.driver.codes")
+        diagnostics = import_module("heddle.support.diagnostics")
+        error: AttributeError = diagnostics.MissingNameError(
+            codes.D0601, f"module {self.__name__!r} has no name {name!r}", help=diagnostics.did_you_mean(name, dir(self))
+        )
+        return error
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *exported(self.__name__)})
+
+
+class _RoomLoader(SourceFileLoader):
+    """Loads a room's module and then does what the public interface adds to it."""
+
+    def __init__(self, name: str, path: str, after: Callable[[ModuleType], None]) -> None:
+        super().__init__(name, path)
+        self._after = after
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        self._after(module)
+
+
+class _VirtualLoader(Loader):
+    """A module without a file: exports alone."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return FacadeModule(spec.name, f"Public names of {spec.name}.")
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing is executed: names are looked up when they are asked for."""
+
+
+class _AliasLoader(Loader):
+    """A second name of a module; the module stays what it was."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        self._module = import_module(canonical(spec.name))
+        self._spec = self._module.__spec__
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec
+
+
+def _answer_lookups(module: ModuleType) -> None:
+    module.__class__ = FacadeModule
+
+
+def _declare_operators_on_demand(module: ModuleType) -> None:
+    """Operators are declared above the rooms that look them up: the table asks for them when a name is missing."""
+    module.OP_RECORDS.fill_from(lambda: import_module("heddle.ops.load").load())
+
+
+_AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {"heddle.ir.op": _declare_operators_on_demand}
+
+
+class FacadeFinder(MetaPathFinder):
+    """Finds the modules of the table; leaves all others to Python."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith("heddle."):
+            return None
+        meant = canonical(fullname)
+        if meant != fullname:
+            return ModuleSpec(fullname, _AliasLoader(), is_package=True) if find_spec(meant) is not None else None
+        after = _answer_lookups if fullname in EXPORTS else _AFTER_IMPORT.get(fullname)
+        if after is None:
+            return None
+        found = PathFinder.find_spec(fullname, path)
+        if found is None or found.origin is None:
+            return ModuleSpec(fullname, _VirtualLoader(), is_package=True)
+        return spec_from_file_location(
+            fullname, found.origin, loader=_RoomLoader(fullname, found.origin, after),
+            submodule_search_locations=found.submodule_search_locations,
+        )
+
+
+def install(root: ModuleType) -> None:
+    """Serve the public names below `root`, the package itself. Doing it again changes nothing."""
+    if not any(isinstance(finder, FacadeFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, FacadeFinder())
+    root.__class__ = FacadeModule

@@ -1,0 +1,180 @@
+"""Where each public name lives. This is the one place that knows both TVM's dotted names and our rooms.
+
+`EXPORTS` maps a public module to (room module → names, `public=own` where they differ). A public module for which
+there is a room keeps the room's own names; one without is made of its exports alone. `ALIASES` are second names of
+modules, submodules included. `PASSES` says in which packages the passes of a public module lie, one to a file.
+Everything is text: nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+ALIASES: dict[str, str] = {
+    "heddle.tirx": "heddle.tir",
+    "heddle.sym": "heddle.arith",
+    "heddle.relax.frontend": "heddle.frontend",
+    "heddle.script.tirx": "heddle.script.tir",
+    "heddle.nd": "heddle.runtime",
+    "heddle.s_tir.schedule": "heddle.tir.schedule",
+}
+
+PASSES: dict[str, tuple[str, ...]] = {
+    "heddle.relax.transform": ("heddle.relax.transform", "heddle.lower"),
+    "heddle.tir.transform": ("heddle.tir.transform",),
+    "heddle.s_tir.transform": ("heddle.tir.transform",),
+}
+
+_STRUCTURAL = "assert_structural_equal structural_equal structural_hash"
+_SCALARS = {
+    "heddle.prim.nodes": (
+        "Add And Broadcast Call Cast Div EQ FloatImm FloorDiv FloorMod GE GT IntImm LE LT Let Max Min Mod Mul NE Not Or "
+        "Expr=PrimExpr PrimExpr Ramp Range Select Shuffle SizeVar Sub Var const=constant"
+    ),
+    "heddle.prim.ops": (
+        "all any bitwise_and bitwise_not bitwise_or bitwise_xor call_intrin ceildiv div floordiv floormod "
+        "if_then_else infinity max=maximum max_value min=minimum min_value shift_left shift_right truncdiv truncmod"
+    ),
+    "heddle.prim.intrinsics": (
+        "abs acos acosh asin asinh atan atan2 atanh call_extern call_llvm_intrin call_llvm_pure_intrin call_packed "
+        "call_pure_extern ceil copysign cos cosh erf exp exp2 exp10 floor fmod hypot isfinite isinf isnan likely log "
+        "log10 log1p log2 nearbyint popcount power pow=power reinterpret round rsqrt sigmoid sin sinh sqrt tan tanh trunc"
+    ),
+    "heddle.ir.expr": "StringImm",
+}
+_LOOPS = {
+    **_SCALARS,
+    "heddle.te.tensor": "CommReducer Reduce",
+    "heddle.codegen.build": "build",
+    "heddle.tir.substitute": "substitute=substitute_stmt",
+}
+_SCHEDULE = {
+    "heddle.tir.schedule.schedule": "LoopRV SBlockRV BlockRV=SBlockRV Schedule",
+    "heddle.tir.schedule.error": "ScheduleError",
+    "heddle.tir.schedule.trace": "Instruction Trace",
+}
+_HOISTING = {"heddle.tir.transform.hoist_if": "HoistIfThenElse", "heddle.tir.transform.simplify": "StmtSimplify=Simplify"}
+_GRAPH_NODES = {
+    "heddle.ir.expr": (
+        "Call Constant DataTypeImm Expr ExternFunc Function GlobalVar If StringImm Tuple TupleGetItem Var"
+    ),
+    "heddle.ir.types": "AnyType FuncType ObjectType=AnyType PrimType TupleType Type",
+    "heddle.relax.nodes": "Binding BindingBlock DataflowBlock DataflowVar MatchCast SeqExpr VarBinding",
+    "heddle.relax.types": (
+        "ShapeExpr ShapeType ShapeStructInfo=ShapeType TensorType TensorStructInfo=TensorType VDevice"
+    ),
+}
+
+EXPORTS: dict[str, dict[str, str]] = {
+    "heddle": {
+        "heddle.driver.compile": "compile",
+        "heddle.runtime": (
+            "DataType Device Tensor cpu cuda device ext_dev get_global_func hexagon metal opencl register_global_func "
+            "rocm tensor vulkan webgpu"
+        ),
+        "heddle.ir.module": "IRModule",
+        "heddle.codegen.build": "build",
+        "heddle.support.diagnostics": "HeddleError InternalError",
+    },
+    "heddle.relax": {
+        **_GRAPH_NODES,
+        "heddle.ir.structural": _STRUCTURAL,
+        "heddle.relax.block_builder": "BlockBuilder",
+        "heddle.relax.op_builder": "const",
+        "heddle.relax.infer": "get_type=type_of",
+        "heddle.relax.rewriter": "BindingRewriter",
+        "heddle.relax.script": "call_dps_packed call_packed call_tir prim_value",
+        "heddle.vm.relax": "ExecBuilder VMExecutable VMInstrumentReturnKind VirtualMachine",
+        "heddle.driver.compile": "build",
+        "heddle.driver.pipeline": "default_build_pipeline=default_pipeline",
+    },
+    "heddle.relax.block_builder": {},
+    "heddle.relax.expr": _GRAPH_NODES,
+    "heddle.relax.analysis": {
+        "heddle.ir.visitor": "post_order_visit",
+        "heddle.relax.analysis.type_relations": "type_lca",
+        "heddle.ir.instrument": "verify_module",
+    },
+    "heddle.relax.transform": {
+        "heddle.ir.transform": "FunctionPass PassContext Sequential",
+    },
+    "heddle.relax.pipeline": {"heddle.driver.pipeline": "get_default_pipeline=default_pipeline"},
+    "heddle.ir": {
+        "heddle.ir.expr": "BaseFunc Call Constant Expr GlobalVar StringImm Tuple TupleGetItem Var",
+        "heddle.ir.types": "FuncType PointerType PrimType TupleType Type",
+        "heddle.ir.module": "IRModule",
+        "heddle.ir.op": "Op",
+        "heddle.ir.node": "Map Node",
+        "heddle.ir.structural": _STRUCTURAL,
+        "heddle.ir.json_codec": "load_json save_json",
+        "heddle.prim.nodes": "FloatImm IntImm PrimExpr Range",
+        "heddle.relax.types": "VDevice",
+        "heddle.support.span": "Span",
+    },
+    "heddle.ir.expr": {"heddle.prim.nodes": "PrimExpr Range"},
+    "heddle.ir.base": {
+        "heddle.ir.structural": _STRUCTURAL,
+        "heddle.ir.json_codec": "load_json save_json",
+        "heddle.ir.node": "Node",
+    },
+    "heddle.transform": {
+        "heddle.ir.transform": "Pass PassContext PassInfo Sequential module_pass",
+        "heddle.ir.instrument": "PrintAfterAll PrintBeforeAll",
+    },
+    "heddle.instrument": {
+        "heddle.ir.instrument": "DumpIR PassTimingInstrument PrintAfterAll PrintBeforeAll VerifyEach",
+        "heddle.ir.transform": "PassInstrument",
+    },
+    "heddle.tir": {**_LOOPS, **_SCHEDULE},
+    "heddle.tir.expr": {**_SCALARS, "heddle.tir.nodes": "BufferLoad IterVar", "heddle.te.tensor": "Reduce"},
+    "heddle.tir.stmt": {
+        "heddle.tir.nodes": (
+            "AllocBuffer AssertStmt AttrStmt Bind BufferRegion BufferStore DeclBuffer Evaluate For ForKind IfThenElse "
+            "MatchBufferRegion SBlock SBlockRealize SeqStmt Stmt While"
+        ),
+    },
+    "heddle.tir.function": {"heddle.tir.nodes": "PrimFunc"},
+    "heddle.tir.buffer": {"heddle.tir.nodes": "Buffer decl_buffer"},
+    "heddle.tir.stmt_functor": {
+        "heddle.ir.visitor": "post_order_visit",
+        "heddle.tir.substitute": "substitute=substitute_stmt",
+    },
+    "heddle.tir.transform": _HOISTING,
+    "heddle.tir.schedule": _SCHEDULE,
+    "heddle.tir.analysis": {},
+    "heddle.s_tir": {
+        **_SCHEDULE,
+        "heddle.tir.nodes": "MatchBufferRegion SBlock SBlockRealize",
+    },
+    "heddle.s_tir.transform": _HOISTING,
+    "heddle.te": _SCALARS,
+    "heddle.topi": {
+        "heddle.topi.broadcast": "broadcast_to",
+        "heddle.topi.matmul": "matmul",
+        "heddle.topi.transform": (
+            "concatenate expand_dims flatten flip repeat reshape split squeeze stack strided_slice tile transpose"
+        ),
+        "heddle.topi.create": "arange full",
+        "heddle.topi.index": "gather_nd one_hot take",
+    },
+    "heddle.arith": {},
+    "heddle.target": {},
+    "heddle.runtime": {},
+    "heddle.runtime.vm": {"heddle.vm.relax": "VMExecutable VMInstrumentReturnKind VirtualMachine"},
+    "heddle.script": {"heddle.script.ir": "ir_module"},
+    "heddle.frontend": {},
+    "heddle.driver": {},
+    "heddle.vm": {},
+    "heddle.testing": {},
+    "heddle.support": {},
+    "heddle.support.utils": {"heddle.support.temporary": "TempDirectory tempdir"},
+    "heddle.ffi": {
+        "heddle.runtime": (
+            "Array Device Function Map Shape from_dlpack get_global_func register_global_func remove_global_func"
+        ),
+        "heddle.ir.structural": "structural_equal structural_hash",
+    },
+    "heddle.ffi.access_path": {"heddle.ir.access_path": "AccessPath"},
+    "heddle.ffi.registry": {
+        "heddle.runtime": "get_global_func list_global_func_names register_global_func remove_global_func",
+    },
+    "heddle.ffi.container": {"heddle.runtime": "Array Map"},
+}

@@ -1,0 +1,31 @@
+"""What this machine and this installation can do."""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+
+
+def llvm_version() -> tuple[int, ...]:
+    return tuple(llvm.llvm_version_info)
+
+
+def has_llvm() -> bool:
+    """Always: LLVM is a dependency."""
+    return True
+
+
+def has_llvm_min_version(major: int) -> bool:
+    return llvm_version()[0] >= major
+
+
+def has_gpu() -> bool:
+    """Never: no device but the processor can be reached from here."""
+    return False
+
+
+has_cuda = has_metal = has_opencl = has_vulkan = has_rocm = has_multi_gpu = has_cuda_compute = has_gpu
+
+
+def build_flag_enabled(name: str) -> bool:
+    """Whether a part that TVM selects when it is built is there: LLVM is."""
+    return name == "USE_LLVM"

@@ -1,0 +1,165 @@
+"""The house's rules, checked on the source tree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.arch.tree import ROOT, SOURCE, SourceFile, functions, source_files
+
+MAX_FILE_LINES = 800
+MAX_FUNCTION_LINES = 80
+HIDDEN_IMPORTS_IN = ("driver", "facade")
+OPTIONAL = ("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang")
+"""Packages of extras: they may be imported where they are needed."""
+BANNED_NAMES = ("utils.py", "misc.py", "common.py", "helpers.py")
+BROAD_EXCEPTS = {"ir/transform.py": 1, "driver/cli/entry.py": 1}
+"""Where a bug becomes a report: the pass runner and the command line."""
+
+
+def _found(rule: Iterator[str]) -> str:
+    return "\n".join(rule)
+
+
+def test_rooms_import_only_rooms_above_them() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    if not program.exists():
+        program = Path(shutil.which("lint-imports") or "")
+    if not program.is_file():
+        pytest.skip("import-linter is not installed (extra dev)")
+    done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def _long_files() -> Iterator[str]:
+    for file in source_files():
+        count = file.text.count("\n")
+        if count > MAX_FILE_LINES:
+            yield f"{file.name}: {count} lines"
+
+
+def test_files_are_short() -> None:
+    assert not _found(_long_files())
+
+
+def _long_functions() -> Iterator[str]:
+    for file in source_files():
+        for func in functions(file.tree):
+            count = (func.end_lineno or func.lineno) - func.lineno + 1
+            if count > MAX_FUNCTION_LINES:
+                yield f"{file.name}:{func.lineno} {func.name}: {count} lines"
+
+
+def test_functions_are_short() -> None:
+    assert not _found(_long_functions())
+
+
+def _hidden_imports() -> Iterator[str]:
+    for file in source_files():
+        if file.room in HIDDEN_IMPORTS_IN:
+            continue
+        for func in functions(file.tree):
+            for node in ast.walk(func):
+                for name in _imported(node):
+                    if name.split(".")[0] not in OPTIONAL:
+                        yield f"{file.name}:{node.lineno} imports {name} inside {func.name}"  # type: ignore[attr-defined]
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+
+
+def test_imports_stand_at_the_top() -> None:
+    assert not _found(_hidden_imports())
+
+
+def _busy_inits() -> Iterator[str]:
+    for file in source_files():
+        if not file.name.endswith("__init__.py") or file.name == "__init__.py":
+            continue
+        for node in file.tree.body:
+            if not _belongs_in_facade(node):
+                yield f"{file.name}:{node.lineno} {type(node).__name__}"
+
+
+def _belongs_in_facade(node: ast.stmt) -> bool:
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return True
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.Assign):
+        return all(isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets)
+    return False
+
+
+def test_inits_are_facades() -> None:
+    assert not _found(_busy_inits())
+
+
+def test_no_catch_all_file_names() -> None:
+    assert not [file.name for file in source_files() if file.name.rpartition("/")[2] in BANNED_NAMES]
+
+
+def _broad_excepts() -> Iterator[str]:
+    for file in source_files():
+        allowed = BROAD_EXCEPTS.get(file.name, 0)
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.ExceptHandler) and _is_broad(node):
+                allowed -= 1
+                if allowed < 0:
+                    yield f"{file.name}:{node.lineno}"
+
+
+def _is_broad(node: ast.ExceptHandler) -> bool:
+    return node.type is None or ast.unparse(node.type) in ("Exception", "BaseException")
+
+
+def test_no_broad_excepts() -> None:
+    assert not _found(_broad_excepts())
+
+
+def _unsafe_calls() -> Iterator[str]:
+    for file in source_files():
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec"):
+                yield f"{file.name}:{node.lineno} {node.func.id}"
+            for name in _imported(node):
+                if name.split(".")[0] in ("pickle", "marshal", "shelve"):
+                    yield f"{file.name}:{node.lineno} imports {name}"  # type: ignore[attr-defined]
+
+
+def test_nothing_is_evaluated_or_unpickled() -> None:
+    assert not _found(_unsafe_calls())
+
+
+def test_llvm_ir_is_written_as_text() -> None:
+    """Nothing of ours imports llvmlite's IR builder (llvmlite.binding does so itself)."""
+    names = [name for file in source_files() for node in ast.walk(file.tree) for name in _imported(node)]
+    assert not [name for name in names if name.startswith("llvmlite.ir")]
+
+
+ENVIRONMENT_READERS = ("support/settings.py",)
+
+
+def _environment_reads(file: SourceFile) -> list[str]:
+    return re.findall(r"\bos\.(?:environ|getenv)\b", file.text)
+
+
+def test_environment_is_read_in_one_place() -> None:
+    readers = [file.name for file in source_files() if _environment_reads(file)]
+    assert sorted(readers) == sorted(ENVIRONMENT_READERS)
+
+
+def test_native_sources_are_packaged() -> None:
+    """Everything below src/heddle goes into the wheel; so what is not Python must be meant to."""
+    other = {path.suffix for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert other <= {".ll", ".typed"}

@@ -1,0 +1,32 @@
+"""Generated pages are fresh, codes are documented, and the examples in the hand-written pages are true."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+from heddle.driver.docs import PAGES
+from heddle.support.diagnostics import CODES
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_generated_page_is_fresh(name: str) -> None:
+    made = PAGES[name]()
+    assert (DOCS / name).read_text() == made, f"docs/{name} is stale: run `make docs`"
+
+
+def test_codes_have_a_meaning() -> None:
+    PAGES["diagnostics.md"]()
+    assert not [code.name for code in CODES.values() if not (code.title and code.meaning)]
+
+
+@pytest.mark.parametrize("name", ["tour.md"])
+def test_examples(name: str) -> None:
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    result = doctest.testfile(str(DOCS / name), module_relative=False, optionflags=options)
+    assert result.attempted > 0
+    assert result.failed == 0

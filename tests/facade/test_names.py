@@ -1,0 +1,77 @@
+"""Public names resolve to what the rooms have."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import heddle
+from heddle.facade.table import ALIASES, EXPORTS
+from heddle.script import ir as I
+from heddle.script import relax as R
+from heddle.script import tir as T
+from heddle.support.diagnostics import MissingNameError
+
+NAMES = Path(__file__).with_name("public_names.txt").read_text().split()
+"""Names that programs for TVM use and that exist here; a new one is added when its meaning is there."""
+ROOTS = {"heddle": heddle, "R": R, "T": T, "I": I}
+
+
+def resolve(name: str) -> Any:
+    root, *parts = name.split(".")
+    value: Any = ROOTS[root]
+    for part in parts:
+        value = getattr(value, part)
+    return value
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_names_resolve(root: str) -> None:
+    missing = []
+    for name in NAMES:
+        if name.split(".")[0] == root:
+            try:
+                resolve(name)
+            except AttributeError as error:
+                missing.append(f"{name}: {error}")
+    assert not missing, "\n".join(missing)
+
+
+@pytest.mark.parametrize("module", EXPORTS)
+def test_table_has_no_dead_entries(module: str) -> None:
+    for words in EXPORTS[module].values():
+        for word in words.split():
+            assert resolve(f"{module}.{word.partition('=')[0]}") is not None
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_aliases_are_the_same_module(alias: str) -> None:
+    assert resolve(alias) is resolve(ALIASES[alias])
+
+
+def test_submodules_of_aliases_import() -> None:
+    from heddle.relax.frontend.onnx import from_onnx  # type: ignore[import-not-found]
+    from heddle.tirx.stmt_functor import post_order_visit  # type: ignore[import-not-found]
+
+    from heddle.frontend.onnx import from_onnx as own
+
+    assert from_onnx is own
+    assert callable(post_order_visit)
+
+
+def test_a_misspelt_name_is_suggested() -> None:
+    with pytest.raises(MissingNameError, match=r"D0601.*BlockBuildr(.|\n)*did you mean 'BlockBuilder'"):
+        resolve("heddle.relax.BlockBuildr")
+
+
+@pytest.mark.parametrize("module", ["heddle.runtime", "heddle.vm", "heddle.vm.relax"])
+def test_runtime_imports_no_compiler(module: str) -> None:
+    program = f"import {module}, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    rooms = {name.split(".")[1] for name in done.stdout.split() if name.startswith("heddle.")}
+    assert rooms <= {"facade", "support", "runtime", "vm"}
+    assert not {"onnx", "torch", "typer", "rich", "scipy"} & set(done.stdout.split())
