@@ -8,6 +8,7 @@ from heddle.lower.fuse_ops import FuseOps
 from heddle.lower.fuse_tir import FuseTIR
 from heddle.lower.legalize_ops import LegalizeOps
 from heddle.lower.pack_weights import PackWeights
+from heddle.lower.rewrite_dataflow_reshape import RewriteDataflowReshape
 from heddle.lower.vm_shape_lower import VMShapeLower
 from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
@@ -18,6 +19,7 @@ from heddle.relax.transform.fold_constant import FoldConstant
 from heddle.relax.transform.kill_after_last_use import KillAfterLastUse
 from heddle.relax.transform.lower_alloc_tensor import LowerAllocTensor
 from heddle.relax.transform.lower_runtime_builtin import LowerRuntimeBuiltin
+from heddle.relax.transform.remove_purity_checking import RemovePurityChecking
 from heddle.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from heddle.relax.transform.to_non_dataflow import ToNonDataflow
 from heddle.target import Target
@@ -40,6 +42,7 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         CanonicalizeBindings(),  # decompositions leave names for names
         FuseOps(),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
+        RewriteDataflowReshape(),  # what only renumbers elements becomes a view
         PackWeights(target),  # constant weights lie as the vector lanes read them
         ApplyDefaultSchedule(target),  # loops are tiled, put on threads and into vectors
     )
@@ -49,6 +52,7 @@ def finalize_passes(target: Target) -> tuple[Pass, ...]:
     """Graphs of loop functions to what the machine's code generator takes."""
     return (
         ToNonDataflow(),  # from here on bindings have effects
+        RemovePurityChecking(),  # pure functions may have effects inside
         CallTIRRewrite(),  # outputs become allocations
         StaticPlanBlockMemory(),  # tensors that are not alive together share storages
         LowerAllocTensor(),  # allocations become storages and tensors in them

@@ -103,7 +103,7 @@ class _ShapeLowerer(BlockBuilder):
                 self._check(result, func.ret_ty, self._context("loc=return", func.ret_ty))
             scope.close_block()
         body = SeqExpr(tuple(scope.blocks), result, type_of(result), span=func.body.span)
-        return replace(func, body=body, is_pure=False, ty=None)
+        return replace(func, body=body, ty=None)
 
     def _make_heap(self) -> None:
         if not self._slots.exprs:

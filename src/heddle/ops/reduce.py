@@ -71,6 +71,19 @@ def _reference(function: Callable[..., Any]) -> Callable[..., Any]:
     return reference
 
 
+def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Without elements the greatest is the least value there is, and the other way round, as in loops."""
+
+    def run(x: Any, axis: Any, keepdims: bool) -> Any:
+        if x.size:
+            return function(x, axis=axis, keepdims=keepdims)
+        least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        most = np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).max
+        return function(x, axis=axis, keepdims=keepdims, initial=least if function is np.max else most)
+
+    return run
+
+
 def _samples(dtypes: tuple[str, ...], can_be_empty: bool) -> tuple[Sample, ...]:
     rows: list[tuple[tuple[int, ...], dict[str, Any]]] = [
         ((3, 7), {}),
@@ -94,8 +107,8 @@ def _samples(dtypes: tuple[str, ...], can_be_empty: bool) -> tuple[Sample, ...]:
 _ROWS: tuple[tuple[str, Any, str, tuple[str, ...], str, bool], ...] = (
     ("sum", np.sum, "numbers", ("float32", "int32", "float16", "int64"), "The sum", True),
     ("prod", np.prod, "numbers", ("float32", "int32"), "The product", True),
-    ("max", np.max, "numbers", ("float32", "int32", "uint8"), "The greatest element", False),
-    ("min", np.min, "numbers", ("float32", "int32", "uint8"), "The least element", False),
+    ("max", _extreme(np.max), "numbers", ("float32", "int32", "uint8"), "The greatest element", True),
+    ("min", _extreme(np.min), "numbers", ("float32", "int32", "uint8"), "The least element", True),
     ("mean", np.mean, "floats", ("float32", "float16"), "The mean", False),
     ("variance", np.var, "floats", ("float32", "float16"), "The mean squared distance from the mean", False),
     ("std", np.std, "floats", ("float32",), "The square root of the variance", False),

@@ -1,0 +1,14 @@
+"""The relax dialect: dataflow programs over tensors with symbolic shapes."""
+
+from heddle.relax import print, verify
+from heddle.relax.block_builder import BlockBuilder
+from heddle.relax.interpreter import GraphInterpreter
+from heddle.relax.nodes import BindingBlock, DataflowBlock, DataflowVar, MatchCast, SeqExpr, VarBinding
+from heddle.relax.op_builder import const
+from heddle.relax.types import ShapeExpr, ShapeType, TensorType, VDevice
+from heddle.relax.verify import well_formed
+
+__all__ = [
+    "BindingBlock", "BlockBuilder", "DataflowBlock", "DataflowVar", "GraphInterpreter", "MatchCast", "SeqExpr",
+    "ShapeExpr", "ShapeType", "TensorType", "VDevice", "VarBinding", "const", "print", "verify", "well_formed",
+]

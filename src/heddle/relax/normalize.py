@@ -69,7 +69,7 @@ class Normalizer:
         try:
             yield opened
         finally:
-            self.scopes.remove(opened)
+            self.scopes.pop()
 
     def add(self, binding: Binding) -> None:
         self.scopes[-1].bindings.append(binding)

@@ -1,6 +1,6 @@
 """The loop IR: programs over buffers, their text, interpreter, schedules and lowering."""
 
-from heddle.tir import print_stmt
+from heddle.tir import print_stmt, verify
 from heddle.tir.nodes import (
     AllocBuffer, AssertStmt, AttrStmt, Bind, Buffer, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
     ForKind, IfThenElse, IterType, IterVar, MatchBufferRegion, PrimFunc, SBlock, SBlockRealize, SeqStmt, Stmt, While,
@@ -10,5 +10,5 @@ from heddle.tir.nodes import (
 __all__ = [
     "AllocBuffer", "AssertStmt", "AttrStmt", "Bind", "Buffer", "BufferLoad", "BufferRegion", "BufferStore", "DeclBuffer",
     "Evaluate", "For", "ForKind", "IfThenElse", "IterType", "IterVar", "MatchBufferRegion", "PrimFunc", "SBlock",
-    "SBlockRealize", "SeqStmt", "Stmt", "While", "decl_buffer", "print_stmt",
+    "SBlockRealize", "SeqStmt", "Stmt", "While", "decl_buffer", "print_stmt", "verify",
 ]

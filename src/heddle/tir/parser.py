@@ -214,7 +214,7 @@ class PrimFuncParser(ScalarParser):
     def _implicit_root(self, body: Stmt) -> Stmt:
         """Blocks outside any block, and block allocations, get the root block that the text leaves out."""
         allocated = self._blocks[0].alloc_buffers
-        is_root = isinstance(body, SBlockRealize) and not body.iter_values and not allocated
+        is_root = isinstance(body, SBlockRealize) and body.block.name_hint == "root" and not allocated
         if is_root or not (allocated or any(isinstance(inner, SBlockRealize) for inner in walk(body))):
             return body
         root = SBlock((), (), (), "root", body, None, tuple(allocated))

@@ -1,14 +1,15 @@
 """The walk over a graph: values by name, nodes through their converters, shapes as scalar expressions.
 
-Names live in scopes: a branch of `If` sees the names around it; the body of a loop or function sees only what it is
-given. What was made from a value on demand (the tensor of a content, the elements of a run-time shape) is remembered as
-long as its bindings are visible.
+Names live in scopes: a branch of `If` sees the names around it; the body of a loop or function sees only what
+it is given. What was made from a value on demand (the tensor of a content, the elements of a run-time shape)
+is remembered as long as its bindings are visible.
 """
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,17 +24,10 @@ from heddle.frontend.onnx.float_dims import scaled_dim
 from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
 from heddle.frontend.onnx.registry import find_converter, find_symbolic
-from heddle.frontend.onnx.values import (
-    Simplifier,
-    Value,
-    array_of_content,
-    array_value,
-    tensor_value,
-    vector,
-)
-from heddle.ir.expr import Expr, Tuple, Var
+from heddle.frontend.onnx.values import Simplifier, Value, array_of_content, array_value, tensor_value, vector
+from heddle.ir.expr import Call, Constant, Expr, Tuple, Var
 from heddle.ir.op import OP_RECORDS
-from heddle.ir.op_def import OpDef
+from heddle.ir.op_def import OpDef, Without
 from heddle.prim import ops as prim_ops
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
@@ -46,6 +40,31 @@ from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import HeddleError, ImportModelError
 from heddle.support.names import NameSupply, identifier
 from heddle.support.span import ModelSpan, at
+
+FOLDED = frozenset(
+    {
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "power",
+        "sqrt",
+        "negative",
+        "floor",
+        "ceil",
+        "equal",
+        "less",
+        "greater",
+        "logical_not",
+        "logical_and",
+        "logical_or",
+        "where",
+        "exp",
+        "log",
+        "maximum",
+        "minimum",
+    }
+)
 
 
 @dataclass(slots=True)
@@ -82,6 +101,7 @@ class GraphImporter:
         self.scope = Scope()
         self.params: Parameters | None = None
         self._made: ChainMap[Any, tuple[Any, Any]] = ChainMap()
+        self._dims: list[PrimVar] = []
 
     # ---- scopes
 
@@ -96,8 +116,27 @@ class GraphImporter:
             self.scope, self._made = outer, made
 
     @contextmanager
+    def nested_names(self) -> Iterator[None]:
+        """Names defined inside are not seen outside; bindings are."""
+        outer = self.scope
+        self.scope = Scope(parent=outer)
+        try:
+            yield
+        finally:
+            self.scope = outer
+
+    def know_dims(self, dims: Iterable[PrimVar]) -> None:
+        """Tell of symbolic variables that the parameters define."""
+        self._dims.extend(dims)
+
+    def visible_dims(self) -> frozenset[PrimVar]:
+        """The symbolic variables that exist so far."""
+        return frozenset(self._dims)
+
+    @contextmanager
     def closed(self, names: Mapping[str, Value], own_bindings: bool = False) -> Iterator[None]:
-        """Only `names` are seen inside. `own_bindings`: inside is another function of ours, so no binding is shared."""
+        """Only `names` are seen inside. `own_bindings`: inside is another function of ours, so no binding is
+        shared."""
         outer, made = self.scope, self._made
         self.scope = Scope(dict(names))
         if own_bindings:
@@ -177,7 +216,8 @@ class GraphImporter:
             with self.closed(names):
                 for inner in in_order(body.node, given, self.model.folder):
                     self.run_node(inner)
-                return [self.lookup(name) for name in body.output[: len(node.outputs)]]
+                wanted = zip(body.output, node.outputs, strict=False)
+                return [self.lookup(inner) if outer else Value() for inner, outer in wanted]
         finally:
             self.opsets = opsets
 
@@ -221,21 +261,36 @@ class GraphImporter:
             pairs = [scaled_dim(item) for item in items]
             items = [dim for dim, _ in pairs]
             scales = np.asarray([float(scale) for _, scale in pairs]).astype(value.dtype)
-        made = self.call("shape_to_tensor", ShapeExpr(tuple(items)))
+        if (
+            len(items) == 1
+        ):  # a kernel that fuses with what uses it, where a shape would be a value of the machine's
+            made = self.call("arange", items[0], items[0] + 1, 1, dtype="int64")
+        else:
+            made = self.call("shape_to_tensor", ShapeExpr(tuple(items)))
         if value.dtype != "int64":
             made = self.call("astype", made, dtype=value.dtype)
         if scales is not None and bool((scales != 1).any()):
             made = self.call("multiply", made, const(scales))
-        return made if content.ndim == 1 else self.call("reshape", made, ShapeExpr(tuple(content.shape)))
+        return (
+            made
+            if content.ndim == 1
+            else self.call(
+                "reshape", made, ShapeExpr(tuple(constant(size, "int64") for size in content.shape))
+            )
+        )
 
     def array_of(self, value: Value) -> np.ndarray[Any, Any] | None:
         """The value as a constant array, where it is constant."""
         if value.array is not None:
             return value.array
+        if isinstance(value.expr, Constant):
+            found: np.ndarray[Any, Any] = value.expr.data.numpy()
+            return found
         return array_of_content(value.content, value.dtype) if value.content is not None else None
 
     def elements_of(self, value: Value, sizes: bool = True) -> np.ndarray[Any, Any]:
-        """The elements of an integer value of rank 0 or 1: known ones, or symbolic ones read when the model runs."""
+        """The elements of an integer value of rank 0 or 1: known ones, or symbolic ones read when the model
+        runs."""
         known = value.elements()
         if known is not None:
             return known
@@ -250,11 +305,13 @@ class GraphImporter:
         assert isinstance(ty, TensorType)
         if ty.dims is None or ty.ndim > 1 or (ty.ndim == 1 and not isinstance(ty.dims[0], IntImm)):
             raise ImportModelError(
-                N0301, f"a shape that is computed when the model runs must have a known number of elements, got {ty}"
+                N0301,
+                f"a shape that is computed when the model runs must have a known number of elements, got "
+                f"{ty}",
             )
         count = 1 if ty.ndim == 0 else int(ty.dims[0])  # type: ignore[call-overload]
         if ty.ndim == 0:
-            expr = self.call("reshape", expr, ShapeExpr((1,)))
+            expr = self.call("reshape", expr, (1,))
         if ty.dtype != "int64":
             expr = self.call("astype", expr, dtype="int64")
         shape = self.call("tensor_to_shape", expr)
@@ -265,7 +322,9 @@ class GraphImporter:
     def fresh_dim(self, hint: str, size: bool = True) -> PrimVar:
         """A new symbolic dimension, or a new symbolic integer of any sign."""
         name = self.dim_names.fresh(identifier(hint))
-        return SizeVar(name) if size else PrimVar(name, DataType("int64"))
+        made = SizeVar(name) if size else PrimVar(name, DataType("int64"))
+        self._dims.append(made)
+        return made
 
     # ---- building
 
@@ -274,33 +333,48 @@ class GraphImporter:
         record = OP_RECORDS.get(f"relax.{op}")
         if not isinstance(record, OpDef):
             raise ImportModelError(N0201, f"the graph dialect has no operator {op!r}")
-        return self.builder.emit(build_call(record, args, attrs))
+        made = build_call(record, args, attrs)
+        return folded(record, made) or self.builder.emit(made)
 
     def cast_shape(self, expr: Expr, dims: Sequence[PrimExpr]) -> Expr:
-        """The value checked against a shape when it runs; the value itself where its shape is known to be that."""
+        """The value checked against a shape when it runs; the value itself where its shape is known to be
+        that."""
         ty = type_of(expr)
         assert isinstance(ty, TensorType)
-        if ty.dims is not None and all(map(self.simplify.equal, ty.dims, dims, strict=True)):
+        if ty.dims is not None and self.same_dims(ty.dims, dims):
             return expr
         return self.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), ty.dtype))
+
+    def bind_dims(self, expr: Expr, dims: Sequence[PrimExpr]) -> Expr:
+        """The value with its dimensions read into symbolic variables when the model runs."""
+        ty = type_of(expr)
+        assert isinstance(ty, TensorType)
+        return self.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), ty.dtype))
+
+    def same_dims(self, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+        """Whether two shapes are known to be equal."""
+        return len(a) == len(b) and all(self.simplify.equal(x, y) for x, y in zip(a, b, strict=True))
 
     def agree(self, *exprs: Expr) -> tuple[Expr, ...]:
         """Tensors about to be broadcast, their symbolic dimensions made to agree.
 
-        A symbolic dimension that meets a different one, neither being 1, must be equal to it: that is checked when the
-        model runs. (A dimension that is symbolic and turns out to be 1 is not broadcast.)
+        A symbolic dimension that meets a different one, neither being 1, must be equal to it: that is checked
+        when the model runs. (A dimension that is symbolic and turns out to be 1 is not broadcast.)
         """
-        shapes = [getattr(type_of(expr), "dims", None) for expr in exprs]
-        if len(exprs) < 2 or any(shape is None for shape in shapes):
+        known = [getattr(type_of(expr), "dims", None) for expr in exprs]
+        shapes: list[tuple[PrimExpr, ...]] = [shape for shape in known if shape is not None]
+        if len(exprs) < 2 or len(shapes) < len(known):
             return exprs
         ndim = max(len(shape) for shape in shapes)
-        targets = [self.common_dim([shape[axis] for shape in shapes if len(shape) >= -axis]) for axis in range(-ndim, 0)]
+        targets = [
+            self.common_dim([shape[axis] for shape in shapes if len(shape) >= -axis])
+            for axis in range(-ndim, 0)
+        ]
         made: list[Expr] = []
         for expr, shape in zip(exprs, shapes, strict=True):
             wanted = targets[ndim - len(shape) :]
             dims = [dim if is_const_int(dim, 1) else goal for dim, goal in zip(shape, wanted, strict=True)]
-            clash = any(isinstance(dim, IntImm) and dim is not goal for dim, goal in zip(shape, dims, strict=True))
-            made.append(expr if clash else self.cast_shape(expr, dims))
+            made.append(expr if _clash(shape, dims) else self.cast_shape(expr, dims))
         return tuple(made)
 
     def common_dim(self, dims: Sequence[PrimExpr]) -> PrimExpr:
@@ -313,9 +387,24 @@ class GraphImporter:
         return real[0]
 
 
+def folded(record: OpDef, call: Call) -> Constant | None:
+    """The result of an elementwise operator of single constants: scales, bounds and epsilons."""
+    if record.name not in FOLDED or isinstance(record.reference, Without) or not call.args:
+        return None
+    if not all(isinstance(arg, Constant) and math.prod(arg.data.shape) <= 1 for arg in call.args):
+        return None
+    with np.errstate(all="ignore"):
+        result = record.reference(call.attrs, *(arg.data.numpy() for arg in call.args))  # type: ignore[attr-defined]
+    return const(np.asarray(result))
+
+
+def _clash(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+    """Whether constant dimensions differ, which the operator's own rule will refuse."""
+    pairs = zip(a, b, strict=True)
+    return any(isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value for x, y in pairs)
+
+
 def as_values(results: Any) -> list[Value]:
     """What a converter gave, as values."""
     items = list(results) if isinstance(results, (tuple, list)) else [results]
     return [item if isinstance(item, Value) else tensor_value(item) for item in items]
-
-

@@ -96,8 +96,8 @@ def pad_einsum(func: PrimFunc, block_name: str, padding: Sequence[int]) -> tuple
     mapping: dict[Buffer, Buffer] = {}
     pad_names: list[str] = []
     for region in block.reads:
-        axes = _plain_axes(func, block, region)
-        if any(axis in changed for axis in axes):
+        if changed & set(free_vars(*(part.min for part in region.region))):
+            axes = _plain_axes(func, block, region)
             new = _padded_buffer(region.buffer, axes, padded)
             name = names.fresh(new.name)
             mapping[region.buffer] = new

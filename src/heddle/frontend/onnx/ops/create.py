@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
@@ -10,8 +12,15 @@ from heddle.frontend.onnx.registry import converts, denies
 from heddle.frontend.onnx.values import array_value
 from heddle.ir.expr import Expr
 
+MAX_FILL = 1 << 20
+"""Fills of constant shape and as many elements at most are constants."""
+
 _FORMS = {
-    "value": None, "value_float": np.float32, "value_int": np.int64, "value_floats": np.float32, "value_ints": np.int64,
+    "value": None,
+    "value_float": np.float32,
+    "value_int": np.int64,
+    "value_floats": np.float32,
+    "value_ints": np.int64,
 }
 
 
@@ -34,7 +43,11 @@ def constant_of_shape(ctx: NodeContext) -> Result:
     fill = ctx.attr("value", np.zeros(1, np.float32))
     if fill.size != 1:
         ctx.malformed(f"value must have one element, got {fill.size}")
-    dtype = fill.dtype.name
+    dtype, shape = fill.dtype.name, ctx.array(0)
+    if shape is not None and (shape < 0).any():
+        ctx.malformed(f"a tensor of shape {shape.tolist()}")
+    if shape is not None and math.prod(shape.tolist()) <= MAX_FILL:
+        return array_value(np.full(shape.tolist(), fill.reshape(()), fill.dtype))
     return ctx.call("full", ctx.shape_values(0), ctx.const(fill.reshape(()), dtype), dtype=dtype)
 
 
@@ -62,7 +75,9 @@ def eye_like(ctx: NodeContext) -> Result:
     dims = ctx.dims(0)
     if len(dims) != 2:
         ctx.malformed(f"expected a matrix, got {len(dims)} dimensions")
-    dtype = dtype_name(ctx.attr("dtype"), "the result of EyeLike") if "dtype" in ctx.node.attrs else ctx.dtype(0)
+    dtype = (
+        dtype_name(ctx.attr("dtype"), "the result of EyeLike") if "dtype" in ctx.node.attrs else ctx.dtype(0)
+    )
     rows = ctx.static_dim(0, 0, "the size of an identity matrix")
     columns = ctx.static_dim(0, 1, "the size of an identity matrix")
     return array_value(np.eye(rows, columns, ctx.attr("k", 0)).astype(dtype), dtype)
@@ -73,4 +88,4 @@ def trilu(ctx: NodeContext) -> Result:
     offset = int(ctx.scalar(1, "the diagonal of Trilu")) if ctx.has(1) else 0
     op = "triu" if ctx.flag("upper", True) else "tril"
     x: Expr = ctx.tensor(0)
-    return ctx.call(op, x, k=offset)
+    return ctx.call(op, x, offset)

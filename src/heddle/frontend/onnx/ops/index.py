@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import converts
+from heddle.frontend.onnx.values import content_value, vector
 from heddle.ir.expr import Expr
+from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr
-from heddle.relax.types import ShapeExpr
+from heddle.runtime.dtype import DataType
 
 
 def positions(ctx: NodeContext, index: int, dim: PrimExpr) -> Expr:
-    """Indices from 0: negative ones count from the end. Constants are resolved here."""
+    """Indices from 0: negative ones count from the end. Constants are checked and resolved here; others are
+    wrapped
+    when the model runs, so that none leads outside of the tensor."""
     known = ctx.array(index)
     if known is not None and isinstance(dim, IntImm):
-        size = int(dim)
-        if known.size and (known.min() < -size or known.max() >= size):
-            ctx.malformed(f"index out of range for a dimension of {size}")
-        return ctx.const((known.astype("int64") % max(size, 1)).astype(known.dtype), ctx.dtype(index))
-    if known is not None and not (known < 0).any():
-        return ctx.tensor(index)
-    given = ctx.tensor(index)
-    return ctx.call("where", ctx.call("less", given, ctx.like(0, index)),
-                    ctx.call("add", given, ctx.astype(size_tensor(ctx, dim), ctx.dtype(index))), given)
+        return ctx.const(checked(ctx, known, int(dim)), ctx.dtype(index))
+    size = ctx.astype(size_tensor(ctx, ops.maximum(dim, 1)), ctx.dtype(index))
+    return ctx.call("floor_mod", ctx.tensor(index), size)
+
+
+def checked(ctx: NodeContext, known: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
+    """Constant indices as numbers from 0. Raises: N0106 out of range."""
+    if known.size and (known.min() < -size or known.max() >= size):
+        ctx.malformed(f"index out of range for a dimension of {size}")
+    return np.where(known < 0, known + size, known).astype(known.dtype)
 
 
 def size_tensor(ctx: NodeContext, dim: PrimExpr) -> Expr:
     """A dimension as a tensor of rank 0."""
-    if isinstance(dim, IntImm):
-        return ctx.const(int(dim), "int64")
-    return ctx.call("reshape", ctx.call("shape_to_tensor", ShapeExpr((dim,))), ShapeExpr(()))
+    return ctx.importer.tensor_of(content_value(ctx.scalar_content(dim)))
 
 
 @converts("Gather")
 def gather(ctx: NodeContext) -> Result:
     axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
-    return ctx.call("take", ctx.tensor(0), positions(ctx, 1, ctx.dims(0)[axis]), axis=axis, mode="clip")
+    known, dim = ctx.array(1), ctx.dims(0)[axis]
+    if known is not None and isinstance(dim, IntImm):
+        indices = ctx.const(checked(ctx, known, int(dim)), ctx.dtype(1))
+        return ctx.call("take", ctx.tensor(0), indices, axis=axis, mode="fast")
+    return ctx.call("take", ctx.tensor(0), ctx.tensor(1), axis=axis, mode="wrap")
 
 
 @converts("GatherElements")
@@ -51,18 +62,18 @@ def gather_nd(ctx: NodeContext) -> Result:
 
 def _coordinates(ctx: NodeContext, batch: int = 0) -> Expr:
     """Tuples of indices along the last axis, negative ones resolved."""
-    known = ctx.array(1)
     depth = ctx.dims(1)[-1]
     if not isinstance(depth, IntImm):
         ctx.unsupported("index tuples of symbolic length")
-    if known is not None and not (known < 0).any():
-        return ctx.tensor(1)
     sizes = ctx.dims(0)[batch : batch + int(depth)]
-    given = ctx.tensor(1)
-    whole = ctx.astype(ctx.call("shape_to_tensor", ShapeExpr(tuple(sizes))), ctx.dtype(1)) if not all(
-        isinstance(size, IntImm) for size in sizes
-    ) else ctx.const([int(size) for size in sizes], ctx.dtype(1))  # type: ignore[call-overload]
-    return ctx.call("where", ctx.call("less", given, ctx.like(0, 1)), ctx.call("add", given, whole), given)
+    if len(sizes) != int(depth):
+        ctx.malformed(f"index tuples of {depth} for a tensor of {ctx.ndim(0)} dimensions")
+    known = ctx.array(1)
+    if known is not None and all(isinstance(size, IntImm) for size in sizes):
+        columns = [checked(ctx, known[..., i], int(size)) for i, size in enumerate(sizes)]  # type: ignore[call-overload]
+        return ctx.const(np.stack(columns, axis=-1) if columns else known, ctx.dtype(1))
+    whole = ctx.importer.tensor_of(content_value(vector(ops.maximum(size, 1) for size in sizes)))
+    return ctx.call("floor_mod", ctx.tensor(1), ctx.astype(whole, ctx.dtype(1)))
 
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
@@ -79,7 +90,11 @@ def _reduction(ctx: NodeContext) -> str:
 def scatter_elements(ctx: NodeContext) -> Result:
     axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
     return ctx.call(
-        "scatter_elements", ctx.tensor(0), positions(ctx, 1, ctx.dims(0)[axis]), ctx.tensor(2), axis=axis,
+        "scatter_elements",
+        ctx.tensor(0),
+        positions(ctx, 1, ctx.dims(0)[axis]),
+        ctx.tensor(2),
+        axis=axis,
         reduction=_reduction(ctx),
     )
 
@@ -92,7 +107,12 @@ def scatter_nd(ctx: NodeContext) -> Result:
 @converts("OneHot")
 def one_hot(ctx: NodeContext) -> Result:
     """`values` holds the off and the on value; indices outside of the depth give rows of the off value."""
-    depth = ctx.shape_values(1)[0]
+    stored = ctx.array(1)
+    depth = (
+        IntImm(DataType("int64"), int(stored.reshape(-1)[0]))
+        if stored is not None
+        else ctx.shape_values(1)[0]
+    )
     rank = ctx.ndim(0)
     axis = ctx.axis(ctx.attr("axis", -1), rank + 1)
     if not isinstance(depth, IntImm):
@@ -112,7 +132,13 @@ def top_k(ctx: NodeContext) -> Result:
     count = ctx.attr("k") if ctx.opset < 10 else int(ctx.scalar(1, "the number of elements of TopK"))
     axis = ctx.axis(ctx.attr("axis", -1), ctx.ndim(0))
     made = ctx.call(
-        "topk", ctx.tensor(0), k=count, axis=axis, ret_type="both", largest=ctx.flag("largest", True), dtype="int64"
+        "topk",
+        ctx.tensor(0),
+        k=count,
+        axis=axis,
+        ret_type="both",
+        largest=ctx.flag("largest", True),
+        dtype="int64",
     )
     return ctx.item(made, 0), ctx.item(made, 1)
 
@@ -120,7 +146,7 @@ def top_k(ctx: NodeContext) -> Result:
 @converts("NonZero")
 def non_zero(ctx: NodeContext) -> Result:
     """One row for each dimension; the number of columns is known when the model runs."""
-    return ctx.call("nonzero", ctx.tensor(0))
+    return ctx.known_dims(ctx.call("nonzero", ctx.tensor(0)))
 
 
 @converts("CumSum")

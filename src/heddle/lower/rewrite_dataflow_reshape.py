@@ -1,0 +1,91 @@
+"""RewriteDataflowReshape: a loop function that only renumbers elements becomes a view, without a copy.
+
+    y = R.call_tir(cls.reshape, (x,), out_ty=R.Tensor((n * 4,), "float32"))
+        →
+    y = R.memory.view_reshape(x, R.shape([n * 4]))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heddle.arith import Analyzer
+from heddle.ir.attrs import attrs_of
+from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.module import IRModule
+from heddle.ir.op import Op
+from heddle.ir.transform import Pass, PassContext, map_functions
+from heddle.prim.nodes import PrimExpr, constant
+from heddle.relax.infer import type_of
+from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.relax.types import ShapeExpr, TensorType
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlockRealize
+from heddle.tir.schedule.tree import producers_and_consumers
+
+
+@dataclass(frozen=True)
+class RewriteDataflowReshape(Pass):
+    """Requires: calls of loop functions. Runs after fusion, which may have put a reshape into another loop."""
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        reshapes = {
+            var for var, func in mod.functions.items() if isinstance(func, PrimFunc) and has_reshape_pattern(func)
+        }
+        if not reshapes:
+            return mod
+        rewriter = _Rewriter(mod, reshapes)
+        return map_functions(mod, Function, lambda _var, func: rewriter.run(func))
+
+
+class _Rewriter(BindingRewriter):
+    def __init__(self, mod: IRModule, reshapes: set[GlobalVar]) -> None:
+        super().__init__(mod)
+        self._reshapes = reshapes
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if not isinstance(value, Call) or not is_call(value, "relax.call_tir") or value.args[0] not in self._reshapes:
+            return value
+        ty, args = type_of(value), value.args[1]
+        assert isinstance(args, Tuple)
+        if not isinstance(ty, TensorType) or not isinstance(ty.shape, ShapeExpr) or len(args.fields) != 1:
+            return value
+        op = Op.get("relax.memory.view_reshape")
+        return Call(op, (args.fields[0], ty.shape), attrs_of({}), span=value.span)
+
+
+def has_reshape_pattern(func: PrimFunc) -> bool:
+    """Whether a function copies one buffer to another with every element at the same row-major position."""
+    if not isinstance(func.body, SBlockRealize) or len(func.buffers) != 2:
+        return False
+    blocks = producers_and_consumers(func.body.block)
+    if len(blocks) != 1 or not isinstance(blocks[0].block.body, BufferStore):
+        return False
+    block, store = blocks[0].block, blocks[0].block.body
+    if not isinstance(store.value, BufferLoad) or store.value.buffer is store.buffer:
+        return False
+    if store.value.buffer.dtype != store.buffer.dtype:
+        return False
+    analyzer = Analyzer()
+    for axis in block.iter_vars:
+        analyzer.bind(axis.var, axis.dom)
+    source = _flat(store.value.buffer, store.value.indices)
+    return analyzer.can_prove_equal(source, _flat(store.buffer, store.indices)) and _same_size(store, analyzer)
+
+
+def _flat(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+    position: PrimExpr = constant(0, "int64")
+    for index, dim in zip(indices, buffer.shape, strict=True):
+        position = position * dim + index
+    return position
+
+
+def _same_size(store: BufferStore, analyzer: Analyzer) -> bool:
+    """A slice at the start copies in place too, but is no reshape."""
+    assert isinstance(store.value, BufferLoad)
+    sizes = []
+    for buffer in (store.buffer, store.value.buffer):
+        size: PrimExpr = constant(1, "int64")
+        for dim in buffer.shape:
+            size = size * dim
+        sizes.append(size)
+    return analyzer.can_prove_equal(sizes[0], sizes[1])
