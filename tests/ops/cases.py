@@ -1,4 +1,4 @@
-"""The generated cases: an operator, a sample and a dtype each, with numpy arguments and typed graph arguments."""
+"""The generated cases: an operator, a sample, a dtype, numpy arguments and typed graph arguments."""
 
 from __future__ import annotations
 
