@@ -1,7 +1,7 @@
 """How public modules come to be: a finder that knows the table, and modules that look names up in it.
 
-Names are resolved when they are first asked for and then kept, so `import heddle.runtime` loads no room of the
-compiler.
+Names are resolved when they are first asked for and then kept, so `import heddle.runtime` loads no room of
+the compiler.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class FacadeModule(ModuleType):
         codes = import_module("heddle.driver.codes")
         diagnostics = import_module("heddle.support.diagnostics")
         error: AttributeError = diagnostics.MissingNameError(
-            codes.D0601, f"module {self.__name__!r} has no name {name!r}", help=diagnostics.did_you_mean(name, dir(self))
+            codes.D0601,
+            f"module {self.__name__!r} has no name {name!r}",
+            help=diagnostics.did_you_mean(name, dir(self)),
         )
         return error
 
@@ -125,7 +127,9 @@ def _answer_lookups(module: ModuleType) -> None:
 
 
 def _declare_operators_on_demand(module: ModuleType) -> None:
-    """Operators are declared above the rooms that look them up: the table asks for them when a name is missing."""
+    """Operators are declared above the rooms that look them up: the table asks for them when a name is
+    missing.
+    """
     module.OP_RECORDS.fill_from(lambda: import_module("heddle.ops.load").load())
 
 
@@ -142,7 +146,11 @@ class FacadeFinder(MetaPathFinder):
             return None
         meant = canonical(fullname)
         if meant != fullname:
-            return ModuleSpec(fullname, _AliasLoader(), is_package=True) if find_spec(meant) is not None else None
+            return (
+                ModuleSpec(fullname, _AliasLoader(), is_package=True)
+                if find_spec(meant) is not None
+                else None
+            )
         after = _answer_lookups if fullname in EXPORTS else _AFTER_IMPORT.get(fullname)
         if after is None:
             return None
@@ -150,7 +158,9 @@ class FacadeFinder(MetaPathFinder):
         if found is None or found.origin is None:
             return ModuleSpec(fullname, _VirtualLoader(), is_package=True)
         return spec_from_file_location(
-            fullname, found.origin, loader=_RoomLoader(fullname, found.origin, after),
+            fullname,
+            found.origin,
+            loader=_RoomLoader(fullname, found.origin, after),
             submodule_search_locations=found.submodule_search_locations,
         )
 
