@@ -1,4 +1,5 @@
-"""Models that tests and benchmarks share: onnx's light CNNs with real weights, transformers from a config, control flow.
+"""Models that tests and benchmarks share: onnx's light CNNs with real weights, transformers from a config,
+control flow.
 
 Exports are slow and are kept in the cache folder under a key of their configuration.
 """
@@ -19,7 +20,14 @@ from onnx import TensorProto, helper, numpy_helper
 from heddle.support.settings import settings
 
 LIGHT = (
-    "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19",
+    "bvlc_alexnet",
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "shufflenet",
+    "squeezenet",
+    "vgg19",
     "zfnet512",
 )
 
@@ -44,7 +52,8 @@ BASE = Sizes(12, 768, 12, 30522, 512, 224, 16)
 
 
 def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
-    """A light CNN whose constant-filled weights are replaced by random ones, scaled so that values stay in range."""
+    """A light CNN whose constant-filled weights are replaced by random ones, scaled so that values stay in
+    range."""
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     model = onnx.load(str(folder / f"light_{name}.onnx"))
     graph, rng = model.graph, np.random.default_rng(seed)
@@ -53,11 +62,16 @@ def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
     for node in graph.node:
         if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
             shape = tuple(int(size) for size in shapes[node.input[0]])
-            graph.initializer.append(numpy_helper.from_array(_weights(rng, node, shape, graph), node.output[0]))
+            graph.initializer.append(
+                numpy_helper.from_array(_weights(rng, node, shape, graph), node.output[0])
+            )
         else:
             kept.append(node)
     del graph.node[:]
     graph.node.extend(kept)
+    inputs = [value for value in graph.input if value.name not in shapes]
+    del graph.input[:]
+    graph.input.extend(inputs)
     used = {name for node in kept for name in node.input}
     stored = [item for item in graph.initializer if item.name in used]
     del graph.initializer[:]
@@ -66,7 +80,8 @@ def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
 
 
 def _weights(rng: Any, node: Any, shape: tuple[int, ...], graph: Any) -> np.ndarray:
-    """He-scaled for matrices and kernels; small for biases; around 1 for scales and variances of a normalisation."""
+    """He-scaled for matrices and kernels; small for biases; around 1 for scales and variances of a
+    normalisation."""
     name = node.output[0]
     user = next((item for item in graph.node if name in item.input), None)
     place = list(user.input).index(name) if user is not None else 0
@@ -81,7 +96,8 @@ def _weights(rng: Any, node: Any, shape: tuple[int, ...], graph: Any) -> np.ndar
 
 
 def exported(kind: str, sizes: Sizes = Sizes()) -> Path:
-    """The path of an exported model: "bert", "gpt2" (with past keys and values) or "vit", batch and sequence dynamic."""
+    """The path of an exported model: "bert", "gpt2" (with past keys and values) or "vit", batch and sequence
+    dynamic."""
     key = hashlib.sha256(json.dumps([kind, vars(sizes), 3], sort_keys=True).encode()).hexdigest()[:16]
     path = settings().cache_dir / "test-models" / f"{kind}-{key}.onnx"
     if not path.exists():
@@ -92,13 +108,22 @@ def exported(kind: str, sizes: Sizes = Sizes()) -> Path:
     return path
 
 
-def _export(module: Any, args: tuple[Any, ...], path: Path, inputs: list[str], outputs: list[str], axes: Any) -> None:
+def _export(
+    module: Any, args: tuple[Any, ...], path: Path, inputs: list[str], outputs: list[str], axes: Any
+) -> None:
     import torch
 
     with torch.no_grad():
         torch.onnx.export(
-            module.eval(), args, str(path), input_names=inputs, output_names=outputs, dynamic_axes=axes,
-            opset_version=17, dynamo=False, do_constant_folding=True,
+            module.eval(),
+            args,
+            str(path),
+            input_names=inputs,
+            output_names=outputs,
+            dynamic_axes=axes,
+            opset_version=17,
+            dynamo=False,
+            do_constant_folding=True,
         )
 
 
@@ -108,9 +133,13 @@ def _bert(sizes: Sizes, path: Path) -> None:
 
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=sizes.vocabulary, hidden_size=sizes.hidden, num_hidden_layers=sizes.layers,
-        num_attention_heads=sizes.heads, intermediate_size=4 * sizes.hidden,
-        max_position_embeddings=sizes.positions, attn_implementation="eager",
+        vocab_size=sizes.vocabulary,
+        hidden_size=sizes.hidden,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        intermediate_size=4 * sizes.hidden,
+        max_position_embeddings=sizes.positions,
+        attn_implementation="eager",
     )
     model = BertModel(config)
 
@@ -127,7 +156,9 @@ def _bert(sizes: Sizes, path: Path) -> None:
     both = {0: "batch", 1: "seq"}
     names = ["input_ids", "attention_mask", "token_type_ids"]
     axes = {**dict.fromkeys(names, both), "hidden": both, "pooled": {0: "batch"}}
-    _export(Wrapped(), (ids, torch.ones_like(ids), torch.zeros_like(ids)), path, names, ["hidden", "pooled"], axes)
+    _export(
+        Wrapped(), (ids, torch.ones_like(ids), torch.zeros_like(ids)), path, names, ["hidden", "pooled"], axes
+    )
 
 
 def _gpt2(sizes: Sizes, path: Path) -> None:
@@ -137,8 +168,12 @@ def _gpt2(sizes: Sizes, path: Path) -> None:
 
     torch.manual_seed(0)
     config = GPT2Config(
-        vocab_size=sizes.vocabulary, n_positions=sizes.positions, n_embd=sizes.hidden, n_layer=sizes.layers,
-        n_head=sizes.heads, attn_implementation="eager",
+        vocab_size=sizes.vocabulary,
+        n_positions=sizes.positions,
+        n_embd=sizes.hidden,
+        n_layer=sizes.layers,
+        n_head=sizes.heads,
+        attn_implementation="eager",
     )
     model = GPT2LMHeadModel(config)
 
@@ -152,7 +187,11 @@ def _gpt2(sizes: Sizes, path: Path) -> None:
             for layer in range(sizes.layers):
                 cache.update(past[2 * layer], past[2 * layer + 1], layer)
             out = self.inner(
-                input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
             )
             flat = [part for layer in out.past_key_values.layers for part in (layer.keys, layer.values)]
             return (out.logits, *flat)
@@ -166,13 +205,20 @@ def _gpt2(sizes: Sizes, path: Path) -> None:
     names = [f"past_{index // 2}_{'kv'[index % 2]}" for index in range(2 * sizes.layers)]
     outputs = [name.replace("past", "present") for name in names]
     axes = {
-        "input_ids": {0: "batch", 1: "seq"}, "attention_mask": {0: "batch", 1: "total"},
-        "position_ids": {0: "batch", 1: "seq"}, "logits": {0: "batch", 1: "seq"},
-        **dict.fromkeys(names, {0: "batch", 2: "past"}), **dict.fromkeys(outputs, {0: "batch", 2: "total"}),
+        "input_ids": {0: "batch", 1: "seq"},
+        "attention_mask": {0: "batch", 1: "total"},
+        "position_ids": {0: "batch", 1: "seq"},
+        "logits": {0: "batch", 1: "seq"},
+        **{name: {0: "batch", 2: "past"} for name in names},
+        **{name: {0: "batch", 2: "total"} for name in outputs},
     }
     _export(
-        Wrapped(), (ids, mask, positions, *keys), path, ["input_ids", "attention_mask", "position_ids", *names],
-        ["logits", *outputs], axes,
+        Wrapped(),
+        (ids, mask, positions, *keys),
+        path,
+        ["input_ids", "attention_mask", "position_ids", *names],
+        ["logits", *outputs],
+        axes,
     )
 
 
@@ -182,8 +228,12 @@ def _vit(sizes: Sizes, path: Path) -> None:
 
     torch.manual_seed(0)
     config = ViTConfig(
-        hidden_size=sizes.hidden, num_hidden_layers=sizes.layers, num_attention_heads=sizes.heads,
-        intermediate_size=4 * sizes.hidden, image_size=sizes.image, patch_size=sizes.patch,
+        hidden_size=sizes.hidden,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        intermediate_size=4 * sizes.hidden,
+        image_size=sizes.image,
+        patch_size=sizes.patch,
         attn_implementation="eager",
     )
     model = ViTModel(config)
@@ -205,7 +255,9 @@ def _vit(sizes: Sizes, path: Path) -> None:
 _EXPORTS: dict[str, Callable[[Sizes, Path], None]] = {"bert": _bert, "gpt2": _gpt2, "vit": _vit}
 
 
-def sample_inputs(kind: str, sizes: Sizes = Sizes(), batch: int = 3, seq: int = 4, past: int = 2) -> list[np.ndarray]:
+def sample_inputs(
+    kind: str, sizes: Sizes = Sizes(), batch: int = 3, seq: int = 4, past: int = 2
+) -> list[np.ndarray]:
     """Inputs of an exported transformer, in its order."""
     rng = np.random.default_rng(7)
     if kind == "vit":
@@ -225,7 +277,8 @@ def sample_inputs(kind: str, sizes: Sizes = Sizes(), batch: int = 3, seq: int = 
 
 
 def loop_model() -> onnx.ModelProto:
-    """Double x until its sum exceeds a limit, at most n times; scan output: the sums. Then a branch on the result.
+    """Double x until its sum exceeds a limit, at most n times; scan output: the sums. Then a branch on the
+    result.
 
     main(x: float32[k], n: int64[], limit: float32[]) → (y: float32[k], sums: float32[steps], z: float32[k])
     """
@@ -241,8 +294,12 @@ def loop_model() -> onnx.ModelProto:
         [_info("i", "int64", []), _info("cond_in", "bool", []), _info("v", "float32", ["k"])],
         [_info("go_on", "bool", []), _info("twice", "float32", ["k"]), _info("seen", "float32", [])],
     )
-    then = helper.make_graph([one("Neg", ["y"], ["negated"], "negate")], "then", [], [_info("negated", "float32", ["k"])])
-    other = helper.make_graph([one("Sqrt", ["y"], ["root"], "root")], "else", [], [_info("root", "float32", ["k"])])
+    then = helper.make_graph(
+        [one("Neg", ["y"], ["negated"], "negate")], "then", [], [_info("negated", "float32", ["k"])]
+    )
+    other = helper.make_graph(
+        [one("Sqrt", ["y"], ["root"], "root")], "else", [], [_info("root", "float32", ["k"])]
+    )
     nodes = [
         one("Loop", ["n", "", "x"], ["y", "sums"], "loop", body=body),
         one("ReduceMax", ["y"], ["top"], "top", keepdims=0),
@@ -250,7 +307,8 @@ def loop_model() -> onnx.ModelProto:
         one("If", ["large"], ["z"], "choose", then_branch=then, else_branch=other),
     ]
     graph = helper.make_graph(
-        nodes, "loop_and_branch",
+        nodes,
+        "loop_and_branch",
         [_info("x", "float32", ["k"]), _info("n", "int64", []), _info("limit", "float32", [])],
         [_info("y", "float32", ["k"]), _info("sums", "float32", ["steps"]), _info("z", "float32", ["k"])],
     )

@@ -1,4 +1,5 @@
-"""The generated cases: operator × sample × dtype, each with numpy arguments and typed graph arguments."""
+"""The generated cases: an operator, a sample and a dtype each, with numpy arguments and typed graph arguments.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ class Case:
         if self.sample.make is not None:
             return self.sample.make(rng, self.dtype)
         kinds = _kinds(self.record, len(self.sample.shapes))
-        return tuple(_argument(rng, kind, given, self.dtype) for kind, given in zip(kinds, self.sample.shapes, strict=True))
+        return tuple(
+            _argument(rng, kind, given, self.dtype)
+            for kind, given in zip(kinds, self.sample.shapes, strict=True)
+        )
 
 
 def _kinds(record: OpDef, count: int) -> list[str]:
@@ -103,7 +107,11 @@ class Typer:
         return var
 
     def scalar(self, value: Any) -> PrimExpr:
-        if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) in self.symbols:
+        if (
+            isinstance(value, (int, np.integer))
+            and not isinstance(value, bool)
+            and int(value) in self.symbols
+        ):
             return self.symbols[int(value)]
         return as_expr(value, "int64" if type(value) is int else None)
 
@@ -121,7 +129,10 @@ def typed(case: Case, arguments: tuple[Any, ...], dynamic: bool) -> Typed:
     typer = Typer(dynamic)
     kinds = _kinds(case.record, len(arguments))
     made: list[Any] = [None] * len(arguments)
-    for wanted in (("tensor", "tensors"), ("shape", "prim", "args", "any", "func")):  # sizes get their names first
+    for wanted in (
+        ("tensor", "tensors"),
+        ("shape", "prim", "args", "any", "func"),
+    ):  # sizes get their names first
         for k, (kind, value) in enumerate(zip(kinds, arguments, strict=True)):
             if kind in wanted:
                 is_axes = k < len(case.record.inputs) and case.record.inputs[k].name == "axes"

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from heddle.codegen.build import build
+from heddle.codegen.build import compile_module
+from heddle.runtime.module import KernelModule
 from heddle.runtime.tensor import tensor
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
@@ -29,7 +30,9 @@ def _interpret(func: PrimFunc, *args: Any) -> None:
 
 def _compiled(func: PrimFunc, *args: Any) -> None:
     """Machine code for this host, loops as they are."""
-    module = build({"kernel": func}, Target("llvm"))
+    target = Target("llvm")
+    (kernels,) = compile_module({"kernel": func}, target)  # no cache: what is tested is today's compiler
+    module = KernelModule([kernels.object_code], kernels.functions, str(target))
     given = [tensor(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
     module["kernel"](*given)
     for arg, value in zip(args, given, strict=True):

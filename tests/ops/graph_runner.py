@@ -29,7 +29,9 @@ def lowered(record: OpDef, typed: Typed) -> tuple[BlockBuilder, Any, Expr]:
     with builder.scope() as scope:
         call = builder.value(typed.call)
         if record.lower is not None:
-            value: Expr = builder.call_te(lambda *args: record.lower(call.attrs, *args), *call.args, primfunc_name_hint="kernel")
+            value: Expr = builder.call_te(
+                lambda *args: record.lower(call.attrs, *args), *call.args, primfunc_name_hint="kernel"
+            )
         else:
             value = record.decompose(builder, call)
         result = builder.leaf(builder.value(value))
@@ -43,7 +45,11 @@ def legalized(builder: BlockBuilder, expr: Expr) -> Expr:
     if record is None or record.lower is None:
         return expr
     with builder.scope():
-        return builder.value(builder.call_te(lambda *args: record.lower(expr.attrs, *args), *expr.args, primfunc_name_hint="kernel"))
+        return builder.value(
+            builder.call_te(
+                lambda *args: record.lower(expr.attrs, *args), *expr.args, primfunc_name_hint="kernel"
+            )
+        )
 
 
 class GraphRunner:
@@ -100,7 +106,9 @@ class GraphRunner:
         types = out_type.fields if isinstance(out_type, TupleType) else (out_type,)
         outputs = [np.full(self.dims(ty.dims), 77, dtype=ty.dtype.numpy()) for ty in types]
         scalars = self.eval(call.args[2]) if len(call.args) > 2 else ()
-        self.run_kernel(self.builder.module[func], *(np.asarray(a) for a in self.eval(args)), *outputs, *scalars)
+        self.run_kernel(
+            self.builder.module[func], *(np.asarray(a) for a in self.eval(args)), *outputs, *scalars
+        )
         return tuple(outputs) if isinstance(out_type, TupleType) else outputs[0]
 
     def _match(self, ty: Type, value: Any) -> None:

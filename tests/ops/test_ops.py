@@ -44,7 +44,11 @@ def typed_or_skip(case: Case, dynamic: bool) -> tuple[Typed, Any]:
 
 
 def flat(value: Any) -> list[Any]:
-    return [leaf for item in value for leaf in flat(item)] if isinstance(value, (tuple, list)) else [np.asarray(value)]
+    return (
+        [leaf for item in value for leaf in flat(item)]
+        if isinstance(value, (tuple, list))
+        else [np.asarray(value)]
+    )
 
 
 def leaf_types(ty: Any) -> list[TensorType]:

@@ -23,10 +23,29 @@ TOLERANCES: dict[tuple[str, str], tuple[float, float]] = {
 }
 """(class, dtype) → relative and absolute tolerance."""
 
-_ROUNDED = {"add", "subtract", "multiply", "divide", "mod", "floor_mod", "floor_divide", "square", "ewise_fma", "sqrt"}
+_ROUNDED = {
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "mod",
+    "floor_mod",
+    "floor_divide",
+    "square",
+    "ewise_fma",
+    "sqrt",
+}
 _ACCUMULATED = {"matmul", "sum", "prod", "mean", "variance", "std", "cumsum", "cumprod", "einsum", "linear"}
 _ACCUMULATED |= {"collapse_sum_to", "collapse_sum_like", "scatter_elements", "scatter_nd", "index_put"}
-_ACCUMULATING_FAMILIES = ("nn.conv", "nn.avg_pool", "nn.adaptive", "nn.attention", "image.", "nn.cross", "nn.nll")
+_ACCUMULATING_FAMILIES = (
+    "nn.conv",
+    "nn.avg_pool",
+    "nn.adaptive",
+    "nn.attention",
+    "image.",
+    "nn.cross",
+    "nn.nll",
+)
 
 
 def operator_class(name: str) -> str:

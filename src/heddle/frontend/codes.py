@@ -5,7 +5,8 @@ from heddle.support.diagnostics import declare_code
 N0001 = declare_code(
     "N0001",
     "optional package is missing",
-    "The importer of this format needs a package that is not installed. Install the extra that the message names.",
+    "The importer of this format needs a package that is not installed. Install the extra that the message "
+    "names.",
 )
 N0101 = declare_code(
     "N0101", "model file cannot be read", "The path does not exist, is a folder, or may not be read."
@@ -18,7 +19,8 @@ N0102 = declare_code(
 N0103 = declare_code(
     "N0103",
     "external data is missing or out of place",
-    "A tensor's data lies in another file, which does not exist, is too short, or lies outside the model's folder.",
+    "A tensor's data lies in another file, which does not exist, is too short, or lies outside the model's "
+    "folder.",
 )
 N0104 = declare_code(
     "N0104",
@@ -38,7 +40,8 @@ N0106 = declare_code(
 N0201 = declare_code(
     "N0201",
     "operator is not supported",
-    "The importer has no conversion for the operator, and its specification has no body of simpler operators.",
+    "The importer has no conversion for the operator, and its specification has no body of simpler "
+    "operators.",
 )
 N0202 = declare_code(
     "N0202", "operator set is not supported", "The model uses a domain or version that the importer lacks."
@@ -52,7 +55,8 @@ N0204 = declare_code("N0204", "element type is not supported", "The importer has
 N0301 = declare_code(
     "N0301",
     "value of unknown rank",
-    "An input lacks a shape, or a shape's length is known only when the model runs. `shape_dict` can state it.",
+    "An input lacks a shape, or a shape's length is known only when the model runs. `shape_dict` can state "
+    "it.",
 )
 N0302 = declare_code(
     "N0302",

@@ -1,4 +1,6 @@
-"""Elementwise operators of one or two tensors, from two tables: name, scalar function, numpy reference, sample range."""
+"""Elementwise operators of one or two tensors, from two tables: name, scalar function, numpy reference,
+sample range.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,23 @@ def _sign(x: PrimExpr) -> PrimExpr:
 
 
 _UNARY = (
-    _intrinsic("exp", "e ** x"), _intrinsic("log", "the natural logarithm of x", 0.01, 9.0),
-    _intrinsic("sqrt", "the square root of x", 0.0, 9.0), _intrinsic("rsqrt", "1 / sqrt(x)", 0.01, 9.0),
-    _intrinsic("sin", "sin(x)"), _intrinsic("cos", "cos(x)"), _intrinsic("tan", "tan(x)", -1.5, 1.5),
-    _intrinsic("asin", "arcsin(x)", -1.0, 1.0), _intrinsic("acos", "arccos(x)", -1.0, 1.0),
-    _intrinsic("atan", "arctan(x)"), _intrinsic("sinh", "sinh(x)"), _intrinsic("cosh", "cosh(x)"),
-    _intrinsic("tanh", "tanh(x)"), _intrinsic("asinh", "arsinh(x)"), _intrinsic("acosh", "arcosh(x)", 1.0, 9.0),
-    _intrinsic("atanh", "artanh(x)", -0.99, 0.99), _intrinsic("sigmoid", "1 / (1 + e ** -x)", -9.0, 9.0),
+    _intrinsic("exp", "e ** x"),
+    _intrinsic("log", "the natural logarithm of x", 0.01, 9.0),
+    _intrinsic("sqrt", "the square root of x", 0.0, 9.0),
+    _intrinsic("rsqrt", "1 / sqrt(x)", 0.01, 9.0),
+    _intrinsic("sin", "sin(x)"),
+    _intrinsic("cos", "cos(x)"),
+    _intrinsic("tan", "tan(x)", -1.5, 1.5),
+    _intrinsic("asin", "arcsin(x)", -1.0, 1.0),
+    _intrinsic("acos", "arccos(x)", -1.0, 1.0),
+    _intrinsic("atan", "arctan(x)"),
+    _intrinsic("sinh", "sinh(x)"),
+    _intrinsic("cosh", "cosh(x)"),
+    _intrinsic("tanh", "tanh(x)"),
+    _intrinsic("asinh", "arsinh(x)"),
+    _intrinsic("acosh", "arcosh(x)", 1.0, 9.0),
+    _intrinsic("atanh", "artanh(x)", -0.99, 0.99),
+    _intrinsic("sigmoid", "1 / (1 + e ** -x)", -9.0, 9.0),
     _intrinsic("erf", "the error function of x"),
     _Unary("abs", intrinsics.abs, np.abs, "|x|", floats_only=False),
     _Unary("negative", ops.negative, np.negative, "-x", floats_only=False),
@@ -67,7 +79,13 @@ _UNARY = (
     _Unary("floor", intrinsics.floor, np.floor, "x rounded down", floats_only=False),
     _Unary("ceil", intrinsics.ceil, np.ceil, "x rounded up", floats_only=False),
     _Unary("trunc", intrinsics.trunc, np.trunc, "x rounded to zero", floats_only=False),
-    _Unary("round", intrinsics.nearbyint, np.rint, "x rounded to the nearest integer, halves to even", floats_only=False),
+    _Unary(
+        "round",
+        intrinsics.nearbyint,
+        np.rint,
+        "x rounded to the nearest integer, halves to even",
+        floats_only=False,
+    ),
 )
 
 
@@ -83,22 +101,31 @@ def unary_samples(low: float, high: float, dtypes: tuple[str, ...]) -> tuple[Sam
 
 def _declare_unary(row: _Unary) -> None:
     scalar = row.scalar
-    declare_op(OpDef(
-        name=row.name, inputs=_X, attrs=(),
-        doc=f"Elementwise {row.formula}. NaN gives NaN." if row.floats_only else f"Elementwise {row.formula}.",
-        infer=float_same_as_input if row.floats_only else same_as_input,
-        reference=lambda attrs, x: _same_dtype(row.reference, x),
-        lower=lambda attrs, x: elementwise(scalar, x, name=row.name),
-        layout=ANY_LAYOUT,
-        samples=unary_samples(row.low, row.high, FLOATS if row.floats_only else (*FLOATS, "int32")),
-        errors=(ErrorSample(((2, 3),), {}, "R0204", "float", "int32"),) if row.floats_only else (),
-    ))
+    declare_op(
+        OpDef(
+            name=row.name,
+            inputs=_X,
+            attrs=(),
+            doc=f"Elementwise {row.formula}. NaN gives NaN."
+            if row.floats_only
+            else f"Elementwise {row.formula}.",
+            infer=float_same_as_input if row.floats_only else same_as_input,
+            reference=lambda attrs, x: _same_dtype(row.reference, x),
+            lower=lambda attrs, x: elementwise(scalar, x, name=row.name),
+            layout=ANY_LAYOUT,
+            samples=unary_samples(row.low, row.high, FLOATS if row.floats_only else (*FLOATS, "int32")),
+            errors=(ErrorSample(((2, 3),), {}, "R0204", "float", "int32"),) if row.floats_only else (),
+        )
+    )
 
 
 def _same_dtype(function: Callable[..., Any], *arrays: Any) -> Any:
     """A numpy function computed at least in float32 and given back in the input's dtype."""
     dtype = np.asarray(arrays[0]).dtype
-    wide = [np.asarray(a, np.float32) if dtype.kind not in "iub" and dtype.itemsize < 4 else np.asarray(a) for a in arrays]
+    wide = [
+        np.asarray(a, np.float32) if dtype.kind not in "iub" and dtype.itemsize < 4 else np.asarray(a)
+        for a in arrays
+    ]
     with np.errstate(all="ignore"):
         return np.asarray(function(*wide)).astype(dtype)
 
@@ -122,12 +149,24 @@ def _np_divide(a: Any, b: Any) -> Any:
 
 
 _ARITHMETIC = (
-    _Binary("add", ops.add, np.add, "lhs + rhs"), _Binary("subtract", ops.subtract, np.subtract, "lhs - rhs"),
+    _Binary("add", ops.add, np.add, "lhs + rhs"),
+    _Binary("subtract", ops.subtract, np.subtract, "lhs - rhs"),
     _Binary("multiply", ops.multiply, np.multiply, "lhs * rhs"),
-    _Binary("divide", _divide, _np_divide, "lhs / rhs; of integers the quotient rounded to zero", (*FLOATS, "int32"), True),
-    _Binary("floor_divide", ops.floordiv, np.floor_divide, "lhs / rhs rounded down", ("float32", "int32"), True),
+    _Binary(
+        "divide",
+        _divide,
+        _np_divide,
+        "lhs / rhs; of integers the quotient rounded to zero",
+        (*FLOATS, "int32"),
+        True,
+    ),
+    _Binary(
+        "floor_divide", ops.floordiv, np.floor_divide, "lhs / rhs rounded down", ("float32", "int32"), True
+    ),
     _Binary("mod", ops.floormod, np.mod, "the remainder with the sign of rhs", ("float32", "int32"), True),
-    _Binary("floor_mod", ops.floormod, np.mod, "the remainder with the sign of rhs", ("float32", "int32"), True),
+    _Binary(
+        "floor_mod", ops.floormod, np.mod, "the remainder with the sign of rhs", ("float32", "int32"), True
+    ),
     _Binary("power", intrinsics.power, np.power, "lhs ** rhs", FLOATS, True),
     _Binary("atan2", intrinsics.atan2, np.arctan2, "the angle of the point (rhs, lhs)", FLOATS),
     _Binary("maximum", ops.maximum, np.maximum, "the greater of lhs and rhs"),
@@ -149,7 +188,9 @@ _COMPARISONS = (
 _LOGIC = (
     _Binary("logical_and", ops.logical_and, np.logical_and, "lhs and rhs", ("bool",)),
     _Binary("logical_or", ops.logical_or, np.logical_or, "lhs or rhs", ("bool",)),
-    _Binary("logical_xor", ops.not_equal, np.logical_xor, "whether exactly one of lhs and rhs holds", ("bool",)),
+    _Binary(
+        "logical_xor", ops.not_equal, np.logical_xor, "whether exactly one of lhs and rhs holds", ("bool",)
+    ),
 )
 
 
@@ -160,6 +201,11 @@ def random_array(rng: Any, shape: tuple[int, ...], dtype: str, positive: bool = 
     low = 1 if positive else (0 if dtype.startswith("uint") else -8)
     values = rng.integers(low, 9, size=shape)
     return np.asarray(values / 2 if "float" in dtype else values).astype(dtype)
+
+
+def random_values(shape: tuple[int, ...]) -> Callable[[Any, str], tuple[Any, ...]]:
+    """The arguments of a sample: one random array."""
+    return lambda rng, dtype: (random_array(rng, shape, dtype),)
 
 
 def binary_samples(dtypes: tuple[str, ...], positive: bool = False) -> tuple[Sample, ...]:
@@ -174,17 +220,22 @@ def binary_samples(dtypes: tuple[str, ...], positive: bool = False) -> tuple[Sam
 
 def _declare_binary(row: _Binary, infer: Callable[..., Any], is_bool: bool) -> None:
     scalar = row.scalar
-    declare_op(OpDef(
-        name=row.name, inputs=_XY, attrs=(),
-        doc=f"Elementwise {row.formula}; shapes broadcast and element types are equal.",
-        infer=infer,
-        reference=(lambda attrs, a, b: row.reference(a, b)) if is_bool else (
-            lambda attrs, a, b: _same_dtype(row.reference, a, b)),
-        lower=lambda attrs, a, b: elementwise(scalar, a, b, name=row.name),
-        layout=ANY_LAYOUT,
-        samples=binary_samples(row.dtypes, row.positive),
-        errors=(ErrorSample(((2, 3), (4, 3)), {}, "R0203", "broadcast", row.dtypes[0]),),
-    ))
+    declare_op(
+        OpDef(
+            name=row.name,
+            inputs=_XY,
+            attrs=(),
+            doc=f"Elementwise {row.formula}; shapes broadcast and element types are equal.",
+            infer=infer,
+            reference=(lambda attrs, a, b: row.reference(a, b))
+            if is_bool
+            else (lambda attrs, a, b: _same_dtype(row.reference, a, b)),
+            lower=lambda attrs, a, b: elementwise(scalar, a, b, name=row.name),
+            layout=ANY_LAYOUT,
+            samples=binary_samples(row.dtypes, row.positive),
+            errors=(ErrorSample(((2, 3), (4, 3)), {}, "R0203", "broadcast", row.dtypes[0]),),
+        )
+    )
 
 
 def declare() -> None:

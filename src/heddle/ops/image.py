@@ -47,7 +47,7 @@ def _rule(ndim: int) -> Callable[[Inference], Type]:
 
 
 def _np_source(attrs: Any, outputs: int, size: int, roi: tuple[float, float]) -> Any:
-    """Positions in the image, in float32 as the operator states, since rounding decides between neighbours."""
+    """Positions in the image, in float32 as the operator states, since rounding picks a neighbour."""
     x, n, m = np.arange(outputs, dtype=np.float32), np.float32(size), np.float32(outputs)
     mode, half, one = attrs.coordinate_transformation_mode, np.float32(0.5), np.float32(1)
     if mode == "asymmetric":
@@ -67,10 +67,15 @@ def _np_source(attrs: Any, outputs: int, size: int, roi: tuple[float, float]) ->
 
 def _np_taps(attrs: Any, x: float) -> list[tuple[int, float]]:
     if attrs.method == "nearest_neighbor":
-        mode = attrs.rounding_method or ("floor" if attrs.coordinate_transformation_mode == "asymmetric" else "round_prefer_floor")
-        whole = {
-            "floor": np.floor, "ceil": np.ceil, "round_prefer_ceil": lambda v: np.floor(v + np.float32(0.5)),
-        }.get(mode, lambda v: np.ceil(v - np.float32(0.5)))
+        mode = attrs.rounding_method or (
+            "floor" if attrs.coordinate_transformation_mode == "asymmetric" else "round_prefer_floor"
+        )
+        rounding: dict[str, Callable[[Any], Any]] = {
+            "floor": np.floor,
+            "ceil": np.ceil,
+            "round_prefer_ceil": lambda v: np.floor(v + np.float32(0.5)),
+        }
+        whole = rounding.get(mode, lambda v: np.ceil(v - np.float32(0.5)))
         return [(int(whole(x)), 1.0)]
     base = int(np.floor(x))
     t = float(x) - base
@@ -88,11 +93,14 @@ def _np_taps(attrs: Any, x: float) -> list[tuple[int, float]]:
 def _reference(attrs: Any, data: Any, size: Any) -> Any:
     ndim = data.ndim - 2
     letters = "NC" + spatial_letters(ndim)
-    x = numpy_layout(data, attrs.layout, letters)
+    x: Any = numpy_layout(data, attrs.layout, letters)
     dtype = DataType(attrs.out_dtype).numpy() if attrs.out_dtype else data.dtype
     roi = attrs.roi or (0.0,) * ndim + (1.0,) * ndim
-    sources = [_np_source(attrs, m, n, (roi[k], roi[k + ndim])) for k, (m, n) in enumerate(zip(size, x.shape[2:], strict=True))]
-    result = np.zeros((*x.shape[:2], *size), np.float64)
+    sources = [
+        _np_source(attrs, m, n, (roi[k], roi[k + ndim]))
+        for k, (m, n) in enumerate(zip(size, x.shape[2:], strict=True))
+    ]
+    result: Any = np.zeros((*x.shape[:2], *size), np.float64)
     for at in itertools.product(*(range(m) for m in size)):
         here = [sources[k][i] for k, i in enumerate(at)]
         outside = any(h < 0 or h > n - 1 for h, n in zip(here, x.shape[2:], strict=True))
@@ -101,7 +109,10 @@ def _reference(attrs: Any, data: Any, size: Any) -> Any:
             continue
         taps = [_np_taps(attrs, h) for h in here]
         if attrs.cubic_exclude and attrs.method == "cubic":
-            inside = [[(p, w if 0 <= p < n else 0.0) for p, w in axis] for axis, n in zip(taps, x.shape[2:], strict=True)]
+            inside = [
+                [(p, w if 0 <= p < n else 0.0) for p, w in axis]
+                for axis, n in zip(taps, x.shape[2:], strict=True)
+            ]
             taps = [[(p, w / sum(v for _, v in axis)) for p, w in axis] for axis in inside]
         for combination in itertools.product(*taps):
             place = tuple(min(max(p, 0), n - 1) for (p, _), n in zip(combination, x.shape[2:], strict=True))
@@ -111,24 +122,53 @@ def _reference(attrs: Any, data: Any, size: Any) -> Any:
 
 def _how(attrs: Any, ndim: int) -> topi.Resize:
     return topi.Resize(
-        str(attrs.method), str(attrs.coordinate_transformation_mode), str(attrs.rounding_method), float(attrs.cubic_alpha),
-        bool(attrs.cubic_exclude), float(attrs.extrapolation_value), tuple(attrs.roi or (0.0,) * ndim + (1.0,) * ndim))
+        str(attrs.method),
+        str(attrs.coordinate_transformation_mode),
+        str(attrs.rounding_method),
+        float(attrs.cubic_alpha),
+        bool(attrs.cubic_exclude),
+        float(attrs.extrapolation_value),
+        tuple(attrs.roi or (0.0,) * ndim + (1.0,) * ndim),
+    )
 
 
 def _samples_2d() -> tuple[Sample, ...]:
     shape, up, down = (1, 2, 5, 7), (8, 9), (3, 4)
     rows: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
         (shape, up if k % 2 else down, {"method": method, "coordinate_transformation_mode": mode})
-        for k, (method, mode) in enumerate(itertools.product(
-            topi.METHODS, ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")))
+        for k, (method, mode) in enumerate(
+            itertools.product(
+                topi.METHODS, ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
+            )
+        )
     ]
     nearest = {"method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric"}
-    rows += [(shape, up, {**nearest, "rounding_method": mode}) for mode in ("floor", "ceil", "round_prefer_ceil", "")]
     rows += [
-        (shape, down, {"method": "cubic", "cubic_exclude": 1}), ((1, 3, 4, 2), (6, 2), {"layout": "NHWC"}),
+        (shape, up, {**nearest, "rounding_method": mode})
+        for mode in ("floor", "ceil", "round_prefer_ceil", "")
+    ]
+    rows += [
+        (shape, down, {"method": "cubic", "cubic_exclude": 1}),
+        ((1, 3, 4, 2), (6, 2), {"layout": "NHWC"}),
         (shape, (1, 1), {"coordinate_transformation_mode": "pytorch_half_pixel"}),
-        (shape, up, {"coordinate_transformation_mode": "tf_crop_and_resize", "roi": [0.1, -0.2, 0.8, 1.3], "extrapolation_value": 2.0}),
-        (shape, up, {"method": "nearest_neighbor", "coordinate_transformation_mode": "tf_half_pixel_for_nn", "rounding_method": "floor"}),
+        (
+            shape,
+            up,
+            {
+                "coordinate_transformation_mode": "tf_crop_and_resize",
+                "roi": [0.1, -0.2, 0.8, 1.3],
+                "extrapolation_value": 2.0,
+            },
+        ),
+        (
+            shape,
+            up,
+            {
+                "method": "nearest_neighbor",
+                "coordinate_transformation_mode": "tf_half_pixel_for_nn",
+                "rounding_method": "floor",
+            },
+        ),
     ]
     return tuple(Sample((s, size), attrs) for s, size, attrs in rows)
 
@@ -136,27 +176,42 @@ def _samples_2d() -> tuple[Sample, ...]:
 def _declare(ndim: int, samples: tuple[Sample, ...]) -> None:
     letters = "NC" + spatial_letters(ndim)
     shape = (1, 1, *(4,) * ndim)
-    declare_op(OpDef(
-        name=f"image.resize{ndim}d",
-        inputs=(Input("data", meaning="(n, channels, spatial...) in the layout"), Input("size", "shape", "sizes of the spatial axes")),
-        attrs=(
-            AttrSpec("roi", "floats", None, "begins, then ends, in [0, 1], of tf_crop_and_resize"), AttrSpec("layout", "str", letters),
-            AttrSpec("method", "str", "linear", ", ".join(topi.METHODS)),
-            AttrSpec("coordinate_transformation_mode", "str", "half_pixel", ", ".join(topi.COORDINATES)),
-            AttrSpec("rounding_method", "str", "round", "of nearest_neighbor"), AttrSpec("cubic_alpha", "float", -0.75),
-            AttrSpec("cubic_exclude", "int", 0, "give places outside no weight"), AttrSpec("extrapolation_value", "float", 0.0),
-            AttrSpec("out_dtype", "dtype", None, "default: the data's"),
-        ),
-        doc=f"Images at another size along {ndim} spatial axes. Modes are those of ONNX's Resize; positions are float32.",
-        infer=_rule(ndim), reference=_reference,
-        lower=lambda attrs, x, size: topi.resize(x, size, str(attrs.layout), _how(attrs, ndim), attrs.out_dtype),
-        layout=Without("the layout is an attribute"), samples=samples,
-        errors=(
-            ErrorSample((shape, (3,) * (ndim + 1)), {}, "R0203", f"the size must have {ndim} numbers"),
-            ErrorSample((shape, (3,) * ndim), {"method": "area"}, "R0205", "method must be one of"),
-            ErrorSample((shape[1:], (3,) * ndim), {}, "R0203", f"data must have {ndim + 2} dimensions"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name=f"image.resize{ndim}d",
+            inputs=(
+                Input("data", meaning="(n, channels, spatial...) in the layout"),
+                Input("size", "shape", "sizes of the spatial axes"),
+            ),
+            attrs=(
+                AttrSpec("roi", "floats", None, "begins, then ends, in [0, 1], of tf_crop_and_resize"),
+                AttrSpec("layout", "str", letters),
+                AttrSpec("method", "str", "linear", ", ".join(topi.METHODS)),
+                AttrSpec("coordinate_transformation_mode", "str", "half_pixel", ", ".join(topi.COORDINATES)),
+                AttrSpec("rounding_method", "str", "round", "of nearest_neighbor"),
+                AttrSpec("cubic_alpha", "float", -0.75),
+                AttrSpec("cubic_exclude", "int", 0, "give places outside no weight"),
+                AttrSpec("extrapolation_value", "float", 0.0),
+                AttrSpec("out_dtype", "dtype", None, "default: the data's"),
+            ),
+            doc=(
+                f"Images at another size along {ndim} spatial axes. Modes are those of ONNX's Resize;"
+                f" positions are float32."
+            ),
+            infer=_rule(ndim),
+            reference=_reference,
+            lower=lambda attrs, x, size: topi.resize(
+                x, size, str(attrs.layout), _how(attrs, ndim), attrs.out_dtype
+            ),
+            layout=Without("the layout is an attribute"),
+            samples=samples,
+            errors=(
+                ErrorSample((shape, (3,) * (ndim + 1)), {}, "R0203", f"the size must have {ndim} numbers"),
+                ErrorSample((shape, (3,) * ndim), {"method": "area"}, "R0205", "method must be one of"),
+                ErrorSample((shape[1:], (3,) * ndim), {}, "R0203", f"data must have {ndim + 2} dimensions"),
+            ),
+        )
+    )
 
 
 def declare() -> None:

@@ -43,7 +43,11 @@ def _infer_take(ctx: Inference) -> Type:
     if ctx.attrs.mode == "nan" and x.dtype is not None and not x.dtype.is_float:
         ctx.attr_error(f"mode 'nan' needs floats, got {x.dtype}")
     if axis is None:
-        return TensorType(indices.dims, x.dtype) if indices.dims is not None else unknown_dims(x.dtype, indices.ndim)
+        return (
+            TensorType(indices.dims, x.dtype)
+            if indices.dims is not None
+            else unknown_dims(x.dtype, indices.ndim)
+        )
     if x.ndim < 0 or indices.ndim < 0:
         return unknown_dims(x.dtype)
     at = ctx.axis(int(axis), x.ndim)
@@ -61,39 +65,74 @@ def _np_take(attrs: Any, x: Any, indices: Any) -> Any:
         size = flat.shape[0]
         inside = (indices >= -size) & (indices < size)
         taken = np.take(flat, np.where(inside, indices, 0), 0)
-        taken = np.where(inside.reshape(inside.shape + (1,) * (taken.ndim - inside.ndim)), taken, np.nan).astype(x.dtype)
+        taken = np.where(
+            inside.reshape(inside.shape + (1,) * (taken.ndim - inside.ndim)), taken, np.nan
+        ).astype(x.dtype)
         at = 0 if axis is None else axis % x.ndim
         return np.moveaxis(taken, list(range(indices.ndim)), list(range(at, at + indices.ndim)))
     return np.asarray(np.take(x, indices, axis))
 
 
 def _declare_take() -> None:
-    def sample(shape: tuple[int, ...], index: tuple[int, ...], attrs: dict[str, Any], reach: float = 1, index_dtype: str = "int64") -> Sample:
+    def sample(
+        shape: tuple[int, ...],
+        index: tuple[int, ...],
+        attrs: dict[str, Any],
+        reach: float = 1,
+        index_dtype: str = "int64",
+    ) -> Sample:
         size = int(np.prod(shape)) if attrs.get("axis") is None else shape[attrs["axis"]]
 
         def make(rng: Any, dtype: str) -> tuple[Any, ...]:
             return _floats(rng, shape, dtype), indices_in(rng, index, int(size * reach), index_dtype)
 
-        return Sample((shape, index), attrs, ("float32", "float16") if attrs == {"axis": 0} else ("float32",), make)
+        return Sample(
+            (shape, index), attrs, ("float32", "float16") if attrs == {"axis": 0} else ("float32",), make
+        )
 
-    declare_op(OpDef(
-        name="take", inputs=(_X, Input("indices", meaning="integers of any rank")),
-        attrs=(AttrSpec("axis", "int", None, "None flattens x"), AttrSpec("mode", "str", "fast", "fast, wrap, clip or nan")),
-        doc=("Slices of x along an axis. Negative indices count from the end. Indices out of range: `fast` trusts that there are "
-             "none, `wrap` takes them modulo the size, `clip` takes the nearest valid one, `nan` gives NaN."),
-        infer=_infer_take, reference=_np_take,
-        lower=lambda attrs, x, i: topi.take(x, i, None if attrs.axis is None else int(attrs.axis), str(attrs.mode)), layout=_LAYOUT,
-        samples=(
-            sample((5, 3), (4,), {"axis": 0}), sample((3, 7), (2, 2), {"axis": -1}, index_dtype="int32"), sample((3, 7), (), {"axis": 1}),
-            sample((3, 5), (2,), {}), sample((7,), (3,), {}), sample((3, 5), (6,), {"axis": 1, "mode": "wrap"}, 3),
-            sample((3, 5), (6,), {"axis": 0, "mode": "clip"}, 3), sample((5, 3), (7,), {"axis": 0, "mode": "nan"}, 3),
-        ),
-        errors=(
-            ErrorSample(((2, 3), (2,)), {"axis": 0}, "R0204", "indices must be integers"),
-            ErrorSample(((2, 3), (2,)), {"axis": 2}, "R0205", "axis 2 is out of range", "float32,int64"),
-            ErrorSample(((2, 3), (2,)), {"axis": 0, "mode": "far"}, "R0205", "mode must be one of", "float32,int64"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="take",
+            inputs=(_X, Input("indices", meaning="integers of any rank")),
+            attrs=(
+                AttrSpec("axis", "int", None, "None flattens x"),
+                AttrSpec("mode", "str", "fast", "fast, wrap, clip or nan"),
+            ),
+            doc=(
+                "Slices of x along an axis. Negative indices count from the end. Indices out of "
+                "range: `fast` trusts that there are "
+                "none, `wrap` takes them modulo the size, `clip` takes the nearest valid one, `nan`"
+                " gives NaN."
+            ),
+            infer=_infer_take,
+            reference=_np_take,
+            lower=lambda attrs, x, i: topi.take(
+                x, i, None if attrs.axis is None else int(attrs.axis), str(attrs.mode)
+            ),
+            layout=_LAYOUT,
+            samples=(
+                sample((5, 3), (4,), {"axis": 0}),
+                sample((3, 7), (2, 2), {"axis": -1}, index_dtype="int32"),
+                sample((3, 7), (), {"axis": 1}),
+                sample((3, 5), (2,), {}),
+                sample((7,), (3,), {}),
+                sample((3, 5), (6,), {"axis": 1, "mode": "wrap"}, 3),
+                sample((3, 5), (6,), {"axis": 0, "mode": "clip"}, 3),
+                sample((5, 3), (7,), {"axis": 0, "mode": "nan"}, 3),
+            ),
+            errors=(
+                ErrorSample(((2, 3), (2,)), {"axis": 0}, "R0204", "indices must be integers"),
+                ErrorSample(((2, 3), (2,)), {"axis": 2}, "R0205", "axis 2 is out of range", "float32,int64"),
+                ErrorSample(
+                    ((2, 3), (2,)),
+                    {"axis": 0, "mode": "far"},
+                    "R0205",
+                    "mode must be one of",
+                    "float32,int64",
+                ),
+            ),
+        )
+    )
 
 
 def _check_along(ctx: Inference, x: TensorType, indices: TensorType, axis: int) -> None:
@@ -112,7 +151,9 @@ def _check_along(ctx: Inference, x: TensorType, indices: TensorType, axis: int) 
 def _infer_gather_elements(ctx: Inference) -> Type:
     x, indices = ctx.tensor(0), ctx.tensor(1)
     _check_along(ctx, x, indices, int(ctx.attrs.axis))
-    return TensorType(indices.dims, x.dtype) if indices.dims is not None else unknown_dims(x.dtype, indices.ndim)
+    return (
+        TensorType(indices.dims, x.dtype) if indices.dims is not None else unknown_dims(x.dtype, indices.ndim)
+    )
 
 
 def _infer_gather_nd(ctx: Inference) -> Type:
@@ -140,23 +181,41 @@ def _np_gather_nd(attrs: Any, x: Any, indices: Any) -> Any:
 
 def _declare_gathers() -> None:
     def along(shape: tuple[int, ...], index: tuple[int, ...], axis: int) -> Sample:
-        return Sample((shape, index), {"axis": axis}, ("float32",), lambda rng, dtype: (
-            _floats(rng, shape, dtype), indices_in(rng, index, shape[axis])))
+        return Sample(
+            (shape, index),
+            {"axis": axis},
+            ("float32",),
+            lambda rng, dtype: (_floats(rng, shape, dtype), indices_in(rng, index, shape[axis])),
+        )
 
-    declare_op(OpDef(
-        name="gather_elements", inputs=(Input("data", meaning="a tensor"), Input("indices", meaning="integers of the data's rank")),
-        attrs=(AttrSpec("axis", "int", 0),),
-        doc="result[i][j] = data[indices[i][j]][j] for axis 0 of rank 2, and so on.",
-        infer=_infer_gather_elements,
-        reference=lambda attrs, x, i: np.take_along_axis(
-            x[tuple(slice(None) if k == attrs.axis % x.ndim else slice(n) for k, n in enumerate(i.shape))], i, attrs.axis),
-        lower=lambda attrs, x, i: topi.gather_elements(x, i, int(attrs.axis)), layout=_LAYOUT,
-        samples=(along((5, 3), (2, 3), 0), along((3, 7), (3, 4), -1), along((3, 5), (2, 4), 1)),
-        errors=(
-            ErrorSample(((2, 3), (2,)), {}, "R0203", "differ in rank", "float32,int64"),
-            ErrorSample(((2, 3), (2, 4)), {}, "R0203", "indices reach beyond", "float32,int64"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="gather_elements",
+            inputs=(
+                Input("data", meaning="a tensor"),
+                Input("indices", meaning="integers of the data's rank"),
+            ),
+            attrs=(AttrSpec("axis", "int", 0),),
+            doc="result[i][j] = data[indices[i][j]][j] for axis 0 of rank 2, and so on.",
+            infer=_infer_gather_elements,
+            reference=lambda attrs, x, i: np.take_along_axis(
+                x[
+                    tuple(
+                        slice(None) if k == attrs.axis % x.ndim else slice(n) for k, n in enumerate(i.shape)
+                    )
+                ],
+                i,
+                attrs.axis,
+            ),
+            lower=lambda attrs, x, i: topi.gather_elements(x, i, int(attrs.axis)),
+            layout=_LAYOUT,
+            samples=(along((5, 3), (2, 3), 0), along((3, 7), (3, 4), -1), along((3, 5), (2, 4), 1)),
+            errors=(
+                ErrorSample(((2, 3), (2,)), {}, "R0203", "differ in rank", "float32,int64"),
+                ErrorSample(((2, 3), (2, 4)), {}, "R0203", "indices reach beyond", "float32,int64"),
+            ),
+        )
+    )
 
     def vectors(shape: tuple[int, ...], index: tuple[int, ...], batch: int) -> Sample:
         def make(rng: Any, dtype: str) -> tuple[Any, ...]:
@@ -165,17 +224,35 @@ def _declare_gathers() -> None:
 
         return Sample((shape, index), {"batch_dims": batch}, ("float32",), make)
 
-    declare_op(OpDef(
-        name="gather_nd", inputs=(Input("data", meaning="a tensor"), Input("indices", meaning="(..., m): index vectors")),
-        attrs=(AttrSpec("batch_dims", "int", 0, "leading axes that data and indices share"),),
-        doc="Slices of the data at index vectors.", infer=_infer_gather_nd, reference=_np_gather_nd,
-        lower=lambda attrs, x, i: topi.gather_nd(x, i, int(attrs.batch_dims)), layout=_LAYOUT,
-        samples=(vectors((5, 3, 2), (4, 1), 0), vectors((5, 3), (2, 2, 1), 0), vectors((2, 3, 5), (2, 4, 1), 1)),
-        errors=(
-            ErrorSample(((2, 3), (2, 3)), {}, "R0203", "do not fit data of 2 dimensions", "float32,int64"),
-            ErrorSample(((2, 3), (2, 1)), {"batch_dims": 2}, "R0205", "batch_dims 2 is out of range", "float32,int64"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="gather_nd",
+            inputs=(Input("data", meaning="a tensor"), Input("indices", meaning="(..., m): index vectors")),
+            attrs=(AttrSpec("batch_dims", "int", 0, "leading axes that data and indices share"),),
+            doc="Slices of the data at index vectors.",
+            infer=_infer_gather_nd,
+            reference=_np_gather_nd,
+            lower=lambda attrs, x, i: topi.gather_nd(x, i, int(attrs.batch_dims)),
+            layout=_LAYOUT,
+            samples=(
+                vectors((5, 3, 2), (4, 1), 0),
+                vectors((5, 3), (2, 2, 1), 0),
+                vectors((2, 3, 5), (2, 4, 1), 1),
+            ),
+            errors=(
+                ErrorSample(
+                    ((2, 3), (2, 3)), {}, "R0203", "do not fit data of 2 dimensions", "float32,int64"
+                ),
+                ErrorSample(
+                    ((2, 3), (2, 1)),
+                    {"batch_dims": 2},
+                    "R0205",
+                    "batch_dims 2 is out of range",
+                    "float32,int64",
+                ),
+            ),
+        )
+    )
 
 
 def _check_reduction(ctx: Inference) -> None:
@@ -213,8 +290,12 @@ def _infer_scatter_nd(ctx: Inference) -> Type:
 
 
 _NUMPY_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
-    "update": lambda old, new: new, "add": lambda old, new: old + new, "mul": lambda old, new: old * new,
-    "min": min, "max": max, "mean": lambda old, new: old + new,
+    "update": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "min": min,
+    "max": max,
+    "mean": lambda old, new: old + new,
 }
 
 
@@ -230,60 +311,128 @@ def _np_scatter(x: Any, reduction: str, places: Any) -> Any:
 def _np_scatter_elements(attrs: Any, x: Any, indices: Any, updates: Any) -> Any:
     axis = attrs.axis % x.ndim
     places = (
-        ((*point[:axis], indices[point], *point[axis + 1 :]), updates[point]) for point in np.ndindex(*indices.shape)
+        ((*point[:axis], indices[point], *point[axis + 1 :]), updates[point])
+        for point in np.ndindex(*indices.shape)
     )
     return _np_scatter(x, attrs.reduction, places)
 
 
 def _np_scatter_nd(attrs: Any, x: Any, indices: Any, updates: Any) -> Any:
     outer = indices.ndim - 1
-    places = (((*indices[point[:outer]], *point[outer:]), updates[point]) for point in np.ndindex(*updates.shape))
+    places = (
+        ((*indices[point[:outer]], *point[outer:]), updates[point]) for point in np.ndindex(*updates.shape)
+    )
     return _np_scatter(x, attrs.reduction, places)
 
 
 def _declare_scatters() -> None:
     def along(shape: tuple[int, ...], index: tuple[int, ...], axis: int, reduction: str) -> Sample:
-        return Sample((shape, index, index), {"axis": axis, "reduction": reduction}, ("float32",), lambda rng, dtype: (
-            _floats(rng, shape, dtype), indices_in(rng, index, shape[axis]), _floats(rng, index, dtype)))
+        return Sample(
+            (shape, index, index),
+            {"axis": axis, "reduction": reduction},
+            ("float32",),
+            lambda rng, dtype: (
+                _floats(rng, shape, dtype),
+                indices_in(rng, index, shape[axis]),
+                _floats(rng, index, dtype),
+            ),
+        )
 
     attr = AttrSpec("reduction", "str", "update", "update, add, mul, min, max or mean")
     doc = "Updates are applied in order; a position out of range is skipped."
-    declare_op(OpDef(
-        name="scatter_elements",
-        inputs=(Input("data", meaning="a tensor"), Input("indices", meaning="integers"), Input("updates", meaning="as many values")),
-        attrs=(AttrSpec("axis", "int", 0), attr),
-        doc=f"The data with data[indices[i][j]][j] = updates[i][j] for axis 0 of rank 2, and so on. {doc}",
-        infer=_infer_scatter_elements, reference=_np_scatter_elements,
-        lower=lambda attrs, x, i, u: scatter.scatter_elements(x, i, u, int(attrs.axis), str(attrs.reduction)), layout=_LAYOUT,
-        samples=(
-            along((5, 3), (4, 3), 0, "update"), along((3, 7), (3, 5), -1, "add"), along((3, 5), (2, 4), 1, "mul"),
-            along((4, 3), (5, 3), 0, "max"), along((4, 3), (5, 2), 0, "min"), along((2, 3), (5, 3), 0, "mean"),
-        ),
-        errors=(
-            ErrorSample(((2, 3), (2, 3), (2, 2)), {}, "R0203", "sizes of indices and updates", "float32,int64,float32"),
-            ErrorSample(((2, 3), (2, 3), (2, 3)), {"reduction": "sub"}, "R0205", "reduction must be", "float32,int64,float32"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="scatter_elements",
+            inputs=(
+                Input("data", meaning="a tensor"),
+                Input("indices", meaning="integers"),
+                Input("updates", meaning="as many values"),
+            ),
+            attrs=(AttrSpec("axis", "int", 0), attr),
+            doc=(
+                f"The data with data[indices[i][j]][j] = updates[i][j] for axis 0 of rank 2, and so on. {doc}"
+            ),
+            infer=_infer_scatter_elements,
+            reference=_np_scatter_elements,
+            lower=lambda attrs, x, i, u: scatter.scatter_elements(
+                x, i, u, int(attrs.axis), str(attrs.reduction)
+            ),
+            layout=_LAYOUT,
+            samples=(
+                along((5, 3), (4, 3), 0, "update"),
+                along((3, 7), (3, 5), -1, "add"),
+                along((3, 5), (2, 4), 1, "mul"),
+                along((4, 3), (5, 3), 0, "max"),
+                along((4, 3), (5, 2), 0, "min"),
+                along((2, 3), (5, 3), 0, "mean"),
+            ),
+            errors=(
+                ErrorSample(
+                    ((2, 3), (2, 3), (2, 2)),
+                    {},
+                    "R0203",
+                    "sizes of indices and updates",
+                    "float32,int64,float32",
+                ),
+                ErrorSample(
+                    ((2, 3), (2, 3), (2, 3)),
+                    {"reduction": "sub"},
+                    "R0205",
+                    "reduction must be",
+                    "float32,int64,float32",
+                ),
+            ),
+        )
+    )
 
     def vectors(shape: tuple[int, ...], index: tuple[int, ...], reduction: str) -> Sample:
         def make(rng: Any, dtype: str) -> tuple[Any, ...]:
             columns = np.stack([indices_in(rng, index[:-1], shape[k]) for k in range(index[-1])], -1)
-            return _floats(rng, shape, dtype), columns, _floats(rng, (*index[:-1], *shape[index[-1] :]), dtype)
+            return (
+                _floats(rng, shape, dtype),
+                columns,
+                _floats(rng, (*index[:-1], *shape[index[-1] :]), dtype),
+            )
 
         return Sample((shape, index, ()), {"reduction": reduction}, ("float32",), make)
 
-    declare_op(OpDef(
-        name="scatter_nd",
-        inputs=(Input("data", meaning="a tensor"), Input("indices", meaning="(..., m): index vectors"), Input("updates", meaning="slices")),
-        attrs=(attr,), doc=f"The data with slices at index vectors replaced or joined by updates. {doc}",
-        infer=_infer_scatter_nd, reference=_np_scatter_nd,
-        lower=lambda attrs, x, i, u: scatter.scatter_nd(x, i, u, str(attrs.reduction)), layout=_LAYOUT,
-        samples=(vectors((5, 3), (4, 1), "update"), vectors((5, 3), (2, 2, 1), "add"), vectors((4,), (3, 1), "mul")),
-        errors=(
-            ErrorSample(((2, 3), (2, 3), (2,)), {}, "R0203", "do not fit data of 2 dimensions", "float32,int64,float32"),
-            ErrorSample(((5, 3), (4, 1), (4, 2)), {}, "R0203", "sizes of updates on axis 1", "float32,int64,float32"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="scatter_nd",
+            inputs=(
+                Input("data", meaning="a tensor"),
+                Input("indices", meaning="(..., m): index vectors"),
+                Input("updates", meaning="slices"),
+            ),
+            attrs=(attr,),
+            doc=f"The data with slices at index vectors replaced or joined by updates. {doc}",
+            infer=_infer_scatter_nd,
+            reference=_np_scatter_nd,
+            lower=lambda attrs, x, i, u: scatter.scatter_nd(x, i, u, str(attrs.reduction)),
+            layout=_LAYOUT,
+            samples=(
+                vectors((5, 3), (4, 1), "update"),
+                vectors((5, 3), (2, 2, 1), "add"),
+                vectors((4,), (3, 1), "mul"),
+            ),
+            errors=(
+                ErrorSample(
+                    ((2, 3), (2, 3), (2,)),
+                    {},
+                    "R0203",
+                    "do not fit data of 2 dimensions",
+                    "float32,int64,float32",
+                ),
+                ErrorSample(
+                    ((5, 3), (4, 1), (4, 2)),
+                    {},
+                    "R0203",
+                    "sizes of updates on axis 1",
+                    "float32,int64,float32",
+                ),
+            ),
+        )
+    )
 
 
 def _index_types(ctx: Inference, x: TensorType) -> tuple[PrimExpr, ...] | None:
@@ -326,36 +475,64 @@ def _np_index_put(attrs: Any, x: Any, indices: Any, values: Any) -> Any:
 
 
 def _declare_index_tuples() -> None:
-    def sample(shape: tuple[int, ...], index: tuple[tuple[int, ...], ...], values: tuple[int, ...] | None, accumulate: bool = False) -> Sample:
+    def sample(
+        shape: tuple[int, ...],
+        index: tuple[tuple[int, ...], ...],
+        values: tuple[int, ...] | None,
+        accumulate: bool = False,
+    ) -> Sample:
         def make(rng: Any, dtype: str) -> tuple[Any, ...]:
             positions = tuple(indices_in(rng, i, shape[k]) for k, i in enumerate(index))
             rest = () if values is None else (_floats(rng, values, dtype),)
             return (_floats(rng, shape, dtype), positions, *rest)
 
-        return Sample((shape, index, values), {} if values is None else {"accumulate": accumulate}, ("float32",), make)
+        return Sample(
+            (shape, index, values), {} if values is None else {"accumulate": accumulate}, ("float32",), make
+        )
 
     positions = Input("indices", "tensors", "index tensors that broadcast, one for each of the first axes")
-    declare_op(OpDef(
-        name="index_put", inputs=(Input("data", meaning="a tensor"), positions, Input("values", meaning="broadcasts to the slices")),
-        attrs=(AttrSpec("accumulate", "bool", False, "add instead of replacing"),),
-        doc="The data with data[indices[0], indices[1], ...] replaced by values, in order.",
-        infer=_infer_index_put, reference=_np_index_put,
-        lower=lambda attrs, x, i, v: scatter.index_put(x, i, v, bool(attrs.accumulate)), layout=_LAYOUT,
-        samples=(
-            sample((5, 3), ((4,), (4,)), (4,)), sample((5, 3), ((2,),), (2, 3), True), sample((5, 3), ((2, 1), (4,)), (), True),
-        ),
-        errors=(
-            ErrorSample(((3,), ((2,), (2,)), (2,)), {}, "R0204", "indices must be integers", "float32"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="index_tensor", inputs=(Input("data", meaning="a tensor"), positions), attrs=(),
-        doc="data[indices[0], indices[1], ...], as numpy's indexing with arrays.",
-        infer=_infer_index_tensor, reference=lambda attrs, x, indices: x[tuple(indices)],
-        lower=lambda attrs, x, i: topi.index_tensor(x, i), layout=_LAYOUT,
-        samples=(sample((5, 3), ((4,), (4,)), None), sample((5, 3, 2), ((2, 1), (4,)), None), sample((5, 3), ((),), None)),
-        errors=(ErrorSample(((3,), ((2,), (2,))), {}, "R0204", "indices must be integers"),),
-    ))
+    declare_op(
+        OpDef(
+            name="index_put",
+            inputs=(
+                Input("data", meaning="a tensor"),
+                positions,
+                Input("values", meaning="broadcasts to the slices"),
+            ),
+            attrs=(AttrSpec("accumulate", "bool", False, "add instead of replacing"),),
+            doc="The data with data[indices[0], indices[1], ...] replaced by values, in order.",
+            infer=_infer_index_put,
+            reference=_np_index_put,
+            lower=lambda attrs, x, i, v: scatter.index_put(x, i, v, bool(attrs.accumulate)),
+            layout=_LAYOUT,
+            samples=(
+                sample((5, 3), ((4,), (4,)), (4,)),
+                sample((5, 3), ((2,),), (2, 3), True),
+                sample((5, 3), ((2, 1), (4,)), (), True),
+            ),
+            errors=(
+                ErrorSample(((3,), ((2,), (2,)), (2,)), {}, "R0204", "indices must be integers", "float32"),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="index_tensor",
+            inputs=(Input("data", meaning="a tensor"), positions),
+            attrs=(),
+            doc="data[indices[0], indices[1], ...], as numpy's indexing with arrays.",
+            infer=_infer_index_tensor,
+            reference=lambda attrs, x, indices: x[tuple(indices)],
+            lower=lambda attrs, x, i: topi.index_tensor(x, i),
+            layout=_LAYOUT,
+            samples=(
+                sample((5, 3), ((4,), (4,)), None),
+                sample((5, 3, 2), ((2, 1), (4,)), None),
+                sample((5, 3), ((),), None),
+            ),
+            errors=(ErrorSample(((3,), ((2,), (2,))), {}, "R0204", "indices must be integers"),),
+        )
+    )
 
 
 def _infer_one_hot(ctx: Inference) -> Type:
@@ -384,21 +561,44 @@ def _np_one_hot(attrs: Any, indices: Any, on_value: Any, off_value: Any) -> Any:
 
 def _declare_one_hot() -> None:
     def sample(shape: tuple[int, ...], on: Any, off: Any, attrs: dict[str, Any]) -> Sample:
-        return Sample((shape, on, off), attrs, ("int64", "int32"), lambda rng, dtype: (
-            indices_in(rng, shape, attrs["depth"], dtype), on, off))
+        return Sample(
+            (shape, on, off),
+            attrs,
+            ("int64", "int32"),
+            lambda rng, dtype: (indices_in(rng, shape, attrs["depth"], dtype), on, off),
+        )
 
-    declare_op(OpDef(
-        name="one_hot",
-        inputs=(Input("indices", meaning="integers"), Input("on_value", "prim", "gives the element type"), Input("off_value", "prim")),
-        attrs=(AttrSpec("depth", "int"), AttrSpec("axis", "int", -1, "the new axis")),
-        doc="on_value at the index along a new axis of size `depth`, off_value elsewhere. Negative indices count from the end.",
-        infer=_infer_one_hot, reference=_np_one_hot,
-        lower=lambda attrs, i, on, off: topi.one_hot(i, on, off, attrs.depth, int(attrs.axis), str(on.dtype)), layout=_LAYOUT,
-        samples=(
-            sample((5,), 1.0, 0.0, {"depth": 7}), sample((2, 3), 5, -1, {"depth": 3, "axis": 1}), sample((), 1.0, 0.5, {"depth": 4}),
-        ),
-        errors=(ErrorSample(((3,), 1.0, 0.0), {"depth": 3, "axis": 2}, "R0205", "axis 2 is out of range", "int64"),),
-    ))
+    declare_op(
+        OpDef(
+            name="one_hot",
+            inputs=(
+                Input("indices", meaning="integers"),
+                Input("on_value", "prim", "gives the element type"),
+                Input("off_value", "prim"),
+            ),
+            attrs=(AttrSpec("depth", "int"), AttrSpec("axis", "int", -1, "the new axis")),
+            doc=(
+                "on_value at the index along a new axis of size `depth`, off_value elsewhere. "
+                "Negative indices count from the end."
+            ),
+            infer=_infer_one_hot,
+            reference=_np_one_hot,
+            lower=lambda attrs, i, on, off: topi.one_hot(
+                i, on, off, attrs.depth, int(attrs.axis), str(on.dtype)
+            ),
+            layout=_LAYOUT,
+            samples=(
+                sample((5,), 1.0, 0.0, {"depth": 7}),
+                sample((2, 3), 5, -1, {"depth": 3, "axis": 1}),
+                sample((), 1.0, 0.5, {"depth": 4}),
+            ),
+            errors=(
+                ErrorSample(
+                    ((3,), 1.0, 0.0), {"depth": 3, "axis": 2}, "R0205", "axis 2 is out of range", "int64"
+                ),
+            ),
+        )
+    )
 
 
 def declare() -> None:

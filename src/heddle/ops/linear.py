@@ -25,8 +25,11 @@ def _infer_matmul(ctx: Inference) -> Type:
         known = -1 if -1 in ranks else max(a.ndim, b.ndim) - (a.ndim == 1) - (b.ndim == 1)
         return TensorType(None, dtype, None, known)
     ctx.require_equal(a.dims[-1], b.dims[-2] if b.ndim > 1 else b.dims[0], "inner dimensions")
-    batch = broadcast_dims(ctx, TensorType(a.dims[:-2], dtype), TensorType(b.dims[:-2], dtype)) if (
-        a.ndim > 2 or b.ndim > 2) else ()
+    batch = (
+        broadcast_dims(ctx, TensorType(a.dims[:-2], dtype), TensorType(b.dims[:-2], dtype))
+        if (a.ndim > 2 or b.ndim > 2)
+        else ()
+    )
     rows = a.dims[-2:-1] if a.ndim > 1 else ()
     columns = b.dims[-1:] if b.ndim > 1 else ()
     return TensorType((*(batch or ()), *rows, *columns), dtype)
@@ -39,23 +42,40 @@ def _reference_matmul(attrs: Any, a: Any, b: Any) -> Any:
 
 
 def declare() -> None:
-    declare_op(OpDef(
-        name="matmul",
-        inputs=(Input("x1", meaning="(..., m, k) or (k,)"), Input("x2", meaning="(..., k, n) or (k,)")),
-        attrs=(AttrSpec("out_dtype", "dtype", None, "element type of accumulation and result; default: the inputs'"),),
-        doc="numpy's matmul: products over the last axis of x1 and the last but one of x2; leading axes broadcast.",
-        infer=_infer_matmul,
-        reference=_reference_matmul,
-        lower=lambda attrs, a, b: matmul(a, b, attrs.out_dtype),
-        layout=Without("packing is a matter of the loop schedule"),
-        samples=tuple(
-            Sample(shapes, dtypes=dtypes)
-            for shapes, dtypes in (
-                (((3, 5), (5, 7)), ("float32", "float64", "int32")), (((2, 3, 4), (4, 5)), ("float32",)),
-                (((2, 1, 3, 4), (5, 4, 6)), ("float32",)), (((4,), (4,)), ("float32",)), (((4,), (4, 3)), ("float32",)),
-                (((3, 4), (4,)), ("float32",)), (((17, 33), (33, 19)), ("float32", "float16")), (((0, 4), (4, 2)), ("float32",)),
-                (((3, 0), (0, 2)), ("float32",)),
-            )
-        ),
-        errors=(ErrorSample(((2, 3), (4, 5)), {}, "R0203", "inner dimensions differ"),),
-    ))
+    declare_op(
+        OpDef(
+            name="matmul",
+            inputs=(Input("x1", meaning="(..., m, k) or (k,)"), Input("x2", meaning="(..., k, n) or (k,)")),
+            attrs=(
+                AttrSpec(
+                    "out_dtype",
+                    "dtype",
+                    None,
+                    "element type of accumulation and result; default: the inputs'",
+                ),
+            ),
+            doc=(
+                "numpy's matmul: products over the last axis of x1 and the last but one of x2; "
+                "leading axes broadcast."
+            ),
+            infer=_infer_matmul,
+            reference=_reference_matmul,
+            lower=lambda attrs, a, b: matmul(a, b, attrs.out_dtype),
+            layout=Without("packing is a matter of the loop schedule"),
+            samples=tuple(
+                Sample(shapes, dtypes=dtypes)
+                for shapes, dtypes in (
+                    (((3, 5), (5, 7)), ("float32", "float64", "int32")),
+                    (((2, 3, 4), (4, 5)), ("float32",)),
+                    (((2, 1, 3, 4), (5, 4, 6)), ("float32",)),
+                    (((4,), (4,)), ("float32",)),
+                    (((4,), (4, 3)), ("float32",)),
+                    (((3, 4), (4,)), ("float32",)),
+                    (((17, 33), (33, 19)), ("float32", "float16")),
+                    (((0, 4), (4, 2)), ("float32",)),
+                    (((3, 0), (0, 2)), ("float32",)),
+                )
+            ),
+            errors=(ErrorSample(((2, 3), (4, 5)), {}, "R0203", "inner dimensions differ"),),
+        )
+    )

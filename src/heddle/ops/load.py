@@ -5,12 +5,45 @@ from __future__ import annotations
 from functools import cache
 
 from heddle.ir.op import OP_RECORDS
-from heddle.ops import create, elementwise, image, indexing, linear, manipulate, pointwise, reduce, slicing
-from heddle.ops.nn import activation, conv, norm, pad, pool
+from heddle.ops import (
+    contraction,
+    create,
+    dynamic,
+    elementwise,
+    image,
+    indexing,
+    linear,
+    manipulate,
+    pointwise,
+    quantization,
+    reduce,
+    slicing,
+    sorting,
+)
+from heddle.ops.nn import activation, attention, conv, loss, norm, pad, pool
 from heddle.relax import core_ops
 
 FAMILIES = (
-    elementwise, pointwise, linear, manipulate, slicing, indexing, create, reduce, activation, norm, conv, pool, pad, image,
+    elementwise,
+    pointwise,
+    linear,
+    manipulate,
+    slicing,
+    indexing,
+    create,
+    reduce,
+    activation,
+    norm,
+    conv,
+    pool,
+    pad,
+    image,
+    sorting,
+    dynamic,
+    contraction,
+    attention,
+    loss,
+    quantization,
 )
 
 

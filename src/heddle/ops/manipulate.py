@@ -36,7 +36,9 @@ def _infer_reshape(ctx: Inference) -> Type:
         return unknown_dims(ty.dtype, ctx.type_of(1).ndim)  # type: ignore[attr-defined]
     holes = [dim for dim in target if isinstance(dim, IntImm) and dim.value < 0]
     if any(dim.value < -1 for dim in holes) or len(holes) > 1:
-        ctx.shape_error(f"at most one dimension of the new shape may be -1, got ({', '.join(map(str, target))})")
+        ctx.shape_error(
+            f"at most one dimension of the new shape may be -1, got ({', '.join(map(str, target))})"
+        )
     if ty.dims is None:
         return unknown_dims(ty.dtype, len(target)) if holes else TensorType(target, ty.dtype)
     dims = topi.reshaped_dims(ty.dims, target)
@@ -51,35 +53,65 @@ def _np_reshape(_attrs: Any, x: Any, shape: Any) -> Any:
 
 
 def _declare_shapes() -> None:
-    declare_op(OpDef(
-        name="reshape", inputs=(_X, Input("shape", "shape", "-1 is what is left, 0 the same as the input's")), attrs=(),
-        doc="The elements in row-major order in another shape.", infer=_infer_reshape, reference=_np_reshape,
-        lower=lambda attrs, x, shape: topi.reshape(x, shape), layout=_LAYOUT,
-        samples=tuple(
-            Sample(row, dtypes=_ALL if k == 0 else ("float32",))
-            for k, row in enumerate((
-                ((3, 4), (2, 6)), ((2, 3, 5), (-1, 5)), ((2, 3, 5), (0, -1)), ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0)),
-                ((2, 3, 5), (5, 3, 2)), ((0, 3), (-1, 3)), ((7,), (1, 7, 1)),
-            ))
-        ),
-        errors=(
-            ErrorSample(((2, 3), (4, 2)), {}, "R0203", "number of elements changes"),
-            ErrorSample(((2, 3), (-1, -1)), {}, "R0203", "at most one dimension"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="flatten", inputs=(_X,), attrs=(), doc="All axes joined to one.",
-        infer=lambda ctx: _joined(ctx, 0), reference=lambda attrs, x: x.reshape(-1), lower=lambda attrs, x: topi.flatten(x),
-        layout=_LAYOUT, samples=(Sample(((2, 3, 5),)), Sample(((),)), Sample(((0, 3),))),
-    ))
-    declare_op(OpDef(
-        name="nn.batch_flatten", inputs=(Input("data", meaning="at least one axis"),), attrs=(),
-        doc="All axes but the first joined to one.",
-        infer=lambda ctx: _joined(ctx, 1), reference=lambda attrs, x: x.reshape(x.shape[0], int(np.prod(x.shape[1:]))),
-        lower=lambda attrs, x: topi.batch_flatten(x), layout=_LAYOUT,
-        samples=(Sample(((2, 3, 5),)), Sample(((4,),)), Sample(((0, 3),))),
-        errors=(ErrorSample(((),), {}, "R0203", "at least 1 dimension"),),
-    ))
+    declare_op(
+        OpDef(
+            name="reshape",
+            inputs=(_X, Input("shape", "shape", "-1 is what is left, 0 the same as the input's")),
+            attrs=(),
+            doc="The elements in row-major order in another shape.",
+            infer=_infer_reshape,
+            reference=_np_reshape,
+            lower=lambda attrs, x, shape: topi.reshape(x, shape),
+            layout=_LAYOUT,
+            samples=tuple(
+                Sample(row, dtypes=_ALL if k == 0 else ("float32",))
+                for k, row in enumerate(
+                    (
+                        ((3, 4), (2, 6)),
+                        ((2, 3, 5), (-1, 5)),
+                        ((2, 3, 5), (0, -1)),
+                        ((), (1, 1)),
+                        ((1,), ()),
+                        ((0, 3), (3, 0)),
+                        ((2, 3, 5), (5, 3, 2)),
+                        ((0, 3), (-1, 3)),
+                        ((7,), (1, 7, 1)),
+                    )
+                )
+            ),
+            errors=(
+                ErrorSample(((2, 3), (4, 2)), {}, "R0203", "number of elements changes"),
+                ErrorSample(((2, 3), (-1, -1)), {}, "R0203", "at most one dimension"),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="flatten",
+            inputs=(_X,),
+            attrs=(),
+            doc="All axes joined to one.",
+            infer=lambda ctx: _joined(ctx, 0),
+            reference=lambda attrs, x: x.reshape(-1),
+            lower=lambda attrs, x: topi.flatten(x),
+            layout=_LAYOUT,
+            samples=(Sample(((2, 3, 5),)), Sample(((),)), Sample(((0, 3),))),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="nn.batch_flatten",
+            inputs=(Input("data", meaning="at least one axis"),),
+            attrs=(),
+            doc="All axes but the first joined to one.",
+            infer=lambda ctx: _joined(ctx, 1),
+            reference=lambda attrs, x: x.reshape(x.shape[0], int(np.prod(x.shape[1:]))),
+            lower=lambda attrs, x: topi.batch_flatten(x),
+            layout=_LAYOUT,
+            samples=(Sample(((2, 3, 5),)), Sample(((4,),)), Sample(((0, 3),))),
+            errors=(ErrorSample(((),), {}, "R0203", "at least 1 dimension"),),
+        )
+    )
 
 
 def _joined(ctx: Inference, kept: int) -> Type:
@@ -95,7 +127,9 @@ def _infer_permute(ctx: Inference) -> Type:
     ty, axes = ctx.tensor(0), ctx.attrs.axes
     if ty.ndim < 0:
         return ty
-    order = tuple(reversed(range(ty.ndim))) if axes is None else tuple(ctx.axis(int(a), ty.ndim) for a in axes)
+    order = (
+        tuple(reversed(range(ty.ndim))) if axes is None else tuple(ctx.axis(int(a), ty.ndim) for a in axes)
+    )
     if sorted(order) != list(range(ty.ndim)):
         ctx.attr_error(f"axes must be an order of all {ty.ndim} axes, got {list(axes)}")
     return TensorType(tuple(ty.dims[a] for a in order), ty.dtype) if ty.dims is not None else ty
@@ -111,7 +145,9 @@ def _infer_expand(ctx: Inference) -> Type:
         return unknown_dims(ty.dtype, ty.ndim + len(given))
     rest = iter(ty.dims)
     return TensorType(
-        tuple(constant(1, "int64") if k in axes else next(rest) for k in range(ty.ndim + len(given))), ty.dtype)
+        tuple(constant(1, "int64") if k in axes else next(rest) for k in range(ty.ndim + len(given))),
+        ty.dtype,
+    )
 
 
 def _infer_squeeze(ctx: Inference) -> Type:
@@ -127,40 +163,71 @@ def _infer_squeeze(ctx: Inference) -> Type:
 
 
 def _declare_axes() -> None:
-    declare_op(OpDef(
-        name="permute_dims", inputs=(_X,), attrs=(AttrSpec("axes", "ints", None, "the order; None reverses"),),
-        doc="Axis k of the result is axis axes[k] of x.", infer=_infer_permute,
-        reference=lambda attrs, x: np.ascontiguousarray(np.transpose(x, attrs.axes)).reshape(np.transpose(x, attrs.axes).shape),
-        lower=lambda attrs, x: topi.transpose(x, attrs.axes), layout=_LAYOUT,
-        samples=(
-            Sample(((3, 7),), dtypes=_ALL), Sample(((2, 3, 5),), {"axes": [1, 2, 0]}), Sample(((2, 3, 5, 4),), {"axes": [0, -1, 1, 2]}),
-            Sample(((),)), Sample(((0, 3),)),
-        ),
-        errors=(
-            ErrorSample(((2, 3),), {"axes": [0, 0]}, "R0205", "an order of all 2 axes"),
-            ErrorSample(((2, 3),), {"axes": [0, 2]}, "R0205", "axis 2 is out of range"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="expand_dims", inputs=(_X,), attrs=(AttrSpec("axis", "ints", meaning="places in the result"),),
-        doc="New axes of size 1.", infer=_infer_expand,
-        reference=lambda attrs, x: np.expand_dims(x, attrs.axis), lower=lambda attrs, x: topi.expand_dims(x, attrs.axis),
-        layout=_LAYOUT,
-        samples=(Sample(((3, 7),), {"axis": 0}), Sample(((3, 7),), {"axis": [-1, 1]}), Sample(((),), {"axis": [0, 1]})),
-        errors=(
-            ErrorSample(((2, 3),), {"axis": 3}, "R0205", "axis 3 is out of range"),
-            ErrorSample(((2, 3),), {"axis": [0, -4]}, "R0205", "twice"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="squeeze", inputs=(_X,), attrs=(AttrSpec("axis", "ints", None, "None: all that are surely 1"),),
-        doc="Without axes of size 1. Symbolic dimensions stay unless `axis` names them.", infer=_infer_squeeze,
-        reference=lambda attrs, x: np.squeeze(x, attrs.axis), lower=lambda attrs, x: topi.squeeze(x, attrs.axis), layout=_LAYOUT,
-        samples=(
-            Sample(((1, 3, 1, 5),)), Sample(((1, 3, 1, 5),), {"axis": [-2]}), Sample(((1, 1),)), Sample(((2, 1),), {"axis": 1}),
-        ),
-        errors=(ErrorSample(((2, 1),), {"axis": 0}, "R0203", "axis 0 has size 2, expected 1"),),
-    ))
+    declare_op(
+        OpDef(
+            name="permute_dims",
+            inputs=(_X,),
+            attrs=(AttrSpec("axes", "ints", None, "the order; None reverses"),),
+            doc="Axis k of the result is axis axes[k] of x.",
+            infer=_infer_permute,
+            reference=lambda attrs, x: np.ascontiguousarray(np.transpose(x, attrs.axes)).reshape(
+                np.transpose(x, attrs.axes).shape
+            ),
+            lower=lambda attrs, x: topi.transpose(x, attrs.axes),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 7),), dtypes=_ALL),
+                Sample(((2, 3, 5),), {"axes": [1, 2, 0]}),
+                Sample(((2, 3, 5, 4),), {"axes": [0, -1, 1, 2]}),
+                Sample(((),)),
+                Sample(((0, 3),)),
+            ),
+            errors=(
+                ErrorSample(((2, 3),), {"axes": [0, 0]}, "R0205", "an order of all 2 axes"),
+                ErrorSample(((2, 3),), {"axes": [0, 2]}, "R0205", "axis 2 is out of range"),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="expand_dims",
+            inputs=(_X,),
+            attrs=(AttrSpec("axis", "ints", meaning="places in the result"),),
+            doc="New axes of size 1.",
+            infer=_infer_expand,
+            reference=lambda attrs, x: np.expand_dims(x, attrs.axis),
+            lower=lambda attrs, x: topi.expand_dims(x, attrs.axis),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 7),), {"axis": 0}),
+                Sample(((3, 7),), {"axis": [-1, 1]}),
+                Sample(((),), {"axis": [0, 1]}),
+            ),
+            errors=(
+                ErrorSample(((2, 3),), {"axis": 3}, "R0205", "axis 3 is out of range"),
+                ErrorSample(((2, 3),), {"axis": [0, -4]}, "R0205", "twice"),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="squeeze",
+            inputs=(_X,),
+            attrs=(AttrSpec("axis", "ints", None, "None: all that are surely 1"),),
+            doc="Without axes of size 1. Symbolic dimensions stay unless `axis` names them.",
+            infer=_infer_squeeze,
+            reference=lambda attrs, x: np.squeeze(x, attrs.axis),
+            lower=lambda attrs, x: topi.squeeze(x, attrs.axis),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((1, 3, 1, 5),)),
+                Sample(((1, 3, 1, 5),), {"axis": [-2]}),
+                Sample(((1, 1),)),
+                Sample(((2, 1),), {"axis": 1}),
+            ),
+            errors=(ErrorSample(((2, 1),), {"axis": 0}, "R0203", "axis 0 has size 2, expected 1"),),
+        )
+    )
 
 
 def tuple_types(ctx: Inference, index: int = 0) -> list[TensorType]:
@@ -222,7 +289,9 @@ def _infer_split(ctx: Inference) -> Type:
         ctx.attr_error(f"indices must rise, got {list(parts)}")
     bounds = topi.split_bounds(ty.dims[axis], parts)
     if any(isinstance(length, IntImm) and length.value < 0 for _, length in bounds):
-        ctx.shape_error(f"axis {axis} of size {ty.dims[axis]} has no {count} sections of equal size but the last")
+        ctx.shape_error(
+            f"axis {axis} of size {ty.dims[axis]} has no {count} sections of equal size but the last"
+        )
     dims = ty.dims
     return TupleType(tuple(TensorType((*dims[:axis], n, *dims[axis + 1 :]), ty.dtype) for _, n in bounds))
 
@@ -236,46 +305,78 @@ def _np_split(attrs: Any, x: Any) -> Any:
 
 
 def _declare_joins() -> None:
-    declare_op(OpDef(
-        name="concat", inputs=(Input("tensors", "tensors", "equal sizes but on the axis"),), attrs=(AttrSpec("axis", "int", 0),),
-        doc="Tensors after each other along an axis.", infer=_infer_concat,
-        reference=lambda attrs, xs: np.concatenate(xs, attrs.axis), lower=lambda attrs, xs: topi.concatenate(xs, int(attrs.axis)),
-        layout=_LAYOUT,
-        samples=(
-            Sample((((3, 7), (3, 7)),), {"axis": 1}, _ALL), Sample((((2, 3), (5, 3), (1, 3)),)), Sample((((2, 3),),), {"axis": -1}),
-            Sample((((0, 3), (2, 3)),)), Sample((((2, 3, 4), (2, 1, 4)),), {"axis": -2}),
-        ),
-        errors=(
-            ErrorSample((((2, 3), (2, 4)),), {}, "R0203", "sizes on axis 1 differ"),
-            ErrorSample((((2, 3), (2,)),), {}, "R0203", "differ in rank"),
-            ErrorSample((((2, 3),),), {"axis": 2}, "R0205", "axis 2 is out of range"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="stack", inputs=(Input("tensors", "tensors", "equal shapes"),), attrs=(AttrSpec("axis", "int", 0),),
-        doc="Tensors of one shape along a new axis.", infer=_infer_stack,
-        reference=lambda attrs, xs: np.stack(xs, attrs.axis), lower=lambda attrs, xs: topi.stack(xs, int(attrs.axis)),
-        layout=_LAYOUT,
-        samples=(Sample((((3, 7), (3, 7)),)), Sample((((2, 3),) * 3,), {"axis": -1}), Sample((((), ()),))),
-        errors=(ErrorSample((((2, 3), (2, 4)),), {}, "R0203", "sizes on axis 1 differ"),),
-    ))
-    declare_op(OpDef(
-        name="split", inputs=(_X,),
-        attrs=(AttrSpec("indices_or_sections", "ints", meaning="a number of parts, or where parts begin"), AttrSpec("axis", "int", 0)),
-        doc="Parts along an axis. Of a number of parts all have the size rounded up, but the last, which has what is left.",
-        infer=_infer_split, reference=_np_split,
-        lower=lambda attrs, x: topi.split(x, attrs.indices_or_sections, int(attrs.axis)), layout=_LAYOUT,
-        samples=(
-            Sample(((6, 5),), {"indices_or_sections": 3}), Sample(((3, 7),), {"indices_or_sections": 3, "axis": 1}),
-            Sample(((2, 7),), {"indices_or_sections": [2, 5], "axis": -1}), Sample(((5,),), {"indices_or_sections": 1}),
-            Sample(((4,),), {"indices_or_sections": [0, 4]}),
-        ),
-        errors=(
-            ErrorSample(((5, 2),), {"indices_or_sections": 4}, "R0203", "sections of equal size"),
-            ErrorSample(((5, 2),), {"indices_or_sections": 0}, "R0205", "at least 1"),
-            ErrorSample(((5, 2),), {"indices_or_sections": [3, 1]}, "R0205", "indices must rise"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="concat",
+            inputs=(Input("tensors", "tensors", "equal sizes but on the axis"),),
+            attrs=(AttrSpec("axis", "int", 0),),
+            doc="Tensors after each other along an axis.",
+            infer=_infer_concat,
+            reference=lambda attrs, xs: np.concatenate(xs, attrs.axis),
+            lower=lambda attrs, xs: topi.concatenate(xs, int(attrs.axis)),
+            layout=_LAYOUT,
+            samples=(
+                Sample((((3, 7), (3, 7)),), {"axis": 1}, _ALL),
+                Sample((((2, 3), (5, 3), (1, 3)),)),
+                Sample((((2, 3),),), {"axis": -1}),
+                Sample((((0, 3), (2, 3)),)),
+                Sample((((2, 3, 4), (2, 1, 4)),), {"axis": -2}),
+            ),
+            errors=(
+                ErrorSample((((2, 3), (2, 4)),), {}, "R0203", "sizes on axis 1 differ"),
+                ErrorSample((((2, 3), (2,)),), {}, "R0203", "differ in rank"),
+                ErrorSample((((2, 3),),), {"axis": 2}, "R0205", "axis 2 is out of range"),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="stack",
+            inputs=(Input("tensors", "tensors", "equal shapes"),),
+            attrs=(AttrSpec("axis", "int", 0),),
+            doc="Tensors of one shape along a new axis.",
+            infer=_infer_stack,
+            reference=lambda attrs, xs: np.stack(xs, attrs.axis),
+            lower=lambda attrs, xs: topi.stack(xs, int(attrs.axis)),
+            layout=_LAYOUT,
+            samples=(
+                Sample((((3, 7), (3, 7)),)),
+                Sample((((2, 3),) * 3,), {"axis": -1}),
+                Sample((((), ()),)),
+            ),
+            errors=(ErrorSample((((2, 3), (2, 4)),), {}, "R0203", "sizes on axis 1 differ"),),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="split",
+            inputs=(_X,),
+            attrs=(
+                AttrSpec("indices_or_sections", "ints", meaning="a number of parts, or where parts begin"),
+                AttrSpec("axis", "int", 0),
+            ),
+            doc=(
+                "Parts along an axis. Of a number of parts all have the size rounded up, but the "
+                "last, which has what is left."
+            ),
+            infer=_infer_split,
+            reference=_np_split,
+            lower=lambda attrs, x: topi.split(x, attrs.indices_or_sections, int(attrs.axis)),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((6, 5),), {"indices_or_sections": 3}),
+                Sample(((3, 7),), {"indices_or_sections": 3, "axis": 1}),
+                Sample(((2, 7),), {"indices_or_sections": [2, 5], "axis": -1}),
+                Sample(((5,),), {"indices_or_sections": 1}),
+                Sample(((4,),), {"indices_or_sections": [0, 4]}),
+            ),
+            errors=(
+                ErrorSample(((5, 2),), {"indices_or_sections": 4}, "R0203", "sections of equal size"),
+                ErrorSample(((5, 2),), {"indices_or_sections": 0}, "R0205", "at least 1"),
+                ErrorSample(((5, 2),), {"indices_or_sections": [3, 1]}, "R0205", "indices must rise"),
+            ),
+        )
+    )
 
 
 def _infer_broadcast_to(ctx: Inference) -> Type:
@@ -287,7 +388,12 @@ def _infer_broadcast_to(ctx: Inference) -> Type:
     if ty.dims is not None:
         for k, (dim, wanted) in enumerate(zip(reversed(ty.dims), reversed(target), strict=False), start=1):
             broadcast_dims(ctx, TensorType((dim,), ty.dtype), TensorType((wanted,), ty.dtype))
-            if isinstance(wanted, IntImm) and wanted.value == 1 and isinstance(dim, IntImm) and dim.value != 1:
+            if (
+                isinstance(wanted, IntImm)
+                and wanted.value == 1
+                and isinstance(dim, IntImm)
+                and dim.value != 1
+            ):
                 ctx.shape_error(f"shapes do not broadcast: {dim} to 1 on axis {-k}")
     return TensorType(target, ty.dtype)
 
@@ -310,7 +416,11 @@ def _infer_repeat(ctx: Inference) -> Type:
     if repeats < 0:
         ctx.attr_error(f"repeats must be at least 0, got {repeats}")
     if axis is None:
-        return unknown_dims(ty.dtype, 1) if ty.dims is None else TensorType((simplified(product(ty.dims) * repeats),), ty.dtype)
+        return (
+            unknown_dims(ty.dtype, 1)
+            if ty.dims is None
+            else TensorType((simplified(product(ty.dims) * repeats),), ty.dtype)
+        )
     if ty.ndim < 0:
         return ty
     at = ctx.axis(int(axis), ty.ndim)
@@ -331,45 +441,85 @@ def _repeats(attrs: Any) -> tuple[int, ...]:
 
 
 def _declare_repetitions() -> None:
-    declare_op(OpDef(
-        name="broadcast_to", inputs=(_X, Input("shape", "shape", "the shape of the result")), attrs=(),
-        doc="The tensor repeated along axes of size 1 and new leading axes.", infer=_infer_broadcast_to,
-        reference=lambda attrs, x, shape: np.broadcast_to(x, shape).copy(), lower=lambda attrs, x, shape: broadcast_to(x, shape),
-        layout=_LAYOUT,
-        samples=(Sample(((3, 1), (2, 3, 5)), dtypes=_ALL), Sample(((), (3,))), Sample(((1, 4), (0, 4))), Sample(((3,), (3,)))),
-        errors=(
-            ErrorSample(((3,), (4,)), {}, "R0203", "broadcast"), ErrorSample(((2, 3), (3,)), {}, "R0203", "does not broadcast to 1"),
-            ErrorSample(((3,), (1,)), {}, "R0203", "3 to 1"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="tile", inputs=(Input("data", meaning="a tensor"),), attrs=(AttrSpec("repeats", "ints", meaning="for the last axes"),),
-        doc="The whole tensor repeated along axes.", infer=_infer_tile,
-        reference=lambda attrs, x: np.tile(x, _repeats(attrs)), lower=lambda attrs, x: topi.tile(x, _repeats(attrs)), layout=_LAYOUT,
-        samples=(
-            Sample(((3, 5),), {"repeats": [2, 1]}), Sample(((3,),), {"repeats": [2, 2]}), Sample(((2, 3),), {"repeats": 3}),
-            Sample(((),), {"repeats": [2]}), Sample(((2, 3),), {"repeats": [0, 1]}),
-        ),
-        errors=(ErrorSample(((2,),), {"repeats": [-1]}, "R0205", "at least 0"),),
-    ))
-    declare_op(OpDef(
-        name="repeat", inputs=(Input("data", meaning="a tensor"),),
-        attrs=(AttrSpec("repeats", "int"), AttrSpec("axis", "int", None, "None flattens first")),
-        doc="Every element repeated along an axis.", infer=_infer_repeat,
-        reference=lambda attrs, x: np.repeat(x, attrs.repeats, attrs.axis),
-        lower=lambda attrs, x: topi.repeat(x, int(attrs.repeats), attrs.axis), layout=_LAYOUT,
-        samples=(
-            Sample(((3, 5),), {"repeats": 2, "axis": 1}), Sample(((3, 5),), {"repeats": 3, "axis": -2}), Sample(((2, 3),), {"repeats": 2}),
-        ),
-        errors=(ErrorSample(((2,),), {"repeats": 2, "axis": 1}, "R0205", "axis 1 is out of range"),),
-    ))
-    declare_op(OpDef(
-        name="flip", inputs=(Input("data", meaning="a tensor"),), attrs=(AttrSpec("axis", "ints"),),
-        doc="The elements in reverse along axes.", infer=_infer_flip,
-        reference=lambda attrs, x: np.flip(x, attrs.axis).copy(), lower=lambda attrs, x: topi.flip(x, attrs.axis), layout=_LAYOUT,
-        samples=(Sample(((3, 5),), {"axis": 0}), Sample(((3, 5, 2),), {"axis": [-1, 0]}), Sample(((0,),), {"axis": 0})),
-        errors=(ErrorSample(((2,),), {"axis": 1}, "R0205", "axis 1 is out of range"),),
-    ))
+    declare_op(
+        OpDef(
+            name="broadcast_to",
+            inputs=(_X, Input("shape", "shape", "the shape of the result")),
+            attrs=(),
+            doc="The tensor repeated along axes of size 1 and new leading axes.",
+            infer=_infer_broadcast_to,
+            reference=lambda attrs, x, shape: np.broadcast_to(x, shape).copy(),
+            lower=lambda attrs, x, shape: broadcast_to(x, shape),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 1), (2, 3, 5)), dtypes=_ALL),
+                Sample(((), (3,))),
+                Sample(((1, 4), (0, 4))),
+                Sample(((3,), (3,))),
+            ),
+            errors=(
+                ErrorSample(((3,), (4,)), {}, "R0203", "broadcast"),
+                ErrorSample(((2, 3), (3,)), {}, "R0203", "does not broadcast to 1"),
+                ErrorSample(((3,), (1,)), {}, "R0203", "3 to 1"),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="tile",
+            inputs=(Input("data", meaning="a tensor"),),
+            attrs=(AttrSpec("repeats", "ints", meaning="for the last axes"),),
+            doc="The whole tensor repeated along axes.",
+            infer=_infer_tile,
+            reference=lambda attrs, x: np.tile(x, _repeats(attrs)),
+            lower=lambda attrs, x: topi.tile(x, _repeats(attrs)),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 5),), {"repeats": [2, 1]}),
+                Sample(((3,),), {"repeats": [2, 2]}),
+                Sample(((2, 3),), {"repeats": 3}),
+                Sample(((),), {"repeats": [2]}),
+                Sample(((2, 3),), {"repeats": [0, 1]}),
+            ),
+            errors=(ErrorSample(((2,),), {"repeats": [-1]}, "R0205", "at least 0"),),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="repeat",
+            inputs=(Input("data", meaning="a tensor"),),
+            attrs=(AttrSpec("repeats", "int"), AttrSpec("axis", "int", None, "None flattens first")),
+            doc="Every element repeated along an axis.",
+            infer=_infer_repeat,
+            reference=lambda attrs, x: np.repeat(x, attrs.repeats, attrs.axis),
+            lower=lambda attrs, x: topi.repeat(x, int(attrs.repeats), attrs.axis),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 5),), {"repeats": 2, "axis": 1}),
+                Sample(((3, 5),), {"repeats": 3, "axis": -2}),
+                Sample(((2, 3),), {"repeats": 2}),
+            ),
+            errors=(ErrorSample(((2,),), {"repeats": 2, "axis": 1}, "R0205", "axis 1 is out of range"),),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="flip",
+            inputs=(Input("data", meaning="a tensor"),),
+            attrs=(AttrSpec("axis", "ints"),),
+            doc="The elements in reverse along axes.",
+            infer=_infer_flip,
+            reference=lambda attrs, x: np.flip(x, attrs.axis).copy(),
+            lower=lambda attrs, x: topi.flip(x, attrs.axis),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 5),), {"axis": 0}),
+                Sample(((3, 5, 2),), {"axis": [-1, 0]}),
+                Sample(((0,),), {"axis": 0}),
+            ),
+            errors=(ErrorSample(((2,),), {"axis": 1}, "R0205", "axis 1 is out of range"),),
+        )
+    )
 
 
 def declare() -> None:
@@ -378,5 +528,3 @@ def declare() -> None:
     _declare_axes()
     _declare_joins()
     _declare_repetitions()
-
-

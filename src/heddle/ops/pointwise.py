@@ -8,7 +8,7 @@ import numpy as np
 
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, declare_op
 from heddle.ir.types import Type
-from heddle.ops.elementwise import ANY_LAYOUT, FLOATS, random_array
+from heddle.ops.elementwise import ANY_LAYOUT, FLOATS, random_array, random_values
 from heddle.ops.rules import broadcast_type, same_as_input, unknown_dims
 from heddle.prim import intrinsics, ops
 from heddle.prim.nodes import PrimExpr
@@ -24,7 +24,9 @@ _SHAPES = ((3, 7), (), (0, 4), (33,))
 
 def _clip_sample(shape: tuple[int, ...], low: float, high: float) -> Sample:
     return Sample(
-        (shape, low, high), dtypes=("float32", "int32"), make=lambda rng, dtype: (random_array(rng, shape, dtype), low, high)
+        (shape, low, high),
+        dtypes=("float32", "int32"),
+        make=lambda rng, dtype: (random_array(rng, shape, dtype), low, high),
     )
 
 
@@ -33,17 +35,25 @@ def _declare_clip() -> None:
         bounds = ops.cast(x.dtype, low), ops.cast(x.dtype, high)
         return elementwise(lambda v: ops.maximum(ops.minimum(v, bounds[1]), bounds[0]), x, name="clip")
 
-    declare_op(OpDef(
-        name="clip",
-        inputs=(*_X, Input("min", "prim", "the least value of the result"), Input("max", "prim", "the greatest")),
-        attrs=(),
-        doc="Elementwise min(max(x, min), max); the bounds are converted to x's element type.",
-        infer=same_as_input,
-        reference=lambda attrs, x, low, high: np.clip(x, np.asarray(low).astype(x.dtype), np.asarray(high).astype(x.dtype)),
-        lower=lower,
-        layout=ANY_LAYOUT,
-        samples=tuple(_clip_sample(shape, -1, 2) for shape in _SHAPES),
-    ))
+    declare_op(
+        OpDef(
+            name="clip",
+            inputs=(
+                *_X,
+                Input("min", "prim", "the least value of the result"),
+                Input("max", "prim", "the greatest"),
+            ),
+            attrs=(),
+            doc="Elementwise min(max(x, min), max); the bounds are converted to x's element type.",
+            infer=same_as_input,
+            reference=lambda attrs, x, low, high: np.clip(
+                x, np.asarray(low).astype(x.dtype), np.asarray(high).astype(x.dtype)
+            ),
+            lower=lower,
+            layout=ANY_LAYOUT,
+            samples=tuple(_clip_sample(shape, -1, 2) for shape in _SHAPES),
+        )
+    )
 
 
 def _infer_where(ctx: Inference) -> Type:
@@ -58,22 +68,30 @@ def _declare_where() -> None:
 
     def make(triple: Any) -> Any:
         return lambda rng, dtype: (
-            random_array(rng, triple[0], "bool"), *(random_array(rng, shape, dtype) for shape in triple[1:]))
+            random_array(rng, triple[0], "bool"),
+            *(random_array(rng, shape, dtype) for shape in triple[1:]),
+        )
 
-    declare_op(OpDef(
-        name="where",
-        inputs=(Input("condition", meaning="a bool tensor"), Input("x1", meaning="where it holds"), Input("x2", meaning="elsewhere")),
-        attrs=(),
-        doc="Elements of x1 where the condition holds, of x2 elsewhere; shapes broadcast.",
-        infer=_infer_where,
-        reference=lambda attrs, condition, x, y: np.where(condition, x, y),
-        lower=lambda attrs, condition, x, y: elementwise(ops.select, condition, x, y, name="where"),
-        layout=ANY_LAYOUT,
-        samples=tuple(Sample(triple, dtypes=("float32", "int64", "bool"), make=make(triple)) for triple in triples),
-        errors=(
-            ErrorSample(((2,), (2,), (2,)), {}, "R0204", "condition must be bool"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="where",
+            inputs=(
+                Input("condition", meaning="a bool tensor"),
+                Input("x1", meaning="where it holds"),
+                Input("x2", meaning="elsewhere"),
+            ),
+            attrs=(),
+            doc="Elements of x1 where the condition holds, of x2 elsewhere; shapes broadcast.",
+            infer=_infer_where,
+            reference=lambda attrs, condition, x, y: np.where(condition, x, y),
+            lower=lambda attrs, condition, x, y: elementwise(ops.select, condition, x, y, name="where"),
+            layout=ANY_LAYOUT,
+            samples=tuple(
+                Sample(triple, dtypes=("float32", "int64", "bool"), make=make(triple)) for triple in triples
+            ),
+            errors=(ErrorSample(((2,), (2,), (2,)), {}, "R0204", "condition must be bool"),),
+        )
+    )
 
 
 def _infer_astype(ctx: Inference) -> Type:
@@ -93,17 +111,23 @@ def _declare_astype() -> None:
     def make(rng: Any, dtype: str) -> Any:
         return (np.abs(random_array(rng, (3, 7), dtype).astype("float32")).astype(dtype),)
 
-    declare_op(OpDef(
-        name="astype", inputs=_X, attrs=(AttrSpec("dtype", "dtype", meaning="the element type of the result"),),
-        doc="Convert elements: floats to integers round to zero, anything to bool is x ≠ 0.",
-        infer=_infer_astype, reference=_reference_astype,
-        lower=lambda attrs, x: elementwise(lambda v: ops.cast(DataType(attrs.dtype), v), x, name="cast"),
-        layout=ANY_LAYOUT,
-        samples=tuple(
-            Sample(((3, 7),), {"dtype": target}, ("float32", "int32", "bool", "float16"), make) for target in targets
-        ),
-        errors=(ErrorSample(((2,),), {"dtype": "float33"}, "U0101", "unknown dtype"),),
-    ))
+    declare_op(
+        OpDef(
+            name="astype",
+            inputs=_X,
+            attrs=(AttrSpec("dtype", "dtype", meaning="the element type of the result"),),
+            doc="Convert elements: floats to integers round to zero, anything to bool is x ≠ 0.",
+            infer=_infer_astype,
+            reference=_reference_astype,
+            lower=lambda attrs, x: elementwise(lambda v: ops.cast(DataType(attrs.dtype), v), x, name="cast"),
+            layout=ANY_LAYOUT,
+            samples=tuple(
+                Sample(((3, 7),), {"dtype": target}, ("float32", "int32", "bool", "float16"), make)
+                for target in targets
+            ),
+            errors=(ErrorSample(((2,),), {"dtype": "float33"}, "U0101", "unknown dtype"),),
+        )
+    )
 
 
 def _infer_test(ctx: Inference) -> Type:
@@ -113,20 +137,37 @@ def _infer_test(ctx: Inference) -> Type:
 
 def _special_values(shape: tuple[int, ...]) -> Any:
     def make(rng: Any, dtype: str) -> tuple[Any, ...]:
-        return (np.asarray(rng.choice(np.array([0.0, 1.5, -2.0, np.nan, np.inf, -np.inf]), size=shape)).astype(dtype),)
+        return (
+            np.asarray(rng.choice(np.array([0.0, 1.5, -2.0, np.nan, np.inf, -np.inf]), size=shape)).astype(
+                dtype
+            ),
+        )
 
     return make
 
 
 def _declare_tests() -> None:
-    for name, meaning in (("isnan", "is NaN"), ("isinf", "is infinite"), ("isfinite", "is neither NaN nor infinite")):
+    for name, meaning in (
+        ("isnan", "is NaN"),
+        ("isinf", "is infinite"),
+        ("isfinite", "is neither NaN nor infinite"),
+    ):
         scalar, reference = getattr(intrinsics, name), getattr(np, name)
-        declare_op(OpDef(
-            name=name, inputs=_X, attrs=(), doc=f"Whether each element {meaning}.", infer=_infer_test,
-            reference=lambda attrs, x, function=reference: function(np.asarray(x, np.float64)),
-            lower=lambda attrs, x, function=scalar, name=name: elementwise(function, x, name=name), layout=ANY_LAYOUT,
-            samples=tuple(Sample((shape,), dtypes=FLOATS, make=_special_values(shape)) for shape in _SHAPES),
-        ))
+        declare_op(
+            OpDef(
+                name=name,
+                inputs=_X,
+                attrs=(),
+                doc=f"Whether each element {meaning}.",
+                infer=_infer_test,
+                reference=lambda attrs, x, function=reference: function(np.asarray(x, np.float64)),
+                lower=lambda attrs, x, function=scalar, name=name: elementwise(function, x, name=name),
+                layout=ANY_LAYOUT,
+                samples=tuple(
+                    Sample((shape,), dtypes=FLOATS, make=_special_values(shape)) for shape in _SHAPES
+                ),
+            )
+        )
 
 
 def _infer_bits(ctx: Inference) -> Type:
@@ -146,34 +187,57 @@ def _infer_not(ctx: Inference) -> Type:
 def _declare_nots() -> None:
     rows = (
         ("logical_not", ops.logical_not, np.logical_not, ("bool",), "not x", _infer_not),
-        ("bitwise_not", ops.bitwise_not, np.invert, ("int32", "uint8", "bool"), "the complement of x's bits", _infer_bits),
+        (
+            "bitwise_not",
+            ops.bitwise_not,
+            np.invert,
+            ("int32", "uint8", "bool"),
+            "the complement of x's bits",
+            _infer_bits,
+        ),
     )
     for name, scalar, reference, dtypes, formula, rule in rows:
-        declare_op(OpDef(
-            name=name, inputs=_X, attrs=(), doc=f"Elementwise {formula}.", infer=rule,
-            reference=lambda attrs, x, function=reference: function(x),
-            lower=lambda attrs, x, function=scalar, name=name: elementwise(function, x, name=name), layout=ANY_LAYOUT,
-            samples=tuple(
-                Sample((shape,), dtypes=dtypes, make=lambda rng, dtype, shape=shape: (random_array(rng, shape, dtype),))
-                for shape in _SHAPES),
-            errors=(ErrorSample(((2, 3),), {}, "R0204", "expected"),),
-        ))
+        declare_op(
+            OpDef(
+                name=name,
+                inputs=_X,
+                attrs=(),
+                doc=f"Elementwise {formula}.",
+                infer=rule,
+                reference=lambda attrs, x, function=reference: function(x),
+                lower=lambda attrs, x, function=scalar, name=name: elementwise(function, x, name=name),
+                layout=ANY_LAYOUT,
+                samples=tuple(
+                    Sample((shape,), dtypes=dtypes, make=random_values(shape)) for shape in _SHAPES
+                ),
+                errors=(ErrorSample(((2, 3),), {}, "R0204", "expected"),),
+            )
+        )
 
 
 def _declare_fma() -> None:
-    declare_op(OpDef(
-        name="ewise_fma",
-        inputs=(Input("x1", meaning="a factor"), Input("x2", meaning="a factor"), Input("x3", meaning="what is added")),
-        attrs=(), doc="Elementwise x1 * x2 + x3, the product rounded before the sum; shapes broadcast.",
-        infer=lambda ctx: broadcast_type(ctx, ctx.same_dtype(*ctx.tensors()), *ctx.tensors()),
-        reference=lambda attrs, a, b, c: (a * b + c).astype(a.dtype),
-        lower=lambda attrs, a, b, c: elementwise(lambda x, y, z: x * y + z, a, b, c, name="ewise_fma"),
-        layout=ANY_LAYOUT,
-        samples=(
-            Sample(((3, 7), (3, 7), (3, 7)), dtypes=("float32", "int32")), Sample(((2, 1), (3,), ())), Sample(((0,), (0,), (1,))),
-        ),
-        errors=(ErrorSample(((2, 3), (2, 3), (4,)), {}, "R0203", "broadcast"),),
-    ))
+    declare_op(
+        OpDef(
+            name="ewise_fma",
+            inputs=(
+                Input("x1", meaning="a factor"),
+                Input("x2", meaning="a factor"),
+                Input("x3", meaning="what is added"),
+            ),
+            attrs=(),
+            doc="Elementwise x1 * x2 + x3, the product rounded before the sum; shapes broadcast.",
+            infer=lambda ctx: broadcast_type(ctx, ctx.same_dtype(*ctx.tensors()), *ctx.tensors()),
+            reference=lambda attrs, a, b, c: (a * b + c).astype(a.dtype),
+            lower=lambda attrs, a, b, c: elementwise(lambda x, y, z: x * y + z, a, b, c, name="ewise_fma"),
+            layout=ANY_LAYOUT,
+            samples=(
+                Sample(((3, 7), (3, 7), (3, 7)), dtypes=("float32", "int32")),
+                Sample(((2, 1), (3,), ())),
+                Sample(((0,), (0,), (1,))),
+            ),
+            errors=(ErrorSample(((2, 3), (2, 3), (4,)), {}, "R0203", "broadcast"),),
+        )
+    )
 
 
 def declare() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
-from heddle.ops.elementwise import random_array
+from heddle.ops.elementwise import random_values
 from heddle.ops.rules import axes_of, require_float, unknown_dims
 from heddle.relax.codes import R0204
 from heddle.relax.infer import Inference
@@ -26,7 +26,9 @@ _ATTRS = (
 _LAYOUT = Without("axes are attributes")
 
 
-def reduced_type(ctx: Inference, ty: TensorType, axes: Any, keepdims: bool, dtype: DataType | None) -> TensorType:
+def reduced_type(
+    ctx: Inference, ty: TensorType, axes: Any, keepdims: bool, dtype: DataType | None
+) -> TensorType:
     """The type after reducing axes."""
     if ty.ndim < 0:
         return unknown_dims(dtype, 0 if axes is None and not keepdims else -1)
@@ -42,7 +44,11 @@ def _rule(accepts: str, result: str | None = None) -> Callable[[Inference], Type
         if accepts == "floats":
             require_float(ctx, ty)
         elif ty.dtype is not None and (ty.dtype.is_bool is not (accepts == "bools")):
-            ctx.fail(R0204, f"expected {'bool' if accepts == 'bools' else 'numbers'}, got {ty.dtype}", "convert with astype")
+            ctx.fail(
+                R0204,
+                f"expected {'bool' if accepts == 'bools' else 'numbers'}, got {ty.dtype}",
+                "convert with astype",
+            )
         dtype = DataType(result) if result else ty.dtype
         return reduced_type(ctx, ty, ctx.attrs.axis, bool(ctx.attrs.keepdims), dtype)
 
@@ -58,32 +64,51 @@ def _reference(function: Callable[..., Any]) -> Callable[..., Any]:
         x = np.asarray(x)
         wide = x.astype(np.float64) if x.dtype.kind not in "iub" else x
         with np.errstate(all="ignore"):
-            return np.asarray(function(wide, axis=_numpy_axes(attrs.axis), keepdims=bool(attrs.keepdims))).astype(x.dtype)
+            return np.asarray(
+                function(wide, axis=_numpy_axes(attrs.axis), keepdims=bool(attrs.keepdims))
+            ).astype(x.dtype)
 
     return reference
 
 
+def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Without elements the greatest is the least value there is, and the other way round, as in loops."""
+
+    def run(x: Any, axis: Any, keepdims: bool) -> Any:
+        if x.size:
+            return function(x, axis=axis, keepdims=keepdims)
+        least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        most = np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).max
+        return function(x, axis=axis, keepdims=keepdims, initial=least if function is np.max else most)
+
+    return run
+
+
 def _samples(dtypes: tuple[str, ...], can_be_empty: bool) -> tuple[Sample, ...]:
     rows: list[tuple[tuple[int, ...], dict[str, Any]]] = [
-        ((3, 7), {}), ((3, 7), {"axis": 1}), ((3, 5, 2), {"axis": [0, -1]}), ((3, 5, 2), {"axis": -2, "keepdims": True}),
-        ((), {}), ((1, 4), {"keepdims": True}), ((3, 2), {"axis": []}), ((0, 3), {"axis": 1}),
+        ((3, 7), {}),
+        ((3, 7), {"axis": 1}),
+        ((3, 5, 2), {"axis": [0, -1]}),
+        ((3, 5, 2), {"axis": -2, "keepdims": True}),
+        ((), {}),
+        ((1, 4), {"keepdims": True}),
+        ((3, 2), {"axis": []}),
+        ((0, 3), {"axis": 1}),
     ]
     if can_be_empty:
         rows += [((3, 0), {"axis": 1}), ((0,), {})]
 
-    def make(shape: tuple[int, ...]) -> Callable[[Any, str], tuple[Any, ...]]:
-        return lambda rng, dtype: (random_array(rng, shape, dtype),)
-
     return tuple(
-        Sample((shape,), attrs, dtypes if k < 3 else dtypes[:1], make(shape)) for k, (shape, attrs) in enumerate(rows)
+        Sample((shape,), attrs, dtypes if k < 3 else dtypes[:1], random_values(shape))
+        for k, (shape, attrs) in enumerate(rows)
     )
 
 
 _ROWS: tuple[tuple[str, Any, str, tuple[str, ...], str, bool], ...] = (
     ("sum", np.sum, "numbers", ("float32", "int32", "float16", "int64"), "The sum", True),
     ("prod", np.prod, "numbers", ("float32", "int32"), "The product", True),
-    ("max", np.max, "numbers", ("float32", "int32", "uint8"), "The greatest element", False),
-    ("min", np.min, "numbers", ("float32", "int32", "uint8"), "The least element", False),
+    ("max", _extreme(np.max), "numbers", ("float32", "int32", "uint8"), "The greatest element", True),
+    ("min", _extreme(np.min), "numbers", ("float32", "int32", "uint8"), "The least element", True),
     ("mean", np.mean, "floats", ("float32", "float16"), "The mean", False),
     ("variance", np.var, "floats", ("float32", "float16"), "The mean squared distance from the mean", False),
     ("std", np.std, "floats", ("float32",), "The square root of the variance", False),
@@ -96,43 +121,70 @@ def _declare(
     name: str, reference: Any, accepts: str, dtypes: tuple[str, ...], meaning: str, can_be_empty: bool
 ) -> None:
     function = getattr(topi, name)
-    wrong = {"floats": ("int32", "float"), "bools": ("float32", "expected bool"), "numbers": ("bool", "expected numbers")}[accepts]
-    declare_op(OpDef(
-        name=name, inputs=_X, attrs=_ATTRS, doc=f"{meaning} over axes, accumulated in float32 for narrower floats.",
-        infer=_rule(accepts), reference=_reference(reference),
-        lower=lambda attrs, x: function(x, attrs.axis, bool(attrs.keepdims)),
-        layout=_LAYOUT, samples=_samples(dtypes, can_be_empty),
-        errors=(
-            ErrorSample(((2, 3),), {"axis": 2}, "R0205", "axis 2 is out of range", dtypes[0]),
-            ErrorSample(((2, 3),), {"axis": [1, -1]}, "R0205", "twice", dtypes[0]),
-            ErrorSample(((2, 3),), {}, "R0204", wrong[1], wrong[0]),
-        ),
-    ))
+    wrong = {
+        "floats": ("int32", "float"),
+        "bools": ("float32", "expected bool"),
+        "numbers": ("bool", "expected numbers"),
+    }[accepts]
+    declare_op(
+        OpDef(
+            name=name,
+            inputs=_X,
+            attrs=_ATTRS,
+            doc=f"{meaning} over axes, accumulated in float32 for narrower floats.",
+            infer=_rule(accepts),
+            reference=_reference(reference),
+            lower=lambda attrs, x: function(x, attrs.axis, bool(attrs.keepdims)),
+            layout=_LAYOUT,
+            samples=_samples(dtypes, can_be_empty),
+            errors=(
+                ErrorSample(((2, 3),), {"axis": 2}, "R0205", "axis 2 is out of range", dtypes[0]),
+                ErrorSample(((2, 3),), {"axis": [1, -1]}, "R0205", "twice", dtypes[0]),
+                ErrorSample(((2, 3),), {}, "R0204", wrong[1], wrong[0]),
+            ),
+        )
+    )
 
 
 def _infer_arg(ctx: Inference) -> Type:
     axis = ctx.attrs.axis
-    return reduced_type(ctx, ctx.tensor(0), None if axis is None else int(axis), bool(ctx.attrs.keepdims), DataType("int64"))
+    return reduced_type(
+        ctx, ctx.tensor(0), None if axis is None else int(axis), bool(ctx.attrs.keepdims), DataType("int64")
+    )
 
 
 def _declare_arg(name: str) -> None:
     function, reference = getattr(topi, name), getattr(np, name)
-    rows = (
-        ((3, 7), {}), ((3, 7), {"axis": 1}), ((3, 5, 2), {"axis": -2, "keepdims": True}), ((), {}), ((4, 1), {"axis": 1}),
-        ((2, 3), {"keepdims": True}), ((0, 3), {"axis": 1}),
+    rows: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
+        ((3, 7), {}),
+        ((3, 7), {"axis": 1}),
+        ((3, 5, 2), {"axis": -2, "keepdims": True}),
+        ((), {}),
+        ((4, 1), {"axis": 1}),
+        ((2, 3), {"keepdims": True}),
+        ((0, 3), {"axis": 1}),
     )
-    declare_op(OpDef(
-        name=name, inputs=_X, attrs=(AttrSpec("axis", "int", None, "the axis; None flattens"), _ATTRS[1]),
-        doc=f"The int64 index of the {'greatest' if name == 'argmax' else 'least'} element along an axis, of equal ones the first.",
-        infer=_infer_arg,
-        reference=lambda attrs, x: np.asarray(reference(x, axis=attrs.axis, keepdims=bool(attrs.keepdims)), np.int64),
-        lower=lambda attrs, x: function(x, attrs.axis, bool(attrs.keepdims)), layout=_LAYOUT,
-        samples=tuple(
-            Sample((shape,), attrs, ("float32", "int32"), lambda rng, dtype, shape=shape: (random_array(rng, shape, dtype),))
-            for shape, attrs in rows
-        ),
-        errors=(ErrorSample(((2, 3),), {"axis": -3}, "R0205", "axis -3 is out of range"),),
-    ))
+    declare_op(
+        OpDef(
+            name=name,
+            inputs=_X,
+            attrs=(AttrSpec("axis", "int", None, "the axis; None flattens"), _ATTRS[1]),
+            doc=(
+                f"The int64 index of the {'greatest' if name == 'argmax' else 'least'} element along "
+                f"an axis, of equal ones the first."
+            ),
+            infer=_infer_arg,
+            reference=lambda attrs, x: np.asarray(
+                reference(x, axis=attrs.axis, keepdims=bool(attrs.keepdims)), np.int64
+            ),
+            lower=lambda attrs, x: function(x, attrs.axis, bool(attrs.keepdims)),
+            layout=_LAYOUT,
+            samples=tuple(
+                Sample((shape,), attrs, ("float32", "int32"), random_values(shape)) for shape, attrs in rows
+            ),
+            errors=(ErrorSample(((2, 3),), {"axis": -3}, "R0205", "axis -3 is out of range"),),
+        )
+    )
 
 
 def declare() -> None:

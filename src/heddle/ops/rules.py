@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle.ir.types import Type
-from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
+from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relax.codes import R0204
 from heddle.relax.infer import Inference
 from heddle.relax.types import UNKNOWN_NDIM, TensorType
@@ -27,8 +27,14 @@ def float_same_as_input(ctx: Inference) -> Type:
     return ty
 
 
+def _clash(a: int, b: int) -> bool:
+    return a != b and 1 not in (a, b)
+
+
 def broadcast_dims(ctx: Inference, *types: TensorType) -> tuple[PrimExpr, ...] | None:
-    """The broadcast shape; None where a rank is unknown. Dimensions that surely cannot broadcast are an error."""
+    """The broadcast shape; None where a rank is unknown. Dimensions that surely cannot broadcast are an
+    error.
+    """
     shapes = [ty.dims for ty in types]
     known = [shape for shape in shapes if shape is not None]
     if len(known) != len(shapes):
@@ -39,8 +45,7 @@ def broadcast_dims(ctx: Inference, *types: TensorType) -> tuple[PrimExpr, ...] |
         dims = [shape[axis] for shape in known if len(shape) >= -axis]
         joined = dims[0]
         for dim in dims[1:]:
-            both_constant = isinstance(joined, IntImm) and isinstance(dim, IntImm)
-            if both_constant and not (is_const_int(joined, 1) or is_const_int(dim, 1) or int(joined) == int(dim)):  # type: ignore[call-overload]
+            if isinstance(joined, IntImm) and isinstance(dim, IntImm) and _clash(joined.value, dim.value):
                 ctx.shape_error(f"shapes do not broadcast: {joined} against {dim} on axis {axis}")
             joined = broadcast_dim(joined, dim)
         result.append(joined)
@@ -55,7 +60,9 @@ def broadcast_type(ctx: Inference, dtype: DataType | None, *types: TensorType) -
     return TensorType(None, dtype, None, -1 if -1 in ranks else max(ranks))
 
 
-def broadcast_rule(result_dtype: Callable[[DataType | None], DataType | None] = lambda dtype: dtype) -> Callable[[Inference], Type]:
+def broadcast_rule(
+    result_dtype: Callable[[DataType | None], DataType | None] = lambda dtype: dtype,
+) -> Callable[[Inference], Type]:
     """Inputs of one dtype that broadcast; the result's dtype is a function of it."""
 
     def rule(ctx: Inference) -> Type:

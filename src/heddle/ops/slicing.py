@@ -81,25 +81,47 @@ _END = 2**31 - 1
 
 
 def _declare_strided_slice() -> None:
-    declare_op(OpDef(
-        name="strided_slice",
-        inputs=(_X, Input("axes", "args", "the axes"), Input("begin", "args", "one an axis"), Input("end", "args", "one an axis"),
-                Input("strides", "args", "one an axis; default 1", True)),
-        attrs=(AttrSpec("assume_inbound", "bool", False, "bounds lie within the axis: results get simpler sizes"),),
-        doc="x[begin:end:stride] along axes, with Python's rules. Bounds may be symbolic, strides are constants.",
-        infer=_infer_strided_slice, reference=_np_strided_slice, lower=_lower_strided_slice, layout=_LAYOUT,
-        samples=(
-            Sample(((3, 7), (1,), (2,), (5,))), Sample(((3, 7), (0, -1), (1, -3), (_END, _END))), Sample(((7,), (0,), (6,), (1,), (-2,))),
-            Sample(((7,), (0,), (-1,), (-_END,), (-1,))), Sample(((7,), (0,), (1,), (-1,), (3,))), Sample(((5,), (0,), (4,), (2,))),
-            Sample(((2, 5), (1,), (0,), (9,))), Sample(((7,), (0,), (0,), (3,), (1,)), {"assume_inbound": True}),
-            Sample(((2, 7, 5), (2, 0), (2, 1), (5, 2), (1, 1))),
-        ),
-        errors=(
-            ErrorSample(((3, 7), (2,), (0,), (1,)), {}, "R0205", "axis 2 is out of range"),
-            ErrorSample(((3, 7), (0,), (0,), (1,), (0,)), {}, "R0205", "must not be 0"),
-            ErrorSample(((3, 7), (0,), (0, 1), (1,)), {}, "R0203", "differ in length"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="strided_slice",
+            inputs=(
+                _X,
+                Input("axes", "args", "the axes"),
+                Input("begin", "args", "one an axis"),
+                Input("end", "args", "one an axis"),
+                Input("strides", "args", "one an axis; default 1", True),
+            ),
+            attrs=(
+                AttrSpec(
+                    "assume_inbound", "bool", False, "bounds lie within the axis: results get simpler sizes"
+                ),
+            ),
+            doc=(
+                "x[begin:end:stride] along axes, with Python's rules. Bounds may be symbolic, "
+                "strides are constants."
+            ),
+            infer=_infer_strided_slice,
+            reference=_np_strided_slice,
+            lower=_lower_strided_slice,
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 7), (1,), (2,), (5,))),
+                Sample(((3, 7), (0, -1), (1, -3), (_END, _END))),
+                Sample(((7,), (0,), (6,), (1,), (-2,))),
+                Sample(((7,), (0,), (-1,), (-_END,), (-1,))),
+                Sample(((7,), (0,), (1,), (-1,), (3,))),
+                Sample(((5,), (0,), (4,), (2,))),
+                Sample(((2, 5), (1,), (0,), (9,))),
+                Sample(((7,), (0,), (0,), (3,), (1,)), {"assume_inbound": True}),
+                Sample(((2, 7, 5), (2, 0), (2, 1), (5, 2), (1, 1))),
+            ),
+            errors=(
+                ErrorSample(((3, 7), (2,), (0,), (1,)), {}, "R0205", "axis 2 is out of range"),
+                ErrorSample(((3, 7), (0,), (0,), (1,), (0,)), {}, "R0205", "must not be 0"),
+                ErrorSample(((3, 7), (0,), (0, 1), (1,)), {}, "R0203", "differ in length"),
+            ),
+        )
+    )
 
 
 def _infer_dynamic_slice(ctx: Inference) -> Type:
@@ -108,7 +130,12 @@ def _infer_dynamic_slice(ctx: Inference) -> Type:
         ty = ctx.tensor(k)
         require_int(ctx, ty, f"argument {k}")
         require_ndim(ctx, ty, 1, f"argument {k}")
-        if ty.dims is not None and x.ndim >= 0 and isinstance(ty.dims[0], IntImm) and ty.dims[0].value != x.ndim:
+        if (
+            ty.dims is not None
+            and x.ndim >= 0
+            and isinstance(ty.dims[0], IntImm)
+            and ty.dims[0].value != x.ndim
+        ):
             ctx.shape_error(f"argument {k} must have one number for each of {x.ndim} axes, got {ty.dims[0]}")
     return unknown_dims(x.dtype, x.ndim)
 
@@ -126,26 +153,43 @@ def _decompose_dynamic_slice(builder: Any, call: Any) -> Any:
 def _declare_dynamic_slice() -> None:
     def make(shape: tuple[int, ...], bounds: tuple[tuple[int, ...], ...]) -> Any:
         return lambda rng, dtype: (
-            rng.standard_normal(shape).astype(dtype), *(np.array(values, "int64") for values in bounds))
+            rng.standard_normal(shape).astype(dtype),
+            *(np.array(values, "int64") for values in bounds),
+        )
 
     def sample(shape: tuple[int, ...], *bounds: tuple[int, ...]) -> Sample:
         return Sample((shape, *((len(shape),),) * 3), {}, ("float32",), make(shape, bounds))
 
-    declare_op(OpDef(
-        name="dynamic_strided_slice",
-        inputs=(_X, Input("begin", meaning="(rank,) integers"), Input("end", meaning="(rank,)"), Input("strides", meaning="(rank,)")),
-        attrs=(), doc="x[begin:end:stride] on every axis with bounds known when it runs, with Python's rules.",
-        infer=_infer_dynamic_slice,
-        reference=lambda attrs, x, b, e, s: x[tuple(slice(*map(int, row)) for row in zip(b, e, s, strict=True))].copy(),
-        decompose=_decompose_dynamic_slice, layout=_LAYOUT,
-        samples=(
-            sample((5, 7), (1, 0), (4, 7), (1, 2)), sample((5, 7), (-2, 6), (9, 1), (1, -2)), sample((5,), (3,), (2,), (1,)),
-        ),
-        errors=(
-            ErrorSample(((5, 7), (2,), (2,), (2,)), {}, "R0204", "argument 1 must be integers"),
-            ErrorSample(((5, 7), (3,), (2,), (2,)), {}, "R0203", "one number for each of 2 axes", "float32,int64"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="dynamic_strided_slice",
+            inputs=(
+                _X,
+                Input("begin", meaning="(rank,) integers"),
+                Input("end", meaning="(rank,)"),
+                Input("strides", meaning="(rank,)"),
+            ),
+            attrs=(),
+            doc="x[begin:end:stride] on every axis with bounds known when it runs, with Python's rules.",
+            infer=_infer_dynamic_slice,
+            reference=lambda attrs, x, b, e, s: x[
+                tuple(slice(*map(int, row)) for row in zip(b, e, s, strict=True))
+            ].copy(),
+            decompose=_decompose_dynamic_slice,
+            layout=_LAYOUT,
+            samples=(
+                sample((5, 7), (1, 0), (4, 7), (1, 2)),
+                sample((5, 7), (-2, 6), (9, 1), (1, -2)),
+                sample((5,), (3,), (2,), (1,)),
+            ),
+            errors=(
+                ErrorSample(((5, 7), (2,), (2,), (2,)), {}, "R0204", "argument 1 must be integers"),
+                ErrorSample(
+                    ((5, 7), (3,), (2,), (2,)), {}, "R0203", "one number for each of 2 axes", "float32,int64"
+                ),
+            ),
+        )
+    )
 
 
 def _infer_slice_scatter(ctx: Inference) -> Type:
@@ -162,7 +206,11 @@ def _infer_slice_scatter(ctx: Inference) -> Type:
     if x.dims is not None and src.dims is not None:
         length = transform.slice_bounds(x.dims[at], ctx.args[2], ctx.args[3], step, False)[1]
         for k in range(x.ndim):
-            ctx.require_equal(length if k == at else x.dims[k], src.dims[k], f"sizes of the slice and the source on axis {k}")
+            ctx.require_equal(
+                length if k == at else x.dims[k],
+                src.dims[k],
+                f"sizes of the slice and the source on axis {k}",
+            )
     return x
 
 
@@ -201,33 +249,61 @@ def _np_reverse_sequence(attrs: Any, x: Any, lengths: Any) -> Any:
 
 def _declare_parts() -> None:
     bounds = (Input("start", "prim"), Input("end", "prim"), Input("step", "prim", "at least 1"))
-    declare_op(OpDef(
-        name="slice_scatter", inputs=(Input("input_tensor", meaning="a tensor"), Input("src", meaning="the new part"), *bounds),
-        attrs=(AttrSpec("axis", "int", 0),), doc="A tensor with [start:end:step] along an axis replaced.",
-        infer=_infer_slice_scatter, reference=_np_slice_scatter,
-        lower=lambda attrs, x, src, start, end, step: scatter.slice_scatter(x, src, start, end, step, int(attrs.axis)), layout=_LAYOUT,
-        samples=(
-            Sample(((5, 3), (2, 3), 1, 3, 1)), Sample(((3, 7), (3, 3), 1, 7, 2), {"axis": 1}), Sample(((5, 3), (3, 3), -3, _END, 1)),
-        ),
-        errors=(
-            ErrorSample(((5, 3), (2, 3), 0, 3, 1), {}, "R0203", "sizes of the slice and the source"),
-            ErrorSample(((5, 3), (2, 3), 0, 3, 0), {}, "R0205", "step must be at least 1"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="slice_scatter",
+            inputs=(Input("input_tensor", meaning="a tensor"), Input("src", meaning="the new part"), *bounds),
+            attrs=(AttrSpec("axis", "int", 0),),
+            doc="A tensor with [start:end:step] along an axis replaced.",
+            infer=_infer_slice_scatter,
+            reference=_np_slice_scatter,
+            lower=lambda attrs, x, src, start, end, step: scatter.slice_scatter(
+                x, src, start, end, step, int(attrs.axis)
+            ),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((5, 3), (2, 3), 1, 3, 1)),
+                Sample(((3, 7), (3, 3), 1, 7, 2), {"axis": 1}),
+                Sample(((5, 3), (3, 3), -3, _END, 1)),
+            ),
+            errors=(
+                ErrorSample(((5, 3), (2, 3), 0, 3, 1), {}, "R0203", "sizes of the slice and the source"),
+                ErrorSample(((5, 3), (2, 3), 0, 3, 0), {}, "R0205", "step must be at least 1"),
+            ),
+        )
+    )
 
     def reversed_sample(shape: tuple[int, ...], seq: int, batch: int) -> Sample:
-        return Sample((shape, (shape[batch],)), {"seq_axis": seq, "batch_axis": batch}, ("float32",), lambda rng, dtype: (
-            rng.standard_normal(shape).astype(dtype), rng.integers(0, shape[seq] + 1, size=shape[batch])))
+        return Sample(
+            (shape, (shape[batch],)),
+            {"seq_axis": seq, "batch_axis": batch},
+            ("float32",),
+            lambda rng, dtype: (
+                rng.standard_normal(shape).astype(dtype),
+                rng.integers(0, shape[seq] + 1, size=shape[batch]),
+            ),
+        )
 
-    declare_op(OpDef(
-        name="reverse_sequence", inputs=(Input("data", meaning="a tensor"), Input("seq_lengths", meaning="(batch,) integers")),
-        attrs=(AttrSpec("seq_axis", "int", 1), AttrSpec("batch_axis", "int", 0)),
-        doc="The first seq_lengths[b] elements along seq_axis reversed, for each b of batch_axis.",
-        infer=_infer_reverse_sequence, reference=_np_reverse_sequence,
-        lower=lambda attrs, x, n: transform.sequence_reverse(x, n, int(attrs.seq_axis), int(attrs.batch_axis)), layout=_LAYOUT,
-        samples=(reversed_sample((3, 5), 1, 0), reversed_sample((5, 3, 2), 0, 1), reversed_sample((2, 3, 4), -1, 1)),
-        errors=(ErrorSample(((3, 5), (2,)), {}, "R0203", "sizes of the batch", "float32,int64"),),
-    ))
+    declare_op(
+        OpDef(
+            name="reverse_sequence",
+            inputs=(Input("data", meaning="a tensor"), Input("seq_lengths", meaning="(batch,) integers")),
+            attrs=(AttrSpec("seq_axis", "int", 1), AttrSpec("batch_axis", "int", 0)),
+            doc="The first seq_lengths[b] elements along seq_axis reversed, for each b of batch_axis.",
+            infer=_infer_reverse_sequence,
+            reference=_np_reverse_sequence,
+            lower=lambda attrs, x, n: transform.sequence_reverse(
+                x, n, int(attrs.seq_axis), int(attrs.batch_axis)
+            ),
+            layout=_LAYOUT,
+            samples=(
+                reversed_sample((3, 5), 1, 0),
+                reversed_sample((5, 3, 2), 0, 1),
+                reversed_sample((2, 3, 4), -1, 1),
+            ),
+            errors=(ErrorSample(((3, 5), (2,)), {}, "R0203", "sizes of the batch", "float32,int64"),),
+        )
+    )
 
 
 def _infer_collapse(ctx: Inference) -> Type:
@@ -249,11 +325,16 @@ def _collapse(x: Any, target: Any) -> Any:
     """Sum over leading axes and over those that the target has as 1."""
     lead, ones = transform.collapse_axes(x.shape, target)
     wide = accumulator(x.dtype)
-    kept = reduce_element(x.shape, lead, False, te.sum, lambda i: cast(wide, x[i]), "collapse_lead") if lead else x
+    led = (
+        reduce_element(x.shape, lead, False, te.sum, lambda i: cast(wide, x[i]), "collapse_lead")
+        if lead
+        else x
+    )
     axes = tuple(k - len(lead) for k in ones)
-    if axes:
-        kept = reduce_element(kept.shape, axes, True, te.sum, lambda i, y=kept: cast(wide, y[i]), "collapse_sum")
-    return convert(kept, x.dtype)
+    if not axes:
+        return convert(led, x.dtype)
+    summed = reduce_element(led.shape, axes, True, te.sum, lambda i: cast(wide, led[i]), "collapse_sum")
+    return convert(summed, x.dtype)
 
 
 def _np_collapse(_attrs: Any, x: Any, target: Any) -> Any:
@@ -266,18 +347,34 @@ def _np_collapse(_attrs: Any, x: Any, target: Any) -> Any:
 def _declare_collapse() -> None:
     rows = (((3, 7), (7,)), ((2, 3, 5), (3, 1)), ((3, 7), (3, 7)), ((2, 3), (1, 1)))
     errors = (ErrorSample(((2, 3), (2,)), {}, "R0203", "sizes on axis -1 differ"),)
-    declare_op(OpDef(
-        name="collapse_sum_to", inputs=(Input("data", meaning="a tensor"), Input("shape", "shape", "broadcasts to the data's")), attrs=(),
-        doc="Sums over the axes that broadcasting from `shape` to the data's shape repeats.", infer=_infer_collapse,
-        reference=_np_collapse, lower=lambda attrs, x, shape: _collapse(x, shape), layout=_LAYOUT,
-        samples=tuple(Sample(row) for row in rows), errors=errors,
-    ))
-    declare_op(OpDef(
-        name="collapse_sum_like", inputs=(Input("data", meaning="a tensor"), Input("collapse_target", meaning="gives the shape")), attrs=(),
-        doc="collapse_sum_to the shape of another tensor.", infer=_infer_collapse, reference=_np_collapse,
-        lower=lambda attrs, x, like: _collapse(x, like.shape), layout=_LAYOUT,
-        samples=tuple(Sample(row) for row in rows), errors=errors,
-    ))
+    declare_op(
+        OpDef(
+            name="collapse_sum_to",
+            inputs=(Input("data", meaning="a tensor"), Input("shape", "shape", "broadcasts to the data's")),
+            attrs=(),
+            doc="Sums over the axes that broadcasting from `shape` to the data's shape repeats.",
+            infer=_infer_collapse,
+            reference=_np_collapse,
+            lower=lambda attrs, x, shape: _collapse(x, shape),
+            layout=_LAYOUT,
+            samples=tuple(Sample(row) for row in rows),
+            errors=errors,
+        )
+    )
+    declare_op(
+        OpDef(
+            name="collapse_sum_like",
+            inputs=(Input("data", meaning="a tensor"), Input("collapse_target", meaning="gives the shape")),
+            attrs=(),
+            doc="collapse_sum_to the shape of another tensor.",
+            infer=_infer_collapse,
+            reference=_np_collapse,
+            lower=lambda attrs, x, like: _collapse(x, like.shape),
+            layout=_LAYOUT,
+            samples=tuple(Sample(row) for row in rows),
+            errors=errors,
+        )
+    )
 
 
 def declare() -> None:

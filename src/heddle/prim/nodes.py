@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 from heddle.ir.expr import Expr, StringImm
 from heddle.ir.node import defines, derived, label, node
 from heddle.ir.op import Op
+from heddle.ir.structural import structural_equal
 from heddle.ir.types import PointerType, PrimType, Type
 from heddle.prim.codes import K0101, K0102
 from heddle.prim.operators import Operators
@@ -357,6 +358,7 @@ class Ramp(PrimExpr):
     dtype: DataType = derived()
 
     def __post_init__(self) -> None:
+        self.set_derived("base", as_expr(self.base))
         self.set_derived("stride", as_expr(self.stride, self.base.dtype))
         self.set_derived("dtype", self.base.dtype.with_lanes(int(self.lanes)))
 
@@ -413,8 +415,12 @@ class Range(Expr):
     def __init__(self, begin: Any, end: Any = None, *, span: Any = None) -> None:
         low = as_expr(0 if end is None else begin)
         high = as_expr(begin if end is None else end)
-        zero = isinstance(low, IntImm) and low.value == 0
-        self._set(as_expr(0, high.dtype) if zero else low, high if zero else high - low, span)
+        if isinstance(low, IntImm) and low.value == 0:
+            self._set(as_expr(0, high.dtype), high, span)
+        elif isinstance(high, Add) and structural_equal(high.a, low):
+            self._set(low, high.b, span)  # written as `begin + extent`
+        else:
+            self._set(low, high - low, span)
 
     def _set(self, low: PrimExpr, extent: PrimExpr, span: Any) -> None:
         self.set_derived("min", low)

@@ -23,7 +23,7 @@ from heddle.prim.nodes import Var as PrimVar
 from heddle.relax.codes import R0601, R0602
 from heddle.relax.nodes import MatchCast, SeqExpr
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType
-from heddle.runtime.dtype import DataType, dtype_of
+from heddle.runtime.dtype import DataType
 from heddle.runtime.function import get_global_func
 from heddle.support.diagnostics import TrapValueError, VerifyError
 from heddle.tir.interpreter import run_primfunc
@@ -74,7 +74,7 @@ class _Frame:
             self._match_dims(tuple(value), ty.values, where)
 
     def _match_tensor(self, value: Any, ty: TensorType, where: str) -> None:
-        if ty.dtype is not None and dtype_of(value.dtype) != ty.dtype:
+        if ty.dtype is not None and value.dtype != ty.dtype.numpy():  # 4-bit integers take a byte each
             raise TrapValueError(R0601, f"{where}: expected dtype {ty.dtype}, got {value.dtype}")
         if ty.ndim >= 0 and value.ndim != ty.ndim:
             raise TrapValueError(R0601, f"{where}: expected {ty.ndim} dimensions, got {value.ndim}")

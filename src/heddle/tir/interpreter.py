@@ -298,8 +298,8 @@ class Interpreter(Evaluator):
                 self.run(block.init)
         elif isinstance(stmt, For):
             low, extent = self.number(stmt.min), self.number(stmt.extent)
-            for value in range(low, low + extent) if stmt.loop_var in spatial else (low,):
-                self.env[stmt.loop_var] = stmt.loop_var.dtype.numpy().type(value)
+            for step in range(low, low + extent) if stmt.loop_var in spatial else (low,):
+                self.env[stmt.loop_var] = stmt.loop_var.dtype.numpy().type(step)
                 self._init_loops(node, stmt.body)
         elif isinstance(stmt, SeqStmt):
             for item in stmt.seq:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle.ir.expr import StringImm
-from heddle.ir.structural import structural_equal
 from heddle.prim.intrinsics import (
     abs,
     acos,
@@ -208,11 +207,7 @@ class axis:
 
 def extent_between(start: Any, stop: Any) -> PrimExpr:
     """stop - start; a stop written as `start + e` gives back e."""
-    low, high = match_types(start, stop)
-    if isinstance(high, Add) and structural_equal(high.a, low):
-        return high.b
-    result: PrimExpr = high - low
-    return result
+    return Range(*match_types(start, stop)).extent
 
 
 def _loop(kind: ForKind) -> Callable[..., LoopFrame]:

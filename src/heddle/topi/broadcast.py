@@ -58,5 +58,3 @@ def elementwise(function: Callable[..., PrimExpr], *inputs: te.Tensor, name: str
 def broadcast_to(x: te.Tensor, shape: Sequence[PrimExpr]) -> te.Tensor:
     result: te.Tensor = te.compute(shape, lambda *i: read_broadcast(x, i, shape), name="broadcast_to")
     return result
-
-

@@ -37,7 +37,13 @@ def arange(start: Any, end: Any, step: Any, dtype: str) -> te.Tensor:
     """start, start + step, ... before end."""
     first, last, by = (as_expr(v, "int64" if isinstance(v, int) else None) for v in (start, end, step))
     target = DataType(dtype)
-    wide = DataType("float64") if target.is_float and target.bits == 64 else DataType("float32") if target.is_float else target
+    wide = (
+        DataType("float64")
+        if target.is_float and target.bits == 64
+        else DataType("float32")
+        if target.is_float
+        else target
+    )
 
     def element(i: PrimExpr) -> PrimExpr:
         return cast(target, cast(wide, first) + cast(wide, i) * cast(wide, by))

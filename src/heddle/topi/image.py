@@ -20,7 +20,12 @@ from heddle.topi.reduce import accumulator
 
 METHODS = ("nearest_neighbor", "linear", "cubic")
 COORDINATES = (
-    "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
+    "half_pixel",
+    "pytorch_half_pixel",
+    "half_pixel_symmetric",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
 )
 ROUNDINGS = ("round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "")
@@ -45,7 +50,7 @@ class Resize:
             if value not in known:
                 raise IRTypeError(E0104, f"{value!r} is none of {list(known)}")
 
-    def source(self, position: PrimExpr, size: PrimExpr, outputs: PrimExpr, axis: int, ndim: int) -> PrimExpr:
+    def source(self, position: PrimExpr, size: PrimExpr, outputs: PrimExpr, axis: int, ndim: int) -> Any:
         """The position in the image, a float, of a position of the result."""
         x, n, m = cast(_FLOAT, position), cast(_FLOAT, size), cast(_FLOAT, outputs)
         half = constant(0.5, _FLOAT)
@@ -125,9 +130,12 @@ def resize(
         value = _interpolate(x, list(index), at, [how.taps(s) for s in sources], how, wide)
         if how.coordinates != "tf_crop_and_resize":
             return cast(target, value)
-        inside = all_of(*(
-            all_of(s >= 0.0, s <= cast(_FLOAT, x.shape[axis] - 1)) for s, axis in zip(sources, at, strict=True)
-        ))
+        inside = all_of(
+            *(
+                all_of(s >= 0.0, s <= cast(_FLOAT, x.shape[axis] - 1))
+                for s, axis in zip(sources, at, strict=True)
+            )
+        )
         return cast(target, select(inside, value, constant(how.extrapolation, wide)))
 
     result: te.Tensor = te.compute(shape, element, name=f"resize{ndim}d")
@@ -135,16 +143,22 @@ def resize(
 
 
 def _interpolate(
-    x: te.Tensor, index: list[PrimExpr], at: Sequence[int], taps: list[tuple[list[PrimExpr], list[PrimExpr]]], how: Resize,
+    x: te.Tensor,
+    index: list[PrimExpr],
+    at: Sequence[int],
+    taps: list[tuple[list[PrimExpr], list[PrimExpr]]],
+    how: Resize,
     wide: DataType,
-) -> PrimExpr:
-    """The weighted sum of the neighbours, the last axis innermost; positions outside are moved to the border."""
+) -> Any:
+    """The weighted sum of the neighbours, the last axis innermost; positions outside are moved to the
+    border.
+    """
     if not at:
         return cast(wide, x[tuple(index)])
     axis, (places, weights) = at[0], taps[0]
     size = x.shape[axis]
 
-    def part(place: PrimExpr) -> PrimExpr:
+    def part(place: PrimExpr) -> Any:
         inner = list(index)
         inner[axis] = maximum(minimum(place, size - 1), 0)
         return _interpolate(x, inner, at[1:], taps[1:], how, wide)
@@ -160,7 +174,9 @@ def _interpolate(
     return total
 
 
-def _without_outside(places: list[PrimExpr], factors: list[PrimExpr], size: PrimExpr, wide: DataType) -> list[PrimExpr]:
+def _without_outside(
+    places: list[PrimExpr], factors: list[PrimExpr], size: PrimExpr, wide: DataType
+) -> list[PrimExpr]:
     """Weights of places outside set to zero, the others scaled so that their sum is 1."""
     zero = constant(0, wide)
     kept = [select(all_of(p >= 0, p < size), f, zero) for p, f in zip(places, factors, strict=True)]
@@ -168,5 +184,3 @@ def _without_outside(places: list[PrimExpr], factors: list[PrimExpr], size: Prim
     for factor in kept[1:]:
         total = total + factor
     return [factor / total for factor in kept]
-
-

@@ -29,7 +29,8 @@ def element_of(x: te.Tensor, index: Sequence[PrimExpr]) -> PrimExpr:
 def take(x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "fast") -> te.Tensor:
     """Slices of x along an axis (None: of the flattened tensor) at indices of any rank.
 
-    `mode`: "fast" trusts the indices, "wrap" takes them modulo the size, "clip" moves them to the nearest valid one, and
+    `mode`: "fast" trusts the indices, "wrap" takes them modulo the size, "clip" moves them to the nearest
+    valid one, and
     "nan" gives NaN for indices out of range.
     """
     if axis is None:
@@ -71,14 +72,15 @@ def gather_elements(x: te.Tensor, indices: te.Tensor, axis: int = 0) -> te.Tenso
 
 
 def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
-    """Slices at index vectors, which are the last axis of `indices`; the first `batch_dims` axes are shared."""
+    """Slices at index vectors, which are the last axis of `indices`; the first `batch_dims` are shared."""
     depth = static(indices.shape[-1], "the last dimension of indices")
     outer = indices.ndim - 1
     shape = (*indices.shape[:-1], *x.shape[batch_dims + depth :])
 
     def element(*index: PrimExpr) -> PrimExpr:
         vector = [
-            from_front(indices[(*index[:outer], constant(k, "int64"))], x.shape[batch_dims + k]) for k in range(depth)
+            from_front(indices[(*index[:outer], constant(k, "int64"))], x.shape[batch_dims + k])
+            for k in range(depth)
         ]
         return element_of(x, (*index[:batch_dims], *vector, *index[outer:]))
 
@@ -93,7 +95,8 @@ def index_tensor(x: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
 
     def element(*index: PrimExpr) -> PrimExpr:
         vector = [
-            from_front(read_broadcast(tensor, index[:count], shape), x.shape[k]) for k, tensor in enumerate(indices)
+            from_front(read_broadcast(tensor, index[:count], shape), x.shape[k])
+            for k, tensor in enumerate(indices)
         ]
         return element_of(x, (*vector, *index[count:]))
 
@@ -115,5 +118,3 @@ def one_hot(
 
     result: te.Tensor = te.compute(shape, element, name="one_hot")
     return result
-
-

@@ -6,10 +6,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle.prim.nodes import PrimExpr, Var, constant
-from heddle.tir.nodes import AllocBuffer, Buffer, BufferLoad, BufferStore, For, ForKind, Stmt, decl_buffer, seq
+from heddle.tir.nodes import (
+    AllocBuffer,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    Stmt,
+    decl_buffer,
+    seq,
+)
 
 
-def loop(name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt], kind: ForKind = ForKind.SERIAL) -> Stmt:
+def loop(
+    name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt], kind: ForKind = ForKind.SERIAL
+) -> Stmt:
     """A loop from 0."""
     var = Var(name, extent.dtype)
     return For(var, constant(0, extent.dtype), extent, kind, body(var))

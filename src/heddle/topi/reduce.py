@@ -10,7 +10,7 @@ from heddle.prim.intrinsics import sqrt
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, equal, logical_and, logical_or, max_value, min_value, select
 from heddle.runtime.dtype import DataType
-from heddle.te.tensor import IterVar
+from heddle.tir.nodes import IterVar
 from heddle.topi.dims import positive_axes, positive_axis, product, ravel
 
 Axes = int | Sequence[int] | None
@@ -30,7 +30,12 @@ def reduced_shape(shape: Sequence[PrimExpr], axes: Sequence[int], keepdims: bool
 
 
 def reduce_element(
-    shape: Sequence[PrimExpr], axes: Sequence[int], keepdims: bool, reducer: Reducer, element: Element, name: str
+    shape: Sequence[PrimExpr],
+    axes: Sequence[int],
+    keepdims: bool,
+    reducer: Reducer,
+    element: Element,
+    name: str,
 ) -> te.Tensor:
     """`reducer` over `axes` of the tensor of `shape` whose element at an index is `element(index)`."""
     over: dict[int, IterVar] = {k: te.reduce_axis((0, shape[k]), name=f"k{k}") for k in axes}
@@ -55,7 +60,10 @@ def _reduction(reducer: Reducer, name: str, accumulates: bool) -> Callable[..., 
         result = reduce_element(x.shape, axes, keepdims, reducer, lambda i: cast(wide, x[i]), name)
         return convert(result, x.dtype)
 
-    build.__name__, build.__doc__ = name, f"The {name} over axes (all for None), which stay as 1 with `keepdims`."
+    build.__name__, build.__doc__ = (
+        name,
+        f"The {name} over axes (all for None), which stay as 1 with `keepdims`.",
+    )
     return build
 
 
@@ -80,12 +88,16 @@ def count_of(shape: Sequence[PrimExpr], axes: Sequence[int], dtype: DataType) ->
 
 
 def moments(x: te.Tensor, axes: Sequence[int]) -> tuple[te.Tensor, te.Tensor]:
-    """Mean and variance over axes, kept as 1, in the accumulator's dtype: the mean of squared distances from the mean."""
+    """Mean and variance over axes, kept as 1, in the accumulator's dtype: the mean of squared distances from
+    the mean.
+    """
     wide = accumulator(x.dtype)
     return moments_of(x.shape, lambda index: cast(wide, x[index]), axes)
 
 
-def moments_of(shape: Sequence[PrimExpr], element: Element, axes: Sequence[int]) -> tuple[te.Tensor, te.Tensor]:
+def moments_of(
+    shape: Sequence[PrimExpr], element: Element, axes: Sequence[int]
+) -> tuple[te.Tensor, te.Tensor]:
     """`moments` of the tensor of `shape` whose element at an index is `element(index)`."""
     average = _average(shape, axes, element, "mean")
 
@@ -116,13 +128,19 @@ def _average(shape: Sequence[PrimExpr], axes: Sequence[int], element: Element, n
     return result
 
 
-def _drop(x: te.Tensor, axes: Sequence[int], keepdims: bool, function: Callable[[PrimExpr], PrimExpr], name: str) -> te.Tensor:
+def _drop(
+    x: te.Tensor, axes: Sequence[int], keepdims: bool, function: Callable[[PrimExpr], PrimExpr], name: str
+) -> te.Tensor:
     """`function` of the elements of a tensor with axes of size 1, those dropped unless `keepdims`."""
     shape = x.shape if keepdims else tuple(dim for k, dim in enumerate(x.shape) if k not in axes)
 
     def body(*index: PrimExpr) -> PrimExpr:
         rest = list(index)
-        full = index if keepdims else tuple(constant(0, "int64") if k in axes else rest.pop(0) for k in range(x.ndim))
+        full = (
+            index
+            if keepdims
+            else tuple(constant(0, "int64") if k in axes else rest.pop(0) for k in range(x.ndim))
+        )
         return function(x[full])
 
     result: te.Tensor = te.compute(shape, body, name=name)
@@ -152,7 +170,9 @@ def std(x: te.Tensor, axis: Axes = None, keepdims: bool = False) -> te.Tensor:
 
 
 def _arg_reducer(is_max: bool) -> Callable[..., Any]:
-    """Of (index, value) pairs the one with the greatest (least) value, of equal values that with the least index."""
+    """Of (index, value) pairs the one with the greatest (least) value, of equal values that with the least
+    index.
+    """
 
     def combine(lhs: Any, rhs: Any) -> tuple[PrimExpr, PrimExpr]:
         better = lhs[1] > rhs[1] if is_max else lhs[1] < rhs[1]
@@ -186,7 +206,9 @@ def _arg_reduction(is_max: bool, name: str) -> Callable[..., te.Tensor]:
         return made[0]
 
     build.__name__ = name
-    build.__doc__ = f"The index (int64) of the {name[3:]} value along an axis, of equal ones the first; None flattens."
+    build.__doc__ = (
+        f"The index (int64) of the {name[3:]} value along an axis, of equal ones the first; None flattens."
+    )
     return build
 
 

@@ -1,4 +1,6 @@
-"""Writing at positions that tensors give: a copy of the data, then the updates in order, so that the last one wins."""
+"""Writing at positions that tensors give: a copy of the data, then the updates in order, so that the last
+one wins.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,16 @@ def combination(reduction: str) -> Combine:
 
 
 def _scatter(
-    x: te.Tensor, tensors: Sequence[te.Tensor], points: Sequence[PrimExpr], reduction: str,
-    place: Callable[[Sequence[Buffer], tuple[PrimExpr, ...]], tuple[Sequence[PrimExpr], PrimExpr]], name: str,
+    x: te.Tensor,
+    tensors: Sequence[te.Tensor],
+    points: Sequence[PrimExpr],
+    reduction: str,
+    place: Callable[[Sequence[Buffer], tuple[PrimExpr, ...]], tuple[Sequence[PrimExpr], PrimExpr]],
+    name: str,
 ) -> te.Tensor:
-    """For every point of a shape, `place` gives the target's index and the update. Indices out of range are skipped."""
+    """For every point of a shape, `place` gives the target's index and the update. Indices out of range are
+    skipped.
+    """
     is_mean = reduction == "mean"
     combine = combination("add" if is_mean else reduction)
 
@@ -68,14 +76,16 @@ def _scatter(
 
 
 def _divide(total: PrimExpr, count: PrimExpr) -> PrimExpr:
-    value: PrimExpr = total / cast(total.dtype, count) if total.dtype.is_float else total // cast(total.dtype, count)
+    value: PrimExpr = (
+        total / cast(total.dtype, count) if total.dtype.is_float else total // cast(total.dtype, count)
+    )
     return value
 
 
 def scatter_elements(
     x: te.Tensor, indices: te.Tensor, updates: te.Tensor, axis: int = 0, reduction: str = "update"
 ) -> te.Tensor:
-    """x with x[indices[i][j]][j] = updates[i][j] for axis 0, and so on; "mean" counts the element of x too."""
+    """x with x[indices[i][j]][j] = updates[i][j] for axis 0, and so on; "mean" counts x's element too."""
     at = positive_axis(axis, x.ndim)
 
     def place(inputs: Sequence[Buffer], point: tuple[PrimExpr, ...]) -> tuple[Sequence[PrimExpr], PrimExpr]:
@@ -92,37 +102,43 @@ def scatter_nd(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, reduction: 
 
     def place(inputs: Sequence[Buffer], point: tuple[PrimExpr, ...]) -> tuple[Sequence[PrimExpr], PrimExpr]:
         vector = [
-            from_front(load(inputs[0], (*point[:outer], constant(k, "int64"))), x.shape[k]) for k in range(depth)
+            from_front(load(inputs[0], (*point[:outer], constant(k, "int64"))), x.shape[k])
+            for k in range(depth)
         ]
         return (*vector, *point[outer:]), load(inputs[1], point)
 
     return _scatter(x, [indices, updates], updates.shape, reduction, place, "scatter_nd")
 
 
-def index_put(x: te.Tensor, indices: Sequence[te.Tensor], values: te.Tensor, accumulate: bool = False) -> te.Tensor:
-    """x with x[indices[0], indices[1], ...] = values (added with `accumulate`); indices and values broadcast."""
+def index_put(
+    x: te.Tensor, indices: Sequence[te.Tensor], values: te.Tensor, accumulate: bool = False
+) -> te.Tensor:
+    """x with x[indices[0], indices[1], ...] = values (added with `accumulate`); indices and values
+    broadcast.
+    """
     shape = broadcast_shape(*(i.shape for i in indices))
     points = (*shape, *x.shape[len(indices) :])
     count = len(shape)
 
     def place(inputs: Sequence[Buffer], point: tuple[PrimExpr, ...]) -> tuple[Sequence[PrimExpr], PrimExpr]:
         vector = [
-            from_front(_read(inputs[k], tensor, point[:count], shape), x.shape[k]) for k, tensor in enumerate(indices)
+            from_front(_read(inputs[k], tensor, point[:count], shape), x.shape[k])
+            for k, tensor in enumerate(indices)
         ]
         return (*vector, *point[count:]), _read(inputs[-1], values, point, points)
 
     return _scatter(x, [*indices, values], points, "add" if accumulate else "update", place, "index_put")
 
 
-def _read(buffer: Buffer, tensor: te.Tensor, index: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
+def _read(
+    buffer: Buffer, tensor: te.Tensor, index: Sequence[PrimExpr], shape: Sequence[PrimExpr]
+) -> PrimExpr:
     """`read_broadcast` of the buffer that stands for a tensor."""
     found = read_broadcast(tensor, index, shape)
     return load(buffer, found.indices)  # type: ignore[attr-defined]
 
 
-def slice_scatter(
-    x: te.Tensor, src: te.Tensor, start: Any, end: Any, step: Any, axis: int = 0
-) -> te.Tensor:
+def slice_scatter(x: te.Tensor, src: te.Tensor, start: Any, end: Any, step: Any, axis: int = 0) -> te.Tensor:
     """x with x[start:end:step] along an axis replaced by src."""
     at = positive_axis(axis, x.ndim)
     begin, length, stride = slice_bounds(x.shape[at], start, end, step, False)
@@ -132,7 +148,9 @@ def slice_scatter(
         inside = [distance >= 0, distance < length * stride]
         if stride > 1:
             inside.append(equal(floormod(distance, stride), 0))
-        return if_then_else(all_of(*inside), src[(*index[:at], distance // stride, *index[at + 1 :])], x[index])
+        return if_then_else(
+            all_of(*inside), src[(*index[:at], distance // stride, *index[at + 1 :])], x[index]
+        )
 
     result: te.Tensor = te.compute(x.shape, element, name="slice_scatter")
     return result

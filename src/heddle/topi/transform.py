@@ -11,7 +11,16 @@ from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, equal, if_then_else, less, maximum, minimum, select
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0103, E0104
-from heddle.topi.dims import as_dim, ceil_div, positive_axes, positive_axis, product, ravel, simplified, unravel
+from heddle.topi.dims import (
+    as_dim,
+    ceil_div,
+    positive_axes,
+    positive_axis,
+    product,
+    ravel,
+    simplified,
+    unravel,
+)
 
 _HUGE = 2**31 - 1
 """Slice bounds from here on mean the end of the axis."""
@@ -50,7 +59,9 @@ def _quotient(above: list[PrimExpr], below: list[PrimExpr]) -> PrimExpr:
 def reshape(x: te.Tensor, shape: Sequence[Any]) -> te.Tensor:
     """The elements in row-major order in another shape."""
     dims = reshaped_dims(x.shape, shape)
-    result: te.Tensor = te.compute(dims, lambda *i: x[tuple(unravel(ravel(i, dims), x.shape))], name="reshape")
+    result: te.Tensor = te.compute(
+        dims, lambda *i: x[tuple(unravel(ravel(i, dims), x.shape))], name="reshape"
+    )
     return result
 
 
@@ -99,7 +110,9 @@ def squeeze(x: te.Tensor, axis: Any = None) -> te.Tensor:
         result: PrimExpr = x[tuple(constant(0, "int64") if k in axes else next(rest) for k in range(x.ndim))]
         return result
 
-    result: te.Tensor = te.compute([d for k, d in enumerate(x.shape) if k not in axes], element, name="squeeze")
+    result: te.Tensor = te.compute(
+        [d for k, d in enumerate(x.shape) if k not in axes], element, name="squeeze"
+    )
     return result
 
 
@@ -158,8 +171,10 @@ def split_bounds(size: PrimExpr, sections: Any) -> list[tuple[PrimExpr, PrimExpr
     if isinstance(sections, (tuple, list)):
         cuts = [minimum(as_dim(cut), size) if isinstance(size, IntImm) else as_dim(cut) for cut in sections]
         begins, ends = [constant(0, "int64"), *cuts], [*cuts, size]
-        return [(b, simplified(maximum(e - b, 0)) if isinstance(size, IntImm) else simplified(e - b))
-                for b, e in zip(begins, ends, strict=True)]
+        return [
+            (b, simplified(maximum(e - b, 0)) if isinstance(size, IntImm) else simplified(e - b))
+            for b, e in zip(begins, ends, strict=True)
+        ]
     count = int(sections)
     length = ceil_div(size, count)
     parts = [(simplified(length * k), length) for k in range(count - 1)]
@@ -173,9 +188,13 @@ def split(x: te.Tensor, indices_or_sections: Any, axis: int = 0) -> tuple[te.Ten
     made = []
     for begin, length in split_bounds(x.shape[axis], indices_or_sections):
         shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
-        made.append(te.compute(
-            shape, lambda *i, b=begin: x[(*i[:axis], i[axis] + b, *i[axis + 1 :])], name="split",
-        ))
+        made.append(
+            te.compute(
+                shape,
+                lambda *i, b=begin: x[(*i[:axis], i[axis] + b, *i[axis + 1 :])],
+                name="split",
+            )
+        )
     return tuple(made)
 
 
@@ -188,7 +207,9 @@ def tile(x: te.Tensor, repeats: Sequence[int]) -> te.Tensor:
     skip = ndim - x.ndim
 
     def element(*index: PrimExpr) -> PrimExpr:
-        own = [p if is_const_int(as_dim(c), 1) else p % d for p, d, c in zip(index, dims, counts, strict=True)]
+        own = [
+            p if is_const_int(as_dim(c), 1) else p % d for p, d, c in zip(index, dims, counts, strict=True)
+        ]
         result: PrimExpr = x[tuple(own[skip:])] if x.ndim else x()
         return result
 
@@ -216,15 +237,20 @@ def flip(x: te.Tensor, axis: Any) -> te.Tensor:
     """Elements in reverse along axes."""
     axes = positive_axes(axis, x.ndim)
     result: te.Tensor = te.compute(
-        x.shape, lambda *i: x[tuple(x.shape[k] - 1 - p if k in axes else p for k, p in enumerate(i))], name="flip"
+        x.shape,
+        lambda *i: x[tuple(x.shape[k] - 1 - p if k in axes else p for k, p in enumerate(i))],
+        name="flip",
     )
     return result
 
 
-def slice_bounds(size: PrimExpr, begin: Any, end: Any, stride: Any, assume_inbound: bool) -> tuple[PrimExpr, PrimExpr, int]:
+def slice_bounds(
+    size: PrimExpr, begin: Any, end: Any, stride: Any, assume_inbound: bool
+) -> tuple[PrimExpr, PrimExpr, int]:
     """Begin, length and stride of a slice with Python's rules; strides must be constant.
 
-    With `assume_inbound` the bounds are taken as they are, but for negative constants, which count from the end.
+    With `assume_inbound` the bounds are taken as they are, but for negative constants, which count from the
+    end.
     """
     step = as_dim(stride)
     if not isinstance(step, IntImm):
@@ -257,14 +283,19 @@ def _slice_bound(size: PrimExpr, bound: PrimExpr, low: int, high: int, assume_in
 
 
 def strided_slice(
-    x: te.Tensor, begin: Sequence[Any], end: Sequence[Any], strides: Sequence[Any] | None = None,
-    axes: Sequence[int] | None = None, assume_inbound: bool = False,
+    x: te.Tensor,
+    begin: Sequence[Any],
+    end: Sequence[Any],
+    strides: Sequence[Any] | None = None,
+    axes: Sequence[int] | None = None,
+    assume_inbound: bool = False,
 ) -> te.Tensor:
     """x[begin:end:stride] along axes (by default the first ones), with Python's rules."""
     over = tuple(range(len(begin))) if axes is None else tuple(positive_axis(a, x.ndim) for a in axes)
     steps = strides or (1,) * len(over)
     bounds = {
-        axis: slice_bounds(x.shape[axis], b, e, s, assume_inbound) for axis, b, e, s in zip(over, begin, end, steps, strict=True)
+        axis: slice_bounds(x.shape[axis], b, e, s, assume_inbound)
+        for axis, b, e, s in zip(over, begin, end, steps, strict=True)
     }
     shape = [bounds[k][1] if k in bounds else dim for k, dim in enumerate(x.shape)]
 
@@ -278,7 +309,7 @@ def strided_slice(
 
 
 def sliced(x: te.Tensor, begin: te.Tensor, strides: te.Tensor, shape: Sequence[PrimExpr]) -> te.Tensor:
-    """The tensor of `shape` from run-time begins and strides of every axis, as `slice_lengths` bounds them."""
+    """The tensor of `shape` from run-time begins and strides of every axis; `slice_lengths` gives it."""
 
     def element(*index: PrimExpr) -> PrimExpr:
         source = []
@@ -341,7 +372,9 @@ def meshgrid(tensors: Sequence[te.Tensor], indexing: str = "ij") -> tuple[te.Ten
     made = []
     for k, tensor in enumerate(tensors):
         axis = order.index(k)
-        made.append(te.compute(shape, lambda *i, t=tensor, a=axis: t[i[a]] if t.ndim else t(), name="meshgrid"))
+        made.append(
+            te.compute(shape, lambda *i, t=tensor, a=axis: t[i[a]] if t.ndim else t(), name="meshgrid")
+        )
     return tuple(made)
 
 
@@ -360,10 +393,16 @@ def sequence_reverse(x: te.Tensor, lengths: te.Tensor, seq_axis: int = 1, batch_
     return result
 
 
-def collapse_axes(shape: Sequence[PrimExpr], target: Sequence[PrimExpr]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def collapse_axes(
+    shape: Sequence[PrimExpr], target: Sequence[PrimExpr]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Leading axes that the target lacks, and axes (of the input) that it has as 1."""
     lead = len(shape) - len(target)
-    ones = [lead + k for k, dim in enumerate(target) if is_const_int(dim, 1) and not is_const_int(shape[lead + k], 1)]
+    ones = [
+        lead + k
+        for k, dim in enumerate(target)
+        if is_const_int(dim, 1) and not is_const_int(shape[lead + k], 1)
+    ]
     return tuple(range(lead)), tuple(ones)
 
 

@@ -1,4 +1,5 @@
-"""Operators that are defined by simpler ones: functions of the model, and bodies in ONNX's own operator specifications."""
+"""Operators that are defined by simpler ones: functions of the model, and bodies in ONNX's own operator
+specifications."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnx import FunctionProto, TensorProto, TypeProto, defs, helper, numpy_helper
+from onnx import FunctionProto, TensorProto, defs, helper, numpy_helper
 
 from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, attr_value, dtype_name, plain_domain
 from heddle.frontend.onnx.values import Value
@@ -21,7 +22,9 @@ class FunctionTable:
     """The functions of a model, and those of specifications as they are asked for."""
 
     def __init__(self, model: LoadedModel) -> None:
-        self.model_opsets = {plain_domain(item.domain): int(item.version) for item in model.proto.opset_import}
+        self.model_opsets = {
+            plain_domain(item.domain): int(item.version) for item in model.proto.opset_import
+        }
         self.model_opsets.setdefault("", 1)
         self._local = {
             (plain_domain(func.domain), func.name, func.overload): func for func in model.proto.functions
@@ -34,8 +37,9 @@ class FunctionTable:
     def schema(self, node: Node, opset: int) -> Any:
         """The specification of a node's operator in an operator set, or None."""
         try:
-            return defs.get_schema(node.op_type, min(opset, defs.onnx_opset_version()) if not node.domain else opset,
-                                   node.domain)
+            return defs.get_schema(
+                node.op_type, min(opset, defs.onnx_opset_version()) if not node.domain else opset, node.domain
+            )
         except defs.SchemaError:
             return None
 
@@ -67,7 +71,9 @@ class FunctionTable:
     def defaults(self, body: FunctionProto, node: Node) -> dict[str, Any]:
         """Attribute values that a function has where its call gives none."""
         found = {attr.name: attr_value(attr) for attr in body.attribute_proto}
-        schema = self.schema(node, self.model_opsets.get(node.domain, 1)) if self.local(node) is None else None
+        schema = (
+            self.schema(node, self.model_opsets.get(node.domain, 1)) if self.local(node) is None else None
+        )
         for name, spec in schema.attributes.items() if schema is not None else ():
             if spec.default_value.name:
                 found.setdefault(name, attr_value(spec.default_value))
@@ -84,6 +90,7 @@ def _proto_of(node: Node) -> onnx.NodeProto:
     attrs = {
         name: numpy_helper.from_array(value) if hasattr(value, "dtype") else value
         for name, value in node.attrs.items()
+        if not (isinstance(value, tuple) and not value)  # an empty list has no kind
     }
     return helper.make_node(node.op_type, node.inputs, node.outputs, domain=node.domain, **attrs)
 
@@ -91,9 +98,10 @@ def _proto_of(node: Node) -> onnx.NodeProto:
 def _type_bytes(value: Value | None) -> bytes:
     """The type of a value as ONNX writes it; an input that is left out has none."""
     if value is None:
-        return TypeProto().SerializeToString()
+        return b""
     number = _NUMBERS.get(value.dtype, TensorProto.UNDEFINED)
-    return helper.make_tensor_type_proto(number, _shape_of(value)).SerializeToString()
+    data: bytes = helper.make_tensor_type_proto(number, _shape_of(value)).SerializeToString()
+    return data
 
 
 def _shape_of(value: Value) -> list[int | str | None] | None:

@@ -1,7 +1,8 @@
 """The first pass over a model: everything that cannot be imported, found before anything is built.
 
-Structure first (names, cycles, numbers of inputs, attributes), since the rest relies on it; then operators, versions and
-forms of every node, those of subgraphs and functions included. Each finding is a diagnostic at its node.
+Structure first (names, cycles, numbers of inputs, attributes), since the rest relies on it; then operators,
+versions and forms of every node, those of subgraphs and functions included. Each finding is a diagnostic at
+its node.
 """
 
 from __future__ import annotations
@@ -15,14 +16,8 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 from heddle.frontend.codes import N0105, N0106, N0201, N0202, N0203, N0204
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.order import in_order
-from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, node_of, plain_domain, subgraphs, tensor_shape
-from heddle.frontend.onnx.registry import (
-    MAX_OPSET,
-    denials,
-    find_converter,
-    first_version,
-    known_operators,
-)
+from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, node_of, subgraphs, tensor_shape
+from heddle.frontend.onnx.registry import MAX_OPSET, denials, find_converter, first_version, known_operators
 from heddle.support.diagnostics import Code, Diagnostic, ImportModelError, nearest
 from heddle.support.span import ModelSpan
 
@@ -58,9 +53,7 @@ class _Checker:
     findings: list[Diagnostic] = field(default_factory=list)
     calls: tuple[str, ...] = ()
 
-    def report(
-        self, code: Code, message: str, node: Node | None = None, help: str | None = None
-    ) -> None:
+    def report(self, code: Code, message: str, node: Node | None = None, help: str | None = None) -> None:
         span = ModelSpan(self.model.name, node.label, node.op_type) if node else None
         self.findings.append(Diagnostic(code, message, span, help=help))
 
@@ -71,8 +64,11 @@ class _Checker:
             newest = MAX_OPSET.get(domain)
             if newest is not None and version > newest:
                 what = f"operator set {version}" + (f" of {domain}" if domain else "")
-                self.report(N0202, f"{what} is newer than {newest}, the newest known",
-                            help="export the model for an older operator set")
+                self.report(
+                    N0202,
+                    f"{what} is newer than {newest}, the newest known",
+                    help="export the model for an older operator set",
+                )
 
     def graph(self, graph: GraphProto, outside: frozenset[str], depth: int) -> None:
         """A graph whose nodes may use `outside` beside its own names."""
@@ -98,10 +94,16 @@ class _Checker:
         for stored in graph.initializer:
             tensor_shape(stored)
             if stored.data_type not in DTYPES:
-                self.report(N0204, f"initializer {stored.name!r} has elements of {_type_name(stored.data_type)}")
+                self.report(
+                    N0204, f"initializer {stored.name!r} has elements of {_type_name(stored.data_type)}"
+                )
 
     def _nodes(
-        self, protos: Iterable[NodeProto], own: set[str], outside: frozenset[str], depth: int,
+        self,
+        protos: Iterable[NodeProto],
+        own: set[str],
+        outside: frozenset[str],
+        depth: int,
         given: Mapping[str, Any] | None = None,
     ) -> None:
         protos = list(protos)
@@ -146,11 +148,15 @@ class _Checker:
     def _unknown(self, node: Node, opset: int) -> None:
         first = first_version(node.domain, node.op_type)
         if first is not None:
-            self.report(N0202, f"{node.op_type} of operator set {opset} is not supported: the oldest is {first}", node)
+            self.report(
+                N0202, f"{node.op_type} of operator set {opset} is not supported: the oldest is {first}", node
+            )
             return
         near = nearest(node.op_type, known_operators(node.domain))
         self.report(
-            N0201, f"operator {node.op_type} is not supported", node,
+            N0201,
+            f"operator {node.op_type} is not supported",
+            node,
             f"the nearest supported operator is {near}" if near else None,
         )
 
@@ -171,16 +177,20 @@ class _Checker:
         before = len(self.findings)
         if not schema.min_input <= len(proto.input) <= schema.max_input:
             self.report(
-                N0106, f"{node.op_type} takes {_span(schema.min_input, schema.max_input)} inputs, "
-                f"got {len(proto.input)}", node,
+                N0106,
+                f"{node.op_type} takes {_span(schema.min_input, schema.max_input)} inputs, "
+                f"got {len(proto.input)}",
+                node,
             )
         for index, spec in enumerate(schema.inputs[: schema.min_input]):
             if spec.option.name == "Single" and index < len(proto.input) and not proto.input[index]:
                 self.report(N0106, f"{node.op_type}: input {spec.name!r} is missing", node)
         if not schema.min_output <= len(proto.output) <= schema.max_output:
             self.report(
-                N0106, f"{node.op_type} gives {_span(schema.min_output, schema.max_output)} outputs, "
-                f"got {len(proto.output)}", node,
+                N0106,
+                f"{node.op_type} gives {_span(schema.min_output, schema.max_output)} outputs, "
+                f"got {len(proto.output)}",
+                node,
             )
         self._attributes(node, proto, schema)
         return len(self.findings) == before
@@ -194,8 +204,10 @@ class _Checker:
             if spec is not None and not attr.ref_attr_name and attr.type != int(spec.type.value):
                 kinds = AttributeProto.AttributeType
                 self.report(
-                    N0106, f"{node.op_type}: attribute {attr.name!r} must be of kind {spec.type.name}, "
-                    f"got {kinds.Name(attr.type) if attr.type in kinds.values() else attr.type}", node,
+                    N0106,
+                    f"{node.op_type}: attribute {attr.name!r} must be of kind {spec.type.name}, "
+                    f"got {kinds.Name(attr.type) if attr.type in kinds.values() else attr.type}",
+                    node,
                 )
 
 
@@ -228,4 +240,3 @@ def _same_order(nodes: list[Node], protos: list[NodeProto]) -> Iterator[NodeProt
     by_outputs = {tuple(proto.output): proto for proto in protos}
     for node in nodes:
         yield by_outputs[node.outputs]
-

@@ -1,4 +1,5 @@
-"""What a converter sees of its node: inputs as tensors, constants or shapes, attributes, and ways to build calls."""
+"""What a converter sees of its node: inputs as tensors, constants or shapes, attributes, and ways to build
+calls."""
 
 from __future__ import annotations
 
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from heddle.frontend.onnx.importer import GraphImporter
 
 MISSING: Any = object()
-Result = Expr | Value | tuple[Expr | Value, ...] | list[Expr | Value]
+Result = Expr | Value | Sequence[Expr | Value]
 
 
 class NodeContext:
-    """Input numbers count as in the operator's specification; an optional input that is left out is absent."""
+    """Input numbers count as in the operator's specification; an optional input that is left out is
+    absent."""
 
-    def __init__(self, importer: GraphImporter, node: Node, inputs: Sequence[Value | None], opset: int) -> None:
+    def __init__(
+        self, importer: GraphImporter, node: Node, inputs: Sequence[Value | None], opset: int
+    ) -> None:
         self.importer = importer
         self.builder = importer.builder
         self.node = node
@@ -138,8 +142,8 @@ class NodeContext:
     def shape_values(self, index: int, sizes: bool = True) -> tuple[PrimExpr, ...]:
         """The elements of an integer input of rank 1 or 0 as scalar expressions.
 
-        An input that is known only when the model runs is read then, into fresh symbolic variables (`sizes` says
-        whether they are never negative).
+        An input that is known only when the model runs is read then, into fresh symbolic variables (`sizes`
+        says whether they are never negative).
         """
         return tuple(self.importer.elements_of(self.value(index), sizes).reshape(-1))
 
@@ -207,6 +211,16 @@ class NodeContext:
 
     def scalar_content(self, item: PrimExpr) -> np.ndarray[Any, Any]:
         return scalar(item)
+
+    def known_dims(self, expr: Expr) -> Expr:
+        """A value of data-dependent shape, its dimensions bound to fresh symbolic variables."""
+        ty = self.type_of(expr)
+        if ty.dims is not None:
+            return expr
+        if ty.ndim < 0:
+            self.fail(N0301, "the rank of a result is not known")
+        fresh = [self.importer.fresh_dim(f"{self.node.label}_d{axis}") for axis in range(ty.ndim)]
+        return self.importer.bind_dims(expr, fresh)
 
     def cast_shape(self, expr: Expr, dims: Sequence[Any]) -> Expr:
         """The value checked against a shape when it runs; nothing where the shape is known to be that."""

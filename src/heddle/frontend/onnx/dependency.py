@@ -11,4 +11,3 @@ except ImportError as error:
     raise MissingDependencyError(
         N0001, "importing ONNX models needs the package 'onnx'", help="pip install 'heddle[onnx]'"
     ) from error
-

@@ -1,4 +1,5 @@
-"""Dimensions computed through floats, as `floor(cast(n, float) * 2.0)`: kept exact as an integer times a fraction."""
+"""Dimensions computed through floats, as `floor(cast(n, float) * 2.0)`: kept exact as an integer times a
+fraction."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from heddle.prim.nodes import Cast, Div, FloatImm, IntImm, Mul, PrimExpr, consta
 
 
 def scaled_dim(expr: PrimExpr) -> tuple[PrimExpr, Fraction]:
-    """An expression of floats as (integer expression, factor). Raises: ValueError where it is no such product."""
+    """An expression of floats as (integer expression, factor). Raises: ValueError where it is no such
+    product."""
     if isinstance(expr, FloatImm):
         return constant(1, "int64"), Fraction(expr.value)
     if isinstance(expr, IntImm) or expr.dtype.is_int:

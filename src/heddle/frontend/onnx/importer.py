@@ -1,12 +1,13 @@
 """The walk over a graph: values by name, nodes through their converters, shapes as scalar expressions.
 
-Names live in scopes: a branch of `If` sees the names around it; the body of a loop or function sees only what it is
-given. What was made from a value on demand (the tensor of a content, the elements of a run-time shape) is remembered as
-long as its bindings are visible.
+Names live in scopes: a branch of `If` sees the names around it; the body of a loop or function sees only what
+it is given. What was made from a value on demand (the tensor of a content, the elements of a run-time shape)
+is remembered as long as its bindings are visible.
 """
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,17 +24,10 @@ from heddle.frontend.onnx.float_dims import scaled_dim
 from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
 from heddle.frontend.onnx.registry import find_converter, find_symbolic
-from heddle.frontend.onnx.values import (
-    Simplifier,
-    Value,
-    array_of_content,
-    array_value,
-    tensor_value,
-    vector,
-)
-from heddle.ir.expr import Expr, Tuple, Var
+from heddle.frontend.onnx.values import Simplifier, Value, array_of_content, array_value, tensor_value, vector
+from heddle.ir.expr import Call, Constant, Expr, Tuple, Var
 from heddle.ir.op import OP_RECORDS
-from heddle.ir.op_def import OpDef
+from heddle.ir.op_def import OpDef, Without
 from heddle.prim import ops as prim_ops
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
@@ -46,6 +40,31 @@ from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import HeddleError, ImportModelError
 from heddle.support.names import NameSupply, identifier
 from heddle.support.span import ModelSpan, at
+
+FOLDED = frozenset(
+    {
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "power",
+        "sqrt",
+        "negative",
+        "floor",
+        "ceil",
+        "equal",
+        "less",
+        "greater",
+        "logical_not",
+        "logical_and",
+        "logical_or",
+        "where",
+        "exp",
+        "log",
+        "maximum",
+        "minimum",
+    }
+)
 
 
 @dataclass(slots=True)
@@ -116,7 +135,8 @@ class GraphImporter:
 
     @contextmanager
     def closed(self, names: Mapping[str, Value], own_bindings: bool = False) -> Iterator[None]:
-        """Only `names` are seen inside. `own_bindings`: inside is another function of ours, so no binding is shared."""
+        """Only `names` are seen inside. `own_bindings`: inside is another function of ours, so no binding is
+        shared."""
         outer, made = self.scope, self._made
         self.scope = Scope(dict(names))
         if own_bindings:
@@ -196,7 +216,8 @@ class GraphImporter:
             with self.closed(names):
                 for inner in in_order(body.node, given, self.model.folder):
                     self.run_node(inner)
-                return [self.lookup(name) for name in body.output[: len(node.outputs)]]
+                wanted = zip(body.output, node.outputs, strict=False)
+                return [self.lookup(inner) if outer else Value() for inner, outer in wanted]
         finally:
             self.opsets = opsets
 
@@ -240,7 +261,9 @@ class GraphImporter:
             pairs = [scaled_dim(item) for item in items]
             items = [dim for dim, _ in pairs]
             scales = np.asarray([float(scale) for _, scale in pairs]).astype(value.dtype)
-        if len(items) == 1:  # a kernel that fuses with what uses it, where a shape would be a value of the machine's
+        if (
+            len(items) == 1
+        ):  # a kernel that fuses with what uses it, where a shape would be a value of the machine's
             made = self.call("arange", items[0], items[0] + 1, 1, dtype="int64")
         else:
             made = self.call("shape_to_tensor", ShapeExpr(tuple(items)))
@@ -248,16 +271,26 @@ class GraphImporter:
             made = self.call("astype", made, dtype=value.dtype)
         if scales is not None and bool((scales != 1).any()):
             made = self.call("multiply", made, const(scales))
-        return made if content.ndim == 1 else self.call("reshape", made, ShapeExpr(tuple(content.shape)))
+        return (
+            made
+            if content.ndim == 1
+            else self.call(
+                "reshape", made, ShapeExpr(tuple(constant(size, "int64") for size in content.shape))
+            )
+        )
 
     def array_of(self, value: Value) -> np.ndarray[Any, Any] | None:
         """The value as a constant array, where it is constant."""
         if value.array is not None:
             return value.array
+        if isinstance(value.expr, Constant):
+            found: np.ndarray[Any, Any] = value.expr.data.numpy()
+            return found
         return array_of_content(value.content, value.dtype) if value.content is not None else None
 
     def elements_of(self, value: Value, sizes: bool = True) -> np.ndarray[Any, Any]:
-        """The elements of an integer value of rank 0 or 1: known ones, or symbolic ones read when the model runs."""
+        """The elements of an integer value of rank 0 or 1: known ones, or symbolic ones read when the model
+        runs."""
         known = value.elements()
         if known is not None:
             return known
@@ -272,11 +305,13 @@ class GraphImporter:
         assert isinstance(ty, TensorType)
         if ty.dims is None or ty.ndim > 1 or (ty.ndim == 1 and not isinstance(ty.dims[0], IntImm)):
             raise ImportModelError(
-                N0301, f"a shape that is computed when the model runs must have a known number of elements, got {ty}"
+                N0301,
+                f"a shape that is computed when the model runs must have a known number of elements, got "
+                f"{ty}",
             )
         count = 1 if ty.ndim == 0 else int(ty.dims[0])  # type: ignore[call-overload]
         if ty.ndim == 0:
-            expr = self.call("reshape", expr, ShapeExpr((1,)))
+            expr = self.call("reshape", expr, (1,))
         if ty.dtype != "int64":
             expr = self.call("astype", expr, dtype="int64")
         shape = self.call("tensor_to_shape", expr)
@@ -298,14 +333,22 @@ class GraphImporter:
         record = OP_RECORDS.get(f"relax.{op}")
         if not isinstance(record, OpDef):
             raise ImportModelError(N0201, f"the graph dialect has no operator {op!r}")
-        return self.builder.emit(build_call(record, args, attrs))
+        made = build_call(record, args, attrs)
+        return folded(record, made) or self.builder.emit(made)
 
     def cast_shape(self, expr: Expr, dims: Sequence[PrimExpr]) -> Expr:
-        """The value checked against a shape when it runs; the value itself where its shape is known to be that."""
+        """The value checked against a shape when it runs; the value itself where its shape is known to be
+        that."""
         ty = type_of(expr)
         assert isinstance(ty, TensorType)
         if ty.dims is not None and self.same_dims(ty.dims, dims):
             return expr
+        return self.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), ty.dtype))
+
+    def bind_dims(self, expr: Expr, dims: Sequence[PrimExpr]) -> Expr:
+        """The value with its dimensions read into symbolic variables when the model runs."""
+        ty = type_of(expr)
+        assert isinstance(ty, TensorType)
         return self.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), ty.dtype))
 
     def same_dims(self, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
@@ -315,14 +358,18 @@ class GraphImporter:
     def agree(self, *exprs: Expr) -> tuple[Expr, ...]:
         """Tensors about to be broadcast, their symbolic dimensions made to agree.
 
-        A symbolic dimension that meets a different one, neither being 1, must be equal to it: that is checked when the
-        model runs. (A dimension that is symbolic and turns out to be 1 is not broadcast.)
+        A symbolic dimension that meets a different one, neither being 1, must be equal to it: that is checked
+        when the model runs. (A dimension that is symbolic and turns out to be 1 is not broadcast.)
         """
-        shapes = [getattr(type_of(expr), "dims", None) for expr in exprs]
-        if len(exprs) < 2 or any(shape is None for shape in shapes):
+        known = [getattr(type_of(expr), "dims", None) for expr in exprs]
+        shapes: list[tuple[PrimExpr, ...]] = [shape for shape in known if shape is not None]
+        if len(exprs) < 2 or len(shapes) < len(known):
             return exprs
         ndim = max(len(shape) for shape in shapes)
-        targets = [self.common_dim([shape[axis] for shape in shapes if len(shape) >= -axis]) for axis in range(-ndim, 0)]
+        targets = [
+            self.common_dim([shape[axis] for shape in shapes if len(shape) >= -axis])
+            for axis in range(-ndim, 0)
+        ]
         made: list[Expr] = []
         for expr, shape in zip(exprs, shapes, strict=True):
             wanted = targets[ndim - len(shape) :]
@@ -340,6 +387,17 @@ class GraphImporter:
         return real[0]
 
 
+def folded(record: OpDef, call: Call) -> Constant | None:
+    """The result of an elementwise operator of single constants: scales, bounds and epsilons."""
+    if record.name not in FOLDED or isinstance(record.reference, Without) or not call.args:
+        return None
+    if not all(isinstance(arg, Constant) and math.prod(arg.data.shape) <= 1 for arg in call.args):
+        return None
+    with np.errstate(all="ignore"):
+        result = record.reference(call.attrs, *(arg.data.numpy() for arg in call.args))  # type: ignore[attr-defined]
+    return const(np.asarray(result))
+
+
 def _clash(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
     """Whether constant dimensions differ, which the operator's own rule will refuse."""
     pairs = zip(a, b, strict=True)
@@ -350,5 +408,3 @@ def as_values(results: Any) -> list[Value]:
     """What a converter gave, as values."""
     items = list(results) if isinstance(results, (tuple, list)) else [results]
     return [item if isinstance(item, Value) else tensor_value(item) for item in items]
-
-

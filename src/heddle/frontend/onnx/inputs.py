@@ -1,7 +1,9 @@
-"""Graph inputs as parameters: names, element types, and dimensions, of which one name is one symbolic variable.
+"""Graph inputs as parameters: names, element types, and dimensions, of which one name is one symbolic
+variable.
 
-A dimension that the model names is that name; a name like `batch*2` is an expression where `batch` is a dimension too;
-a dimension without a name is called after its input and axis (`ids_d0`). `shape_dict` fixes or renames them.
+A dimension that the model names is that name; a name like `batch*2` is an expression where `batch` is a
+dimension too; a dimension without a name is called after its input and axis (`ids_d0`). `shape_dict` fixes or
+renames them.
 """
 
 from __future__ import annotations
@@ -24,8 +26,12 @@ from heddle.support.diagnostics import ImportModelError, UsageError, did_you_mea
 from heddle.support.names import NameSupply, identifier
 
 _OPERATORS: dict[type[ast.operator], Any] = {
-    ast.Add: ops.add, ast.Sub: ops.subtract, ast.Mult: ops.multiply, ast.FloorDiv: ops.floordiv,
-    ast.Div: ops.floordiv, ast.Mod: ops.floormod,
+    ast.Add: ops.add,
+    ast.Sub: ops.subtract,
+    ast.Mult: ops.multiply,
+    ast.FloorDiv: ops.floordiv,
+    ast.Div: ops.floordiv,
+    ast.Mod: ops.floormod,
 }
 
 
@@ -50,12 +56,16 @@ class InputTypes:
             if name not in known:
                 raise UsageError(N0302, f"the model has no input {name!r}", help=did_you_mean(name, known))
         texts = {value.name: self._dim_texts(value) for value in inputs}
-        plain = {text for dims in texts.values() for text in dims if isinstance(text, str) and text.isidentifier()}
+        plain = {
+            text for dims in texts.values() for text in dims if isinstance(text, str) and text.isidentifier()
+        }
         taken = NameSupply()
         made: list[Var] = []
         for value in inputs:
             dims = [self._dim(text, plain) for text in texts[value.name]]
-            dtype = self.dtypes.get(value.name) or dtype_name(_tensor_type(value).elem_type, f"input {value.name!r}")
+            dtype = self.dtypes.get(value.name) or dtype_name(
+                _tensor_type(value).elem_type, f"input {value.name!r}"
+            )
             name = sanitized(value.name) if sanitize else value.name
             made.append(Var(taken.fresh(name), TensorType(tuple(dims), dtype)))  # type: ignore[arg-type]
         return made
@@ -67,7 +77,8 @@ class InputTypes:
         if given is None:
             if stored is None:
                 raise ImportModelError(
-                    N0301, f"input {value.name!r} has no shape",
+                    N0301,
+                    f"input {value.name!r} has no shape",
                     help=f"give one: shape_dict={{{value.name!r}: ...}}",
                 )
             return list(stored)
@@ -77,7 +88,9 @@ class InputTypes:
             )
         for own, new in zip(stored or (), given, strict=False):
             if isinstance(own, int) and isinstance(new, int) and own != new:
-                raise UsageError(N0302, f"input {value.name!r} has the shape {stored}, and shape_dict gives {given}")
+                raise UsageError(
+                    N0302, f"input {value.name!r} has the shape {stored}, and shape_dict gives {given}"
+                )
         return [item if isinstance(item, (int, str, PrimExpr)) else int(item) for item in given]
 
     def _dim(self, text: int | str | PrimExpr, plain: set[str]) -> PrimExpr:
@@ -153,6 +166,7 @@ def _stored_dims(value: ValueInfoProto) -> tuple[int | str, ...] | None:
 
 
 def sanitized(name: str) -> str:
-    """An input's name as an identifier: other characters become `_`, and a leading digit gets `input_` before it."""
+    """An input's name as an identifier: other characters become `_`, and a leading digit gets `input_` before
+    it."""
     cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"input_{cleaned}" if not cleaned or cleaned[0].isdigit() else cleaned

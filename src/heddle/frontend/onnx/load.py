@@ -9,13 +9,13 @@ from typing import Any
 from onnx import ModelProto
 
 from heddle import ops
-from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it registers them)
 from heddle.frontend.codes import N0102, N0202
+from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it registers them)
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.check import check_model, is_straight
 from heddle.frontend.onnx.importer import GraphImporter, Parameters
 from heddle.frontend.onnx.inputs import InputTypes
-from heddle.frontend.onnx.proto import LoadedModel, read_model
+from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
 from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.ir.expr import Expr, Var
 from heddle.ir.module import IRModule
@@ -35,20 +35,23 @@ def from_onnx(
     """Import an ONNX model as a module whose function `main` takes the graph's inputs in their order.
 
     - `model`: the message, or the path of a file; tensors in other files are read from the file's folder.
-    - `shape_dict`: shapes of inputs by name, of numbers, names and expressions; it fixes or renames dimensions.
+    - `shape_dict`: shapes of inputs by name, of numbers, names and expressions; it fixes or renames
+      dimensions.
     - `dtype_dict`: element types of inputs by name, in place of the model's own.
     - `opset`: read the model as one of this operator set.
-    - `keep_params_in_input`: initializers become parameters behind the inputs, and their data the attribute `params`.
+    - `keep_params_in_input`: initializers become parameters behind the inputs, and their data the attribute
+      `params`.
     - `sanitize_input_names`: make the inputs' names identifiers.
 
     `main` has the attribute `num_input`. A dimension's name is one symbolic variable in all inputs.
 
-    Raises: FormatError N01.. for a damaged file, ImportModelError with one diagnostic for each node that cannot be
-    imported, UsageError N0302 for arguments that do not fit.
+    Raises: FormatError N01.. for a damaged file, ImportModelError with one diagnostic for each node that
+    cannot be imported, UsageError N0302 for arguments that do not fit.
     """
     ops.load()
 
     loaded = _loaded(model)
+    check_text(loaded.proto, loaded.name)
     functions = FunctionTable(loaded)
     if opset is not None:
         if opset < 1:
@@ -77,7 +80,7 @@ def _main(importer: GraphImporter, inputs: list[Var]) -> IRModule:
     with builder.function("main", inputs, {"num_input": len(inputs)}):
         if is_straight(graph, importer.functions):
             with builder.dataflow():
-                results = [builder.emit_output(expr) for expr in _outputs(importer)]
+                results: list[Expr] = [builder.emit_output(expr) for expr in _outputs(importer)]
         else:
             results = [builder.leaf(expr) for expr in _outputs(importer)]
         kept = importer.params.vars if importer.params is not None else []

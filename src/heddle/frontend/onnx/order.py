@@ -16,7 +16,8 @@ from heddle.support.diagnostics import ImportModelError
 def in_order(
     protos: Sequence[NodeProto], given: Mapping[str, Any] | None = None, folder: Path | None = None
 ) -> list[Node]:
-    """The nodes, sorted by what they use where the file does not sort them. Raises: ImportModelError N0105 for a cycle."""
+    """The nodes, sorted by what they use where the file does not sort them. Raises: ImportModelError N0105
+    for a cycle."""
     nodes = [node_of(proto, given, folder) for proto in protos]
     made_by: dict[str, int] = {}
     for index, node in enumerate(nodes):

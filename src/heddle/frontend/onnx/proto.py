@@ -1,7 +1,7 @@
 """From protobuf messages to plain Python: files, tensors, attributes, element types.
 
-Nothing in a message is trusted: sizes are compared before memory is taken, and paths of external data may not leave the
-model's folder.
+Nothing in a message is trusted: sizes are compared before memory is taken, and paths of external data may not
+leave the model's folder.
 """
 
 from __future__ import annotations
@@ -14,21 +14,32 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from heddle.frontend.codes import N0101, N0102, N0103, N0104, N0106, N0204
 from heddle.support.diagnostics import FormatError, ImportModelError
 
 DTYPES: dict[int, str] = {
-    TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16",
-    TensorProto.BFLOAT16: "bfloat16", TensorProto.BOOL: "bool",
-    TensorProto.INT8: "int8", TensorProto.INT16: "int16", TensorProto.INT32: "int32", TensorProto.INT64: "int64",
-    TensorProto.UINT8: "uint8", TensorProto.UINT16: "uint16", TensorProto.UINT32: "uint32",
+    TensorProto.FLOAT: "float32",
+    TensorProto.DOUBLE: "float64",
+    TensorProto.FLOAT16: "float16",
+    TensorProto.BFLOAT16: "bfloat16",
+    TensorProto.BOOL: "bool",
+    TensorProto.INT8: "int8",
+    TensorProto.INT16: "int16",
+    TensorProto.INT32: "int32",
+    TensorProto.INT64: "int64",
+    TensorProto.UINT8: "uint8",
+    TensorProto.UINT16: "uint16",
+    TensorProto.UINT32: "uint32",
     TensorProto.UINT64: "uint64",
-    TensorProto.FLOAT8E4M3FN: "float8_e4m3fn", TensorProto.FLOAT8E5M2: "float8_e5m2",
-    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz", TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
-    TensorProto.INT4: "int4", TensorProto.UINT4: "uint4",
+    TensorProto.FLOAT8E4M3FN: "float8_e4m3fn",
+    TensorProto.FLOAT8E5M2: "float8_e5m2",
+    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    TensorProto.INT4: "int4",
+    TensorProto.UINT4: "uint4",
 }
 _BITS = {"bool": 8, "int4": 4, "uint4": 4}
 _ONE_BYTE = {"int4": np.dtype(np.int8), "uint4": np.dtype(np.uint8)}
@@ -37,7 +48,8 @@ MAX_ELEMENTS = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A decoded model, the name that messages call it by, and the folder that its external data may lie in."""
+    """A decoded model, the name that messages call it by, and the folder that its external data may lie
+    in."""
 
     proto: ModelProto
     name: str
@@ -61,11 +73,29 @@ def read_model(path: str | Path) -> LoadedModel:
     return LoadedModel(model, place.name, place.resolve().parent)
 
 
+def check_text(message: Message, what: str) -> None:
+    """Raise FormatError N0102 where a damaged file has bytes that are no text in the place of a name."""
+    if isinstance(message, TensorProto):  # its other fields are data, and large
+        if isinstance(message.name, bytes):
+            raise FormatError(N0102, f"{what} is damaged: a tensor's name is not text")
+        return
+    for descriptor, value in message.ListFields():
+        repeated = not isinstance(value, (str, bytes, int, float, Message))
+        if descriptor.type == descriptor.TYPE_STRING:
+            if any(isinstance(item, bytes) for item in (value if repeated else (value,))):
+                raise FormatError(N0102, f"{what} is damaged: its {descriptor.name} is not text")
+        elif descriptor.type == descriptor.TYPE_MESSAGE:
+            for item in value if repeated else (value,):
+                check_text(item, what)
+
+
 def dtype_name(elem_type: int, what: str) -> str:
     """The element type of an ONNX type number. Raises: ImportModelError N0204."""
     found = DTYPES.get(elem_type)
     if found is None:
-        number = {value: key for key, value in TensorProto.DataType.items()}.get(elem_type, f"number {elem_type}")
+        number = {value: key for key, value in TensorProto.DataType.items()}.get(
+            elem_type, f"number {elem_type}"
+        )
         raise ImportModelError(N0204, f"{what} has elements of type {number}, which is not supported")
     return found
 
@@ -112,7 +142,10 @@ def _unpack_nibbles(packed: np.ndarray[Any, Any], dtype: str, count: int) -> np.
 def _from_fields(tensor: TensorProto, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     count = math.prod(shape)
     stored = max(
-        len(tensor.float_data), len(tensor.int32_data), len(tensor.int64_data), len(tensor.double_data),
+        len(tensor.float_data),
+        len(tensor.int32_data),
+        len(tensor.int64_data),
+        len(tensor.double_data),
         len(tensor.uint64_data),
     )
     expected = -(-count // 2) if dtype in ("int4", "uint4") else count
@@ -132,7 +165,8 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     if dtype in _ONE_BYTE:
         return _ONE_BYTE[dtype]
     if dtype == "bfloat16" or dtype.startswith("float8"):
-        return np.dtype(getattr(ml_dtypes, dtype))
+        narrow: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype))
+        return narrow
     return np.dtype(dtype)
 
 
@@ -141,7 +175,8 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> bytes:
     location = entries.get("location", "")
     if folder is None:
         raise FormatError(
-            N0103, f"tensor {tensor.name!r} lies in the file {location!r}, and the model has no folder",
+            N0103,
+            f"tensor {tensor.name!r} lies in the file {location!r}, and the model has no folder",
             help="give from_onnx the path of the model, or load the external data before",
         )
     target = (folder / location).resolve()
@@ -154,7 +189,8 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> bytes:
             if offset < 0 or offset > size or (length >= 0 and offset + length > size):
                 raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} has only {size} bytes")
             file.seek(offset)
-            return file.read(length if length >= 0 else size - offset)
+            data: bytes = file.read(length if length >= 0 else size - offset)
+            return data
     except OSError as error:
         raise FormatError(
             N0103, f"tensor {tensor.name!r}: cannot read {location!r}: {error.strerror or error}"
@@ -162,7 +198,9 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> bytes:
     except ValueError as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(N0103, f"tensor {tensor.name!r}: bad offset or length in its external data") from error
+        raise FormatError(
+            N0103, f"tensor {tensor.name!r}: bad offset or length in its external data"
+        ) from error
 
 
 # ---- attributes and nodes
@@ -190,7 +228,8 @@ def plain_domain(domain: str) -> str:
 
 
 def node_of(proto: NodeProto, given: Mapping[str, Any] | None = None, folder: Path | None = None) -> Node:
-    """A node message as a Node. `given` are the attributes of the enclosing function, for references to them."""
+    """A node message as a Node. `given` are the attributes of the enclosing function, for references to
+    them."""
     attrs: dict[str, Any] = {}
     for attr in proto.attribute:
         if attr.ref_attr_name:
@@ -246,4 +285,3 @@ def subgraphs(node: Node) -> list[GraphProto]:
         items = value if isinstance(value, tuple) else (value,)
         found.extend(item for item in items if isinstance(item, GraphProto))
     return found
-

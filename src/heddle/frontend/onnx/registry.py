@@ -6,8 +6,9 @@
     @converts("Squeeze", since=13)
     def squeeze(ctx: NodeContext) -> Result: ...
 
-A model of operator set 11 gets the first, one of 13 or later the second. A symbolic rule computes an operator on values
-whose elements are known as scalar expressions (`content`), so that shape arithmetic never becomes tensors.
+A model of operator set 11 gets the first, one of 13 or later the second. A symbolic rule computes an operator
+on values whose elements are known as scalar expressions (`content`), so that shape arithmetic never becomes
+tensors.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def add_converter(name: str, function: Converter, since: int = 1, domain: str = 
     versions = _CONVERTERS.setdefault((domain, name), [])
     for version, _, place in versions:
         if version == since:
-            raise ValueError(f"converter of {name} since {since} is declared twice: {place} and {caller_place()}")
+            raise ValueError(
+                f"converter of {name} since {since} is declared twice: {place} and {caller_place()}"
+            )
     versions.append((since, function, caller_place()))
     versions.sort(key=lambda entry: entry[0])
 
@@ -50,7 +53,8 @@ def converts(*names: str, since: int = 1, domain: str = "") -> Callable[[Convert
 
 
 def symbolic(*names: str) -> Callable[[SymbolicRule], SymbolicRule]:
-    """Register the decorated function as symbolic rule of operators: (context) → array of scalar expressions or None."""
+    """Register the decorated function as symbolic rule of operators: (context) → array of scalar expressions
+    or None."""
 
     def register(function: SymbolicRule) -> SymbolicRule:
         for name in names:
@@ -60,8 +64,11 @@ def symbolic(*names: str) -> Callable[[SymbolicRule], SymbolicRule]:
     return register
 
 
-def denies(*names: str, domain: str = "") -> Callable[[Callable[[Any], str | None]], Callable[[Any], str | None]]:
-    """Register a check that runs over the whole model before anything is built: (node) → what is unsupported, or None."""
+def denies(
+    *names: str, domain: str = ""
+) -> Callable[[Callable[[Any], str | None]], Callable[[Any], str | None]]:
+    """Register a check that runs over the whole model before anything is built: (node) → what is unsupported,
+    or None."""
 
     def register(function: Callable[[Any], str | None]) -> Callable[[Any], str | None]:
         for name in names:

@@ -1,7 +1,9 @@
-"""What the importer knows of an ONNX value: a graph expression, a constant array, or the elements as scalar expressions.
+"""What the importer knows of an ONNX value: a graph expression, a constant array, or the elements as scalar
+expressions.
 
-A model computes shapes with int64 tensors. Such a value has `content`: an array of scalar expressions over symbolic
-dimensions. Operators that take a shape use the content; only where a tensor is really needed is one made of it.
+A model computes shapes with int64 tensors. Such a value has `content`: an array of scalar expressions over
+symbolic dimensions. Operators that take a shape use the content; only where a tensor is really needed is one
+made of it.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ Content = np.ndarray
 
 @dataclass(slots=True)
 class Value:
-    """At least one of `expr`, `array`, `content` and `items` (of a sequence) is there. `dtype` is that of the elements."""
+    """At least one of `expr`, `array`, `content` and `items` (of a sequence) is there. `dtype` is that of the
+    elements."""
 
     expr: Expr | None = None
     array: np.ndarray[Any, Any] | None = None
@@ -109,7 +112,8 @@ def array_of_content(content: np.ndarray[Any, Any], dtype: str) -> np.ndarray[An
 
 
 class Simplifier:
-    """Simplifies the elements of contents, and dimensions; it knows that symbolic dimensions are not negative."""
+    """Simplifies the elements of contents, and dimensions; it knows that symbolic dimensions are not
+    negative."""
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()

@@ -65,7 +65,9 @@ def _softplus(attrs: Any, x: PrimExpr) -> PrimExpr:
 
 def _np_softplus(attrs: Any, x: Any) -> Any:
     scaled = x * attrs.beta
-    return np.where(scaled > attrs.threshold, x, np.log1p(np.exp(np.minimum(scaled, attrs.threshold))) / attrs.beta)
+    return np.where(
+        scaled > attrs.threshold, x, np.log1p(np.exp(np.minimum(scaled, attrs.threshold))) / attrs.beta
+    )
 
 
 def _exp_below_zero(x: PrimExpr) -> PrimExpr:
@@ -89,47 +91,109 @@ def _alpha(default: float, meaning: str) -> AttrSpec:
 
 
 _ACTIVATIONS = (
-    _Activation("relu", "max(x, 0)", lambda a, x: maximum(x, _c(0, x)), lambda a, x: np.maximum(x, 0), floats_only=False),
-    _Activation("relu6", "min(max(x, 0), 6)", lambda a, x: minimum(maximum(x, _c(0, x)), _c(6, x)),
-                lambda a, x: np.clip(x, 0, 6), floats_only=False),
-    _Activation("leakyrelu", "x where x > 0, else alpha * x", lambda a, x: select(x > _c(0, x), x, x * _c(a.alpha, x)),
-                lambda a, x: np.where(x > 0, x, a.alpha * x), (_alpha(0.01, "the slope below zero"),),
-                variants=({"alpha": 0.2},)),
-    _Activation("gelu", "x / 2 * (1 + erf(x / sqrt(2)))", lambda a, x: _gelu(x),
-                lambda a, x: x / 2 * (1 + evaluate_of("erf")(x * math.sqrt(0.5)))),
-    _Activation("gelu_tanh", "gelu by its tanh approximation, x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x ** 3)))",
-                lambda a, x: _gelu_tanh(x),
-                lambda a, x: x / 2 * (1 + np.tanh(_GELU_TANH_SCALE * (x + _GELU_TANH_CUBIC * x**3)))),
+    _Activation(
+        "relu",
+        "max(x, 0)",
+        lambda a, x: maximum(x, _c(0, x)),
+        lambda a, x: np.maximum(x, 0),
+        floats_only=False,
+    ),
+    _Activation(
+        "relu6",
+        "min(max(x, 0), 6)",
+        lambda a, x: minimum(maximum(x, _c(0, x)), _c(6, x)),
+        lambda a, x: np.clip(x, 0, 6),
+        floats_only=False,
+    ),
+    _Activation(
+        "leakyrelu",
+        "x where x > 0, else alpha * x",
+        lambda a, x: select(x > _c(0, x), x, x * _c(a.alpha, x)),
+        lambda a, x: np.where(x > 0, x, a.alpha * x),
+        (_alpha(0.01, "the slope below zero"),),
+        variants=({"alpha": 0.2},),
+    ),
+    _Activation(
+        "gelu",
+        "x / 2 * (1 + erf(x / sqrt(2)))",
+        lambda a, x: _gelu(x),
+        lambda a, x: x / 2 * (1 + evaluate_of("erf")(x * math.sqrt(0.5))),
+    ),
+    _Activation(
+        "gelu_tanh",
+        "gelu by its tanh approximation, x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x ** 3)))",
+        lambda a, x: _gelu_tanh(x),
+        lambda a, x: x / 2 * (1 + np.tanh(_GELU_TANH_SCALE * (x + _GELU_TANH_CUBIC * x**3))),
+    ),
     _Activation("silu", "x * sigmoid(x)", lambda a, x: x * sigmoid(x), lambda a, x: x * _np_sigmoid(x)),
-    _Activation("softplus", "log(1 + e ** (beta * x)) / beta, or x where beta * x > threshold", _softplus, _np_softplus,
-                (AttrSpec("beta", "float", 1.0), AttrSpec("threshold", "float", 20.0)), variants=({"beta": 2.0, "threshold": 3.0},)),
-    _Activation("elu", "x where x > 0, else alpha * (e ** x - 1)",
-                lambda a, x: select(x > _c(0, x), x, _exp_below_zero(x) * _c(a.alpha, x)),
-                lambda a, x: np.where(x > 0, x, a.alpha * np.expm1(np.minimum(x, 0))), (_alpha(1.0, "the limit is -alpha"),)),
-    _Activation("celu", "x where x > 0, else alpha * (e ** (x / alpha) - 1)",
-                lambda a, x: select(x > _c(0, x), x, _exp_below_zero(x * _c(1 / a.alpha, x)) * _c(a.alpha, x)),
-                lambda a, x: np.where(x > 0, x, a.alpha * np.expm1(np.minimum(x, 0) / a.alpha)),
-                (_alpha(1.0, "the limit is -alpha"),), variants=({"alpha": 2.0},)),
-    _Activation("selu", "scale * elu(x) with the constants for which activations stay normalised",
-                lambda a, x: select(x > _c(0, x), x, _exp_below_zero(x) * _c(_SELU_ALPHA, x)) * _c(_SELU_SCALE, x),
-                lambda a, x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(np.minimum(x, 0)))),
-    _Activation("hardtanh", "x limited to [min_val, max_val]",
-                lambda a, x: minimum(maximum(x, _c(a.min_val, x)), _c(a.max_val, x)),
-                lambda a, x: np.clip(x, a.min_val, a.max_val),
-                (AttrSpec("min_val", "float", -1.0), AttrSpec("max_val", "float", 1.0))),
-    _Activation("hardsigmoid", "alpha * x + beta limited to [0, 1]",
-                lambda a, x: minimum(maximum(x * _c(a.alpha, x) + _c(a.beta, x), _c(0, x)), _c(1, x)),
-                lambda a, x: np.clip(a.alpha * x + a.beta, 0, 1),
-                (_alpha(1 / 6, "the slope"), AttrSpec("beta", "float", 0.5, "the value at zero")), variants=({"alpha": 0.2},)),
-    _Activation("hardswish", "x * min(max(x / 6 + 1 / 2, 0), 1)",
-                lambda a, x: x * minimum(maximum(x * _c(1 / 6, x) + _c(0.5, x), _c(0, x)), _c(1, x)),
-                lambda a, x: x * np.clip(x / 6 + 0.5, 0, 1)),
-    _Activation("mish", "x * tanh(log(1 + e ** x))", lambda a, x: _mish(x), lambda a, x: x * np.tanh(np.log1p(np.exp(x)))),
-    _Activation("softsign", "x / (1 + |x|)", lambda a, x: x / (_c(1, x) + maximum(x, _c(0, x) - x)),
-                lambda a, x: x / (1 + np.abs(x))),
-    _Activation("log_sigmoid", "log(sigmoid(x))",
-                lambda a, x: minimum(x, _c(0, x)) - log1p(exp(minimum(x, _c(0, x) - x))),
-                lambda a, x: -np.log1p(np.exp(-x))),
+    _Activation(
+        "softplus",
+        "log(1 + e ** (beta * x)) / beta, or x where beta * x > threshold",
+        _softplus,
+        _np_softplus,
+        (AttrSpec("beta", "float", 1.0), AttrSpec("threshold", "float", 20.0)),
+        variants=({"beta": 2.0, "threshold": 3.0},),
+    ),
+    _Activation(
+        "elu",
+        "x where x > 0, else alpha * (e ** x - 1)",
+        lambda a, x: select(x > _c(0, x), x, _exp_below_zero(x) * _c(a.alpha, x)),
+        lambda a, x: np.where(x > 0, x, a.alpha * np.expm1(np.minimum(x, 0))),
+        (_alpha(1.0, "the limit is -alpha"),),
+    ),
+    _Activation(
+        "celu",
+        "x where x > 0, else alpha * (e ** (x / alpha) - 1)",
+        lambda a, x: select(x > _c(0, x), x, _exp_below_zero(x * _c(1 / a.alpha, x)) * _c(a.alpha, x)),
+        lambda a, x: np.where(x > 0, x, a.alpha * np.expm1(np.minimum(x, 0) / a.alpha)),
+        (_alpha(1.0, "the limit is -alpha"),),
+        variants=({"alpha": 2.0},),
+    ),
+    _Activation(
+        "selu",
+        "scale * elu(x) with the constants for which activations stay normalised",
+        lambda a, x: select(x > _c(0, x), x, _exp_below_zero(x) * _c(_SELU_ALPHA, x)) * _c(_SELU_SCALE, x),
+        lambda a, x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(np.minimum(x, 0))),
+    ),
+    _Activation(
+        "hardtanh",
+        "x limited to [min_val, max_val]",
+        lambda a, x: minimum(maximum(x, _c(a.min_val, x)), _c(a.max_val, x)),
+        lambda a, x: np.clip(x, a.min_val, a.max_val),
+        (AttrSpec("min_val", "float", -1.0), AttrSpec("max_val", "float", 1.0)),
+    ),
+    _Activation(
+        "hardsigmoid",
+        "alpha * x + beta limited to [0, 1]",
+        lambda a, x: minimum(maximum(x * _c(a.alpha, x) + _c(a.beta, x), _c(0, x)), _c(1, x)),
+        lambda a, x: np.clip(a.alpha * x + a.beta, 0, 1),
+        (_alpha(1 / 6, "the slope"), AttrSpec("beta", "float", 0.5, "the value at zero")),
+        variants=({"alpha": 0.2},),
+    ),
+    _Activation(
+        "hardswish",
+        "x * min(max(x / 6 + 1 / 2, 0), 1)",
+        lambda a, x: x * minimum(maximum(x * _c(1 / 6, x) + _c(0.5, x), _c(0, x)), _c(1, x)),
+        lambda a, x: x * np.clip(x / 6 + 0.5, 0, 1),
+    ),
+    _Activation(
+        "mish",
+        "x * tanh(log(1 + e ** x))",
+        lambda a, x: _mish(x),
+        lambda a, x: x * np.tanh(np.log1p(np.exp(x))),
+    ),
+    _Activation(
+        "softsign",
+        "x / (1 + |x|)",
+        lambda a, x: x / (_c(1, x) + maximum(x, _c(0, x) - x)),
+        lambda a, x: x / (1 + np.abs(x)),
+    ),
+    _Activation(
+        "log_sigmoid",
+        "log(sigmoid(x))",
+        lambda a, x: minimum(x, _c(0, x)) - log1p(exp(minimum(x, _c(0, x) - x))),
+        lambda a, x: -np.log1p(np.exp(-x)),
+    ),
 )
 
 
@@ -153,14 +217,20 @@ def _declare(row: _Activation) -> None:
     dtypes = FLOATS if row.floats_only else (*FLOATS, "int32")
     samples = unary_samples(-6.0, 6.0, dtypes)
     varied = tuple(Sample(samples[0].shapes, attrs, ("float32",), samples[0].make) for attrs in row.variants)
-    declare_op(OpDef(
-        name=f"nn.{row.name}", inputs=_DATA, attrs=row.attrs, doc=f"Elementwise {row.formula}.",
-        infer=float_same_as_input if row.floats_only else same_as_input,
-        reference=lambda attrs, x: _reference(row, attrs, x),
-        lower=lambda attrs, x: elementwise(_wide_scalar(row, attrs), x, name=row.name),
-        layout=ANY_LAYOUT, samples=(*samples, *varied),
-        errors=(ErrorSample(((2, 3),), {}, "R0204", "float", "int32"),) if row.floats_only else (),
-    ))
+    declare_op(
+        OpDef(
+            name=f"nn.{row.name}",
+            inputs=_DATA,
+            attrs=row.attrs,
+            doc=f"Elementwise {row.formula}.",
+            infer=float_same_as_input if row.floats_only else same_as_input,
+            reference=lambda attrs, x: _reference(row, attrs, x),
+            lower=lambda attrs, x: elementwise(_wide_scalar(row, attrs), x, name=row.name),
+            layout=ANY_LAYOUT,
+            samples=(*samples, *varied),
+            errors=(ErrorSample(((2, 3),), {}, "R0204", "float", "int32"),) if row.floats_only else (),
+        )
+    )
 
 
 def _infer_prelu(ctx: Inference) -> Type:
@@ -181,6 +251,7 @@ def _is_one(dim: PrimExpr) -> bool:
 
 def _lower_prelu(attrs: Any, x: Any, alpha: Any) -> Any:
     axis = positive_axis(int(attrs.axis), x.ndim)
+
     def element(*i: PrimExpr) -> PrimExpr:
         slope = alpha[constant(0, "int64") if _is_one(alpha.shape[0]) else i[axis]]
         return select(x[i] > _c(0, x[i]), x[i], x[i] * slope)
@@ -195,21 +266,30 @@ def _reference_prelu(attrs: Any, x: Any, alpha: Any) -> Any:
 
 
 def _declare_prelu() -> None:
-    declare_op(OpDef(
-        name="nn.prelu",
-        inputs=(*_DATA, Input("alpha", meaning="(c,): the slope below zero of each channel, or one for all")),
-        attrs=(AttrSpec("axis", "int", 1, "the axis of channels"),),
-        doc="x where x > 0, else alpha * x, with a slope a channel.",
-        infer=_infer_prelu, reference=_reference_prelu, lower=_lower_prelu,
-        layout=Without("the channel axis is an attribute"),
-        samples=(
-            Sample(((2, 3, 5), (3,)), dtypes=("float32", "float16")), Sample(((2, 3, 5), (5,)), {"axis": -1}), Sample(((4, 3), (1,))),
-        ),
-        errors=(
-            ErrorSample(((2, 3), (4,)), {}, "R0203", "channels of data and alpha differ"),
-            ErrorSample(((2, 3), (3,)), {"axis": 2}, "R0205", "axis 2 is out of range"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="nn.prelu",
+            inputs=(
+                *_DATA,
+                Input("alpha", meaning="(c,): the slope below zero of each channel, or one for all"),
+            ),
+            attrs=(AttrSpec("axis", "int", 1, "the axis of channels"),),
+            doc="x where x > 0, else alpha * x, with a slope a channel.",
+            infer=_infer_prelu,
+            reference=_reference_prelu,
+            lower=_lower_prelu,
+            layout=Without("the channel axis is an attribute"),
+            samples=(
+                Sample(((2, 3, 5), (3,)), dtypes=("float32", "float16")),
+                Sample(((2, 3, 5), (5,)), {"axis": -1}),
+                Sample(((4, 3), (1,))),
+            ),
+            errors=(
+                ErrorSample(((2, 3), (4,)), {}, "R0203", "channels of data and alpha differ"),
+                ErrorSample(((2, 3), (3,)), {"axis": 2}, "R0205", "axis 2 is out of range"),
+            ),
+        )
+    )
 
 
 def declare() -> None:

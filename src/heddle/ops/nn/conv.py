@@ -10,14 +10,14 @@ import numpy as np
 
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
-from heddle.ops.nn.window import checked_positions, layout_attrs, numpy_layout, window_attrs
+from heddle.ops.nn.window import checked_positions, layout_attrs, numpy_layout, per_axis, window_attrs
 from heddle.ops.rules import require_ndim, unknown_dims
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi.dims import simplified
-from heddle.topi.nn import conv as topi
+from heddle.topi.nn import convolution as topi
 from heddle.topi.nn.window import output_size, pads, permuted, spatial_letters, spread, transposed_size
 
 _LAYOUT = Without("data_layout and kernel_layout are attributes")
@@ -40,36 +40,50 @@ def _rule(ndim: int, transposed: bool) -> Callable[[Inference], Type]:
             return unknown_dims(dtype, ndim + 2)
         x, w = [data.dims[axis] for axis in at], [weight.dims[axis] for axis in weight_at]
         channels = _check_channels(ctx, x[1], w, int(attrs.groups), transposed)
-        size_of = _transposed_sizes(ctx, ndim) if transposed else output_size
-        sizes = [size_of(x[2 + k], w[2 + k], *(values[k] for values in window)) for k in range(ndim)]
+        if transposed:
+            extra = _output_padding(ctx, ndim)
+            sizes = [transposed_size(x[2 + k], w[2 + k], *per_axis(window, k), extra[k]) for k in range(ndim)]
+        else:
+            sizes = [output_size(x[2 + k], w[2 + k], *per_axis(window, k)) for k in range(ndim)]
         for k, size in enumerate(sizes):
             if isinstance(size, IntImm) and size.value < 1:
-                ctx.shape_error(f"the kernel of size {w[2 + k]} does not fit into the padded data of size {x[2 + k]}")
+                ctx.shape_error(
+                    f"the kernel of size {w[2 + k]} does not fit into the padded data of size {x[2 + k]}"
+                )
         return TensorType(permuted((x[0], channels, *sizes), "NC" + spatial, out_layout), dtype)
 
     return infer
 
 
-def _transposed_sizes(ctx: Inference, ndim: int) -> Callable[..., PrimExpr]:
+def _output_padding(ctx: Inference, ndim: int) -> tuple[int, ...]:
     extra = spread(ctx.attrs.output_padding, ndim)
     strides = spread(ctx.attrs.strides, ndim)
     if any(e < 0 or e >= max(s, 2) for e, s in zip(extra, strides, strict=True)):
-        ctx.attr_error(f"output_padding {list(extra)} must be at least 0 and less than the strides {list(strides)}")
-    left = list(extra)
-    return lambda size, kernel, *window: transposed_size(size, kernel, *window, left.pop(0))
+        ctx.attr_error(
+            f"output_padding {list(extra)} must be at least 0 and less than the strides {list(strides)}"
+        )
+    return extra
 
 
-def _check_channels(ctx: Inference, channels: PrimExpr, weight: list[PrimExpr], groups: int, transposed: bool) -> PrimExpr:
+def _check_channels(
+    ctx: Inference, channels: PrimExpr, weight: list[PrimExpr], groups: int, transposed: bool
+) -> PrimExpr:
     """The number of output channels."""
     if groups < 1:
         ctx.attr_error(f"groups must be at least 1, got {groups}")
     for what, size in (("input channels", channels), ("output channels", weight[0])):
-        if isinstance(size, IntImm) and size.value % groups and not (transposed and what == "output channels"):
+        if (
+            isinstance(size, IntImm)
+            and size.value % groups
+            and not (transposed and what == "output channels")
+        ):
             ctx.shape_error(f"{size} {what} cannot be split into {groups} groups")
     if transposed:
         ctx.require_equal(channels, weight[0], "input channels of data and weight")
         return simplified(weight[1] * groups)
-    ctx.require_equal(simplified(channels // groups), weight[1], "input channels of a group of data and weight")
+    ctx.require_equal(
+        simplified(channels // groups), weight[1], "input channels of a group of data and weight"
+    )
     return weight[0]
 
 
@@ -90,14 +104,13 @@ def _reference(attrs: Any, data: Any, weight: Any) -> Any:
 def correlate(x: Any, w: Any, strides: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> Any:
     """Cross-correlation of (n, c, ...) with (o, c / groups, ...), one kernel tap at a time."""
     ndim = x.ndim - 2
-    sizes = [
-        (x.shape[2 + k] - (w.shape[2 + k] - 1) * dilation[k] - 1) // strides[k] + 1 for k in range(ndim)
-    ]
+    sizes = [(x.shape[2 + k] - (w.shape[2 + k] - 1) * dilation[k] - 1) // strides[k] + 1 for k in range(ndim)]
     result = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
     ins, outs = x.shape[1] // groups, w.shape[0] // groups
     for tap in itertools.product(*(range(size) for size in w.shape[2:])):
         at = tuple(
-            slice(t * d, t * d + (size - 1) * s + 1, s) for t, d, s, size in zip(tap, dilation, strides, sizes, strict=True)
+            slice(t * d, t * d + (size - 1) * s + 1, s)
+            for t, d, s, size in zip(tap, dilation, strides, sizes, strict=True)
         )
         window = x[(slice(None), slice(None), *at)]
         for g in range(groups):
@@ -114,9 +127,12 @@ def _reference_transposed(attrs: Any, data: Any, weight: Any) -> Any:
     x = numpy_layout(data, attrs.data_layout, "NC" + spatial).astype(np.float64)
     w = numpy_layout(weight, attrs.kernel_layout, "IO" + spatial).astype(np.float64)
     (before, after), groups = pads(attrs.padding, ndim), int(attrs.groups)
-    strides, dilation, extra = (spread(v, ndim) for v in (attrs.strides, attrs.dilation, attrs.output_padding))
+    strides, dilation, extra = (
+        spread(v, ndim) for v in (attrs.strides, attrs.dilation, attrs.output_padding)
+    )
     whole = [
-        (x.shape[2 + k] - 1) * strides[k] + (w.shape[2 + k] - 1) * dilation[k] + 1 + extra[k] for k in range(ndim)
+        (x.shape[2 + k] - 1) * strides[k] + (w.shape[2 + k] - 1) * dilation[k] + 1 + extra[k]
+        for k in range(ndim)
     ]
     result = np.zeros((x.shape[0], w.shape[1] * groups, *whole))
     ins, outs = x.shape[1] // groups, w.shape[1]
@@ -130,31 +146,44 @@ def _reference_transposed(attrs: Any, data: Any, weight: Any) -> Any:
             part = np.einsum("nc...,co->no...", x[:, own], w[(own, slice(None), *tap)])
             result[(slice(None), slice(g * outs, (g + 1) * outs), *at)] += part
     cut = tuple(slice(b, size - a) for b, a, size in zip(before, after, whole, strict=True))
-    return numpy_layout(result[(slice(None), slice(None), *cut)], "NC" + spatial, attrs.out_layout or attrs.data_layout).astype(dtype)
+    return numpy_layout(
+        result[(slice(None), slice(None), *cut)], "NC" + spatial, attrs.out_layout or attrs.data_layout
+    ).astype(dtype)
 
 
 def _attrs(ndim: int, transposed: bool) -> tuple[AttrSpec, ...]:
     spatial = spatial_letters(ndim)
-    extra = (AttrSpec("output_padding", "ints", (0,) * ndim, "added to the output's end"),) if transposed else ()
+    extra = (
+        (AttrSpec("output_padding", "ints", (0,) * ndim, "added to the output's end"),) if transposed else ()
+    )
     return (
-        AttrSpec("strides", "ints", (1,) * ndim), AttrSpec("padding", "ints", (0,) * ndim, "before, or before and after"), *extra,
-        AttrSpec("dilation", "ints", (1,) * ndim), AttrSpec("groups", "int", 1),
-        *layout_attrs("data_layout", "NC" + spatial), *layout_attrs("kernel_layout", ("IO" if transposed else "OI") + spatial),
-        AttrSpec("out_layout", "str", None, "default: data_layout"), AttrSpec("out_dtype", "dtype", None, "default: the data's"),
+        AttrSpec("strides", "ints", (1,) * ndim),
+        AttrSpec("padding", "ints", (0,) * ndim, "before, or before and after"),
+        *extra,
+        AttrSpec("dilation", "ints", (1,) * ndim),
+        AttrSpec("groups", "int", 1),
+        *layout_attrs("data_layout", "NC" + spatial),
+        *layout_attrs("kernel_layout", ("IO" if transposed else "OI") + spatial),
+        AttrSpec("out_layout", "str", None, "default: data_layout"),
+        AttrSpec("out_dtype", "dtype", None, "default: the data's"),
     )
 
 
 _SAMPLES: dict[int, tuple[tuple[Any, dict[str, Any]], ...]] = {
     1: (
-        (((2, 3, 7), (4, 3, 3)), {"padding": 1}), (((1, 4, 8), (6, 2, 2)), {"groups": 2, "strides": 2}),
-        (((1, 3, 9), (3, 1, 3)), {"groups": 3, "dilation": 2, "padding": [2, 1]}), (((1, 1, 3), (1, 1, 3)), {}),
+        (((2, 3, 7), (4, 3, 3)), {"padding": 1}),
+        (((1, 4, 8), (6, 2, 2)), {"groups": 2, "strides": 2}),
+        (((1, 3, 9), (3, 1, 3)), {"groups": 3, "dilation": 2, "padding": [2, 1]}),
+        (((1, 1, 3), (1, 1, 3)), {}),
     ),
     2: (
-        (((1, 3, 5, 7), (4, 3, 3, 3)), {"padding": [1, 1]}), (((2, 3, 5, 4), (2, 3, 1, 1)), {}),
+        (((1, 3, 5, 7), (4, 3, 3, 3)), {"padding": [1, 1]}),
+        (((2, 3, 5, 4), (2, 3, 1, 1)), {}),
         (((1, 4, 6, 5), (4, 1, 3, 3)), {"groups": 4, "strides": [2, 1], "padding": 1}),
         (((1, 4, 5, 5), (6, 2, 2, 3)), {"groups": 2, "dilation": [2, 1], "padding": [1, 0, 2, 1]}),
         (((1, 5, 4, 3), (3, 3, 3, 2)), {"data_layout": "NHWC", "kernel_layout": "HWIO", "padding": 1}),
-        (((1, 5, 4, 3), (2, 3, 2, 2)), {"data_layout": "NHWC", "out_layout": "NCHW"}), (((0, 2, 3, 3), (2, 2, 3, 3)), {}),
+        (((1, 5, 4, 3), (2, 3, 2, 2)), {"data_layout": "NHWC", "out_layout": "NCHW"}),
+        (((0, 2, 3, 3), (2, 2, 3, 3)), {}),
     ),
     3: (
         (((1, 2, 3, 4, 3), (2, 2, 2, 3, 1)), {"padding": [1, 1, 0]}),
@@ -163,12 +192,15 @@ _SAMPLES: dict[int, tuple[tuple[Any, dict[str, Any]], ...]] = {
 }
 _TRANSPOSED_SAMPLES: dict[int, tuple[tuple[Any, dict[str, Any]], ...]] = {
     1: (
-        (((2, 3, 5), (3, 2, 3)), {}), (((1, 4, 4), (4, 3, 3)), {"groups": 2, "strides": 2, "padding": 1, "output_padding": 1}),
-        (((1, 2, 5), (2, 2, 1)), {"padding": 1}), (((1, 2, 4), (2, 1, 3)), {"dilation": 2, "strides": 3, "padding": [1, 2]}),
+        (((2, 3, 5), (3, 2, 3)), {}),
+        (((1, 4, 4), (4, 3, 3)), {"groups": 2, "strides": 2, "padding": 1, "output_padding": 1}),
+        (((1, 2, 5), (2, 2, 1)), {"padding": 1}),
+        (((1, 2, 4), (2, 1, 3)), {"dilation": 2, "strides": 3, "padding": [1, 2]}),
     ),
     2: (
         (((1, 2, 3, 4), (2, 3, 3, 2)), {"strides": [2, 2], "padding": [1, 0], "output_padding": [1, 0]}),
-        (((1, 4, 3, 3), (4, 1, 2, 2)), {"groups": 4, "strides": 2}), (((1, 2, 3, 4), (2, 3, 1, 3)), {"padding": [0, 1, 0, 2]}),
+        (((1, 4, 3, 3), (4, 1, 2, 2)), {"groups": 4, "strides": 2}),
+        (((1, 2, 3, 4), (2, 3, 1, 3)), {"padding": [0, 1, 0, 2]}),
         (((1, 3, 3, 2), (2, 2, 3, 2)), {"data_layout": "NHWC", "kernel_layout": "HWOI", "strides": 2}),
     ),
     3: ((((1, 2, 2, 3, 2), (2, 2, 2, 2, 3)), {"strides": [1, 2, 1], "padding": [0, 1, 0]}),),
@@ -179,14 +211,25 @@ def _errors(ndim: int, transposed: bool) -> tuple[ErrorSample, ...]:
     tail = (5,) * ndim
     small = (3,) * ndim
     name = "input channels"
-    extra = (ErrorSample(((1, 3, *tail), (3, 2, *small)), {"output_padding": 3}, "R0205", "output_padding"),) if transposed else (
-        ErrorSample(((1, 3, *tail), (2, 3, *(8,) * ndim)), {}, "R0203", "does not fit"),
-        ErrorSample(((1, 3, *tail), (3, 1, *small)), {"groups": 2}, "R0203", "cannot be split into 2 groups"),
+    extra = (
+        (ErrorSample(((1, 3, *tail), (3, 2, *small)), {"output_padding": 3}, "R0205", "output_padding"),)
+        if transposed
+        else (
+            ErrorSample(((1, 3, *tail), (2, 3, *(8,) * ndim)), {}, "R0203", "does not fit"),
+            ErrorSample(
+                ((1, 3, *tail), (3, 1, *small)), {"groups": 2}, "R0203", "cannot be split into 2 groups"
+            ),
+        )
     )
     return (
         ErrorSample(((1, 3, *tail), (4, 5, *small)), {}, "R0203", name),
         ErrorSample(((1, 3, *tail), (3, 3, *small)), {"strides": [1] * (ndim + 1)}, "R0205", "strides"),
-        ErrorSample(((1, 3, *tail), (3, 3, *small)), {"data_layout": "NC" + spatial_letters(ndim) + "4c"}, "R0205", "layout"),
+        ErrorSample(
+            ((1, 3, *tail), (3, 3, *small)),
+            {"data_layout": "NC" + spatial_letters(ndim) + "4c"},
+            "R0205",
+            "layout",
+        ),
         ErrorSample(((3, *tail), (3, 3, *small)), {}, "R0203", f"data must have {ndim + 2} dimensions"),
         *extra,
     )
@@ -197,20 +240,46 @@ def _declare(ndim: int, transposed: bool) -> None:
         layouts = (str(attrs.data_layout), str(attrs.kernel_layout), attrs.out_layout, attrs.out_dtype)
         if transposed:
             return topi.conv_transpose(
-                data, weight, attrs.strides, attrs.padding, attrs.output_padding, attrs.dilation, int(attrs.groups), *layouts)
-        return topi.conv(data, weight, attrs.strides, attrs.padding, attrs.dilation, int(attrs.groups), *layouts)
+                data,
+                weight,
+                attrs.strides,
+                attrs.padding,
+                attrs.output_padding,
+                attrs.dilation,
+                int(attrs.groups),
+                *layouts,
+            )
+        return topi.conv(
+            data, weight, attrs.strides, attrs.padding, attrs.dilation, int(attrs.groups), *layouts
+        )
 
-    kernel = "(in channels, out channels of a group, kernel...)" if transposed else "(out channels, in channels of a group, kernel...)"
+    kernel = (
+        "(in channels, out channels of a group, kernel...)"
+        if transposed
+        else "(out channels, in channels of a group, kernel...)"
+    )
     rows = (_TRANSPOSED_SAMPLES if transposed else _SAMPLES)[ndim]
-    declare_op(OpDef(
-        name=f"nn.conv{ndim}d_transpose" if transposed else f"nn.conv{ndim}d",
-        inputs=(Input("data", meaning="(n, channels, spatial...) in data_layout"), Input("weight", meaning=f"{kernel} in kernel_layout")),
-        attrs=_attrs(ndim, transposed),
-        doc=(f"The transpose (gradient) of a convolution over {ndim} spatial axes." if transposed else
-             f"Cross-correlation over {ndim} spatial axes; `groups` splits the channels into independent ones."),
-        infer=_rule(ndim, transposed), reference=_reference_transposed if transposed else _reference, lower=lower, layout=_LAYOUT,
-        samples=tuple(Sample(shapes, attrs) for shapes, attrs in rows), errors=_errors(ndim, transposed),
-    ))
+    declare_op(
+        OpDef(
+            name=f"nn.conv{ndim}d_transpose" if transposed else f"nn.conv{ndim}d",
+            inputs=(
+                Input("data", meaning="(n, channels, spatial...) in data_layout"),
+                Input("weight", meaning=f"{kernel} in kernel_layout"),
+            ),
+            attrs=_attrs(ndim, transposed),
+            doc=(
+                f"The transpose (gradient) of a convolution over {ndim} spatial axes."
+                if transposed
+                else f"Cross-correlation over {ndim} spatial axes; `groups` splits the channels apart."
+            ),
+            infer=_rule(ndim, transposed),
+            reference=_reference_transposed if transposed else _reference,
+            lower=lower,
+            layout=_LAYOUT,
+            samples=tuple(Sample(shapes, attrs) for shapes, attrs in rows),
+            errors=_errors(ndim, transposed),
+        )
+    )
 
 
 def declare() -> None:

@@ -20,7 +20,10 @@ _LAYOUT = Without("axes are attributes")
 _DATA = Input("data", meaning="a float tensor")
 _GAMMA, _BETA = Input("gamma", meaning="the scale"), Input("beta", meaning="the offset")
 _EPSILON = AttrSpec("epsilon", "float", 1e-5, "added to the variance")
-_CENTER_SCALE = (AttrSpec("center", "bool", True, "add beta"), AttrSpec("scale", "bool", True, "multiply by gamma"))
+_CENTER_SCALE = (
+    AttrSpec("center", "bool", True, "add beta"),
+    AttrSpec("scale", "bool", True, "multiply by gamma"),
+)
 
 
 def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,7 +34,10 @@ def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
         with np.errstate(all="ignore"):
             result = function(attrs, *(np.asarray(a, np.float64) for a in arrays))
         if isinstance(result, tuple):
-            return tuple(np.asarray(r).astype(np.asarray(a).dtype) for r, a in zip(result, (arrays[0], *arrays[3:]), strict=True))
+            return tuple(
+                np.asarray(r).astype(np.asarray(a).dtype)
+                for r, a in zip(result, (arrays[0], *arrays[3:]), strict=True)
+            )
         return np.asarray(result).astype(dtype)
 
     return reference
@@ -53,23 +59,37 @@ def _np_softmax(attrs: Any, x: Any) -> Any:
 def _declare_softmax() -> None:
     rows = (
         ("softmax", topi.softmax, _np_softmax, "e ** x over the sum of e ** x along an axis"),
-        ("log_softmax", topi.log_softmax, lambda attrs, x: np.log(_np_softmax(attrs, x)), "log(softmax(x)) along an axis"),
+        (
+            "log_softmax",
+            topi.log_softmax,
+            lambda attrs, x: np.log(_np_softmax(attrs, x)),
+            "log(softmax(x)) along an axis",
+        ),
     )
     for name, function, reference, meaning in rows:
-        declare_op(OpDef(
-            name=f"nn.{name}", inputs=(_DATA,), attrs=(AttrSpec("axis", "int", -1, "the axis"),),
-            doc=f"{meaning}; the greatest x is subtracted first.".capitalize(), infer=_infer_softmax,
-            reference=in_float64(reference), lower=lambda attrs, x, function=function: function(x, int(attrs.axis)),
-            layout=_LAYOUT,
-            samples=(
-                Sample(((3, 7),), dtypes=("float32", "float16", "float64")), Sample(((2, 3, 5),), {"axis": 1}),
-                Sample(((1,),)), Sample(((0, 4),)), Sample(((2, 1),)),
-            ),
-            errors=(
-                ErrorSample(((2, 3),), {"axis": 2}, "R0205", "axis 2 is out of range"),
-                ErrorSample(((2, 3),), {}, "R0204", "float", "int32"),
-            ),
-        ))
+        declare_op(
+            OpDef(
+                name=f"nn.{name}",
+                inputs=(_DATA,),
+                attrs=(AttrSpec("axis", "int", -1, "the axis"),),
+                doc=f"{meaning}; the greatest x is subtracted first.".capitalize(),
+                infer=_infer_softmax,
+                reference=in_float64(reference),
+                lower=lambda attrs, x, function=function: function(x, int(attrs.axis)),
+                layout=_LAYOUT,
+                samples=(
+                    Sample(((3, 7),), dtypes=("float32", "float16", "float64")),
+                    Sample(((2, 3, 5),), {"axis": 1}),
+                    Sample(((1,),)),
+                    Sample(((0, 4),)),
+                    Sample(((2, 1),)),
+                ),
+                errors=(
+                    ErrorSample(((2, 3),), {"axis": 2}, "R0205", "axis 2 is out of range"),
+                    ErrorSample(((2, 3),), {}, "R0204", "float", "int32"),
+                ),
+            )
+        )
 
 
 def _check_factors(ctx: Inference, data: TensorType, axes: tuple[int, ...], names: tuple[str, ...]) -> None:
@@ -131,9 +151,16 @@ def _np_affine(attrs: Any, x: Any, gamma: Any, beta: Any, axes: Any) -> Any:
 
 def _np_group_norm(attrs: Any, x: Any, gamma: Any, beta: Any) -> Any:
     channel = attrs.channel_axis % x.ndim
-    shape = (*x.shape[:channel], attrs.num_groups, x.shape[channel] // attrs.num_groups, *x.shape[channel + 1 :])
+    shape = (
+        *x.shape[:channel],
+        attrs.num_groups,
+        x.shape[channel] // attrs.num_groups,
+        *x.shape[channel + 1 :],
+    )
     axes = tuple(a % x.ndim + (a % x.ndim > channel) for a in attrs.axes) + (channel + 1,)
-    return _np_affine(attrs, _np_normalise(x.reshape(shape), axes, attrs.epsilon).reshape(x.shape), gamma, beta, channel)
+    return _np_affine(
+        attrs, _np_normalise(x.reshape(shape), axes, attrs.epsilon).reshape(x.shape), gamma, beta, channel
+    )
 
 
 def _given(attrs: Any, gamma: Any, beta: Any) -> tuple[Any, Any]:
@@ -141,74 +168,137 @@ def _given(attrs: Any, gamma: Any, beta: Any) -> tuple[Any, Any]:
 
 
 def _declare_layer_norm() -> None:
-    declare_op(OpDef(
-        name="nn.layer_norm", inputs=(_DATA, _GAMMA, _BETA),
-        attrs=(AttrSpec("axes", "ints", -1, "the axes to normalise over"), _EPSILON, *_CENTER_SCALE),
-        doc="(x - mean) / sqrt(variance + epsilon) * gamma + beta over axes; gamma and beta have the shape of the axes.",
-        infer=_infer_layer_norm("gamma", "beta"),
-        reference=in_float64(lambda a, x, g, b: _np_affine(a, _np_normalise(x, a.axes, a.epsilon), g, b, a.axes)),
-        lower=lambda attrs, x, g, b: topi.layer_norm(x, *_given(attrs, g, b), attrs.axes, attrs.epsilon), layout=_LAYOUT,
-        samples=(
-            Sample(((3, 7), (7,), (7,)), {"axes": [-1]}, ("float32", "float16")),
-            Sample(((2, 3, 5), (3, 5), (3, 5)), {"axes": [1, 2], "epsilon": 1e-3}),
-            Sample(((2, 5), (5,), (5,)), {"axes": -1, "center": False, "scale": False}), Sample(((0, 5), (5,), (5,)), {"axes": -1}),
-        ),
-        errors=(
-            ErrorSample(((2, 3), (4,), (3,)), {"axes": -1}, "R0203", "sizes of data and gamma on axis 1 differ"),
-            ErrorSample(((2, 3), (3,), (3,)), {"axes": 5}, "R0205", "axis 5 is out of range"),
-            ErrorSample(((2, 3), (3, 1), (3,)), {"axes": -1}, "R0203", "gamma must have 1 dimensions"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="nn.rms_norm", inputs=(_DATA, Input("weight", meaning="the scale")),
-        attrs=(AttrSpec("axes", "ints", -1, "the axes to normalise over"), _EPSILON),
-        doc="x / sqrt(mean(x ** 2) + epsilon) * weight over axes; the weight has the shape of the axes.",
-        infer=_infer_layer_norm("weight"),
-        reference=in_float64(lambda a, x, w: x / np.sqrt(np.mean(
-            x * x, axis=tuple(a.axes) if isinstance(a.axes, tuple) else a.axes, keepdims=True) + a.epsilon) * _spread(w, x.ndim, a.axes)),
-        lower=lambda attrs, x, w: topi.rms_norm(x, w, attrs.axes, attrs.epsilon), layout=_LAYOUT,
-        samples=(
-            Sample(((3, 7), (7,)), {"axes": [-1]}, ("float32", "float16")), Sample(((2, 3, 5), (3, 5)), {"axes": [1, 2]}),
-            Sample(((2, 1), (1,))),
-        ),
-        errors=(ErrorSample(((2, 3), (4,)), {}, "R0203", "sizes of data and weight on axis 1 differ"),),
-    ))
+    declare_op(
+        OpDef(
+            name="nn.layer_norm",
+            inputs=(_DATA, _GAMMA, _BETA),
+            attrs=(AttrSpec("axes", "ints", -1, "the axes to normalise over"), _EPSILON, *_CENTER_SCALE),
+            doc=(
+                "(x - mean) / sqrt(variance + epsilon) * gamma + beta over axes; gamma and beta have"
+                " the shape of the axes."
+            ),
+            infer=_infer_layer_norm("gamma", "beta"),
+            reference=in_float64(
+                lambda a, x, g, b: _np_affine(a, _np_normalise(x, a.axes, a.epsilon), g, b, a.axes)
+            ),
+            lower=lambda attrs, x, g, b: topi.layer_norm(x, *_given(attrs, g, b), attrs.axes, attrs.epsilon),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 7), (7,), (7,)), {"axes": [-1]}, ("float32", "float16")),
+                Sample(((2, 3, 5), (3, 5), (3, 5)), {"axes": [1, 2], "epsilon": 1e-3}),
+                Sample(((2, 5), (5,), (5,)), {"axes": -1, "center": False, "scale": False}),
+                Sample(((0, 5), (5,), (5,)), {"axes": -1}),
+            ),
+            errors=(
+                ErrorSample(
+                    ((2, 3), (4,), (3,)), {"axes": -1}, "R0203", "sizes of data and gamma on axis 1 differ"
+                ),
+                ErrorSample(((2, 3), (3,), (3,)), {"axes": 5}, "R0205", "axis 5 is out of range"),
+                ErrorSample(((2, 3), (3, 1), (3,)), {"axes": -1}, "R0203", "gamma must have 1 dimensions"),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="nn.rms_norm",
+            inputs=(_DATA, Input("weight", meaning="the scale")),
+            attrs=(AttrSpec("axes", "ints", -1, "the axes to normalise over"), _EPSILON),
+            doc="x / sqrt(mean(x ** 2) + epsilon) * weight over axes; the weight has the shape of the axes.",
+            infer=_infer_layer_norm("weight"),
+            reference=in_float64(
+                lambda a, x, w: (
+                    x
+                    / np.sqrt(
+                        np.mean(
+                            x * x, axis=tuple(a.axes) if isinstance(a.axes, tuple) else a.axes, keepdims=True
+                        )
+                        + a.epsilon
+                    )
+                    * _spread(w, x.ndim, a.axes)
+                )
+            ),
+            lower=lambda attrs, x, w: topi.rms_norm(x, w, attrs.axes, attrs.epsilon),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 7), (7,)), {"axes": [-1]}, ("float32", "float16")),
+                Sample(((2, 3, 5), (3, 5)), {"axes": [1, 2]}),
+                Sample(((2, 1), (1,))),
+            ),
+            errors=(ErrorSample(((2, 3), (4,)), {}, "R0203", "sizes of data and weight on axis 1 differ"),),
+        )
+    )
 
 
 def _declare_channel_norms() -> None:
     axes = AttrSpec("axes", "ints", meaning="the axes to normalise over, without the channel axis")
     channel = AttrSpec("channel_axis", "int", 1, "the axis of channels")
-    declare_op(OpDef(
-        name="nn.group_norm", inputs=(_DATA, _GAMMA, _BETA),
-        attrs=(AttrSpec("num_groups", "int"), channel, axes, _EPSILON, *_CENTER_SCALE),
-        doc="Normalise over axes and groups of neighbouring channels; gamma and beta have one value a channel.",
-        infer=_infer_channel_norm, reference=in_float64(_np_group_norm),
-        lower=lambda a, x, g, b: topi.group_norm(x, *_given(a, g, b), int(a.num_groups), int(a.channel_axis), a.axes, a.epsilon),
-        layout=_LAYOUT,
-        samples=(
-            Sample(((2, 6, 5), (6,), (6,)), {"num_groups": 3, "channel_axis": 1, "axes": [2]}, ("float32", "float16")),
-            Sample(((2, 3, 2, 4), (4,), (4,)), {"num_groups": 2, "channel_axis": -1, "axes": [1, 2]}),
-            Sample(((2, 4, 3), (4,), (4,)), {"num_groups": 1, "channel_axis": 1, "axes": [2], "scale": False, "center": False}),
-        ),
-        errors=(
-            ErrorSample(((2, 5, 3), (5,), (5,)), {"num_groups": 2, "axes": [2]}, "R0205", "num_groups 2 does not divide 5"),
-            ErrorSample(((2, 4, 3), (4,), (3,)), {"num_groups": 2, "axes": [2]}, "R0203", "sizes of data and beta"),
-            ErrorSample(((2, 4, 3), (4,), (4,)), {"num_groups": 2, "axes": [1, 2]}, "R0205", "the channel axis 1 is among"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="nn.instance_norm", inputs=(_DATA, _GAMMA, _BETA), attrs=(channel, axes, _EPSILON, *_CENTER_SCALE),
-        doc="Normalise over axes for each channel; gamma and beta have one value a channel.",
-        infer=_infer_channel_norm,
-        reference=in_float64(lambda a, x, g, b: _np_affine(a, _np_normalise(x, a.axes, a.epsilon), g, b, a.channel_axis)),
-        lower=lambda a, x, g, b: topi.instance_norm(x, *_given(a, g, b), int(a.channel_axis), a.axes, a.epsilon),
-        layout=_LAYOUT,
-        samples=(
-            Sample(((2, 3, 5), (3,), (3,)), {"channel_axis": 1, "axes": [2]}, ("float32", "float16")),
-            Sample(((2, 3, 4, 5), (3,), (3,)), {"channel_axis": 1, "axes": [2, 3], "epsilon": 1e-2}),
-        ),
-        errors=(ErrorSample(((2, 4, 3), (3,), (4,)), {"axes": [2]}, "R0203", "sizes of data and gamma"),),
-    ))
+    declare_op(
+        OpDef(
+            name="nn.group_norm",
+            inputs=(_DATA, _GAMMA, _BETA),
+            attrs=(AttrSpec("num_groups", "int"), channel, axes, _EPSILON, *_CENTER_SCALE),
+            doc=(
+                "Normalise over axes and groups of neighbouring channels; gamma and beta have one "
+                "value a channel."
+            ),
+            infer=_infer_channel_norm,
+            reference=in_float64(_np_group_norm),
+            lower=lambda a, x, g, b: topi.group_norm(
+                x, *_given(a, g, b), int(a.num_groups), int(a.channel_axis), a.axes, a.epsilon
+            ),
+            layout=_LAYOUT,
+            samples=(
+                Sample(
+                    ((2, 6, 5), (6,), (6,)),
+                    {"num_groups": 3, "channel_axis": 1, "axes": [2]},
+                    ("float32", "float16"),
+                ),
+                Sample(((2, 3, 2, 4), (4,), (4,)), {"num_groups": 2, "channel_axis": -1, "axes": [1, 2]}),
+                Sample(
+                    ((2, 4, 3), (4,), (4,)),
+                    {"num_groups": 1, "channel_axis": 1, "axes": [2], "scale": False, "center": False},
+                ),
+            ),
+            errors=(
+                ErrorSample(
+                    ((2, 5, 3), (5,), (5,)),
+                    {"num_groups": 2, "axes": [2]},
+                    "R0205",
+                    "num_groups 2 does not divide 5",
+                ),
+                ErrorSample(
+                    ((2, 4, 3), (4,), (3,)), {"num_groups": 2, "axes": [2]}, "R0203", "sizes of data and beta"
+                ),
+                ErrorSample(
+                    ((2, 4, 3), (4,), (4,)),
+                    {"num_groups": 2, "axes": [1, 2]},
+                    "R0205",
+                    "the channel axis 1 is among",
+                ),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="nn.instance_norm",
+            inputs=(_DATA, _GAMMA, _BETA),
+            attrs=(channel, axes, _EPSILON, *_CENTER_SCALE),
+            doc="Normalise over axes for each channel; gamma and beta have one value a channel.",
+            infer=_infer_channel_norm,
+            reference=in_float64(
+                lambda a, x, g, b: _np_affine(a, _np_normalise(x, a.axes, a.epsilon), g, b, a.channel_axis)
+            ),
+            lower=lambda a, x, g, b: topi.instance_norm(
+                x, *_given(a, g, b), int(a.channel_axis), a.axes, a.epsilon
+            ),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((2, 3, 5), (3,), (3,)), {"channel_axis": 1, "axes": [2]}, ("float32", "float16")),
+                Sample(((2, 3, 4, 5), (3,), (3,)), {"channel_axis": 1, "axes": [2, 3], "epsilon": 1e-2}),
+            ),
+            errors=(ErrorSample(((2, 4, 3), (3,), (4,)), {"axes": [2]}, "R0203", "sizes of data and gamma"),),
+        )
+    )
 
 
 def _infer_batch_norm(ctx: Inference) -> Type:
@@ -228,10 +318,16 @@ def _np_batch_norm(attrs: Any, x: Any, gamma: Any, beta: Any, mean: Any, var: An
     axes = tuple(k for k in range(x.ndim) if k != attrs.axis % x.ndim)
     result = _np_affine(attrs, _np_normalise(x, axes, attrs.epsilon), gamma, beta, attrs.axis)
     keep = 1 - attrs.momentum
-    return result, mean * keep + x.mean(axis=axes) * attrs.momentum, var * keep + x.var(axis=axes) * attrs.momentum
+    return (
+        result,
+        mean * keep + x.mean(axis=axes) * attrs.momentum,
+        var * keep + x.var(axis=axes) * attrs.momentum,
+    )
 
 
-def _batch_norm_sample(shape: tuple[int, ...], attrs: dict[str, Any], dtypes: tuple[str, ...] = ("float32",)) -> Sample:
+def _batch_norm_sample(
+    shape: tuple[int, ...], attrs: dict[str, Any], dtypes: tuple[str, ...] = ("float32",)
+) -> Sample:
     size = (shape[attrs.get("axis", 1)],)
 
     def make(rng: Any, dtype: str) -> tuple[Any, ...]:
@@ -243,28 +339,54 @@ def _batch_norm_sample(shape: tuple[int, ...], attrs: dict[str, Any], dtypes: tu
 
 def _declare_batch_norm() -> None:
     factors = (_GAMMA, _BETA, Input("moving_mean", meaning="(c,)"), Input("moving_var", meaning="(c,)"))
-    declare_op(OpDef(
-        name="nn.batch_norm", inputs=(_DATA, *factors),
-        attrs=(
-            AttrSpec("axis", "int", meaning="the axis of channels"), _EPSILON, *_CENTER_SCALE,
-            AttrSpec("momentum", "float", 0.1, "the share of the batch in new moving statistics"),
-            AttrSpec("training", "bool", True, "normalise by the batch's statistics and move the moving ones"),
-        ),
-        doc="Normalise each channel by moving statistics; gives the result, the moving mean and the moving variance.",
-        infer=_infer_batch_norm, reference=in_float64(_np_batch_norm),
-        lower=lambda a, *t: topi.batch_norm(
-            *t, int(a.axis), a.epsilon, bool(a.center), bool(a.scale), bool(a.training), a.momentum),
-        layout=_LAYOUT,
-        samples=(
-            _batch_norm_sample((2, 3, 5), {"axis": 1, "training": False}, ("float32", "float16")),
-            _batch_norm_sample((2, 3, 2, 4), {"axis": -1, "scale": False, "center": False, "training": False}),
-            _batch_norm_sample((4, 3, 5), {"axis": 1, "training": True, "momentum": 0.2}),
-        ),
-        errors=(
-            ErrorSample(((2, 3), (3,), (3,), (3,), (2,)), {"axis": 1}, "R0203", "sizes of data and moving_var"),
-            ErrorSample(((2, 3), (3,), (3,), (3,), (3,)), {"axis": 3}, "R0205", "axis 3 is out of range"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name="nn.batch_norm",
+            inputs=(_DATA, *factors),
+            attrs=(
+                AttrSpec("axis", "int", meaning="the axis of channels"),
+                _EPSILON,
+                *_CENTER_SCALE,
+                AttrSpec("momentum", "float", 0.1, "the share of the batch in new moving statistics"),
+                AttrSpec(
+                    "training", "bool", True, "normalise by the batch's statistics and move the moving ones"
+                ),
+            ),
+            doc=(
+                "Normalise each channel by moving statistics; gives the result, the moving mean and "
+                "the moving variance."
+            ),
+            infer=_infer_batch_norm,
+            reference=in_float64(_np_batch_norm),
+            lower=lambda a, x, gamma, beta, mean, var: topi.batch_norm(
+                x,
+                gamma,
+                beta,
+                mean,
+                var,
+                int(a.axis),
+                a.epsilon,
+                bool(a.center),
+                bool(a.scale),
+                bool(a.training),
+                a.momentum,
+            ),
+            layout=_LAYOUT,
+            samples=(
+                _batch_norm_sample((2, 3, 5), {"axis": 1, "training": False}, ("float32", "float16")),
+                _batch_norm_sample(
+                    (2, 3, 2, 4), {"axis": -1, "scale": False, "center": False, "training": False}
+                ),
+                _batch_norm_sample((4, 3, 5), {"axis": 1, "training": True, "momentum": 0.2}),
+            ),
+            errors=(
+                ErrorSample(
+                    ((2, 3), (3,), (3,), (3,), (2,)), {"axis": 1}, "R0203", "sizes of data and moving_var"
+                ),
+                ErrorSample(((2, 3), (3,), (3,), (3,), (3,)), {"axis": 3}, "R0205", "axis 3 is out of range"),
+            ),
+        )
+    )
 
 
 def _np_lrn(attrs: Any, x: Any) -> Any:
@@ -276,34 +398,77 @@ def _np_lrn(attrs: Any, x: Any) -> Any:
 
 
 def _declare_others() -> None:
-    declare_op(OpDef(
-        name="nn.lrn", inputs=(_DATA,),
-        attrs=(AttrSpec("size", "int", 5), AttrSpec("axis", "int", 1), AttrSpec("bias", "float", 2.0),
-               AttrSpec("alpha", "float", 1e-5), AttrSpec("beta", "float", 0.75)),
-        doc="x / (bias + alpha / size * the sum of squares of `size` neighbours along an axis) ** beta.",
-        infer=_infer_softmax, reference=in_float64(_np_lrn),
-        lower=lambda a, x: topi.lrn(x, int(a.size), int(a.axis), a.alpha, a.beta, a.bias), layout=_LAYOUT,
-        samples=(Sample(((2, 7, 3),), {"size": 3, "alpha": 0.1}), Sample(((2, 5),), {"size": 4, "alpha": 0.5, "bias": 1.0})),
-        errors=(ErrorSample(((2, 3),), {"axis": 2}, "R0205", "axis 2 is out of range"),),
-    ))
-    declare_op(OpDef(
-        name="nn.l2_normalize", inputs=(_DATA,),
-        attrs=(AttrSpec("eps", "float", 1e-12, "the least sum of squares"), AttrSpec("axis", "ints", None, "None means all")),
-        doc="x / sqrt(max(sum(x ** 2), eps)) over axes.",
-        infer=lambda ctx: _infer_over_axes(ctx),
-        reference=in_float64(lambda a, x: x / np.sqrt(np.maximum(np.sum(
-            x * x, axis=tuple(a.axis) if isinstance(a.axis, tuple) else a.axis, keepdims=True), a.eps))),
-        lower=lambda a, x: topi.l2_normalize(x, a.eps, a.axis), layout=_LAYOUT,
-        samples=(Sample(((3, 5),), {"axis": 1}), Sample(((2, 3, 4),), {"axis": [0, -1], "eps": 1e-3}), Sample(((3,),))),
-        errors=(ErrorSample(((2, 3),), {"axis": 2}, "R0205", "axis 2 is out of range"),),
-    ))
-    declare_op(OpDef(
-        name="nn.dropout", inputs=(_DATA,), attrs=(AttrSpec("rate", "float", 0.5, "the share dropped in training"),),
-        doc="The data and a mask of ones: inference drops nothing.",
-        infer=lambda ctx: TupleType((ctx.tensor(0), ctx.tensor(0))),
-        reference=lambda attrs, x: (x, np.ones_like(x)), lower=_lower_dropout,
-        layout=Without("elementwise: it works in any layout"), samples=(Sample(((3, 5),)), Sample(((0,),))),
-    ))
+    declare_op(
+        OpDef(
+            name="nn.lrn",
+            inputs=(_DATA,),
+            attrs=(
+                AttrSpec("size", "int", 5),
+                AttrSpec("axis", "int", 1),
+                AttrSpec("bias", "float", 2.0),
+                AttrSpec("alpha", "float", 1e-5),
+                AttrSpec("beta", "float", 0.75),
+            ),
+            doc="x / (bias + alpha / size * the sum of squares of `size` neighbours along an axis) ** beta.",
+            infer=_infer_softmax,
+            reference=in_float64(_np_lrn),
+            lower=lambda a, x: topi.lrn(x, int(a.size), int(a.axis), a.alpha, a.beta, a.bias),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((2, 7, 3),), {"size": 3, "alpha": 0.1}),
+                Sample(((2, 5),), {"size": 4, "alpha": 0.5, "bias": 1.0}),
+            ),
+            errors=(ErrorSample(((2, 3),), {"axis": 2}, "R0205", "axis 2 is out of range"),),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="nn.l2_normalize",
+            inputs=(_DATA,),
+            attrs=(
+                AttrSpec("eps", "float", 1e-12, "the least sum of squares"),
+                AttrSpec("axis", "ints", None, "None means all"),
+            ),
+            doc="x / sqrt(max(sum(x ** 2), eps)) over axes.",
+            infer=lambda ctx: _infer_over_axes(ctx),
+            reference=in_float64(
+                lambda a, x: (
+                    x
+                    / np.sqrt(
+                        np.maximum(
+                            np.sum(
+                                x * x,
+                                axis=tuple(a.axis) if isinstance(a.axis, tuple) else a.axis,
+                                keepdims=True,
+                            ),
+                            a.eps,
+                        )
+                    )
+                )
+            ),
+            lower=lambda a, x: topi.l2_normalize(x, a.eps, a.axis),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 5),), {"axis": 1}),
+                Sample(((2, 3, 4),), {"axis": [0, -1], "eps": 1e-3}),
+                Sample(((3,),)),
+            ),
+            errors=(ErrorSample(((2, 3),), {"axis": 2}, "R0205", "axis 2 is out of range"),),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="nn.dropout",
+            inputs=(_DATA,),
+            attrs=(AttrSpec("rate", "float", 0.5, "the share dropped in training"),),
+            doc="The data and a mask of ones: inference drops nothing.",
+            infer=lambda ctx: TupleType((ctx.tensor(0), ctx.tensor(0))),
+            reference=lambda attrs, x: (x, np.ones_like(x)),
+            lower=_lower_dropout,
+            layout=Without("elementwise: it works in any layout"),
+            samples=(Sample(((3, 5),)), Sample(((0,),))),
+        )
+    )
 
 
 def _infer_over_axes(ctx: Inference) -> Type:

@@ -8,17 +8,23 @@ import numpy as np
 
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
-from heddle.ops.rules import unknown_dims
 from heddle.prim.nodes import IntImm
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.topi.dims import simplified
-from heddle.topi.nn import pad as topi
+from heddle.topi.nn import padding as topi
 
 _DATA = Input("data", meaning="a tensor")
 _LAYOUT = Without("axes have fixed places")
-_NUMPY_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "edge": "edge", "circular": "wrap",
-                "wrap": "wrap", "symmetric": "symmetric"}
+_NUMPY_MODES = {
+    "constant": "constant",
+    "reflect": "reflect",
+    "replicate": "edge",
+    "edge": "edge",
+    "circular": "wrap",
+    "wrap": "wrap",
+    "symmetric": "symmetric",
+}
 
 
 def _infer_pad(ctx: Inference) -> Type:
@@ -64,7 +70,9 @@ def _infer_shuffle(ctx: Inference) -> Type:
     c, h, w = ty.dims[-3:]
     if isinstance(c, IntImm) and c.value % (r * r):
         ctx.shape_error(f"{c} channels are no multiple of {r * r}")
-    return TensorType((*ty.dims[:-3], simplified(c // (r * r)), simplified(h * r), simplified(w * r)), ty.dtype)
+    return TensorType(
+        (*ty.dims[:-3], simplified(c // (r * r)), simplified(h * r), simplified(w * r)), ty.dtype
+    )
 
 
 def _infer_unshuffle(ctx: Inference) -> Type:
@@ -76,7 +84,9 @@ def _infer_unshuffle(ctx: Inference) -> Type:
     for what, size in (("height", h), ("width", w)):
         if isinstance(size, IntImm) and size.value % r:
             ctx.shape_error(f"the {what} {size} is no multiple of {r}")
-    return TensorType((*ty.dims[:-3], simplified(c * (r * r)), simplified(h // r), simplified(w // r)), ty.dtype)
+    return TensorType(
+        (*ty.dims[:-3], simplified(c * (r * r)), simplified(h // r), simplified(w // r)), ty.dtype
+    )
 
 
 def _check_shuffle(ctx: Inference, ty: TensorType, factor: int) -> None:
@@ -102,38 +112,89 @@ def _np_unshuffle(attrs: Any, x: Any) -> Any:
 
 def declare() -> None:
     """Put the operators of this file into the table."""
-    declare_op(OpDef(
-        name="nn.pad", inputs=(_DATA,),
-        attrs=(
-            AttrSpec("pad_width", "ints", meaning="before and after each axis, flat; negative widths crop"),
-            AttrSpec("pad_mode", "str", "constant", ", ".join(topi.MODES)), AttrSpec("pad_value", "float", 0.0, "of mode constant"),
-        ),
-        doc="The tensor with more elements around it: a constant, or elements of its own as `pad_mode` says.",
-        infer=_infer_pad, reference=_np_pad,
-        lower=lambda attrs, x: topi.pad(x, [int(w) for w in attrs.pad_width], str(attrs.pad_mode), attrs.pad_value), layout=_LAYOUT,
-        samples=(
-            Sample(((3, 5),), {"pad_width": [1, 2, 0, 3]}, ("float32", "int32")), Sample(((3, 5),), {"pad_width": [0, 0, 1, 0], "pad_value": 2.5}),
-            Sample(((3, 5),), {"pad_width": [2, 1, 0, 4], "pad_mode": "reflect"}), Sample(((3, 5),), {"pad_width": [2, 4, 1, 0], "pad_mode": "replicate"}),
-            Sample(((3, 5),), {"pad_width": [2, 3, 1, 0], "pad_mode": "circular"}), Sample(((3, 4),), {"pad_width": [3, 1, 0, 2], "pad_mode": "symmetric"}),
-            Sample(((5, 7),), {"pad_width": [-1, 2, 1, -3]}), Sample(((0, 2),), {"pad_width": [1, 0, 0, 0]}), Sample(((2,),), {"pad_width": [0, 0]}),
-        ),
-        errors=(
-            ErrorSample(((2, 3),), {"pad_width": [1, 1]}, "R0205", "pad_width must have 4 numbers"),
-            ErrorSample(((2, 3),), {"pad_width": [2, 0, 0, 0], "pad_mode": "reflect"}, "R0203", "reflect padding of 2 does not fit"),
-            ErrorSample(((2,),), {"pad_width": [0, 0], "pad_mode": "mirror"}, "R0205", "pad_mode must be one of"),
-        ),
-    ))
-    declare_op(OpDef(
-        name="nn.pixel_shuffle", inputs=(_DATA,), attrs=(AttrSpec("upscale_factor", "int"),),
-        doc="(..., c * r * r, h, w) → (..., c, h * r, w * r).", infer=_infer_shuffle, reference=_np_shuffle,
-        lower=lambda attrs, x: topi.pixel_shuffle(x, int(attrs.upscale_factor)), layout=_LAYOUT,
-        samples=(Sample(((2, 8, 3, 2),), {"upscale_factor": 2}), Sample(((9, 1, 2),), {"upscale_factor": 3})),
-        errors=(ErrorSample(((1, 5, 2, 2),), {"upscale_factor": 2}, "R0203", "5 channels are no multiple of 4"),),
-    ))
-    declare_op(OpDef(
-        name="nn.pixel_unshuffle", inputs=(_DATA,), attrs=(AttrSpec("downscale_factor", "int"),),
-        doc="(..., c, h * r, w * r) → (..., c * r * r, h, w).", infer=_infer_unshuffle, reference=_np_unshuffle,
-        lower=lambda attrs, x: topi.pixel_unshuffle(x, int(attrs.downscale_factor)), layout=_LAYOUT,
-        samples=(Sample(((1, 2, 6, 4),), {"downscale_factor": 2}), Sample(((1, 3, 6),), {"downscale_factor": 3})),
-        errors=(ErrorSample(((1, 5, 3, 2),), {"downscale_factor": 2}, "R0203", "height 3 is no multiple"),),
-    ))
+    declare_op(
+        OpDef(
+            name="nn.pad",
+            inputs=(_DATA,),
+            attrs=(
+                AttrSpec(
+                    "pad_width", "ints", meaning="before and after each axis, flat; negative widths crop"
+                ),
+                AttrSpec("pad_mode", "str", "constant", ", ".join(topi.MODES)),
+                AttrSpec("pad_value", "float", 0.0, "of mode constant"),
+            ),
+            doc=(
+                "The tensor with more elements around it: a constant, or elements of its own as "
+                "`pad_mode` says."
+            ),
+            infer=_infer_pad,
+            reference=_np_pad,
+            lower=lambda attrs, x: topi.pad(
+                x, [int(w) for w in attrs.pad_width], str(attrs.pad_mode), attrs.pad_value
+            ),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((3, 5),), {"pad_width": [1, 2, 0, 3]}, ("float32", "int32")),
+                Sample(((3, 5),), {"pad_width": [0, 0, 1, 0], "pad_value": 2.5}),
+                Sample(((3, 5),), {"pad_width": [2, 1, 0, 4], "pad_mode": "reflect"}),
+                Sample(((3, 5),), {"pad_width": [2, 4, 1, 0], "pad_mode": "replicate"}),
+                Sample(((3, 5),), {"pad_width": [2, 3, 1, 0], "pad_mode": "circular"}),
+                Sample(((3, 4),), {"pad_width": [3, 1, 0, 2], "pad_mode": "symmetric"}),
+                Sample(((5, 7),), {"pad_width": [-1, 2, 1, -3]}),
+                Sample(((0, 2),), {"pad_width": [1, 0, 0, 0]}),
+                Sample(((2,),), {"pad_width": [0, 0]}),
+            ),
+            errors=(
+                ErrorSample(((2, 3),), {"pad_width": [1, 1]}, "R0205", "pad_width must have 4 numbers"),
+                ErrorSample(
+                    ((2, 3),),
+                    {"pad_width": [2, 0, 0, 0], "pad_mode": "reflect"},
+                    "R0203",
+                    "reflect padding of 2 does not fit",
+                ),
+                ErrorSample(
+                    ((2,),), {"pad_width": [0, 0], "pad_mode": "mirror"}, "R0205", "pad_mode must be one of"
+                ),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="nn.pixel_shuffle",
+            inputs=(_DATA,),
+            attrs=(AttrSpec("upscale_factor", "int"),),
+            doc="(..., c * r * r, h, w) → (..., c, h * r, w * r).",
+            infer=_infer_shuffle,
+            reference=_np_shuffle,
+            lower=lambda attrs, x: topi.pixel_shuffle(x, int(attrs.upscale_factor)),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((2, 8, 3, 2),), {"upscale_factor": 2}),
+                Sample(((9, 1, 2),), {"upscale_factor": 3}),
+            ),
+            errors=(
+                ErrorSample(
+                    ((1, 5, 2, 2),), {"upscale_factor": 2}, "R0203", "5 channels are no multiple of 4"
+                ),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="nn.pixel_unshuffle",
+            inputs=(_DATA,),
+            attrs=(AttrSpec("downscale_factor", "int"),),
+            doc="(..., c, h * r, w * r) → (..., c * r * r, h, w).",
+            infer=_infer_unshuffle,
+            reference=_np_unshuffle,
+            lower=lambda attrs, x: topi.pixel_unshuffle(x, int(attrs.downscale_factor)),
+            layout=_LAYOUT,
+            samples=(
+                Sample(((1, 2, 6, 4),), {"downscale_factor": 2}),
+                Sample(((1, 3, 6),), {"downscale_factor": 3}),
+            ),
+            errors=(
+                ErrorSample(((1, 5, 3, 2),), {"downscale_factor": 2}, "R0203", "height 3 is no multiple"),
+            ),
+        )
+    )

@@ -10,12 +10,19 @@ import numpy as np
 
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
-from heddle.ops.nn.window import checked_positions, layout_attrs, numpy_layout, spread_attr, window_attrs
+from heddle.ops.nn.window import (
+    checked_positions,
+    layout_attrs,
+    numpy_layout,
+    per_axis,
+    spread_attr,
+    window_attrs,
+)
 from heddle.ops.rules import require_float, require_ndim, unknown_dims
 from heddle.prim.nodes import IntImm
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
-from heddle.topi.nn import pool as topi
+from heddle.topi.nn import pooling as topi
 from heddle.topi.nn.window import output_size, pads, permuted, spatial_letters, spread
 
 _LAYOUT = Without("the layout is an attribute")
@@ -38,18 +45,20 @@ def _rule(kind: str, ndim: int) -> Callable[[Inference], Type]:
             return unknown_dims(data.dtype, ndim + 2)
         x = [data.dims[axis] for axis in at]
         made = [
-            output_size(x[2 + k], sizes[k], *(v[k] for v in window), bool(attrs.ceil_mode)) for k in range(ndim)
+            output_size(x[2 + k], sizes[k], *per_axis(window, k), bool(attrs.ceil_mode)) for k in range(ndim)
         ]
         for k, size in enumerate(made):
             if isinstance(size, IntImm) and size.value < 1:
-                ctx.shape_error(f"the window of size {sizes[k]} does not fit into the padded data of size {x[2 + k]}")
+                ctx.shape_error(
+                    f"the window of size {sizes[k]} does not fit into the padded data of size {x[2 + k]}"
+                )
         return TensorType(permuted((x[0], x[1], *made), "NC" + spatial, str(attrs.layout)), data.dtype)
 
     return infer
 
 
 def _reference(kind: str) -> Callable[[Any, Any], Any]:
-    """Window by window: the elements of the data in it, and the number of its places within the padded data."""
+    """Window by window: the elements of the data in it, and how many of its places lie in the padded data."""
 
     def reference(attrs: Any, data: Any) -> Any:
         ndim = data.ndim - 2
@@ -65,11 +74,13 @@ def _reference(kind: str) -> Callable[[Any, Any], Any]:
             starts = [i * step[k] - before[k] for i in range(count)]
             starts = [s for s in starts if not attrs.ceil_mode or s < x.shape[2 + k]]
             windows.append([[s + t * space[k] for t in range(size[k])] for s in starts])
-        result = np.zeros((*x.shape[:2], *(len(w) for w in windows)), x.dtype)
+        result: Any = np.zeros((*x.shape[:2], *(len(w) for w in windows)), x.dtype)
         for at in itertools.product(*(range(len(w)) for w in windows)):
             places = [windows[k][i] for k, i in enumerate(at)]
             inside = [[p for p in ps if 0 <= p < n] for ps, n in zip(places, x.shape[2:], strict=True)]
-            padded = [[p for p in ps if p < n + a] for ps, n, a in zip(places, x.shape[2:], after, strict=True)]
+            padded = [
+                [p for p in ps if p < n + a] for ps, n, a in zip(places, x.shape[2:], after, strict=True)
+            ]
             values = x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)].reshape(*x.shape[:2], -1)
             if kind == "max":
                 result[(..., *at)] = values.max(axis=-1)
@@ -83,14 +94,19 @@ def _reference(kind: str) -> Callable[[Any, Any], Any]:
 
 _ROWS: dict[int, tuple[tuple[tuple[int, ...], dict[str, Any]], ...]] = {
     1: (
-        ((2, 3, 8), {"pool_size": 2, "strides": 2}), ((1, 2, 7), {"pool_size": 3, "strides": 2, "padding": 1, "ceil_mode": True}),
-        ((1, 2, 7), {"pool_size": 3, "dilation": 2, "padding": [1, 0]}), ((1, 1, 5), {"pool_size": 5}),
+        ((2, 3, 8), {"pool_size": 2, "strides": 2}),
+        ((1, 2, 7), {"pool_size": 3, "strides": 2, "padding": 1, "ceil_mode": True}),
+        ((1, 2, 7), {"pool_size": 3, "dilation": 2, "padding": [1, 0]}),
+        ((1, 1, 5), {"pool_size": 5}),
     ),
     2: (
         ((1, 3, 6, 5), {"pool_size": [2, 2], "strides": [2, 2]}),
         ((1, 2, 7, 5), {"pool_size": 3, "strides": 2, "padding": [1, 1]}),
         ((2, 1, 6, 5), {"pool_size": [3, 2], "strides": [2, 3], "ceil_mode": True, "padding": [0, 1, 1, 0]}),
-        ((1, 2, 6, 5), {"pool_size": 3, "strides": 2, "padding": 1, "ceil_mode": True, "count_include_pad": True}),
+        (
+            (1, 2, 6, 5),
+            {"pool_size": 3, "strides": 2, "padding": 1, "ceil_mode": True, "count_include_pad": True},
+        ),
         ((1, 5, 4, 3), {"pool_size": 2, "layout": "NHWC", "padding": 1, "count_include_pad": True}),
         ((1, 1, 2, 2), {"pool_size": 1, "strides": 2, "ceil_mode": True}),
     ),
@@ -104,33 +120,58 @@ _ROWS: dict[int, tuple[tuple[tuple[int, ...], dict[str, Any]], ...]] = {
 def _declare(kind: str, ndim: int) -> None:
     def lower(attrs: Any, data: Any) -> Any:
         return topi.pool(
-            data, kind, attrs.pool_size, attrs.strides, attrs.padding, attrs.dilation, bool(attrs.ceil_mode),
-            bool(attrs.count_include_pad), str(attrs.layout))
+            data,
+            kind,
+            attrs.pool_size,
+            attrs.strides,
+            attrs.padding,
+            attrs.dilation,
+            bool(attrs.ceil_mode),
+            bool(attrs.count_include_pad),
+            str(attrs.layout),
+        )
 
     letters = "NC" + spatial_letters(ndim)
     ones, shape = (1,) * ndim, (1, 1, *(4,) * ndim)
-    declare_op(OpDef(
-        name=f"nn.{kind}_pool{ndim}d", inputs=(Input("data", meaning="(n, channels, spatial...) in the layout"),),
-        attrs=(
-            AttrSpec("pool_size", "ints", ones), AttrSpec("strides", "ints", ones), AttrSpec("padding", "ints", (0,) * ndim),
-            AttrSpec("dilation", "ints", ones), AttrSpec("ceil_mode", "bool", False, "keep a last, incomplete window"),
-            AttrSpec("count_include_pad", "bool", False, "average over padding too"), *layout_attrs("layout", letters),
-            AttrSpec("out_layout", "str", None, "the layout"),
-        ),
-        doc=(f"The {'greatest element' if kind == 'max' else 'mean'} of sliding windows over {ndim} spatial axes. A window that "
-             "`ceil_mode` adds starts within the data or the padding before it."),
-        infer=_rule(kind, ndim), reference=_reference(kind), lower=lower, layout=_LAYOUT,
-        samples=tuple(
-            Sample((s,), attrs, ("float32", "int32" if kind == "max" else "float16") if k == 1 else ("float32",))
-            for k, (s, attrs) in enumerate(_ROWS[ndim])
-        ),
-        errors=(
-            ErrorSample((shape,), {"pool_size": 5}, "R0203", "does not fit"),
-            ErrorSample((shape,), {"strides": 0}, "R0205", "strides must be at least 1"),
-            ErrorSample((shape[1:],), {}, "R0203", f"must have {ndim + 2} dimensions"),
-            ErrorSample((shape,), {"padding": [-1]}, "R0205", "padding must be at least 0"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name=f"nn.{kind}_pool{ndim}d",
+            inputs=(Input("data", meaning="(n, channels, spatial...) in the layout"),),
+            attrs=(
+                AttrSpec("pool_size", "ints", ones),
+                AttrSpec("strides", "ints", ones),
+                AttrSpec("padding", "ints", (0,) * ndim),
+                AttrSpec("dilation", "ints", ones),
+                AttrSpec("ceil_mode", "bool", False, "keep a last, incomplete window"),
+                AttrSpec("count_include_pad", "bool", False, "average over padding too"),
+                *layout_attrs("layout", letters),
+                AttrSpec("out_layout", "str", None, "the layout"),
+            ),
+            doc=(
+                f"The {'greatest element' if kind == 'max' else 'mean'} of sliding windows over "
+                f"{ndim} spatial axes. A window that "
+                "`ceil_mode` adds starts within the data or the padding before it."
+            ),
+            infer=_rule(kind, ndim),
+            reference=_reference(kind),
+            lower=lower,
+            layout=_LAYOUT,
+            samples=tuple(
+                Sample(
+                    (s,),
+                    attrs,
+                    ("float32", "int32" if kind == "max" else "float16") if k == 1 else ("float32",),
+                )
+                for k, (s, attrs) in enumerate(_ROWS[ndim])
+            ),
+            errors=(
+                ErrorSample((shape,), {"pool_size": 5}, "R0203", "does not fit"),
+                ErrorSample((shape,), {"strides": 0}, "R0205", "strides must be at least 1"),
+                ErrorSample((shape[1:],), {}, "R0203", f"must have {ndim + 2} dimensions"),
+                ErrorSample((shape,), {"padding": [-1]}, "R0205", "padding must be at least 0"),
+            ),
+        )
+    )
 
 
 def _adaptive_rule(kind: str, ndim: int) -> Callable[[Inference], Type]:
@@ -144,7 +185,9 @@ def _adaptive_rule(kind: str, ndim: int) -> Callable[[Inference], Type]:
         if attrs.out_layout not in (None, "", attrs.layout):
             ctx.attr_error(f"out_layout must be the layout {attrs.layout}, got {attrs.out_layout}")
         if attrs.output_size is not None:
-            given = attrs.output_size if isinstance(attrs.output_size, (tuple, list)) else (attrs.output_size,)
+            given = (
+                attrs.output_size if isinstance(attrs.output_size, (tuple, list)) else (attrs.output_size,)
+            )
             if len(given) not in (1, ndim):
                 ctx.attr_error(f"output_size must have 1 or {ndim} numbers, got {list(given)}")
         require_ndim(ctx, data, ndim + 2, "data")
@@ -164,9 +207,11 @@ def _adaptive_reference(kind: str) -> Callable[[Any, Any], Any]:
         letters = "NC" + spatial_letters(ndim)
         x = numpy_layout(data, attrs.layout, letters).astype(np.float64)
         size = x.shape[2:] if attrs.output_size is None else spread(attrs.output_size, ndim)
-        result = np.zeros((*x.shape[:2], *size))
+        result: Any = np.zeros((*x.shape[:2], *size))
         for at in itertools.product(*(range(n) for n in size)):
-            window = tuple(slice(i * n // m, -(-(i + 1) * n // m)) for i, n, m in zip(at, x.shape[2:], size, strict=True))
+            window = tuple(
+                slice(i * n // m, -(-(i + 1) * n // m)) for i, n, m in zip(at, x.shape[2:], size, strict=True)
+            )
             values = x[(slice(None), slice(None), *window)].reshape(*x.shape[:2], -1)
             result[(..., *at)] = values.max(axis=-1) if kind == "max" else values.mean(axis=-1)
         return numpy_layout(result, letters, attrs.layout).astype(data.dtype)
@@ -185,23 +230,32 @@ def _declare_adaptive(kind: str, ndim: int) -> None:
     letters = "NC" + spatial_letters(ndim)
     shape = (1, 1, *(4,) * ndim)
     nhwc = (Sample(((1, 5, 4, 3),), {"output_size": [1, 2], "layout": "NHWC"}),) if ndim == 2 else ()
-    declare_op(OpDef(
-        name=f"nn.adaptive_{kind}_pool{ndim}d", inputs=(Input("data", meaning="(n, channels, spatial...) in the layout"),),
-        attrs=(
-            AttrSpec("output_size", "ints", None, "windows along each axis; None keeps the size"), *layout_attrs("layout", letters),
-            AttrSpec("out_layout", "str", None, "the layout"),
-        ),
-        doc=(f"The {'greatest element' if kind == 'max' else 'mean'} of each of `output_size` windows that cover {ndim} spatial "
-             "axes: window i of m over n elements goes from floor(i * n / m) to ceil((i + 1) * n / m)."),
-        infer=_adaptive_rule(kind, ndim), reference=_adaptive_reference(kind),
-        lower=lambda attrs, x: topi.adaptive_pool(x, attrs.output_size, kind, str(attrs.layout)), layout=_LAYOUT,
-        samples=(*(Sample((s,), {"output_size": size}) for s, size in _ADAPTIVE_ROWS[ndim]), *nhwc),
-        errors=(
-            ErrorSample((shape,), {"output_size": [1] * (ndim + 1)}, "R0205", "output_size must have"),
-            ErrorSample((shape,), {"layout": "NC"}, "R0205", "layout 'NC' is not supported"),
-            ErrorSample((shape[1:],), {}, "R0203", f"must have {ndim + 2} dimensions"),
-        ),
-    ))
+    declare_op(
+        OpDef(
+            name=f"nn.adaptive_{kind}_pool{ndim}d",
+            inputs=(Input("data", meaning="(n, channels, spatial...) in the layout"),),
+            attrs=(
+                AttrSpec("output_size", "ints", None, "windows along each axis; None keeps the size"),
+                *layout_attrs("layout", letters),
+                AttrSpec("out_layout", "str", None, "the layout"),
+            ),
+            doc=(
+                f"The {'greatest element' if kind == 'max' else 'mean'} of each of `output_size` "
+                f"windows that cover {ndim} spatial "
+                "axes: window i of m over n elements goes from floor(i * n / m) to ceil((i + 1) * n / m)."
+            ),
+            infer=_adaptive_rule(kind, ndim),
+            reference=_adaptive_reference(kind),
+            lower=lambda attrs, x: topi.adaptive_pool(x, attrs.output_size, kind, str(attrs.layout)),
+            layout=_LAYOUT,
+            samples=(*(Sample((s,), {"output_size": size}) for s, size in _ADAPTIVE_ROWS[ndim]), *nhwc),
+            errors=(
+                ErrorSample((shape,), {"output_size": [1] * (ndim + 1)}, "R0205", "output_size must have"),
+                ErrorSample((shape,), {"layout": "NC"}, "R0205", "layout 'NC' is not supported"),
+                ErrorSample((shape[1:],), {}, "R0203", f"must have {ndim + 2} dimensions"),
+            ),
+        )
+    )
 
 
 def declare() -> None:

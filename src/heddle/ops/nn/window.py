@@ -21,7 +21,9 @@ def checked_positions(ctx: Inference, layout: str, letters: str) -> tuple[int, .
 def window_attrs(ctx: Inference, ndim: int) -> tuple[tuple[int, ...], ...]:
     """Strides, padding before, padding after and dilation of each spatial axis, checked."""
     attrs = ctx.attrs
-    strides, dilation = (spread_attr(ctx, name, getattr(attrs, name), ndim) for name in ("strides", "dilation"))
+    strides, dilation = (
+        spread_attr(ctx, name, getattr(attrs, name), ndim) for name in ("strides", "dilation")
+    )
     for name, values in (("strides", strides), ("dilation", dilation)):
         if any(value < 1 for value in values):
             ctx.attr_error(f"{name} must be at least 1, got {list(values)}")
@@ -41,6 +43,12 @@ def spread_attr(ctx: Inference, name: str, value: Any, ndim: int) -> tuple[int, 
     if len(given) not in (1, ndim):
         ctx.attr_error(f"{name} must have 1 or {ndim} numbers, got {list(given)}")
     return spread(given, ndim)
+
+
+def per_axis(window: tuple[tuple[int, ...], ...], axis: int) -> tuple[int, int, int, int]:
+    """Stride, padding before and after, and dilation of one axis of what `window_attrs` gives."""
+    strides, before, after, dilation = window
+    return strides[axis], before[axis], after[axis], dilation[axis]
 
 
 def layout_attrs(name: str, default: str) -> tuple[AttrSpec, ...]:

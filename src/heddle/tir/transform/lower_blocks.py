@@ -1,13 +1,15 @@
 """LowerBlocks: blocks become plain statements under their loops.
 
-    with sblock("C"):                          if r == 0:
-        v_i, v_r = remap("SR", [i, r])             C[i] = 0
-        where(i < n)                      →    if i < n:
-        init: C[v_i] = 0                           C[i] = C[i] + A[i, r]
-        C[v_i] = C[v_i] + A[v_i, v_r]
+    for i, r in grid(n, m):                    for i in n:
+        with sblock("C"):                          C[i] = 0
+            v_i, v_r = remap("SR", [i, r])         for r in m:
+            init: C[v_i] = 0                  →        C[i] = C[i] + A[i, r]
+            C[v_i] = C[v_i] + A[v_i, v_r]
 
-Axes are replaced by their values; `init` runs where all reduction axes are at their start; a block's buffers become
-allocations in front of its body; views of regions (match_buffer) become buffers with an offset.
+Axes are replaced by their values. `init` goes in front of the innermost loops that only the reduction uses,
+so it runs where
+they have no iterations too; elsewhere it runs where all reduction axes are at their start. A block's buffers
+become allocations in front of its body; views of regions (match_buffer) become buffers with an offset.
 """
 
 from __future__ import annotations
@@ -15,13 +17,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.ir.node import map_children
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import IntImm, PrimExpr, Var
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import equal
+from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.nodes import (
-    AllocBuffer, Buffer, BufferLoad, BufferStore, IfThenElse, IterType, MatchBufferRegion, PrimFunc, SBlock, SBlockRealize,
-    Stmt, seq,
+    AllocBuffer,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    IterType,
+    MatchBufferRegion,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    Stmt,
+    seq,
 )
 from heddle.tir.substitute import StmtSubstituter
 
@@ -44,6 +60,21 @@ class _Lower(StmtSubstituter):
         self._mapping = mapping
         super().__init__(mapping)
         self._views: dict[Buffer, tuple[Buffer, tuple[PrimExpr, ...]]] = {}
+        self._initialized: set[int] = set()
+
+    def visit_For(self, node: For) -> Stmt:
+        nest = _reduction_nest(node)
+        if nest is None:
+            made: Stmt = map_children(node, self.visit)
+            return made
+        loops, realize = nest
+        starts = {loop.loop_var: self.visit(loop.min) for loop in loops}
+        values = [self.visit(value) for value in realize.iter_values]
+        for axis, value in zip(realize.block.iter_vars, values, strict=True):
+            self._mapping[axis.var] = value
+        init = self._init(realize.block, [substitute(value, starts) for value in values])
+        self._initialized.add(id(realize.block))
+        return seq(init, map_children(node, self.visit))
 
     def visit_SBlockRealize(self, node: SBlockRealize) -> Stmt:
         block = node.block
@@ -62,11 +93,12 @@ class _Lower(StmtSubstituter):
         return IfThenElse(predicate, body, span=node.span)
 
     def _init(self, block: SBlock, values: list[PrimExpr]) -> Stmt | None:
-        if block.init is None:
+        if block.init is None or id(block) in self._initialized:
             return None
         starts = [
             equal(value, self.visit(axis.dom.min))
-            for axis, value in zip(block.iter_vars, values, strict=True) if axis.iter_type is IterType.CommReduce
+            for axis, value in zip(block.iter_vars, values, strict=True) if axis.iter_type is
+            IterType.CommReduce
         ]
         condition = all_of(*starts)
         init: Stmt = self.visit(block.init)
@@ -77,11 +109,14 @@ class _Lower(StmtSubstituter):
         source = match.source.buffer
         starts = tuple(self.visit(r.min) for r in match.source.region)
         self._views[match.buffer] = (source, starts)
-        for dim, r in zip(match.buffer.shape, match.source.region[len(match.source.region) - match.buffer.ndim :], strict=True):
+        for dim, r in zip(match.buffer.shape, match.source.region[len(match.source.region) - match.buffer.ndim
+        :], strict=True):
             if isinstance(dim, Var):
                 self._mapping[dim] = self.visit(r.extent)
 
-    def _through_view(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, tuple[PrimExpr, ...]]:
+    def _through_view(
+        self, buffer: Buffer, indices: tuple[PrimExpr, ...]
+    ) -> tuple[Buffer, tuple[PrimExpr, ...]]:
         if buffer not in self._views:
             return buffer, indices
         source, starts = self._views[buffer]
@@ -103,3 +138,20 @@ class _Lower(StmtSubstituter):
         return BufferStore(buffer, value, moved, predicate, span=node.span)
 
 
+def _reduction_nest(node: For) -> tuple[list[For], SBlockRealize] | None:
+    """Loops from `node` down to a block with `init`, if its reduction axes alone use them."""
+    loops: list[For] = [node]
+    while isinstance(loops[-1].body, For):
+        loops.append(loops[-1].body)
+    realize = loops[-1].body
+    if not isinstance(realize, SBlockRealize) or realize.block.init is None or realize.block.match_buffers:
+        return None
+    if any(loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED) for loop in loops):
+        return None
+    spatial = [
+        value
+        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if axis.iter_type is not IterType.CommReduce
+    ]
+    used = set(free_vars(realize.predicate, *spatial))
+    return None if any(loop.loop_var in used for loop in loops) else (loops, realize)

@@ -46,8 +46,13 @@ def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
 
 
 def _normalised(
-    x: te.Tensor, axes: Sequence[int], gamma: te.Tensor | None, beta: te.Tensor | None,
-    own: Sequence[int], epsilon: float, name: str,
+    x: te.Tensor,
+    axes: Sequence[int],
+    gamma: te.Tensor | None,
+    beta: te.Tensor | None,
+    own: Sequence[int],
+    epsilon: float,
+    name: str,
 ) -> te.Tensor:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta; gamma and beta are indexed by the axes `own`."""
     average, spread = moments(x, axes)
@@ -62,7 +67,9 @@ def _normalised(
     return result
 
 
-def _affine(value: PrimExpr, gamma: te.Tensor | None, beta: te.Tensor | None, index: tuple[PrimExpr, ...]) -> PrimExpr:
+def _affine(
+    value: PrimExpr, gamma: te.Tensor | None, beta: te.Tensor | None, index: tuple[PrimExpr, ...]
+) -> PrimExpr:
     if gamma is not None:
         value = value * cast(value.dtype, gamma[index])
     return value if beta is None else value + cast(value.dtype, beta[index])
@@ -77,7 +84,12 @@ def layer_norm(
 
 
 def instance_norm(
-    x: te.Tensor, gamma: te.Tensor | None, beta: te.Tensor | None, channel_axis: int, axis: Any, epsilon: float = 1e-5
+    x: te.Tensor,
+    gamma: te.Tensor | None,
+    beta: te.Tensor | None,
+    channel_axis: int,
+    axis: Any,
+    epsilon: float = 1e-5,
 ) -> te.Tensor:
     """Normalise over axes; gamma and beta have one value a channel."""
     channel = positive_axis(channel_axis, x.ndim)
@@ -99,7 +111,12 @@ def rms_norm(x: te.Tensor, weight: te.Tensor, axis: Any, epsilon: float = 1e-5) 
 
 
 def group_norm(
-    x: te.Tensor, gamma: te.Tensor | None, beta: te.Tensor | None, num_groups: int, channel_axis: int, axes: Any,
+    x: te.Tensor,
+    gamma: te.Tensor | None,
+    beta: te.Tensor | None,
+    num_groups: int,
+    channel_axis: int,
+    axes: Any,
     epsilon: float = 1e-5,
 ) -> te.Tensor:
     """Normalise over axes and groups of neighbouring channels; gamma and beta have one value a channel."""
@@ -124,10 +141,21 @@ def group_norm(
 
 
 def batch_norm(
-    x: te.Tensor, gamma: te.Tensor, beta: te.Tensor, moving_mean: te.Tensor, moving_var: te.Tensor, axis: int = 1,
-    epsilon: float = 1e-5, center: bool = True, scale: bool = True, training: bool = False, momentum: float = 0.1,
+    x: te.Tensor,
+    gamma: te.Tensor,
+    beta: te.Tensor,
+    moving_mean: te.Tensor,
+    moving_var: te.Tensor,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    training: bool = False,
+    momentum: float = 0.1,
 ) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-    """Normalise by the moving statistics (in training by the batch's); gives the result and the new moving statistics."""
+    """Normalise by the moving statistics (in training by the batch's); gives the result and the new moving
+    statistics.
+    """
     channel = positive_axis(axis, x.ndim)
     factors = gamma if scale else None, beta if center else None
     if training:
@@ -172,7 +200,9 @@ def _copy(x: te.Tensor, name: str) -> te.Tensor:
     return result
 
 
-def lrn(x: te.Tensor, size: int, axis: int = 1, alpha: float = 1e-4, beta: float = 0.75, bias: float = 2.0) -> te.Tensor:
+def lrn(
+    x: te.Tensor, size: int, axis: int = 1, alpha: float = 1e-4, beta: float = 0.75, bias: float = 2.0
+) -> te.Tensor:
     """x / (bias + alpha / size * the sum of squares in a window of `size` along an axis) ** beta."""
     channel = positive_axis(axis, x.ndim)
     wide = accumulator(x.dtype)
@@ -200,7 +230,9 @@ def l2_normalize(x: te.Tensor, eps: float, axis: Any = None) -> te.Tensor:
     """x / sqrt(max(the sum of squares over axes, eps))."""
     axes = positive_axes(axis, x.ndim)
     wide = accumulator(x.dtype)
-    total = reduce_element(x.shape, axes, True, te.sum, lambda i: cast(wide, x[i]) * cast(wide, x[i]), "l2_sum")
+    total = reduce_element(
+        x.shape, axes, True, te.sum, lambda i: cast(wide, x[i]) * cast(wide, x[i]), "l2_sum"
+    )
 
     def element(*i: PrimExpr) -> PrimExpr:
         size = sqrt(maximum(total[kept_index(i, axes)], constant(eps, wide)))
@@ -208,5 +240,3 @@ def l2_normalize(x: te.Tensor, eps: float, axis: Any = None) -> te.Tensor:
 
     result: te.Tensor = te.compute(x.shape, element, name="l2_normalize")
     return result
-
-

@@ -1,6 +1,6 @@
 """Arithmetic of sliding windows: spreads of attributes over spatial axes, output sizes, layouts.
 
-A layout is a string of axis letters, outermost first ("NCHW", "NHWC", "OIHW"); blocked layouts are not among them.
+A layout is a string of axis letters, outermost first ("NCHW", "NHWC", "OIHW"), none of them blocked.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ def pads(value: Any, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def positions(layout: str, letters: str) -> tuple[int, ...]:
-    """The axis of each letter. Raises: IRTypeError E0104 where the layout is no permutation of the letters."""
+    """The axis of each letter. Raises: IRTypeError E0104 where the layout is no order of the letters."""
     if sorted(layout) != sorted(letters):
-        raise IRTypeError(E0104, f"layout {layout!r} is not supported: expected an order of the letters {letters}")
+        raise IRTypeError(
+            E0104, f"layout {layout!r} is not supported: expected an order of the letters {letters}"
+        )
     return tuple(layout.index(letter) for letter in letters)
 
 
@@ -58,7 +60,9 @@ def window_extent(kernel: Any, dilation: int) -> PrimExpr:
 def output_size(
     size: PrimExpr, kernel: Any, stride: int, before: int, after: int, dilation: int, ceil_mode: bool = False
 ) -> PrimExpr:
-    """How many windows fit. With `ceil_mode` a last one may reach beyond the padding, but must start before it."""
+    """How many windows fit. With `ceil_mode` a last one may reach beyond the padding, but must start before
+    it.
+    """
     room = size + (before + after) - window_extent(kernel, dilation)
     if not ceil_mode:
         return simplified(room // stride + 1)
@@ -69,7 +73,9 @@ def transposed_size(
     size: PrimExpr, kernel: Any, stride: int, before: int, after: int, dilation: int, output_padding: int
 ) -> PrimExpr:
     """The size of which a convolution with these attributes gives `size`, plus `output_padding`."""
-    return simplified((size - 1) * stride - (before + after) + window_extent(kernel, dilation) + output_padding)
+    return simplified(
+        (size - 1) * stride - (before + after) + window_extent(kernel, dilation) + output_padding
+    )
 
 
 def permuted(values: Sequence[Any], letters: str, layout: str) -> tuple[Any, ...]:

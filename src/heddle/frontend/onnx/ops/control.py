@@ -18,7 +18,8 @@ from heddle.relax.types import ShapeExpr, TensorType
 
 @converts("If")
 def branch(ctx: NodeContext) -> Result:
-    """A condition that is known chooses its branch now. Otherwise dimensions that differ between the branches are read
+    """A condition that is known chooses its branch now. Otherwise dimensions that differ between the branches
+    are read
     from the results when the model runs."""
     graphs: tuple[GraphProto, GraphProto] = ctx.attr("then_branch"), ctx.attr("else_branch")
     for graph in graphs:
@@ -30,10 +31,12 @@ def branch(ctx: NodeContext) -> Result:
             return ctx.importer.run_graph(graphs[0] if bool(known.reshape(-1)[0]) else graphs[1])
     before = ctx.importer.visible_dims()
     condition = scalar_bool(ctx, ctx.tensor(0))
-    sequences = [branch_sequence(ctx, graph) for graph in graphs]
-    made = ctx.builder.emit(If(condition, *sequences))
+    sequences = (branch_sequence(ctx, graphs[0]), branch_sequence(ctx, graphs[1]))
+    made = ctx.builder.emit(If(condition, sequences[0], sequences[1]))
     count = ctx.num_outputs
-    parts = [ctx.builder.emit(TupleGetItem(made, index)) for index in range(count)] if count > 1 else [made]
+    parts: list[Expr] = [made]
+    if count > 1:
+        parts = [ctx.builder.emit(TupleGetItem(made, index)) for index in range(count)]
     kinds = [[_result_type(ctx, seq, index, count) for seq in sequences] for index in range(count)]
     return [unified(ctx, part, a, b, before) for part, (a, b) in zip(parts, kinds, strict=True)]
 
@@ -59,11 +62,14 @@ def _result_type(ctx: NodeContext, sequence: SeqExpr, index: int, count: int) ->
 
 
 def unified(ctx: NodeContext, expr: Expr, a: TensorType, b: TensorType, visible: frozenset[PrimVar]) -> Value:
-    """A branch's result with known dimensions: those that both branches give, and fresh ones where they differ."""
+    """A branch's result with known dimensions: those that both branches give, and fresh ones where they
+    differ."""
     if a.dtype != b.dtype:
         ctx.malformed(f"the branches give {a.dtype} and {b.dtype}")
     if a.ndim != b.ndim:
-        ctx.unsupported(f"the branches give {a.ndim} and {b.ndim} dimensions", "give both branches the same rank")
+        ctx.unsupported(
+            f"the branches give {a.ndim} and {b.ndim} dimensions", "give both branches the same rank"
+        )
     dims: list[PrimExpr] = []
     for axis, (x, y) in enumerate(zip(a.dims or (), b.dims or (), strict=True)):
         same = ctx.importer.simplify.equal(x, y) and set(free_vars(x)) <= visible

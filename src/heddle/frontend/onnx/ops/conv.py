@@ -43,7 +43,10 @@ def paddings(
         return (0,) * (2 * rank)
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         ctx.malformed(f"unknown auto_pad {mode!r}")
-    total = [_same_padding(ctx, axis, *window) for axis, window in enumerate(zip(kernel, strides, dilations, strict=True))]
+    total = [
+        _same_padding(ctx, axis, *window)
+        for axis, window in enumerate(zip(kernel, strides, dilations, strict=True))
+    ]
     small, large = [pad // 2 for pad in total], [pad - pad // 2 for pad in total]
     return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
 
@@ -55,7 +58,9 @@ def _same_padding(ctx: NodeContext, axis: int, kernel: int, stride: int, dilatio
     if stride == 1:
         return reach - 1
     if not isinstance(dim, IntImm):
-        ctx.unsupported(f"auto_pad of a symbolic dimension {dim} with stride {stride}", "fix it with shape_dict")
+        ctx.unsupported(
+            f"auto_pad of a symbolic dimension {dim} with stride {stride}", "fix it with shape_dict"
+        )
     size = int(dim)
     return max(0, (-(-size // stride) - 1) * stride + reach - size)
 
@@ -84,9 +89,16 @@ def convolved(
     strides, dilations = window_attr(ctx, "strides", rank), window_attr(ctx, "dilations", rank)
     layout, kernel_layout, _ = LAYOUTS[rank]
     made = ctx.call(
-        f"nn.conv{rank}d", x, weight, strides=strides,
+        f"nn.conv{rank}d",
+        x,
+        weight,
+        strides=strides,
         padding=paddings(ctx, kernel_shape(ctx, weight_index, rank), strides, dilations),
-        dilation=dilations, groups=ctx.attr("group", 1), data_layout=layout, kernel_layout=kernel_layout, **more,
+        dilation=dilations,
+        groups=ctx.attr("group", 1),
+        data_layout=layout,
+        kernel_layout=kernel_layout,
+        **more,
     )
     return made if bias is None else ctx.call("add", made, _per_channel(ctx, bias, rank))
 
@@ -106,15 +118,26 @@ def conv_transpose(ctx: NodeContext) -> Result:
     cut = [max(0, -pad) for pad in pads]
     extra = tuple(more + less for more, less in zip(extra, cut[rank:], strict=True))
     made = ctx.call(
-        f"nn.conv{rank}d_transpose", ctx.tensor(0), ctx.tensor(1), strides=strides,
-        padding=tuple(max(0, pad) for pad in pads), output_padding=extra, dilation=dilations,
-        groups=ctx.attr("group", 1), data_layout=layout, kernel_layout=kernel_layout,
+        f"nn.conv{rank}d_transpose",
+        ctx.tensor(0),
+        ctx.tensor(1),
+        strides=strides,
+        padding=tuple(max(0, pad) for pad in pads),
+        output_padding=extra,
+        dilation=dilations,
+        groups=ctx.attr("group", 1),
+        data_layout=layout,
+        kernel_layout=kernel_layout,
     )
     return made if not ctx.has(2) else ctx.call("add", made, _per_channel(ctx, ctx.tensor(2), rank))
 
 
 def _transpose_pads(
-    ctx: NodeContext, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], extra: Sequence[int]
+    ctx: NodeContext,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    extra: Sequence[int],
 ) -> tuple[int, ...]:
     """From `pads`, or so that the output has `output_shape`, or size * stride where auto_pad says SAME."""
     rank = len(kernel)

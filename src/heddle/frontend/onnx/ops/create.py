@@ -16,7 +16,11 @@ MAX_FILL = 1 << 20
 """Fills of constant shape and as many elements at most are constants."""
 
 _FORMS = {
-    "value": None, "value_float": np.float32, "value_int": np.int64, "value_floats": np.float32, "value_ints": np.int64,
+    "value": None,
+    "value_float": np.float32,
+    "value_int": np.int64,
+    "value_floats": np.float32,
+    "value_ints": np.int64,
 }
 
 
@@ -71,7 +75,9 @@ def eye_like(ctx: NodeContext) -> Result:
     dims = ctx.dims(0)
     if len(dims) != 2:
         ctx.malformed(f"expected a matrix, got {len(dims)} dimensions")
-    dtype = dtype_name(ctx.attr("dtype"), "the result of EyeLike") if "dtype" in ctx.node.attrs else ctx.dtype(0)
+    dtype = (
+        dtype_name(ctx.attr("dtype"), "the result of EyeLike") if "dtype" in ctx.node.attrs else ctx.dtype(0)
+    )
     rows = ctx.static_dim(0, 0, "the size of an identity matrix")
     columns = ctx.static_dim(0, 1, "the size of an identity matrix")
     return array_value(np.eye(rows, columns, ctx.attr("k", 0)).astype(dtype), dtype)

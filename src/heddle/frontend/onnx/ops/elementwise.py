@@ -8,25 +8,66 @@ from functools import reduce
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
-from heddle.frontend.onnx.proto import dtype_name
+from heddle.frontend.onnx.proto import dtype_name, numpy_dtype
 from heddle.frontend.onnx.registry import add_converter, converts
+from heddle.frontend.onnx.values import array_value
 from heddle.ir.expr import Expr
 from heddle.runtime.dtype import DataType
 
 _UNARY = {
-    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin",
-    "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Tanh": "tanh", "Asinh": "asinh",
-    "Acosh": "acosh", "Atanh": "atanh", "Erf": "erf", "Sigmoid": "sigmoid", "Abs": "abs", "Neg": "negative",
-    "Sign": "sign", "Not": "logical_not", "BitwiseNot": "bitwise_not", "IsNaN": "isnan",
+    "Exp": "exp",
+    "Log": "log",
+    "Sqrt": "sqrt",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Tan": "tan",
+    "Asin": "asin",
+    "Acos": "acos",
+    "Atan": "atan",
+    "Sinh": "sinh",
+    "Cosh": "cosh",
+    "Tanh": "tanh",
+    "Asinh": "asinh",
+    "Acosh": "acosh",
+    "Atanh": "atanh",
+    "Erf": "erf",
+    "Sigmoid": "sigmoid",
+    "Abs": "abs",
+    "Neg": "negative",
+    "Sign": "sign",
+    "Not": "logical_not",
+    "BitwiseNot": "bitwise_not",
+    "IsNaN": "isnan",
 }
 _ROUNDING = {"Floor": "floor", "Ceil": "ceil", "Round": "round"}
 _BINARY = {
-    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "And": "logical_and", "Or": "logical_or",
-    "Xor": "logical_xor", "Equal": "equal", "Less": "less", "Greater": "greater", "LessOrEqual": "less_equal",
-    "GreaterOrEqual": "greater_equal", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "Div": "divide",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+    "Equal": "equal",
+    "Less": "less",
+    "Greater": "greater",
+    "LessOrEqual": "less_equal",
+    "GreaterOrEqual": "greater_equal",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
     "BitwiseXor": "bitwise_xor",
 }
 _VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+
+
+MAX_FOLDED = 64
+"""Constants of as many elements at most are cast while importing."""
+_FLOAT8_MAX = {
+    "float8_e4m3fn": 448.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
+}
 
 
 def _unary(op: str) -> Callable[[NodeContext], Result]:
@@ -142,9 +183,29 @@ def cast(ctx: NodeContext) -> Result:
     return cast_to(ctx, {"float": "float32", "double": "float64"}.get(dtype, dtype))
 
 
-def cast_to(ctx: NodeContext, dtype: str) -> Expr:
-    """Float to integer drops the fraction; to bool compares with 0."""
-    return ctx.astype(ctx.tensor(0), dtype)
+def cast_to(ctx: NodeContext, dtype: str) -> Result:
+    """Float to integer drops the fraction; to bool compares with 0; to 8-bit floats saturates unless told not
+    to; to
+    4-bit integers keeps the low bits."""
+    known = ctx.array(0)
+    if (
+        known is not None
+        and known.size <= MAX_FOLDED
+        and DataType(dtype).bits >= 16
+        and known.dtype.kind in "iubf"
+    ):
+        with np.errstate(all="ignore"):
+            return array_value(known.astype(numpy_dtype(dtype)), dtype)
+    x = ctx.tensor(0)
+    limit = _FLOAT8_MAX.get(dtype)
+    if limit is not None and ctx.flag("saturate", True) and ctx.dtype(0) != dtype:
+        x = ctx.astype(x, "float32")
+        x = ctx.call("where", ctx.call("isnan", x), x, ctx.call("clip", x, -limit, limit))
+    if dtype in ("int4", "uint4") and ctx.dtype(0) != dtype:
+        x = ctx.call("bitwise_and", ctx.astype(x, "int32"), ctx.const(15, "int32"))
+        if dtype == "int4":
+            x = ctx.call("subtract", ctx.call("bitwise_xor", x, ctx.const(8, "int32")), ctx.const(8, "int32"))
+    return ctx.astype(x, dtype)
 
 
 @converts("CastLike")
@@ -164,11 +225,15 @@ def clip_6(ctx: NodeContext) -> Result:
 
 @converts("Clip", since=11)
 def clip(ctx: NodeContext) -> Result:
-    """A missing bound does not bind. Bounds that are known only when the model runs become minimum and maximum."""
+    """A missing bound does not bind. Bounds that are known only when the model runs become minimum and
+    maximum."""
     low, high = (ctx.array(index) if ctx.has(index) else None for index in (1, 2))
     if all(known is not None or not ctx.has(index) for index, known in ((1, low), (2, high))):
-        return _clip(ctx, None if low is None else low.reshape(-1)[0].item(),
-                     None if high is None else high.reshape(-1)[0].item())
+        return _clip(
+            ctx,
+            None if low is None else low.reshape(-1)[0].item(),
+            None if high is None else high.reshape(-1)[0].item(),
+        )
     made = ctx.tensor(0)
     if ctx.has(1):
         made = ctx.call("maximum", made, ctx.tensor(1))
@@ -196,7 +261,9 @@ def dropout(ctx: NodeContext) -> Result:
     if ctx.has(2):
         mode = ctx.array(2)
         ratio = ctx.array(1) if ctx.has(1) else None
-        if mode is None or (bool(mode.reshape(-1)[0]) and not (ratio is not None and float(ratio.reshape(-1)[0]) == 0)):
+        if mode is None or (
+            bool(mode.reshape(-1)[0]) and not (ratio is not None and float(ratio.reshape(-1)[0]) == 0)
+        ):
             ctx.unsupported("training mode is not supported", "export the model for inference")
     if not ctx.has_output(1):
         return ctx.value(0)

@@ -12,10 +12,12 @@ from heddle.frontend.onnx.values import content_value, vector
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.runtime.dtype import DataType
 
 
 def positions(ctx: NodeContext, index: int, dim: PrimExpr) -> Expr:
-    """Indices from 0: negative ones count from the end. Constants are checked and resolved here; others are wrapped
+    """Indices from 0: negative ones count from the end. Constants are checked and resolved here; others are
+    wrapped
     when the model runs, so that none leads outside of the tensor."""
     known = ctx.array(index)
     if known is not None and isinstance(dim, IntImm):
@@ -88,7 +90,11 @@ def _reduction(ctx: NodeContext) -> str:
 def scatter_elements(ctx: NodeContext) -> Result:
     axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
     return ctx.call(
-        "scatter_elements", ctx.tensor(0), positions(ctx, 1, ctx.dims(0)[axis]), ctx.tensor(2), axis=axis,
+        "scatter_elements",
+        ctx.tensor(0),
+        positions(ctx, 1, ctx.dims(0)[axis]),
+        ctx.tensor(2),
+        axis=axis,
         reduction=_reduction(ctx),
     )
 
@@ -101,7 +107,12 @@ def scatter_nd(ctx: NodeContext) -> Result:
 @converts("OneHot")
 def one_hot(ctx: NodeContext) -> Result:
     """`values` holds the off and the on value; indices outside of the depth give rows of the off value."""
-    depth = ctx.shape_values(1)[0]
+    stored = ctx.array(1)
+    depth = (
+        IntImm(DataType("int64"), int(stored.reshape(-1)[0]))
+        if stored is not None
+        else ctx.shape_values(1)[0]
+    )
     rank = ctx.ndim(0)
     axis = ctx.axis(ctx.attr("axis", -1), rank + 1)
     if not isinstance(depth, IntImm):
@@ -121,7 +132,13 @@ def top_k(ctx: NodeContext) -> Result:
     count = ctx.attr("k") if ctx.opset < 10 else int(ctx.scalar(1, "the number of elements of TopK"))
     axis = ctx.axis(ctx.attr("axis", -1), ctx.ndim(0))
     made = ctx.call(
-        "topk", ctx.tensor(0), k=count, axis=axis, ret_type="both", largest=ctx.flag("largest", True), dtype="int64"
+        "topk",
+        ctx.tensor(0),
+        k=count,
+        axis=axis,
+        ret_type="both",
+        largest=ctx.flag("largest", True),
+        dtype="int64",
     )
     return ctx.item(made, 0), ctx.item(made, 1)
 
@@ -129,7 +146,7 @@ def top_k(ctx: NodeContext) -> Result:
 @converts("NonZero")
 def non_zero(ctx: NodeContext) -> Result:
     """One row for each dimension; the number of columns is known when the model runs."""
-    return ctx.call("nonzero", ctx.tensor(0))
+    return ctx.known_dims(ctx.call("nonzero", ctx.tensor(0)))
 
 
 @converts("CumSum")

@@ -52,7 +52,8 @@ def einsum(ctx: NodeContext) -> Result:
 
 @converts("MatMulInteger")
 def matmul_integer(ctx: NodeContext) -> Result:
-    """(A - a_zero) @ (B - b_zero) in int32; a zero point is one value, or one for each row of A or column of B."""
+    """(A - a_zero) @ (B - b_zero) in int32; a zero point is one value, or one for each row of A or column of
+    B."""
     a, b = (ctx.astype(ctx.tensor(index), "int32") for index in (0, 1))
     if ctx.has(2):
         zero = ctx.astype(ctx.tensor(2), "int32")

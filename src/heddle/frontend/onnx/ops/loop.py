@@ -7,8 +7,9 @@
         else:
             (carried..., collected...)
 
-What the body uses from around it comes as parameters: tensors one by one, symbolic dimensions as one shape. A dimension
-of a carried value that an iteration may change is a fresh variable of the parameter, so each call binds its own.
+What the body uses from around it comes as parameters: tensors one by one, symbolic dimensions as one shape. A
+dimension of a carried value that an iteration may change is a fresh variable of the parameter, so each call
+binds its own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from onnx import GraphProto
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.control import scalar_bool
-from heddle.frontend.onnx.ops.rearrange import slice_of
 from heddle.frontend.onnx.order import outer_names
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, array_value, object_array, tensor_value
@@ -36,6 +36,7 @@ from heddle.relax.infer import type_of
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.op_builder import const
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType
+from heddle.runtime.dtype import DataType
 from heddle.support.names import identifier
 
 MAX_ATTEMPTS = 8
@@ -44,7 +45,8 @@ Rows = Callable[["_Body", Expr], list[Value]]
 
 @dataclass(slots=True)
 class _Plan:
-    """What a loop function takes: types of carried and collected values, captured values, outer dimensions."""
+    """What a loop function takes: types of carried and collected values, captured values, outer
+    dimensions."""
 
     graph: GraphProto
     carried: list[Value]
@@ -64,8 +66,10 @@ def loop(ctx: NodeContext) -> Result:
     graph: GraphProto = ctx.attr("body")
     num_carried = max(0, ctx.num_inputs - 2)
     if len(graph.input) != num_carried + 2 or len(graph.output) < num_carried + 1:
-        ctx.malformed(f"the body takes {len(graph.input)} values and gives {len(graph.output)}, "
-                      f"and {num_carried} are carried")
+        ctx.malformed(
+            f"the body takes {len(graph.input)} values and gives {len(graph.output)}, "
+            f"and {num_carried} are carried"
+        )
     trips = _scalar(ctx, 0, "int64") if ctx.has(0) else const(np.asarray(np.iinfo(np.int64).max), "int64")
     condition = scalar_bool(ctx, ctx.tensor(1)) if ctx.has(1) else const(True, "bool")
     carried = [ctx.value(index) for index in range(2, ctx.num_inputs)]
@@ -80,7 +84,10 @@ def scan(ctx: NodeContext) -> Result:
     num_state = ctx.num_inputs - count
     if num_state < 0 or len(graph.input) != ctx.num_inputs or len(graph.output) < num_state:
         ctx.malformed(f"the body takes {len(graph.input)} values, and the node {ctx.num_inputs}")
-    axes = [ctx.axis(axis, ctx.ndim(num_state + i)) for i, axis in enumerate(ctx.attr("scan_input_axes", (0,) * count))]
+    axes = [
+        ctx.axis(axis, ctx.ndim(num_state + i))
+        for i, axis in enumerate(ctx.attr("scan_input_axes", (0,) * count))
+    ]
     backwards = ctx.attr("scan_input_directions", (0,) * count)
     scanned = [ctx.tensor(index) for index in range(num_state, ctx.num_inputs)]
     length = ctx.dims_of(scanned[0])[axes[0]]
@@ -114,7 +121,9 @@ def _arranged(ctx: NodeContext, collected: list[Value]) -> list[Value]:
     count = len(collected)
     backwards = ctx.attr("scan_output_directions", (0,) * count)
     made: list[Value] = []
-    for value, back, axis in zip(collected, backwards, ctx.attr("scan_output_axes", (0,) * count), strict=True):
+    for value, back, axis in zip(
+        collected, backwards, ctx.attr("scan_output_axes", (0,) * count), strict=True
+    ):
         expr = ctx.importer.tensor_of(value)
         expr = ctx.call("flip", expr, axis=0) if back else expr
         rank = ctx.type_of(expr).ndim
@@ -130,7 +139,12 @@ def _scalar(ctx: NodeContext, index: int, dtype: str) -> Expr:
 
 
 def _plan(
-    ctx: NodeContext, graph: GraphProto, carried: list[Value], extra: list[Expr], rows: Rows, is_scan: bool = False
+    ctx: NodeContext,
+    graph: GraphProto,
+    carried: list[Value],
+    extra: list[Expr],
+    rows: Rows,
+    is_scan: bool = False,
 ) -> _Plan:
     captured = {name: ctx.importer.lookup(name) for name in outer_names(graph)}
     first = [ctx.importer.tensor_of(value) for value in carried]
@@ -151,12 +165,15 @@ def _run(ctx: NodeContext, plan: _Plan, trips: Expr, condition: Expr) -> list[Va
     else:
         ctx.unsupported("the types of carried values change with every iteration")
     empty = [
-        ctx.call("zeros", (0, *body.outer_dims(ty.dims or ())[1:]), dtype=str(ty.dtype)) for ty in body.collected_types
+        ctx.call("zeros", (0, *body.outer_dims(ty.dims or ())[1:]), dtype=str(ty.dtype))
+        for ty in body.collected_types
     ]
     start = const(np.asarray(0), "int64")
     args = [start, trips, condition, *plan.first, *empty, *plan.extra, *body.outer_args]
     made = ctx.builder.emit(Call(GlobalVar(name, body.type), tuple(args)))
-    parts = [ctx.builder.emit(TupleGetItem(made, index)) for index in range(len(plan.first) + plan.num_collected)]
+    parts = [
+        ctx.builder.emit(TupleGetItem(made, index)) for index in range(len(plan.first) + plan.num_collected)
+    ]
     return [_with_dims(ctx, body, part, index) for index, part in enumerate(parts)]
 
 
@@ -165,7 +182,9 @@ def _with_dims(ctx: NodeContext, body: _Body, part: Expr, index: int) -> Value:
     ty = body.result_types[index]
     dims = [
         ctx.importer.fresh_dim(f"{ctx.node.label}_{index}_d{axis}") if vary else dim
-        for axis, (dim, vary) in enumerate(zip(body.outer_dims(ty.dims or ()), body.result_varies[index], strict=True))
+        for axis, (dim, vary) in enumerate(
+            zip(body.outer_dims(ty.dims or ()), body.result_varies[index], strict=True)
+        )
     ]
     return tensor_value(ctx.cast_shape(part, dims))
 
@@ -199,7 +218,9 @@ class _Body:
     def _param(self, hint: str, ty: TensorType, varying: Sequence[bool] | None = None) -> Var:
         assert ty.dims is not None
         dims = [
-            self.importer.fresh_dim(f"{hint}_d{axis}") if varying is not None and varying[axis] else self._inner(dim)
+            self.importer.fresh_dim(f"{hint}_d{axis}")
+            if varying is not None and varying[axis]
+            else self._inner(dim)
             for axis, dim in enumerate(ty.dims)
         ]
         return Var(identifier(hint), TensorType(ShapeExpr(tuple(dims)), ty.dtype))
@@ -207,10 +228,11 @@ class _Body:
     # ---- building
 
     def build(self) -> bool:
-        """Add the function to the module. False where a carried value turned out to change its shape: the plan then
-        says so."""
+        """Add the function to the module. False where a carried value turned out to change its shape: the
+        plan then says so."""
         plan, tensor = self.plan, self.ctx.type_of
-        scalars = [Var(name, TensorType((), dtype)) for name, dtype in (("i", "int64"), ("n", "int64"), ("go_on", "bool"))]  # type: ignore[arg-type]
+        kinds = (("i", "int64"), ("n", "int64"), ("go_on", "bool"))
+        scalars = [Var(name, TensorType((), DataType(dtype))) for name, dtype in kinds]
         graph_names = [value.name for value in plan.graph.input][2 if plan.has_condition else 0 :]
         carried = [
             self._param(name, tensor(expr), vary)
@@ -238,13 +260,14 @@ class _Body:
         """What is collected so far: rows of a type that the first attempt finds out."""
         made: list[Var] = []
         for index, ty in enumerate(self.plan.collected_types):
-            known = ty if ty is not None else TensorType((0,), "float32")  # type: ignore[arg-type]
+            known = ty if ty is not None else TensorType((constant(0, "int64"),), DataType("float32"))
             vary = [True] + [False] * (known.ndim - 1)
             made.append(self._param(f"collected_{index}", known, vary))
         return made
 
     def _captures(self) -> tuple[dict[str, Value], list[Var]]:
-        """Outer values as the body sees them: constants as they are, contents over own dimensions, tensors as parameters."""
+        """Outer values as the body sees them: constants as they are, contents over own dimensions, tensors as
+        parameters."""
         names: dict[str, Value] = {}
         params: list[Var] = []
         for name, value in self.plan.captured.items():
@@ -254,7 +277,9 @@ class _Body:
     def _captured(self, name: str, value: Value, params: list[Var]) -> Value:
         if value.items is not None:
             return Value(items=tuple(self._captured(name, item, params) for item in value.items))
-        if value.array is not None and (self.importer.params is None or value.expr is None and value.array.size <= 1):
+        if value.array is not None and (
+            self.importer.params is None or (value.expr is None and value.array.size <= 1)
+        ):
             return array_value(value.array, value.dtype, value.name)
         if value.content is not None and value.expr is None:
             items = [self._inner(item) for item in value.content.reshape(-1)]
@@ -278,7 +303,8 @@ class _Body:
         self.collected_types = [self.ctx.type_of(var) for var in collected]
         self.result_types = [self.ctx.type_of(var) for var in (*carried, *collected)]
         self.result_varies = [
-            *self.plan.varying, *([True] + [False] * (ty.ndim - 1) for ty in self.collected_types)
+            *self.plan.varying,
+            *([True] + [False] * (ty.ndim - 1) for ty in self.collected_types),
         ]
         results = [
             TensorType(None, ty.dtype, None, ty.ndim) if any(vary) else ty
@@ -331,7 +357,8 @@ class _Body:
         return outputs[: len(carried)], outputs[len(carried) :], condition
 
     def _steady(self, values: list[Expr], carried: list[Var], rows: list[Expr]) -> bool:
-        """Whether the body keeps the carried types and the guessed row types; if not, the plan learns the difference."""
+        """Whether the body keeps the carried types and the guessed row types; if not, the plan learns the
+        difference."""
         plan, ctx, steady = self.plan, self.ctx, True
         for index, (value, param) in enumerate(zip(values, carried, strict=True)):
             new, old = ctx.type_of(value), ctx.type_of(param)
@@ -344,8 +371,8 @@ class _Body:
             ty = ctx.type_of(row)
             dims = self.outer_dims(ty.dims or ())
             known = plan.collected_types[index]
-            guess = TensorType((constant(0, "int64"), *dims), ty.dtype)  # type: ignore[arg-type]
-            if known is None or known.dtype != guess.dtype or not self.importer.same_dims(known.dims[1:], dims):  # type: ignore[index]
+            same = known is not None and known.dtype == ty.dtype
+            if not same or not self.importer.same_dims((known.dims or ())[1:] if known else (), dims):
+                guess = TensorType((constant(0, "int64"), *dims), ty.dtype)
                 plan.collected_types[index], steady = guess, False
         return steady
-

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.reduce import lp_norm
-from heddle.frontend.onnx.registry import converts, denies
 from heddle.frontend.onnx.proto import Node
+from heddle.frontend.onnx.registry import converts, denies
 from heddle.ir.expr import Expr
 
 
@@ -35,8 +35,12 @@ def layer_norm(ctx: NodeContext) -> Result:
     same_shape = ctx.ndim(1) == len(axes)
     if same_shape and not ctx.has_output(1) and not ctx.has_output(2):
         return ctx.call(
-            "nn.layer_norm", x, ctx.tensor(1), ctx.tensor(2) if ctx.has(2) else _zeros_like(ctx, 1),
-            axes=axes, epsilon=epsilon,
+            "nn.layer_norm",
+            x,
+            ctx.tensor(1),
+            ctx.tensor(2) if ctx.has(2) else _zeros_like(ctx, 1),
+            axes=axes,
+            epsilon=epsilon,
         )
     mean = ctx.call("mean", x, axis=axes, keepdims=True)
     centred = ctx.call("subtract", x, mean)
@@ -65,8 +69,13 @@ def rms_norm(ctx: NodeContext) -> Result:
 @converts("InstanceNormalization")
 def instance_norm(ctx: NodeContext) -> Result:
     return ctx.call(
-        "nn.instance_norm", ctx.tensor(0), ctx.tensor(1), ctx.tensor(2), channel_axis=1,
-        axes=tuple(range(2, ctx.ndim(0))), epsilon=ctx.attr("epsilon", 1e-5),
+        "nn.instance_norm",
+        ctx.tensor(0),
+        ctx.tensor(1),
+        ctx.tensor(2),
+        channel_axis=1,
+        axes=tuple(range(2, ctx.ndim(0))),
+        epsilon=ctx.attr("epsilon", 1e-5),
     )
 
 
@@ -74,16 +83,27 @@ def instance_norm(ctx: NodeContext) -> Result:
 def group_norm(ctx: NodeContext) -> Result:
     """One scale and bias for each channel."""
     return ctx.call(
-        "nn.group_norm", ctx.tensor(0), ctx.tensor(1), ctx.tensor(2), num_groups=ctx.attr("num_groups"),
-        channel_axis=1, axes=tuple(range(2, ctx.ndim(0))), epsilon=ctx.attr("epsilon", 1e-5),
+        "nn.group_norm",
+        ctx.tensor(0),
+        ctx.tensor(1),
+        ctx.tensor(2),
+        num_groups=ctx.attr("num_groups"),
+        channel_axis=1,
+        axes=tuple(range(2, ctx.ndim(0))),
+        epsilon=ctx.attr("epsilon", 1e-5),
     )
 
 
 @converts("LRN")
 def lrn(ctx: NodeContext) -> Result:
     return ctx.call(
-        "nn.lrn", ctx.tensor(0), size=ctx.attr("size"), axis=1, bias=ctx.attr("bias", 1.0),
-        alpha=ctx.attr("alpha", 1e-4), beta=ctx.attr("beta", 0.75),
+        "nn.lrn",
+        ctx.tensor(0),
+        size=ctx.attr("size"),
+        axis=1,
+        bias=ctx.attr("bias", 1.0),
+        alpha=ctx.attr("alpha", 1e-4),
+        beta=ctx.attr("beta", 0.75),
     )
 
 

@@ -14,9 +14,15 @@ def _pool(ctx: NodeContext, x: Expr, op: str, count_include_pad: bool = False) -
     kernel, strides = window_attr(ctx, "kernel_shape", rank), window_attr(ctx, "strides", rank)
     dilations = window_attr(ctx, "dilations", rank)
     return ctx.call(
-        f"nn.{op}_pool{rank}d", x, pool_size=kernel, strides=strides,
-        padding=paddings(ctx, kernel, strides, dilations), dilation=dilations, ceil_mode=ctx.flag("ceil_mode"),
-        count_include_pad=count_include_pad, layout=LAYOUTS[rank][0],
+        f"nn.{op}_pool{rank}d",
+        x,
+        pool_size=kernel,
+        strides=strides,
+        padding=paddings(ctx, kernel, strides, dilations),
+        dilation=dilations,
+        ceil_mode=ctx.flag("ceil_mode"),
+        count_include_pad=count_include_pad,
+        layout=LAYOUTS[rank][0],
     )
 
 
@@ -37,7 +43,8 @@ def average_pool(ctx: NodeContext) -> Result:
 
 @converts("LpPool")
 def lp_pool(ctx: NodeContext) -> Result:
-    """(sum over the window |x| ** p) ** (1 / p): the average with its padding counted, times the window's size."""
+    """(sum over the window |x| ** p) ** (1 / p): the average with its padding counted, times the window's
+    size."""
     order = float(ctx.attr("p", 2))
     kernel = ctx.attr("kernel_shape")
     size = 1
@@ -46,4 +53,3 @@ def lp_pool(ctx: NodeContext) -> Result:
     powers = ctx.call("power", ctx.call("abs", ctx.tensor(0)), ctx.like(order, 0))
     total = ctx.call("multiply", _pool(ctx, powers, "avg", True), ctx.like(size, 0))
     return ctx.call("power", total, ctx.like(1 / order, 0))
-

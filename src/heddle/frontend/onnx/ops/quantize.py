@@ -11,13 +11,18 @@ from heddle.ir.expr import Expr
 from heddle.prim.nodes import is_const_int
 
 _RANGES = {
-    "int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535), "int4": (-8, 7),
+    "int8": (-128, 127),
+    "uint8": (0, 255),
+    "int16": (-32768, 32767),
+    "uint16": (0, 65535),
+    "int4": (-8, 7),
     "uint4": (0, 15),
 }
 
 
 def _spread(ctx: NodeContext, index: int, axis: int, dtype: str, data: int = 0) -> Expr:
-    """A scale or zero point, shaped to broadcast along `axis` of the data; one value of any rank counts as scalar."""
+    """A scale or zero point, shaped to broadcast along `axis` of the data; one value of any rank counts as
+    scalar."""
     x = ctx.astype(ctx.tensor(index), dtype)
     rank, own = ctx.ndim(data), ctx.ndim(index)
     if own == 0:
@@ -79,7 +84,10 @@ def qlinear_matmul(ctx: NodeContext) -> Result:
     exact = ctx.astype(product(ctx, a, b, "int32"), "float32")
     scale = ctx.binary("multiply", _spread(ctx, 1, -2, "float32"), _spread(ctx, 4, -1, "float32", 3))
     return quantized(
-        ctx, ctx.binary("multiply", exact, scale), _spread(ctx, 6, -1, "float32"), _spread(ctx, 7, -1, "float32"),
+        ctx,
+        ctx.binary("multiply", exact, scale),
+        _spread(ctx, 6, -1, "float32"),
+        _spread(ctx, 7, -1, "float32"),
         ctx.dtype(7),
     )
 
@@ -92,6 +100,9 @@ def qlinear_conv(ctx: NodeContext) -> Result:
     exact = convolved(ctx, x, weight, ctx.tensor(8) if ctx.has(8) else None, weight_index=3)
     scale = ctx.binary("multiply", _spread(ctx, 1, 1, "float32"), _spread(ctx, 4, 1, "float32"))
     return quantized(
-        ctx, ctx.binary("multiply", ctx.astype(exact, "float32"), scale), _spread(ctx, 6, 1, "float32"),
-        _spread(ctx, 7, 1, "float32"), ctx.dtype(7),
+        ctx,
+        ctx.binary("multiply", ctx.astype(exact, "float32"), scale),
+        _spread(ctx, 6, 1, "float32"),
+        _spread(ctx, 7, 1, "float32"),
+        ctx.dtype(7),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, tensor_value
@@ -35,7 +37,9 @@ def joined(ctx: NodeContext, tensors: list[Expr], axis: int) -> Expr:
         ctx.malformed("the tensors have different numbers of dimensions")
     goal = [ctx.importer.common_dim([shape[i] for shape in shapes]) for i in range(rank)]
     same = [
-        ctx.cast_shape(item, (*goal[:axis], shape[axis], *goal[axis + 1 :])) if _may_agree(shape, goal, axis) else item
+        ctx.cast_shape(item, (*goal[:axis], shape[axis], *goal[axis + 1 :]))
+        if _may_agree(shape, goal, axis)
+        else item
         for item, shape in zip(tensors, shapes, strict=True)
     ]
     return ctx.call("concat", tuple(same), axis=axis)
@@ -45,7 +49,8 @@ def _may_agree(shape: tuple[PrimExpr, ...], goal: list[PrimExpr], axis: int) -> 
     """Different constants are left for the operator's own rule to refuse."""
     return not any(
         isinstance(dim, IntImm) and isinstance(want, IntImm) and dim.value != want.value
-        for i, (dim, want) in enumerate(zip(shape, goal, strict=True)) if i != axis
+        for i, (dim, want) in enumerate(zip(shape, goal, strict=True))
+        if i != axis
     )
 
 
@@ -84,9 +89,7 @@ def split_values(ctx: NodeContext, axis: int, sizes: object, count: int) -> list
         parts = ctx.call("split", x, indices_or_sections=tuple(int(b) for b in bounds), axis=axis)  # type: ignore[call-overload]
         return [tensor_value(ctx.item(parts, index)) for index in range(count)]
     edges = [constant(0, "int64"), *bounds, total]
-    return [
-        tensor_value(slice_of(ctx, x, [axis], [low], [high], [1])) for low, high in zip(edges, edges[1:], strict=False)
-    ]
+    return [tensor_value(slice_of(ctx, x, [axis], [low], [high], [1])) for low, high in pairwise(edges)]
 
 
 def _check_sizes(ctx: NodeContext, sizes: list[PrimExpr], total: PrimExpr) -> None:
@@ -102,7 +105,12 @@ def slice_of(
 ) -> Expr:
     """A slice whose bounds lie within the dimensions."""
     return ctx.call(
-        "strided_slice", x, axes=tuple(axes), begin=tuple(begin), end=tuple(end), strides=tuple(strides),
+        "strided_slice",
+        x,
+        axes=tuple(axes),
+        begin=tuple(begin),
+        end=tuple(end),
+        strides=tuple(strides),
         assume_inbound=True,
     )
 
@@ -126,14 +134,19 @@ def _tile_symbolic(ctx: NodeContext, repeats: tuple[PrimExpr, ...]) -> Expr:
 
 @converts("DepthToSpace")
 def depth_to_space(ctx: NodeContext) -> Result:
-    """Channels to blocks of pixels: DCR reads a channel as (row, column, depth), CRD as (depth, row, column)."""
+    """Channels to blocks of pixels: DCR reads a channel as (row, column, depth), CRD as (depth, row,
+    column)."""
     n, c, h, w = _four(ctx)
     b, mode = ctx.attr("blocksize"), ctx.attr("mode", "DCR")
     depth = ctx.importer.simplify(ops.floordiv(c, b * b))
     if mode == "DCR":
-        x = ctx.call("permute_dims", ctx.reshape(ctx.tensor(0), (n, b, b, depth, h, w)), axes=(0, 3, 4, 1, 5, 2))
+        x = ctx.call(
+            "permute_dims", ctx.reshape(ctx.tensor(0), (n, b, b, depth, h, w)), axes=(0, 3, 4, 1, 5, 2)
+        )
     else:
-        x = ctx.call("permute_dims", ctx.reshape(ctx.tensor(0), (n, depth, b, b, h, w)), axes=(0, 1, 4, 2, 5, 3))
+        x = ctx.call(
+            "permute_dims", ctx.reshape(ctx.tensor(0), (n, depth, b, b, h, w)), axes=(0, 1, 4, 2, 5, 3)
+        )
     return ctx.reshape(x, (n, depth, h * b, w * b))
 
 
@@ -143,11 +156,14 @@ def space_to_depth(ctx: NodeContext) -> Result:
     b, simplify = ctx.attr("blocksize"), ctx.importer.simplify
     rows, columns = simplify(ops.floordiv(h, b)), simplify(ops.floordiv(w, b))
     x = ctx.reshape(ctx.tensor(0), (n, c, rows, b, columns, b))
-    return ctx.reshape(ctx.call("permute_dims", x, axes=(0, 3, 5, 1, 2, 4)), (n, c * (b * b), rows, columns))
+    order = (0, 3, 5, 1, 2, 4) if ctx.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return ctx.reshape(ctx.call("permute_dims", x, axes=order), (n, c * (b * b), rows, columns))
 
 
 def _four(ctx: NodeContext) -> tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr]:
     dims = ctx.dims(0)
     if len(dims) != 4 or ctx.attr("blocksize") < 1:
-        ctx.malformed(f"expected 4 dimensions and a positive blocksize, got {len(dims)} and {ctx.attr('blocksize')}")
+        ctx.malformed(
+            f"expected 4 dimensions and a positive blocksize, got {len(dims)} and {ctx.attr('blocksize')}"
+        )
     return dims[0], dims[1], dims[2], dims[3]

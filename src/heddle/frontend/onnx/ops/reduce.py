@@ -54,16 +54,22 @@ def _extreme(op: str) -> Reducer:
     def run(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
         if ctx.dtype(0) != "bool":
             return ctx.call(op, x, axis=axes, keepdims=keep)
-        return ctx.astype(ctx.call(op, ctx.astype(x, "int8"), axis=axes, keepdims=keep), "bool")
+        return ctx.call({"max": "any", "min": "all"}[op], x, axis=axes, keepdims=keep)
 
     return run
 
 
 _REDUCERS: dict[str, tuple[Reducer, int]] = {
-    "ReduceSum": (_plain("sum"), 13), "ReduceMean": (_plain("mean"), 18), "ReduceProd": (_plain("prod"), 18),
-    "ReduceMax": (_extreme("max"), 18), "ReduceMin": (_extreme("min"), 18),
-    "ReduceSumSquare": (_square_sum, 18), "ReduceL1": (_l1, 18), "ReduceL2": (_l2, 18),
-    "ReduceLogSum": (_log_sum, 18), "ReduceLogSumExp": (_log_sum_exp, 18),
+    "ReduceSum": (_plain("sum"), 13),
+    "ReduceMean": (_plain("mean"), 18),
+    "ReduceProd": (_plain("prod"), 18),
+    "ReduceMax": (_extreme("max"), 18),
+    "ReduceMin": (_extreme("min"), 18),
+    "ReduceSumSquare": (_square_sum, 18),
+    "ReduceL1": (_l1, 18),
+    "ReduceL2": (_l2, 18),
+    "ReduceLogSum": (_log_sum, 18),
+    "ReduceLogSumExp": (_log_sum_exp, 18),
 }
 
 
@@ -131,6 +137,8 @@ def global_lp_pool(ctx: NodeContext) -> Result:
 
 def lp_norm(ctx: NodeContext, x: Expr, order: float, axes: tuple[int, ...]) -> Expr:
     """(sum |x| ** p) ** (1 / p), dimensions kept."""
+    if order <= 0:
+        ctx.malformed(f"p must be positive, got {order}")
     size = ctx.call("abs", x)
     if order == 1:
         return ctx.call("sum", size, axis=axes, keepdims=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.rearrange import joined, split_values
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, array_value, sequence_value, tensor_value
 from heddle.ir.expr import Expr
-
-import numpy as np
 
 
 def _items(ctx: NodeContext, index: int) -> tuple[Value, ...]:
@@ -77,11 +77,17 @@ def split_to_sequence(ctx: NodeContext) -> Result:
         step = int(given.reshape(-1)[0]) if given.size else 1
         if step < 1 and given.ndim == 0:
             ctx.malformed(f"parts of {step}")
-        whole = [min(step, total - at) for at in range(0, total, step)] if given.ndim == 0 else [int(i) for i in given]
+        whole = (
+            [min(step, total - at) for at in range(0, total, step)]
+            if given.ndim == 0
+            else [int(i) for i in given]
+        )
         sizes, drop = whole, False
     parts = split_values(ctx, axis, sizes, len(sizes))
     if drop:
-        parts = [tensor_value(ctx.call("squeeze", ctx.importer.tensor_of(part), axis=(axis,))) for part in parts]
+        parts = [
+            tensor_value(ctx.call("squeeze", ctx.importer.tensor_of(part), axis=(axis,))) for part in parts
+        ]
     return sequence_value(tuple(parts))
 
 

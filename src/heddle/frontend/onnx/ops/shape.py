@@ -73,7 +73,7 @@ def _reshape_at_run_time(ctx: NodeContext) -> Expr:
     dims = [ops.select(ops.less(size, 0), rest, size) for size in sizes]
     made = ctx.call("reshape", ctx.tensor(0), ShapeExpr(tuple(dims)))
     fresh = tuple(ctx.importer.fresh_dim(f"{ctx.node.label}_d{axis}") for axis in range(len(dims)))
-    return ctx.builder.match_cast(made, TensorType(fresh, ctx.type(0).dtype))  # type: ignore[arg-type]
+    return ctx.builder.match_cast(made, TensorType(fresh, ctx.type(0).dtype))
 
 
 def product(dims: Sequence[PrimExpr]) -> PrimExpr:
@@ -101,7 +101,11 @@ def quotient(simplify: Simplifier, total: Sequence[PrimExpr], parts: Sequence[Pr
     if not rest[0] and not rest[1]:
         return _ONE if constants == [0, 0] else None
     whole = product([*rest[0], constant(constants[0], "int64")])
-    return simplify(ops.floordiv(whole, product([*rest[1], constant(constants[1], "int64")]))) if constants[1] else None
+    return (
+        simplify(ops.floordiv(whole, product([*rest[1], constant(constants[1], "int64")])))
+        if constants[1]
+        else None
+    )
 
 
 def _factors(dims: Sequence[PrimExpr]) -> list[PrimExpr]:
@@ -173,9 +177,13 @@ def expand(ctx: NodeContext) -> Result:
         if isinstance(have, IntImm) and isinstance(want, IntImm) and 1 not in (have.value, want.value):
             if have.value != want.value:
                 ctx.malformed(f"a dimension of {have.value} does not expand to {want.value}")
-        whole.append(have if is_const_int(want, 1) or (isinstance(have, IntImm) and have.value != 1) else want)
+        whole.append(
+            have if is_const_int(want, 1) or (isinstance(have, IntImm) and have.value != 1) else want
+        )
     x = ctx.tensor(0)
-    matched = [dim if is_const_int(dim, 1) else goal for dim, goal in zip(own, whole[rank - len(own) :], strict=True)]
+    matched = [
+        dim if is_const_int(dim, 1) else goal for dim, goal in zip(own, whole[rank - len(own) :], strict=True)
+    ]
     x = ctx.cast_shape(x, matched)
     if len(own) == rank and ctx.importer.same_dims(matched, whole):
         return x

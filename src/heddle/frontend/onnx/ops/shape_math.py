@@ -25,7 +25,8 @@ _DTYPES = ("int64", "int32", "bool", "float32", "float64", "float16")
 
 
 def contents(ctx: NodeContext) -> list[Array] | None:
-    """The contents of all inputs, where each is known and of an element type that shapes are computed with."""
+    """The contents of all inputs, where each is known and of an element type that shapes are computed
+    with."""
     found: list[Array] = []
     for value in ctx.inputs:
         if value is None or value.dtype not in _DTYPES:
@@ -181,7 +182,10 @@ def _cast(item: PrimExpr, target: DataType) -> PrimExpr | None:
 
 
 _COMPARISONS = {
-    "Equal": ops.equal, "Less": ops.less, "Greater": ops.greater, "LessOrEqual": ops.less_equal,
+    "Equal": ops.equal,
+    "Less": ops.less,
+    "Greater": ops.greater,
+    "LessOrEqual": ops.less_equal,
     "GreaterOrEqual": ops.greater_equal,
 }
 
@@ -197,7 +201,11 @@ def compare(ctx: NodeContext) -> Value | None:
     def decide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         """A dimension is never negative: `n == -1` is false."""
         if equality:
-            bound = simplify.analyzer.const_int_bound(ops.subtract(*ops.match_types(a, b))) if a.dtype.is_int else None
+            bound = (
+                simplify.analyzer.const_int_bound(ops.subtract(*ops.match_types(a, b)))
+                if a.dtype.is_int
+                else None
+            )
             if bound is not None and (bound.min_value > 0 or bound.max_value < 0):
                 return constant(False, "bool")
         return function(a, b)
@@ -285,7 +293,9 @@ def reshape(ctx: NodeContext) -> Value | None:
     shape = ctx.array(1) if ctx.has(1) else np.asarray(ctx.attr("shape", ()))
     if known is None or shape is None:
         return None
-    target = [int(known.shape[i]) if size == 0 and i < known.ndim else int(size) for i, size in enumerate(shape)]
+    target = [
+        int(known.shape[i]) if size == 0 and i < known.ndim else int(size) for i, size in enumerate(shape)
+    ]
     try:
         return result(ctx, known.reshape(target))
     except ValueError:
@@ -306,7 +316,7 @@ def expand(ctx: NodeContext) -> Value | None:
     first = ctx.inputs[0]
     known = first.elements() if first is not None and first.dtype in _DTYPES else None
     shape = ctx.array(1)
-    if known is None or shape is None or shape.size and int(np.prod(shape)) > MAX_CONTENT:
+    if known is None or shape is None or (shape.size and int(np.prod(shape)) > MAX_CONTENT):
         return None
     try:
         whole = np.broadcast_shapes(known.shape, tuple(int(size) for size in shape))
@@ -315,7 +325,12 @@ def expand(ctx: NodeContext) -> Value | None:
     return result(ctx, np.broadcast_to(known, whole)) if int(np.prod(whole)) <= MAX_CONTENT else None
 
 
-_REDUCTIONS = {"ReduceProd": ops.multiply, "ReduceSum": ops.add, "ReduceMax": ops.maximum, "ReduceMin": ops.minimum}
+_REDUCTIONS = {
+    "ReduceProd": ops.multiply,
+    "ReduceSum": ops.add,
+    "ReduceMax": ops.maximum,
+    "ReduceMin": ops.minimum,
+}
 
 
 @symbolic(*_REDUCTIONS)
@@ -353,7 +368,9 @@ def constant_of_shape(ctx: NodeContext) -> Value | None:
     if (shape < 0).any() or int(np.prod(shape)) > MAX_CONTENT:
         return None
     item = constant(fill.reshape(-1)[0].item(), "bool" if fill.dtype == bool else "int64")
-    return result(ctx, object_array([item] * int(np.prod(shape)), tuple(int(size) for size in shape)), fill.dtype.name)
+    return result(
+        ctx, object_array([item] * int(np.prod(shape)), tuple(int(size) for size in shape)), fill.dtype.name
+    )
 
 
 @symbolic("Shape")

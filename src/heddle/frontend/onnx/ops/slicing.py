@@ -42,7 +42,9 @@ def slice_content(ctx: NodeContext) -> Value | None:
             ctx.malformed("a step of 0")
         low = low + known.shape[axis] if low < 0 else low
         high = high + known.shape[axis] if high < 0 else high
-        picks[axis] = slice(max(low, 0 if step > 0 else -1), high if high >= 0 else (0 if step > 0 else None), step)
+        picks[axis] = slice(
+            max(low, 0 if step > 0 else -1), high if high >= 0 else (0 if step > 0 else None), step
+        )
     return result(ctx, known[tuple(picks)])
 
 
@@ -62,7 +64,11 @@ def slice_10(ctx: NodeContext) -> Result:
 
 
 def _sliced(
-    ctx: NodeContext, starts: Sequence[PrimExpr], ends: Sequence[PrimExpr], axes: Sequence[int], steps: Sequence[int]
+    ctx: NodeContext,
+    starts: Sequence[PrimExpr],
+    ends: Sequence[PrimExpr],
+    axes: Sequence[int],
+    steps: Sequence[int],
 ) -> Expr:
     if not len(starts) == len(ends) == len(axes) == len(steps):
         ctx.malformed("starts, ends, axes and steps have different lengths")
@@ -78,10 +84,12 @@ def _sliced(
         plan.append((axis, low, high, step))
     if not plan:
         return ctx.tensor(0)
-    return slice_of(ctx, ctx.tensor(0), *(list(column) for column in zip(*plan, strict=True)))  # type: ignore[arg-type]
+    return slice_of(ctx, ctx.tensor(0), *(list(column) for column in zip(*plan, strict=True)))
 
 
-def bounds(ctx: NodeContext, start: PrimExpr, end: PrimExpr, step: int, dim: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+def bounds(
+    ctx: NodeContext, start: PrimExpr, end: PrimExpr, step: int, dim: PrimExpr
+) -> tuple[PrimExpr, PrimExpr]:
     """Where a slice begins and ends, within the dimension, counted from 0 (from -1 for a negative step)."""
     simplify = ctx.importer.simplify
     last = dim if step > 0 else simplify(dim - 1)
@@ -89,8 +97,11 @@ def bounds(ctx: NodeContext, start: PrimExpr, end: PrimExpr, step: int, dim: Pri
     low = _clamped(ctx, start, dim, _ZERO, last)
     high = _clamped(ctx, end, dim, first, last)
     if step > 0 and not isinstance(simplify(high - low), IntImm):
-        high = high if ctx.importer.simplify.analyzer.const_int_bound(high - low).min_value >= 0 else simplify(
-            ops.maximum(high, low))
+        high = (
+            high
+            if ctx.importer.simplify.analyzer.const_int_bound(high - low).min_value >= 0
+            else simplify(ops.maximum(high, low))
+        )
     elif step > 0 and simplify(high - low).value < 0:  # type: ignore[attr-defined]
         high = low
     return low, high
@@ -169,7 +180,7 @@ def _cut(ctx: NodeContext, x: Expr, before: list[PrimExpr], after: list[PrimExpr
         if cut_low or cut_high:
             end = ctx.importer.simplify(dims[axis] - cut_high)
             plan.append((axis, constant(cut_low, "int64"), end, 1))
-    return slice_of(ctx, x, *(list(column) for column in zip(*plan, strict=True))) if plan else x  # type: ignore[arg-type]
+    return slice_of(ctx, x, *(list(column) for column in zip(*plan, strict=True))) if plan else x
 
 
 def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) -> Expr:
@@ -180,8 +191,22 @@ def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) 
             continue
         dim = ctx.dims_of(x)[axis]
         if not isinstance(dim, IntImm):
-            ctx.unsupported(f"mode {mode} on the symbolic dimension {dim}", "fix the dimension with shape_dict")
+            ctx.unsupported(
+                f"mode {mode} on the symbolic dimension {dim}", "fix the dimension with shape_dict"
+            )
         rows = np.arange(-low, int(dim) + high)
         rows = np.clip(rows, 0, int(dim) - 1) if mode == "edge" else rows % int(dim)
         x = ctx.call("take", x, ctx.const(rows, "int64"), axis=axis)
     return x
+
+
+@converts("ReverseSequence")
+def reverse_sequence(ctx: NodeContext) -> Result:
+    """The first `lengths[b]` elements of each sequence reversed."""
+    return ctx.call(
+        "reverse_sequence",
+        ctx.tensor(0),
+        ctx.tensor(1),
+        seq_axis=ctx.attr("time_axis", 0),
+        batch_axis=ctx.attr("batch_axis", 1),
+    )

@@ -11,7 +11,7 @@ from heddle.prim.ops import cast, floormod, maximum, minimum, select
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
 from heddle.topi.dims import simplified
-from heddle.topi.nn.conv import pad_axes
+from heddle.topi.nn.convolution import pad_axes
 
 MODES = ("constant", "reflect", "replicate", "edge", "circular", "wrap", "symmetric")
 
@@ -19,8 +19,8 @@ MODES = ("constant", "reflect", "replicate", "edge", "circular", "wrap", "symmet
 def pad(x: te.Tensor, pad_width: Sequence[int], mode: str = "constant", value: Any = 0) -> te.Tensor:
     """`pad_width` holds (before, after) of every axis, flat; a negative width crops.
 
-    `mode`: "constant"; "reflect" (without the border), "symmetric" (with it), "replicate" or "edge" (the border), "circular"
-    or "wrap" (from the other end).
+    `mode`: "constant"; "reflect" (without the border), "symmetric" (with it), "replicate" or "edge" (the
+    border), "circular" or "wrap" (from the other end).
     """
     before, after = tuple(pad_width[0::2]), tuple(pad_width[1::2])
     if mode == "constant":
@@ -32,7 +32,11 @@ def pad(x: te.Tensor, pad_width: Sequence[int], mode: str = "constant", value: A
     def element(*index: PrimExpr) -> PrimExpr:
         source = []
         for k, position in enumerate(index):
-            moved = position if not before[k] and not after[k] else _inside(position - before[k], x.shape[k], mode)
+            moved = (
+                position
+                if not before[k] and not after[k]
+                else _inside(position - before[k], x.shape[k], mode)
+            )
             source.append(moved)
         result: PrimExpr = x[tuple(source)]
         return result
@@ -64,7 +68,12 @@ def _inside(position: PrimExpr, size: PrimExpr, mode: str) -> PrimExpr:
 def pixel_shuffle(x: te.Tensor, factor: int) -> te.Tensor:
     """(..., c * r * r, h, w) → (..., c, h * r, w * r)."""
     lead, (channels, height, width) = x.shape[:-3], x.shape[-3:]
-    shape = (*lead, simplified(channels // (factor * factor)), simplified(height * factor), simplified(width * factor))
+    shape = (
+        *lead,
+        simplified(channels // (factor * factor)),
+        simplified(height * factor),
+        simplified(width * factor),
+    )
 
     def element(*index: PrimExpr) -> PrimExpr:
         c, h, w = index[-3:]
@@ -79,7 +88,12 @@ def pixel_shuffle(x: te.Tensor, factor: int) -> te.Tensor:
 def pixel_unshuffle(x: te.Tensor, factor: int) -> te.Tensor:
     """(..., c, h * r, w * r) → (..., c * r * r, h, w)."""
     lead, (channels, height, width) = x.shape[:-3], x.shape[-3:]
-    shape = (*lead, simplified(channels * (factor * factor)), simplified(height // factor), simplified(width // factor))
+    shape = (
+        *lead,
+        simplified(channels * (factor * factor)),
+        simplified(height // factor),
+        simplified(width // factor),
+    )
 
     def element(*index: PrimExpr) -> PrimExpr:
         c, h, w = index[-3:]

@@ -1,8 +1,9 @@
 """Convolutions and transposed convolutions of 1, 2 or 3 spatial axes.
 
-A convolution is a `pad` stage, where there is padding, and one reduction named conv1d, conv2d or conv3d with the axes
-(n, oc, spatial...; ic, kernel...) for the layout NCHW. A transposed one spreads the data out first (stage `dilate`), so that
-the same reduction over the mirrored kernel follows.
+A convolution is a `pad` stage, where there is padding, and one reduction named conv1d, conv2d or conv3d with
+the axes
+(n, oc, spatial...; ic, kernel...) for the layout NCHW. A transposed one spreads the data out first (stage
+`dilate`), so that the same reduction over the mirrored kernel follows.
 """
 
 from __future__ import annotations
@@ -20,8 +21,16 @@ from heddle.topi.nn.window import output_size, pads, permuted, positions, spatia
 
 
 def conv(
-    data: te.Tensor, weight: te.Tensor, strides: Any, padding: Any, dilation: Any, groups: int, data_layout: str,
-    kernel_layout: str, out_layout: str | None = None, out_dtype: str | None = None,
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
 ) -> te.Tensor:
     """Cross-correlation of channels; `groups` splits channels into independent ones."""
     ndim = data.ndim - 2
@@ -30,7 +39,14 @@ def conv(
     before, after = pads(padding, ndim)
     dilation, strides = spread(dilation, ndim), spread(strides, ndim)
     sizes = [
-        output_size(data.shape[at[2 + k]], weight.shape[weight_at[2 + k]], strides[k], before[k], after[k], dilation[k])
+        output_size(
+            data.shape[at[2 + k]],
+            weight.shape[weight_at[2 + k]],
+            strides[k],
+            before[k],
+            after[k],
+            dilation[k],
+        )
         for k in range(ndim)
     ]
     padded = pad_axes(data, at[2:], before, after) if any((*before, *after)) else data
@@ -38,13 +54,26 @@ def conv(
     channels = weight.shape[weight_at[0]]
     shape = permuted((data.shape[at[0]], channels, *sizes), "NC" + spatial, out_layout)
     return _correlate(
-        padded, weight, shape, (strides, dilation), groups, (at, weight_at, positions(out_layout, "NC" + spatial)), False, out_dtype
+        padded,
+        weight,
+        shape,
+        (strides, dilation),
+        groups,
+        (at, weight_at, positions(out_layout, "NC" + spatial)),
+        False,
+        out_dtype,
     )
 
 
 def _correlate(
-    data: te.Tensor, weight: te.Tensor, shape: Sequence[PrimExpr], steps: tuple[Sequence[int], Sequence[int]], groups: int,
-    places: tuple[tuple[int, ...], ...], transposed: bool, out_dtype: str | None,
+    data: te.Tensor,
+    weight: te.Tensor,
+    shape: Sequence[PrimExpr],
+    steps: tuple[Sequence[int], Sequence[int]],
+    groups: int,
+    places: tuple[tuple[int, ...], ...],
+    transposed: bool,
+    out_dtype: str | None,
 ) -> te.Tensor:
     """The reduction. `transposed` kernels are (in, out of one group) and read from their ends."""
     at, weight_at, out_at = places
@@ -54,14 +83,15 @@ def _correlate(
     in_channels = simplified(data.shape[at[1]] // groups)
     out_channels = simplified(shape[out_at[1]] // groups)
     ic = te.reduce_axis((0, in_channels), name="ic")
-    taps = [te.reduce_axis((0, size), name=f"k{letter.lower()}") for size, letter in zip(kernel, spatial_letters(ndim), strict=True)]
+    taps = [
+        te.reduce_axis((0, size), name=f"k{letter.lower()}")
+        for size, letter in zip(kernel, spatial_letters(ndim), strict=True)
+    ]
 
     def element(*index: PrimExpr) -> Any:
         n, oc = index[out_at[0]], index[out_at[1]]
         channel: PrimExpr = ic.var if groups == 1 else (oc // out_channels) * in_channels + ic.var
-        window = [
-            index[out_at[2 + k]] * strides[k] + taps[k].var * dilation[k] for k in range(ndim)
-        ]
+        window = [index[out_at[2 + k]] * strides[k] + taps[k].var * dilation[k] for k in range(ndim)]
         source = data[_placed((n, channel, *window), at)]
         if transposed:
             mirrored = [size - 1 - tap.var for size, tap in zip(kernel, taps, strict=True)]
@@ -91,7 +121,11 @@ def _placed(index: Sequence[PrimExpr], at: Sequence[int]) -> tuple[PrimExpr, ...
 
 
 def pad_axes(
-    x: te.Tensor, axes: Sequence[int], before: Sequence[int], after: Sequence[int], value: PrimExpr | None = None
+    x: te.Tensor,
+    axes: Sequence[int],
+    before: Sequence[int],
+    after: Sequence[int],
+    value: PrimExpr | None = None,
 ) -> te.Tensor:
     """The tensor with `value` (default 0) before and after some axes."""
     low, high = dict(zip(axes, before, strict=True)), dict(zip(axes, after, strict=True))
@@ -113,10 +147,21 @@ def pad_axes(
 
 
 def conv_transpose(
-    data: te.Tensor, weight: te.Tensor, strides: Any, padding: Any, output_padding: Any, dilation: Any, groups: int,
-    data_layout: str, kernel_layout: str, out_layout: str | None = None, out_dtype: str | None = None,
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Any,
+    padding: Any,
+    output_padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
 ) -> te.Tensor:
-    """The gradient of a convolution with respect to its data; kernels are (in, out of one group, spatial...)."""
+    """The gradient of a convolution with respect to its data; kernels are (in, out of one group,
+    spatial...).
+    """
     ndim = data.ndim - 2
     spatial = spatial_letters(ndim)
     at, weight_at = positions(data_layout, "NC" + spatial), positions(kernel_layout, "IO" + spatial)
@@ -137,12 +182,15 @@ def conv_transpose(
 def dilate_and_pad(
     x: te.Tensor, axes: Sequence[int], strides: Sequence[int], low: Sequence[Any], high: Sequence[Any]
 ) -> te.Tensor:
-    """Elements `strides` apart along axes, zeros between them, and `low` and `high` zeros (elements less) at the ends."""
+    """Elements `strides` apart along axes, zeros between them, and `low` and `high` zeros (elements less) at
+    the ends.
+    """
     before = {k: as_dim(value) for k, value in zip(axes, low, strict=True)}
     after = {k: as_dim(value) for k, value in zip(axes, high, strict=True)}
     step = dict(zip(axes, strides, strict=True))
     shape = [
-        simplified((dim - 1) * step[k] + 1 + before[k] + after[k]) if k in step else dim for k, dim in enumerate(x.shape)
+        simplified((dim - 1) * step[k] + 1 + before[k] + after[k]) if k in step else dim
+        for k, dim in enumerate(x.shape)
     ]
 
     def element(*index: PrimExpr) -> PrimExpr:
@@ -162,29 +210,45 @@ def dilate_and_pad(
 
 
 def conv2d(
-    data: te.Tensor, weight: te.Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1, data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW", out_dtype: str | None = None,
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_dtype: str | None = None,
 ) -> te.Tensor:
     """A convolution of 2 spatial axes."""
     return conv(data, weight, strides, padding, dilation, 1, data_layout, kernel_layout, None, out_dtype)
 
 
 def depthwise_conv2d_nchw(
-    data: te.Tensor, weight: te.Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: str | None = None
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None = None,
 ) -> te.Tensor:
     """Every channel with kernels of its own: `weight` is (channels, multiplier, kh, kw)."""
     group_count = data.shape[1]
     ndim, kernel = 2, weight.shape[2:]
     before, after = pads(padding, ndim)
     steps, spaces = spread(strides, ndim), spread(dilation, ndim)
-    sizes = [output_size(data.shape[2 + k], kernel[k], steps[k], before[k], after[k], spaces[k]) for k in range(ndim)]
+    sizes = [
+        output_size(data.shape[2 + k], kernel[k], steps[k], before[k], after[k], spaces[k])
+        for k in range(ndim)
+    ]
     padded = pad_axes(data, (2, 3), before, after) if any((*before, *after)) else data
     dtype = DataType(out_dtype or data.dtype)
     kh, kw = te.reduce_axis((0, kernel[0]), name="kh"), te.reduce_axis((0, kernel[1]), name="kw")
     multiplier = weight.shape[1]
 
     def element(n: PrimExpr, oc: PrimExpr, oh: PrimExpr, ow: PrimExpr) -> Any:
-        source = padded[n, oc // multiplier, oh * steps[0] + kh.var * spaces[0], ow * steps[1] + kw.var * spaces[1]]
+        source = padded[
+            n, oc // multiplier, oh * steps[0] + kh.var * spaces[0], ow * steps[1] + kw.var * spaces[1]
+        ]
         factor = weight[oc // multiplier, oc % multiplier, kh.var, kw.var]
         return te.sum(cast(dtype, source) * cast(dtype, factor), axis=[kh, kw])
 

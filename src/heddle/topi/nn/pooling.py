@@ -15,19 +15,32 @@ from heddle.topi.reduce import accumulator
 
 
 def pool(
-    data: te.Tensor, kind: str, pool_size: Any, strides: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    count_include_pad: bool, layout: str,
+    data: te.Tensor,
+    kind: str,
+    pool_size: Any,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    layout: str,
 ) -> te.Tensor:
-    """The greatest element (`kind` "max") or the mean ("avg") of each window; padding never wins and, unless counted, is
-    not averaged."""
+    """The greatest element (`kind` "max") or the mean ("avg") of each window.
+
+    Padding is never the greatest and, unless counted, not averaged.
+    """
     ndim = data.ndim - 2
     at = positions(layout, "NC" + spatial_letters(ndim))[2:]
     sizes, steps, spaces = (spread(value, ndim) for value in (pool_size, strides, dilation))
     before, after = pads(padding, ndim)
     shape = list(data.shape)
     for k, axis in enumerate(at):
-        shape[axis] = output_size(data.shape[axis], sizes[k], steps[k], before[k], after[k], spaces[k], ceil_mode)
-    taps = [te.reduce_axis((constant(0, "int64"), as_dim(size)), name=f"k{k}") for k, size in enumerate(sizes)]
+        shape[axis] = output_size(
+            data.shape[axis], sizes[k], steps[k], before[k], after[k], spaces[k], ceil_mode
+        )
+    taps = [
+        te.reduce_axis((constant(0, "int64"), as_dim(size)), name=f"k{k}") for k, size in enumerate(sizes)
+    ]
     may_leave = [ceil_mode or before[k] or after[k] for k in range(ndim)]
     wide = accumulator(data.dtype) if kind == "avg" else data.dtype
     nothing = constant(0, wide) if kind == "avg" else min_value(wide)
@@ -52,7 +65,9 @@ def pool(
             low = constant(0 if count_include_pad else before[k], "int64")
             size = data.shape[axis] + before[k]
             high = size + after[k] if count_include_pad else size
-            result = result * _taps_between(index[axis] * steps[k], low, high, sizes[k], spaces[k], bool(may_leave[k]))
+            result = result * _taps_between(
+                index[axis] * steps[k], low, high, sizes[k], spaces[k], bool(may_leave[k])
+            )
         return result
 
     averaged: te.Tensor = te.compute(
@@ -61,7 +76,9 @@ def pool(
     return averaged
 
 
-def _taps_between(start: PrimExpr, low: PrimExpr, high: PrimExpr, size: int, space: int, may_leave: bool) -> PrimExpr:
+def _taps_between(
+    start: PrimExpr, low: PrimExpr, high: PrimExpr, size: int, space: int, may_leave: bool
+) -> PrimExpr:
     """How many of start, start + space, ... (`size` of them) lie in [low, high)."""
     if not may_leave:
         return constant(size, "int64")

@@ -1,0 +1,266 @@
+"""LSTM, GRU and RNN: a `Scan` over time steps whose body is the cell; the input's products are made for all
+steps at once.
+
+The cell is written as ONNX nodes, so that it takes the road of every other loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, NodeProto, ValueInfoProto, helper, numpy_helper
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.rearrange import joined
+from heddle.frontend.onnx.proto import DTYPES, Node
+from heddle.frontend.onnx.registry import converts
+from heddle.frontend.onnx.values import Value, tensor_value
+from heddle.ir.expr import Expr
+from heddle.prim.nodes import IntImm, PrimExpr
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+_DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+_ACTIVATIONS = {
+    "sigmoid": ("Sigmoid", ()),
+    "tanh": ("Tanh", ()),
+    "relu": ("Relu", ()),
+    "softsign": ("Softsign", ()),
+    "softplus": ("Softplus", ()),
+    "hardsigmoid": ("HardSigmoid", ("alpha", "beta")),
+    "leakyrelu": ("LeakyRelu", ("alpha",)),
+    "elu": ("Elu", ("alpha",)),
+    "thresholdedrelu": ("ThresholdedRelu", ("alpha",)),
+}
+_NUMBERS = {name: number for number, name in DTYPES.items()}
+
+
+@dataclass(slots=True)
+class _Cell:
+    """Nodes under construction. `call` adds one and gives the name of its output."""
+
+    nodes: list[NodeProto]
+    clip: float | None
+
+    def call(self, op: str, *inputs: str, **attrs: Any) -> str:
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name], **attrs))
+        return name
+
+    def split(self, x: str, names: Sequence[str]) -> None:
+        self.nodes.append(helper.make_node("Split", [x], list(names), axis=-1, num_outputs=len(names)))
+
+    def activate(self, function: tuple[str, dict[str, float]], x: str) -> str:
+        if self.clip is not None:
+            x = self.call("Max", self.call("Min", x, "clip_high"), "clip_low")
+        return self.call(function[0], x, **function[1])
+
+    def constant(self, name: str, value: float, dtype: str) -> None:
+        array = numpy_helper.from_array(np.asarray(value, dtype))
+        self.nodes.insert(0, helper.make_node("Constant", [], [name], value=array))
+
+
+@converts("LSTM", "GRU", "RNN", since=7)
+def recurrent(ctx: NodeContext) -> Result:
+    """Inputs: x, w, r, bias, lengths, initial_h (and for LSTM initial_c and peepholes)."""
+    kind, direction = ctx.node.op_type, ctx.attr("direction", "forward")
+    ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(direction)
+    if ways is None:
+        ctx.malformed(f"unknown direction {direction!r}")
+    if ctx.dtype(0) not in ("float32", "float64", "float16"):
+        ctx.malformed(f"elements of {ctx.dtype(0)}")
+    x = ctx.tensor(0)
+    if ctx.ndim(0) != 3 or ctx.ndim(1) != 3 or ctx.ndim(2) != 3:
+        ctx.malformed("x, w and r must have 3 dimensions")
+    batch_first = ctx.flag("layout")
+    if batch_first:
+        x = ctx.call("permute_dims", x, axes=(1, 0, 2))
+    _check_lengths(ctx, ctx.dims_of(x)[0])
+    runs = [_direction(ctx, x, way, backwards, kind) for way, backwards in enumerate(ways)]
+    outputs = [joined(ctx, [ctx.call("expand_dims", run[0], axis=(1,)) for run in runs], 1)]
+    outputs += [
+        joined(ctx, [ctx.call("expand_dims", run[part], axis=(0,)) for run in runs], 0)
+        for part in range(1, len(runs[0]))
+    ]
+    if batch_first:
+        outputs = [
+            ctx.call("permute_dims", item, axes=(2, 0, 1, 3) if index == 0 else (1, 0, 2))
+            for index, item in enumerate(outputs)
+        ]
+    return outputs
+
+
+def _check_lengths(ctx: NodeContext, steps: PrimExpr) -> None:
+    if not ctx.has(4):
+        return
+    lengths = ctx.constant(4, "the lengths of the sequences")
+    if not isinstance(steps, IntImm) or (lengths != int(steps)).any():
+        ctx.unsupported(
+            "sequences of different lengths in a batch", "pad and mask them outside of the operator"
+        )
+
+
+def _direction(ctx: NodeContext, x: Expr, way: int, backwards: bool, kind: str) -> list[Expr]:
+    """One direction's outputs: all hidden states, the last one, and for LSTM the last cell state."""
+    hidden = ctx.static_dim(2, 2, "the size of the hidden state")
+    weight, recurrent_weight = (
+        ctx.call("permute_dims", _part(ctx, ctx.tensor(index), way), axes=(1, 0)) for index in (1, 2)
+    )
+    projected = ctx.call("matmul", x, weight)
+    names: dict[str, Value] = {"r": tensor_value(recurrent_weight)}
+    rows = _GATES[kind] * hidden
+    if ctx.has(3):
+        bias = _part(ctx, ctx.tensor(3), way)
+        projected = ctx.call("add", projected, _cut(ctx, bias, 0, rows))
+        names["rb"] = tensor_value(_cut(ctx, bias, rows, 2 * rows))
+    else:
+        names["rb"] = tensor_value(ctx.call("zeros", (rows,), dtype=ctx.dtype(0)))
+    if kind == "LSTM" and ctx.has(7):
+        for index, name in enumerate(("pi", "po", "pf")):
+            part = _part(ctx, ctx.tensor(7), way)
+            names[name] = tensor_value(_cut(ctx, part, index * hidden, (index + 1) * hidden))
+    cell = _Cell([], ctx.attr("clip", None))
+    functions = _functions(ctx, way)
+    _BUILDERS[kind](ctx, cell, functions)
+    if cell.clip is not None:
+        cell.constant("clip_high", cell.clip, ctx.dtype(0))
+        cell.constant("clip_low", -cell.clip, ctx.dtype(0))
+    states = [_initial(ctx, 5, way, x, hidden)]
+    if kind == "LSTM":
+        states.append(_initial(ctx, 6, way, x, hidden))
+    made = _scan(ctx, cell, names, states, projected, backwards)
+    return [made[-1], *made[:-1]]
+
+
+def _scan(
+    ctx: NodeContext,
+    cell: _Cell,
+    names: dict[str, Value],
+    states: list[Expr],
+    projected: Expr,
+    backwards: bool,
+) -> list[Expr]:
+    importer, carried = ctx.importer, ["h", "c"][: len(states)]
+    number = _NUMBERS[ctx.dtype(0)]
+    graph: GraphProto = helper.make_graph(
+        cell.nodes,
+        "cell",
+        [_untyped(name, number) for name in (*carried, "xg")],
+        [_untyped(name, number) for name in (*(f"{name}_next" for name in carried), "h_next")],
+    )
+    attrs = {
+        "body": graph,
+        "num_scan_inputs": 1,
+        "scan_input_directions": (int(backwards),),
+        "scan_output_directions": (int(backwards),),
+    }
+    outputs = tuple(f"{ctx.node.label}_{index}" for index in range(len(states) + 1))
+    node = Node("Scan", "", ctx.node.label, ("",) * (len(states) + 1), outputs, attrs)
+    opsets = importer.opsets
+    importer.opsets = {**opsets, "": 18}
+    try:
+        with importer.closed(names):
+            given = [tensor_value(item) for item in (*states, projected)]
+            return [importer.tensor_of(value) for value in importer.convert(node, given)]
+    finally:
+        importer.opsets = opsets
+
+
+def _untyped(name: str, number: int) -> ValueInfoProto:
+    return helper.make_tensor_value_info(name, number, None)
+
+
+def _part(ctx: NodeContext, x: Expr, way: int) -> Expr:
+    return ctx.call("take", x, ctx.const(way, "int64"), axis=0, mode="fast")
+
+
+def _cut(ctx: NodeContext, x: Expr, low: int, high: int) -> Expr:
+    return ctx.call(
+        "strided_slice", x, axes=(0,), begin=(low,), end=(high,), strides=(1,), assume_inbound=True
+    )
+
+
+def _initial(ctx: NodeContext, index: int, way: int, x: Expr, hidden: int) -> Expr:
+    """The state before the first step: (batch, hidden)."""
+    batch = ctx.dims_of(x)[1]
+    if not ctx.has(index):
+        return ctx.call("zeros", (batch, hidden), dtype=ctx.dtype(0))
+    state = ctx.tensor(index)
+    if ctx.flag("layout"):
+        state = ctx.call("permute_dims", state, axes=(1, 0, 2))
+    return ctx.cast_shape(_part(ctx, state, way), (batch, IntImm(batch.dtype, hidden)))
+
+
+def _functions(ctx: NodeContext, way: int) -> list[tuple[str, dict[str, float]]]:
+    """The activations of a direction with their parameters."""
+    defaults = _DEFAULTS[ctx.node.op_type]
+    names = ctx.attr("activations", None) or defaults * 2
+    count = len(defaults)
+    parameters = {key: list(ctx.attr(f"activation_{key}", ())) for key in ("alpha", "beta")}
+    found: list[tuple[str, dict[str, float]]] = []
+    for name in names:
+        known = _ACTIVATIONS.get(name.lower())
+        if known is None:
+            ctx.unsupported(f"activation {name!r}", f"supported are {', '.join(sorted(_ACTIVATIONS))}")
+        op, keys = known
+        found.append((op, {key: parameters[key].pop(0) for key in keys if parameters[key]}))
+    if len(found) < count * (way + 1):
+        ctx.malformed(f"{len(found)} activations, and {count * (way + 1)} are needed")
+    return found[count * way : count * (way + 1)]
+
+
+Functions = list[tuple[str, dict[str, float]]]
+
+
+def _lstm(ctx: NodeContext, cell: _Cell, functions: Functions) -> None:
+    """Gates in the order input, output, forget, cell."""
+    f, g, h = functions
+    peep = ctx.has(7)
+
+    def gate(name: str, weight: str, state: str) -> str:
+        x = cell.call("Add", name, cell.call("Mul", weight, state)) if peep else name
+        return cell.activate(f, x)
+
+    gates = cell.call("Add", cell.call("Add", "xg", cell.call("MatMul", "h", "r")), "rb")
+    cell.split(gates, ("gi", "go", "gf", "gc"))
+    into = gate("gi", "pi", "c")
+    if ctx.flag("input_forget"):
+        cell.constant("one", 1, ctx.dtype(0))
+        keep = cell.call("Sub", "one", into)
+    else:
+        keep = gate("gf", "pf", "c")
+    fresh = cell.call("Mul", into, cell.activate(g, "gc"))
+    cell.nodes.append(helper.make_node("Add", [cell.call("Mul", keep, "c"), fresh], ["c_next"]))
+    out = gate("go", "po", "c_next")
+    cell.nodes.append(helper.make_node("Mul", [out, cell.call(h[0], "c_next", **h[1])], ["h_next"]))
+
+
+def _gru(ctx: NodeContext, cell: _Cell, functions: Functions) -> None:
+    """Gates in the order update, reset, hidden."""
+    f, g = functions
+    names = ("xz", "xr", "xh"), ("rz", "rr", "rh"), ("bz", "br", "bh")
+    cell.split("xg", names[0])
+    cell.split("rb", names[2])
+    cell.split("r", names[1])
+    cell.constant("one", 1, ctx.dtype(0))
+    update, reset = (
+        cell.activate(f, cell.call("Add", cell.call("Add", x, cell.call("MatMul", "h", r)), b))
+        for x, r, b in (("xz", "rz", "bz"), ("xr", "rr", "br"))
+    )
+    if ctx.flag("linear_before_reset"):
+        inner = cell.call("Mul", reset, cell.call("Add", cell.call("MatMul", "h", "rh"), "bh"))
+    else:
+        inner = cell.call("Add", cell.call("MatMul", cell.call("Mul", reset, "h"), "rh"), "bh")
+    fresh = cell.activate(g, cell.call("Add", "xh", inner))
+    new = cell.call("Mul", cell.call("Sub", "one", update), fresh)
+    cell.nodes.append(helper.make_node("Add", [new, cell.call("Mul", update, "h")], ["h_next"]))
+
+
+def _rnn(ctx: NodeContext, cell: _Cell, functions: Functions) -> None:
+    total = cell.call("Add", cell.call("Add", "xg", cell.call("MatMul", "h", "r")), "rb")
+    cell.nodes.append(helper.make_node("Identity", [cell.activate(functions[0], total)], ["h_next"]))
+
+
+_BUILDERS = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}

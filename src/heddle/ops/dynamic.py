@@ -1,0 +1,163 @@
+"""Operators whose result's size depends on values. They decompose: count, name the size, fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from heddle.ir.expr import Call, Tuple, TupleGetItem
+from heddle.ir.op import OP_RECORDS
+from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
+from heddle.ir.types import TupleType, Type
+from heddle.ops.elementwise import random_array
+from heddle.ops.rules import unknown_dims
+from heddle.prim.nodes import SizeVar
+from heddle.relax.infer import Inference
+from heddle.relax.op_builder import build_call
+from heddle.relax.types import ShapeExpr, ShapeType
+from heddle.runtime.dtype import DataType
+from heddle.topi import reduce, transform, unique
+from heddle.topi import sorting as sort
+
+_LAYOUT = Without("it goes over all elements")
+_INT64 = DataType("int64")
+
+
+def named_size(builder: Any, count: Any) -> ShapeExpr:
+    """A vector of one number, known when it runs, as a symbolic dimension."""
+    shape = builder.emit(build_call(OP_RECORDS["relax.tensor_to_shape"], (count,), {}))
+    size = SizeVar(builder.names.fresh("s"))
+    builder.match_cast(shape, ShapeType((size,)))
+    return ShapeExpr((size,))
+
+
+def _flags(shape: tuple[int, ...]) -> Callable[[Any, str], tuple[Any, ...]]:
+    return lambda rng, dtype: (random_array(rng, shape, "bool").astype(dtype),)
+
+
+def _repeated(shape: tuple[int, ...]) -> Callable[[Any, str], tuple[Any, ...]]:
+    return lambda rng, dtype: (np.asarray(rng.integers(0, 4, size=shape)).astype(dtype),)
+
+
+def _decompose_nonzero(builder: Any, call: Call) -> Any:
+    (x,) = call.args
+    size = named_size(builder, builder.emit(builder.call_te(unique.count_nonzero, x)))
+    return builder.call_te(unique.nonzero, x, size)
+
+
+def _declare_nonzero() -> None:
+    declare_op(
+        OpDef(
+            name="nonzero",
+            inputs=(Input("x", meaning="a tensor"),),
+            attrs=(),
+            doc="The positions of elements that are not zero: int64, (rank, count), in row-major order.",
+            infer=lambda ctx: (ctx.tensor(0), unknown_dims(_INT64, 2))[1],
+            reference=lambda attrs, x: (
+                np.stack(np.nonzero(np.atleast_1d(x))).astype(np.int64)[: x.ndim]
+                if x.ndim
+                else np.zeros((0, int(x != 0)), np.int64)
+            ),
+            decompose=_decompose_nonzero,
+            layout=_LAYOUT,
+            samples=tuple(
+                Sample((s,), {}, ("float32", "bool", "int32"), _flags(s))
+                for s in ((3, 5), (7,), (2, 3, 2), (0, 2))
+            ),
+        )
+    )
+
+
+def _unique_axis(ctx: Inference) -> int | None:
+    ty, axis = ctx.tensor(0), ctx.attrs.axis
+    if axis is None or ty.ndim < 0:
+        return None
+    at = ctx.axis(int(axis), ty.ndim)
+    if ty.ndim > 1:
+        ctx.attr_error(
+            f"axis must be None for a tensor of {ty.ndim} dimensions: values are compared, not slices"
+        )
+    return at
+
+
+def _infer_unique(ctx: Inference) -> Type:
+    ty, attrs = ctx.tensor(0), ctx.attrs
+    _unique_axis(ctx)
+    if not attrs.sorted:
+        ctx.attr_error("sorted must be true")
+    fields: list[Type] = [unknown_dims(ty.dtype, 1)]
+    fields += [
+        unknown_dims(_INT64, 1) for name in ("return_index", "return_inverse", "return_counts") if attrs[name]
+    ]
+    return TupleType(tuple(fields)) if len(fields) > 1 else fields[0]
+
+
+def _decompose_unique(builder: Any, call: Call) -> Any:
+    """Sort positions, mark where values begin, count the marks, fill."""
+    (x,), attrs = call.args, call.attrs
+    flat = x if x.ty.ndim == 1 else builder.emit(builder.call_te(transform.flatten, x))
+    order = builder.emit(builder.call_te(sort.argsort, flat, axis=0, dtype="int64"))
+    starts = builder.emit(builder.call_te(unique.group_starts, flat, order))
+    count = builder.emit(builder.call_te(reduce.sum, starts, axis=0, keepdims=True))
+    parts = builder.emit(
+        builder.call_te(unique.unique_parts, flat, order, starts, named_size(builder, count))
+    )
+    names = ("return_index", "return_inverse", "return_counts")
+    kept = [
+        TupleGetItem(parts, 0),
+        *(TupleGetItem(parts, k) for k, name in enumerate(names, start=1) if attrs[name]),
+    ]
+    return Tuple(tuple(kept)) if len(kept) > 1 else kept[0]
+
+
+def _np_unique(attrs: Any, x: Any) -> Any:
+    values, index, inverse, counts = np.unique(x.reshape(-1), True, True, True)
+    parts = [values]
+    for name, part in (("return_index", index), ("return_inverse", inverse), ("return_counts", counts)):
+        if attrs[name]:
+            parts.append(part.reshape(-1).astype(np.int64))
+    return tuple(parts) if len(parts) > 1 else values
+
+
+def _declare_unique() -> None:
+    def flag(name: str, meaning: str) -> AttrSpec:
+        return AttrSpec(name, "bool", False, meaning)
+
+    every = {"return_index": True, "return_inverse": True, "return_counts": True}
+    declare_op(
+        OpDef(
+            name="unique",
+            inputs=(Input("x", meaning="a tensor; it is flattened"),),
+            attrs=(
+                AttrSpec("sorted", "bool", True, "values in rising order"),
+                flag("return_index", "where each value occurs first"),
+                flag("return_inverse", "the value's number of each element"),
+                flag("return_counts", "how often each value occurs"),
+                AttrSpec("axis", "int", None, "None flattens"),
+            ),
+            doc=(
+                "The distinct elements in rising order, and on request first positions, inverse and "
+                "counts (int64 vectors)."
+            ),
+            infer=_infer_unique,
+            reference=_np_unique,
+            decompose=_decompose_unique,
+            layout=_LAYOUT,
+            samples=tuple(
+                Sample((s,), attrs, ("float32", "int64"), _repeated(s))
+                for s, attrs in (((7,), {}), ((3, 5), every), ((1,), {"return_counts": True}), ((0,), every))
+            ),
+            errors=(
+                ErrorSample(((2, 3),), {"axis": 0}, "R0205", "axis must be None"),
+                ErrorSample(((3,),), {"sorted": False}, "R0205", "sorted"),
+            ),
+        )
+    )
+
+
+def declare() -> None:
+    """Put the operators of this file into the table."""
+    _declare_nonzero()
+    _declare_unique()

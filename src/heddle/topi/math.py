@@ -1,0 +1,94 @@
+"""Elementwise functions of one or two tensors under their usual names; numbers may stand for tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from heddle import te
+from heddle.prim import intrinsics, ops
+from heddle.prim.nodes import PrimExpr, as_expr, constant
+from heddle.runtime.dtype import DataType
+from heddle.topi.broadcast import elementwise
+
+
+def _unary(name: str, function: Callable[[Any], PrimExpr]) -> Callable[[te.Tensor], te.Tensor]:
+    def build(x: te.Tensor) -> te.Tensor:
+        return elementwise(function, x, name=name)
+
+    build.__name__, build.__doc__ = name, f"Elementwise {name}."
+    return build
+
+
+def _binary(name: str, function: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], Any]:
+    def build(lhs: Any, rhs: Any) -> Any:
+        if isinstance(lhs, te.Tensor) and isinstance(rhs, te.Tensor):
+            return elementwise(function, lhs, rhs, name=name)
+        if isinstance(lhs, te.Tensor):
+            return elementwise(lambda v: function(v, rhs), lhs, name=name)
+        if isinstance(rhs, te.Tensor):
+            return elementwise(lambda v: function(lhs, v), rhs, name=name)
+        return function(as_expr(lhs), as_expr(rhs))
+
+    build.__name__, build.__doc__ = (
+        name,
+        f"Elementwise {name} of tensors that broadcast, or of a tensor and a number.",
+    )
+    return build
+
+
+exp, log, sqrt, rsqrt = (_unary(n, getattr(intrinsics, n)) for n in ("exp", "log", "sqrt", "rsqrt"))
+sin, cos, tan, asin, acos, atan = (
+    _unary(n, getattr(intrinsics, n)) for n in ("sin", "cos", "tan", "asin", "acos", "atan")
+)
+sinh, cosh, tanh = (_unary(n, getattr(intrinsics, n)) for n in ("sinh", "cosh", "tanh"))
+asinh, acosh, atanh = (_unary(n, getattr(intrinsics, n)) for n in ("asinh", "acosh", "atanh"))
+sigmoid, erf, abs, floor, ceil, trunc = (
+    _unary(n, getattr(intrinsics, n)) for n in ("sigmoid", "erf", "abs", "floor", "ceil", "trunc")
+)
+round = _unary("round", intrinsics.nearbyint)
+isnan, isinf, isfinite = (_unary(n, getattr(intrinsics, n)) for n in ("isnan", "isinf", "isfinite"))
+negative, logical_not, bitwise_not = (
+    _unary(n, getattr(ops, n)) for n in ("negative", "logical_not", "bitwise_not")
+)
+identity = _unary("identity", lambda x: x)
+add, subtract, multiply = (_binary(n, getattr(ops, n)) for n in ("add", "subtract", "multiply"))
+divide, floor_divide = _binary("divide", ops.div), _binary("floor_divide", ops.floordiv)
+mod, floor_mod = _binary("mod", ops.truncmod), _binary("floor_mod", ops.floormod)
+maximum, minimum, power = (
+    _binary("maximum", ops.maximum),
+    _binary("minimum", ops.minimum),
+    _binary("power", intrinsics.power),
+)
+left_shift, right_shift = _binary("left_shift", ops.shift_left), _binary("right_shift", ops.shift_right)
+bitwise_and, bitwise_or, bitwise_xor = (
+    _binary(n, getattr(ops, n)) for n in ("bitwise_and", "bitwise_or", "bitwise_xor")
+)
+logical_and, logical_or = _binary("logical_and", ops.logical_and), _binary("logical_or", ops.logical_or)
+equal, not_equal = _binary("equal", ops.equal), _binary("not_equal", ops.not_equal)
+less, less_equal = _binary("less", ops.less), _binary("less_equal", ops.less_equal)
+greater, greater_equal = _binary("greater", ops.greater), _binary("greater_equal", ops.greater_equal)
+
+
+def _sign(x: PrimExpr) -> PrimExpr:
+    one, zero = constant(1, x.dtype), constant(0, x.dtype)
+    return ops.select(x > zero, one, ops.select(x < zero, zero - one, zero))
+
+
+sign = _unary("sign", _sign)
+
+
+def clip(x: te.Tensor, a_min: Any, a_max: Any) -> te.Tensor:
+    """Elements limited to [a_min, a_max]."""
+    low, high = (ops.cast(x.dtype, as_expr(bound)) for bound in (a_min, a_max))
+    return elementwise(lambda v: ops.maximum(ops.minimum(v, high), low), x, name="clip")
+
+
+def cast(x: te.Tensor, dtype: str) -> te.Tensor:
+    """Elements converted."""
+    return elementwise(lambda v: ops.cast(DataType(dtype), v), x, name="cast")
+
+
+def where(condition: te.Tensor, x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    """Elements of x where the condition holds, of y elsewhere."""
+    return elementwise(ops.select, condition, x, y, name="where")

@@ -1,0 +1,48 @@
+"""Dense products, biases and rectifiers."""
+
+from __future__ import annotations
+
+from heddle import te
+from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.ops import cast, maximum, select
+from heddle.topi.broadcast import elementwise
+from heddle.topi.dims import positive_axis
+
+
+def relu(x: te.Tensor) -> te.Tensor:
+    """max(x, 0)."""
+    return elementwise(lambda v: maximum(v, constant(0, v.dtype)), x, name="relu")
+
+
+def leaky_relu(x: te.Tensor, alpha: float) -> te.Tensor:
+    """x where x > 0, else alpha * x."""
+    return elementwise(lambda v: select(v > 0, v, v * constant(alpha, v.dtype)), x, name="leaky_relu")
+
+
+def dense(
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str | None = None
+) -> te.Tensor:
+    """data @ weight.T + bias: (n, k), (m, k), (m,) → (n, m)."""
+    dtype = out_dtype or data.dtype
+    k = te.reduce_axis((0, data.shape[1]), name="k")
+    product: te.Tensor = te.compute(
+        (data.shape[0], weight.shape[0]),
+        lambda i, j: te.sum(cast(dtype, data[i, k.var]) * cast(dtype, weight[j, k.var]), axis=k),
+        name="dense",
+    )
+    if bias is None:
+        return product
+    result: te.Tensor = te.compute(product.shape, lambda i, j: product[i, j] + bias[j], name="dense_bias")
+    return result
+
+
+def bias_add(data: te.Tensor, bias: te.Tensor, axis: int = 1) -> te.Tensor:
+    """A vector added along an axis."""
+    at = positive_axis(axis, data.ndim)
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        result: PrimExpr = data[index] + bias[index[at]]
+        return result
+
+    result: te.Tensor = te.compute(data.shape, element, name="bias_add")
+    return result

@@ -1,0 +1,57 @@
+"""Losses of classification."""
+
+from __future__ import annotations
+
+from heddle import te
+from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.ops import cast, if_then_else, not_equal
+from heddle.topi.reduce import reduce_element
+
+
+def nll_loss(
+    predictions: te.Tensor, targets: te.Tensor, weights: te.Tensor | None, reduction: str, ignore_index: int
+) -> te.Tensor:
+    """-weights[target] * predictions[target] for each target, their sum, or that over the sum of weights.
+
+    `predictions: (n, classes, ...)` or (classes,), `targets: (n, ...)` or (); targets equal to `ignore_index`
+    count nothing.
+    """
+    dtype = predictions.dtype
+
+    def target_of(index: tuple[PrimExpr, ...]) -> PrimExpr:
+        return cast("int64", targets[index] if targets.ndim else targets())
+
+    def weight(index: tuple[PrimExpr, ...]) -> PrimExpr:
+        target = target_of(index)
+        value = constant(1, dtype) if weights is None else weights[target]
+        return if_then_else(not_equal(target, ignore_index), value, constant(0, dtype))
+
+    def loss(index: tuple[PrimExpr, ...]) -> PrimExpr:
+        target = target_of(index)
+        at = (target,) if predictions.ndim == 1 else (index[0], target, *index[1:])
+        factor = constant(1, dtype) if weights is None else weights[target]
+        valid = not_equal(target, ignore_index)
+        return if_then_else(valid, constant(0, dtype) - predictions[at] * factor, constant(0, dtype))
+
+    if reduction == "none":
+        each: te.Tensor = te.compute(targets.shape, lambda *i: loss(i), name="nll_loss")
+        return each
+    axes = tuple(range(targets.ndim))
+    total = reduce_element(targets.shape, axes, False, te.sum, loss, "nll_loss_sum")
+    if reduction == "sum":
+        return total
+    count = reduce_element(targets.shape, axes, False, te.sum, weight, "nll_loss_weight")
+    result: te.Tensor = te.compute((), lambda: total() / count(), name="nll_loss")
+    return result
+
+
+def cross_entropy_with_logits(predictions: te.Tensor, labels: te.Tensor) -> te.Tensor:
+    """The negative sum of products, over the size of the first of several axes."""
+    axes = tuple(range(predictions.ndim))
+    total = reduce_element(
+        predictions.shape, axes, False, te.sum, lambda i: predictions[i] * labels[i], "cross_entropy_sum"
+    )
+    dtype = predictions.dtype
+    batch = cast(dtype, predictions.shape[0]) if predictions.ndim > 1 else constant(1, dtype)
+    result: te.Tensor = te.compute((), lambda: (constant(0, dtype) - total()) / batch, name="cross_entropy")
+    return result

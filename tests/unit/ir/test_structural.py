@@ -1,0 +1,108 @@
+"""Structural equality, hash, JSON and rewriting of nodes."""
+
+import pytest
+
+from heddle.ir.expr import Function, GlobalVar, Tuple, Var
+from heddle.ir.json_codec import load_json, save_json
+from heddle.ir.module import IRModule
+from heddle.ir.node import Map, map_children, replace
+from heddle.ir.structural import assert_structural_equal, first_mismatch, structural_equal, structural_hash
+from heddle.ir.types import FuncType, PrimType
+from heddle.prim.nodes import Add, FloatImm, IntImm, Let, SizeVar
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.substitute import substitute
+from heddle.relax.types import TensorType
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import FormatError, MissingNameError, UsageError, VerifyError
+
+
+def pair_function(first: Var, second: Var, swap: bool = False) -> Function:
+    body = Tuple((second, first) if swap else (first, second))
+    return Function((first, second), body)
+
+
+def test_names_do_not_count_and_order_does():
+    a, b, c, d = (Var(name) for name in "abcd")
+    assert structural_equal(pair_function(a, b), pair_function(c, d))
+    assert structural_hash(pair_function(a, b)) == structural_hash(pair_function(c, d))
+    found = first_mismatch(pair_function(a, b), pair_function(c, d, swap=True))
+    assert str(found.path) == "<root>.body.fields[0]"
+
+
+def test_free_variables_are_themselves_unless_mapped():
+    a, b = Var("a"), Var("b")
+    assert not structural_equal(Tuple((a, a)), Tuple((b, b)))
+    assert structural_equal(Tuple((a, a)), Tuple((b, b)), map_free_vars=True)
+    assert not structural_equal(Tuple((a, b)), Tuple((b, b)), map_free_vars=True)
+
+
+def test_symbolic_dimensions_of_parameters_are_definitions():
+    def identity(name: str) -> Function:
+        n = SizeVar(name)
+        x = Var("x", TensorType((n, n), "float32"))
+        return Function((x,), x)
+
+    def two_dims() -> Function:
+        x = Var("x", TensorType((SizeVar("n"), SizeVar("m")), "float32"))
+        return Function((x,), x)
+
+    assert structural_equal(identity("n"), identity("k"))
+    assert not structural_equal(identity("n"), two_dims())
+
+
+def test_two_functions_of_a_module_may_share_variables():
+    x = Var("x")
+    mod = IRModule({"f": Function((x,), x), "g": Function((x,), x)})
+    again = load_json(save_json(mod))
+    copies = IRModule({"f": again["f"], "g": load_json(save_json(mod))["g"]})
+    assert_structural_equal(mod, copies)
+    assert structural_hash(mod) == structural_hash(copies)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, float("nan"), float("inf")])
+def test_floats_compare_by_bits(value):
+    zero = FloatImm(DataType("float32"), 0.0)
+    other = FloatImm(DataType("float32"), value)
+    assert structural_equal(other, FloatImm(DataType("float32"), value))
+    assert structural_equal(zero, other) is (repr(value) == "0.0")
+
+
+def test_assertion_shows_the_path():
+    with pytest.raises(VerifyError, match=r"<root>\.ret") as caught:
+        assert_structural_equal(FuncType((), PrimType(DataType("int32"))), FuncType((), PrimType(DataType("int64"))))
+    assert caught.value.code == "I0101"
+
+
+def test_json_keeps_sharing_and_values():
+    x = PrimVar("x", DataType("int64"))
+    expr = Let(x, IntImm(DataType("int64"), 7), Add(x, x))
+    again = load_json(save_json(expr))
+    assert structural_equal(expr, again)
+    assert again.body.a is again.var
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"heddle_json": 1}', '{"heddle_json":1,"root":{"node":3},"nodes":[]}',
+                                  '{"heddle_json":1,"root":null,"nodes":[{"kind":"no.such","fields":{},"span":null}]}'])
+def test_damaged_json_is_a_format_error(text):
+    with pytest.raises(FormatError) as caught:
+        load_json(text)
+    assert caught.value.code == "I0201"
+
+
+def test_rewriting_nothing_gives_the_same_object():
+    x, y = PrimVar("x", DataType("int64")), PrimVar("y", DataType("int64"))
+    expr = x * 4 + 3
+    assert map_children(expr, lambda child: child) is expr
+    assert substitute(expr, {y: x}) is expr
+    assert structural_equal(substitute(expr, {x: y}), y * 4 + 3)
+    assert replace(expr, b=expr.b).a is expr.a
+
+
+def test_module_names():
+    x = Var("x")
+    mod = IRModule({"main": Function((x,), x)})
+    assert GlobalVar("main") in mod
+    with pytest.raises(MissingNameError, match="did you mean 'main'"):
+        mod["mian"]
+    with pytest.raises(UsageError, match="twice"):
+        IRModule(Map({GlobalVar("f"): mod["main"], "f": mod["main"]}))

@@ -1,0 +1,91 @@
+"""Passes, contexts and instruments."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from heddle.ir.expr import Function, Tuple, Var
+from heddle.ir.instrument import PassTimingInstrument, PrintAfterAll, VerifyEach
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, PassContext, Sequential, module_pass
+from heddle.relax.nodes import SeqExpr
+from heddle.relax.types import TensorType
+from heddle.support.diagnostics import InternalError, UsageError
+
+
+@dataclass(frozen=True)
+class Mark(Pass):
+    name: str = "mark"
+
+    def transform(self, mod, ctx):
+        return mod.with_attr(self.name, True)
+
+
+@dataclass(frozen=True)
+class Break(Pass):
+    def transform(self, mod, ctx):
+        raise KeyError("nothing here")
+
+
+@dataclass(frozen=True)
+class MakeWrong(Pass):
+    """Uses a variable that nothing defines."""
+
+    def transform(self, mod, ctx):
+        x, y = (Var(name, TensorType((1,), "float32")) for name in "xy")
+        return IRModule({"main": Function((x,), SeqExpr((), y, y.ty), y.ty)})
+
+
+def test_sequence_runs_in_order_under_instruments():
+    seen: list[str] = []
+    timing = PassTimingInstrument()
+    with PassContext(instruments=[timing, PrintAfterAll(seen.append)]):
+        mod = Sequential([Mark("a"), Mark("b")])(IRModule())
+    assert list(mod.attrs) == ["a", "b"]
+    assert [name for name, _ in timing.times_s] == ["Mark", "Mark"]
+    assert len(seen) == 2
+    assert "# after Mark" in seen[0]
+
+
+def test_disabled_passes_are_skipped_and_required_ones_not():
+    with PassContext(disabled_pass=["Mark"]):
+        assert not Mark()(IRModule()).attrs
+    with PassContext(disabled_pass=["Mark"], required_pass=["Mark"]):
+        assert "mark" in Mark()(IRModule()).attrs
+
+
+def test_a_failing_pass_is_our_bug_with_a_bundle(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEDDLE_CACHE_DIR", str(tmp_path))
+    with pytest.raises(InternalError, match="pass Break failed: KeyError") as caught:
+        Break()(IRModule({"main": Function((), Tuple(()))}))
+    assert caught.value.code == "I0501"
+    assert "bundle" in str(caught.value)
+
+
+def test_verify_each_names_the_pass():
+    with PassContext(instruments=[VerifyEach()]), pytest.raises(InternalError, match="pass MakeWrong") as caught:
+        MakeWrong()(IRModule())
+    assert "'y' is not defined here" in str(caught.value)
+
+
+def test_unknown_option_is_refused():
+    with pytest.raises(UsageError, match="no pass declares"):
+        PassContext(config={"no.such.option": 1})
+
+
+def test_functions_and_classes_become_passes():
+    @module_pass(opt_level=0, name="Named")
+    def tag(mod, ctx):
+        return mod.with_attr("tag", 1)
+
+    @module_pass(opt_level=0)
+    class Tagger:
+        def __init__(self, value):
+            self.value = value
+
+        def transform_module(self, mod, ctx):
+            return mod.with_attr("tag", self.value)
+
+    assert tag.info.name == "Named"
+    assert tag(IRModule()).attrs.tag == 1
+    assert Tagger(5)(IRModule()).attrs.tag == 5

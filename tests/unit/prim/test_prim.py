@@ -1,0 +1,111 @@
+"""Scalar expressions: building, folding, evaluation, text."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heddle.prim import intrinsics as prim
+from heddle.prim.evaluate import evaluate
+from heddle.prim.nodes import Add, Broadcast, Cast, IntImm, Ramp, Range, Select, Shuffle, Var, constant
+from heddle.prim.ops import (
+    all as all_of, cast, floordiv, floormod, if_then_else, logical_not, max_value, maximum, min_value, select, truncdiv,
+    truncmod,
+)
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import IRTypeError, TrapValueError
+
+I32 = DataType("int32")
+small = st.integers(-50, 50)
+
+
+def var(name: str = "x", dtype: str = "int32") -> Var:
+    return Var(name, DataType(dtype))
+
+
+@given(small, small.filter(bool))
+def test_divisions_round_as_stated(a, b):
+    x, y = var("x"), var("y")
+    env = {x: a, y: b}
+    assert evaluate(floordiv(x, y), env) == a // b == evaluate(floordiv(constant(a), constant(b)))
+    assert evaluate(floormod(x, y), env) == a % b
+    assert evaluate(truncdiv(x, y), env) == int(a / b) == evaluate(truncdiv(constant(a), constant(b)))
+    assert evaluate(truncmod(x, y), env) == a - b * int(a / b)
+
+
+@pytest.mark.parametrize(("dtype", "value", "kept"), [("int8", 200, -56), ("uint8", -1, 255), ("int32", 2**31, -(2**31)),
+                                                      ("bool", 7, 1), ("int64", 2**63, -(2**63))])
+def test_integers_wrap(dtype, value, kept):
+    assert IntImm(DataType(dtype), value).value == kept
+    assert evaluate(Cast(DataType(dtype), IntImm(DataType("int64"), value & (2**62 - 1)))) == IntImm(
+        DataType(dtype), value & (2**62 - 1)).value
+
+
+def test_identities_fold_and_floats_do_not_reassociate():
+    x, f = var(), var("f", "float32")
+    assert x + 0 is x
+    assert x * 1 is x
+    assert (x * 0).value == 0
+    assert isinstance(f + 0.0, Add)
+    assert isinstance((f + 1.0) + 2.0, Add)
+    assert maximum(3, 4).value == 4
+
+
+def test_operands_get_a_common_dtype():
+    x, y, f = var("x", "int32"), var("y", "int64"), var("f", "float32")
+    assert (x + y).dtype == "int64"
+    assert (x + f).dtype == "float32"
+    assert (f * 2).b.dtype == "float32"
+    with pytest.raises(IRTypeError, match="K0101|differ"):
+        Add(x, y)
+
+
+def test_comparison_is_a_bool_by_identity_and_an_expression_on_demand():
+    x, y = var("x"), var("y")
+    assert bool(x == x)
+    assert not bool(x == y)
+    assert evaluate((x == y).asexpr(), {x: 1, y: 1}) is True
+    assert {x: 1}[x] == 1
+    with pytest.raises(IRTypeError, match="truth value"):
+        bool(x < y)
+
+
+def test_branches():
+    x = var()
+    guarded = if_then_else(x.equal(0), 0, floordiv(constant(10), x))
+    assert evaluate(guarded, {x: 0}) == 0
+    assert evaluate(guarded, {x: 3}) == 3
+    with pytest.raises(TrapValueError, match="division by zero"):
+        evaluate(Select(x.equal(0), constant(0), floordiv(constant(10), x)), {x: 0})
+    assert evaluate(all_of(x > 1, logical_not(x > 5)), {x: 3}) is True
+
+
+def test_vectors():
+    x = var()
+    ramp = Ramp(x, constant(2), 4)
+    assert list(evaluate(ramp, {x: 1})) == [1, 3, 5, 7]
+    assert list(evaluate(select(ramp > 3, ramp, Broadcast(constant(0), 4)), {x: 1})) == [0, 0, 5, 7]
+    assert evaluate(Shuffle((ramp,), (2,)), {x: 1}) == 5
+
+
+@pytest.mark.parametrize("value", [-3.5, -0.3, 0.0, 0.7, 2.9, 4.0])
+def test_erf_and_sigmoid_against_math(value):
+    assert evaluate(prim.erf(constant(value, "float64"))) == pytest.approx(math.erf(value), abs=1e-14)
+    assert evaluate(prim.sigmoid(constant(value, "float64"))) == pytest.approx(1 / (1 + math.exp(-value)), rel=1e-12)
+
+
+def test_rounding_differs_at_halves():
+    values = constant(2.5, "float32"), constant(-2.5, "float32")
+    assert [evaluate(prim.round(v)) for v in values] == [3.0, -3.0]
+    assert [evaluate(prim.nearbyint(v)) for v in values] == [2.0, -2.0]
+
+
+def test_ranges_and_extremes():
+    assert Range(2, 10).extent.value == 8
+    assert Range(5).min.value == 0
+    assert min_value("int8").value == -128
+    assert max_value("float32").value == math.inf
+    assert cast("int32", constant(2.9)).value == 2
+    assert np.isnan(evaluate(constant(math.nan, "float16")))

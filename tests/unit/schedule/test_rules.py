@@ -1,0 +1,148 @@
+"""Default schedules: the right rule fits, and the scheduled function computes the same, also as machine code."""
+
+import numpy as np
+import pytest
+
+from heddle import te
+from heddle.codegen import build
+from heddle.ir.expr import GlobalVar
+from heddle.ir.module import IRModule
+from heddle.ir.node import Map
+from heddle.lower.default_schedule import ApplyDefaultSchedule
+from heddle.prim import intrinsics as prim
+from heddle.prim.nodes import SizeVar, constant
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import if_then_else
+from heddle.runtime import tensor
+from heddle.runtime.native import set_num_threads
+from heddle.target import Target
+from heddle.tir.interpreter import run_primfunc
+
+TARGET = Target("llvm")
+
+
+def dim(value: int):
+    return constant(value, "int64")
+
+
+def size(value):
+    return SizeVar(value) if isinstance(value, str) else dim(value)
+
+
+def matmul(n, k, m, epilogue=True):
+    A, B = te.placeholder((size(n), size(k)), name="A"), te.placeholder((size(k), size(m)), name="B")
+    r = te.reduce_axis((dim(0), A.shape[1]), name="r")
+    C = te.compute((A.shape[0], B.shape[1]), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    if not epilogue:
+        return te.create_prim_func([A, B, C])
+    D = te.compute(C.shape, lambda i, j: prim.tanh(C[i, j]) + A[i, 0], name="D")
+    return te.create_prim_func([A, B, D])
+
+
+def batched(b, n, k, m):
+    A = te.placeholder((size(b), size(n), size(k)), name="A")
+    B = te.placeholder((A.shape[0], A.shape[2], size(m)), name="B")
+    r = te.reduce_axis((dim(0), A.shape[2]), name="r")
+    C = te.compute((*A.shape[:2], B.shape[2]), lambda b, i, j: te.sum(A[b, i, r] * B[b, r, j], axis=r), name="C")
+    return te.create_prim_func([A, B, C])
+
+
+def conv(channels, side, filters, kernel, stride=1, pad=1, packed=16):
+    X = te.placeholder((dim(2), dim(channels), dim(side), dim(side)), name="X")
+    W = te.placeholder((dim(filters // packed), dim(channels), dim(kernel), dim(kernel), dim(packed)), name="W")
+    edge = side + 2 * pad
+    P = te.compute(
+        (dim(2), dim(channels), dim(edge), dim(edge)),
+        lambda n, c, y, x: if_then_else(
+            all_of(y >= pad, y < side + pad, x >= pad, x < side + pad), X[n, c, y - pad, x - pad], 0.0),
+        name="pad",
+    )
+    out = (edge - kernel) // stride + 1
+    rc, ry, rx = (te.reduce_axis((dim(0), dim(e)), name=f"r{k}") for k, e in enumerate((channels, kernel, kernel)))
+    C = te.compute(
+        (dim(2), dim(filters), dim(out), dim(out)),
+        lambda n, f, y, x: te.sum(
+            P[n, rc, y * stride + ry, x * stride + rx] * W[f // packed, rc, ry, rx, f % packed], axis=[rc, ry, rx]),
+        name="conv",
+    )
+    D = te.compute(C.shape, lambda *i: prim.abs(C[i]), name="D")
+    return te.create_prim_func([X, W, D])
+
+
+def softmax(n, m):
+    A = te.placeholder((size(n), size(m)), name="A")
+    r, s = (te.reduce_axis((dim(0), A.shape[1]), name=name) for name in "rs")
+    high = te.compute((A.shape[0],), lambda i: te.max(A[i, r], axis=r), name="high")
+    exps = te.compute(A.shape, lambda i, j: prim.exp(A[i, j] - high[i]), name="exps")
+    total = te.compute((A.shape[0],), lambda i: te.sum(exps[i, s], axis=s), name="total")
+    out = te.compute(A.shape, lambda i, j: exps[i, j] / total[i], name="out")
+    return te.create_prim_func([A, out])
+
+
+def pooling():
+    X = te.placeholder((dim(2), dim(3), dim(9), dim(11)), name="X")
+    ry, rx = (te.reduce_axis((dim(0), dim(3)), name=name) for name in ("ry", "rx"))
+    P = te.compute(
+        (dim(2), dim(3), dim(4), dim(5)), lambda n, c, y, x: te.max(X[n, c, y * 2 + ry, x * 2 + rx], axis=[ry, rx]),
+        name="P")
+    return te.create_prim_func([X, P])
+
+
+def transpose(n, m):
+    A = te.placeholder((size(n), size(m)), name="A")
+    B = te.compute((A.shape[1], A.shape[0]), lambda i, j: A[j, i] * 2.0, name="B")
+    return te.create_prim_func([A, B])
+
+
+CASES = {
+    "matmul symbolic rows": (lambda: matmul("n", 20, 48), "Contraction"),
+    "matmul symbolic everything": (lambda: matmul("n", "k", "m"), "Contraction"),
+    "matmul without epilogue": (lambda: matmul("n", 7, 33, epilogue=False), "Contraction"),
+    "matmul of primes": (lambda: matmul(13, 11, 17), "Contraction"),
+    "matmul of one column": (lambda: matmul("n", 9, 1), "Contraction"),
+    "batched": (lambda: batched("b", "n", 5, "m"), "Contraction"),
+    "conv 3x3": (lambda: conv(3, 9, 32, 3), "Contraction"),
+    "conv strided": (lambda: conv(4, 13, 16, 3, stride=2), "Contraction"),
+    "conv 1x1 without padding": (lambda: conv(5, 7, 16, 1, pad=0, packed=8), "Contraction"),
+    "softmax": (lambda: softmax("n", "m"), "RowPass"),
+    "pooling": (pooling, "RowPass"),
+    "transpose": (lambda: transpose("n", "m"), "Elementwise"),
+}
+
+
+def arrays_for(func, sizes):
+    rng = np.random.default_rng(7)
+    return [
+        rng.standard_normal(tuple(d.value if hasattr(d, "value") else sizes[d.name] for d in buffer.shape)).astype("f4")
+        for buffer in func.buffers
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scheduled_functions_compute_the_same(name):
+    make, rule = CASES[name]
+    func = make()
+    scheduled = ApplyDefaultSchedule(TARGET)(IRModule(Map({GlobalVar("main"): func})))["main"]
+    assert scheduled.attrs.schedule_rule == rule
+    kernel = build(scheduled, TARGET)["main"]
+    for sizes in ({"n": 1, "k": 3, "m": 2, "b": 1}, {"n": 7, "k": 5, "m": 19, "b": 2}, {"n": 16, "k": 32, "m": 64, "b": 3}):
+        expected, interpreted, compiled = (arrays_for(func, sizes) for _ in range(3))
+        run_primfunc(func, *expected)
+        run_primfunc(scheduled, *interpreted)
+        tensors = [tensor(array) for array in compiled]
+        kernel(*tensors)
+        np.testing.assert_allclose(interpreted[-1], expected[-1], rtol=2e-4, atol=1e-5)
+        np.testing.assert_allclose(tensors[-1].numpy(), expected[-1], rtol=2e-4, atol=1e-5)
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    from_threads = []
+    func = ApplyDefaultSchedule(TARGET)(IRModule(Map({GlobalVar("main"): softmax("n", "m")})))["main"]
+    kernel = build(func, TARGET)["main"]
+    for threads in (1, 2):
+        set_num_threads(threads)
+        given = arrays_for(func, {"n": 301, "m": 517})
+        tensors = [tensor(array) for array in given]
+        kernel(*tensors)
+        from_threads.append(tensors[-1].numpy().copy())
+    assert np.array_equal(from_threads[0], from_threads[1])
