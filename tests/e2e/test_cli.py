@@ -258,7 +258,10 @@ def test_command_line_runs_artefact_without_the_compiler(folder: Path) -> None:
 
 
 def test_missing_command_line_packages_are_named(folder: Path) -> None:
-    program = "import sys\nsys.modules['typer'] = None\nfrom heddle.driver.cli import main\nsys.exit(main(['run', 'x']))"
+    program = (
+        "import sys\nsys.modules['typer'] = None\n"
+        "from heddle.driver.cli import main\nsys.exit(main(['run', 'x']))\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,

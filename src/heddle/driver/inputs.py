@@ -194,6 +194,9 @@ def _made_up(spec: TensorSpec, known: Dimensions, rng: np.random.Generator) -> A
     if len(shape) != len(sizes) or any(size < 0 for size in shape):
         raise UsageError(D0204, f"input {spec.name!r} of type {spec.text()} has no size with {known.values}")
     dtype = DataType(spec.dtype)
-    if dtype.is_float:
-        return rng.standard_normal(shape, np.float32).astype(dtype.numpy())
-    return rng.integers(0, MADE_UP_INT_LIMIT, shape).astype(dtype.numpy())
+    try:
+        if dtype.is_float:
+            return rng.standard_normal(shape, np.float32).astype(dtype.numpy())
+        return rng.integers(0, MADE_UP_INT_LIMIT, shape).astype(dtype.numpy())
+    except (MemoryError, ValueError) as error:  # numpy's ways to say that an array would be too large
+        raise UsageError(D0204, f"input {spec.name!r} of shape {shape} is too large: {error}") from error
