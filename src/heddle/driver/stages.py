@@ -32,6 +32,7 @@ from heddle.lower.codegen_vm import vm_codegen
 from heddle.ops.load import load as load_operators
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.rewriter import is_call
+from heddle.relax.types import ShapeExpr
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.tir.nodes import PrimFunc
 
@@ -135,7 +136,9 @@ def memory_text(mod: IRModule) -> str:
             if not isinstance(value, Call):
                 continue
             if is_call(value, "relax.memory.alloc_storage"):
-                lines.append(f"  {binding.var.name_hint:<20} {value.args[0].values[0]} bytes")
+                size = value.args[0]
+                text = size.values[0] if isinstance(size, ShapeExpr) else size
+                lines.append(f"  {binding.var.name_hint:<20} {text} bytes")
             elif is_call(value, "relax.memory.alloc_tensor"):
                 lines.append(
                     f"    {binding.var.name_hint:<18} {binding.var.ty} in {value.args[0]} at {value.args[1]}"

@@ -69,7 +69,7 @@ class FacadeModule(ModuleType):
         module = pass_module(self.__name__, name)
         if module is not None and hasattr(import_module(module), name):
             return getattr(import_module(module), name)
-        if find_spec(f"{self.__name__}.{name}") is not None:
+        if hasattr(self, "__path__") and find_spec(f"{self.__name__}.{name}") is not None:
             return import_module(f"{self.__name__}.{name}")
         raise self._missing(name)
 

@@ -50,7 +50,6 @@ _LOOPS = {
     **_SCALARS,
     "heddle.te.tensor": "CommReducer Reduce",
     "heddle.codegen.build": "build",
-    "heddle.tir.substitute": "substitute=substitute_stmt",
 }
 _SCHEDULE = {
     "heddle.tir.schedule.schedule": "LoopRV SBlockRV BlockRV=SBlockRV Schedule",
@@ -101,6 +100,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relax.analysis": {
         "heddle.ir.visitor": "post_order_visit",
         "heddle.relax.analysis.type_relations": "type_lca",
+        "heddle.relax.analysis.well_formedness": "check_well_formed well_formed",
         "heddle.ir.instrument": "verify_module",
     },
     "heddle.relax.transform": {
@@ -150,7 +150,9 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.tir.transform": _HOISTING,
     "heddle.tir.schedule": _SCHEDULE,
-    "heddle.tir.analysis": {},
+    "heddle.tir.analysis": {
+        "heddle.tir.analysis.well_formedness": "verify_well_formed verify_tirx_well_formed=verify_well_formed",
+    },
     "heddle.s_tir": {
         **_SCHEDULE,
         "heddle.tir.nodes": "MatchBufferRegion SBlock SBlockRealize",
@@ -159,7 +161,6 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.te": _SCALARS,
     "heddle.topi": {
         "heddle.topi.broadcast": "broadcast_to",
-        "heddle.topi.matmul": "matmul",
         "heddle.topi.transform": (
             "concatenate expand_dims flatten flip repeat reshape split squeeze stack strided_slice tile "
             "transpose"

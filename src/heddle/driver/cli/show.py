@@ -24,7 +24,7 @@ def progress_bar(title: str) -> Iterator[Callable[[Any], None]]:
         return
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=24),
         TextColumn("{task.fields[detail]}"),
         TimeElapsedColumn(),
     )
