@@ -133,7 +133,17 @@ def _declare_operators_on_demand(module: ModuleType) -> None:
     module.OP_RECORDS.fill_from(lambda: import_module("heddle.ops.load").load())
 
 
-_AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {"heddle.ir.op": _declare_operators_on_demand}
+def _load_executables_on_demand(module: ModuleType) -> None:
+    """Machines lie above the modules' room: it asks for them when a file holds a kind that it does not
+    know.
+    """
+    module.LOADERS.fill_from(lambda: import_module("heddle.vm.relax"))
+
+
+_AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
+    "heddle.ir.op": _declare_operators_on_demand,
+    "heddle.runtime.module": _load_executables_on_demand,
+}
 
 
 class FacadeFinder(MetaPathFinder):
