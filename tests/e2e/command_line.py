@@ -10,7 +10,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
 
-DENSE = '''
+DENSE = """
 @I.ir_module
 class Module:
     @R.function
@@ -22,7 +22,7 @@ class Module:
             z = R.add(y, R.expand_dims(R.astype(s, "float32"), 1))
             R.output(z)
         return z
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ def environment(**extra: str) -> dict[str, str]:
 def heddle(*args: object, cwd: Path | None = None, **env: str) -> Done:
     done = subprocess.run(
         [sys.executable, "-m", "heddle", *map(str, args)],
-        capture_output=True, text=True, check=False, cwd=cwd, env=environment(**env), timeout=300,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=environment(**env),
+        timeout=300,
     )
     return Done(done.returncode, done.stdout, done.stderr)

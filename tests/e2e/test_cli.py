@@ -29,7 +29,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_run_shows_values_and_times(folder: Path) -> None:
     done = heddle("run", "dense.py", "--dim", "n=3", "--repeat", 2, cwd=folder)
     assert done.code == 0, done.err
-    for word in ("inputs", "outputs", "(3, 8)", "(3, 4)", "float32", "compile time", "latency", "peak memory"):
+    for word in (
+        "inputs",
+        "outputs",
+        "(3, 8)",
+        "(3, 4)",
+        "float32",
+        "compile time",
+        "latency",
+        "peak memory",
+    ):
         assert word in done.out
 
 
@@ -46,8 +55,10 @@ def test_json_has_all_of_it(folder: Path, model: str) -> None:
 
 
 def test_saved_model_gives_the_same(folder: Path) -> None:
-    runs = [json.loads(heddle("run", model, "--dim", "n=4", "--json", cwd=folder).out)
-            for model in ("dense.py", "dense.heddle")]
+    runs = [
+        json.loads(heddle("run", model, "--dim", "n=4", "--json", cwd=folder).out)
+        for model in ("dense.py", "dense.heddle")
+    ]
     assert runs[0]["outputs"] == runs[1]["outputs"]
 
 
@@ -71,7 +82,9 @@ def test_input_from_file(folder: Path) -> None:
 def test_inspect_every_stage(folder: Path, stage: str) -> None:
     done = heddle("inspect", "dense.py", "--stage", stage, cwd=folder)
     assert done.code == 0, done.err
-    sign = {"llvm": "define", "asm": ".text", "bytecode": "@main:", "memory": "bytes"}.get(stage, "I.ir_module")
+    sign = {"llvm": "define", "asm": ".text", "bytecode": "@main:", "memory": "bytes"}.get(
+        stage, "I.ir_module"
+    )
     assert sign in done.out
 
 
@@ -107,8 +120,12 @@ BAD = [
 @pytest.fixture(scope="module")
 def bad_folder(folder: Path) -> Path:
     arrays = {
-        "double": np.zeros((2, 8)), "vector": np.zeros(8, "float32"), "wide": np.zeros((2, 9), "float32"),
-        "two": np.zeros((2, 8), "float32"), "three": np.zeros(3, "int64"), "x": np.zeros((2, 8), "float32"),
+        "double": np.zeros((2, 8)),
+        "vector": np.zeros(8, "float32"),
+        "wide": np.zeros((2, 9), "float32"),
+        "two": np.zeros((2, 8), "float32"),
+        "three": np.zeros(3, "int64"),
+        "x": np.zeros((2, 8), "float32"),
     }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
@@ -116,7 +133,9 @@ def bad_folder(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("args", "diagnostic", "words"), BAD, ids=lambda value: "_".join(value) if type(value) is tuple else "")
+@pytest.mark.parametrize(
+    ("args", "diagnostic", "words"), BAD, ids=lambda value: "_".join(value) if type(value) is tuple else ""
+)
 def test_bad_input(bad_folder: Path, args: tuple[str, ...], diagnostic: str, words: str) -> None:
     before = sorted(bad_folder.iterdir())
     done = heddle(*args, cwd=bad_folder)
@@ -124,7 +143,9 @@ def test_bad_input(bad_folder: Path, args: tuple[str, ...], diagnostic: str, wor
     assert sorted(bad_folder.iterdir()) == before
 
 
-@pytest.mark.parametrize("args", [("run",), ("run", "m.py", "--bogus"), ("walk",), ("run", "m.py", "--repeat", "-1")])
+@pytest.mark.parametrize(
+    "args", [("run",), ("run", "m.py", "--bogus"), ("walk",), ("run", "m.py", "--repeat", "-1")]
+)
 def test_malformed_command_line(args: tuple[str, ...]) -> None:
     done = heddle(*args)
     assert done.code == 2
@@ -161,8 +182,14 @@ def test_full_disk_for_output(folder: Path) -> None:
         pytest.skip("this system has no /dev/full")
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "heddle", "run", "dense.heddle", "--json"], cwd=folder, stdout=full,
-            stderr=subprocess.PIPE, text=True, env=environment(), check=False, timeout=120,
+            [sys.executable, "-m", "heddle", "run", "dense.heddle", "--json"],
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            check=False,
+            timeout=120,
         )
     assert done.returncode == 1
     assert done.stderr.startswith("error[S0101]")
@@ -178,8 +205,12 @@ def test_interrupt_during_compile_leaves_nothing(folder: Path, tmp_path: Path) -
         "sys.exit(main(['compile', 'dense.py', '-o', sys.argv[1]]))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "out.heddle")], cwd=folder, env=environment(),
-        capture_output=True, text=True, check=False,
+        [sys.executable, "-c", program, str(tmp_path / "out.heddle")],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
     assert os.listdir(tmp_path) == []
@@ -188,15 +219,21 @@ def test_interrupt_during_compile_leaves_nothing(folder: Path, tmp_path: Path) -
 def test_artefact_runs_without_the_compiler(folder: Path) -> None:
     program = (
         "import sys, numpy as np\n"
-        "import heddle.runtime, heddle.vm.relax as vm\n"
+        "import heddle.runtime\n"
         "ex = heddle.runtime.load_module('dense.heddle')\n"
+        "import heddle.vm.relax as vm\n"
         "x, w, s = np.ones((3, 8), 'float32'), np.ones((8, 4), 'float32'), np.arange(3)\n"
         "y = vm.VirtualMachine(ex, heddle.runtime.cpu())['main'](x, w, s).numpy()\n"
         "assert y.tolist() == [[8.0] * 4, [9.0] * 4, [10.0] * 4], y\n"
         "print(*sys.modules)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env=environment(), capture_output=True, text=True, check=True,
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     modules = done.stdout.split()
     rooms = {name.split(".")[1] for name in modules if name.startswith("heddle.")}
@@ -210,16 +247,29 @@ def test_command_line_runs_artefact_without_the_compiler(folder: Path) -> None:
         "assert main(['run', 'dense.heddle', '--json']) == 0\nprint(*sys.modules)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env=environment(), capture_output=True, text=True, check=True,
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     modules = set(done.stdout.split("\n")[-2].split())
     assert not {"onnx", "heddle.relax", "heddle.ir", "heddle.codegen", "heddle.tir", "heddle.lower"} & modules
 
 
 def test_missing_command_line_packages_are_named(folder: Path) -> None:
-    program = "import sys\nsys.modules['typer'] = None\nfrom heddle.driver.cli import main\nsys.exit(main(['run', 'x']))"
+    program = (
+        "import sys\nsys.modules['typer'] = None\n"
+        "from heddle.driver.cli import main\nsys.exit(main(['run', 'x']))\n"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env=environment(), capture_output=True, text=True, check=False,
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error[D0401]: the command line needs the package 'typer'")

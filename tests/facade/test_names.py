@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,15 @@ def test_table_has_no_dead_entries(module: str) -> None:
     for words in EXPORTS[module].values():
         for word in words.split():
             assert resolve(f"{module}.{word.partition('=')[0]}") is not None
+
+
+@pytest.mark.parametrize("module", EXPORTS)
+def test_no_submodule_hides_an_export(module: str) -> None:
+    """Importing a submodule sets the package's attribute of its name."""
+    if not hasattr(resolve(module), "__path__"):
+        return
+    exports = [word.partition("=")[0] for words in EXPORTS[module].values() for word in words.split()]
+    assert not [name for name in exports if find_spec(f"{module}.{name}") is not None]
 
 
 @pytest.mark.parametrize("alias", ALIASES)

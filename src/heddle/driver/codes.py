@@ -5,7 +5,8 @@ from heddle.support.diagnostics import declare_code
 D0101 = declare_code(
     "D0101",
     "model not found or of unknown kind",
-    "A model is a path that ends in .onnx, .py (script text) or .heddle (a compiled model), or `onnx:NAME`, a network "
+    "A model is a path that ends in .onnx, .py (script text) or .heddle (a compiled model), or `onnx:NAME`, "
+    "a network "
     "that comes with the `onnx` package.",
 )
 D0102 = declare_code(
@@ -14,23 +15,27 @@ D0102 = declare_code(
 D0201 = declare_code(
     "D0201",
     "dimension is unknown or malformed",
-    "`--dim` takes NAME=VALUE with the name of a symbolic dimension of the model's inputs and a positive integer.",
+    "`--dim` takes NAME=VALUE with the name of a symbolic dimension of the model's inputs and a positive "
+    "integer.",
 )
 D0202 = declare_code(
     "D0202",
     "dimensions contradict each other",
-    "Two inputs, or an input and `--dim`, give one symbolic dimension different values, or an input does not have the "
+    "Two inputs, or an input and `--dim`, give one symbolic dimension different values, or an input does not "
+    "have the "
     "size that the model states.",
 )
 D0203 = declare_code(
     "D0203",
     "input does not fit the model",
-    "An input's name, element type or number of dimensions is not what the model states, or its file is no array.",
+    "An input's name, element type or number of dimensions is not what the model states, or its file is no "
+    "array.",
 )
 D0204 = declare_code(
     "D0204",
     "input cannot be made up",
-    "The model takes a value that is no tensor, or a tensor of unknown shape or element type; call it from Python.",
+    "The model takes a value that is no tensor, or a tensor of unknown shape or element type; call it from "
+    "Python.",
 )
 D0301 = declare_code(
     "D0301",
@@ -46,7 +51,8 @@ D0402 = declare_code(
 D0501 = declare_code(
     "D0501",
     "unexpected failure",
-    "A fault of Heddle: an exception that no room turned into a message. Set HEDDLE_TRACEBACK=1 to see where.",
+    "A fault of Heddle: an exception that no room turned into a message. Set HEDDLE_TRACEBACK=1 to see "
+    "where.",
 )
 D0601 = declare_code(
     "D0601",

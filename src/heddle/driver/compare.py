@@ -13,13 +13,21 @@ from heddle.driver.run import Run, latency_summary, timed
 from heddle.support.diagnostics import MissingDependencyError, UsageError
 
 ENGINES = ("onnxruntime",)
-TOLERANCES = {"float64": (1e-9, 1e-9), "float32": (1e-3, 1e-5), "float16": (1e-2, 1e-3), "bfloat16": (5e-2, 1e-2)}
-"""Element type → relative tolerance, and absolute tolerance as a part of the largest expected magnitude. Networks of
+TOLERANCES = {
+    "float64": (1e-9, 1e-9),
+    "float32": (1e-3, 1e-5),
+    "float16": (1e-2, 1e-3),
+    "bfloat16": (5e-2, 1e-2),
+}
+"""Element type → relative tolerance, and absolute tolerance as a part of the largest expected magnitude.
+Networks of
 fifty layers add in another order than the other engine does; other types must be equal."""
 
 
 def compare(model: ModelFile, done: Run, engine: str, repeat: int, num_threads: int) -> dict[str, Any]:
-    """What another engine gives and how long it takes. Raises: UsageError D0402; MissingDependencyError D0401."""
+    """What another engine gives and how long it takes. Raises: UsageError D0402; MissingDependencyError
+    D0401.
+    """
     if engine not in ENGINES:
         raise UsageError(D0402, f"unknown engine {engine!r}: expected {', '.join(ENGINES)}")
     if model.path.suffix != ".onnx":
@@ -29,11 +37,17 @@ def compare(model: ModelFile, done: Run, engine: str, repeat: int, num_threads: 
     feeds = dict(zip([node.name for node in session.get_inputs()], args, strict=True))
     results, latencies = timed(lambda: session.run(None, feeds), [], repeat)
     outputs = [node.name for node in session.get_outputs()]
-    rows = [difference(name, ours, theirs) for name, ours, theirs in zip(outputs, done.results, results, strict=True)]
+    rows = [
+        difference(name, ours, theirs)
+        for name, ours, theirs in zip(outputs, done.results, results, strict=True)
+    ]
     latency = latency_summary(latencies)
     ours, theirs = done.report.latency_ms.get("median"), latency.get("median")
     return {
-        "engine": engine, "agrees": all(row["agrees"] for row in rows), "outputs": rows, "latency_ms": latency,
+        "engine": engine,
+        "agrees": all(row["agrees"] for row in rows),
+        "outputs": rows,
+        "latency_ms": latency,
         "speedup": theirs / ours if ours and theirs else None,
     }
 

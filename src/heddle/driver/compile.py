@@ -22,10 +22,11 @@ from heddle.vm.relax.executable import VMExecutable
 
 
 def compile(mod: Any, target: Any = None, *, relax_pipeline: Any = "default") -> Module:
-    """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel module.
+    """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel
+    module.
 
-    `target` is a Target or its text; by default the current target, else this machine. `relax_pipeline` is "default" or
-    a pass that takes the graph module to what code generation accepts.
+    `target` is a Target or its text; by default the current target, else this machine. `relax_pipeline` is
+    "default" or a pass that takes the graph module to what code generation accepts.
     """
     chosen = as_target(target)
     functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
@@ -72,7 +73,9 @@ def _spec(name: str, ty: Type | None) -> TensorSpec:
     if not isinstance(ty, TensorType):
         kind = "shape" if isinstance(ty, ShapeType) else type(ty).__name__.removesuffix("Type").lower()
         return TensorSpec(name, kind=kind)
-    shape = None if ty.dims is None else tuple(
-        int(dim.value) if isinstance(dim, IntImm) else str(dim) for dim in ty.dims
+    shape = (
+        None
+        if ty.dims is None
+        else tuple(int(dim.value) if isinstance(dim, IntImm) else str(dim) for dim in ty.dims)
     )
     return TensorSpec(name, None if ty.dtype is None else str(ty.dtype), shape)

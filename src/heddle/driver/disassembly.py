@@ -13,6 +13,9 @@ def bytecode_text(text: str, function: str | None) -> str:
         return "\n\n".join(parts)
     bodies = {part[1:].split(":")[0]: part for part in parts if part.splitlines()[0].endswith(":")}
     if function not in bodies:
-        raise UsageError(D0102, f"the bytecode has no function {function!r}: it has {', '.join(bodies)}",
-                         help=did_you_mean(function, bodies))
+        raise UsageError(
+            D0102,
+            f"the bytecode has no function {function!r}: it has {', '.join(bodies)}",
+            help=did_you_mean(function, bodies),
+        )
     return bodies[function]

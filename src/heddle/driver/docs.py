@@ -80,7 +80,11 @@ def _operator_section(record: OpDef) -> list[str]:
     rows = [f"- `{item.name}` ({item.kind}): {item.meaning}" for item in record.inputs if item.meaning]
     rows += [f"- `{item.name}` ({item.kind}): {item.meaning}" for item in record.attrs if item.meaning]
     lines += ["", *rows] if rows else []
-    return [*lines, "", f"Code: {_way(record)}. {'Pure' if record.is_pure else 'Has effects'}.{_relay(record)}"]
+    return [
+        *lines,
+        "",
+        f"Code: {_way(record)}. {'Pure' if record.is_pure else 'Has effects'}.{_relay(record)}",
+    ]
 
 
 def _input_text(item: Input) -> str:
@@ -100,7 +104,9 @@ def _way(record: OpDef) -> str:
 
 
 def _relay(record: OpDef) -> str:
-    return f" In Relay: {', '.join(f'`{name}`' for name in record.relay_names)}." if record.relay_names else ""
+    return (
+        f" In Relay: {', '.join(f'`{name}`' for name in record.relay_names)}." if record.relay_names else ""
+    )
 
 
 # ---- passes
@@ -152,7 +158,9 @@ def diagnostics_page() -> str:
     lines = []
     for name, code in sorted(CODES.items()):
         lines += [f"## {name}", "", f"**{code.title}**", "", code.meaning, ""]
-    text = f"{len(CODES)} codes. A message reads `error[CODE]: what was expected, what was got`, then the place."
+    text = (
+        f"{len(CODES)} codes. A message reads `error[CODE]: what was expected, what was got`, then the place."
+    )
     return page("Diagnostics", text, lines)
 
 
@@ -165,7 +173,9 @@ def isa_page() -> str:
     for spec in INSTRUCTIONS:
         operands = ", ".join(operand.name.lower() for operand in spec.operands)
         effects = ", ".join(str(effect.name).lower() for effect in Effect if effect in spec.effects) or "none"
-        lines.append(f"| `{spec.mnemonic}` | {spec.opcode} | {operands} | {effects} | `{_cell(spec.semantics)}` |")
+        lines.append(
+            f"| `{spec.mnemonic}` | {spec.opcode} | {operands} | {effects} | `{_cell(spec.semantics)}` |"
+        )
     lines += ["", "## Operands", "", *(f"- {operand.name.lower()}: {operand.value}" for operand in Operand)]
     lines += ["", "## Kinds of arguments", "", *(f"- {kind.value}: {kind.name.lower()}" for kind in ArgKind)]
     lines += ["", "## Kinds of functions", "", *(f"- {kind.value}: {kind.name.lower()}" for kind in FuncKind)]

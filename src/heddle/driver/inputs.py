@@ -1,4 +1,6 @@
-"""Arguments for a model: arrays from files or made up, one value for each symbolic dimension, all of it checked."""
+"""Arguments for a model: arrays from files or made up, one value for each symbolic dimension, all of it
+checked.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Dimensions:
 
 
 def parse_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
-    """NAME=VALUE options as a dict. Raises: UsageError D0201 for another form or a name that is given twice."""
+    """NAME=VALUE options as a dict. Raises: UsageError D0201 for another form or a name that is given
+    twice.
+    """
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -72,7 +76,9 @@ def read_array(name: str, path: str) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The arrays of a call by parameter name, in order. `assumed` names dimensions that nobody gave, taken to be 1."""
+    """The arrays of a call by parameter name, in order. `assumed` names dimensions that nobody gave, taken
+    to be 1.
+    """
 
     arrays: dict[str, Array]
     dims: dict[str, int]
@@ -107,7 +113,8 @@ def make_arguments(
             _check_sizes(spec, given[spec.name], known)
     rng = np.random.default_rng(seed)
     arrays = {
-        spec.name: given[spec.name] if spec.name in given else _made_up(spec, known, rng) for spec in signature.inputs
+        spec.name: given[spec.name] if spec.name in given else _made_up(spec, known, rng)
+        for spec in signature.inputs
     }
     return Arguments(arrays, known.values, assumed)
 
@@ -116,12 +123,18 @@ def _check_names(signature: Signature, given: Mapping[str, Array], dims: Mapping
     inputs, names = [spec.name for spec in signature.inputs], signature.dim_names()
     for name in given:
         if name not in inputs:
-            raise UsageError(D0203, f"the model has no input {name!r}: it has {', '.join(inputs) or 'none'}",
-                             help=did_you_mean(name, inputs))
+            raise UsageError(
+                D0203,
+                f"the model has no input {name!r}: it has {', '.join(inputs) or 'none'}",
+                help=did_you_mean(name, inputs),
+            )
     for name in dims:
         if name not in names:
-            raise UsageError(D0201, f"the model has no dimension {name!r}: it has {', '.join(names) or 'none'}",
-                             help=did_you_mean(name, names))
+            raise UsageError(
+                D0201,
+                f"the model has no dimension {name!r}: it has {', '.join(names) or 'none'}",
+                help=did_you_mean(name, names),
+            )
 
 
 def _check_kind(spec: TensorSpec, array: Array) -> list[Diagnostic]:
@@ -130,15 +143,21 @@ def _check_kind(spec: TensorSpec, array: Array) -> list[Diagnostic]:
     if spec.kind != "tensor":
         findings.append(Diagnostic(D0203, f"input {spec.name!r} is a {spec.kind}, not a tensor"))
     if spec.dtype is not None and array.dtype != DataType(spec.dtype).numpy():
-        findings.append(Diagnostic(
-            D0203, f"input {spec.name!r}: expected dtype {spec.dtype}, got {array.dtype}",
-            help=f"array.astype({spec.dtype!r}) converts it",
-        ))
+        findings.append(
+            Diagnostic(
+                D0203,
+                f"input {spec.name!r}: expected dtype {spec.dtype}, got {array.dtype}",
+                help=f"array.astype({spec.dtype!r}) converts it",
+            )
+        )
     if spec.shape is not None and array.ndim != len(spec.shape):
-        findings.append(Diagnostic(
-            D0203, f"input {spec.name!r}: expected {len(spec.shape)} dimensions {spec.text()}, "
-                   f"got {array.ndim} of shape {array.shape}",
-        ))
+        findings.append(
+            Diagnostic(
+                D0203,
+                f"input {spec.name!r}: expected {len(spec.shape)} dimensions {spec.text()}, "
+                f"got {array.ndim} of shape {array.shape}",
+            )
+        )
     return findings
 
 
@@ -153,7 +172,9 @@ def _check_sizes(spec: TensorSpec, array: Array, known: Dimensions) -> None:
         expected = evaluate_dim(dim, known.values)
         if expected is not None and expected != size:
             raise UsageError(
-                D0202, f"input {spec.name!r}: expected {_dim_text(dim, expected)} at axis {axis} of {spec.text()}, got {size}"
+                D0202,
+                f"input {spec.name!r}: expected {_dim_text(dim, expected)} at axis {axis} of {spec.text()}, "
+                "got {size}",
             )
 
 
@@ -164,13 +185,18 @@ def _dim_text(dim: Dim, value: int) -> str:
 def _made_up(spec: TensorSpec, known: Dimensions, rng: np.random.Generator) -> Array:
     if spec.kind != "tensor" or spec.shape is None or spec.dtype is None:
         raise UsageError(
-            D0204, f"input {spec.name!r} of type {spec.text()} cannot be made up", help=f"--input {spec.name}=FILE.npy gives it"
+            D0204,
+            f"input {spec.name!r} of type {spec.text()} cannot be made up",
+            help=f"--input {spec.name}=FILE.npy gives it",
         )
     sizes = [evaluate_dim(dim, known.values) for dim in spec.shape]
     shape = tuple(size for size in sizes if size is not None)
     if len(shape) != len(sizes) or any(size < 0 for size in shape):
         raise UsageError(D0204, f"input {spec.name!r} of type {spec.text()} has no size with {known.values}")
     dtype = DataType(spec.dtype)
-    if dtype.is_float:
-        return rng.standard_normal(shape, np.float32).astype(dtype.numpy())
-    return rng.integers(0, MADE_UP_INT_LIMIT, shape).astype(dtype.numpy())
+    try:
+        if dtype.is_float:
+            return rng.standard_normal(shape, np.float32).astype(dtype.numpy())
+        return rng.integers(0, MADE_UP_INT_LIMIT, shape).astype(dtype.numpy())
+    except (MemoryError, ValueError) as error:  # numpy's ways to say that an array would be too large
+        raise UsageError(D0204, f"input {spec.name!r} of shape {shape} is too large: {error}") from error

@@ -37,16 +37,24 @@ class ModelFile:
 
 
 def find_model(text: str) -> ModelFile:
-    """The file that `text` means. Raises: UsageError D0101 with the known names; MissingDependencyError D0401."""
+    """The file that `text` means. Raises: UsageError D0101 with the known names; MissingDependencyError
+    D0401.
+    """
     if text.startswith("onnx:"):
         return ModelFile(text, _packaged(text.removeprefix("onnx:")))
     path = Path(text)
     if path.suffix not in SUFFIXES:
         raise UsageError(
-            D0101, f"model {text!r} is of unknown kind: expected a path that ends in {', '.join(SUFFIXES)}, or onnx:NAME"
+            D0101,
+            f"model {text!r} is of unknown kind: expected a path that ends in {', '.join(SUFFIXES)}, or "
+            "onnx:NAME",
         )
     if not path.is_file():
-        near = [str(other) for other in path.parent.glob("*") if other.suffix in SUFFIXES] if path.parent.is_dir() else []
+        near = (
+            [str(other) for other in path.parent.glob("*") if other.suffix in SUFFIXES]
+            if path.parent.is_dir()
+            else []
+        )
         raise UsageError(D0101, f"no model at {text!r}", help=did_you_mean(text, near))
     return ModelFile(text, path)
 
@@ -62,7 +70,9 @@ def _packaged(name: str) -> Path:
     if "/" in name or not path.is_file():
         known = sorted(other.stem for other in folder.glob("*.onnx"))
         raise UsageError(
-            D0101, f"the onnx package has no model {name!r}: it has {', '.join(known)}", help=did_you_mean(name, known)
+            D0101,
+            f"the onnx package has no model {name!r}: it has {', '.join(known)}",
+            help=did_you_mean(name, known),
         )
     return path
 
@@ -83,6 +93,8 @@ def import_model(model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = 
     try:
         text = model.path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(S0102, f"cannot read {model.name}: {getattr(error, 'strerror', None) or error}") from error
+        raise UsageError(
+            S0102, f"cannot read {model.name}: {getattr(error, 'strerror', None) or error}"
+        ) from error
     parsed = parse_source(Source(str(model.path), text), DEFAULT_NAMES)
     return parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed)

@@ -18,7 +18,9 @@ _FIRST_LOWERING_PASS = "LowerBlocks"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is being done: a phase, the pass in it, and for machine code how many functions were begun of how many."""
+    """What is being done: a phase, the pass in it, and for machine code how many functions were begun of
+    how many.
+    """
 
     phase: str
     detail: str

@@ -94,7 +94,9 @@ def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
         start = time.perf_counter()
         loaded = load_module(model.path)
         if not isinstance(loaded, VMExecutable):
-            raise FormatError(D0102, f"{model.name} holds a module of kind {loaded.kind!r}, which is no model")
+            raise FormatError(
+                D0102, f"{model.name} holds a module of kind {loaded.kind!r}, which is no model"
+            )
         targets = [getattr(kernels, "target", None) for kernels in loaded.imports]
         return Compiled(loaded, {"load": time.perf_counter() - start}, targets[0] if targets else None)
     return _compile(model, options)
@@ -123,15 +125,24 @@ def signature_of(executable: VMExecutable, function: str) -> Signature:
     """What a function takes. Raises: UsageError D0102 where there is no such function."""
     text = executable.metadata.get(METADATA_PREFIX + function)
     if text is None:
-        known = [name.removeprefix(METADATA_PREFIX) for name in executable.metadata if name.startswith(METADATA_PREFIX)]
-        raise UsageError(D0102, f"the model has no function {function!r}: it has {', '.join(known) or 'none'}",
-                         help=did_you_mean(function, known))
+        known = [
+            name.removeprefix(METADATA_PREFIX)
+            for name in executable.metadata
+            if name.startswith(METADATA_PREFIX)
+        ]
+        raise UsageError(
+            D0102,
+            f"the model has no function {function!r}: it has {', '.join(known) or 'none'}",
+            help=did_you_mean(function, known),
+        )
     return signature_from_json(text)
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """`given` are arrays by input name, `dims` values of symbolic dimensions, `repeat` the number of timed calls."""
+    """`given` are arrays by input name, `dims` values of symbolic dimensions, `repeat` the number of timed
+    calls.
+    """
 
     function: str = "main"
     given: Mapping[str, Array] = field(default_factory=dict)
@@ -162,13 +173,20 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
     names = [spec.name for spec in signature.outputs]
     names += [f"output_{index}" for index in range(len(names), len(results))]
     report = RunReport(
-        model=model.name, target=compiled.target, num_threads=native_library().num_threads,
-        dims=arguments.dims, assumed_dims=arguments.assumed,
-        compile_s=compiled.total_s, phases_s=dict(compiled.phases_s), kernels=dict(compiled.kernels),
+        model=model.name,
+        target=compiled.target,
+        num_threads=native_library().num_threads,
+        dims=arguments.dims,
+        assumed_dims=arguments.assumed,
+        compile_s=compiled.total_s,
+        phases_s=dict(compiled.phases_s),
+        kernels=dict(compiled.kernels),
         inputs=[summary(name, array) for name, array in arguments.arrays.items()],
         outputs=[summary(name, array) for name, array in zip(names, results, strict=False)],
-        latency_ms=latency_summary(latencies), repeat=options.repeat,
-        peak_memory_bytes=peak_memory_bytes(), peak_tensor_bytes=allocator_for(cpu()).books.peak_bytes,
+        latency_ms=latency_summary(latencies),
+        repeat=options.repeat,
+        peak_memory_bytes=peak_memory_bytes(),
+        peak_tensor_bytes=allocator_for(cpu()).books.peak_bytes,
     )
     return Run(report, arguments, results)
 

@@ -1,7 +1,7 @@
 """What a compiled function takes and gives, as data that travels with the executable.
 
-Dimensions are integers or texts of scalar expressions over symbolic names (`"n"`, `"n * 2 + 1"`). Nothing here needs
-the compiler's rooms: a loaded artefact is called with it.
+Dimensions are integers or texts of scalar expressions over symbolic names (`"n"`, `"n * 2 + 1"`). Nothing
+here needs the compiler's rooms: a loaded artefact is called with it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,25 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from heddle.support.diagnostics import FormatError, UsageError
 from heddle.driver.codes import D0202, D0204
+from heddle.support.diagnostics import FormatError, UsageError
 
 Dim = int | str
 METADATA_PREFIX = "signature."
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """One tensor. `shape` is None where it is not known, `dtype` likewise; `kind` is "tensor" or another kind's name."""
+    """One tensor. `shape` is None where it is not known, `dtype` likewise; `kind` is "tensor" or another
+    kind's name.
+    """
 
     name: str
     dtype: str | None = None

@@ -25,19 +25,23 @@ from heddle.driver.codes import D0102, D0301
 from heddle.driver.compile import as_target
 from heddle.driver.disassembly import bytecode_text
 from heddle.driver.pipeline import default_pipeline
-from heddle.ir.expr import Function, GlobalVar
+from heddle.ir.expr import Call, Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassContext, PassInfo, PassInstrument
 from heddle.lower.codegen_vm import vm_codegen
 from heddle.ops.load import load as load_operators
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.rewriter import is_call
+from heddle.relax.types import ShapeExpr
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.tir.nodes import PrimFunc
 
 STAGES = ("relax", "legalized", "fused", "scheduled", "tir", "llvm", "asm", "bytecode", "memory")
 _MADE_BY = {
-    "legalized": "LegalizeOps", "fused": "FuseTIR", "scheduled": "ApplyDefaultSchedule", "memory": "LowerAllocTensor",
+    "legalized": "LegalizeOps",
+    "fused": "FuseTIR",
+    "scheduled": "ApplyDefaultSchedule",
+    "memory": "LowerAllocTensor",
 }
 
 
@@ -69,8 +73,11 @@ def stage_text(mod: IRModule, stage: str, target: Any = None, function: str | No
     Raises: UsageError D0301 for an unknown stage, D0102 for a function that the stage does not have.
     """
     if stage not in STAGES:
-        raise UsageError(D0301, f"unknown stage {stage!r}: expected one of {', '.join(STAGES)}",
-                         help=did_you_mean(stage, STAGES))
+        raise UsageError(
+            D0301,
+            f"unknown stage {stage!r}: expected one of {', '.join(STAGES)}",
+            help=did_you_mean(stage, STAGES),
+        )
     if stage == "relax":
         return str(_only(mod, function))
     modules = stage_modules(mod, target)
@@ -88,14 +95,19 @@ def _only(mod: IRModule, name: str | None) -> IRModule:
         return mod
     known = [var.name_hint for var in mod.functions]
     if name not in known:
-        raise UsageError(D0102, f"the model has no function {name!r} at this stage: it has {', '.join(known)}",
-                         help=did_you_mean(name, known))
+        raise UsageError(
+            D0102,
+            f"the model has no function {name!r} at this stage: it has {', '.join(known)}",
+            help=did_you_mean(name, known),
+        )
     var = mod.get_global_var(name)
     return mod.with_functions({var: mod[var]})
 
 
 def _loops(mod: IRModule) -> IRModule:
-    return mod.with_functions({var: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)})
+    return mod.with_functions(
+        {var: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)}
+    )
 
 
 def _machine_text(loops: IRModule, stage: str, target: Any) -> str:
@@ -121,8 +133,14 @@ def memory_text(mod: IRModule) -> str:
         lines.append(f"{var.name_hint}:")
         for binding in func.body.bindings():
             value = binding.value
+            if not isinstance(value, Call):
+                continue
             if is_call(value, "relax.memory.alloc_storage"):
-                lines.append(f"  {binding.var.name_hint:<20} {value.args[0].values[0]} bytes")
+                size = value.args[0]
+                text = size.values[0] if isinstance(size, ShapeExpr) else size
+                lines.append(f"  {binding.var.name_hint:<20} {text} bytes")
             elif is_call(value, "relax.memory.alloc_tensor"):
-                lines.append(f"    {binding.var.name_hint:<18} {binding.var.ty} in {value.args[0]} at {value.args[1]}")
+                lines.append(
+                    f"    {binding.var.name_hint:<18} {binding.var.ty} in {value.args[0]} at {value.args[1]}"
+                )
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """How public modules come to be: a finder that knows the table, and modules that look names up in it.
 
-Names are resolved when they are first asked for and then kept, so `import heddle.runtime` loads no room of the
-compiler.
+Names are resolved when they are first asked for and then kept, so `import heddle.runtime` loads no room of
+the compiler.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class FacadeModule(ModuleType):
         module = pass_module(self.__name__, name)
         if module is not None and hasattr(import_module(module), name):
             return getattr(import_module(module), name)
-        if find_spec(f"{self.__name__}.{name}") is not None:
+        if hasattr(self, "__path__") and find_spec(f"{self.__name__}.{name}") is not None:
             return import_module(f"{self.__name__}.{name}")
         raise self._missing(name)
 
@@ -78,7 +78,9 @@ class FacadeModule(ModuleType):
         codes = import_module("heddle.driver.codes")
         diagnostics = import_module("heddle.support.diagnostics")
         error: AttributeError = diagnostics.MissingNameError(
-            codes.D0601, f"module {self.__name__!r} has no name {name!r}", help=diagnostics.did_you_mean(name, dir(self))
+            codes.D0601,
+            f"module {self.__name__!r} has no name {name!r}",
+            help=diagnostics.did_you_mean(name, dir(self)),
         )
         return error
 
@@ -125,11 +127,23 @@ def _answer_lookups(module: ModuleType) -> None:
 
 
 def _declare_operators_on_demand(module: ModuleType) -> None:
-    """Operators are declared above the rooms that look them up: the table asks for them when a name is missing."""
+    """Operators are declared above the rooms that look them up: the table asks for them when a name is
+    missing.
+    """
     module.OP_RECORDS.fill_from(lambda: import_module("heddle.ops.load").load())
 
 
-_AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {"heddle.ir.op": _declare_operators_on_demand}
+def _load_executables_on_demand(module: ModuleType) -> None:
+    """Machines lie above the modules' room: it asks for them when a file holds a kind that it does not
+    know.
+    """
+    module.LOADERS.fill_from(lambda: import_module("heddle.vm.relax"))
+
+
+_AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
+    "heddle.ir.op": _declare_operators_on_demand,
+    "heddle.runtime.module": _load_executables_on_demand,
+}
 
 
 class FacadeFinder(MetaPathFinder):
@@ -142,7 +156,11 @@ class FacadeFinder(MetaPathFinder):
             return None
         meant = canonical(fullname)
         if meant != fullname:
-            return ModuleSpec(fullname, _AliasLoader(), is_package=True) if find_spec(meant) is not None else None
+            return (
+                ModuleSpec(fullname, _AliasLoader(), is_package=True)
+                if find_spec(meant) is not None
+                else None
+            )
         after = _answer_lookups if fullname in EXPORTS else _AFTER_IMPORT.get(fullname)
         if after is None:
             return None
@@ -150,7 +168,9 @@ class FacadeFinder(MetaPathFinder):
         if found is None or found.origin is None:
             return ModuleSpec(fullname, _VirtualLoader(), is_package=True)
         return spec_from_file_location(
-            fullname, found.origin, loader=_RoomLoader(fullname, found.origin, after),
+            fullname,
+            found.origin,
+            loader=_RoomLoader(fullname, found.origin, after),
             submodule_search_locations=found.submodule_search_locations,
         )
 

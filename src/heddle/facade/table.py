@@ -1,8 +1,9 @@
 """Where each public name lives. This is the one place that knows both TVM's dotted names and our rooms.
 
-`EXPORTS` maps a public module to (room module → names, `public=own` where they differ). A public module for which
-there is a room keeps the room's own names; one without is made of its exports alone. `ALIASES` are second names of
-modules, submodules included. `PASSES` says in which packages the passes of a public module lie, one to a file.
+`EXPORTS` maps a public module to (room module → names, `public=own` where they differ). A public module for
+which there is a room keeps the room's own names; one without is made of its exports alone. `ALIASES` are
+second names of modules, submodules included. `PASSES` says in which packages the passes of a public module
+lie, one to a file.
 Everything is text: nothing is imported before it is asked for.
 """
 
@@ -26,17 +27,22 @@ PASSES: dict[str, tuple[str, ...]] = {
 _STRUCTURAL = "assert_structural_equal structural_equal structural_hash"
 _SCALARS = {
     "heddle.prim.nodes": (
-        "Add And Broadcast Call Cast Div EQ FloatImm FloorDiv FloorMod GE GT IntImm LE LT Let Max Min Mod Mul NE Not Or "
+        "Add And Broadcast Call Cast Div EQ FloatImm FloorDiv FloorMod GE GT IntImm LE LT Let Max Min Mod "
+        "Mul NE Not Or "
         "Expr=PrimExpr PrimExpr Ramp Range Select Shuffle SizeVar Sub Var const=constant"
     ),
     "heddle.prim.ops": (
         "all any bitwise_and bitwise_not bitwise_or bitwise_xor call_intrin ceildiv div floordiv floormod "
-        "if_then_else infinity max=maximum max_value min=minimum min_value shift_left shift_right truncdiv truncmod"
+        "if_then_else infinity max=maximum max_value min=minimum min_value shift_left shift_right truncdiv "
+        "truncmod"
     ),
     "heddle.prim.intrinsics": (
-        "abs acos acosh asin asinh atan atan2 atanh call_extern call_llvm_intrin call_llvm_pure_intrin call_packed "
-        "call_pure_extern ceil copysign cos cosh erf exp exp2 exp10 floor fmod hypot isfinite isinf isnan likely log "
-        "log10 log1p log2 nearbyint popcount power pow=power reinterpret round rsqrt sigmoid sin sinh sqrt tan tanh trunc"
+        "abs acos acosh asin asinh atan atan2 atanh call_extern call_llvm_intrin call_llvm_pure_intrin "
+        "call_packed "
+        "call_pure_extern ceil copysign cos cosh erf exp exp2 exp10 floor fmod hypot isfinite isinf isnan "
+        "likely log "
+        "log10 log1p log2 nearbyint popcount power pow=power reinterpret round rsqrt sigmoid sin sinh sqrt "
+        "tan tanh trunc"
     ),
     "heddle.ir.expr": "StringImm",
 }
@@ -44,14 +50,16 @@ _LOOPS = {
     **_SCALARS,
     "heddle.te.tensor": "CommReducer Reduce",
     "heddle.codegen.build": "build",
-    "heddle.tir.substitute": "substitute=substitute_stmt",
 }
 _SCHEDULE = {
     "heddle.tir.schedule.schedule": "LoopRV SBlockRV BlockRV=SBlockRV Schedule",
     "heddle.tir.schedule.error": "ScheduleError",
     "heddle.tir.schedule.trace": "Instruction Trace",
 }
-_HOISTING = {"heddle.tir.transform.hoist_if": "HoistIfThenElse", "heddle.tir.transform.simplify": "StmtSimplify=Simplify"}
+_HOISTING = {
+    "heddle.tir.transform.hoist_if": "HoistIfThenElse",
+    "heddle.tir.transform.simplify": "StmtSimplify=Simplify",
+}
 _GRAPH_NODES = {
     "heddle.ir.expr": (
         "Call Constant DataTypeImm Expr ExternFunc Function GlobalVar If StringImm Tuple TupleGetItem Var"
@@ -67,7 +75,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle": {
         "heddle.driver.compile": "compile",
         "heddle.runtime": (
-            "DataType Device Tensor cpu cuda device ext_dev get_global_func hexagon metal opencl register_global_func "
+            "DataType Device Tensor cpu cuda device ext_dev get_global_func hexagon metal opencl "
+            "register_global_func "
             "rocm tensor vulkan webgpu"
         ),
         "heddle.ir.module": "IRModule",
@@ -91,6 +100,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relax.analysis": {
         "heddle.ir.visitor": "post_order_visit",
         "heddle.relax.analysis.type_relations": "type_lca",
+        "heddle.relax.analysis.well_formedness": "check_well_formed well_formed",
         "heddle.ir.instrument": "verify_module",
     },
     "heddle.relax.transform": {
@@ -127,7 +137,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.tir.expr": {**_SCALARS, "heddle.tir.nodes": "BufferLoad IterVar", "heddle.te.tensor": "Reduce"},
     "heddle.tir.stmt": {
         "heddle.tir.nodes": (
-            "AllocBuffer AssertStmt AttrStmt Bind BufferRegion BufferStore DeclBuffer Evaluate For ForKind IfThenElse "
+            "AllocBuffer AssertStmt AttrStmt Bind BufferRegion BufferStore DeclBuffer Evaluate For ForKind "
+            "IfThenElse "
             "MatchBufferRegion SBlock SBlockRealize SeqStmt Stmt While"
         ),
     },
@@ -139,7 +150,9 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.tir.transform": _HOISTING,
     "heddle.tir.schedule": _SCHEDULE,
-    "heddle.tir.analysis": {},
+    "heddle.tir.analysis": {
+        "heddle.tir.analysis.well_formedness": "verify_well_formed verify_tirx_well_formed=verify_well_formed",
+    },
     "heddle.s_tir": {
         **_SCHEDULE,
         "heddle.tir.nodes": "MatchBufferRegion SBlock SBlockRealize",
@@ -148,9 +161,9 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.te": _SCALARS,
     "heddle.topi": {
         "heddle.topi.broadcast": "broadcast_to",
-        "heddle.topi.matmul": "matmul",
         "heddle.topi.transform": (
-            "concatenate expand_dims flatten flip repeat reshape split squeeze stack strided_slice tile transpose"
+            "concatenate expand_dims flatten flip repeat reshape split squeeze stack strided_slice tile "
+            "transpose"
         ),
         "heddle.topi.create": "arange full",
         "heddle.topi.index": "gather_nd one_hot take",
@@ -168,7 +181,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.support.utils": {"heddle.support.temporary": "TempDirectory tempdir"},
     "heddle.ffi": {
         "heddle.runtime": (
-            "Array Device Function Map Shape from_dlpack get_global_func register_global_func remove_global_func"
+            "Array Device Function Map Shape from_dlpack get_global_func register_global_func "
+            "remove_global_func"
         ),
         "heddle.ir.structural": "structural_equal structural_hash",
     },

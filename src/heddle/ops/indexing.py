@@ -325,19 +325,32 @@ def _np_scatter_nd(attrs: Any, x: Any, indices: Any, updates: Any) -> Any:
     return _np_scatter(x, attrs.reduction, places)
 
 
-def _declare_scatters() -> None:
-    def along(shape: tuple[int, ...], index: tuple[int, ...], axis: int, reduction: str) -> Sample:
-        return Sample(
-            (shape, index, index),
-            {"axis": axis, "reduction": reduction},
-            ("float32",),
-            lambda rng, dtype: (
-                _floats(rng, shape, dtype),
-                indices_in(rng, index, shape[axis]),
-                _floats(rng, index, dtype),
-            ),
+def _along(shape: tuple[int, ...], index: tuple[int, ...], axis: int, reduction: str) -> Sample:
+    return Sample(
+        (shape, index, index),
+        {"axis": axis, "reduction": reduction},
+        ("float32",),
+        lambda rng, dtype: (
+            _floats(rng, shape, dtype),
+            indices_in(rng, index, shape[axis]),
+            _floats(rng, index, dtype),
+        ),
+    )
+
+
+def _vectors(shape: tuple[int, ...], index: tuple[int, ...], reduction: str) -> Sample:
+    def make(rng: Any, dtype: str) -> tuple[Any, ...]:
+        columns = np.stack([indices_in(rng, index[:-1], shape[k]) for k in range(index[-1])], -1)
+        return (
+            _floats(rng, shape, dtype),
+            columns,
+            _floats(rng, (*index[:-1], *shape[index[-1] :]), dtype),
         )
 
+    return Sample((shape, index, ()), {"reduction": reduction}, ("float32",), make)
+
+
+def _declare_scatters() -> None:
     attr = AttrSpec("reduction", "str", "update", "update, add, mul, min, max or mean")
     doc = "Updates are applied in order; a position out of range is skipped."
     declare_op(
@@ -359,12 +372,12 @@ def _declare_scatters() -> None:
             ),
             layout=_LAYOUT,
             samples=(
-                along((5, 3), (4, 3), 0, "update"),
-                along((3, 7), (3, 5), -1, "add"),
-                along((3, 5), (2, 4), 1, "mul"),
-                along((4, 3), (5, 3), 0, "max"),
-                along((4, 3), (5, 2), 0, "min"),
-                along((2, 3), (5, 3), 0, "mean"),
+                _along((5, 3), (4, 3), 0, "update"),
+                _along((3, 7), (3, 5), -1, "add"),
+                _along((3, 5), (2, 4), 1, "mul"),
+                _along((4, 3), (5, 3), 0, "max"),
+                _along((4, 3), (5, 2), 0, "min"),
+                _along((2, 3), (5, 3), 0, "mean"),
             ),
             errors=(
                 ErrorSample(
@@ -384,18 +397,6 @@ def _declare_scatters() -> None:
             ),
         )
     )
-
-    def vectors(shape: tuple[int, ...], index: tuple[int, ...], reduction: str) -> Sample:
-        def make(rng: Any, dtype: str) -> tuple[Any, ...]:
-            columns = np.stack([indices_in(rng, index[:-1], shape[k]) for k in range(index[-1])], -1)
-            return (
-                _floats(rng, shape, dtype),
-                columns,
-                _floats(rng, (*index[:-1], *shape[index[-1] :]), dtype),
-            )
-
-        return Sample((shape, index, ()), {"reduction": reduction}, ("float32",), make)
-
     declare_op(
         OpDef(
             name="scatter_nd",
@@ -411,9 +412,9 @@ def _declare_scatters() -> None:
             lower=lambda attrs, x, i, u: scatter.scatter_nd(x, i, u, str(attrs.reduction)),
             layout=_LAYOUT,
             samples=(
-                vectors((5, 3), (4, 1), "update"),
-                vectors((5, 3), (2, 2, 1), "add"),
-                vectors((4,), (3, 1), "mul"),
+                _vectors((5, 3), (4, 1), "update"),
+                _vectors((5, 3), (2, 2, 1), "add"),
+                _vectors((4,), (3, 1), "mul"),
             ),
             errors=(
                 ErrorSample(

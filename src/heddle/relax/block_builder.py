@@ -22,7 +22,6 @@ from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_digest, structural_equal
 from heddle.ir.types import Type
-from heddle.prim.nodes import PrimExpr
 from heddle.relax.codes import R0501
 from heddle.relax.infer import function_type, type_of
 from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from heddle.ir.attrs import Attrs
-from heddle.ir.expr import DataTypeImm, GlobalVar, StringImm, Tuple
+from heddle.ir.expr import DataTypeImm, GlobalVar, Tuple
 from heddle.ir.op_def import AttrSpec, Input, OpDef, Without, declare_op
-from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
+from heddle.ir.types import AnyType, FuncType, TupleType, Type
 from heddle.prim.nodes import IntImm
 from heddle.relax.codes import R0201, R0202
 from heddle.relax.infer import Inference

@@ -23,11 +23,10 @@ from heddle.ir.expr import (
     StringImm,
     Tuple,
     TupleGetItem,
-    Var,
 )
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import op_def
-from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
+from heddle.ir.types import AnyType, FuncType, TupleType, Type
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
@@ -40,7 +39,7 @@ from heddle.relax.analysis.type_relations import (
 )
 from heddle.relax.codes import R0102, R0201, R0202, R0203, R0204, R0205, R0206
 from heddle.relax.nodes import MatchCast, SeqExpr
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
+from heddle.relax.types import ShapeExpr, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Code, IRTypeError
 

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 
 from heddle.ir.expr import (
-    Call, Constant, DataTypeImm, Expr, ExternFunc, Function, GlobalVar, If, StringImm, Tuple, TupleGetItem, Var,
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    GlobalVar,
+    If,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
 )
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import Without, op_def

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from heddle import te
 from heddle.ir.expr import Constant, Expr, Tuple
 from heddle.ir.types import TupleType, Type
 from heddle.prim.nodes import PrimExpr, Var, constant
@@ -15,7 +16,6 @@ from heddle.relax.op_builder import graph_expr
 from heddle.relax.types import ShapeExpr, TensorType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.names import identifier
-from heddle import te
 from heddle.te.create_prim_func import create_prim_func
 from heddle.tir.nodes import PrimFunc
 

@@ -9,7 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.ir.expr import (
-    Call, Constant, DataTypeImm, Expr, ExternFunc, Function, GlobalVar, If, StringImm, Tuple, TupleGetItem, Var,
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    GlobalVar,
+    If,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
 )
 from heddle.ir.instrument import verify_function
 from heddle.ir.module import IRModule

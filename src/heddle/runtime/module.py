@@ -21,6 +21,7 @@ from heddle.runtime.native import link_objects, make_builtin
 from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError, MissingNameError, UsageError, did_you_mean
+from heddle.support.registry import Registry
 
 SectionData = bytes | memoryview
 _LINKED_SUFFIXES = (".so", ".dylib", ".dll", ".a", ".o", ".tar")
@@ -161,12 +162,13 @@ def module_sections(root: Module) -> dict[str, SectionData]:
 
 
 Loader = Callable[[Mapping[str, Section]], Module]
-_loaders: dict[str, Loader] = {}
+LOADERS: Registry[Loader] = Registry("kind of module")
+"""Kind → what makes a module of its sections. Kinds of rooms above this one are declared when one is missing."""
 
 
 def register_loader(kind: str, loader: Loader) -> None:
     """Let `load_module` make modules of a kind from their sections. The last registration counts."""
-    _loaders[kind] = loader
+    LOADERS.add(kind, loader, override=True)
 
 
 def modules_from_sections(sections: Mapping[str, Section]) -> Module:
@@ -181,9 +183,9 @@ def modules_from_sections(sections: Mapping[str, Section]) -> Module:
         raise FormatError(F0106, "artefact holds no module")
     modules: list[Module] = []
     for number, (kind, _) in enumerate(rows):
-        loader = _loaders.get(kind)
+        loader = LOADERS.get(kind)
         if loader is None:
-            raise FormatError(F0107, f"unknown module kind {kind!r}", help=did_you_mean(kind, _loaders))
+            raise FormatError(F0107, f"unknown module kind {kind!r}", help=did_you_mean(kind, LOADERS))
         prefix = f"{number}/"
         own = {name[len(prefix):]: part for name, part in sections.items() if name.startswith(prefix)}
         modules.append(loader(own))

@@ -1,1 +1,3 @@
-"""What every room stands on: spans, diagnostics, registries, names, files, settings. Standard library only."""
+"""What every room stands on: spans, diagnostics, registries, names, files, settings. Standard library
+only.
+"""

@@ -5,7 +5,8 @@ from heddle.support.diagnostics import declare_code
 S0101 = declare_code(
     "S0101",
     "file cannot be written",
-    "The output path is read-only, its folder is missing, or the disk is full. Nothing is left behind: files are "
+    "The output path is read-only, its folder is missing, or the disk is full. Nothing is left behind: files "
+    "are "
     "written beside their target and renamed when they are complete.",
 )
 S0102 = declare_code(
@@ -14,7 +15,8 @@ S0102 = declare_code(
 S0201 = declare_code(
     "S0201",
     "name registered twice",
-    "Two declarations use the same name. Both places are shown; rename one, or pass override=True where that exists.",
+    "Two declarations use the same name. Both places are shown; rename one, or pass override=True where that "
+    "exists.",
 )
 S0202 = declare_code("S0202", "name not registered", "Nothing was declared under this name.")
 S0301 = declare_code(

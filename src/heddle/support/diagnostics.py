@@ -1,7 +1,7 @@
 """Coded messages with a place, and the exceptions that carry them.
 
-A `Code` is declared once, in the `codes.py` of the room that raises it; `docs/diagnostics.md` is generated from the
-declarations. The rendered form is
+A `Code` is declared once, in the `codes.py` of the room that raises it; `docs/diagnostics.md` is generated
+from the declarations. The rendered form is
 
     error[R0203]: matmul inner dimensions differ: expected 64, got 32
       --> model.onnx node "fc2" (MatMul)
@@ -21,7 +21,9 @@ from heddle.support.span import Span, ambient_span
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """`name` is a room's letter and four digits; `meaning` is the page's text on what causes it and what helps."""
+    """`name` is a room's letter and four digits; `meaning` is the page's text on what causes it and what
+    helps.
+    """
 
     name: str
     title: str
@@ -33,7 +35,9 @@ CODES: dict[str, Code] = {}
 
 
 def declare_code(name: str, title: str, meaning: str) -> Code:
-    """Add a code to the table that `docs/diagnostics.md` lists. A name taken twice is refused with both places."""
+    """Add a code to the table that `docs/diagnostics.md` lists. A name taken twice is refused with both
+    places.
+    """
     frame = sys._getframe(
         1
     )  # inspect.stack() reads every source file on the stack: a millisecond a declaration
@@ -46,7 +50,9 @@ def declare_code(name: str, title: str, meaning: str) -> Code:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. The message says what was expected and what was got, in the user's words, lower case, no full stop."""
+    """One finding. The message says what was expected and what was got, in the user's words, lower case, no
+    full stop.
+    """
 
     code: Code
     message: str
@@ -67,7 +73,9 @@ class Diagnostic:
 
 
 class HeddleError(Exception):
-    """The base of everything Heddle raises. `diagnostics` holds at least one finding; `code` is the first one's."""
+    """The base of everything Heddle raises. `diagnostics` holds at least one finding; `code` is the first
+    one's.
+    """
 
     def __init__(
         self,

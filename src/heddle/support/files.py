@@ -15,7 +15,8 @@ from heddle.support.diagnostics import UsageError
 
 @contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a temporary neighbour of `path`; on success flush, fsync and rename it over `path`, else remove it.
+    """Open a temporary neighbour of `path`; on success flush, fsync and rename it over `path`, else remove
+    it.
 
     Raises: UsageError S0101 where the place cannot be written (read-only, full, missing folder).
     """

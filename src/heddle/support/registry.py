@@ -28,7 +28,9 @@ class Registry(Generic[V]):
         self._source: Callable[[], object] | None = None
 
     def fill_from(self, source: Callable[[], object] | None) -> None:
-        """Call `source`, once, before a look-up fails or the table is listed: it declares what is still missing."""
+        """Call `source`, once, before a look-up fails or the table is listed: it declares what is still
+        missing.
+        """
         self._source = source
 
     def _fill(self) -> None:

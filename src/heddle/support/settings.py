@@ -2,7 +2,7 @@
 
 | variable | meaning |
 |---|---|
-| HEDDLE_NUM_THREADS, OMP_NUM_THREADS | threads of the parallel pool; default: the cores this process may use |
+| HEDDLE_NUM_THREADS, OMP_NUM_THREADS | threads of parallel loops; default: the cores this process may use |
 | HEDDLE_CACHE_DIR, XDG_CACHE_HOME | where compiled kernels are kept |
 | HEDDLE_CACHE=0 | no kernel cache on disk |
 | HEDDLE_TRACEBACK=1 | the CLI shows Python tracebacks |

@@ -1,7 +1,9 @@
-"""Where a thing came from: a place in a source text, a node of an imported model, or a rewrite of such places.
+"""Where a thing came from: a place in a source text, a node of an imported model, or a rewrite of such
+places.
 
-Every IR node carries a span. A constructor that is not told one takes the ambient span, which importers, parsers and
-passes set with `at(span)`; so a node made deep inside a rewrite still knows the user's line or model node.
+Every IR node carries a span. A constructor that is not told one takes the ambient span, which importers,
+parsers and passes set with `at(span)`; so a node made deep inside a rewrite still knows the user's line or
+model node.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text that spans point into. `first_line` is the number of its first line in the file it was cut from."""
+    """A text that spans point into. `first_line` is the number of its first line in the file it was cut
+    from.
+    """
 
     name: str
     text: str = field(repr=False)
@@ -88,7 +92,9 @@ ambient_span = _ambient.get
 
 @contextmanager
 def at(span: Span | None) -> Iterator[None]:
-    """Give every node that is built inside, and not told otherwise, this span. None leaves the ambient span alone."""
+    """Give every node that is built inside, and not told otherwise, this span. None leaves the ambient span
+    alone.
+    """
     if span is None:
         yield
         return

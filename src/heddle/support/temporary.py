@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 class TempDirectory:
-    """A new folder; `relpath(name)` is a path in it. It is removed when the object dies or `remove` is called."""
+    """A new folder; `relpath(name)` is a path in it. It is removed when the object dies or `remove` is
+    called.
+    """
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="heddle-", ignore_cleanup_errors=True)

@@ -16,7 +16,9 @@ except ImportError:  # an optional dependency: the rest of heddle.testing works 
     pytest = None  # type: ignore[assignment]
 
 
-def parameter(*values: Any, ids: Sequence[str] | Callable[[Any], str] | None = None, by_dict: Any = None) -> Any:
+def parameter(
+    *values: Any, ids: Sequence[str] | Callable[[Any], str] | None = None, by_dict: Any = None
+) -> Any:
     """A fixture that gives each value in turn; `by_dict` maps ids to values."""
     if by_dict is not None:
         ids, values = tuple(by_dict), tuple(by_dict.values())

@@ -2,8 +2,28 @@
 
 from heddle.tir import print_stmt, verify
 from heddle.tir.nodes import (
-    AllocBuffer, AssertStmt, AttrStmt, Bind, Buffer, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
-    ForKind, IfThenElse, IterType, IterVar, MatchBufferRegion, PrimFunc, SBlock, SBlockRealize, SeqStmt, Stmt, While,
+    AllocBuffer,
+    AssertStmt,
+    AttrStmt,
+    Bind,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IterType,
+    IterVar,
+    MatchBufferRegion,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    SeqStmt,
+    Stmt,
+    While,
     decl_buffer,
 )
 

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from heddle.ir.expr import Expr
-from heddle.ir.node import Node
 from heddle.ir.op import Op
 from heddle.ir.script_parser import ScriptParser, decorator_of
 from heddle.ir.types import PointerType, PrimType, Type
@@ -80,7 +78,6 @@ from heddle.tir.nodes import (
     DeclBuffer,
     Evaluate,
     For,
-    ForKind,
     IfThenElse,
     IterType,
     IterVar,

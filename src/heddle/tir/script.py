@@ -77,7 +77,6 @@ from heddle.prim.nodes import (
     Div,
     FloorDiv,
     FloorMod,
-    Let as _LetNode,
     Max,
     Min,
     Mod,
@@ -93,6 +92,9 @@ from heddle.prim.nodes import (
     Var,
     as_expr,
     constant,
+)
+from heddle.prim.nodes import (
+    Let as _LetNode,
 )
 from heddle.prim.ops import (
     all,
@@ -111,13 +113,17 @@ from heddle.prim.ops import (
     infinity,
     match_types,
     max_value,
-    maximum as max,
     min_value,
-    minimum as min,
     shift_left,
     shift_right,
     truncdiv,
     truncmod,
+)
+from heddle.prim.ops import (
+    maximum as max,
+)
+from heddle.prim.ops import (
+    minimum as min,
 )
 from heddle.runtime.dtype import SCALAR_NAMES, DataType
 from heddle.tir.frames import (

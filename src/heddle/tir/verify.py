@@ -17,7 +17,17 @@ from heddle.prim.substitute import free_vars
 from heddle.support.diagnostics import Code, Diagnostic
 from heddle.tir.codes import T0201, T0202, T0203, T0204, T0205, T0206
 from heddle.tir.nodes import (
-    AllocBuffer, Bind, Buffer, BufferLoad, BufferStore, DeclBuffer, For, PrimFunc, SBlock, SBlockRealize, SeqStmt,
+    AllocBuffer,
+    Bind,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    DeclBuffer,
+    For,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    SeqStmt,
 )
 
 

@@ -19,11 +19,16 @@ from heddle.support.diagnostics import UsageError
 
 app = typer.Typer(
     help="Compile machine-learning models and run them.",
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 _DIM_HELP = "Value of a symbolic dimension of the inputs; may be repeated."
 ModelArg = Annotated[str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.heddle or onnx:NAME.")]
-TargetOpt = Annotated[str | None, typer.Option(help='Target, for example "llvm -mcpu=x86-64-v3"; default: this machine.')]
+TargetOpt = Annotated[
+    str | None, typer.Option(help='Target, for example "llvm -mcpu=x86-64-v3"; default: this machine.')
+]
 FunctionOpt = Annotated[str, typer.Option(help="Function of the model.")]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
@@ -59,12 +64,15 @@ def run_command(
     model: ModelArg,
     dim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help=_DIM_HELP)] = None,
     input: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE.npy", help="An input from a file; the others are made up.")
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE.npy", help="An input from a file; the others are made up."),
     ] = None,
     function: FunctionOpt = "main",
     seed: Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")] = 0,
     repeat: Annotated[int, typer.Option(min=0, help="Timed calls after a first one.")] = 10,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of parallel loops; default: the cores.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of parallel loops; default: the cores.")
+    ] = None,
     target: TargetOpt = None,
     compare: Annotated[str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime` too.")] = None,
     as_json: JsonOpt = False,
@@ -115,14 +123,21 @@ def compile_command(
             compiled = load_or_compile(found, CompileOptions(target, listener))
         compiled.executable.export_library(output)
         facts = {
-            "model": model, "output": str(output), "target": compiled.target, "size_bytes": output.stat().st_size,
-            "compile_s": compiled.total_s, "phases_s": dict(compiled.phases_s), "kernels": dict(compiled.kernels),
+            "model": model,
+            "output": str(output),
+            "target": compiled.target,
+            "size_bytes": output.stat().st_size,
+            "compile_s": compiled.total_s,
+            "phases_s": dict(compiled.phases_s),
+            "kernels": dict(compiled.kernels),
         }
         if as_json:
             typer.echo(json.dumps(facts))
         else:
             seconds = time.perf_counter() - start
-            typer.echo(f"{output}: {output.stat().st_size / 2**20:.2f} MiB in {seconds:.2f} s for {compiled.target}")
+            typer.echo(
+                f"{output}: {output.stat().st_size / 2**20:.2f} MiB in {seconds:.2f} s for {compiled.target}"
+            )
         return ExitCode.DONE
 
     raise typer.Exit(guarded(command))
@@ -149,7 +164,9 @@ def inspect_command(
             return ExitCode.DONE
         if stage != "bytecode":
             raise UsageError(
-                D0301, f"a compiled model has no stage {stage!r}", help="--stage bytecode shows its instructions"
+                D0301,
+                f"a compiled model has no stage {stage!r}",
+                help="--stage bytecode shows its instructions",
             )
         from heddle.driver.disassembly import bytecode_text
 
@@ -183,5 +200,3 @@ def check_writable(path: Path) -> None:
     from heddle.support.files import check_replaceable
 
     check_replaceable(path)
-
-

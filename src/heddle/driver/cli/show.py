@@ -22,7 +22,12 @@ def progress_bar(title: str) -> Iterator[Callable[[Any], None]]:
     if not console.is_terminal:
         yield lambda _progress: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[detail]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=len(PHASES), detail="")
 
@@ -38,20 +43,36 @@ def progress_bar(title: str) -> Iterator[Callable[[Any], None]]:
 def show_report(report: RunReport) -> None:
     """Print what a run gave."""
     console = Console(soft_wrap=True)
-    console.print(f"{report.model} on {report.target}, {report.num_threads} threads", style="bold", highlight=False)
+    console.print(
+        f"{report.model} on {report.target}, {report.num_threads} threads", style="bold", highlight=False
+    )
     for name in report.assumed_dims:
-        console.print(f"note: dimension {name!r} was not given; it is 1 (--dim {name}=VALUE)", highlight=False)
+        console.print(
+            f"note: dimension {name!r} was not given; it is 1 (--dim {name}=VALUE)", highlight=False
+        )
     console.print(_values("inputs", report.inputs))
     console.print(_values("outputs", report.outputs))
     phases = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in report.phases_s.items())
     kernels = ", ".join(f"{count} {what}" for what, count in report.kernels.items())
-    lines = [("compile time" if "load" not in report.phases_s else "load time", f"{report.compile_s:.2f} s ({phases})")]
+    lines = [
+        (
+            "compile time" if "load" not in report.phases_s else "load time",
+            f"{report.compile_s:.2f} s ({phases})",
+        )
+    ]
     if kernels:
         lines.append(("kernels", kernels))
     if report.latency_ms:
-        lines.append(("latency", "median {median:.3f} ms (min {min:.3f}, max {max:.3f}; ".format(**report.latency_ms)
-                      + f"{report.repeat} calls)"))
-    lines.append(("peak memory", f"{_size(report.peak_memory_bytes)} ({_size(report.peak_tensor_bytes)} of tensors)"))
+        lines.append(
+            (
+                "latency",
+                "median {median:.3f} ms (min {min:.3f}, max {max:.3f}; ".format(**report.latency_ms)
+                + f"{report.repeat} calls)",
+            )
+        )
+    lines.append(
+        ("peak memory", f"{_size(report.peak_memory_bytes)} ({_size(report.peak_tensor_bytes)} of tensors)")
+    )
     for name, text in lines:
         console.print(f"{name:<13} {text}", highlight=False)
     if report.comparison is not None:
@@ -60,7 +81,9 @@ def show_report(report: RunReport) -> None:
 
 def _show_comparison(console: Console, found: dict[str, Any]) -> None:
     verdict = "outputs agree" if found["agrees"] else "outputs differ"
-    console.print(f"{found['engine']:<13} {verdict}", style="green" if found["agrees"] else "red", highlight=False)
+    console.print(
+        f"{found['engine']:<13} {verdict}", style="green" if found["agrees"] else "red", highlight=False
+    )
     for row in found["outputs"]:
         detail = row.get("reason") or f"max error {row['max_abs_error']} at magnitude {row['max_magnitude']}"
         console.print(f"  {row['name']}: {detail}", highlight=False)

@@ -18,7 +18,18 @@ from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import IntImm, PrimExpr, Range, constant, is_const_int
 from heddle.tir.analysis.access_region import AccessRegions, Box
-from heddle.tir.nodes import AllocBuffer, Buffer, BufferLoad, BufferStore, For, PrimFunc, SeqStmt, Stmt, decl_buffer, seq
+from heddle.tir.nodes import (
+    AllocBuffer,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    decl_buffer,
+    seq,
+)
 
 MAX_CONSTANT_EXTENT = 1 << 16
 """A dimension whose size varies is given its constant upper bound up to this many elements."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
+from heddle.ir.visitor import walk
 from heddle.prim.intrinsics import call_extern, ret
 from heddle.prim.nodes import IntImm, PrimExpr, Var, is_const_int
 from heddle.prim.ops import (
@@ -33,7 +34,6 @@ from heddle.prim.ops import (
     multiply,
     not_equal,
 )
-from heddle.ir.visitor import walk
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
@@ -51,7 +51,17 @@ from heddle.tir.kernel_abi import (
     tensor_has_strides,
 )
 from heddle.tir.nodes import (
-    AssertStmt, Bind, Buffer, BufferLoad, BufferStore, DeclBuffer, Evaluate, IfThenElse, PrimFunc, Stmt, seq,
+    AssertStmt,
+    Bind,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    seq,
 )
 
 _HANDLE = DataType("handle")

@@ -14,7 +14,18 @@ from typing import Any, ClassVar
 from heddle.ir.node import children, replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
-from heddle.tir.nodes import AllocBuffer, Buffer, BufferLoad, BufferStore, For, IfThenElse, PrimFunc, SeqStmt, Stmt, seq
+from heddle.tir.nodes import (
+    AllocBuffer,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IfThenElse,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    seq,
+)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,20 @@
+# CI runs exactly these. PYTHON is the interpreter of the environment that has the extras.
+PYTHON ?= python3
+export PYTHONPATH := src
+WORKERS := $(shell $(PYTHON) -c "import importlib.util as u; print('-n 2' if u.find_spec('xdist') else '')")
+
+.PHONY: check test bench docs
+
+check:
+	$(PYTHON) -m ruff check src tests benchmarks tools
+	$(PYTHON) -m mypy
+	$(PYTHON) -m pytest $(WORKERS) tests/arch tests/facade
+
+test:
+	$(PYTHON) -m pytest $(WORKERS) tests
+
+bench:
+	$(PYTHON) benchmarks/import_time.py
+
+docs:
+	$(PYTHON) -m heddle.driver.docs docs

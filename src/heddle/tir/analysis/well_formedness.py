@@ -1,0 +1,18 @@
+"""Whether loop functions keep their rules."""
+
+from __future__ import annotations
+
+from heddle.ir.module import IRModule
+from heddle.support.diagnostics import VerifyError
+from heddle.tir.nodes import PrimFunc
+from heddle.tir.verify import verify_prim_func
+
+
+def verify_well_formed(program: IRModule | PrimFunc, assert_mode: bool = True) -> bool:
+    """Whether there is no finding. Raises: VerifyError with every finding, in `assert_mode`."""
+    mod = program if isinstance(program, IRModule) else IRModule.from_expr(program)
+    funcs = [func for func in mod.functions.values() if isinstance(func, PrimFunc)]
+    findings = [finding for func in funcs for finding in verify_prim_func(func, mod)]
+    if findings and assert_mode:
+        raise VerifyError(findings)
+    return not findings
