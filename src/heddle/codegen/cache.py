@@ -17,6 +17,7 @@ import struct
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,22 @@ from heddle.support.files import write_bytes
 from heddle.support.settings import settings
 from heddle.target import Target
 
-COMPILER_VERSION = "1"
-"""Raised with every change of passes or emitter that changes the code for some function."""
+COMPILER_ROOMS = ("codegen", "tir", "arith", "prim", "target")
+"""The rooms whose sources decide what code a function becomes."""
 _MAGIC = b"HDLKRN01"
 _DIGEST_BYTES = 32
 _HEAD_LENGTH = struct.Struct("<Q")
+
+
+@cache
+def compiler_digest() -> str:
+    """A digest of the compiler's own sources, so that code of another state of it is never taken."""
+    digest = blake2b(digest_size=16)
+    package = Path(__file__).parent.parent
+    for room in COMPILER_ROOMS:
+        for path in sorted((package / room).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +133,7 @@ def cache_key(source: Any, target: Target) -> str:
         target.mtriple,
         target.mcpu,
         target.features,
-        COMPILER_VERSION,
+        compiler_digest(),
         llvmlite.__version__,
     )
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
