@@ -48,11 +48,11 @@ def batched(b, n, k, m):
 
 
 def conv(channels, side, filters, kernel, stride=1, pad=1, packed=16):
-    X = te.placeholder((dim(2), dim(channels), dim(side), dim(side)), name="X")
+    X = te.placeholder((dim(1), dim(channels), dim(side), dim(side)), name="X")
     W = te.placeholder((dim(filters // packed), dim(channels), dim(kernel), dim(kernel), dim(packed)), name="W")
     edge = side + 2 * pad
     P = te.compute(
-        (dim(2), dim(channels), dim(edge), dim(edge)),
+        (dim(1), dim(channels), dim(edge), dim(edge)),
         lambda n, c, y, x: if_then_else(
             all_of(y >= pad, y < side + pad, x >= pad, x < side + pad), X[n, c, y - pad, x - pad], 0.0),
         name="pad",
@@ -60,7 +60,7 @@ def conv(channels, side, filters, kernel, stride=1, pad=1, packed=16):
     out = (edge - kernel) // stride + 1
     rc, ry, rx = (te.reduce_axis((dim(0), dim(e)), name=f"r{k}") for k, e in enumerate((channels, kernel, kernel)))
     C = te.compute(
-        (dim(2), dim(filters), dim(out), dim(out)),
+        (dim(1), dim(filters), dim(out), dim(out)),
         lambda n, f, y, x: te.sum(
             P[n, rc, y * stride + ry, x * stride + rx] * W[f // packed, rc, ry, rx, f % packed], axis=[rc, ry, rx]),
         name="conv",
@@ -94,6 +94,7 @@ def transpose(n, m):
     return te.create_prim_func([A, B])
 
 
+SIZES = ({"n": 1, "k": 3, "m": 2, "b": 1}, {"n": 7, "k": 5, "m": 19, "b": 2}, {"n": 9, "k": 4, "m": 33, "b": 1})
 CASES = {
     "matmul symbolic rows": (lambda: matmul("n", 20, 48), "Contraction"),
     "matmul symbolic everything": (lambda: matmul("n", "k", "m"), "Contraction"),
@@ -101,9 +102,9 @@ CASES = {
     "matmul of primes": (lambda: matmul(13, 11, 17), "Contraction"),
     "matmul of one column": (lambda: matmul("n", 9, 1), "Contraction"),
     "batched": (lambda: batched("b", "n", 5, "m"), "Contraction"),
-    "conv 3x3": (lambda: conv(3, 9, 32, 3), "Contraction"),
-    "conv strided": (lambda: conv(4, 13, 16, 3, stride=2), "Contraction"),
-    "conv 1x1 without padding": (lambda: conv(5, 7, 16, 1, pad=0, packed=8), "Contraction"),
+    "conv 3x3": (lambda: conv(2, 5, 16, 3), "Contraction"),
+    "conv strided": (lambda: conv(2, 7, 16, 3, stride=2), "Contraction"),
+    "conv 1x1 without padding": (lambda: conv(3, 4, 16, 1, pad=0, packed=8), "Contraction"),
     "softmax": (lambda: softmax("n", "m"), "RowPass"),
     "pooling": (pooling, "RowPass"),
     "transpose": (lambda: transpose("n", "m"), "Elementwise"),
@@ -125,7 +126,8 @@ def test_scheduled_functions_compute_the_same(name):
     scheduled = ApplyDefaultSchedule(TARGET)(IRModule(Map({GlobalVar("main"): func})))["main"]
     assert scheduled.attrs.schedule_rule == rule
     kernel = build(scheduled, TARGET)["main"]
-    for sizes in ({"n": 1, "k": 3, "m": 2, "b": 1}, {"n": 7, "k": 5, "m": 19, "b": 2}, {"n": 16, "k": 32, "m": 64, "b": 3}):
+    is_static = all(hasattr(d, "value") for buffer in func.buffers for d in buffer.shape)
+    for sizes in SIZES[:1] if is_static else SIZES:
         expected, interpreted, compiled = (arrays_for(func, sizes) for _ in range(3))
         run_primfunc(func, *expected)
         run_primfunc(scheduled, *interpreted)
