@@ -1,5 +1,4 @@
-"""The generated cases: an operator, a sample and a dtype each, with numpy arguments and typed graph arguments.
-"""
+"""The generated cases: an operator, a sample, a dtype, numpy arguments and typed graph arguments."""
 
 from __future__ import annotations
 
@@ -44,14 +43,14 @@ class Case:
         rng = np.random.default_rng(zlib.crc32(self.id.encode()))
         if self.sample.make is not None:
             return self.sample.make(rng, self.dtype)
-        kinds = _kinds(self.record, len(self.sample.shapes))
+        kinds = input_kinds(self.record, len(self.sample.shapes))
         return tuple(
             _argument(rng, kind, given, self.dtype)
             for kind, given in zip(kinds, self.sample.shapes, strict=True)
         )
 
 
-def _kinds(record: OpDef, count: int) -> list[str]:
+def input_kinds(record: OpDef, count: int) -> list[str]:
     kinds = [spec.kind for spec in record.inputs]
     return (kinds + kinds[-1:] * count)[:count]
 
@@ -127,7 +126,7 @@ class Typer:
 
 def typed(case: Case, arguments: tuple[Any, ...], dynamic: bool) -> Typed:
     typer = Typer(dynamic)
-    kinds = _kinds(case.record, len(arguments))
+    kinds = input_kinds(case.record, len(arguments))
     made: list[Any] = [None] * len(arguments)
     for wanted in (
         ("tensor", "tensors"),

@@ -15,7 +15,7 @@ from heddle.relax.op_builder import build_call
 from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.support.diagnostics import IRTypeError
-from tests.ops.cases import Case, Typed, Typer, _kinds, cases, records, typed
+from tests.ops.cases import Case, Typed, Typer, cases, input_kinds, records, typed
 from tests.ops.evaluators import EVALUATORS
 from tests.ops.graph_runner import GraphRunner, lowered, result_type
 from tests.ops.tolerances import assert_close
@@ -92,7 +92,7 @@ def test_errors(record: Any, sample: Any, index: int) -> None:
     """A wrong use raises the code and says the words."""
     typer = Typer(dynamic=False)
     made = []
-    for kind, given in zip(_kinds(record, len(sample.shapes)), sample.shapes, strict=True):
+    for kind, given in zip(input_kinds(record, len(sample.shapes)), sample.shapes, strict=True):
         dtypes = sample.dtype.split(",")
         dtype = DataType(dtypes[min(len(typer.params), len(dtypes) - 1)])
         if kind == "tensors":

@@ -1,0 +1,164 @@
+"""References against another implementation: PyTorch, where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heddle.ir.attrs import attrs_of
+from heddle.ir.op import OP_RECORDS
+from tests.ops.cases import Case, cases
+from tests.ops.test_ops import flat
+from tests.ops.tolerances import assert_close
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+F = torch.nn.functional
+
+Oracle = Callable[..., Any]
+NCHW = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+
+def _symmetric(padding: Any, ndim: int) -> Any:
+    """PyTorch's padding, or None where both sides differ."""
+    given = list(padding) if isinstance(padding, (tuple, list)) else [padding] * ndim
+    if len(given) == 1:
+        return given * ndim
+    return given[:ndim] if len(given) == ndim or given[:ndim] == given[ndim:] else None
+
+
+def _conv(ndim: int, transposed: bool) -> Oracle:
+    function = getattr(F, f"conv_transpose{ndim}d" if transposed else f"conv{ndim}d")
+
+    def run(attrs: Any, data: Any, weight: Any) -> Any:
+        padding = _symmetric(attrs.padding, ndim)
+        if padding is None or attrs.data_layout != NCHW[ndim] or attrs.out_layout or 0 in data.shape:
+            return None
+        options = {
+            "stride": attrs.strides,
+            "padding": padding,
+            "dilation": attrs.dilation,
+            "groups": attrs.groups,
+        }
+        if transposed:
+            options["output_padding"] = attrs.output_padding
+        return function(data, weight, None, **options)
+
+    return run
+
+
+def _pool(kind: str, ndim: int) -> Oracle:
+    function = getattr(F, f"{kind}_pool{ndim}d")
+
+    def run(attrs: Any, data: Any) -> Any:
+        padding = _symmetric(attrs.padding, ndim)
+        is_dilated = attrs.dilation not in (1, (1,) * ndim)
+        if (
+            padding is None
+            or attrs.layout != NCHW[ndim]
+            or (kind == "avg" and is_dilated)
+            or data.dtype != torch.float32
+        ):
+            return None
+        options = {"stride": attrs.strides, "padding": padding, "ceil_mode": bool(attrs.ceil_mode)}
+        options |= (
+            {"dilation": attrs.dilation}
+            if kind == "max"
+            else {"count_include_pad": bool(attrs.count_include_pad)}
+        )
+        return function(data, attrs.pool_size, **options)
+
+    return run
+
+
+def _adaptive(kind: str, ndim: int) -> Oracle:
+    function = getattr(F, f"adaptive_{kind}_pool{ndim}d")
+
+    def run(attrs: Any, data: Any) -> Any:
+        if attrs.layout != NCHW[ndim] or attrs.output_size is None:
+            return None
+        return function(data, attrs.output_size)
+
+    return run
+
+
+def _resize(attrs: Any, data: Any, size: Any) -> Any:
+    modes = {"linear": "bilinear", "cubic": "bicubic"}
+    if attrs.layout != "NCHW" or attrs.method not in modes or attrs.cubic_exclude:
+        return None
+    if attrs.coordinate_transformation_mode not in ("half_pixel", "align_corners"):
+        return None
+    corners = attrs.coordinate_transformation_mode == "align_corners"
+    return F.interpolate(data, tuple(size), mode=modes[attrs.method], align_corners=corners)
+
+
+def _attention(attrs: Any, q: Any, k: Any, v: Any, *bias: Any) -> Any:
+    if attrs.causal_mask == "BottomRight":
+        return None
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    mask = bias[0] if bias else None
+    made = F.scaled_dot_product_attention(q, k, v, mask, 0.0, bool(attrs.causal_mask), scale=attrs.scale)
+    return made.transpose(1, 2)
+
+
+def _layer_norm(attrs: Any, x: Any, gamma: Any, beta: Any) -> Any:
+    gamma, beta = (gamma if attrs.scale else None), (beta if attrs.center else None)
+    shape = x.shape[-1:] if isinstance(attrs.axes, int) else x.shape[-len(attrs.axes) :]
+    return F.layer_norm(x, shape, gamma, beta, attrs.epsilon)
+
+
+def _group_norm(attrs: Any, x: Any, gamma: Any, beta: Any) -> Any:
+    if attrs.channel_axis != 1:
+        return None
+    gamma, beta = (gamma if attrs.scale else None), (beta if attrs.center else None)
+    return F.group_norm(x, attrs.num_groups, gamma, beta, attrs.epsilon)
+
+
+ORACLES: dict[str, Oracle] = {
+    "nn.softmax": lambda a, x: F.softmax(x, a.axis),
+    "nn.log_softmax": lambda a, x: F.log_softmax(x, a.axis),
+    "nn.gelu": lambda a, x: F.gelu(x),
+    "nn.gelu_tanh": lambda a, x: F.gelu(x, approximate="tanh"),
+    "nn.silu": lambda a, x: F.silu(x),
+    "nn.softplus": lambda a, x: F.softplus(x, a.beta, a.threshold),
+    "nn.elu": lambda a, x: F.elu(x, a.alpha),
+    "nn.celu": lambda a, x: F.celu(x, a.alpha),
+    "nn.selu": lambda a, x: F.selu(x),
+    "nn.mish": lambda a, x: F.mish(x),
+    "nn.hardswish": lambda a, x: F.hardswish(x),
+    "nn.log_sigmoid": lambda a, x: F.logsigmoid(x),
+    "nn.softsign": lambda a, x: F.softsign(x),
+    "nn.layer_norm": _layer_norm,
+    "nn.group_norm": _group_norm,
+    "nn.pixel_shuffle": lambda a, x: F.pixel_shuffle(x, a.upscale_factor),
+    "nn.pixel_unshuffle": lambda a, x: F.pixel_unshuffle(x, a.downscale_factor),
+    "nn.attention": _attention,
+    "image.resize2d": _resize,
+    "nn.nll_loss": lambda a, p, t, w=None: F.nll_loss(
+        p, t, w, reduction=a.reduction, ignore_index=a.ignore_index
+    ),
+}
+for _ndim in (1, 2, 3):
+    ORACLES[f"nn.conv{_ndim}d"], ORACLES[f"nn.conv{_ndim}d_transpose"] = (
+        _conv(_ndim, False),
+        _conv(_ndim, True),
+    )
+    for _kind in ("max", "avg"):
+        ORACLES[f"nn.{_kind}_pool{_ndim}d"] = _pool(_kind, _ndim)
+        ORACLES[f"nn.adaptive_{_kind}_pool{_ndim}d"] = _adaptive(_kind, _ndim)
+
+CASES = [case for case in cases() if case.record.name in ORACLES and case.dtype == "float32"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_reference_agrees_with_pytorch(case: Case) -> None:
+    arguments = case.arguments()
+    attrs = attrs_of(OP_RECORDS[f"relax.{case.record.name}"].bind_attrs(dict(case.sample.attrs)))
+    tensors = [torch.from_numpy(np.array(a)) if isinstance(a, np.ndarray) else a for a in arguments]
+    result = ORACLES[case.record.name](attrs, *tensors)
+    if result is None:
+        pytest.skip("PyTorch lacks this mode")
+    for want, got in zip(flat(case.record.reference(attrs, *arguments)), [result.numpy()], strict=True):
+        assert_close(np.array(got), want, case.record.name)
