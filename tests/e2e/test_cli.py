@@ -282,3 +282,8 @@ def test_packaged_network_agrees_with_onnxruntime() -> None:
     done = heddle("run", "onnx:light_squeezenet", "--compare", "onnxruntime", "--repeat", 1, "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["comparison"]["agrees"]
+
+
+def test_a_malformed_dimension_has_a_place(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(DENSE.replace('"n", 8', '"-1n", 8'))
+    heddle("run", "odd.py", cwd=tmp_path).failed_with("R0401", "'-1n'", "odd.py:6", "^")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -225,13 +226,17 @@ class ScriptParser:
 def parse_python(source: Source) -> ast.Module:
     """The syntax tree of a text. Raises: ParseError I0601 at the place of a syntax error."""
     try:
-        return ast.parse(source.text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # what Python finds odd is not ours to tell
+            return ast.parse(source.text)
     except SyntaxError as error:
         line, column = (error.lineno or 1) + source.first_line - 1, error.offset or 1
         span = SourceSpan(
             source, line, column, line, (error.end_offset or column) + (error.end_offset == column)
         )
         raise ParseError(I0601, f"syntax error: {error.msg}", span=span) from error
+    except (ValueError, RecursionError, MemoryError) as error:  # null bytes, and nesting without end
+        raise ParseError(I0601, f"{source.name} cannot be parsed: {error}") from error
 
 
 def decorator_of(node: ast.FunctionDef | ast.ClassDef) -> tuple[ast.expr | None, dict[str, ast.expr]]:

@@ -93,16 +93,19 @@ class FunctionParser(ScalarParser):
 
     def _as_type(self, node: ast.AST, value: Any) -> Type:
         if isinstance(value, TypeWord):
-            return value.build(self._dim)
+            return value.build(lambda dim: self._dim(node, dim))
         if isinstance(value, Type):
             return value
         self.error(node, R0401, f"expected a type such as R.Tensor, got {type(value).__name__}")
 
-    def _dim(self, value: Any) -> Any:
+    def _dim(self, node: ast.AST, value: Any) -> Any:
         """A dimension given as text: a name, defined here where it is new, or an expression of names."""
         if not isinstance(value, str):
             return value
-        tree = ast.parse(value, mode="eval").body
+        try:
+            tree = ast.parse(value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self.error(node, R0401, f"dimension {value!r} is no expression")
         for name in sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - {"T"}):
             if not any(name in names for names in self.scopes):
                 self.define(name, SizeVar(name))
@@ -174,7 +177,7 @@ class FunctionParser(ScalarParser):
             if not self._has_prim_var(name):
                 self.define(name, SizeVar(name, value.dtype))
         elif isinstance(value, MatchCastWord):
-            self._match_cast(name, value, annotation)
+            self._match_cast(value_node, name, value, annotation)
         else:
             ty = self._signature_type(annotation) if annotation is not None else None
             self._bind(name, graph_expr(value), ty)
@@ -193,8 +196,10 @@ class FunctionParser(ScalarParser):
         is_dataflow = self.builder.scopes[-1].is_dataflow and name not in self._outputs[-1]
         return Var(name, ty, is_dataflow)
 
-    def _match_cast(self, name: str, word: MatchCastWord, annotation: ast.expr | None) -> None:
-        ty = word.ty.build(self._dim) if isinstance(word.ty, TypeWord) else word.ty
+    def _match_cast(
+        self, node: ast.AST, name: str, word: MatchCastWord, annotation: ast.expr | None
+    ) -> None:
+        ty = word.ty.build(lambda dim: self._dim(node, dim)) if isinstance(word.ty, TypeWord) else word.ty
         declared = self._signature_type(annotation) if annotation is not None else ty
         var = self._new_var(name, declared)
         self.builder.add(MatchCast(var, self.builder.leaf(graph_expr(word.value)), ty))
