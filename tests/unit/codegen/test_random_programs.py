@@ -25,7 +25,7 @@ def check_passes(program: Program, a: Any, b: Any, expected: Any) -> None:
     mod, target = as_module(program.func), Target("llvm")
     for step in lowering_passes(target):
         mod = step(mod)
-        func = mod.get("f.body") or mod["f"]
+        func = mod.get("f__body") or mod["f"]
         assert isinstance(func, PrimFunc)
         got = b.copy()
         dims = (*a.shape,) if program.symbolic and func.attrs.get("calling_conv") else ()
