@@ -2,7 +2,8 @@
 
     python benchmarks/models.py [--threads 2] [--repeat 15] [--json FILE] [resnet50 bert-128 ...]
 
-Prints for every workload the medians with their spread, the ratio ours / theirs, and the compile time cold and with a
+Prints for every workload the medians with their spread, the ratio ours / theirs, and the compile time cold
+and with a
 warm kernel cache.
 """
 
@@ -45,7 +46,9 @@ class Result:
         return self.ours_ms / self.peer_ms
 
 
-def in_turn(first: Callable[[], Any], second: Callable[[], Any], repeat: int) -> tuple[list[float], list[float]]:
+def in_turn(
+    first: Callable[[], Any], second: Callable[[], Any], repeat: int
+) -> tuple[list[float], list[float]]:
     """Times of two calls in milliseconds, taken alternately after three warm-up calls each."""
     times: tuple[list[float], list[float]] = ([], [])
     for call in (first, second) * 3:
@@ -94,19 +97,28 @@ def measure(name: str, path: Path, inputs: Sequence[np.ndarray], threads: int, r
     ours = machine["main"](*inputs)
     got = [item.numpy() for item in (ours if isinstance(ours, tuple) else (ours,))]
     expected = peer.run(None, feed)
-    error = max(float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)) for a, b in zip(got, expected, strict=True))
+    error = max(
+        float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)) for a, b in zip(got, expected, strict=True)
+    )
     if not error < 1e-3:
         raise SystemExit(f"{name}: outputs differ by {error:.1e} of their scale; no time is taken")
     mine, theirs = in_turn(lambda: machine["main"](*inputs), lambda: peer.run(None, feed), repeat)
     return Result(
-        name, threads, statistics.median(mine), quartiles(mine), statistics.median(theirs), quartiles(theirs), error, cold, warm
+        name,
+        threads,
+        statistics.median(mine),
+        quartiles(mine),
+        statistics.median(theirs),
+        quartiles(theirs),
+        error,
+        cold,
+        warm,
     )
 
 
 def workloads(names: Sequence[str]) -> dict[str, tuple[Path, list[np.ndarray]]]:
     """The model file and inputs of each workload."""
     import onnx
-
     from tests.e2e.model_zoo import BASE, LIGHT, exported, light_model, sample_inputs
 
     found: dict[str, tuple[Path, list[np.ndarray]]] = {}
@@ -117,7 +129,11 @@ def workloads(names: Sequence[str]) -> dict[str, tuple[Path, list[np.ndarray]]]:
             model = light_model(name)
             onnx.save(model, str(path))
             weights = {item.name for item in model.graph.initializer}
-            shapes = [[d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input if i.name not in weights]
+            shapes = [
+                [d.dim_value for d in i.type.tensor_type.shape.dim]
+                for i in model.graph.input
+                if i.name not in weights
+            ]
             rng = np.random.default_rng(0)
             found[name] = path, [rng.standard_normal(shape).astype("float32") for shape in shapes]
         else:
@@ -127,22 +143,29 @@ def workloads(names: Sequence[str]) -> dict[str, tuple[Path, list[np.ndarray]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", default=["resnet50", "bert-128"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=15)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     os.environ["HEDDLE_NUM_THREADS"] = str(options.threads)
-    os.environ["HEDDLE_CACHE_DIR"] = tempfile.mkdtemp(prefix="heddle-bench-cache-") if not os.environ.get(
-        "HEDDLE_CACHE_DIR") else os.environ["HEDDLE_CACHE_DIR"]
+    os.environ["HEDDLE_CACHE_DIR"] = (
+        tempfile.mkdtemp(prefix="heddle-bench-cache-")
+        if not os.environ.get("HEDDLE_CACHE_DIR")
+        else os.environ["HEDDLE_CACHE_DIR"]
+    )
     results = []
     for name, (path, inputs) in workloads(options.names).items():
         result = measure(name, path, inputs, options.threads, options.repeat)
         results.append(result)
         print(
-            f"{name:14s} {options.threads} threads: ours {result.ours_ms:8.2f} ms  onnxruntime {result.peer_ms:8.2f} ms  "
-            f"ratio {result.ratio:5.2f}  error {result.error:.1e}  compile {result.compile_cold_s:.1f} s cold, "
+            f"{name:14s} {options.threads} threads: ours {result.ours_ms:8.2f} ms  onnxruntime "
+            f"{result.peer_ms:8.2f} ms  "
+            f"ratio {result.ratio:5.2f}  error {result.error:.1e}  compile {result.compile_cold_s:.1f} s "
+            f"cold, "
             f"{result.compile_warm_s:.1f} s warm",
             flush=True,
         )

@@ -151,7 +151,9 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.tir.transform": _HOISTING,
     "heddle.tir.schedule": _SCHEDULE,
     "heddle.tir.analysis": {
-        "heddle.tir.analysis.well_formedness": "verify_well_formed verify_tirx_well_formed=verify_well_formed",
+        "heddle.tir.analysis.well_formedness": (
+            "verify_well_formed verify_tirx_well_formed=verify_well_formed"
+        ),
     },
     "heddle.s_tir": {
         **_SCHEDULE,

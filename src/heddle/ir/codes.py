@@ -5,12 +5,14 @@ from heddle.support.diagnostics import declare_code
 I0101 = declare_code(
     "I0101",
     "structures differ",
-    "assert_structural_equal found a difference. The access path leads from the root to the first part that differs.",
+    "assert_structural_equal found a difference. The access path leads from the root to the first part "
+    "that differs.",
 )
 I0201 = declare_code(
     "I0201",
     "JSON is not a saved node",
-    "The text was not written by save_json, was cut short, or names a node kind that this version does not know.",
+    "The text was not written by save_json, was cut short, or names a node kind that this version does not "
+    "know.",
 )
 I0301 = declare_code(
     "I0301", "no such function in the module", "The name is not among the module's functions."
@@ -23,7 +25,8 @@ I0402 = declare_code("I0402", "unknown attribute", "The operator or node has no 
 I0501 = declare_code(
     "I0501",
     "a pass failed",
-    "A compiler pass ended in an unexpected exception. This is a fault of Heddle, not of the model. The bundle named in "
+    "A compiler pass ended in an unexpected exception. This is a fault of Heddle, not of the model. The "
+    "bundle named in "
     "the message holds the program before the pass and the traceback.",
 )
 I0502 = declare_code(
@@ -53,4 +56,8 @@ I0603 = declare_code(
 I0403 = declare_code(
     "I0403", "operator record or use is incomplete", "An operator is declared or built without a needed part."
 )
-I0505 = declare_code("I0505", "program text is not exact", "Printing and parsing a pass's result gave another program: a fault of ours.")
+I0505 = declare_code(
+    "I0505",
+    "program text is not exact",
+    "Printing and parsing a pass's result gave another program: a fault of ours.",
+)

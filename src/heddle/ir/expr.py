@@ -3,7 +3,8 @@
     expr = var | @global | constant | (expr, ...) | expr[i] | expr(args; attrs) | if expr: expr else: expr
          | fn (params) -> ty: expr | a scalar expression (`prim`)
 
-`ty` is the type that inference found (None before); it is not compared, since the other fields imply it. A variable's
+`ty` is the type that inference found (None before); it is not compared, since the other fields imply it. A
+variable's
 type is part of its definition and is compared there.
 """
 
@@ -165,7 +166,8 @@ class DataTypeImm(Expr):
 
 @node("ir.Function")
 class Function(BaseFunc):
-    """A function of a graph dialect. Parameters, and the symbolic dimensions in their types, are defined here."""
+    """A function of a graph dialect. Parameters, and the symbolic dimensions in their types, are defined
+    here."""
 
     params: tuple[Var, ...] = defines()
     body: Expr

@@ -17,7 +17,8 @@ from heddle.support.names import NameSupply
 class IRModule(Node):
     """`functions` maps each GlobalVar to its function, in order of definition.
 
-    The one node with changing content: `mod["f"] = func` swaps the function table, as users' programs do. Passes never
+    The one node with changing content: `mod["f"] = func` swaps the function table, as users' programs do.
+    Passes never
     do it; they build a new module with `with_functions`.
     """
 

@@ -1,7 +1,9 @@
 """What every IR node is made of.
 
-A node is a final, frozen, slotted dataclass; its field declarations are the only description of it. From them come its
-children, `replace`, structural equality and hash (`ir.structural`), JSON (`ir.json_codec`), visitors (`ir.visitor`).
+A node is a final, frozen, slotted dataclass; its field declarations are the only description of it. From
+them come its
+children, `replace`, structural equality and hash (`ir.structural`), JSON (`ir.json_codec`), visitors
+(`ir.visitor`).
 
     @node("prim.Let")
     class Let(PrimExpr):
@@ -17,7 +19,8 @@ Semantics of fields:
 - `derived()` is recomputed from the other fields.
 
 `span` is the last, keyword-only field of each node; when it is not given, the ambient span is taken.
-A node class declared with `identity=True` (variables, buffers) is equal to itself alone; visitors treat it as a leaf.
+A node class declared with `identity=True` (variables, buffers) is equal to itself alone; visitors treat it
+as a leaf.
 """
 
 from __future__ import annotations
@@ -113,7 +116,8 @@ def _mode(field: dataclasses.Field[Any]) -> Mode:
 def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[type[C]], type[C]]:
     """Declare a node class under the name that JSON and messages use.
 
-    With `init=False` the class writes an `__init__` of its own (users' argument order) and a `make` that takes the
+    With `init=False` the class writes an `__init__` of its own (users' argument order) and a `make` that
+    takes the
     fields.
     """
 

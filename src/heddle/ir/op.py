@@ -1,4 +1,5 @@
-"""Operators as names. What is known of an operator is its record, which the declaring room puts in the table."""
+"""Operators as names. What is known of an operator is its record, which the declaring room puts in the
+table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The record of a graph operator: all that Heddle knows of it, in one place.
 
-Builder functions, script names, docs, test tables and coverage pages derive from it. Each optional facet is a value or a
+Builder functions, script names, docs, test tables and coverage pages derive from it. Each optional facet is
+a value or a
 stated reason (`Without`); silence fails when the record is made.
 """
 
@@ -23,7 +24,8 @@ REQUIRED = object()
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A value argument. `kind` is tensor, tensors (a tuple), shape, prim (a scalar), func, args (a tuple; one value is wrapped), or any; an optional argument
+    """A value argument. `kind` is tensor, tensors (a tuple), shape, prim (a scalar), func, args (a tuple;
+    one value is wrapped), or any; an optional argument
     that is left out is not in the call; a `variadic` one comes last and takes the rest."""
 
     name: str
@@ -52,9 +54,11 @@ class Without:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One test case: argument shapes (or arrays, shapes as tuples of ints or dimension names) with attributes.
+    """One test case: argument shapes (or arrays, shapes as tuples of ints or dimension names) with
+    attributes.
 
-    `dtypes` are those it runs with; `make` gives the numpy arguments for a dtype and a random generator, by default
+    `dtypes` are those it runs with; `make` gives the numpy arguments for a dtype and a random generator, by
+    default
     normal values of the shapes.
     """
 
@@ -91,8 +95,10 @@ class OpDef:
     """An operator of the graph dialects.
 
     - `infer(ctx) -> Type`: the result's type, symbolic dimensions included; raises coded errors.
-    - `reference(attrs, *arrays) -> array or tuple`: numpy; the oracle, the interpreter and the constant folder.
-    - exactly one of `lower(attrs, *te tensors or exprs) -> te tensors`, `decompose(builder, call) -> Expr` and
+    - `reference(attrs, *arrays) -> array or tuple`: numpy; the oracle, the interpreter and the constant
+    folder.
+    - exactly one of `lower(attrs, *te tensors or exprs) -> te tensors`, `decompose(builder, call) -> Expr`
+    and
       `opaque` says how it becomes code.
     - `is_pure`: whether a call may be moved, shared or dropped.
     """

@@ -1,7 +1,10 @@
-"""The part of the script parser that every dialect shares: Python syntax, names and scopes, values, errors with a place.
+"""The part of the script parser that every dialect shares: Python syntax, names and scopes, values, errors
+with a place.
 
-Script text is Python syntax with our meaning; nothing of it is executed. An expression is evaluated over the syntax
-tree: names come from the scopes, attributes from the namespaces (`T`, `R`, `I`) and IR objects in them, and operators go to
+Script text is Python syntax with our meaning; nothing of it is executed. An expression is evaluated over the
+syntax
+tree: names come from the scopes, attributes from the namespaces (`T`, `R`, `I`) and IR objects in them, and
+operators go to
 `binary`, `compare` and `unary`, which a dialect overrides for its expressions.
 """
 
@@ -109,7 +112,8 @@ class ScriptParser:
     # ---- expressions
 
     def eval(self, node: ast.expr) -> Any:
-        """The value of an expression: a Python value or an IR object, which takes the expression's place as span."""
+        """The value of an expression: a Python value or an IR object, which takes the expression's place as
+        span."""
         method = getattr(self, f"eval_{type(node).__name__}", None)
         if method is None:
             self.error(node, I0601, f"{type(node).__name__} is not part of the script language")

@@ -1,6 +1,7 @@
 """Passes and the context they run in.
 
-A pass is a frozen dataclass, one to a file, whose fields are its options. It maps an IRModule to an IRModule, is pure
+A pass is a frozen dataclass, one to a file, whose fields are its options. It maps an IRModule to an
+IRModule, is pure
 and deterministic, and states its contract: `requires` and `establishes` name properties of the module (see
 docs/passes.md). Instruments of the current PassContext see every pass.
 """
@@ -156,7 +157,8 @@ def map_functions(mod: IRModule, kind: type, function: Callable[[GlobalVar, Any]
 def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     """Run one pass under the context's filter and instruments.
 
-    Raises: InternalError I0501 when the pass ends in anything but a HeddleError; the message names a bundle with the
+    Raises: InternalError I0501 when the pass ends in anything but a HeddleError; the message names a bundle
+    with the
     program before the pass and the traceback.
     """
     info = step.info

@@ -1,6 +1,7 @@
 """Bytecode of the Relax machine from lowered graph functions.
 
-A variable is a register; parameters come first. A binding is one or a few instructions; a branch is an If, its two
+A variable is a register; parameters come first. A binding is one or a few instructions; a branch is an If,
+its two
 blocks and a Goto; results of both branches are copied to one register.
 """
 
@@ -9,7 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.ir.expr import (
-    Call, Constant, DataTypeImm, Expr, ExternFunc, Function, GlobalVar, If, StringImm, Tuple, TupleGetItem, Var,
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    GlobalVar,
+    If,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
 )
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
@@ -29,7 +41,8 @@ from heddle.vm.relax.isa import FuncKind
 def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecBuilder, IRModule]:
     """The bytecode of a module's graph functions, and the module of what remains (loop functions).
 
-    Raises: VerifyError L0101 for an operator that should have been lowered, L0201 for a function without global_symbol.
+    Raises: VerifyError L0101 for an operator that should have been lowered, L0201 for a function without
+    global_symbol.
     """
     builder = builder or ExecBuilder()
     for func in mod.functions.values():
@@ -77,9 +90,16 @@ class _FunctionCodegen:
             self._call(var, value)
         elif isinstance(value, TupleGetItem):
             source = self._operand(value.tuple_value)
-            self._emit("vm.builtin.tuple_getitem", [source, self.builder.imm(value.index)], self._register(var), value.span)
+            self._emit(
+                "vm.builtin.tuple_getitem",
+                [source, self.builder.imm(value.index)],
+                self._register(var),
+                value.span,
+            )
         elif isinstance(value, Function):
-            raise VerifyError(L0202, f"function {var.name_hint!r} is nested", span=value.span, help="run LambdaLift first")
+            raise VerifyError(
+                L0202, f"function {var.name_hint!r} is nested", span=value.span, help="run LambdaLift first"
+            )
         elif isinstance(value, Tuple):
             self._make_tuple(value, self._register(var))
         else:
@@ -105,7 +125,11 @@ class _FunctionCodegen:
             self._emit("vm.builtin.null_value", [], self._operand(value.args[0]), value.span)
             return
         no_result = isinstance(var.ty, TupleType) and not var.ty.fields
-        dst = None if no_result and not name.startswith("relax.") and var.name_hint == "_" else self._register(var)
+        dst = (
+            None
+            if no_result and not name.startswith("relax.") and var.name_hint == "_"
+            else self._register(var)
+        )
         if name == "relax.null_value":
             self._emit("vm.builtin.null_value", [], dst, value.span)
             return
@@ -120,7 +144,11 @@ class _FunctionCodegen:
         if isinstance(op, ExternFunc):
             return op.global_symbol, self._operands(value.args)
         if isinstance(op, Var):
-            return "vm.builtin.invoke_closure", [self.builder.vm_state(), self._operand(op), *self._operands(value.args)]
+            return "vm.builtin.invoke_closure", [
+                self.builder.vm_state(),
+                self._operand(op),
+                *self._operands(value.args),
+            ]
         if isinstance(op, Op) and op.name == "relax.call_builtin_with_ctx":
             target, args = value.args
             assert isinstance(target, ExternFunc) and isinstance(args, Tuple)
@@ -169,7 +197,8 @@ class _FunctionCodegen:
     # ---- branches
 
     def _if(self, value: If) -> int:
-        """cond := read_if_cond(c); If cond, else; true block; copy; Goto end; else: false block; copy; end:"""
+        """cond := read_if_cond(c); If cond, else; true block; copy; Goto end; else: false block; copy;
+        end:"""
         condition, merged = self._fresh(), self._fresh()
         self._emit("vm.builtin.read_if_cond", [self._operand(value.cond)], condition, value.span)
         branch = self.builder.emit_if(condition, 2)

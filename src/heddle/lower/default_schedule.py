@@ -1,6 +1,7 @@
 """ApplyDefaultSchedule: every loop function that has no schedule yet gets one by rule.
 
-The first rule that fits a function schedules it; functions with the attribute `tir.is_scheduled` are left alone. The
+The first rule that fits a function schedules it; functions with the attribute `tir.is_scheduled` are left
+alone. The
 chosen rule's name stays as the attribute `schedule_rule`.
 """
 

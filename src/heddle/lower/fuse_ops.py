@@ -1,8 +1,8 @@
 """FuseOps: groups of calls of loop functions become functions of their own, to be merged by FuseTIR.
 
-    y = R.call_tir(cls.exp, (x,), ...)
-    z = R.call_tir(cls.add, (y, c), ...)     →     z = cls.fused_exp_add(x, c)
-    return z
+y = R.call_tir(cls.exp, (x,), ...)
+z = R.call_tir(cls.add, (y, c), ...)     →     z = cls.fused_exp_add(x, c)
+return z
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from heddle.tir.nodes import PrimFunc
 
 @dataclass(frozen=True)
 class FuseOps(Pass):
-    """Requires: calls of loop functions (LegalizeOps). Works on dataflow blocks. Establishes: functions with the
+    """Requires: calls of loop functions (LegalizeOps). Works on dataflow blocks. Establishes: functions with
+    the
     attribute `Primitive`."""
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
@@ -51,7 +52,8 @@ class _Fuser(BlockBuilder):
         assert isinstance(body, SeqExpr)
         later = _uses_by_block(body)
         blocks = tuple(
-            self._block(block, later[index]) if block.is_dataflow else block for index, block in enumerate(body.blocks)
+            self._block(block, later[index]) if block.is_dataflow else block
+            for index, block in enumerate(body.blocks)
         )
         return replace(func, body=replace(body, blocks=blocks))
 
@@ -83,7 +85,9 @@ class _Fuser(BlockBuilder):
         nodes: dict[Var, FusionNode] = {}
         for index, binding in enumerate(block.bindings):
             var, value = binding.var, binding.value
-            node = FusionNode(var, index, self._value_pattern(binding), not var.is_dataflow or var in used_later)
+            node = FusionNode(
+                var, index, self._value_pattern(binding), not var.is_dataflow or var in used_later
+            )
             for source in dict.fromkeys(n for n in walk(value) if isinstance(n, Var)):
                 if source in nodes:
                     nodes[source].users.append(node)
@@ -93,14 +97,22 @@ class _Fuser(BlockBuilder):
 
     def _value_pattern(self, binding: Binding) -> OpPattern:
         value = binding.value
-        if isinstance(binding, VarBinding) and is_call(value, "relax.call_tir") and isinstance(binding.var.ty, TensorType):
+        if (
+            isinstance(binding, VarBinding)
+            and is_call(value, "relax.call_tir")
+            and isinstance(binding.var.ty, TensorType)
+        ):
             assert isinstance(value, Call) and isinstance(value.args[0], GlobalVar)
             return self._pattern(value.args[0])
         return OpPattern.OPAQUE
 
     def _edge_pattern(self, source: Var, user: Var, pattern: OpPattern) -> OpPattern:
         """A broadcast is elementwise for an operand that already has the result's shape."""
-        if pattern is OpPattern.BROADCAST and isinstance(source.ty, TensorType) and isinstance(user.ty, TensorType):
+        if (
+            pattern is OpPattern.BROADCAST
+            and isinstance(source.ty, TensorType)
+            and isinstance(user.ty, TensorType)
+        ):
             if source.ty.shape is not None and structural_equal(source.ty.shape, user.ty.shape):
                 return OpPattern.ELEMENTWISE
         return pattern
@@ -163,7 +175,8 @@ def _uses_by_block(body: SeqExpr) -> list[set[Var]]:
 
 
 def _free_scalars(inner: list[Binding], params: tuple[Var, ...]) -> Var | None:
-    """A shape parameter for symbolic scalars that no tensor parameter's shape determines; None where there are none."""
+    """A shape parameter for symbolic scalars that no tensor parameter's shape determines; None where there
+    are none."""
     from_params = {dim for param in params for dim in _plain_dims(param)}
     used: list[Any] = []
     for binding in inner:

@@ -17,6 +17,7 @@ from typing import Any
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
+from heddle.ir.node import Map
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
@@ -31,7 +32,15 @@ from heddle.runtime.dtype import DataType
 from heddle.support.names import NameSupply
 from heddle.support.span import at
 from heddle.tir.nodes import (
-    Bind, Buffer, For, PrimFunc, SBlock, SBlockRealize, Stmt, decl_buffer, seq,
+    Bind,
+    Buffer,
+    For,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    Stmt,
+    decl_buffer,
+    seq,
 )
 from heddle.tir.substitute import StmtSubstituter
 
@@ -69,16 +78,27 @@ class _CallRewriter(BindingRewriter):
         shapes = tuple(arg for arg in value.args if isinstance(arg, ShapeExpr))
         tensors = Tuple(tuple(arg for arg in value.args if not isinstance(arg, ShapeExpr)))
         name = GlobalVar(value.op.name_hint)
-        return Call(Op.get("relax.call_tir"), (name, tensors, *shapes), attrs_of({}), (type_of(var),), span=value.span)
+        return Call(
+            Op.get("relax.call_tir"), (name, tensors, *shapes), attrs_of({}), (type_of(var),), span=value.span
+        )
 
 
 def _drop_unused_loops(mod: IRModule) -> IRModule:
     """The module without private loop functions that nothing calls any more."""
-    used = {n for f in mod.functions.values() if isinstance(f, Function) for n in walk(f) if isinstance(n, GlobalVar)}
-    return mod.with_functions({
-        var: func for var, func in mod.functions.items()
-        if not isinstance(func, PrimFunc) or var in used or "global_symbol" in func.attrs
-    })
+    used = {
+        n
+        for f in mod.functions.values()
+        if isinstance(f, Function)
+        for n in walk(f)
+        if isinstance(n, GlobalVar)
+    }
+    return mod.with_functions(
+        {
+            var: func
+            for var, func in mod.functions.items()
+            if not isinstance(func, PrimFunc) or var in used or "global_symbol" in func.attrs
+        }
+    )
 
 
 def _merge(mod: IRModule, func: Function) -> PrimFunc:
@@ -119,7 +139,11 @@ class _Merger:
         root = SBlock((), (), (), "root", seq(*self.stmts), None, tuple(self.allocated))
         attrs: Any = {"tir.noalias": True}
         return PrimFunc(
-            (*params, handle, *scalars), SBlockRealize((), constant(True), root), None, buffer_map, attrs,  # type: ignore[arg-type]
+            (*params, handle, *scalars),
+            SBlockRealize((), constant(True), root),
+            None,
+            Map(buffer_map),
+            attrs,
             span=self.func.span,
         )
 
@@ -147,7 +171,11 @@ class _Merger:
 
     def _inline(self, var: Var, value: Expr, is_result: bool) -> None:
         """Add the statements of one called loop function."""
-        assert isinstance(value, Call) and isinstance(value.args[0], GlobalVar) and isinstance(value.args[1], Tuple)
+        assert (
+            isinstance(value, Call)
+            and isinstance(value.args[0], GlobalVar)
+            and isinstance(value.args[1], Tuple)
+        )
         callee = self.mod[value.args[0]]
         assert isinstance(callee, PrimFunc) and isinstance(callee.body, SBlockRealize)
         out = self._buffer(var)
@@ -194,7 +222,9 @@ def _copy(var: PrimVar) -> PrimVar:
 class _Copier(StmtSubstituter):
     """Copies statements under new names for variables, buffers and blocks."""
 
-    def __init__(self, variables: dict[PrimVar, PrimExpr], buffers: dict[Buffer, Buffer], names: NameSupply) -> None:
+    def __init__(
+        self, variables: dict[PrimVar, PrimExpr], buffers: dict[Buffer, Buffer], names: NameSupply
+    ) -> None:
         super().__init__(variables, buffers)
         self._block_names = names
 
@@ -207,6 +237,14 @@ class _Copier(StmtSubstituter):
     def visit_SBlock(self, node: SBlock) -> Any:
         made = self.default(node)
         return SBlock(
-            made.iter_vars, made.reads, made.writes, self._block_names.fresh(node.name_hint), made.body, made.init,
-            made.alloc_buffers, made.match_buffers, made.annotations, span=node.span,
+            made.iter_vars,
+            made.reads,
+            made.writes,
+            self._block_names.fresh(node.name_hint),
+            made.body,
+            made.init,
+            made.alloc_buffers,
+            made.match_buffers,
+            made.annotations,
+            span=node.span,
         )

@@ -1,6 +1,7 @@
 """Which bindings of a dataflow block fuse: grouping by post-dominators and operator patterns.
 
-A node is fused with its immediate post-dominator (the node through which all its results pass) when every node on the
+A node is fused with its immediate post-dominator (the node through which all its results pass) when every
+node on the
 ways between them is of a kind that can be computed in one loop nest. The rules, by the pattern of the group:
 - a contraction takes elementwise and broadcast work that follows it;
 - elementwise, broadcast and injective work goes into what follows, up to and including a reduction.
@@ -19,7 +20,8 @@ MAX_GROUP = 64
 
 @dataclass(eq=False, slots=True)
 class FusionNode:
-    """A binding: its pattern, and who uses its result. `escapes` marks results that are needed outside the block."""
+    """A binding: its pattern, and who uses its result. `escapes` marks results that are needed outside the
+    block."""
 
     key: Hashable
     index: int
@@ -47,7 +49,9 @@ def find_groups(nodes: Sequence[FusionNode]) -> list[FusionGroup]:
     """Group nodes, which are in topological order; each node is in one group."""
     _post_dominators(nodes)
     for node in nodes:
-        node.group = FusionGroup(node, [node], node.pattern, node.pattern if node.pattern >= OpPattern.COMM_REDUCE else None)
+        node.group = FusionGroup(
+            node, [node], node.pattern, node.pattern if node.pattern >= OpPattern.COMM_REDUCE else None
+        )
     for phase in range(2):
         for node in nodes:
             _try_fuse(node, phase)
@@ -73,7 +77,9 @@ def _post_dominators(nodes: Sequence[FusionNode]) -> None:
         node.depth = parent.depth + 1 if parent is not None else 1
 
 
-def _common(a: FusionNode | None, b: FusionNode | None, way: OpPattern) -> tuple[FusionNode | None, OpPattern]:
+def _common(
+    a: FusionNode | None, b: FusionNode | None, way: OpPattern
+) -> tuple[FusionNode | None, OpPattern]:
     """The nearest node that post-dominates both, and the strongest pattern met on the way."""
     while a is not b:
         if a is None or b is None:
@@ -96,13 +102,18 @@ def _try_fuse(node: FusionNode, phase: int) -> None:
     if sink.pattern is OpPattern.OPAQUE:
         return
     if group.pattern is OpPattern.OUT_EWISE_FUSABLE:
-        if phase == 0 and sink.anchor is None and node.way <= OpPattern.BROADCAST and _same_way(
-            node, target, lambda n: n.pattern <= OpPattern.BROADCAST
+        if (
+            phase == 0
+            and sink.anchor is None
+            and node.way <= OpPattern.BROADCAST
+            and _same_way(node, target, lambda n: n.pattern <= OpPattern.BROADCAST)
         ):
             _merge(node, target)
     elif group.pattern <= OpPattern.INJECTIVE and phase == 1:
         ends_well = target.pattern <= OpPattern.INJECTIVE or target.pattern is OpPattern.COMM_REDUCE
-        if ends_well and _same_way(node, target, lambda n: n.pattern <= OpPattern.INJECTIVE, last_is_free=True):
+        if ends_well and _same_way(
+            node, target, lambda n: n.pattern <= OpPattern.INJECTIVE, last_is_free=True
+        ):
             if not (sink.anchor is OpPattern.OUT_EWISE_FUSABLE and group.pattern > OpPattern.BROADCAST):
                 _merge(node, target)
 

@@ -2,8 +2,10 @@
 
     y = R.add(x, R.const(1.0))      →      y = R.call_tir(cls.add, (x, R.const(1.0)), out_ty=...)
 
-Each operator's record says how: `lower` gives tensor expressions, `decompose` other operators (which are legalised in
-turn), `opaque` leaves the call for later passes. Equal loop functions are shared. A tensor of unknown shape but known
+Each operator's record says how: `lower` gives tensor expressions, `decompose` other operators (which are
+legalised in
+turn), `opaque` leaves the call for later passes. Equal loop functions are shared. A tensor of unknown shape
+but known
 rank is matched to fresh symbolic dimensions first.
 """
 
@@ -48,8 +50,11 @@ class _Legalizer(BindingRewriter):
             return value
         assert isinstance(value, Call)
         args = tuple(self._with_shape(arg) for arg in value.args)
-        call = value if all(a is b for a, b in zip(args, value.args, strict=True)) else Call(
-            value.op, args, value.attrs, value.ty_args, span=value.span)
+        call = (
+            value
+            if all(a is b for a, b in zip(args, value.args, strict=True))
+            else Call(value.op, args, value.attrs, value.ty_args, span=value.span)
+        )
         if record.decompose is not None:
             return self.run_inner(record.decompose(self, call))
         return self._lowered(record, call)

@@ -1,9 +1,12 @@
 """PackWeights: constant weights are stored so that a contraction reads them along vector lanes.
 
-    conv(x, w: (64, 3, 7, 7))       →       conv(x, w': (2, 3, 7, 7, 32)),   w'[o // 32, i, y, x, o % 32] = w[o, i, y, x]
+    conv(x, w: (64, 3, 7, 7))       →       conv(x, w': (2, 3, 7, 7, 32)),   w'[o // 32, i, y, x, o % 32] =
+    w[o, i, y, x]
 
-For each contraction that reads a parameter for which every caller passes a constant, the spatial axis that only the
-parameter uses is cut into blocks, which become the last dimension. The constants are rearranged at compile time.
+For each contraction that reads a parameter for which every caller passes a constant, the spatial axis that
+only the
+parameter uses is cut into blocks, which become the last dimension. The constants are rearranged at compile
+time.
 """
 
 from __future__ import annotations
@@ -79,7 +82,9 @@ class _Packing:
 
     def data(self, array: Any) -> Any:
         shape = array.shape
-        split = array.reshape(*shape[: self.dim], shape[self.dim] // self.block, self.block, *shape[self.dim + 1 :])
+        split = array.reshape(
+            *shape[: self.dim], shape[self.dim] // self.block, self.block, *shape[self.dim + 1 :]
+        )
         moved = np.moveaxis(np.moveaxis(split, self.dim + 1, -1), self.dim, 0)
         return np.ascontiguousarray(moved)
 
@@ -98,7 +103,9 @@ def _always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:
         assert isinstance(callee, GlobalVar) and isinstance(args, Tuple)
         given = {k for k, arg in enumerate(args.fields) if isinstance(arg, Constant)}
         found[callee] = found[callee] & given if callee in found else given
-    return {var: positions for var, positions in found.items() if positions and isinstance(mod.get(var), PrimFunc)}
+    return {
+        var: positions for var, positions in found.items() if positions and isinstance(mod.get(var), PrimFunc)
+    }
 
 
 def _pack_function(func: PrimFunc, positions: set[int]) -> tuple[PrimFunc, list[_Packing]]:
@@ -106,7 +113,9 @@ def _pack_function(func: PrimFunc, positions: set[int]) -> tuple[PrimFunc, list[
     plans: list[_Packing] = []
     for realize in blocks_in(func.body):
         block = realize.block
-        if not any(axis.iter_type is IterType.CommReduce for axis in block.iter_vars) or not is_contraction(block):
+        if not any(axis.iter_type is IterType.CommReduce for axis in block.iter_vars) or not is_contraction(
+            block
+        ):
             continue
         for position in sorted(positions):
             buffer = buffers[position]
@@ -121,7 +130,9 @@ def _pack_function(func: PrimFunc, positions: set[int]) -> tuple[PrimFunc, list[
 def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int) -> _Packing | None:
     loads = [node for node in walk(block.body) if isinstance(node, BufferLoad)]
     own = [load for load in loads if load.buffer is buffer]
-    other_blocks = [r.block for r in blocks_in(func.body) if r.block is not block and r.block.name_hint != "root"]
+    other_blocks = [
+        r.block for r in blocks_in(func.body) if r.block is not block and r.block.name_hint != "root"
+    ]
     if len(own) != 1 or any(region.buffer is buffer for b in other_blocks for region in b.reads):
         return None
     written = {region.buffer for region in block.writes}
@@ -154,7 +165,9 @@ class _Repoint(StmtSubstituter):
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         if node.buffer is not self._old:
             return super().visit_BufferLoad(node)
-        return BufferLoad(self._new, self._plan.index([self.visit(index) for index in node.indices]), span=node.span)
+        return BufferLoad(
+            self._new, self._plan.index([self.visit(index) for index in node.indices]), span=node.span
+        )
 
     def visit_BufferRegion(self, node: Any) -> Any:
         return node

@@ -1,8 +1,8 @@
 """RewriteDataflowReshape: a loop function that only renumbers elements becomes a view, without a copy.
 
-    y = R.call_tir(cls.reshape, (x,), out_ty=R.Tensor((n * 4,), "float32"))
-        →
-    y = R.memory.view_reshape(x, R.shape([n * 4]))
+y = R.call_tir(cls.reshape, (x,), out_ty=R.Tensor((n * 4,), "float32"))
+    →
+y = R.memory.view_reshape(x, R.shape([n * 4]))
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from heddle.tir.schedule.tree import producers_and_consumers
 
 @dataclass(frozen=True)
 class RewriteDataflowReshape(Pass):
-    """Requires: calls of loop functions. Runs after fusion, which may have put a reshape into another loop."""
+    """Requires: calls of loop functions. Runs after fusion, which may have put a reshape into another
+    loop."""
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         reshapes = {
-            var for var, func in mod.functions.items() if isinstance(func, PrimFunc) and has_reshape_pattern(func)
+            var
+            for var, func in mod.functions.items()
+            if isinstance(func, PrimFunc) and has_reshape_pattern(func)
         }
         if not reshapes:
             return mod
@@ -43,7 +46,11 @@ class _Rewriter(BindingRewriter):
         self._reshapes = reshapes
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        if not isinstance(value, Call) or not is_call(value, "relax.call_tir") or value.args[0] not in self._reshapes:
+        if (
+            not isinstance(value, Call)
+            or not is_call(value, "relax.call_tir")
+            or value.args[0] not in self._reshapes
+        ):
             return value
         ty, args = type_of(value), value.args[1]
         assert isinstance(args, Tuple)
@@ -69,7 +76,9 @@ def has_reshape_pattern(func: PrimFunc) -> bool:
     for axis in block.iter_vars:
         analyzer.bind(axis.var, axis.dom)
     source = _flat(store.value.buffer, store.value.indices)
-    return analyzer.can_prove_equal(source, _flat(store.buffer, store.indices)) and _same_size(store, analyzer)
+    return analyzer.can_prove_equal(source, _flat(store.buffer, store.indices)) and _same_size(
+        store, analyzer
+    )
 
 
 def _flat(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:

@@ -1,4 +1,5 @@
-"""VMShapeLower: symbolic dimensions become slots of a heap, types become checks, shapes are made from the heap.
+"""VMShapeLower: symbolic dimensions become slots of a heap, types become checks, shapes are made from the
+heap.
 
     def main(x: R.Tensor((n, 4))):                heap = alloc_shape_heap(2)
         y = match_cast(x, R.Tensor((m, 4)))  →    check_tensor_info(x, 2, "float32", "...")
@@ -6,8 +7,10 @@
                                                   shape_func(heap)                  # heap[1] = heap[0] * 2
                                                   return f(make_shape(heap, 1, LOAD, 1))
 
-A slot belongs to one distinct expression of the function. A dimension is stored at its first sight; other expressions
-are computed by a generated loop function as soon as their variables are known, and compared. Every check names the
+A slot belongs to one distinct expression of the function. A dimension is stored at its first sight; other
+expressions
+are computed by a generated loop function as soon as their variables are known, and compared. Every check
+names the
 parameter, match_cast or return value that it is about.
 """
 
@@ -19,7 +22,16 @@ from typing import Any
 
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import (
-    Call, DataTypeImm, Expr, ExternFunc, Function, If, StringImm, Tuple, TupleGetItem, Var,
+    Call,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    If,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
 )
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -50,7 +62,8 @@ class MakeShapeCode(IntEnum):
 
 @dataclass(frozen=True)
 class VMShapeLower(Pass):
-    """Requires: no dataflow blocks. Establishes: no symbolic dimensions in values. `emit_err_ctx=False` leaves the
+    """Requires: no dataflow blocks. Establishes: no symbolic dimensions in values. `emit_err_ctx=False`
+    leaves the
     texts of checks empty."""
 
     emit_err_ctx: bool = True
@@ -110,7 +123,12 @@ class _ShapeLowerer(BlockBuilder):
             return
         args = Tuple((constant(len(self._slots.exprs), "int64"),))
         op = Op.get("relax.call_builtin_with_ctx")
-        call = Call(op, (ExternFunc("vm.builtin.alloc_shape_heap"), args), attrs_of({}), (TensorType(None, None, None, 1),))
+        call = Call(
+            op,
+            (ExternFunc("vm.builtin.alloc_shape_heap"), args),
+            attrs_of({}),
+            (TensorType(None, None, None, 1),),
+        )
         self._heap = self.bind(self.value(call), "shape_heap")
 
     def _context(self, place: str, ty: Type) -> str:
@@ -181,8 +199,10 @@ class _ShapeLowerer(BlockBuilder):
     def _compute_known(self) -> None:
         """Compute the expressions whose variables are all stored by now."""
         ready = [
-            (slot, expr) for slot, expr in enumerate(self._slots.exprs)
-            if slot not in self._stored and not isinstance(expr, PrimVar)
+            (slot, expr)
+            for slot, expr in enumerate(self._slots.exprs)
+            if slot not in self._stored
+            and not isinstance(expr, PrimVar)
             and all(self._slots.of(var) in self._stored for var in free_vars(expr))
         ]
         if not ready:
@@ -198,9 +218,12 @@ class _ShapeLowerer(BlockBuilder):
         heap = decl_buffer((constant(len(self._slots.exprs), "int64"),), "int64", "H")
         loads = {
             var: BufferLoad(heap, (constant(self._slots.of(var), "int64"),))
-            for _, expr in ready for var in free_vars(expr)
+            for _, expr in ready
+            for var in free_vars(expr)
         }
-        stores = [BufferStore(heap, substitute(expr, loads), (constant(slot, "int64"),)) for slot, expr in ready]
+        stores = [
+            BufferStore(heap, substitute(expr, loads), (constant(slot, "int64"),)) for slot, expr in ready
+        ]
         param = PrimVar("H_handle", "handle")  # type: ignore[arg-type]
         attrs = attrs_of({"tir.is_host_func": True, "tir.is_scheduled": True})
         return PrimFunc((param,), seq(*stores), None, {param: heap}, attrs)  # type: ignore[arg-type]
@@ -292,5 +315,3 @@ def _dims_of_type(ty: Type) -> list[PrimExpr]:
         return [dim for item in ty.fields for dim in _dims_of_type(item)]
     dims = ty.dims if isinstance(ty, TensorType) else ty.values if isinstance(ty, ShapeType) else None
     return [dim for dim in dims or () if free_vars(dim)]
-
-

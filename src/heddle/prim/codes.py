@@ -5,7 +5,8 @@ from heddle.support.diagnostics import declare_code
 K0101 = declare_code(
     "K0101",
     "operand dtypes differ",
-    "Both operands of a scalar operation must have the same dtype. The Python operators insert the usual casts; node "
+    "Both operands of a scalar operation must have the same dtype. The Python operators insert the usual "
+    "casts; node "
     "constructors do not.",
 )
 K0102 = declare_code(

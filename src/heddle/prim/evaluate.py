@@ -1,6 +1,7 @@
 """The value of a scalar expression: the oracle for simplification and the core of the loop interpreter.
 
-Values are numpy scalars of the expression's dtype (arrays for vectors), so that wrap-around and rounding are the
+Values are numpy scalars of the expression's dtype (arrays for vectors), so that wrap-around and rounding are
+the
 machine's.
 """
 

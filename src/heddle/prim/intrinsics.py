@@ -1,4 +1,5 @@
-"""The intrinsics of scalar expressions: one record each, from which builders, evaluation and effect checks derive."""
+"""The intrinsics of scalar expressions: one record each, from which builders, evaluation and effect checks
+derive."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ PURE, READS, WRITES = "pure", "reads", "writes"
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """`num_args` is None where it varies. `evaluate` works on numpy scalars or arrays of the result's dtype, and is None
+    """`num_args` is None where it varies. `evaluate` works on numpy scalars or arrays of the result's dtype,
+    and is None
     for what only a machine can do; `effect` says what the call does to memory."""
 
     name: str
@@ -41,7 +43,8 @@ def _declare(
 
 
 def _erf(x: Any) -> Any:
-    """erf in float64: below 3 exp(-x*x) times a series of positive terms, above by the continued fraction of erfc; to
+    """erf in float64: below 3 exp(-x*x) times a series of positive terms, above by the continued fraction of
+    erfc; to
     about 1e-15.
     """
     x64 = np.asarray(x, dtype=np.float64)
@@ -62,7 +65,8 @@ def _erf(x: Any) -> Any:
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
-    """a * b + c in the next wider float, so that (but for rare double rounding) only the result is rounded."""
+    """a * b + c in the next wider float, so that (but for rare double rounding) only the result is
+    rounded."""
     dtype = np.asarray(a).dtype
     wide = np.float64 if dtype.itemsize <= 4 else np.longdouble
     return (np.asarray(a, wide) * np.asarray(b, wide) + np.asarray(c, wide)).astype(dtype)

@@ -3,18 +3,23 @@
     e = var | int | float | "string" | cast(e)
       | e + e | e - e | e * e | e / e | truncdiv | truncmod | floordiv | floormod | min | max
       | e == e | e != e | e < e | e <= e | e > e | e >= e | e and e | e or e | not e
-      | select(c, e, e) | let v = e in e | ramp(e, stride, lanes) | broadcast(e, lanes) | shuffle(vectors, indices)
+      | select(c, e, e) | let v = e in e | ramp(e, stride, lanes) | broadcast(e, lanes) | shuffle(vectors,
+      indices)
       | op(e, ...)                    (intrinsics: exp, if_then_else, bitwise_and, ...)
     Buffer loads (tir) and tensor reads (te) are scalar expressions too.
 
 Semantics:
-- Integers wrap at their width when they are values. Analysis (`arith`) assumes that indices of at least 32 bits do not
+- Integers wrap at their width when they are values. Analysis (`arith`) assumes that indices of at least 32
+bits do not
   overflow; the front ends choose int64 for dimensions so that this holds.
-- `truncdiv`/`truncmod` round to zero; `floordiv`/`floormod` round to minus infinity, so floormod has the divisor's
+- `truncdiv`/`truncmod` round to zero; `floordiv`/`floormod` round to minus infinity, so floormod has the
+divisor's
   sign. A zero divisor is an error of the program: analysis may assume it away.
-- Floats are IEEE 754 and are never reassociated. `min` and `max` return the other operand where one is NaN only if the
+- Floats are IEEE 754 and are never reassociated. `min` and `max` return the other operand where one is NaN
+only if the
   target does; operators that promise NaN propagation spell it with `select`.
-- All operands are evaluated, in no stated order. Exceptions: `and`/`or` may stop early, `if_then_else` evaluates one
+- All operands are evaluated, in no stated order. Exceptions: `and`/`or` may stop early, `if_then_else`
+evaluates one
   branch only; `select` evaluates both.
 - Both operands of a binary node have the same dtype; the operators in `prim.ops` insert casts.
 """
@@ -407,7 +412,8 @@ class Call(PrimExpr):
 
 @node("prim.Range", init=False)
 class Range(Expr):
-    """The half-open interval [min, min + extent). `Range(n)` is [0, n); `Range(begin, end)` ends before `end`."""
+    """The half-open interval [min, min + extent). `Range(n)` is [0, n); `Range(begin, end)` ends before
+    `end`."""
 
     min: PrimExpr
     extent: PrimExpr
@@ -466,7 +472,8 @@ def wrap_int(value: int, dtype: DataType) -> int:
 
 
 def constant(value: Any, dtype: str | None = None) -> PrimExpr:
-    """A constant of a dtype; by default bool, int32 (int64 where it does not fit) or float32, as the value is."""
+    """A constant of a dtype; by default bool, int32 (int64 where it does not fit) or float32, as the value
+    is."""
     if dtype is None:
         if isinstance(value, bool):
             dtype = "bool"

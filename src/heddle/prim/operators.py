@@ -1,6 +1,7 @@
 """Python's operators on scalar expressions. They call the functions of `prim.ops`, which fold constants.
 
-`==` builds a lazy comparison: it is true in Python exactly when both sides are the same object, and turns into an `EQ`
+`==` builds a lazy comparison: it is true in Python exactly when both sides are the same object, and turns
+into an `EQ`
 node wherever an expression is expected. So expressions work as dictionary keys, by identity.
 """
 
@@ -150,7 +151,7 @@ class Operators:
         raise IRTypeError(
             K0103,
             "a scalar expression has no truth value in Python",
-            help="use prim.all/any for `and`/`or`, and if_then_else for a choice that is made when the program runs",
+            help="use prim.all and prim.any for logic, if_then_else for a choice made when the program runs",
         )
 
     def equal(self, other: Any) -> Any:

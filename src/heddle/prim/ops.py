@@ -82,7 +82,8 @@ def _literal(value: Any, other: PrimExpr) -> Any:
 
 
 def common_dtype(a: DataType, b: DataType) -> DataType:
-    """The dtype both convert to: floats over integers, wider over narrower, signed over unsigned at equal width."""
+    """The dtype both convert to: floats over integers, wider over narrower, signed over unsigned at equal
+    width."""
     if a == b:
         return a
     if a.is_handle or b.is_handle:

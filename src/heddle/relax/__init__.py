@@ -9,6 +9,20 @@ from heddle.relax.types import ShapeExpr, ShapeType, TensorType, VDevice
 from heddle.relax.verify import well_formed
 
 __all__ = [
-    "BindingBlock", "BlockBuilder", "DataflowBlock", "DataflowVar", "GraphInterpreter", "MatchCast", "SeqExpr",
-    "ShapeExpr", "ShapeType", "TensorType", "VDevice", "VarBinding", "const", "print", "verify", "well_formed",
+    "BindingBlock",
+    "BlockBuilder",
+    "DataflowBlock",
+    "DataflowVar",
+    "GraphInterpreter",
+    "MatchCast",
+    "SeqExpr",
+    "ShapeExpr",
+    "ShapeType",
+    "TensorType",
+    "VDevice",
+    "VarBinding",
+    "const",
+    "print",
+    "verify",
+    "well_formed",
 ]

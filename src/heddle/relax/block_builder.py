@@ -46,7 +46,8 @@ class _FunctionFrame:
 
 
 class BlockBuilder(Normalizer):
-    """Collects bindings into functions and functions into a module; values are normalised and typed on the way."""
+    """Collects bindings into functions and functions into a module; values are normalised and typed on the
+    way."""
 
     def __init__(self, mod: IRModule | None = None) -> None:
         super().__init__(mod.clone() if mod is not None else IRModule())
@@ -76,7 +77,8 @@ class BlockBuilder(Normalizer):
         private: bool = False,
         pure: bool = True,
     ) -> Iterator[None]:
-        """Open a function; closing it adds it to the module. Raises: UsageError R0501 without `emit_func_output`."""
+        """Open a function; closing it adds it to the module. Raises: UsageError R0501 without
+        `emit_func_output`."""
         given = (params,) if isinstance(params, Var) else tuple(params or ())
         frame = _FunctionFrame(name, given, dict(attrs or {}), pure, private, ambient_span())
         self._frames.append(frame)

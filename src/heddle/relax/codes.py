@@ -68,5 +68,11 @@ R0501 = declare_code(
     "BlockBuilder misused",
     "A call of the builder needs an open function or block, or leaves one open.",
 )
-R0601 = declare_code("R0601", "argument does not fit", "A value given to an interpreted function does not fit its parameter or match_cast.")
-R0602 = declare_code("R0602", "cannot be interpreted", "The graph interpreter has no meaning for this expression.")
+R0601 = declare_code(
+    "R0601",
+    "argument does not fit",
+    "A value given to an interpreted function does not fit its parameter or match_cast.",
+)
+R0602 = declare_code(
+    "R0602", "cannot be interpreted", "The graph interpreter has no meaning for this expression."
+)

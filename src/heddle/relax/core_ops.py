@@ -1,6 +1,8 @@
-"""Operators of the dialect itself: calls of loop and packed functions, shapes as values, memory, the virtual machine.
+"""Operators of the dialect itself: calls of loop and packed functions, shapes as values, memory, the virtual
+machine.
 
-They have no loops of their own: passes rewrite them, and at the end the virtual machine's code generator knows those that
+They have no loops of their own: passes rewrite them, and at the end the virtual machine's code generator
+knows those that
 remain.
 """
 
@@ -115,6 +117,7 @@ _FUNC = Input("func", "func", "the function")
 _ARGS = Input("args", "args", "the arguments, as a tuple")
 _REST = Input("args", "any", "the arguments", variadic=True)
 
+
 def _closure_type(ctx: Inference) -> Type:
     """The function's type without the bound, last parameters."""
     ty, bound = ctx.type_of(0), ctx.args[1]
@@ -143,7 +146,8 @@ def _declare_calls() -> None:
         "call_tir_inplace",
         (_FUNC, _ARGS, Input("tir_vars", "shape", "scalar arguments", True)),
         _call_tir,
-        "As `call_tir`, with outputs that may be arguments: `inplace_indices[i]` is the argument that output i overwrites, "
+        "As `call_tir`, with outputs that may be arguments: `inplace_indices[i]` is the argument that "
+        "output i overwrites, "
         "or -1 for a fresh one.",
         attrs=(AttrSpec("inplace_indices", "ints"),),
         is_pure=False,

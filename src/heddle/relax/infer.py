@@ -1,6 +1,7 @@
 """Types of expressions: what each kind of expression and each operator gives.
 
-Inference is local: arguments have types already (the normal form sees to it). Operators bring their rule in their record
+Inference is local: arguments have types already (the normal form sees to it). Operators bring their rule in
+their record
 (`OpDef.infer`), which gets an `Inference`.
 """
 
@@ -103,7 +104,8 @@ class Inference:
         return symbolic_differs(a, b, self.analyzer)
 
     def require_equal(self, a: PrimExpr, b: PrimExpr, what: str) -> None:
-        """Fail where two dimensions cannot be equal; dimensions not known to differ are checked when it runs."""
+        """Fail where two dimensions cannot be equal; dimensions not known to differ are checked when it
+        runs."""
         if self.surely_differ(a, b):
             self.shape_error(f"{what} differ: expected {a}, got {b}")
 
@@ -223,7 +225,7 @@ def _apply(call: Call, ty: FuncType, analyzer: Analyzer) -> Type:
 
 
 def _callee_name(op: Expr) -> str:
-    for field in ("name_hint", "name", "global_symbol"):
-        if hasattr(op, field):
-            return str(getattr(op, field))
+    for label in ("name_hint", "name", "global_symbol"):
+        if hasattr(op, label):
+            return str(getattr(op, label))
     return "the callee"

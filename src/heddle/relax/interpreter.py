@@ -1,6 +1,7 @@
 """The graph interpreter: functions run on numpy arrays, operators by their references.
 
-It is the oracle of graph passes, slow and plain. Loop functions in the module run on the loop interpreter, so that a
+It is the oracle of graph passes, slow and plain. Loop functions in the module run on the loop interpreter,
+so that a
 program can be executed at every stage of its way down to call_tir.
 """
 
@@ -42,7 +43,8 @@ from heddle.tir.nodes import PrimFunc
 
 
 class GraphInterpreter:
-    """Runs functions of one module. Values: numpy arrays, tuples, shapes (tuples of ints), Python scalars, closures."""
+    """Runs functions of one module. Values: numpy arrays, tuples, shapes (tuples of ints), Python scalars,
+    closures."""
 
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
@@ -66,7 +68,9 @@ class _Frame:
 
     def function(self, func: Function, args: Sequence[Any]) -> Any:
         if len(args) != len(func.params):
-            raise TrapValueError(R0601, f"expected {len(func.params)} arguments, got {len(args)}", span=func.span)
+            raise TrapValueError(
+                R0601, f"expected {len(func.params)} arguments, got {len(args)}", span=func.span
+            )
         for param, arg in zip(func.params, args, strict=True):
             self.match(arg, param.ty, f"parameter {param.name_hint}")
             self.values[param] = arg
@@ -120,7 +124,9 @@ class _Frame:
         return self.eval(expr.body)
 
     def _if(self, expr: If) -> Any:
-        return self.eval(expr.true_branch if bool(np.asarray(self.eval(expr.cond)).all()) else expr.false_branch)
+        return self.eval(
+            expr.true_branch if bool(np.asarray(self.eval(expr.cond)).all()) else expr.false_branch
+        )
 
     def _closure(self, expr: Function) -> Any:
         """Captured variables are looked up when the closure is called, so that it may refer to itself."""
@@ -139,7 +145,9 @@ class _Frame:
         if record.name == "call_pure_packed":
             return _as_value(self.eval(expr.args[0])(*(self.eval(arg) for arg in expr.args[1:])))
         if isinstance(record.reference, Without):
-            raise VerifyError(R0602, f"operator {record.name} has no reference: {record.reference.reason}", span=expr.span)
+            raise VerifyError(
+                R0602, f"operator {record.name} has no reference: {record.reference.reason}", span=expr.span
+            )
         result = record.reference(expr.attrs, *(self.eval(arg) for arg in expr.args))
         return _as_value(result)
 
@@ -173,7 +181,11 @@ def _as_value(value: Any) -> Any:
 
 
 _EVAL: dict[type, Callable[[_Frame, Any], Any]] = {
-    SeqExpr: _Frame._sequence, If: _Frame._if, Function: _Frame._closure, GlobalVar: _Frame._global, Call: _Frame._call,
+    SeqExpr: _Frame._sequence,
+    If: _Frame._if,
+    Function: _Frame._closure,
+    GlobalVar: _Frame._global,
+    Call: _Frame._call,
     Var: lambda frame, expr: frame.values[expr],
     Constant: lambda frame, expr: np.asarray(expr.data.numpy()),
     Tuple: lambda frame, expr: tuple(frame.eval(item) for item in expr.fields),

@@ -89,7 +89,7 @@ class Normalizer:
         if isinstance(expr, Tuple):
             return self._normal_tuple(expr)
         value = self.value(expr)
-        return value if isinstance(value, _LEAVES) or isinstance(value, Tuple) else self.bind(value)
+        return value if isinstance(value, (_LEAVES, Tuple)) else self.bind(value)
 
     def value(self, expr: Expr) -> Expr:
         """A typed value whose parts are leaves."""

@@ -16,4 +16,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({key.removeprefix("relax.").split(".")[0] for key in OP_RECORDS if key.startswith("relax.")})
+    return sorted(
+        {key.removeprefix("relax.").split(".")[0] for key in OP_RECORDS if key.startswith("relax.")}
+    )

@@ -21,7 +21,8 @@ from heddle.support.diagnostics import IRTypeError, UsageError
 
 
 def const(value: Any, dtype: str | None = None) -> Constant:
-    """A tensor constant. Python floats give float32, ints int32, bools bool, unless `dtype` says otherwise."""
+    """A tensor constant. Python floats give float32, ints int32, bools bool, unless `dtype` says
+    otherwise."""
     if isinstance(value, Tensor):
         return typed_constant(value)
     array = np.asarray(value)
@@ -43,7 +44,8 @@ def shape_expr(value: Any) -> Expr:
 
 
 def graph_expr(value: Any) -> Expr:
-    """An expression from a Python value: arrays are constants, tuples tuples, numbers scalars, strings strings.
+    """An expression from a Python value: arrays are constants, tuples tuples, numbers scalars, strings
+    strings.
 
     Raises: IRTypeError R0103.
     """

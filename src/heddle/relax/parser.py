@@ -88,7 +88,8 @@ class FunctionParser(ScalarParser):
         return self._signature_type(arg.annotation)
 
     def _signature_type(self, node: ast.expr) -> Type:
-        """A type in which dimensions may be strings: new names in them are symbolic dimensions of the function."""
+        """A type in which dimensions may be strings: new names in them are symbolic dimensions of the
+        function."""
         return self._as_type(node, self.eval(node))
 
     def _as_type(self, node: ast.AST, value: Any) -> Type:
@@ -196,9 +197,7 @@ class FunctionParser(ScalarParser):
         is_dataflow = self.builder.scopes[-1].is_dataflow and name not in self._outputs[-1]
         return Var(name, ty, is_dataflow)
 
-    def _match_cast(
-        self, node: ast.AST, name: str, word: MatchCastWord, annotation: ast.expr | None
-    ) -> None:
+    def _match_cast(self, node: ast.AST, name: str, word: MatchCastWord, annotation: ast.expr | None) -> None:
         ty = word.ty.build(lambda dim: self._dim(node, dim)) if isinstance(word.ty, TypeWord) else word.ty
         declared = self._signature_type(annotation) if annotation is not None else ty
         var = self._new_var(name, declared)

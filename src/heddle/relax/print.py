@@ -1,6 +1,7 @@
 """Graph functions as script text; `relax.parser` reads it back to an equal structure.
 
-Constants of more than a few elements are written `metadata[k]`; the printer collects them in `constants`, and the
+Constants of more than a few elements are written `metadata[k]`; the printer collects them in `constants`,
+and the
 parser takes them from there.
 """
 
@@ -38,7 +39,8 @@ INLINE_ELEMENTS = 8
 
 
 class TypePrinter(ExprPrinter):
-    """Types and leaf expressions of the graph dialect. While `quoting`, dimensions are written as strings, as in a
+    """Types and leaf expressions of the graph dialect. While `quoting`, dimensions are written as strings,
+    as in a
     signature, where the function's own symbolic dimensions are not names yet."""
 
     quoting = False
@@ -111,7 +113,9 @@ class RelaxPrinter(TypePrinter):
 
     # ---- functions
 
-    def function(self, func: Function, name: str, private: bool = False, refers_to_module: bool = False) -> None:
+    def function(
+        self, func: Function, name: str, private: bool = False, refers_to_module: bool = False
+    ) -> None:
         options = [
             text for text in ("private=True" if private else "", "" if func.is_pure else "pure=False") if text
         ]

@@ -4,7 +4,8 @@
         def rewrite(self, var: Var, value: Expr) -> Expr | None:
             return value.args[0] if is_call(value, "relax.nn.relu") else value
 
-The rewriter keeps what it is given: a function in which nothing changes stays the same object, and a variable is made
+The rewriter keeps what it is given: a function in which nothing changes stays the same object, and a
+variable is made
 anew only where its type changes.
 """
 
@@ -91,7 +92,8 @@ class BindingRewriter(BlockBuilder):
         if len(made) != len(expr.blocks):
             return False
         return all(
-            a.is_dataflow == b.is_dataflow and len(a.bindings) == len(b.bindings)
+            a.is_dataflow == b.is_dataflow
+            and len(a.bindings) == len(b.bindings)
             and all(x is y for x, y in zip(a.bindings, b.bindings, strict=True))
             for a, b in zip(made, expr.blocks, strict=True)
         )
@@ -127,7 +129,11 @@ class BindingRewriter(BlockBuilder):
 
     def _match_cast(self, binding: MatchCast) -> None:
         value = self.leaf(self.substitute(binding.value))
-        self.add(binding if value is binding.value else MatchCast(binding.var, value, binding.ty, span=binding.span))
+        self.add(
+            binding
+            if value is binding.value
+            else MatchCast(binding.var, value, binding.ty, span=binding.span)
+        )
 
     def _rebind(self, binding: Binding, value: Expr) -> None:
         if value is binding.value:

@@ -1,6 +1,7 @@
 """The namespace `R` of scripts: types, the words of graph functions, and every operator by its name.
 
-`R.add`, `R.nn.conv2d` and the like are looked up in the operator table, so an operator is in scripts as soon as it is
+`R.add`, `R.nn.conv2d` and the like are looked up in the operator table, so an operator is in scripts as soon
+as it is
 declared. Import it as a module: `from heddle.script import relax as R`.
 """
 
@@ -24,7 +25,8 @@ Dim = _Function[[_Value], _Value]
 
 @dataclass(frozen=True, slots=True)
 class TypeWord:
-    """A type still to be built: its dimensions may be strings, which `build` turns into expressions with `dim`."""
+    """A type still to be built: its dimensions may be strings, which `build` turns into expressions with
+    `dim`."""
 
     build: _Function[[Dim], Type]
     options: _Function[..., TypeWord] | None = None
@@ -39,7 +41,9 @@ def _resolve(value: _Value, dim: Dim) -> Type:
     return value.build(dim) if isinstance(value, TypeWord) else value
 
 
-def _tensor(shape: _Value = None, dtype: str | None = None, vdevice: _Value = None, ndim: int = -1) -> TypeWord:
+def _tensor(
+    shape: _Value = None, dtype: str | None = None, vdevice: _Value = None, ndim: int = -1
+) -> TypeWord:
     if isinstance(shape, str) and dtype is None:
         shape, dtype = None, shape
 
@@ -61,7 +65,9 @@ def _tuple(*fields: _Value) -> TypeWord:
     return TypeWord(lambda dim: TupleType(tuple(_resolve(item, dim) for item in items)))
 
 
-def _callable(params: _Value = None, ret: _Value = None, purity: bool = True, derive_func: _Value = None) -> TypeWord:
+def _callable(
+    params: _Value = None, ret: _Value = None, purity: bool = True, derive_func: _Value = None
+) -> TypeWord:
     def build(dim: Dim) -> Type:
         result = AnyType() if ret is None else _resolve(ret, dim)
         if params is None:
@@ -75,6 +81,8 @@ Tensor = TypeWord(lambda _dim: TensorType(), _tensor)
 Shape = TypeWord(lambda _dim: ShapeType(), _shape)
 Tuple = TypeWord(lambda _dim: TupleType(()), _tuple)
 Callable = TypeWord(lambda _dim: FuncType(None, AnyType(), False), _callable)
+
+
 def _any() -> TypeWord:
     return TypeWord(lambda _dim: AnyType(), _any)
 

@@ -21,7 +21,8 @@ from heddle.tir.nodes import PrimFunc
 
 
 class _Placeholders:
-    """Turns graph arguments into te ones: tensors into placeholders, whose symbolic dimensions get fresh variables."""
+    """Turns graph arguments into te ones: tensors into placeholders, whose symbolic dimensions get fresh
+    variables."""
 
     def __init__(self, leaf: Callable[[Expr], Expr]) -> None:
         self._leaf = leaf
@@ -78,7 +79,8 @@ class _Placeholders:
 def te_call(
     leaf: Callable[[Expr], Expr], function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[PrimFunc, list[Expr], Type, list[PrimExpr]]:
-    """The loop function, its tensor arguments, the type of its outputs, and the scalar arguments that it needs beside."""
+    """The loop function, its tensor arguments, the type of its outputs, and the scalar arguments that it
+    needs beside."""
     placeholders = _Placeholders(leaf)
     te_args = [placeholders.convert(arg) for arg in args]
     te_kwargs = {key: placeholders.convert(value) for key, value in kwargs.items()}

@@ -1,7 +1,9 @@
 """The rules of graph functions, as findings.
 
-Every variable is defined before its use and once; symbolic dimensions too; arguments are leaves (the normal form);
-dataflow blocks are pure and hold no control flow; a pure function calls nothing impure; every expression has a type.
+Every variable is defined before its use and once; symbolic dimensions too; arguments are leaves (the normal
+form);
+dataflow blocks are pure and hold no control flow; a pure function calls nothing impure; every expression has
+a type.
 """
 
 from __future__ import annotations
@@ -90,7 +92,11 @@ class _Checker:
             self._binding(binding, block.is_dataflow, is_pure)
             if binding.var.is_dataflow:
                 if not block.is_dataflow:
-                    self._report(R0304, f"dataflow variable {binding.var.name_hint!r} outside a dataflow block", binding.var)
+                    self._report(
+                        R0304,
+                        f"dataflow variable {binding.var.name_hint!r} outside a dataflow block",
+                        binding.var,
+                    )
                 inner.append(binding.var)
         self._vars.difference_update(inner)
 

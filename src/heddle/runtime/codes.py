@@ -7,7 +7,8 @@ U0101 = declare_code(
 )
 U0201 = declare_code("U0201", "unknown device", "The name or number stands for no kind of device.")
 U0202 = declare_code(
-    "U0202", "device not available",
+    "U0202",
+    "device not available",
     "Memory can be had only on devices that this process can reach; at present that is the CPU.",
 )
 U0301 = declare_code(
@@ -17,16 +18,19 @@ U0302 = declare_code(
     "U0302", "value cannot become a tensor", "Its element type or memory layout has no equivalent here."
 )
 U0303 = declare_code(
-    "U0303", "dlpack exchange failed",
+    "U0303",
+    "dlpack exchange failed",
     "The producer handed over no usable capsule, or one that was consumed already.",
 )
 U0401 = declare_code(
-    "U0401", "global function not found",
+    "U0401",
+    "global function not found",
     "Nothing was registered under the name; `register_global_func` does it.",
 )
 U0402 = declare_code("U0402", "not a function", "A callable was expected.")
 U0403 = declare_code(
-    "U0403", "kernel argument has the wrong type",
+    "U0403",
+    "kernel argument has the wrong type",
     "Compiled kernels take tensors (numpy arrays count), ints, floats, bools and None.",
 )
 U0404 = declare_code(
@@ -36,7 +40,8 @@ U0501 = declare_code(
     "U0501", "function not in module", "Neither the module nor, where asked, its imports have the function."
 )
 U0502 = declare_code(
-    "U0502", "kernels cannot be linked",
+    "U0502",
+    "kernels cannot be linked",
     "The object code was built for another kind of processor, or refers to a symbol that this process lacks.",
 )
 U0503 = declare_code("U0503", "module cannot be exported", "A module in the tree has no stored form.")

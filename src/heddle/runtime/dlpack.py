@@ -102,7 +102,8 @@ class _Borrowed:
 
 def _consume(capsule: Any) -> tuple[_DLTensor, _Borrowed]:
     for fresh, used, kind in (
-        (_FRESH, _USED, _Managed), (_FRESH_VERSIONED, _USED_VERSIONED, _ManagedVersioned),
+        (_FRESH, _USED, _Managed),
+        (_FRESH_VERSIONED, _USED_VERSIONED, _ManagedVersioned),
     ):
         if _capsule_is(capsule, fresh):
             address = _capsule_get(capsule, fresh)
@@ -146,6 +147,13 @@ def import_capsule(source: Any) -> Lent:
     shape = tuple(raw.shape[: raw.ndim]) if raw.ndim else ()
     strides = tuple(raw.strides[: raw.ndim]) if raw.strides and raw.ndim else None
     return Lent(
-        (raw.data or 0) + raw.byte_offset, raw.code, raw.bits, raw.lanes, shape, strides, raw.device_type,
-        raw.device_id, borrowed,
+        (raw.data or 0) + raw.byte_offset,
+        raw.code,
+        raw.bits,
+        raw.lanes,
+        shape,
+        strides,
+        raw.device_type,
+        raw.device_id,
+        borrowed,
     )

@@ -17,15 +17,36 @@ from heddle.support.diagnostics import IRTypeError, did_you_mean
 
 _SPELLING = re.compile(r"(float8_\w+?|bfloat|float|uint|int|handle|void|bool)(\d*)(?:x(\d+))?")
 _BITS = {
-    "int": (1, 4, 8, 16, 32, 64), "uint": (1, 4, 8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,),
+    "int": (1, 4, 8, 16, 32, 64),
+    "uint": (1, 4, 8, 16, 32, 64),
+    "float": (16, 32, 64),
+    "bfloat": (16,),
 }
 _FLOAT8 = {
-    "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2,
-    "float8_e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
+    "float8_e5m2": ml_dtypes.float8_e5m2,
+    "float8_e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+    "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
 }
 SCALAR_NAMES = (
-    "bool", "int4", "int8", "int16", "int32", "int64", "uint4", "uint8", "uint16", "uint32", "uint64",
-    "float16", "bfloat16", "float32", "float64", *_FLOAT8, "handle", "void",
+    "bool",
+    "int4",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint4",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    *_FLOAT8,
+    "handle",
+    "void",
 )
 
 

@@ -71,7 +71,8 @@ class Module:
         found = self.find_function(name, query_imports)
         if found is None:
             raise MissingNameError(
-                U0501, f"module of kind {self.kind!r} has no function {name!r}",
+                U0501,
+                f"module of kind {self.kind!r} has no function {name!r}",
                 help=did_you_mean(name, self.function_names()),
             )
         return found
@@ -163,7 +164,8 @@ def module_sections(root: Module) -> dict[str, SectionData]:
 
 Loader = Callable[[Mapping[str, Section]], Module]
 LOADERS: Registry[Loader] = Registry("kind of module")
-"""Kind → what makes a module of its sections. Kinds of rooms above this one are declared when one is missing."""
+"""Kind → what makes a module of its sections. Kinds of rooms above this one are declared when one is
+missing."""
 
 
 def register_loader(kind: str, loader: Loader) -> None:
@@ -187,7 +189,7 @@ def modules_from_sections(sections: Mapping[str, Section]) -> Module:
         if loader is None:
             raise FormatError(F0107, f"unknown module kind {kind!r}", help=did_you_mean(kind, LOADERS))
         prefix = f"{number}/"
-        own = {name[len(prefix):]: part for name, part in sections.items() if name.startswith(prefix)}
+        own = {name[len(prefix) :]: part for name, part in sections.items() if name.startswith(prefix)}
         modules.append(loader(own))
     for number, (kind, children) in enumerate(rows):
         for child in children:

@@ -161,8 +161,9 @@ class Tensor:
     def same_as(self, other: object) -> bool:
         return self is other
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
-                   copy: bool | None = None) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
         shared = self.copyto(self.device) if copy else self
         return export_capsule(id(shared._header) + HEADER_CONTENT_OFFSET, shared)
 
@@ -190,7 +191,10 @@ class _Memory:
     ) -> None:
         self._tensor = owner
         self.__array_interface__ = {
-            "version": 3, "typestr": typestr, "shape": tuple(shape), "strides": strides,
+            "version": 3,
+            "typestr": typestr,
+            "shape": tuple(shape),
+            "strides": strides,
             "data": (owner.address, False),
         }
 
@@ -254,8 +258,12 @@ def storage_tensor(storage: Storage, offset_bytes: int, shape: tuple[int, ...], 
     return make_tensor(storage.address + offset_bytes, layout, dtype, storage.device, storage)
 
 
-def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: Device | None = None,
-          mem_scope: str | None = None) -> Tensor:
+def empty(
+    shape: Sequence[int] | int,
+    dtype: Any = "float32",
+    device: Device | None = None,
+    mem_scope: str | None = None,
+) -> Tensor:
     """A new tensor with undefined contents. Only the default memory scope exists on the CPU.
 
     Raises: UsageError U0202 on a device that cannot be reached; TrapValueError U0602 for a negative size.

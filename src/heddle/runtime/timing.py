@@ -61,8 +61,11 @@ class TimingPlan:
 
     def __post_init__(self) -> None:
         if self.number < 1 or self.repeat < 1 or self.repeats_to_cooldown < 1:
-            raise UsageError(U0801, f"number, repeat and repeats_to_cooldown must be at least 1, got "
-                                    f"{self.number}, {self.repeat}, {self.repeats_to_cooldown}")
+            raise UsageError(
+                U0801,
+                f"number, repeat and repeats_to_cooldown must be at least 1, got "
+                f"{self.number}, {self.repeat}, {self.repeats_to_cooldown}",
+            )
         if self.min_repeat_ms < 0 or self.cooldown_interval_ms < 0:
             raise UsageError(U0801, "min_repeat_ms and cooldown_interval_ms must not be negative")
 

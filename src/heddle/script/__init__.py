@@ -1,4 +1,5 @@
-"""One Python-syntax text for modules, graph functions and loop functions: `from heddle.script import ir as I, ...`."""
+"""One Python-syntax text for modules, graph functions and loop functions: `from heddle.script import ir as
+I, ...`."""
 
 from heddle.script import ir, relax, tir
 from heddle.script.parser import from_source, parse

@@ -58,13 +58,19 @@ def parse_source(source: Source, names: Mapping[str, Any], constants: list[Any] 
         reader.error(tree, I0601, "expected a decorated function or module class")
     if isinstance(found[0], ast.ClassDef):
         return _module(source, names, found[0], constants)
-    functions = [_function(source, names, node, constants) for node in found if isinstance(node, ast.FunctionDef)]
-    return functions[0] if len(functions) == 1 else IRModule(
-        Map({GlobalVar(func.attrs.get("global_symbol")): func for func in functions})
+    functions = [
+        _function(source, names, node, constants) for node in found if isinstance(node, ast.FunctionDef)
+    ]
+    return (
+        functions[0]
+        if len(functions) == 1
+        else IRModule(Map({GlobalVar(func.attrs.get("global_symbol")): func for func in functions}))
     )
 
 
-def _function(source: Source, names: Mapping[str, Any], node: ast.FunctionDef, constants: list[Any] | None) -> Any:
+def _function(
+    source: Source, names: Mapping[str, Any], node: ast.FunctionDef, constants: list[Any] | None
+) -> Any:
     if _dialect(source, names, node) == "tir":
         return PrimFuncParser(source, names).parse(node)
     return FunctionParser(source, names, constants=constants).parse(node)
@@ -76,11 +82,16 @@ def _dialect(source: Source, names: Mapping[str, Any], node: ast.FunctionDef) ->
     word = decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
     if word in ("prim_func", "function"):
         return "tir" if word == "prim_func" else "relax"
-    ScriptParser(source, names).error(node, I0601, f"function {node.name!r} has no dialect", "decorate it with T.prim_func or R.function")
+    ScriptParser(source, names).error(
+        node, I0601, f"function {node.name!r} has no dialect", "decorate it with T.prim_func or R.function"
+    )
 
 
-def _module(source: Source, names: Mapping[str, Any], node: ast.ClassDef, constants: list[Any] | None) -> IRModule:
-    """Loop functions first, then the signatures of graph functions, then their bodies: so they may refer to each other."""
+def _module(
+    source: Source, names: Mapping[str, Any], node: ast.ClassDef, constants: list[Any] | None
+) -> IRModule:
+    """Loop functions first, then the signatures of graph functions, then their bodies: so they may refer to
+    each other."""
     nodes = [item for item in node.body if isinstance(item, ast.FunctionDef)]
     dialects = {item.name: _dialect(source, names, item) for item in nodes}
     made: dict[str, PrimFunc | Function] = {}
@@ -98,10 +109,14 @@ def _module(source: Source, names: Mapping[str, Any], node: ast.ClassDef, consta
     for item in graph:
         made[item.name] = FunctionParser(source, scope, constants=constants).parse(item)
     attrs, infos = _module_words(source, names, node)
-    return IRModule(Map({GlobalVar(item.name): made[item.name] for item in nodes}), attrs_of(attrs), Map(infos))
+    return IRModule(
+        Map({GlobalVar(item.name): made[item.name] for item in nodes}), attrs_of(attrs), Map(infos)
+    )
 
 
-def _module_words(source: Source, names: Mapping[str, Any], node: ast.ClassDef) -> tuple[dict[str, Any], dict[str, Any]]:
+def _module_words(
+    source: Source, names: Mapping[str, Any], node: ast.ClassDef
+) -> tuple[dict[str, Any], dict[str, Any]]:
     reader = ScriptParser(source, names)
     attrs: dict[str, Any] = {}
     infos: dict[str, Any] = {}

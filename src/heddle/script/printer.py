@@ -44,7 +44,9 @@ def _function(func: Any, name: str, constants: list[Any]) -> str:
         return printer.out.build()
     if isinstance(func, Function):
         graph = RelaxPrinter(constants=constants)
-        graph.function(func, name, private, refers_to_module=any(isinstance(n, GlobalVar) for n in walk(func)))
+        graph.function(
+            func, name, private, refers_to_module=any(isinstance(n, GlobalVar) for n in walk(func))
+        )
         return graph.out.build()
     return f"# {name}: {func.node_kind}"
 

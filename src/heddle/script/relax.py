@@ -10,7 +10,8 @@ from heddle.script.decorators import in_class_body, parse_decorated, unwrapped
 
 
 def function(func: Any = None, **options: Any) -> Any:
-    """Decorator: the Function that a function describes. Inside a module class the class's decorator does it."""
+    """Decorator: the Function that a function describes. Inside a module class the class's decorator does
+    it."""
     if func is not None and in_class_body():
         return func
     return unwrapped(func, options, parse_decorated)

@@ -14,7 +14,8 @@ from heddle.support.diagnostics import HeddleError, InternalError
 
 
 def check_round_trip(mod: IRModule) -> str | None:
-    """What is wrong with the module's text in words, or None: it must parse to an equal module and print the same."""
+    """What is wrong with the module's text in words, or None: it must parse to an equal module and print the
+    same."""
     constants: list[Any] = []
     text = module_script(mod, constants)
     try:
@@ -35,4 +36,6 @@ class RoundTripEach(PassInstrument):
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         problem = check_round_trip(mod)
         if problem is not None:
-            raise InternalError(I0505, f"the text of the module after pass {info.name} is not exact", notes=(problem,))
+            raise InternalError(
+                I0505, f"the text of the module after pass {info.name} is not exact", notes=(problem,)
+            )

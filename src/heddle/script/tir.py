@@ -10,7 +10,8 @@ from heddle.tir.script import *  # noqa: F403 (a namespace is meant to hand on e
 
 
 def prim_func(func: Any = None, **options: Any) -> Any:
-    """Decorator: the PrimFunc that a function describes. Inside a module class the class's decorator does it."""
+    """Decorator: the PrimFunc that a function describes. Inside a module class the class's decorator does
+    it."""
     if func is not None and in_class_body():
         return func
     return unwrapped(func, options, parse_decorated)

@@ -12,5 +12,7 @@ E0103 = declare_code(
     "E0103", "constant needed", "A tensor operation needs this size as a constant; a symbolic one was given."
 )
 E0104 = declare_code(
-    "E0104", "argument of a tensor operation out of range", "An axis, size, layout or mode is not one of those possible."
+    "E0104",
+    "argument of a tensor operation out of range",
+    "An axis, size, layout or mode is not one of those possible.",
 )

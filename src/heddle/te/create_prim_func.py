@@ -1,4 +1,5 @@
-"""Tensor expressions → a loop function: a block and its loops for every compute, in the order of their use."""
+"""Tensor expressions → a loop function: a block and its loops for every compute, in the order of their
+use."""
 
 from __future__ import annotations
 
@@ -12,7 +13,6 @@ from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.names import NameSupply
 from heddle.te.codes import E0102
-from heddle.tir.substitute import replace_buffers
 from heddle.te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Reduce, Tensor, TensorLoad
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import (
@@ -30,10 +30,12 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
+from heddle.tir.substitute import replace_buffers
 
 
 def create_prim_func(args: Sequence[Any], index_dtype_override: str | None = None) -> PrimFunc:
-    """A loop function whose parameters are the given tensors and scalar variables, inputs and outputs in this order.
+    """A loop function whose parameters are the given tensors and scalar variables, inputs and outputs in
+    this order.
 
     Tensors that are computed but not listed become buffers of the function.
     """

@@ -139,7 +139,8 @@ class TensorLoad(PrimExpr):
 
 @node("te.CommReducer")
 class CommReducer(Node):
-    """A commutative combination of values: `result[k]` of the accumulated `lhs` and the new `rhs`, from `identity_element`."""
+    """A commutative combination of values: `result[k]` of the accumulated `lhs` and the new `rhs`, from
+    `identity_element`."""
 
     lhs: tuple[Var, ...] = defines()
     rhs: tuple[Var, ...] = defines()
@@ -198,7 +199,8 @@ def compute(
     varargs_names: Sequence[str] | None = None,
     tag: str = "",
 ) -> Any:
-    """The tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`; a tuple of results gives a tuple of tensors.
+    """The tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`; a tuple of results gives a tuple of
+    tensors.
 
     Raises: IRTypeError E0101 where the function takes another number of indices than the shape has.
     """
@@ -245,7 +247,7 @@ def producers(*exprs: PrimExpr) -> tuple[Tensor, ...]:
         seen.add(id(top))
         if isinstance(top, TensorLoad):
             found[top.producer] = None
-        stack.extend(reversed([child for child in _children(top)]))
+        stack.extend(reversed(list(_children(top))))
     return tuple(found)
 
 

@@ -1,4 +1,5 @@
-"""What the script words of the loop IR stand for while a function is parsed: `T.grid(n, m)` is a `LoopFrame`, and so on."""
+"""What the script words of the loop IR stand for while a function is parsed: `T.grid(n, m)` is a
+`LoopFrame`, and so on."""
 
 from __future__ import annotations
 

@@ -2,21 +2,28 @@
 
     func  = fn (params) where handle ↦ buffer: stmt
     stmt  = buffer[i, ...] = e | evaluate(e) | v = e | alloc buffer | declare buffer | assert e | stmt; stmt
-          | for v in min .. min + extent (kind): stmt | while e: stmt | if e: stmt else: stmt | attr node.key = e: stmt
+          | for v in min .. min + extent (kind): stmt | while e: stmt | if e: stmt else: stmt | attr node.key
+          = e: stmt
           | block realized at (e, ...) where e
     block = sblock name(iter vars) reads regions writes regions: allocations; init stmt; stmt
     e     = scalar expressions (`prim`) | buffer[i, ...]
 
 Semantics:
-- Statements run in order. `v = e`, `alloc` and `declare` scope over the rest of the enclosing sequence (and nothing
+- Statements run in order. `v = e`, `alloc` and `declare` scope over the rest of the enclosing sequence (and
+nothing
   outside it); memory of an allocation is undefined at first and gone at the end of its scope.
-- A loop of kind SERIAL runs its iterations in order; UNROLLED the same. PARALLEL and VECTORIZED promise that iterations
+- A loop of kind SERIAL runs its iterations in order; UNROLLED the same. PARALLEL and VECTORIZED promise that
+iterations
   do not depend on each other; THREAD_BINDING binds the variable to a hardware thread.
-- A block is a unit of computation over its iter vars: for equal iter values it does the same thing, spatial iterations
-  (S) are independent, reductions (R) commute. It touches only the regions it declares. `init` runs at the first
-  iteration of the reduction, alone where the reduction has none. A realization runs the block at the given values if its predicate holds.
+- A block is a unit of computation over its iter vars: for equal iter values it does the same thing, spatial
+iterations
+  (S) are independent, reductions (R) commute. It touches only the regions it declares. `init` runs at the
+  first
+  iteration of the reduction, alone where the reduction has none. A realization runs the block at the given
+  values if its predicate holds.
 - Buffers do not alias unless one is declared over the data of another or a function lacks `tir.noalias`.
-- Indices count elements per dimension; an access outside a buffer is an error of the program. A vector index (Ramp)
+- Indices count elements per dimension; an access outside a buffer is an error of the program. A vector index
+(Ramp)
   accesses one element a lane; with a predicate, only lanes that hold are accessed, others read 0.
 """
 
@@ -63,7 +70,8 @@ class IterType(IntEnum):
 
 @node("tir.Buffer", identity=True)
 class Buffer(Expr):
-    """A region of memory seen as a tensor. Empty `strides` means row-major and dense; strides and `elem_offset` count
+    """A region of memory seen as a tensor. Empty `strides` means row-major and dense; strides and
+    `elem_offset` count
     elements. `data` is the pointer; buffers with one pointer alias."""
 
     data: Var
@@ -102,7 +110,8 @@ class Buffer(Expr):
         return BufferLoad(self, given)
 
     def vload(self, begin: Any, dtype: str | None = None, predicate: PrimExpr | None = None) -> BufferLoad:
-        """A load of the lanes of `dtype` from `begin` along the last dimension; only those where `predicate` holds."""
+        """A load of the lanes of `dtype` from `begin` along the last dimension; only those where `predicate`
+        holds."""
         return BufferLoad(self, self._vector_index(begin, DataType(dtype or self.dtype)), predicate)
 
     def vstore(self, begin: Any, value: PrimExpr) -> BufferStore:
@@ -248,7 +257,8 @@ class DeclBuffer(Stmt):
 
 @node("tir.AssertStmt")
 class AssertStmt(Stmt):
-    """A check when the program runs. `error_kind` is RuntimeError, ValueError, TypeError or IndexError; in the message
+    """A check when the program runs. `error_kind` is RuntimeError, ValueError, TypeError or IndexError; in
+    the message
     `%e` and `%g` stand for the values `expected` and `got`."""
 
     condition: PrimExpr
@@ -286,7 +296,8 @@ class IfThenElse(Stmt):
 
 @node("tir.For")
 class For(Stmt):
-    """`annotations` are hints and pragmas by name; `thread_binding` names the thread of a THREAD_BINDING loop."""
+    """`annotations` are hints and pragmas by name; `thread_binding` names the thread of a THREAD_BINDING
+    loop."""
 
     loop_var: Var = defines()
     min: PrimExpr
@@ -305,7 +316,8 @@ class For(Stmt):
         if not (dtype.is_int and self.min.dtype == dtype == self.extent.dtype):
             raise IRTypeError(
                 T0104,
-                f"loop {self.loop_var.name!r} of {dtype} has bounds of {self.min.dtype} and {self.extent.dtype}",
+                f"loop {self.loop_var.name!r} of {dtype} has bounds of {self.min.dtype} and "
+                f"{self.extent.dtype}",
             )
 
 
@@ -388,7 +400,8 @@ class SBlockRealize(Stmt):
 
 @node("tir.PrimFunc")
 class PrimFunc(BaseFunc):
-    """A loop function. Parameters are scalars, pointers, or handles that `buffer_map` maps to buffers, whose symbolic
+    """A loop function. Parameters are scalars, pointers, or handles that `buffer_map` maps to buffers, whose
+    symbolic
     dimensions are bound by the call's tensors. `ret_type` is the scalar that `ret` gives, else nothing."""
 
     params: tuple[Var, ...] = defines()

@@ -1,6 +1,7 @@
 """Scalar expressions as script text.
 
-Integer and float literals are written plainly where the other operand fixes their dtype, and int32 ones everywhere;
+Integer and float literals are written plainly where the other operand fixes their dtype, and int32 ones
+everywhere;
 others carry it: `T.int64(4)`. Parentheses are written where re-reading would otherwise give another tree.
 """
 

@@ -1,7 +1,9 @@
 """The namespace `T` of scripts: words of the loop IR and every scalar function.
 
-`T.float32(1.5)` is a constant, `n = T.int64(is_size_var=True)` a variable, `T.float32` an annotation. Import it as a
-module: `from heddle.script import tir as T`. Words that mean something only inside a parsed function return frames
+`T.float32(1.5)` is a constant, `n = T.int64(is_size_var=True)` a variable, `T.float32` an annotation. Import
+it as a
+module: `from heddle.script import tir as T`. Words that mean something only inside a parsed function return
+frames
 (`tir.frames`), which the parser reads.
 """
 
@@ -329,7 +331,6 @@ def Let(body: PrimExpr, where: dict[Var, Any]) -> PrimExpr:
     for var, value in reversed(where.items()):
         body = _LetNode(var, as_expr(value), body)
     return body
-
 
 
 def var(dtype: str, name: str = "v") -> Var:

@@ -1,4 +1,5 @@
-"""Replacing variables and buffers in statements. Buffers whose shape or pointer mention a replaced variable are made anew."""
+"""Replacing variables and buffers in statements. Buffers whose shape or pointer mention a replaced variable
+are made anew."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """The rules of loop functions, as findings.
 
-Variables and buffers are defined before their use and once; block names are unique; a realization has a value for each
-axis; what a block reads and writes is declared. `verify_stage` checks which statements a lowering stage may still have.
+Variables and buffers are defined before their use and once; block names are unique; a realization has a
+value for each
+axis; what a block reads and writes is declared. `verify_stage` checks which statements a lowering stage may
+still have.
 """
 
 from __future__ import annotations
@@ -186,5 +188,6 @@ def verify_stage(func: PrimFunc, forbidden: tuple[type, ...], stage: str) -> lis
     """Findings for statements that a stage of lowering has removed for good."""
     return [
         Diagnostic(T0203, f"{type(node).__name__} after {stage}", node.span)
-        for node in walk(func.body) if isinstance(node, forbidden)
+        for node in walk(func.body)
+        if isinstance(node, forbidden)
     ]

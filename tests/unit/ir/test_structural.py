@@ -69,7 +69,9 @@ def test_floats_compare_by_bits(value):
 
 def test_assertion_shows_the_path():
     with pytest.raises(VerifyError, match=r"<root>\.ret") as caught:
-        assert_structural_equal(FuncType((), PrimType(DataType("int32"))), FuncType((), PrimType(DataType("int64"))))
+        assert_structural_equal(
+            FuncType((), PrimType(DataType("int32"))), FuncType((), PrimType(DataType("int64")))
+        )
     assert caught.value.code == "I0101"
 
 
@@ -81,8 +83,17 @@ def test_json_keeps_sharing_and_values():
     assert again.body.a is again.var
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"heddle_json": 1}', '{"heddle_json":1,"root":{"node":3},"nodes":[]}',
-                                  '{"heddle_json":1,"root":null,"nodes":[{"kind":"no.such","fields":{},"span":null}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"heddle_json": 1}',
+        '{"heddle_json":1,"root":{"node":3},"nodes":[]}',
+        '{"heddle_json":1,"root":null,"nodes":[{"kind":"no.such","fields":{},"span":null}]}',
+    ],
+)
 def test_damaged_json_is_a_format_error(text):
     with pytest.raises(FormatError) as caught:
         load_json(text)

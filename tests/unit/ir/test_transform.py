@@ -63,7 +63,10 @@ def test_a_failing_pass_is_our_bug_with_a_bundle(tmp_path, monkeypatch):
 
 
 def test_verify_each_names_the_pass():
-    with PassContext(instruments=[VerifyEach()]), pytest.raises(InternalError, match="pass MakeWrong") as caught:
+    with (
+        PassContext(instruments=[VerifyEach()]),
+        pytest.raises(InternalError, match="pass MakeWrong") as caught,
+    ):
         MakeWrong()(IRModule())
     assert "'y' is not defined here" in str(caught.value)
 

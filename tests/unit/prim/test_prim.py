@@ -11,7 +11,19 @@ from heddle.prim import intrinsics as prim
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import Add, Broadcast, Cast, IntImm, Ramp, Range, Select, Shuffle, Var, constant
 from heddle.prim.ops import (
-    all as all_of, cast, floordiv, floormod, if_then_else, logical_not, max_value, maximum, min_value, select, truncdiv,
+    all as all_of,
+)
+from heddle.prim.ops import (
+    cast,
+    floordiv,
+    floormod,
+    if_then_else,
+    logical_not,
+    max_value,
+    maximum,
+    min_value,
+    select,
+    truncdiv,
     truncmod,
 )
 from heddle.runtime.dtype import DataType
@@ -35,12 +47,22 @@ def test_divisions_round_as_stated(a, b):
     assert evaluate(truncmod(x, y), env) == a - b * int(a / b)
 
 
-@pytest.mark.parametrize(("dtype", "value", "kept"), [("int8", 200, -56), ("uint8", -1, 255), ("int32", 2**31, -(2**31)),
-                                                      ("bool", 7, 1), ("int64", 2**63, -(2**63))])
+@pytest.mark.parametrize(
+    ("dtype", "value", "kept"),
+    [
+        ("int8", 200, -56),
+        ("uint8", -1, 255),
+        ("int32", 2**31, -(2**31)),
+        ("bool", 7, 1),
+        ("int64", 2**63, -(2**63)),
+    ],
+)
 def test_integers_wrap(dtype, value, kept):
     assert IntImm(DataType(dtype), value).value == kept
-    assert evaluate(Cast(DataType(dtype), IntImm(DataType("int64"), value & (2**62 - 1)))) == IntImm(
-        DataType(dtype), value & (2**62 - 1)).value
+    assert (
+        evaluate(Cast(DataType(dtype), IntImm(DataType("int64"), value & (2**62 - 1))))
+        == IntImm(DataType(dtype), value & (2**62 - 1)).value
+    )
 
 
 def test_identities_fold_and_floats_do_not_reassociate():
@@ -58,7 +80,7 @@ def test_operands_get_a_common_dtype():
     assert (x + y).dtype == "int64"
     assert (x + f).dtype == "float32"
     assert (f * 2).b.dtype == "float32"
-    with pytest.raises(IRTypeError, match="K0101|differ"):
+    with pytest.raises(IRTypeError, match="differ"):
         Add(x, y)
 
 
@@ -93,7 +115,9 @@ def test_vectors():
 @pytest.mark.parametrize("value", [-3.5, -0.3, 0.0, 0.7, 2.9, 4.0])
 def test_erf_and_sigmoid_against_math(value):
     assert evaluate(prim.erf(constant(value, "float64"))) == pytest.approx(math.erf(value), abs=1e-14)
-    assert evaluate(prim.sigmoid(constant(value, "float64"))) == pytest.approx(1 / (1 + math.exp(-value)), rel=1e-12)
+    assert evaluate(prim.sigmoid(constant(value, "float64"))) == pytest.approx(
+        1 / (1 + math.exp(-value)), rel=1e-12
+    )
 
 
 def test_rounding_differs_at_halves():

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heddle import te
+from heddle.ir.module import IRModule
 from heddle.ir.structural import assert_structural_equal, structural_equal
 from heddle.prim import intrinsics as prim
 from heddle.prim.nodes import SizeVar, constant
@@ -15,7 +16,6 @@ from heddle.support.diagnostics import HeddleError
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.schedule import Schedule, ScheduleError
 from heddle.tir.verify import verify_prim_func
-from heddle.ir.module import IRModule
 
 
 def dim(value: int):

@@ -1,4 +1,5 @@
-"""Default schedules: the right rule fits, and the scheduled function computes the same, also as machine code."""
+"""Default schedules: the right rule fits, and the scheduled function computes the same, also as machine
+code."""
 
 import numpy as np
 import pytest
@@ -43,26 +44,35 @@ def batched(b, n, k, m):
     A = te.placeholder((size(b), size(n), size(k)), name="A")
     B = te.placeholder((A.shape[0], A.shape[2], size(m)), name="B")
     r = te.reduce_axis((dim(0), A.shape[2]), name="r")
-    C = te.compute((*A.shape[:2], B.shape[2]), lambda b, i, j: te.sum(A[b, i, r] * B[b, r, j], axis=r), name="C")
+    C = te.compute(
+        (*A.shape[:2], B.shape[2]), lambda b, i, j: te.sum(A[b, i, r] * B[b, r, j], axis=r), name="C"
+    )
     return te.create_prim_func([A, B, C])
 
 
 def conv(channels, side, filters, kernel, stride=1, pad=1, packed=16):
     X = te.placeholder((dim(1), dim(channels), dim(side), dim(side)), name="X")
-    W = te.placeholder((dim(filters // packed), dim(channels), dim(kernel), dim(kernel), dim(packed)), name="W")
+    W = te.placeholder(
+        (dim(filters // packed), dim(channels), dim(kernel), dim(kernel), dim(packed)), name="W"
+    )
     edge = side + 2 * pad
     P = te.compute(
         (dim(1), dim(channels), dim(edge), dim(edge)),
         lambda n, c, y, x: if_then_else(
-            all_of(y >= pad, y < side + pad, x >= pad, x < side + pad), X[n, c, y - pad, x - pad], 0.0),
+            all_of(y >= pad, y < side + pad, x >= pad, x < side + pad), X[n, c, y - pad, x - pad], 0.0
+        ),
         name="pad",
     )
     out = (edge - kernel) // stride + 1
-    rc, ry, rx = (te.reduce_axis((dim(0), dim(e)), name=f"r{k}") for k, e in enumerate((channels, kernel, kernel)))
+    rc, ry, rx = (
+        te.reduce_axis((dim(0), dim(e)), name=f"r{k}") for k, e in enumerate((channels, kernel, kernel))
+    )
     C = te.compute(
         (dim(1), dim(filters), dim(out), dim(out)),
         lambda n, f, y, x: te.sum(
-            P[n, rc, y * stride + ry, x * stride + rx] * W[f // packed, rc, ry, rx, f % packed], axis=[rc, ry, rx]),
+            P[n, rc, y * stride + ry, x * stride + rx] * W[f // packed, rc, ry, rx, f % packed],
+            axis=[rc, ry, rx],
+        ),
         name="conv",
     )
     D = te.compute(C.shape, lambda *i: prim.abs(C[i]), name="D")
@@ -83,8 +93,10 @@ def pooling():
     X = te.placeholder((dim(2), dim(3), dim(9), dim(11)), name="X")
     ry, rx = (te.reduce_axis((dim(0), dim(3)), name=name) for name in ("ry", "rx"))
     P = te.compute(
-        (dim(2), dim(3), dim(4), dim(5)), lambda n, c, y, x: te.max(X[n, c, y * 2 + ry, x * 2 + rx], axis=[ry, rx]),
-        name="P")
+        (dim(2), dim(3), dim(4), dim(5)),
+        lambda n, c, y, x: te.max(X[n, c, y * 2 + ry, x * 2 + rx], axis=[ry, rx]),
+        name="P",
+    )
     return te.create_prim_func([X, P])
 
 
@@ -94,7 +106,11 @@ def transpose(n, m):
     return te.create_prim_func([A, B])
 
 
-SIZES = ({"n": 1, "k": 3, "m": 2, "b": 1}, {"n": 7, "k": 5, "m": 19, "b": 2}, {"n": 9, "k": 4, "m": 33, "b": 1})
+SIZES = (
+    {"n": 1, "k": 3, "m": 2, "b": 1},
+    {"n": 7, "k": 5, "m": 19, "b": 2},
+    {"n": 9, "k": 4, "m": 33, "b": 1},
+)
 CASES = {
     "matmul symbolic rows": (lambda: matmul("n", 20, 48), "Contraction"),
     "matmul symbolic everything": (lambda: matmul("n", "k", "m"), "Contraction"),
@@ -114,7 +130,9 @@ CASES = {
 def arrays_for(func, sizes):
     rng = np.random.default_rng(7)
     return [
-        rng.standard_normal(tuple(d.value if hasattr(d, "value") else sizes[d.name] for d in buffer.shape)).astype("f4")
+        rng.standard_normal(
+            tuple(d.value if hasattr(d, "value") else sizes[d.name] for d in buffer.shape)
+        ).astype("f4")
         for buffer in func.buffers
     ]
 

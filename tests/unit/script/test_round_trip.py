@@ -1,4 +1,5 @@
-"""Script text: what is printed parses back to an equal program and prints the same; wrong text is refused with a place."""
+"""Script text: what is printed parses back to an equal program and prints the same; wrong text is refused
+with a place."""
 
 import pytest
 
@@ -22,7 +23,9 @@ class Program:
             with T.sblock("C"):
                 vi, vj = T.axis.remap("SS", [i, j])
                 T.where(i < n - 1 or j >= 2)
-                C[vi, vj] = T.if_then_else(vi < 3 and not vj >= 2, A[vi, vj], -1.5) * T.Cast("float32", factor)
+                C[vi, vj] = T.if_then_else(vi < 3 and not vj >= 2, A[vi, vj], -1.5) * T.Cast(
+                    "float32", factor
+                )
         for i in T.parallel(n):
             for j in T.vectorized(T.int64(4)):
                 with T.sblock("B"):
@@ -33,9 +36,9 @@ class Program:
                     B[vi, vj] = T.max(C[vi, vj], T.exp(C[vi, 3 - vj]) / 2.0) - (1.0 - C[vi, 0])
 
     @R.function
-    def main(
-        x: R.Tensor(("n", 4), "float32"), c: R.Tensor((), "bool"), s: R.Shape(["n", "k"])
-    ) -> R.Tensor(ndim=2, dtype="float32"):
+    def main(x: R.Tensor(("n", 4), "float32"), c: R.Tensor((), "bool"), s: R.Shape(["n", "k"])) -> R.Tensor(
+        ndim=2, dtype="float32"
+    ):
         n = T.int64()
         cls = Program
         with R.dataflow():
@@ -47,8 +50,7 @@ class Program:
 
         @R.function
         def again(q: R.Tensor((m, 4), "float32")) -> R.Tensor((m, 4), "float32"):
-            r = R.multiply(q, w)
-            return r
+            return R.multiply(q, w)
 
         if c:
             u = again(w)
@@ -56,7 +58,9 @@ class Program:
             u = w
         pair = (u, s)
         v = pair[0]
-        _ = R.call_packed("log", v, R.prim_value(n + 1), R.str("text"), R.dtype("int8"), ty_args=[R.Tensor(ndim=1)])
+        _ = R.call_packed(
+            "log", v, R.prim_value(n + 1), R.str("text"), R.dtype("int8"), ty_args=[R.Tensor(ndim=1)]
+        )
         return v
 
 
@@ -78,7 +82,7 @@ STATEMENTS = {
     "ramp": "A[T.Ramp(0, 1, 4)] = T.Broadcast(T.float32(2), 4)",
     "predicate": "A.vstore([T.Ramp(0, 1, 4)], A.vload([T.Ramp(0, 1, 4)], predicate=T.Broadcast(T.bool(True), 4)))",
     "let": 'A[0] = T.Let(y * y, where={T.Var("y", "float32"): A[1]})',
-    "select": "A[0] = T.Select(A[1] < A[2], A[1], T.float32(\"inf\"))",
+    "select": 'A[0] = T.Select(A[1] < A[2], A[1], T.float32("inf"))',
     "shuffle": "A[0] = T.Shuffle([A[T.Ramp(0, 1, 4)]], [2])",
     "division": "A[0] = A[T.truncdiv(7, 2) + 7 // 2 % 3 - T.truncmod(7, 2)]",
     "thread": 'for i in T.thread_binding(8, thread="threadIdx.x"):\n        A[i] = T.float32(0)',
@@ -96,10 +100,22 @@ def test_statements_round_trip(name):
     assert str(func) == str(again)
 
 
-@pytest.mark.parametrize("text", [
-    "x - (y - z)", "x - y - z", "(x + y) * z", "x + y * z", "x // (y // z)", "-x + y", "(x < y) == (y < z)",
-    "not (x < y and y < z or z < x)", "T.min(x, y) % 4", "x * -1", "T.shift_right(x, 2) + T.bitwise_and(x, 7)",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x - (y - z)",
+        "x - y - z",
+        "(x + y) * z",
+        "x + y * z",
+        "x // (y // z)",
+        "-x + y",
+        "(x < y) == (y < z)",
+        "not (x < y and y < z or z < x)",
+        "T.min(x, y) % 4",
+        "x * -1",
+        "T.shift_right(x, 2) + T.bitwise_and(x, 7)",
+    ],
+)
 def test_parentheses_keep_the_tree(text):
     source = f"@T.prim_func\ndef f(x: T.int32, y: T.int32, z: T.int32):\n    T.evaluate({text})\n"
     func = from_source(source)
@@ -109,14 +125,30 @@ def test_parentheses_keep_the_tree(text):
 WRONG = {
     "syntax": ("@T.prim_func\ndef f(:\n    pass", "I0601", ":2:"),
     "name": ('@T.prim_func\ndef f(A: T.Buffer((8,), "float32")):\n    A[0] = B[0]', "I0602", ":3:12"),
-    "attribute": ("@R.function\ndef f(x: R.Tensor((2,), \"float32\")):\n    y = R.ad(x, x)\n    return y", "I0602", ":3:9"),
+    "attribute": (
+        '@R.function\ndef f(x: R.Tensor((2,), "float32")):\n    y = R.ad(x, x)\n    return y',
+        "I0602",
+        ":3:9",
+    ),
     "annotation": ("@T.prim_func\ndef f(A):\n    pass", "T0301", ":2:7"),
     "rank": ('@T.prim_func\ndef f(A: T.Buffer((8, 2), "float32")):\n    A[0] = T.float32(1)', "T0101", ":3:"),
     "dtype": ('@T.prim_func\ndef f(A: T.Buffer((8,), "float32")):\n    A[0] = T.int32(1)', "T0102", ":3:"),
     "type": ("@R.function\ndef f(x: 3):\n    return x", "R0401", ":2:10"),
-    "branch": ('@R.function\ndef f(c: R.Tensor((), "bool")):\n    if c:\n        a = c\n    return c', "R0402", ":3:"),
-    "output": ('@R.function\ndef f(x: R.Tensor((2,), "float32")):\n    with R.dataflow():\n        y = x\n    return y', "R0402", ":4:"),
-    "shape": ('@R.function\ndef f(x: R.Tensor((2, 3), "float32")):\n    y = R.matmul(x, x)\n    return y', "R0203", ":3:"),
+    "branch": (
+        '@R.function\ndef f(c: R.Tensor((), "bool")):\n    if c:\n        a = c\n    return c',
+        "R0402",
+        ":3:",
+    ),
+    "output": (
+        '@R.function\ndef f(x: R.Tensor((2,), "float32")):\n    with R.dataflow():\n        y = x\n    return y',
+        "R0402",
+        ":4:",
+    ),
+    "shape": (
+        '@R.function\ndef f(x: R.Tensor((2, 3), "float32")):\n    y = R.matmul(x, x)\n    return y',
+        "R0203",
+        ":3:",
+    ),
     "bare": ("x = 1", "I0601", ""),
 }
 
@@ -137,4 +169,4 @@ def test_misspelt_operator_is_suggested():
 
 def test_nothing_of_the_text_is_executed():
     with pytest.raises(ParseError):
-        from_source('@T.prim_func\ndef f(x: T.int32):\n    T.evaluate(x.__class__.__mro__)')
+        from_source("@T.prim_func\ndef f(x: T.int32):\n    T.evaluate(x.__class__.__mro__)")

@@ -159,8 +159,11 @@ def test_check_func_info():
 
 def test_alloc_storage_and_tensor():
     def emit(ib):
-        ib.emit_call("vm.builtin.alloc_storage", [ib.vm_state(), (64,), ib.imm(0), DataType("uint8"),
-                                                  ib.convert_constant("global")], dst=ib.r(0))
+        ib.emit_call(
+            "vm.builtin.alloc_storage",
+            [ib.vm_state(), (64,), ib.imm(0), DataType("uint8"), ib.convert_constant("global")],
+            dst=ib.r(0),
+        )
         for number, offset in ((1, 0), (2, 16)):
             ib.emit_call(
                 "vm.builtin.alloc_tensor",

@@ -219,7 +219,8 @@ def test_get_is_repeatable():
 def program_of(code, *, functions=None, constants=(), size=2, num_args=1):
     offsets, words = assemble(code)
     rows = functions or (
-        FunctionRow(FuncKind.VM, "f", num_args, 0, len(code), size), FunctionRow(FuncKind.PACKED, "g", -2),
+        FunctionRow(FuncKind.VM, "f", num_args, 0, len(code), size),
+        FunctionRow(FuncKind.PACKED, "g", -2),
     )
     return Program(tuple(rows), tuple(constants), offsets, words)
 
@@ -286,10 +287,14 @@ def test_verify_accepts_both_sides_of_a_branch_and_loops():
 @pytest.mark.parametrize(
     "row",
     [
-        FunctionRow(FuncKind.VM, "f", 1, 0, 2, 2), FunctionRow(FuncKind.VM, "f", 1, 1, 1, 2),
-        FunctionRow(FuncKind.VM, "f", 3, 0, 1, 2), FunctionRow(FuncKind.VM, "f", 1, 0, 1, 1 << 40),
-        FunctionRow(FuncKind.VM, "f", -1, 0, 1, 2), FunctionRow(FuncKind.VM, "f", 1, -1, 1, 2),
-        FunctionRow(FuncKind.VM, "f", 1, 0, 1, 2, ("a", "b")), FunctionRow(FuncKind.VMTIR, "f", 1, 0, 0, 1),
+        FunctionRow(FuncKind.VM, "f", 1, 0, 2, 2),
+        FunctionRow(FuncKind.VM, "f", 1, 1, 1, 2),
+        FunctionRow(FuncKind.VM, "f", 3, 0, 1, 2),
+        FunctionRow(FuncKind.VM, "f", 1, 0, 1, 1 << 40),
+        FunctionRow(FuncKind.VM, "f", -1, 0, 1, 2),
+        FunctionRow(FuncKind.VM, "f", 1, -1, 1, 2),
+        FunctionRow(FuncKind.VM, "f", 1, 0, 1, 2, ("a", "b")),
+        FunctionRow(FuncKind.VMTIR, "f", 1, 0, 0, 1),
         FunctionRow(FuncKind.PACKED, "f", -2, 0, 1),
     ],
 )
@@ -352,7 +357,9 @@ def test_save_and_load(tmp_path):
     before, after = executable.program, loaded.program
     assert (before.functions, before.words, before.offsets) == (after.functions, after.words, after.offsets)
     assert (before.memory_scopes, before.line_table, before.metadata) == (
-        after.memory_scopes, after.line_table, after.metadata,
+        after.memory_scopes,
+        after.line_table,
+        after.metadata,
     )
     for old, new in zip(before.constants, after.constants, strict=True):
         assert type(old) is type(new)

@@ -451,13 +451,18 @@ def test_instrument_sees_every_call_before_and_after():
     vm.set_instrument(lambda func, name, before, value, *args: seen.append((name, before, value, args)))
     assert vm["main"](1) == 1
     assert seen == [
-        ("is_zero", True, None, (1,)), ("is_zero", False, False, (1,)),
-        ("minus_one", True, None, (1,)), ("minus_one", False, 0, (1,)),
+        ("is_zero", True, None, (1,)),
+        ("is_zero", False, False, (1,)),
+        ("minus_one", True, None, (1,)),
+        ("minus_one", False, 0, (1,)),
         ("main", True, None, (0,)),
-        ("is_zero", True, None, (0,)), ("is_zero", False, True, (0,)),
-        ("vm.builtin.copy", True, None, (0,)), ("vm.builtin.copy", False, 0, (0,)),
+        ("is_zero", True, None, (0,)),
+        ("is_zero", False, True, (0,)),
+        ("vm.builtin.copy", True, None, (0,)),
+        ("vm.builtin.copy", False, 0, (0,)),
         ("main", False, 0, (0,)),
-        ("plus", True, None, (0, 1)), ("plus", False, 1, (0, 1)),
+        ("plus", True, None, (0, 1)),
+        ("plus", False, 1, (0, 1)),
     ]
     vm.set_instrument(None)
     seen.clear()

@@ -1,4 +1,5 @@
-"""Relations between types: what a type mentions, what is common to two, whether a value of one fits another."""
+"""Relations between types: what a type mentions, what is common to two, whether a value of one fits
+another."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def symbolic_vars(ty: Type) -> tuple[Var, ...]:
 
 
 def definable_vars(ty: Type) -> tuple[Var, ...]:
-    """The symbolic dimensions that matching a value against a type can bind: those that stand alone as a dimension."""
+    """The symbolic dimensions that matching a value against a type can bind: those that stand alone as a
+    dimension."""
     found: list[Var] = []
     for item in ty.fields if isinstance(ty, TupleType) else (ty,):
         if isinstance(item, TupleType):

@@ -15,6 +15,9 @@ class AttachGlobalSymbol(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return map_functions(
-            mod, BaseFunc,
-            lambda var, func: func if "global_symbol" in func.attrs else func.with_attr("global_symbol", var.name_hint),
+            mod,
+            BaseFunc,
+            lambda var, func: (
+                func if "global_symbol" in func.attrs else func.with_attr("global_symbol", var.name_hint)
+            ),
         )

@@ -1,9 +1,9 @@
 """CallTIRRewrite: outputs are allocated explicitly, and loop functions are called on them.
 
-    y = R.call_tir(cls.f, (x,), out_ty=R.Tensor((n,), "float32"))
-        →
-    y = R.builtin.alloc_tensor(R.shape([n]), R.dtype("float32"), 0)
-    _ = cls.f(x, y)
+y = R.call_tir(cls.f, (x,), out_ty=R.Tensor((n,), "float32"))
+    →
+y = R.builtin.alloc_tensor(R.shape([n]), R.dtype("float32"), 0)
+_ = cls.f(x, y)
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class _Rewriter(BindingRewriter):
         if is_call(value, "relax.call_tir_inplace"):
             assert isinstance(value, Call) and isinstance(value.args[1], Tuple)
             fields = value.args[1].fields
-            return self._with_outputs(value, [None if k < 0 else fields[k] for k in value.attrs.inplace_indices])
+            return self._with_outputs(
+                value, [None if k < 0 else fields[k] for k in value.attrs.inplace_indices]
+            )
         return value
 
     def _replace(self, var: Var, outputs: Expr) -> Expr | None:

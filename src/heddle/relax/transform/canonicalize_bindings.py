@@ -1,8 +1,8 @@
 """CanonicalizeBindings: names for names, and parts of known tuples, are replaced by what they stand for.
 
-    y = x                              
-    t = (a, y)                 →       z = R.add(a, x)
-    z = R.add(t[0], t[1])
+y = x
+t = (a, y)                 →       z = R.add(a, x)
+z = R.add(t[0], t[1])
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class _Canonicalizer(BindingRewriter):
             own = {binding.var for binding in block.bindings}
             for binding in block.bindings:
                 source = binding.value
-                is_alias = type(binding) is VarBinding and isinstance(source, Var) and not binding.var.is_dataflow
+                is_alias = (
+                    type(binding) is VarBinding and isinstance(source, Var) and not binding.var.is_dataflow
+                )
                 if is_alias and source in own and source.is_dataflow and source not in self._promoted:
                     if structural_equal(source.ty, binding.var.ty):
                         self._promoted[source] = self.renamed[source] = binding.var

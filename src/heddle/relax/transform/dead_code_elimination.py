@@ -1,8 +1,9 @@
-"""DeadCodeElimination: bindings whose value is not used and has no effect go, and functions that nothing calls.
+"""DeadCodeElimination: bindings whose value is not used and has no effect go, and functions that nothing
+calls.
 
-    y = R.add(x, x)
-    z = R.multiply(x, x)       →       z = R.multiply(x, x)
-    return z                           return z
+y = R.add(x, x)
+z = R.multiply(x, x)       →       z = R.multiply(x, x)
+return z                           return z
 """
 
 from __future__ import annotations
@@ -29,8 +30,13 @@ class DeadCodeElimination(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         mod = map_functions(mod, Function, lambda _var, func: remove_unused_bindings(func, mod))
         entries = [
-            var for var, func in mod.functions.items()
-            if (var.name_hint in self.entry_functions if self.entry_functions else "global_symbol" in func.attrs)
+            var
+            for var, func in mod.functions.items()
+            if (
+                var.name_hint in self.entry_functions
+                if self.entry_functions
+                else "global_symbol" in func.attrs
+            )
         ]
         live = reachable(mod, entries)
         if len(live) == len(mod):
@@ -73,7 +79,11 @@ def _clean(body: Any, mod: IRModule) -> Any:
             needed.update(_variables(cleaned.value))
             kept.append(cleaned)
         if kept:
-            blocks.append(block if len(kept) == len(block.bindings) and not changed else replace(block, bindings=tuple(reversed(kept))))
+            blocks.append(
+                block
+                if len(kept) == len(block.bindings) and not changed
+                else replace(block, bindings=tuple(reversed(kept)))
+            )
     return replace(body, blocks=tuple(reversed(blocks))) if changed else body
 
 

@@ -1,8 +1,8 @@
 """EliminateCommonSubexpr: a pure value that was computed already is not computed again.
 
-    a = R.exp(x)
-    b = R.exp(x)              →       a = R.exp(x)
-    c = R.add(a, b)                   c = R.add(a, a)
+a = R.exp(x)
+b = R.exp(x)              →       a = R.exp(x)
+c = R.add(a, b)                   c = R.add(a, a)
 """
 
 from __future__ import annotations

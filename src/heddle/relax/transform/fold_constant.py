@@ -45,7 +45,9 @@ class _Folder(BindingRewriter):
             return value
         assert isinstance(value, Call)
         args = [_known(arg) for arg in value.args]
-        if any(arg is None for arg in args) or not any(isinstance(arg, Constant) for arg in _flat(value.args)):
+        if any(arg is None for arg in args) or not any(
+            isinstance(arg, Constant) for arg in _flat(value.args)
+        ):
             return value
         if not self._is_worth(value):
             return value
@@ -56,7 +58,9 @@ class _Folder(BindingRewriter):
         if not isinstance(ty, TensorType) or not ty.is_static or ty.dtype is None:
             return False
         size = int(np.prod(ty.static_shape(), dtype=np.int64)) * ty.dtype.itemsize
-        tensors = [arg.data.numpy() for arg in _flat(value.args) if isinstance(arg, Constant) and arg.data.ndim]
+        tensors = [
+            arg.data.numpy() for arg in _flat(value.args) if isinstance(arg, Constant) and arg.data.ndim
+        ]
         if not tensors:  # a tensor made of scalars: a weight that the model describes instead of storing it
             return size <= MAX_MADE_BYTES
         given = sum(array.nbytes for array in tensors)

@@ -1,12 +1,13 @@
-"""KillAfterLastUse: a register is cleared once its value is not needed any more, so that memory returns to the pool.
+"""KillAfterLastUse: a register is cleared once its value is not needed any more, so that memory returns to
+the pool.
 
-    s = R.memory.alloc_storage(...)          s = R.memory.alloc_storage(...)
-    t = R.memory.alloc_tensor(s, ...)        t = R.memory.alloc_tensor(s, ...)
-    _ = cls.f(x, t)                   →      R.vm.kill_object(s)
-    _ = cls.g(t, y)                          _ = cls.f(x, t)
-    return y                                 _ = cls.g(t, y)
-                                             R.vm.kill_object(t)
-                                             return y
+s = R.memory.alloc_storage(...)          s = R.memory.alloc_storage(...)
+t = R.memory.alloc_tensor(s, ...)        t = R.memory.alloc_tensor(s, ...)
+_ = cls.f(x, t)                   →      R.vm.kill_object(s)
+_ = cls.g(t, y)                          _ = cls.f(x, t)
+return y                                 _ = cls.g(t, y)
+                                         R.vm.kill_object(t)
+                                         return y
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def _worth_killing(binding: Binding) -> bool:
     ty = binding.var.ty
     if isinstance(ty, (ShapeType, PrimType)) or (isinstance(ty, TupleType) and not ty.fields):
         return False
-    return not isinstance(binding.value, (Constant, Function)) and not is_call(binding.value, "relax.vm.kill_object")
+    return not isinstance(binding.value, (Constant, Function)) and not is_call(
+        binding.value, "relax.vm.kill_object"
+    )
 
 
 def _inside(binding: Binding) -> Binding:

@@ -1,9 +1,9 @@
 """LowerAllocTensor: allocations that memory planning left become a storage of their own and a tensor in it.
 
-    y = R.builtin.alloc_tensor(R.shape([n, 4]), R.dtype("float32"), 0)
-        →
-    s = R.memory.alloc_storage(R.shape([n * 16]), 0, R.str("global"), R.dtype("uint8"))
-    y = R.memory.alloc_tensor(s, 0, R.shape([n, 4]), R.dtype("float32"))
+y = R.builtin.alloc_tensor(R.shape([n, 4]), R.dtype("float32"), 0)
+    →
+s = R.memory.alloc_storage(R.shape([n * 16]), 0, R.str("global"), R.dtype("uint8"))
+y = R.memory.alloc_tensor(s, 0, R.shape([n, 4]), R.dtype("float32"))
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def alloc_storage(size: PrimExpr, alloc: Call) -> Call:
     """A storage of `size` bytes on the device and in the scope that an `alloc_tensor` call names."""
     device = alloc.args[2] if len(alloc.args) > 2 else constant(0, "int64")
     scope = alloc.args[3] if len(alloc.args) > 3 else StringImm("global")
-    return Call(Op.get("relax.memory.alloc_storage"), (ShapeExpr((size,)), device, scope, DataTypeImm("uint8")))
+    return Call(
+        Op.get("relax.memory.alloc_storage"), (ShapeExpr((size,)), device, scope, DataTypeImm("uint8"))
+    )
 
 
 def alloc_tensor(storage: Expr, offset: PrimExpr, shape: Expr, dtype: Expr) -> Call:
     return Call(Op.get("relax.memory.alloc_tensor"), (storage, offset, shape, dtype))
-
-

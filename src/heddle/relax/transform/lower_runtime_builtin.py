@@ -1,9 +1,9 @@
 """LowerRuntimeBuiltin: operators of the machine become calls of its builtins.
 
-    s = R.memory.alloc_storage(R.shape([64]), 0, R.str("global"), R.dtype("uint8"))
-        →
-    s = R.call_builtin_with_ctx(R.ExternFunc("vm.builtin.alloc_storage"),
-                                (R.shape([64]), 0, R.dtype("uint8"), R.str("global")))
+s = R.memory.alloc_storage(R.shape([64]), 0, R.str("global"), R.dtype("uint8"))
+    →
+s = R.call_builtin_with_ctx(R.ExternFunc("vm.builtin.alloc_storage"),
+                            (R.shape([64]), 0, R.dtype("uint8"), R.str("global")))
 """
 
 from __future__ import annotations
@@ -20,9 +20,14 @@ from heddle.relax.infer import type_of
 from heddle.relax.rewriter import BindingRewriter
 
 BUILTINS: dict[str, str] = {
-    "relax.memory.alloc_tensor": "alloc_tensor", "relax.vm.alloc_tensor": "alloc_tensor", "relax.shape_of": "shape_of",
-    "relax.tensor_to_shape": "tensor_to_shape", "relax.shape_to_tensor": "shape_to_tensor",
-    "relax.memory.view_reshape": "reshape", "relax.vm.call_tir_dyn": "call_tir_dyn", "relax.make_closure": "make_closure",
+    "relax.memory.alloc_tensor": "alloc_tensor",
+    "relax.vm.alloc_tensor": "alloc_tensor",
+    "relax.shape_of": "shape_of",
+    "relax.tensor_to_shape": "tensor_to_shape",
+    "relax.shape_to_tensor": "shape_to_tensor",
+    "relax.memory.view_reshape": "reshape",
+    "relax.vm.call_tir_dyn": "call_tir_dyn",
+    "relax.make_closure": "make_closure",
     "relax.to_vdevice": "to_device",
 }
 """Operators whose arguments are the builtin's, as they are."""

@@ -1,9 +1,9 @@
 """RemovePurityChecking: from here on passes add effects to pure functions, which stay pure seen from outside.
 
-    @R.function                          @R.function
-    def f(x): ...                 →      def f(x):
-                                             R.func_attr({"relax.force_pure": True})
-                                             ...
+@R.function                          @R.function
+def f(x): ...                 →      def f(x):
+                                         R.func_attr({"relax.force_pure": True})
+                                         ...
 """
 
 from __future__ import annotations

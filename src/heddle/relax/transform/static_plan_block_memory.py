@@ -7,9 +7,12 @@
     return d                                             c = tensor of s; h(b, c)
                                                          d = alloc_tensor((n, 4)); k(c, d)
 
-Sizes are byte formulas in the symbolic dimensions. A storage is taken again where it is provably large enough and not far
-too large; where the function states upper bounds of dimensions (attribute `tir_var_upper_bound`), sizes are bounded by
-them and become constants. What leaves the function, or may be kept by an external function, has its own storage.
+Sizes are byte formulas in the symbolic dimensions. A storage is taken again where it is provably large
+enough and not far
+too large; where the function states upper bounds of dimensions (attribute `tir_var_upper_bound`), sizes are
+bounded by
+them and become constants. What leaves the function, or may be kept by an external function, has its own
+storage.
 """
 
 from __future__ import annotations
@@ -18,7 +21,19 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
-from heddle.ir.expr import Call, DataTypeImm, Expr, ExternFunc, Function, GlobalVar, If, StringImm, Tuple, TupleGetItem, Var
+from heddle.ir.expr import (
+    Call,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    GlobalVar,
+    If,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, PrimExpr, constant
@@ -108,7 +123,8 @@ class _Planner(BindingRewriter):
         if self._bounds:
             known = {
                 node: constant(self._bounds[node.name], "int64")
-                for node in walk(size) if isinstance(node, PrimVar) and node.name in self._bounds
+                for node in walk(size)
+                if isinstance(node, PrimVar) and node.name in self._bounds
             }
             size = substitute(size, known)
         size = self._sizes.simplify(size)
@@ -161,7 +177,9 @@ def lives_of(expr: SeqExpr, mod: Any) -> _Lives:
         elif not _only_computes(value):
             escaped.update(used)
     escaped |= {lives.aliases.get(v, v) for v in _variables(expr.body)}
-    lives.last_use = {var: at for var, at in lives.last_use.items() if var in allocated and var not in escaped}
+    lives.last_use = {
+        var: at for var, at in lives.last_use.items() if var in allocated and var not in escaped
+    }
     return lives
 
 
@@ -170,7 +188,8 @@ def _variables(expr: Expr) -> list[Var]:
 
 
 def _only_computes(value: Expr) -> bool:
-    """Whether a value's tensors are read or written, and not kept: calls of loop functions and shape queries."""
+    """Whether a value's tensors are read or written, and not kept: calls of loop functions and shape
+    queries."""
     if not isinstance(value, Call):
         return not isinstance(value, (Tuple, TupleGetItem, If, Function))
     if isinstance(value.op, GlobalVar):
@@ -178,4 +197,6 @@ def _only_computes(value: Expr) -> bool:
         return params is None
     if isinstance(value.op, ExternFunc):
         return False
-    return any(is_call(value, name) for name in ("relax.vm.call_tir_dyn", "relax.shape_of", "relax.tensor_to_shape"))
+    return any(
+        is_call(value, name) for name in ("relax.vm.call_tir_dyn", "relax.shape_of", "relax.tensor_to_shape")
+    )

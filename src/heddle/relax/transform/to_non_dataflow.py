@@ -1,8 +1,8 @@
 """ToNonDataflow: dataflow blocks become ordinary ones, since what follows adds effects.
 
-    with R.dataflow():
-        lv = R.add(x, x)            →      lv = R.add(x, x)
-        R.output(lv)
+with R.dataflow():
+    lv = R.add(x, x)            →      lv = R.add(x, x)
+    R.output(lv)
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ class _Flatten(BindingRewriter):
             return
         plain = Var(var.name_hint, var.ty, False, span=var.span)
         last = self.scopes[-1].bindings.pop()
-        made = MatchCast(plain, last.value, last.ty) if isinstance(last, MatchCast) else VarBinding(plain, last.value)
+        made = (
+            MatchCast(plain, last.value, last.ty)
+            if isinstance(last, MatchCast)
+            else VarBinding(plain, last.value)
+        )
         self.scopes[-1].bindings.append(made)
         self.renamed[var] = plain

@@ -28,7 +28,8 @@ Box = tuple[tuple[PrimExpr, PrimExpr], ...]
 
 
 class AccessRegions:
-    """Collects, per buffer, the union of the boxes that loads and stores touch, with inner loops run over their ranges."""
+    """Collects, per buffer, the union of the boxes that loads and stores touch, with inner loops run over
+    their ranges."""
 
     def __init__(self) -> None:
         self.reads: dict[Buffer, Box | None] = {}
@@ -91,7 +92,8 @@ class AccessRegions:
         self._merge(table, buffer, [self._bounds(index) for index in indices])
 
     def _bounds(self, index: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
-        """The least and greatest value of an index over the inner loops; None where it is not bounded by them."""
+        """The least and greatest value of an index over the inner loops; None where it is not bounded by
+        them."""
         if not any(var in self._inner for var in free_vars(index)):
             return (index, index) if not _has_load(index) else None
         found = self._analyzer.int_set(index, self._dom)

@@ -24,7 +24,8 @@ class OpPattern(IntEnum):
 
 
 def op_pattern(func: PrimFunc) -> OpPattern:
-    """The pattern of a function of blocks; OPAQUE for anything else. An attribute `op_pattern` overrides it."""
+    """The pattern of a function of blocks; OPAQUE for anything else. An attribute `op_pattern` overrides
+    it."""
     stated = func.attrs.get("op_pattern")
     if stated is not None:
         return OpPattern(int(stated))
@@ -53,7 +54,7 @@ def block_pattern(block: SBlock) -> OpPattern:
         return OpPattern.OPAQUE
     if any(axis.iter_type is IterType.CommReduce for axis in block.iter_vars):
         return OpPattern.OUT_EWISE_FUSABLE if is_contraction(block) else OpPattern.COMM_REDUCE
-    if not isinstance(block.body, BufferStore) or not block.iter_vars and block.body.buffer.shape:
+    if not isinstance(block.body, BufferStore) or (not block.iter_vars and block.body.buffer.shape):
         return OpPattern.OPAQUE
     return _map_pattern(block, block.body)
 
@@ -61,7 +62,10 @@ def block_pattern(block: SBlock) -> OpPattern:
 def is_contraction(block: SBlock) -> bool:
     """Whether a reduction multiplies values of two buffers: a matrix product or convolution."""
     products = [node for node in walk(block.body) if isinstance(node, Mul)]
-    return any(len({load.buffer for load in _loads(product)} - {r.buffer for r in block.writes}) >= 2 for product in products)
+    return any(
+        len({load.buffer for load in _loads(product)} - {r.buffer for r in block.writes}) >= 2
+        for product in products
+    )
 
 
 def _loads(expr: PrimExpr) -> list[BufferLoad]:
@@ -81,10 +85,16 @@ def _map_pattern(block: SBlock, store: BufferStore) -> OpPattern:
 
 def _load_pattern(load: BufferLoad, store: BufferStore) -> OpPattern:
     """How a load's index relates to the store's."""
-    if len(load.indices) == len(store.indices) and structural_equal(tuple(load.indices), tuple(store.indices)):
+    if len(load.indices) == len(store.indices) and structural_equal(
+        tuple(load.indices), tuple(store.indices)
+    ):
         return OpPattern.ELEMENTWISE
     order = {index: k for k, index in enumerate(store.indices) if isinstance(index, Var)}
-    positions = [order.get(index, -1) if isinstance(index, Var) else None for index in load.indices if not is_const_int(index, 0)]
+    positions = [
+        order.get(index, -1) if isinstance(index, Var) else None
+        for index in load.indices
+        if not is_const_int(index, 0)
+    ]
     if any(position is None or position < 0 for position in positions):
         return OpPattern.INJECTIVE
     known = [position for position in positions if position is not None]

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-
 from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr, Range, Var, constant
 from heddle.support.names import NameSupply
 from heddle.tir.codes import T0408
 from heddle.tir.nodes import (
-    Buffer, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt,
-    decl_buffer, seq, statements,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IterVar,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    Stmt,
+    decl_buffer,
+    seq,
+    statements,
 )
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
-    blocks_in, find_block, replace_stmt, scope_of, writes_buffer,
+    blocks_in,
+    find_block,
+    replace_stmt,
+    scope_of,
+    writes_buffer,
 )
 from heddle.tir.substitute import replace_buffers
 
@@ -99,7 +114,9 @@ def _insert(func: PrimFunc, block_name: str, staged: Buffer, copy: Stmt, after: 
             parts.extend((stmt, copy) if after else (copy, stmt))
         else:
             parts.append(stmt)
-    return replace_stmt(func, scope, replace(scope, body=seq(*parts), alloc_buffers=(*scope.alloc_buffers, staged)))
+    return replace_stmt(
+        func, scope, replace(scope, body=seq(*parts), alloc_buffers=(*scope.alloc_buffers, staged))
+    )
 
 
 def set_scope(func: PrimFunc, block_name: str, index: int, scope: str) -> PrimFunc:
@@ -115,5 +132,3 @@ def set_scope(func: PrimFunc, block_name: str, index: int, scope: str) -> PrimFu
             kept = tuple(new if b is old else b for b in owner.alloc_buffers)
             return replace_stmt(func, owner, replace(replace_buffers(owner, {old: new}), alloc_buffers=kept))
     raise ScheduleError(T0408, f"buffer {old.name!r} is allocated by no block", func, block)
-
-

@@ -1,4 +1,5 @@
-"""Moving a block under a loop of its consumer or producer, so that it computes only what that loop's iteration needs."""
+"""Moving a block under a loop of its consumer or producer, so that it computes only what that loop's
+iteration needs."""
 
 from __future__ import annotations
 
@@ -10,11 +11,27 @@ from heddle.prim.ops import logical_and
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.codes import T0407
 from heddle.tir.nodes import (
-    Buffer, BufferLoad, For, ForKind, IterType, PrimFunc, SBlock, SBlockRealize, Stmt, seq,
+    Buffer,
+    BufferLoad,
+    For,
+    ForKind,
+    IterType,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    Stmt,
+    seq,
 )
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
-    analyzer_at, blocks_in, find_block, find_loop, producers_and_consumers, reads_buffer, replace_stmt, scope_of,
+    analyzer_at,
+    blocks_in,
+    find_block,
+    find_loop,
+    producers_and_consumers,
+    reads_buffer,
+    replace_stmt,
+    scope_of,
     writes_buffer,
 )
 

@@ -1,4 +1,5 @@
-"""What a schedule primitive raises when it does not apply: the rule, and the program with the place marked."""
+"""What a schedule primitive raises when it does not apply: the rule, and the program with the place
+marked."""
 
 from __future__ import annotations
 

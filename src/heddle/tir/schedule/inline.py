@@ -14,7 +14,15 @@ from heddle.tir.codes import T0406
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
-    Place, blocks_in, find_block, producers_and_consumers, reads_buffer, replace_stmt, root_block, scope_of, writes_buffer,
+    Place,
+    blocks_in,
+    find_block,
+    producers_and_consumers,
+    reads_buffer,
+    replace_stmt,
+    root_block,
+    scope_of,
+    writes_buffer,
 )
 from heddle.tir.substitute import StmtSubstituter
 
@@ -51,13 +59,16 @@ def _single_store(func: PrimFunc, place: Place) -> BufferStore:
 def _check_temporary(func: PrimFunc, buffer: Buffer, block: SBlock) -> None:
     if buffer in func.buffers:
         raise ScheduleError(T0406, f"buffer {buffer.name!r} is a result of the function", func, block)
-    writers = [r for r in blocks_in(func.body) if r.block is not root_block(func) and writes_buffer(r.block, buffer)]
+    writers = [
+        r for r in blocks_in(func.body) if r.block is not root_block(func) and writes_buffer(r.block, buffer)
+    ]
     if len(writers) != 1:
         raise ScheduleError(T0406, f"buffer {buffer.name!r} is written by several blocks", func, block)
 
 
 def _index_pattern(func: PrimFunc, block: SBlock, store: BufferStore, axes: list[Var]) -> list[Var | None]:
-    """For every dimension of the buffer, the axis that indexes it; None for a constant index into a dimension of 1."""
+    """For every dimension of the buffer, the axis that indexes it; None for a constant index into a
+    dimension of 1."""
     pattern: list[Var | None] = []
     for index, dim in zip(store.indices, store.buffer.shape, strict=True):
         if isinstance(index, Var) and index in axes and index not in pattern:
@@ -65,10 +76,14 @@ def _index_pattern(func: PrimFunc, block: SBlock, store: BufferStore, axes: list
         elif is_const_int(index, 0) and is_const_int(dim, 1):
             pattern.append(None)
         else:
-            raise ScheduleError(T0406, f"block {block.name_hint!r} does not index its buffer by its axes", func, block)
+            raise ScheduleError(
+                T0406, f"block {block.name_hint!r} does not index its buffer by its axes", func, block
+            )
     missing = [axis for axis in free_vars(store.value) if axis in axes and axis not in pattern]
     if missing:
-        raise ScheduleError(T0406, f"axis {missing[0].name!r} is not determined by the buffer's index", func, block)
+        raise ScheduleError(
+            T0406, f"axis {missing[0].name!r} is not determined by the buffer's index", func, block
+        )
     return pattern
 
 
@@ -83,7 +98,9 @@ class _InlineLoads(StmtSubstituter):
         if node.buffer is not self._buffer:
             return super().visit_BufferLoad(node)
         indices = [self.visit(index) for index in node.indices]
-        mapping = {axis: index for axis, index in zip(self._pattern, indices, strict=True) if axis is not None}
+        mapping = {
+            axis: index for axis, index in zip(self._pattern, indices, strict=True) if axis is not None
+        }
         return substitute(self._value, mapping)
 
     def visit_BufferRegion(self, node: Any) -> Any:
@@ -102,7 +119,8 @@ def drop_buffer(func: PrimFunc, buffer: Buffer) -> PrimFunc:
 def reverse_compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     """B[i] = f(A[i]);  C[g(i)] = h(B[i])   →   C[g(i)] = h(f(A[i]))   in the place of the first block
 
-    The block must read its producer's buffer at one point per iteration, and the axes must be determined by it. The
+    The block must read its producer's buffer at one point per iteration, and the axes must be determined by
+    it. The
     producer must be no reduction (use reverse_compute_at for those).
     """
     place = find_block(func, block_name)
@@ -112,7 +130,9 @@ def reverse_compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     buffer, producer = _only_producer(func, scope, block)
     target = _single_store(func, find_block(func, producer.block.name_hint))
     if any(axis.iter_type is not IterType.DataPar for axis in producer.block.iter_vars):
-        raise ScheduleError(T0406, f"producer {producer.block.name_hint!r} is a reduction", func, producer.block)
+        raise ScheduleError(
+            T0406, f"producer {producer.block.name_hint!r} is a reduction", func, producer.block
+        )
     _check_temporary(func, buffer, block)
     mapping = _solve_axes(func, block, buffer, target)
     new_store = _StoreThrough(buffer, target.value, mapping).visit(store)
@@ -130,7 +150,9 @@ def _only_producer(func: PrimFunc, scope: SBlock, block: SBlock) -> tuple[Buffer
             if realize.block is not block and writes_buffer(realize.block, region.buffer):
                 found.append((region.buffer, realize))
     if len(found) != 1:
-        raise ScheduleError(T0406, f"block {block.name_hint!r} reads the results of {len(found)} blocks", func, block)
+        raise ScheduleError(
+            T0406, f"block {block.name_hint!r} reads the results of {len(found)} blocks", func, block
+        )
     buffer, _ = found[0]
     readers = [r for r in producers_and_consumers(scope) if reads_buffer(r.block, buffer)]
     if len(readers) != 1:
@@ -142,14 +164,18 @@ def _solve_axes(func: PrimFunc, block: SBlock, buffer: Buffer, target: BufferSto
     """The consumer's axes in terms of the producer's, from the index at which the consumer reads."""
     loads = [node for node in walk(block.body) if isinstance(node, BufferLoad) and node.buffer is buffer]
     if not loads or not all(structural_equal(load.indices, loads[0].indices) for load in loads):
-        raise ScheduleError(T0406, f"block {block.name_hint!r} reads {buffer.name!r} at several points", func, block)
+        raise ScheduleError(
+            T0406, f"block {block.name_hint!r} reads {buffer.name!r} at several points", func, block
+        )
     axes = {axis.var: axis for axis in block.iter_vars}
     mapping: dict[Var, PrimExpr] = {}
     for index, position in zip(loads[0].indices, target.indices, strict=True):
         if isinstance(index, Var) and index in axes and index not in mapping:
             mapping[index] = position
         elif not (is_const_int(index, 0) and is_const_int(position, 0)):
-            raise ScheduleError(T0406, f"block {block.name_hint!r} does not read at its own axes", func, block)
+            raise ScheduleError(
+                T0406, f"block {block.name_hint!r} does not read at its own axes", func, block
+            )
     for var, axis in axes.items():
         if var not in mapping and is_const_int(axis.dom.extent, 1):
             mapping[var] = axis.dom.min
@@ -159,12 +185,15 @@ def _solve_axes(func: PrimFunc, block: SBlock, buffer: Buffer, target: BufferSto
 
 
 def _check_same_domain(func: PrimFunc, block: SBlock, producer: SBlock, mapping: dict[Var, PrimExpr]) -> None:
-    """Each axis of the consumer must run over the whole domain of the producer's axis that it is mapped to."""
+    """Each axis of the consumer must run over the whole domain of the producer's axis that it is mapped
+    to."""
     domains = {axis.var: axis.dom for axis in producer.iter_vars}
     for axis in block.iter_vars:
         position = mapping[axis.var]
         if isinstance(position, Var) and not structural_equal(domains[position], axis.dom):
-            raise ScheduleError(T0406, f"axis {axis.var.name!r} covers only part of the producer's domain", func, block)
+            raise ScheduleError(
+                T0406, f"axis {axis.var.name!r} covers only part of the producer's domain", func, block
+            )
 
 
 class _StoreThrough(StmtSubstituter):

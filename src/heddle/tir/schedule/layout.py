@@ -43,7 +43,9 @@ def transform_layout(func: PrimFunc, block_name: str, buffer_index: int, index_m
 def _extents(axes: list[Var], mapped: list[PrimExpr], old: Buffer) -> list[PrimExpr]:
     """For every new dimension one more than its greatest index."""
     analyzer = Analyzer()
-    domain = {axis: IntervalSet(constant(0, dim.dtype), dim - 1) for axis, dim in zip(axes, old.shape, strict=True)}
+    domain = {
+        axis: IntervalSet(constant(0, dim.dtype), dim - 1) for axis, dim in zip(axes, old.shape, strict=True)
+    }
     return [analyzer.simplify(analyzer.int_set(index, domain).max_value + 1) for index in mapped]
 
 
@@ -68,7 +70,9 @@ class _Remap(StmtSubstituter):
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         if node.buffer is not self._old:
             return super().visit_BufferLoad(node)
-        return BufferLoad(self._new, self._indices(tuple(self.visit(i) for i in node.indices)), span=node.span)
+        return BufferLoad(
+            self._new, self._indices(tuple(self.visit(i) for i in node.indices)), span=node.span
+        )
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         value = self.visit(node.value)

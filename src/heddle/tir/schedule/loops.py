@@ -18,7 +18,8 @@ from heddle.tir.substitute import StmtSubstituter
 
 
 class _Rebind(StmtSubstituter):
-    """Replaces loop variables below a loop, simplifies block bindings and adds a predicate to the blocks met first."""
+    """Replaces loop variables below a loop, simplifies block bindings and adds a predicate to the blocks met
+    first."""
 
     def __init__(
         self, mapping: dict[Var, PrimExpr], analyzer: Analyzer, predicate: PrimExpr | None = None
@@ -42,7 +43,8 @@ class _Rebind(StmtSubstituter):
 def split(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tuple[PrimFunc, list[Var]]:
     """for i in range(n)  →  for i_0, i_1 in grid(ceildiv(n, f), f): with i = i_0 * f + i_1, where i < n
 
-    Exactly one factor may be None: it takes what the others leave. Without None the product must cover the extent.
+    Exactly one factor may be None: it takes what the others leave. Without None the product must cover the
+    extent.
     """
     place = find_loop(func, loop_var)
     loop: For = place.stmt
@@ -169,7 +171,8 @@ def _check_dependent_extents(func: PrimFunc, ordered: list[For]) -> None:
 
 
 def set_kind(func: PrimFunc, loop_var: Var, kind: ForKind, thread: str | None = None) -> PrimFunc:
-    """Make a loop parallel, vectorised, unrolled or serial; the first two only where its iterations are independent."""
+    """Make a loop parallel, vectorised, unrolled or serial; the first two only where its iterations are
+    independent."""
     loop: For = find_loop(func, loop_var).stmt
     if kind in (ForKind.PARALLEL, ForKind.VECTORIZED):
         _check_spatial(func, loop)

@@ -13,8 +13,20 @@ from heddle.support.names import NameSupply
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0409, T0410
 from heddle.tir.nodes import (
-    Buffer, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterType, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt,
-    decl_buffer, seq,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IterType,
+    IterVar,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    Stmt,
+    decl_buffer,
+    seq,
 )
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import blocks_in, child_stmts, find_block, find_loop, replace_stmt, scope_of
@@ -24,7 +36,8 @@ from heddle.tir.substitute import StmtSubstituter, substitute_stmt
 def decompose_reduction(func: PrimFunc, block_name: str, loop_var: Var) -> tuple[PrimFunc, str]:
     """for r: {init: C[i] = 0; C[i] += A[i, r]}   →   C[i] = 0;  for r: C[i] += A[i, r]
 
-    The initialisation goes right before the loop, which must lie at or above every reduction loop of the block.
+    The initialisation goes right before the loop, which must lie at or above every reduction loop of the
+    block.
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block
@@ -42,11 +55,15 @@ def decompose_reduction(func: PrimFunc, block_name: str, loop_var: Var) -> tuple
     return replace_stmt(changed, loop, seq(nest, loop)), name
 
 
-def _check_reduction_loops(func: PrimFunc, realize: SBlockRealize, loops: list[For], below: list[For]) -> None:
+def _check_reduction_loops(
+    func: PrimFunc, realize: SBlockRealize, loops: list[For], below: list[For]
+) -> None:
     inner = {loop.loop_var for loop in below}
     for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         if axis.iter_type is IterType.CommReduce:
-            outer = [v for v in free_vars(value) if v not in inner and any(v is loop.loop_var for loop in loops)]
+            outer = [
+                v for v in free_vars(value) if v not in inner and any(v is loop.loop_var for loop in loops)
+            ]
             if outer:
                 raise ScheduleError(T0409, f"reduction loop {outer[0].name!r} lies outside", func, realize)
 
@@ -56,7 +73,8 @@ def _init_nest(realize: SBlockRealize, name: str, below: list[For]) -> Stmt:
     block = realize.block
     assert block.init is not None
     pairs = [
-        (axis, value) for axis, value in zip(block.iter_vars, realize.iter_values, strict=True)
+        (axis, value)
+        for axis, value in zip(block.iter_vars, realize.iter_values, strict=True)
         if axis.iter_type is IterType.DataPar
     ]
     used = set(free_vars(*(value for _, value in pairs)))
@@ -76,19 +94,23 @@ def _init_nest(realize: SBlockRealize, name: str, below: list[For]) -> Stmt:
     return stmt
 
 
-def pad_einsum(func: PrimFunc, block_name: str, padding: Sequence[int]) -> tuple[PrimFunc, list[str], list[str]]:
+def pad_einsum(
+    func: PrimFunc, block_name: str, padding: Sequence[int]
+) -> tuple[PrimFunc, list[str], list[str]]:
     """Round the axes of a contraction up to multiples, so that tiles divide them.
 
     C[i, j] += A[i, k] * B[k, j]   →   A_pad[i, k] = A[i, k] if i < m else 0;  ...;  C_pad += A_pad * B_pad;
                                        C[i, j] = C_pad[i, j]
 
-    Gives the names of the padding blocks and of the copying-out block. Buffers that need no padding are used directly.
+    Gives the names of the padding blocks and of the copying-out block. Buffers that need no padding are used
+    directly.
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block
     extents = {axis.var: axis.dom.extent for axis in block.iter_vars}
     padded = {
-        axis.var: _round_up(axis.dom.extent, multiple) for axis, multiple in zip(block.iter_vars, padding, strict=True)
+        axis.var: _round_up(axis.dom.extent, multiple)
+        for axis, multiple in zip(block.iter_vars, padding, strict=True)
     }
     changed = {var for var in padded if padded[var] is not extents[var]}
     names = NameSupply(r.block.name_hint for r in blocks_in(func.body))
@@ -127,7 +149,9 @@ def _plain_axes(func: PrimFunc, block: SBlock, region: BufferRegion) -> list[Var
     found = [r.min for r in region.region]
     plain = [index for index in found if isinstance(index, Var) and index in axes]
     if len(plain) != len(found):
-        raise ScheduleError(T0410, f"block {block.name_hint!r} indexes {region.buffer.name!r} by more than axes", func, block)
+        raise ScheduleError(
+            T0410, f"block {block.name_hint!r} indexes {region.buffer.name!r} by more than axes", func, block
+        )
     return plain
 
 
@@ -140,7 +164,9 @@ def _pad_nest(source: Buffer, target: Buffer, name: str) -> Stmt:
     """target[i] = source[i] inside the source, else 0."""
     axes = [IterVar(Range(dim), Var(f"v{k}", dim.dtype)) for k, dim in enumerate(target.shape)]
     index = tuple(axis.var for axis in axes)
-    inside = all_of(*(i < dim for i, dim, big in zip(index, source.shape, target.shape, strict=True) if dim is not big))
+    inside = all_of(
+        *(i < dim for i, dim, big in zip(index, source.shape, target.shape, strict=True) if dim is not big)
+    )
     value = if_then_else(inside, BufferLoad(source, index), constant(0, source.dtype))
     return _loop_nest(axes, BufferStore(target, value, index), name)
 
@@ -155,7 +181,11 @@ def _loop_nest(axes: list[IterVar], body: Stmt, name: str) -> Stmt:
 
 
 def _copy_out(
-    func: PrimFunc, block: SBlock, padded: dict[Var, PrimExpr], changed: set[Var], mapping: dict[Buffer, Buffer],
+    func: PrimFunc,
+    block: SBlock,
+    padded: dict[Var, PrimExpr],
+    changed: set[Var],
+    mapping: dict[Buffer, Buffer],
     names: NameSupply,
 ) -> tuple[list[Stmt], list[str]]:
     region = block.writes[0]
@@ -172,14 +202,17 @@ def _copy_out(
 
 def _with_domains(block: SBlock, padded: dict[Var, PrimExpr], mapping: dict[Buffer, Buffer]) -> SBlock:
     axes = tuple(
-        IterVar(Range.from_min_extent(axis.dom.min, padded[axis.var]), axis.var, axis.iter_type) for axis in block.iter_vars
+        IterVar(Range.from_min_extent(axis.dom.min, padded[axis.var]), axis.var, axis.iter_type)
+        for axis in block.iter_vars
     )
     moved = StmtSubstituter({}, mapping).visit(replace(block, iter_vars=axes))
     return with_access_regions(moved)
 
 
 def _top_statement(scope: SBlock, block_name: str) -> Stmt:
-    stack = list(child_stmts(scope.body)) if not isinstance(scope.body, (For, SBlockRealize)) else [scope.body]
+    stack = (
+        list(child_stmts(scope.body)) if not isinstance(scope.body, (For, SBlockRealize)) else [scope.body]
+    )
     return next(s for s in stack if any(r.block.name_hint == block_name for r in blocks_in(s)))
 
 
@@ -193,7 +226,8 @@ class _PaddedLoops(StmtSubstituter):
         self._realize, self._block = realize, block
         self._loops = {
             value: padded[axis.var]
-            for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True) if isinstance(value, Var)
+            for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+            if isinstance(value, Var)
         }
 
     def visit_For(self, node: For) -> Stmt:

@@ -7,7 +7,8 @@
     sch.parallel(i_0)
     sch.mod, sch.trace
 
-Handles (`SBlockRV`, `LoopRV`) stay valid while their block or loop exists. Each primitive checks that it keeps the
+Handles (`SBlockRV`, `LoopRV`) stay valid while their block or loop exists. Each primitive checks that it
+keeps the
 program's meaning, or raises ScheduleError and changes nothing. The trace replays on an equal function.
 """
 
@@ -32,7 +33,14 @@ from heddle.tir.schedule.layout import transform_layout
 from heddle.tir.schedule.reduction import decompose_reduction, pad_einsum
 from heddle.tir.schedule.trace import Instruction, Trace
 from heddle.tir.schedule.tree import (
-    blocks_in, find_block, find_loop, producers_and_consumers, reads_buffer, replace_stmt, root_block, scope_of,
+    blocks_in,
+    find_block,
+    find_loop,
+    producers_and_consumers,
+    reads_buffer,
+    replace_stmt,
+    root_block,
+    scope_of,
     writes_buffer,
 )
 
@@ -67,7 +75,9 @@ def recorded(method: Callable[..., Any]) -> Callable[..., Any]:
 class Schedule:
     """Schedules the function `main` of a module, or its only loop function, or a function alone."""
 
-    def __init__(self, mod: IRModule | PrimFunc, *, seed: int | None = None, debug_mask: str | int = "none") -> None:
+    def __init__(
+        self, mod: IRModule | PrimFunc, *, seed: int | None = None, debug_mask: str | int = "none"
+    ) -> None:
         if isinstance(mod, PrimFunc):
             mod = IRModule(Map({GlobalVar("main"): mod}))
         self._mod = mod
@@ -87,7 +97,9 @@ class Schedule:
         return func
 
     def _update(self, func: PrimFunc) -> None:
-        self._mod = self._mod.with_functions({**self._mod.functions, self._mod.get_global_var(self._target): func})
+        self._mod = self._mod.with_functions(
+            {**self._mod.functions, self._mod.get_global_var(self._target): func}
+        )
 
     def work_on(self, func_name: str) -> None:
         """Choose the function that the following primitives rewrite."""
@@ -238,13 +250,19 @@ class Schedule:
         self._update(compute_at(self.func, self._name(block), loop.var))
 
     @recorded
-    def reverse_compute_at(self, block: SBlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False) -> None:
+    def reverse_compute_at(
+        self, block: SBlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False
+    ) -> None:
         """Move a consumer into a producer's loop."""
         self._update(reverse_compute_at(self.func, self._name(block), loop.var))
 
     @recorded
     def cache_read(
-        self, block: SBlockRV | str, read_buffer_index: int, storage_scope: str, consumer_blocks: Sequence[SBlockRV] = ()
+        self,
+        block: SBlockRV | str,
+        read_buffer_index: int,
+        storage_scope: str,
+        consumer_blocks: Sequence[SBlockRV] = (),
     ) -> SBlockRV:
         """Read through a copy; gives the copying block."""
         consumers = tuple(self._name(consumer) for consumer in consumer_blocks)

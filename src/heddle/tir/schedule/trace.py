@@ -33,7 +33,9 @@ class Trace:
 
     def apply_to_schedule(self, sch: Any) -> None:
         """Run the instructions on another schedule; handles are renewed on the way."""
-        self.replay(sch, lambda instruction, args: getattr(sch, instruction.kind)(*args, **instruction.kwargs))
+        self.replay(
+            sch, lambda instruction, args: getattr(sch, instruction.kind)(*args, **instruction.kwargs)
+        )
 
     def replay(self, sch: Any, run: Callable[[Instruction, list[Any]], Any]) -> None:
         renewed: dict[int, Any] = {}

@@ -1,6 +1,7 @@
 """Finding and replacing statements in a loop function.
 
-Loops are named by their variable, blocks by their name; both are unique in a function. Every edit gives a new function.
+Loops are named by their variable, blocks by their name; both are unique in a function. Every edit gives a
+new function.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """CompactBuffers: a temporary buffer shrinks to the region that its scope touches.
 
-    for i in range(n):                      for i in range(n):
-        alloc T (n, 16)              →          alloc T (1, 16)
-        T[i, j] = f(A[i, j])                    T[0, j] = f(A[i, j])
-        C[i] = g(T[i, :])                       C[i] = g(T[0, :])
+for i in range(n):                      for i in range(n):
+    alloc T (n, 16)              →          alloc T (1, 16)
+    T[i, j] = f(A[i, j])                    T[0, j] = f(A[i, j])
+    C[i] = g(T[i, :])                       C[i] = g(T[0, :])
 """
 
 from __future__ import annotations
@@ -69,14 +69,21 @@ class _Compact(Rewriter):
         buffer = alloc.buffer
         collector = AccessRegions()
         collector.visit(scope)
-        boxes = [box for box in (collector.reads.get(buffer), collector.writes.get(buffer)) if box is not None]
+        boxes = [
+            box for box in (collector.reads.get(buffer), collector.writes.get(buffer)) if box is not None
+        ]
         if not boxes or buffer.strides or not buffer.shape:
             return alloc
         box = boxes[0] if len(boxes) == 1 else self._join(boxes[0], boxes[1])
-        starts, extents = zip(*(self._dimension(low, high, dim) for (low, high), dim in zip(box, buffer.shape, strict=True)), strict=True)
+        starts, extents = zip(
+            *(self._dimension(low, high, dim) for (low, high), dim in zip(box, buffer.shape, strict=True)),
+            strict=True,
+        )
         if all(structural_equal(a, b) for a, b in zip(extents, buffer.shape, strict=True)):
             return alloc
-        small = decl_buffer(extents, buffer.dtype, buffer.name, scope=buffer.scope, align_bytes=buffer.align_bytes)
+        small = decl_buffer(
+            extents, buffer.dtype, buffer.name, scope=buffer.scope, align_bytes=buffer.align_bytes
+        )
         self._starts[buffer] = (small, starts)
         return replace(alloc, buffer=small)
 

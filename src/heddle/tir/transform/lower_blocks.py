@@ -97,8 +97,8 @@ class _Lower(StmtSubstituter):
             return None
         starts = [
             equal(value, self.visit(axis.dom.min))
-            for axis, value in zip(block.iter_vars, values, strict=True) if axis.iter_type is
-            IterType.CommReduce
+            for axis, value in zip(block.iter_vars, values, strict=True)
+            if axis.iter_type is IterType.CommReduce
         ]
         condition = all_of(*starts)
         init: Stmt = self.visit(block.init)
@@ -109,8 +109,11 @@ class _Lower(StmtSubstituter):
         source = match.source.buffer
         starts = tuple(self.visit(r.min) for r in match.source.region)
         self._views[match.buffer] = (source, starts)
-        for dim, r in zip(match.buffer.shape, match.source.region[len(match.source.region) - match.buffer.ndim
-        :], strict=True):
+        for dim, r in zip(
+            match.buffer.shape,
+            match.source.region[len(match.source.region) - match.buffer.ndim :],
+            strict=True,
+        ):
             if isinstance(dim, Var):
                 self._mapping[dim] = self.visit(r.extent)
 

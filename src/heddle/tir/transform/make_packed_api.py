@@ -106,7 +106,8 @@ def split(func: PrimFunc, name: str, device_type: int) -> tuple[PrimFunc, PrimFu
 
 
 def _views(func: PrimFunc) -> list[Stmt]:
-    """Declarations of the parameter buffers that the body uses as they are, over the pointers that it gets."""
+    """Declarations of the parameter buffers that the body uses as they are, over the pointers that it
+    gets."""
     used = {node.buffer for node in walk(func.body) if isinstance(node, (BufferLoad, BufferStore))}
     return [DeclBuffer(buffer) for buffer in func.buffers if buffer in used]
 

@@ -1,9 +1,9 @@
 """PlaceAllocations: each temporary buffer is allocated in the innermost place that encloses all its uses.
 
-    alloc T (n, 16)                         for i in range(n):
-    for i in range(n):               →          alloc T (n, 16)
-        T[i, :] = f(A[i, :])                    T[i, :] = f(A[i, :])
-        C[i] = g(T[i, :])                       C[i] = g(T[i, :])
+alloc T (n, 16)                         for i in range(n):
+for i in range(n):               →          alloc T (n, 16)
+    T[i, :] = f(A[i, :])                    T[i, :] = f(A[i, :])
+    C[i] = g(T[i, :])                       C[i] = g(T[i, :])
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PlaceAllocations(FunctionPass):
         body = taken.visit(func.body)
         if not taken.found:
             return func
-        users = _Users(set(alloc.buffer for alloc in taken.found))
+        users = _Users({alloc.buffer for alloc in taken.found})
         users.collect(body)
         for alloc in taken.found:
             body = _place(body, alloc, users)
@@ -109,7 +109,8 @@ def _place(stmt: Stmt, alloc: AllocBuffer, users: _Users) -> Stmt:
 
 
 def _can_enter(stmt: Stmt, buffer: Buffer, users: _Users) -> bool:
-    """Whether all uses lie in the statement's body, and each iteration starts anew (the first use below is no update)."""
+    """Whether all uses lie in the statement's body, and each iteration starts anew (the first use below is
+    no update)."""
     if isinstance(stmt, For):
         bounds_free = not (users.collect(stmt.min) | users.collect(stmt.extent)) & {buffer}
         return bounds_free and not _carries(stmt.body, buffer, users)
@@ -120,13 +121,19 @@ def _can_enter(stmt: Stmt, buffer: Buffer, users: _Users) -> bool:
 
 
 def _carries(body: Stmt, buffer: Buffer, users: _Users) -> bool:
-    """Whether an iteration may read what an earlier one wrote: the first statement that uses the buffer reads it, or
+    """Whether an iteration may read what an earlier one wrote: the first statement that uses the buffer
+    reads it, or
     writes it only under a condition."""
-    first = next((part for part in (body.seq if isinstance(body, SeqStmt) else (body,)) if users.uses(part, buffer)), None)
+    first = next(
+        (part for part in (body.seq if isinstance(body, SeqStmt) else (body,)) if users.uses(part, buffer)),
+        None,
+    )
     if first is None or isinstance(first, SeqStmt):
         return False
     if isinstance(first, IfThenElse):
         return True
     if isinstance(first, For):
         return _carries(first.body, buffer, users)
-    return isinstance(first, BufferStore) and buffer in users.collect(first.value) or not isinstance(first, BufferStore)
+    return (isinstance(first, BufferStore) and buffer in users.collect(first.value)) or not isinstance(
+        first, BufferStore
+    )

@@ -122,7 +122,8 @@ class ExecBuilder:
             self._functions.append(_Function(FuncKind(kind), name))
         elif self._functions[number].kind != kind:
             raise BytecodeError(
-                V0202, f"function {name!r} is declared as {self._functions[number].kind.name} and as "
+                V0202,
+                f"function {name!r} is declared as {self._functions[number].kind.name} and as "
                 f"{FuncKind(kind).name}",
             )
 
@@ -234,13 +235,25 @@ class ExecBuilder:
             instructions += body
             line_table |= {start + index: place for index, place in function.places.items()}
             has_code = bool(body)
-            rows.append(FunctionRow(
-                function.kind, function.name, function.num_args, start if has_code else 0,
-                len(instructions) if has_code else 0, size, function.param_names,
-            ))
+            rows.append(
+                FunctionRow(
+                    function.kind,
+                    function.name,
+                    function.num_args,
+                    start if has_code else 0,
+                    len(instructions) if has_code else 0,
+                    size,
+                    function.param_names,
+                )
+            )
         offsets, words = assemble(instructions)
         program = Program(
-            tuple(rows), tuple(self._constants), offsets, words, dict(self.memory_scopes), line_table,
+            tuple(rows),
+            tuple(self._constants),
+            offsets,
+            words,
+            dict(self.memory_scopes),
+            line_table,
             dict(self.metadata),
         )
         return VMExecutable(program, imports)
@@ -261,7 +274,8 @@ class ExecBuilder:
                 self._check_operand(function, instruction.values[0], written)
                 if instruction.spec is IF and instruction.values[1] <= 1:
                     raise BytecodeError(
-                        V0106, f"function {function.name!r}: a false-offset must be more than 1, "
+                        V0106,
+                        f"function {function.name!r}: a false-offset must be more than 1, "
                         f"got {instruction.values[1]}",
                     )
 

@@ -60,7 +60,7 @@ def as_text(program: Program) -> str:
 def _python_operand(program: Program, word: int) -> str:
     kind, value = decode_arg(word)
     if kind is ArgKind.REGISTER:
-        return f"ib.r({ {VOID: 'void', VM_STATE: 'vm'}.get(value, value)})"
+        return f"ib.r({ {VOID: 'void', VM_STATE: 'vm'}.get(value, value) })"
     if kind is ArgKind.FUNCTION:
         return f'ib.f("{_function_name(program, value)}")'
     return f"ib.imm({value})" if kind is ArgKind.IMMEDIATE else f"ib.c({value})"

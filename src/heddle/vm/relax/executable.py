@@ -25,8 +25,11 @@ class VMExecutable(Module):
         self.program = program
         self._imports = list(imports)
         self._queries: dict[str, Callable[..., Any]] = {
-            "stats": self.stats, "as_text": self.as_text, "as_python": self.as_python,
-            "has_function": self.has_function, "vm_load_executable": lambda: self,
+            "stats": self.stats,
+            "as_text": self.as_text,
+            "as_python": self.as_python,
+            "has_function": self.has_function,
+            "vm_load_executable": lambda: self,
         }
 
     @property
@@ -139,7 +142,10 @@ def load_executable(sections: Mapping[str, Section]) -> VMExecutable:
     offsets, words = code.words(), code.words()
     code.done()
     program = Program(
-        tuple(functions), tuple(read_constants(sections)), tuple(offsets), tuple(words),
+        tuple(functions),
+        tuple(read_constants(sections)),
+        tuple(offsets),
+        tuple(words),
         _read_numbered_table(require(sections, "memory_scopes")),
         _read_numbered_table(require(sections, "line_table")),
         _read_table(require(sections, "metadata")),

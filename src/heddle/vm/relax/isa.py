@@ -32,8 +32,8 @@ class Operand(Enum):
 
 class Effect(Flag):
     CALLS = auto()
-    ENDS = auto()      # control does not reach the next instruction
-    JUMPS = auto()     # control may go elsewhere
+    ENDS = auto()  # control does not reach the next instruction
+    JUMPS = auto()  # control may go elsewhere
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,5 +95,3 @@ def link_function(
             condition, false_offset = instruction.values
             code.append((TEST, condition, index - row.start + false_offset, 0))
     target.code, target.template = code, slots.template
-
-

@@ -245,7 +245,8 @@ class VirtualMachine(StatefulCalls):
         if name not in self._rows:
             known = (*self._saved, *self._rows)
             raise UnknownFunctionError(
-                V0301, f"the program has no function {name!r}: it has {', '.join(known) or 'none'}",
+                V0301,
+                f"the program has no function {name!r}: it has {', '.join(known) or 'none'}",
                 help=did_you_mean(name, known),
             )
         found: VMClosure = self._pool[self._numbers[name]]
@@ -321,8 +322,15 @@ class MachineModule(Module):
 
     kind = "relax.VirtualMachine"
     _METHODS = (
-        "set_input", "invoke_stateful", "get_output", "get_output_arity", "get_function_arity",
-        "get_function_param_name", "save_function", "set_instrument", "invoke_closure",
+        "set_input",
+        "invoke_stateful",
+        "get_output",
+        "get_output_arity",
+        "get_function_arity",
+        "get_function_param_name",
+        "save_function",
+        "set_instrument",
+        "invoke_closure",
     )
 
     def __init__(self, machine: VirtualMachine) -> None:

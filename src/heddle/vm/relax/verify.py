@@ -112,7 +112,8 @@ def _row_problem(row: FunctionRow, free: int, num_instructions: int) -> str | No
 def _finding(program: Program, row: FunctionRow, index: int, code: Code, message: str) -> Diagnostic:
     place = program.line_table.get(index)
     return Diagnostic(
-        code, f"function {row.name!r}, instruction {index} (word {program.offsets[index]}): {message}",
+        code,
+        f"function {row.name!r}, instruction {index} (word {program.offsets[index]}): {message}",
         notes=(f"it comes from {place}",) if place else (),
     )
 

@@ -1,6 +1,7 @@
 """Matrix products and convolutions: a register tile of m × n accumulators, n in vector lanes.
 
-The product's two operands are told apart by their indices: the weights W are contiguous in a spatial axis n that the
+The product's two operands are told apart by their indices: the weights W are contiguous in a spatial axis n
+that the
 data X does not use; m is an axis of X that W does not use. The nest becomes
 
     parallel (outer axes, n tiles):
@@ -26,7 +27,13 @@ from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import BufferLoad, BufferStore, IterType, SBlock
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
-    ScheduleRule, block_of, constant_product, extent_of, inline_maps, is_reduction, loop_extents,
+    ScheduleRule,
+    block_of,
+    constant_product,
+    extent_of,
+    inline_maps,
+    is_reduction,
+    loop_extents,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
@@ -36,7 +43,8 @@ GRAIN_MULTIPLIES = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """What each axis of a contraction is for. `packed` is the weights' block size where they are packed, else None."""
+    """What each axis of a contraction is for. `packed` is the weights' block size where they are packed,
+    else None."""
 
     m: Var | None
     n: Var
@@ -109,7 +117,12 @@ def _lane_axis(index: PrimExpr, spatial: list[Var]) -> tuple[Var, int | None] | 
     """The axis along which an index is contiguous: `n`, or `n % block` of packed weights."""
     if isinstance(index, Var) and index in spatial:
         return index, None
-    if isinstance(index, FloorMod) and isinstance(index.a, Var) and index.a in spatial and isinstance(index.b, IntImm):
+    if (
+        isinstance(index, FloorMod)
+        and isinstance(index.a, Var)
+        and index.a in spatial
+        and isinstance(index.b, IntImm)
+    ):
         return index.a, index.b.value
     return None
 
@@ -132,7 +145,7 @@ def choose_tile(block: SBlock, axes: _Axes, target: Target) -> _Tile | None:
         if axes.packed is not None and axes.packed % (vectors * lanes):
             continue
         for height in range(1, budget // vectors + 1):
-            if rows is not None and height > rows or (not plain_rows and (rows is None or rows % height)):
+            if (rows is not None and height > rows) or (not plain_rows and (rows is None or rows % height)):
                 continue
             if height > 14:
                 continue
@@ -147,7 +160,9 @@ def _score(height: int, vectors: int, lanes: int, rows: int | None, columns: int
     intensity = height * vectors / (height * 0.5 + vectors + 1.0)
     known_rows, known_columns = rows or 40, columns or 40 * lanes
     width = vectors * lanes
-    used = (known_rows / (-(-known_rows // height) * height)) * (known_columns / (-(-known_columns // width) * width))
+    used = (known_rows / (-(-known_rows // height) * height)) * (
+        known_columns / (-(-known_columns // width) * width)
+    )
     if rows is None:
         used *= 1.0 if height <= 8 else 0.9
     return intensity * used
@@ -279,7 +294,9 @@ class _Loops:
 
 def _tile_loops(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> _Loops:
     """Split and order the loops: outer and n tiles (parallel), m tiles, k, the tile itself."""
-    loops = dict(zip((axis.var for axis in block_of(sch, handle).iter_vars), sch.get_loops(handle), strict=True))
+    loops = dict(
+        zip((axis.var for axis in block_of(sch, handle).iter_vars), sch.get_loops(handle), strict=True)
+    )
     n_tile, n_vector, lanes = sch.split(loops[axes.n], [None, tile.vectors, tile.lanes])
     m_tile: list[LoopRV] = []
     m_row: list[LoopRV] = []
@@ -318,7 +335,11 @@ def _schedule_copy(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) ->
     position = _dimension(sch, axes)
     lane_axis = realize.iter_values[position]
     loops = sch.get_loops(handle)
-    lane_loops = [loop for loop in loops if loop.var in free_vars(lane_axis) and loop_extents(sch, [loop])[0] == tile.columns]
+    lane_loops = [
+        loop
+        for loop in loops
+        if loop.var in free_vars(lane_axis) and loop_extents(sch, [loop])[0] == tile.columns
+    ]
     if not lane_loops:
         return
     lane_loop = lane_loops[-1]

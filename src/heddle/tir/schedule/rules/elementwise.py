@@ -1,6 +1,7 @@
 """Functions without reductions: one parallel pass over the result.
 
-Blocks in between are inlined. Where every access is at the result's own index the loops fuse to one, which the machine
+Blocks in between are inlined. Where every access is at the result's own index the loops fuse to one, which
+the machine
 code generator vectorises; otherwise the last loop stays, so that its accesses remain contiguous.
 """
 
@@ -11,7 +12,13 @@ from heddle.ir.visitor import walk
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, BufferStore, SBlock
 from heddle.tir.schedule.rules.rule import (
-    ScheduleRule, block_of, constant_product, inline_maps, is_spatial, loop_extents, parallelize,
+    ScheduleRule,
+    block_of,
+    constant_product,
+    inline_maps,
+    is_spatial,
+    loop_extents,
+    parallelize,
 )
 from heddle.tir.schedule.schedule import SBlockRV, Schedule
 
@@ -49,6 +56,8 @@ def is_flat(block: SBlock) -> bool:
     store = stores[0]
     loads = [node for node in walk(store.value) if isinstance(node, BufferLoad)]
     return all(
-        structural_equal(load.indices, store.indices) and structural_equal(load.buffer.shape, store.buffer.shape)
-        for load in loads if load.buffer.shape
+        structural_equal(load.indices, store.indices)
+        and structural_equal(load.buffer.shape, store.buffer.shape)
+        for load in loads
+        if load.buffer.shape
     )

@@ -1,7 +1,9 @@
 """Functions with reductions over rows (sum, softmax, layer norm): one parallel pass, row by row.
 
-The loops of the last block that index the reductions' results are the rows. Everything before is computed inside the row
-loop, so that a row stays in the cache through all passes over it. Sums along a row are taken in several lanes; their
+The loops of the last block that index the reductions' results are the rows. Everything before is computed
+inside the row
+loop, so that a row stays in the cache through all passes over it. Sums along a row are taken in several
+lanes; their
 order depends on the vector width only, not on the number of threads.
 """
 
@@ -14,7 +16,14 @@ from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, IterType, SBlock
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
-    ScheduleRule, block_of, constant_product, inline_maps, is_reduction, is_spatial, loop_extents, parallelize,
+    ScheduleRule,
+    block_of,
+    constant_product,
+    inline_maps,
+    is_reduction,
+    is_spatial,
+    loop_extents,
+    parallelize,
     try_primitive,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
@@ -39,7 +48,8 @@ class RowPass(ScheduleRule):
 
 
 def _reread(sch: Schedule) -> list[str]:
-    """Maps whose result a reduction and something else read: worth computing once (the exponentials of a softmax)."""
+    """Maps whose result a reduction and something else read: worth computing once (the exponentials of a
+    softmax)."""
     kept = []
     for handle in sch.blocks():
         block = block_of(sch, handle)
@@ -54,7 +64,9 @@ def _row_loops(sch: Schedule, last: SBlockRV) -> list[LoopRV]:
     """The loops of the last block whose axes index every reduction's result."""
     block = block_of(sch, last)
     produced = {
-        region.buffer for handle in sch.blocks() if is_reduction(block_of(sch, handle))
+        region.buffer
+        for handle in sch.blocks()
+        if is_reduction(block_of(sch, handle))
         for region in block_of(sch, handle).writes
     }
     common: set[Var] | None = None
@@ -83,7 +95,8 @@ def _one_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> Non
 
 
 def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | None) -> None:
-    """Initialise before the reduction loops; let the innermost of them be summed in lanes, or, where a spatial loop is
+    """Initialise before the reduction loops; let the innermost of them be summed in lanes, or, where a
+    spatial loop is
     contiguous in the result, put that innermost."""
     block = block_of(sch, handle)
     loops = sch.get_loops(handle)
@@ -110,7 +123,10 @@ def _runs_over_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
 
 def _bindings(sch: Schedule, handle: SBlockRV) -> list[tuple[IterType, PrimExpr]]:
     realize = sch.realization(handle)
-    return [(axis.iter_type, value) for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)]
+    return [
+        (axis.iter_type, value)
+        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    ]
 
 
 def _reduces_last(block: SBlock) -> bool:

@@ -16,7 +16,8 @@ def reshape(tensor: Tensor, shape: Shape) -> Tensor:
     layout = layout_of(shape)
     if layout.num_elements > tensor.layout.num_elements or tensor.layout.strides is not None:
         raise TrapValueError(
-            V0403, f"cannot view a tensor of shape {tuple(tensor.shape)} as {tuple(shape)}: expected at most "
+            V0403,
+            f"cannot view a tensor of shape {tuple(tensor.shape)} as {tuple(shape)}: expected at most "
             f"{tensor.layout.num_elements} elements, got {layout.num_elements}",
         )
     return make_tensor(tensor.address, layout, tensor.dtype, tensor.device, tensor)
