@@ -49,15 +49,19 @@ class Result:
 def in_turn(
     first: Callable[[], Any], second: Callable[[], Any], repeat: int
 ) -> tuple[list[float], list[float]]:
-    """Times of two calls in milliseconds, taken alternately after three warm-up calls each."""
+    """Times of two calls in milliseconds, in alternating turns of three calls.
+
+    Each turn starts with two calls that do not count: threads of the other engine may still spin.
+    """
     times: tuple[list[float], list[float]] = ([], [])
-    for call in (first, second) * 3:
-        call()
-    for _ in range(repeat):
+    for _ in range(-(-repeat // 3)):
         for call, kept in zip((first, second), times, strict=True):
-            start = time.perf_counter()
-            call()
-            kept.append((time.perf_counter() - start) * 1e3)
+            for _ in range(2):
+                call()
+            for _ in range(3):
+                start = time.perf_counter()
+                call()
+                kept.append((time.perf_counter() - start) * 1e3)
     return times
 
 

@@ -14,6 +14,7 @@ from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
+from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForInference
 from heddle.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from heddle.relax.transform.fold_constant import FoldConstant
 from heddle.relax.transform.kill_after_last_use import KillAfterLastUse
@@ -28,6 +29,7 @@ from heddle.target import Target
 def optimize_passes(target: Target) -> tuple[Pass, ...]:
     """Graphs of operators to smaller graphs of operators."""
     return (
+        DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         CanonicalizeBindings(),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed
         EliminateCommonSubexpr(),  # what is computed twice is computed once

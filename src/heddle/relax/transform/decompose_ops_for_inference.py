@@ -1,0 +1,59 @@
+"""DecomposeOpsForInference: a batch norm whose statistics are given becomes a scale and a shift.
+
+    t = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
+    y = t[0]
+        →
+    scale = gamma * rsqrt(var + epsilon)
+    y = x * scale + (beta - mean * scale)
+
+With constant statistics scale and shift fold to constants, and the rest fuses with what is around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.expr import Call, Expr, Function, Tuple, Var
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.relax import op
+from heddle.relax.infer import type_of
+from heddle.relax.op_builder import const
+from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.relax.types import TensorType
+
+
+@dataclass(frozen=True)
+class DecomposeOpsForInference(FunctionPass):
+    """Requires the normal form. Batch norms with `training` set, or of unknown rank, stay."""
+
+    function_kind: ClassVar[type] = Function
+
+    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
+        return _Decomposer(mod).run(func)
+
+
+class _Decomposer(BindingRewriter):
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if not isinstance(value, Call) or not is_call(value, "relax.nn.batch_norm") or value.attrs.training:
+            return value
+        ty = type_of(value.args[0])
+        if not isinstance(ty, TensorType) or ty.ndim < 1 or ty.dtype is None:
+            return value
+        return self._batch_norm(value, ty)
+
+    def _batch_norm(self, call: Call, ty: TensorType) -> Expr:
+        x, gamma, beta, mean, variance = call.args
+        scale: Expr = op.rsqrt(op.add(variance, const(float(call.attrs.epsilon), ty.dtype)))
+        if call.attrs.scale:
+            scale = op.multiply(gamma, scale)
+        scale = self.emit(scale, "scale")
+        shift: Expr = op.negative(op.multiply(mean, scale))
+        if call.attrs.center:
+            shift = op.add(beta, shift)
+        axis = int(call.attrs.axis) % ty.ndim
+        others = [k for k in range(ty.ndim) if k != axis]
+        if others:
+            scale, shift = op.expand_dims(scale, others), op.expand_dims(shift, others)
+        y = self.emit(op.add(op.multiply(x, scale), shift), "normed")
+        return Tuple((y, mean, variance))
