@@ -54,7 +54,7 @@ class FuseTIR(Pass):
         for var, func in mod.functions.items():
             if isinstance(func, Function) and func.attrs.get("Primitive"):
                 with at(func.span):
-                    fused[var] = _merge(mod, func)
+                    fused[var] = _Merger(mod, func).build()
         if not fused:
             return mod
         table = {var: fused.get(var, func) for var, func in mod.functions.items()}
@@ -101,12 +101,9 @@ def _drop_unused_loops(mod: IRModule) -> IRModule:
     )
 
 
-def _merge(mod: IRModule, func: Function) -> PrimFunc:
-    """One loop function of the calls in a primitive function."""
-    return _Merger(mod, func).build()
-
-
 class _Merger:
+    """Makes one loop function of the calls in a primitive function."""
+
     def __init__(self, mod: IRModule, func: Function) -> None:
         self.mod, self.func = mod, func
         self.buffer_names, self.block_names = NameSupply(), NameSupply(("root",))

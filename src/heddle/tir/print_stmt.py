@@ -81,21 +81,17 @@ class StmtPrinter(ExprPrinter):
 
     def _parameters(self, func: PrimFunc) -> list[tuple[str, Buffer | None]]:
         """Each parameter's text, and the buffer to match in the body where the annotation cannot hold it."""
-        scalars = {param for param in func.params if param not in func.buffer_map}
         result: list[tuple[str, Buffer | None]] = []
         for param in func.params:
             buffer = func.buffer_map.get(param)
             if buffer is None:
                 result.append((f"{self.names.define(param, param.name)}: {self.type(param.ty)}", None))
-            elif self._is_closed(buffer, scalars):
+            elif not free_vars(*_buffer_exprs(buffer)):
                 text = self._define_buffer(buffer)
                 result.append((f"{text}: T.Buffer({self._buffer_arguments(buffer)})", None))
             else:
                 result.append((f"{self.names.define(param, f'var_{buffer.name}')}: T.handle", buffer))
         return result
-
-    def _is_closed(self, buffer: Buffer, scalars: set[Var]) -> bool:
-        return not free_vars(*_buffer_exprs(buffer))
 
     def _function_attrs(self, func: PrimFunc, name: str, private: bool) -> None:
         attrs = {k: v for k, v in func.attrs.items() if k != "global_symbol" or (v != name or private)}
