@@ -31,6 +31,7 @@ from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import Buffer, BufferLoad, IterType, PrimFunc, SBlock, SBlockRealize, decl_buffer
+from heddle.tir.schedule.rules.rule import is_reduction
 from heddle.tir.schedule.tree import blocks_in, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
@@ -113,9 +114,7 @@ def _pack_function(func: PrimFunc, positions: set[int]) -> tuple[PrimFunc, list[
     plans: list[_Packing] = []
     for realize in blocks_in(func.body):
         block = realize.block
-        if not any(axis.iter_type is IterType.CommReduce for axis in block.iter_vars) or not is_contraction(
-            block
-        ):
+        if not is_reduction(block) or not is_contraction(block):
             continue
         for position in sorted(positions):
             buffer = buffers[position]

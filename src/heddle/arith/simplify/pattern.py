@@ -9,6 +9,7 @@ closures; a RuleIndex finds the rules that can apply by the classes of a node an
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -50,7 +51,7 @@ Builder = Callable[[Slots, Any, DataType], Any]
 NUM_SLOTS = 10
 
 
-class Pattern:
+class Pattern(ABC):
     """The base of patterns; operators build bigger ones. `//` and `%` round down; `tdiv` and `tmod` to
     zero."""
 
@@ -107,11 +108,13 @@ class Pattern:
     def __invert__(self) -> Pattern:
         return Fields(Not, self)
 
+    @abstractmethod
     def matcher(self) -> Matcher:
-        raise NotImplementedError
+        """The closure that matches an expression."""
 
+    @abstractmethod
     def builder(self) -> Builder:
-        raise NotImplementedError
+        """The closure that builds the expression from what was matched."""
 
     def variables(self) -> Iterable[Variable]:
         return ()
