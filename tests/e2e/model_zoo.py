@@ -30,6 +30,7 @@ LIGHT = (
     "vgg19",
     "zfnet512",
 )
+LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,7 @@ BASE = Sizes(12, 768, 12, 30522, 512, 224, 16)
 def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
     """A light CNN whose constant-filled weights are replaced by random ones, scaled so that values stay in
     range."""
-    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-    model = onnx.load(str(folder / f"light_{name}.onnx"))
+    model = onnx.load(str(LIGHT_FOLDER / f"light_{name}.onnx"))
     graph, rng = model.graph, np.random.default_rng(seed)
     shapes = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
     kept = []
@@ -76,6 +76,32 @@ def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
     stored = [item for item in graph.initializer if item.name in used]
     del graph.initializer[:]
     graph.initializer.extend(stored)
+    return model
+
+
+def stored_light_model(name: str) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A light CNN as onnx stores it, constant weights, and the output stored for `ramp_input`."""
+    stored = onnx.load_tensor(str(LIGHT_FOLDER / f"light_{name}_output_0.pb"))
+    return onnx.load(str(LIGHT_FOLDER / f"light_{name}.onnx")), numpy_helper.to_array(stored)
+
+
+def ramp_input(model: onnx.ModelProto) -> np.ndarray:
+    """The image that onnx's own runner feeds a light CNN: 0 to 1 in equal steps."""
+    stored = {item.name for item in model.graph.initializer}
+    (image,) = (value for value in model.graph.input if value.name not in stored)
+    shape = [dim.dim_value for dim in image.type.tensor_type.shape.dim]
+    size = np.prod(shape)
+    return (np.arange(size).reshape(shape) / size).astype(np.float32)
+
+
+def with_logits(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model with the input of its last softmax as one more output."""
+    softmax = next((node for node in reversed(model.graph.node) if node.op_type == "Softmax"), None)
+    if softmax is not None:
+        info = onnx.ValueInfoProto()
+        info.CopyFrom(model.graph.output[0])
+        info.name = softmax.input[0]
+        model.graph.output.append(info)
     return model
 
 

@@ -22,9 +22,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from heddle.runtime.codes import U0502, U0701
+from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.tensor import HEADER_CONTENT_OFFSET
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import write_bytes
@@ -69,11 +68,13 @@ def _source(machine: str) -> str:
 
 def host_machine(opt: int = 2) -> Any:
     """An LLVM target machine for this very processor, position-independent."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+    llvm = llvm_linking()
+    llvm.initfini.initialize_native_target()
+    llvm.initfini.initialize_native_asmprinter()
+    targets = llvm.targets
+    return targets.Target.from_default_triple().create_target_machine(
+        cpu=targets.get_host_cpu_name(),
+        features=targets.get_host_cpu_features().flatten(),
         opt=opt,
         reloc="pic",
     )
@@ -85,16 +86,16 @@ def compile_ir(text: str, opt: int = 2) -> bytes:
     Raises: RuntimeError from LLVM for a text that it rejects.
     """
     machine = host_machine(opt)
-    module = llvm.parse_assembly(text)
+    module = llvm_binding().parse_assembly(text)
     module.verify()
     object_code: bytes = machine.emit_object(module)
     return object_code
 
 
 def _cached_object(text: str) -> bytes:
-    identity = "\0".join(
-        (text, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), str(llvm.llvm_version_info))
-    )
+    llvm = llvm_linking()
+    cpu, features = llvm.targets.get_host_cpu_name(), llvm.targets.get_host_cpu_features().flatten()
+    identity = "\0".join((text, cpu, features, str(llvm.initfini.llvm_version_info)))
     path = settings().cache_dir / f"native-{blake2b(identity.encode(), digest_size=16).hexdigest()}.o"
     if settings().use_disk_cache:
         with suppress(OSError):
@@ -114,11 +115,12 @@ class NativeLibrary:
     """The linked library. `addresses` maps exported symbols; `num_threads` is the pool's size."""
 
     def __init__(self) -> None:
-        triple = llvm.get_process_triple()
+        llvm = llvm_linking()
+        triple = llvm.targets.get_process_triple()
         code = _cached_object(_source(triple.split("-")[0]))
         self.elf_machine = code[:20]
-        self.jit = llvm.create_lljit_compiler(host_machine())
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        self.jit = llvm.orcjit.create_lljit_compiler(host_machine())
+        builder = llvm.orcjit.JITLibraryBuilder().add_object_img(code).add_current_process()
         for symbol in KERNEL_SYMBOLS + _OTHER_SYMBOLS:
             builder.export_symbol(symbol)
         self._tracker = builder.link(self.jit, "heddle_native")
@@ -180,7 +182,7 @@ def link_objects(objects: Sequence[bytes], exports: Iterable[str]) -> Any:
     Raises: FormatError U0502 for code of another processor, damaged code, or unresolved symbols.
     """
     library = native_library()
-    builder = llvm.JITLibraryBuilder().add_current_process()
+    builder = llvm_linking().orcjit.JITLibraryBuilder().add_current_process()
     for code in objects:
         if code[:6] != library.elf_machine[:6] or code[18:20] != library.elf_machine[18:20]:
             raise FormatError(U0502, "object code is for another kind of processor, or no object code")
