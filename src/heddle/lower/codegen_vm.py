@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.ir.expr import (
+    BaseFunc,
     Call,
     Constant,
     DataTypeImm,
@@ -27,6 +28,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.types import TupleType
 from heddle.lower.codes import L0101, L0201, L0202
+from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.types import ShapeExpr
@@ -36,6 +38,7 @@ from heddle.support.diagnostics import VerifyError
 from heddle.support.span import Span, places_text
 from heddle.vm.relax.builder import ExecBuilder
 from heddle.vm.relax.isa import FuncKind
+from heddle.vm.relax.kernel_cost import METADATA_PREFIX, KernelCost
 
 
 def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecBuilder, IRModule]:
@@ -53,8 +56,18 @@ def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecB
         if isinstance(func, Function):
             _FunctionCodegen(builder, mod).function(func, var)
         else:
-            rest[var] = func
+            rest[var] = _note_cost(builder, var, func)
     return builder, mod.with_functions(rest)
+
+
+def _note_cost(builder: ExecBuilder, var: GlobalVar, func: BaseFunc) -> BaseFunc:
+    """Move what is known of a kernel's work into the executable's metadata: it is no part of the code."""
+    cost = func.attrs.get(KERNEL_COST)
+    if cost is None:
+        return func
+    name = str(func.attrs.get("global_symbol") or var.name_hint)
+    builder.metadata[METADATA_PREFIX + name] = KernelCost(**cost).to_json()
+    return func.without_attr(KERNEL_COST)  # type: ignore[no-any-return]
 
 
 class _FunctionCodegen:
