@@ -37,8 +37,8 @@ from heddle.runtime.shape import Shape
 from heddle.support.diagnostics import VerifyError
 from heddle.support.span import Span, places_text
 from heddle.vm.relax.builder import ExecBuilder
+from heddle.vm.relax.insight.kernel_cost import METADATA_PREFIX, KernelCost
 from heddle.vm.relax.isa import FuncKind
-from heddle.vm.relax.kernel_cost import METADATA_PREFIX, KernelCost
 
 
 def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecBuilder, IRModule]:

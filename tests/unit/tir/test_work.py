@@ -64,7 +64,7 @@ def bound_index(a: T.Buffer((16,), "float32")):
 def stated(a: T.Buffer((16,), "float32")):
     T.func_attr({"estimated_flops": 32})
     for i in range(16):
-        a[0] = a[0] + T.float32(1)
+        a[i] = a[i] + T.float32(1)
 
 
 @T.prim_func

@@ -32,7 +32,7 @@ from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
 from heddle.vm.relax.builtins.table import BUILTINS, takes
 from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.frames import MAX_FRAMES, closure_target, too_deep, wrong_count
-from heddle.vm.relax.insight import Insight
+from heddle.vm.relax.insight.watchable import Watchable
 from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
 from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, LinkedFunction, link_function
 from heddle.vm.relax.placement import MemoryConfig, allocators_for, with_host
@@ -55,7 +55,7 @@ class UnresolvedFunctionError(Trap, ValueError):
     """A function that the program calls and nobody provides."""
 
 
-class VirtualMachine(StatefulCalls, Insight):
+class VirtualMachine(StatefulCalls, Watchable):
     """Runs an executable on devices.
 
     `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
