@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +92,7 @@ class Allocator(ABC):
         self.memory_limit_bytes: int | None = None
         self.books = MemoryBooks()
         self._lock = threading.RLock()
+        self._listeners: tuple[AllocationListener, ...] = ()
 
     def alloc(self, size_bytes: int) -> Storage:
         """Lend at least `size_bytes`.
@@ -107,6 +110,32 @@ class Allocator(ABC):
             if books.bytes_in_use > books.peak_bytes:
                 books.peak_bytes = books.bytes_in_use
         return Storage(self, block, size_bytes)
+
+    @contextmanager
+    def watched(self, listener: AllocationListener) -> Iterator[None]:
+        """Tell `listener` of every allocation that succeeds while the block lasts, in any thread.
+
+        Watching puts another `alloc` on this one object, so that an allocator that nobody watches has
+        nothing to ask.
+        """
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+            self.alloc = self._alloc_and_tell  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            with self._lock:
+                left = list(self._listeners)
+                left.remove(listener)
+                self._listeners = tuple(left)
+                if not left:
+                    del self.alloc
+
+    def _alloc_and_tell(self, size_bytes: int) -> Storage:
+        storage = Allocator.alloc(self, size_bytes)
+        for listener in self._listeners:
+            listener(self, storage)
+        return storage
 
     def reset_peak(self) -> None:
         self.books.peak_bytes = self.books.bytes_in_use
@@ -191,6 +220,9 @@ class PooledAllocator(Allocator):
                 waiting.append(block)
                 self.books.cached_bytes += size_bytes
 
+
+AllocationListener = Callable[[Allocator, Storage], None]
+"""Gets the allocator and the storage that it lent."""
 
 _KINDS: dict[str, type[Allocator]] = {"naive": NaiveAllocator, "pooled": PooledAllocator}
 _allocators: dict[tuple[Device, str], Allocator] = {}

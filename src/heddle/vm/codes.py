@@ -88,3 +88,38 @@ V0407 = declare_code(
     "V0407", "python function not registered", "`register_py_func` or `register_global_func` makes it known."
 )
 V0408 = declare_code("V0408", "malformed builtin call", "The operands of a builtin do not follow its form.")
+V0501 = declare_code(
+    "V0501",
+    "machine is being watched already",
+    "One profile, recording or debugger watches a machine at a time, and each ends before the next begins.",
+)
+V0502 = declare_code(
+    "V0502",
+    "function cannot be watched",
+    "Profiles, recordings and debuggers follow bytecode, and the function is machine code.",
+)
+V0503 = declare_code(
+    "V0503",
+    "bad recording option",
+    "Budgets and limits of a recording are counts or bytes and are not negative.",
+)
+V0504 = declare_code(
+    "V0504",
+    "kernel entry is malformed",
+    "The metadata entry `kernel.NAME` of an executable is a JSON object with the work of a kernel.",
+)
+V0505 = declare_code(
+    "V0505",
+    "debugger command is malformed",
+    "The debugger does not know the command, or an operand of it. `help` lists all.",
+)
+V0506 = declare_code(
+    "V0506",
+    "no such place",
+    "A function, instruction, register or step that is named does not exist, or was not kept.",
+)
+V0507 = declare_code(
+    "V0507",
+    "run is over",
+    "There is nothing before the first kept step of a recording, and nothing after its last one.",
+)

@@ -24,20 +24,20 @@ from heddle.support.diagnostics import (
     UsageError,
     did_you_mean,
 )
-from heddle.vm.codes import V0301, V0302, V0303, V0305, V0402, V0408
+from heddle.vm.codes import V0301, V0303, V0402, V0408
 from heddle.vm.objects import BytecodeError, VMClosure
 from heddle.vm.relax.builtins import register_builtins
 from heddle.vm.relax.builtins.closures import invoke_closure
 from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
 from heddle.vm.relax.builtins.table import BUILTINS, takes
 from heddle.vm.relax.executable import VMExecutable
+from heddle.vm.relax.frames import MAX_FRAMES, closure_target, too_deep, wrong_count
+from heddle.vm.relax.insight.watchable import Watchable
 from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
 from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, LinkedFunction, link_function
 from heddle.vm.relax.placement import MemoryConfig, allocators_for, with_host
 from heddle.vm.relax.program import FunctionRow
 from heddle.vm.relax.stateful import StatefulCalls
-
-MAX_FRAMES = 100_000
 
 
 class VMInstrumentReturnKind(IntEnum):
@@ -55,7 +55,7 @@ class UnresolvedFunctionError(Trap, ValueError):
     """A function that the program calls and nobody provides."""
 
 
-class VirtualMachine(StatefulCalls):
+class VirtualMachine(StatefulCalls, Watchable):
     """Runs an executable on devices.
 
     `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
@@ -167,7 +167,7 @@ class VirtualMachine(StatefulCalls):
 
     def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
         if len(args) != function.num_args:
-            raise _wrong_count(function.name, function.num_args, function.param_names, len(args))
+            raise wrong_count(function.name, function.num_args, function.param_names, len(args))
         frame = function.template.copy()
         frame[: function.num_args] = args
         code, pc = function.code, 0
@@ -181,15 +181,13 @@ class VirtualMachine(StatefulCalls):
                 elif op <= INVOKE:
                     args = b(frame)
                     if op == INVOKE:
-                        a, args = _target(args)
+                        a, args = closure_target(args)
                     if a is None:
                         frame[dst] = self.invoke_closure(*args)
                         pc += 1
                         continue
                     if len(callers) >= MAX_FRAMES:
-                        raise Trap(
-                            V0305, f"call depth exceeded in {a.name!r}: expected at most {MAX_FRAMES} frames"
-                        )
+                        raise too_deep(a)
                     callers.append((function, frame, pc))
                     inner = a.template.copy()
                     inner[: a.num_args] = args
@@ -214,7 +212,7 @@ class VirtualMachine(StatefulCalls):
         """A compiled function works on (machine, registers, constants, functions); its result register comes
         right after the arguments."""
         if len(args) != row.num_args:
-            raise _wrong_count(row.name, row.num_args, row.param_names, len(args))
+            raise wrong_count(row.name, row.num_args, row.param_names, len(args))
         registers = [*args, *[None] * (row.register_file_size - row.num_args)]
         compiled(self, registers, self._constants, self._pool)
         return registers[row.num_args]
@@ -373,21 +371,3 @@ def _compact(arg: Any) -> Any:
     if type(arg) is not Tensor:
         arg = to_value(arg)
     return arg.contiguous() if type(arg) is Tensor and arg.layout.strides is not None else arg
-
-
-def _target(args: Sequence[Any]) -> tuple[LinkedFunction | None, Sequence[Any]]:
-    """What the operands (machine, closure, arguments...) of an invocation enter, and with which arguments; no
-    target where the closure is not bytecode."""
-    _, closure, *rest = args
-    if type(closure) is not VMClosure or closure.target is None:
-        return None, args[1:]
-    target: LinkedFunction = closure.target
-    rest += closure.bound
-    if len(rest) != target.num_args:
-        raise _wrong_count(target.name, target.num_args, target.param_names, len(rest))
-    return target, rest
-
-
-def _wrong_count(name: str, expected: int, param_names: Sequence[str], got: int) -> Trap:
-    names = f" ({', '.join(param_names)})" if param_names else ""
-    return Trap(V0302, f"function {name!r} expects {expected} arguments{names}, got {got}")
