@@ -16,7 +16,9 @@ MODEL = """
 @I.ir_module
 class Module:
     @R.function
-    def main(x: R.Tensor(("n", 6), "float32"), w: R.Tensor((6, 4), "float32")) -> R.Tensor(("n", 4), "float32"):
+    def main(
+        x: R.Tensor(("n", 6), "float32"), w: R.Tensor((6, 4), "float32")
+    ) -> R.Tensor(("n", 4), "float32"):
         with R.dataflow():
             h = R.nn.relu(R.matmul(x, w))
             y = R.log(R.subtract(h, R.const(0.5, "float32")))

@@ -83,12 +83,12 @@ def test_infinities(debugger):
 def test_function_and_instruction_breakpoints(debugger):
     by_name, by_place = debugger.add_breakpoint("log"), debugger.add_breakpoint("twice:1")
     found = []
-    while not (stop := debugger.resume()).reason == "end":
+    while (stop := debugger.resume()).reason != "end":
         found.append((stop.breakpoint, stop.next_site.place))
     there = [(by_name, "main:1"), (by_place, "twice:1"), (by_place, "twice:1"), (by_name, "main:4")]
     assert found == there
     back = []
-    while not (stop := debugger.resume_back()).reason == "start":
+    while (stop := debugger.resume_back()).reason != "start":
         back.append((stop.breakpoint, stop.next_site.place))
     assert back == there[::-1]
     debugger.remove_breakpoint(by_name)

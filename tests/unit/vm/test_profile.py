@@ -22,7 +22,9 @@ MODEL = """
 @I.ir_module
 class Module:
     @R.function
-    def main(x: R.Tensor(("n", 16), "float32"), w: R.Tensor((16, 8), "float32")) -> R.Tensor(("n", 8), "float32"):
+    def main(
+        x: R.Tensor(("n", 16), "float32"), w: R.Tensor((16, 8), "float32")
+    ) -> R.Tensor(("n", 8), "float32"):
         with R.dataflow():
             h = R.nn.relu(R.matmul(x, w))
             y = R.nn.softmax(h)

@@ -149,7 +149,7 @@ def test_budget_drops_the_oldest_values():
     assert recording.values.num_bytes == 800
     assert recording.values.num_dropped == 5
     assert recording.value(recording.step(5).outputs[0]).tolist() == (x * 7).tolist()
-    with pytest.raises(UsageError, match="V0506.*not kept"):
+    with pytest.raises(UsageError, match=r"V0506.*not kept"):
         recording.value(recording.step(0).outputs[0])
     assert recording.step(0).outputs[0].after.digest
     assert machine.record("main", x, budget_bytes=0).values.num_bytes == 0
