@@ -99,3 +99,12 @@ def test_profile_in_json(folder: Path) -> None:
     assert report["profile"]["num_instructions"] > 0
     done = heddle("run", "model.heddle", "--chrome-trace", "no/such/folder/t.json", cwd=folder)
     done.failed_with("S0101", "no/such/folder")
+
+
+@pytest.mark.parametrize("model", ["model.py", "model.heddle"])
+def test_bytecode_with_sources(folder: Path, model: str) -> None:
+    plain = heddle("inspect", model, "--stage", "bytecode", "--function", "main", cwd=folder)
+    marked = heddle("inspect", model, "--stage", "bytecode", "--function", "main", "--sources", cwd=folder)
+    lines = [line for line in marked.out.splitlines() if not line.startswith("  ; model.py:")]
+    assert "; model.py:" in marked.out
+    assert lines == plain.out.splitlines()
