@@ -173,6 +173,9 @@ def inspect_command(
         str, typer.Option(help="relax, legalized, fused, scheduled, tir, llvm, asm, bytecode or memory.")
     ] = "relax",
     function: Annotated[str | None, typer.Option(help="Show this function only.")] = None,
+    sources: Annotated[
+        bool, typer.Option("--sources", help="With bytecode: the model's nodes that it came from.")
+    ] = False,
     target: TargetOpt = None,
 ) -> None:
     """Print a model as it is at a stage of its way from graph to machine code."""
@@ -183,7 +186,7 @@ def inspect_command(
             from heddle.driver.models import import_model
             from heddle.driver.stages import stage_text
 
-            typer.echo(stage_text(import_model(found), stage, target, function))
+            typer.echo(stage_text(import_model(found), stage, target, function, sources))
             return ExitCode.DONE
         if stage != "bytecode":
             raise UsageError(
@@ -194,7 +197,7 @@ def inspect_command(
         from heddle.driver.disassembly import bytecode_text
 
         executable = load_or_compile(found, CompileOptions()).executable
-        typer.echo(bytecode_text(executable.as_text(), function))
+        typer.echo(bytecode_text(executable.as_text(sources), function))
         return ExitCode.DONE
 
     raise typer.Exit(guarded(command))

@@ -75,6 +75,7 @@ class _Happened:
     writes: list[Write] = field(default_factory=list)
     enters: _Frame | None = None
     left: tuple[FrameState, ...] = ()
+    resumes: bool = False
     allocations: list[int] = field(default_factory=list)
 
 
@@ -229,6 +230,7 @@ class Recorder:
                 tuple(now.writes),
                 enters,
                 now.left,
+                now.resumes,
                 tuple(now.allocations),
                 text,
             )
@@ -281,6 +283,7 @@ class Recorder:
         if dst is not None:
             self._note(caller, dst, value, "result")
         caller.pc += 1
+        self._now.resumes = True
 
     # What it did
 

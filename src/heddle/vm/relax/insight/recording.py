@@ -61,9 +61,10 @@ class Step:
 
     `depth` is 0 in the recorded function itself. `pc` and `next_pc` are where its function was and went on.
     `reads` are the registers that the instruction had as operands, before it ran. `enters` is the call that
-    it began, `left` those that it ended, the innermost last, with their registers as they were. `allocations`
-    are sizes in bytes. `error` is what it raised. A call that a Python callee makes begins with a step of its
-    own, whose mnemonic is "enter".
+    it began, `left` those that it ended, the innermost last, with their registers as they were; `resumes`
+    tells that the call around them goes on behind its instruction. `allocations` are sizes in bytes. `error`
+    is what it raised. A call that a Python callee makes begins with a step of its own, whose mnemonic is
+    "enter".
     """
 
     number: int
@@ -76,6 +77,7 @@ class Step:
     writes: tuple[Write, ...] = ()
     enters: FrameState | None = None
     left: tuple[FrameState, ...] = ()
+    resumes: bool = False
     allocations: tuple[int, ...] = ()
     error: str | None = None
 
@@ -291,10 +293,14 @@ def replay(frames: list[FrameState], step: Step) -> None:
         by_number[write.frame].registers[write.register] = write.after
     if step.left:
         del frames[-len(step.left) :]
+    if step.resumes:
+        frames[-1].pc += 1
 
 
 def undo(frames: list[FrameState], step: Step) -> None:
     """Bring `frames` back to before a step."""
+    if step.resumes:
+        frames[-1].pc -= 1
     frames += [frame.copy() for frame in step.left]
     by_number = {frame.number: frame for frame in frames}
     for write in reversed(step.writes):

@@ -10,12 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from heddle.runtime.profiling import Report
+from heddle.runtime.storage import Allocator
 from heddle.support.diagnostics import UsageError
 from heddle.vm.codes import V0501, V0502
 from heddle.vm.objects import VMClosure
+from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.insight.profile import MAX_EVENTS, Profiler
 from heddle.vm.relax.insight.recorder import Recorder, RecordOptions
 from heddle.vm.relax.insight.recording import DEFAULT_BUDGET_BYTES, DEFAULT_MAX_STEPS, Recording
@@ -28,9 +30,8 @@ Runner = Callable[[LinkedFunction, Sequence[Any]], Any]
 class Watchable(ABC):
     """What profilers, recorders and debuggers use of a machine."""
 
-    if TYPE_CHECKING:
-        executable: Any
-        allocators: Sequence[Any]
+    executable: VMExecutable
+    allocators: list[Allocator]
 
     @abstractmethod
     def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
