@@ -47,6 +47,7 @@ class Sizes:
 
 
 BASE = Sizes(12, 768, 12, 30522, 512, 224, 16)
+GPT2 = Sizes(12, 768, 12, 50257, 1024)
 
 
 # ---- onnx's light models
@@ -302,9 +303,11 @@ def sample_inputs(
 # ---- control flow
 
 
-def loop_model() -> onnx.ModelProto:
+def loop_model(condition: str = "") -> onnx.ModelProto:
     """Double x until its sum exceeds a limit, at most n times; scan output: the sums. Then a branch on the
     result.
+
+    `condition` names the first condition, which is true; onnx's evaluator does not run a loop without one.
 
     main(x: float32[k], n: int64[], limit: float32[]) → (y: float32[k], sums: float32[steps], z: float32[k])
     """
@@ -327,7 +330,7 @@ def loop_model() -> onnx.ModelProto:
         [one("Sqrt", ["y"], ["root"], "root")], "else", [], [_info("root", "float32", ["k"])]
     )
     nodes = [
-        one("Loop", ["n", "", "x"], ["y", "sums"], "loop", body=body),
+        one("Loop", ["n", condition, "x"], ["y", "sums"], "loop", body=body),
         one("ReduceMax", ["y"], ["top"], "top", keepdims=0),
         one("Greater", ["top", "limit"], ["large"], "is_large"),
         one("If", ["large"], ["z"], "choose", then_branch=then, else_branch=other),
@@ -338,6 +341,8 @@ def loop_model() -> onnx.ModelProto:
         [_info("x", "float32", ["k"]), _info("n", "int64", []), _info("limit", "float32", [])],
         [_info("y", "float32", ["k"]), _info("sums", "float32", ["steps"]), _info("z", "float32", ["k"])],
     )
+    if condition:
+        graph.initializer.append(numpy_helper.from_array(np.asarray(True), condition))
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 

@@ -18,8 +18,7 @@ from heddle.driver.signature import METADATA_PREFIX, Signature, signature_from_j
 from heddle.runtime.device import cpu
 from heddle.runtime.function import Function
 from heddle.runtime.module import load_module
-from heddle.runtime.native import set_num_threads
-from heddle.runtime.native.library import native_library
+from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.runtime.shape import Array as ValueArray
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import allocator_for

@@ -66,6 +66,11 @@ V0306 = declare_code(
     "output index does not fit",
     "The index leads past a tuple's end, or into something that is no tuple.",
 )
+V0307 = declare_code(
+    "V0307",
+    "machine is busy",
+    "A machine runs on one thread at a time; machines are cheap and can share an executable.",
+)
 V0401 = declare_code(
     "V0401", "match_cast failed", "A shape or value at run time differs from what the program states."
 )

@@ -5,7 +5,8 @@ The object code is kept in the cache folder under a hash of the text, the proces
 behind a digest of its own; a damaged or foreign file is compiled anew. Linking takes a few milliseconds,
 compiling about 50.
 
-Exported symbols that kernels may use are listed in `KERNEL_SYMBOLS`.
+Exported symbols that kernels may use are listed in `KERNEL_SYMBOLS`, those of compiled programs in
+`PROGRAM_SYMBOLS`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 from heddle.runtime.codes import U0502, U0701
 from heddle.runtime.native.llvm import llvm_binding, llvm_linking
-from heddle.runtime.tensor import HEADER_CONTENT_OFFSET
+from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import write_bytes
 from heddle.support.settings import settings
@@ -35,6 +36,28 @@ KERNEL_SYMBOLS = (
     "heddle_workspace_alloc",
     "heddle_workspace_free",
 )
+PROGRAM_SYMBOLS = (
+    "heddle_again",
+    "heddle_alloc_storage",
+    "heddle_alloc_tensor",
+    "heddle_call",
+    "heddle_condition",
+    "heddle_copy",
+    "heddle_enter",
+    "heddle_fail",
+    "heddle_invoke",
+    "heddle_kind_of",
+    "heddle_leave",
+    "heddle_make_closure",
+    "heddle_make_shape",
+    "heddle_make_tuple",
+    "heddle_put",
+    "heddle_release_all",
+    "heddle_reshape",
+    "heddle_sizes",
+    "heddle_tuple_getitem",
+)
+"""What compiled functions of the machine use besides: see objects.ll."""
 _OTHER_SYMBOLS = (
     "heddle_thread",
     "heddle_thread_setup",
@@ -42,8 +65,18 @@ _OTHER_SYMBOLS = (
     "heddle_pool_configure",
     "heddle_call_kernel",
     "heddle_glue_configure",
+    "heddle_program_configure",
+    "heddle_python_call",
+    "heddle_call_program",
+    "heddle_new",
+    "heddle_take_storage",
+    "heddle_drop_storage",
+    "heddle_pool_trim",
+    "heddle_retain",
+    "heddle_release",
 )
-_SOURCES = ("thread.ll", "pool.ll", "glue.ll")
+_SOURCES = ("thread.ll", "pool.ll", "glue.ll", "objects.ll", "program.ll")
+_STACK_BYTES = 4 << 20  # of the stack that a native program may fill; threads have 8 MiB
 _DIGEST_BYTES = 32
 _MAX_THREADS = 1024
 _SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
@@ -61,8 +94,9 @@ def _source(machine: str) -> str:
         PAUSE=pause,
         PAUSE_DECLARATION=declaration,
         SIG_BLOCK="1" if sys.platform == "darwin" else "0",
-        BYTES_CONTENT=str(HEADER_CONTENT_OFFSET),
+        BYTES_CONTENT=str(CONTENT_OFFSET),
         TUPLE_ITEMS=str(tuple.__basicsize__),
+        STACK_BYTES=str(_STACK_BYTES),
     )
 
 
@@ -121,10 +155,11 @@ class NativeLibrary:
         self.elf_machine = code[:20]
         self.jit = llvm.orcjit.create_lljit_compiler(host_machine())
         builder = llvm.orcjit.JITLibraryBuilder().add_object_img(code).add_current_process()
-        for symbol in KERNEL_SYMBOLS + _OTHER_SYMBOLS:
+        exported = KERNEL_SYMBOLS + PROGRAM_SYMBOLS + _OTHER_SYMBOLS
+        for symbol in exported:
             builder.export_symbol(symbol)
         self._tracker = builder.link(self.jit, "heddle_native")
-        self.addresses: dict[str, int] = {s: self._tracker[s] for s in KERNEL_SYMBOLS + _OTHER_SYMBOLS}
+        self.addresses: dict[str, int] = {symbol: self._tracker[symbol] for symbol in exported}
         self._reset = ctypes.CFUNCTYPE(None)(self.addresses["heddle_pool_reset"])
         self._configure = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int)(
             self.addresses["heddle_pool_configure"]
@@ -187,7 +222,7 @@ def link_objects(objects: Sequence[bytes], exports: Iterable[str]) -> Any:
         if code[:6] != library.elf_machine[:6] or code[18:20] != library.elf_machine[18:20]:
             raise FormatError(U0502, "object code is for another kind of processor, or no object code")
         builder.add_object_img(code)
-    for symbol in KERNEL_SYMBOLS:
+    for symbol in KERNEL_SYMBOLS + PROGRAM_SYMBOLS:
         builder.import_symbol(symbol, library.addresses[symbol])
     for symbol in exports:
         builder.export_symbol(symbol)

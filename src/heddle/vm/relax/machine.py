@@ -34,7 +34,8 @@ from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.frames import MAX_FRAMES, closure_target, too_deep, wrong_count
 from heddle.vm.relax.insight.watchable import Watchable
 from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
-from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, LinkedFunction, link_function
+from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction, link_function
+from heddle.vm.relax.native import NativeProgram, native_code
 from heddle.vm.relax.placement import MemoryConfig, allocators_for, with_host
 from heddle.vm.relax.program import FunctionRow
 from heddle.vm.relax.stateful import StatefulCalls
@@ -86,11 +87,16 @@ class VirtualMachine(StatefulCalls, Watchable):
         self._instrument: Callable[..., Any] | None = None
         program = rt_mod.program
         self._constants = [self._place(number, value) for number, value in enumerate(program.constants)]
-        self._linked = {row.name: LinkedFunction(row) for row in program.functions if row.kind is FuncKind.VM}
-        self._pool = [self._pool_entry(row) for row in program.functions]
+        self._linked = {row.name: LinkedFunction(row) for row in program.functions if row.has_bytecode}
+        self._native = self._native_program()
+        self._pool = [self._pool_entry(number, row) for number, row in enumerate(program.functions)]
+        if self._native is not None:
+            self._native.place_constants(self._constants, self._pool)
         self._rows = {row.name: row for row in program.functions if row.kind is not FuncKind.PACKED}
         self._numbers = {row.name: number for number, row in enumerate(program.functions)}
-        self._link()
+        self._is_linked = False
+        if self._native is None or any(row.kind is FuncKind.VM for row in program.functions):
+            self._link()
 
     @property
     def host_device(self) -> Device:
@@ -118,22 +124,56 @@ class VirtualMachine(StatefulCalls, Watchable):
             )
         return found
 
-    def _pool_entry(self, row: FunctionRow) -> Any:
+    def _native_program(self) -> NativeProgram | None:
+        """What the machine code of compiled functions needs, where there is some."""
+        program = self.executable.program
+        if not any(native_code(self.executable, row) for row in program.functions):
+            return None
+        return NativeProgram(self, program, self.allocators)
+
+    def _pool_entry(self, number: int, row: FunctionRow) -> Any:
         if row.kind is FuncKind.PACKED:
             return self._resolve_packed(row.name)
+        linked = self._linked.get(row.name)
+        code = native_code(self.executable, row)
+        if code is not None and self._native is not None:
+            return self._native_closure(row, linked, self._native.add_function(number, code))
         if row.kind is FuncKind.VM:
-            linked = self._linked[row.name]
             return VMClosure(row.name, lambda vm, *args: vm._run(linked, args), linked)
         compiled = raw_callable(self._resolve_packed(f"__vmtir__{row.name}"))
         return VMClosure(row.name, lambda vm, *args: vm._run_compiled(row, compiled, args))
+
+    def _native_closure(
+        self, row: FunctionRow, linked: LinkedFunction | None, call: Callable[..., Any]
+    ) -> VMClosure:
+        """A compiled function. While something watches the machine, its bytecode runs instead: that has
+        instructions to be watched."""
+        if linked is None:
+            return VMClosure(row.name, lambda vm, *args: call(*args))
+        return VMClosure(
+            row.name, lambda vm, *args: vm._run(linked, args) if vm._watched else call(*args), linked
+        )
+
+    @property
+    def _watched(self) -> bool:
+        return self._instrument is not None or "_run" in self.__dict__
+
+    def pool_entry(self, number: int) -> Any:
+        """What a row of the function table stands for."""
+        return self._pool[number]
+
+    def ensure_linked(self) -> None:
+        if not self._is_linked:
+            self._link()
 
     def _link(self) -> None:
         """Decode all functions. With an instrument set, calls go through it: this is the machine's one
         hook.
         """
+        self._is_linked = True
         program = self.executable.program
         for row in program.functions:
-            if row.kind is FuncKind.VM:
+            if row.has_bytecode:
                 link_function(program, row, self._linked[row.name], self._callee, self._operand)
 
     def _callee(self, number: int, num_args: int) -> tuple[int, Any]:
@@ -166,6 +206,7 @@ class VirtualMachine(StatefulCalls, Watchable):
     # Running
 
     def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
+        self.ensure_linked()
         if len(args) != function.num_args:
             raise wrong_count(function.name, function.num_args, function.param_names, len(args))
         frame = function.template.copy()
@@ -186,9 +227,10 @@ class VirtualMachine(StatefulCalls, Watchable):
                         frame[dst] = self.invoke_closure(*args)
                         pc += 1
                         continue
-                    if len(callers) >= MAX_FRAMES:
-                        raise too_deep(a)
-                    callers.append((function, frame, pc))
+                    if op != TAIL:
+                        if len(callers) >= MAX_FRAMES:
+                            raise too_deep(a)
+                        callers.append((function, frame, pc))
                     inner = a.template.copy()
                     inner[: a.num_args] = args
                     function, frame, code, pc = a, inner, a.code, 0
@@ -218,12 +260,14 @@ class VirtualMachine(StatefulCalls, Watchable):
         return registers[row.num_args]
 
     def _locate(self, error: HeddleError, function: LinkedFunction, pc: int) -> None:
-        place = self.executable.line_table.get(function.first + pc)
-        where = f"  --> instruction {pc} of {function.name!r}" + (
-            f", which comes from {place}" if place else ""
-        )
+        where = self.place_of(function.name, function.first, pc)
         if where not in getattr(error, "__notes__", ()):
             error.add_note(where)
+
+    def place_of(self, name: str, first: int, pc: int) -> str:
+        """Where instruction `pc` of a function is, in the program and in the user's model."""
+        place = self.executable.line_table.get(first + pc)
+        return f"  --> instruction {pc} of {name!r}" + (f", which comes from {place}" if place else "")
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure of this machine, or any function. Raises: TrapTypeError V0402 for something else."""

@@ -22,7 +22,6 @@ from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.vm.codes import V0505, V0506
 from heddle.vm.relax.insight.recording import Step, num_inf, num_nan, num_not_finite
 from heddle.vm.relax.insight.sites import Site, Sites
-from heddle.vm.relax.isa import FuncKind
 
 _COUNTS = {"nan": num_nan, "inf": num_inf, "nonfinite": num_not_finite}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -166,7 +165,7 @@ def _sites_of(function: str, sites: Sites) -> tuple[Site, ...]:
     found = sites.of(function)
     if not found:
         rows = sites.executable.program.functions
-        known = [row.name for row in rows if row.kind is FuncKind.VM]
+        known = [row.name for row in rows if row.has_bytecode]
         raise UsageError(
             V0506,
             f"the program has no function {function!r} of bytecode: it has {', '.join(known)}",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from heddle.vm.relax.disasm import instruction_text
 from heddle.vm.relax.encode import decode_arg
 from heddle.vm.relax.executable import VMExecutable
-from heddle.vm.relax.isa import CALL, GOTO, RET, VM_STATE, VOID, ArgKind, FuncKind
+from heddle.vm.relax.isa import CALL, GOTO, RET, VM_STATE, VOID, ArgKind
 from heddle.vm.relax.link import LinkedFunction
 
 CALL_TIR_DYN = "vm.builtin.call_tir_dyn"
@@ -56,7 +56,7 @@ class Sites:
     def of(self, name: str) -> tuple[Site, ...]:
         """All sites of a function of bytecode; none where there is no such function."""
         for row in self.executable.program.functions:
-            if row.name == name and row.kind is FuncKind.VM:
+            if row.name == name and row.has_bytecode:
                 return tuple(
                     self._at_index(row.name, row.start, index) for index in range(row.start, row.end)
                 )

@@ -21,7 +21,6 @@ from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.insight.profile import MAX_EVENTS, Profiler
 from heddle.vm.relax.insight.recorder import Recorder, RecordOptions
 from heddle.vm.relax.insight.recording import DEFAULT_BUDGET_BYTES, DEFAULT_MAX_STEPS, Recording
-from heddle.vm.relax.isa import FuncKind
 from heddle.vm.relax.link import LinkedFunction
 
 Runner = Callable[[LinkedFunction, Sequence[Any]], Any]
@@ -36,6 +35,10 @@ class Watchable(ABC):
     @abstractmethod
     def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
         """Run a function of the program."""
+
+    @abstractmethod
+    def ensure_linked(self) -> None:
+        """Decode the bytecode, where that was not needed before."""
 
     @abstractmethod
     def _closure(self, name: str) -> VMClosure:
@@ -53,6 +56,7 @@ class Watchable(ABC):
         """
         if "_run" in self.__dict__:
             raise UsageError(V0501, "the machine is being watched already: one watcher at a time")
+        self.ensure_linked()
         own, thread = self._run, get_ident()
 
         def route(function: LinkedFunction, args: Sequence[Any]) -> Any:
@@ -96,7 +100,7 @@ class Watchable(ABC):
         """Raises: UnknownFunctionError V0301; UsageError V0502 for a function that is no bytecode."""
         self._closure(name)
         rows = [row for row in self.executable.program.functions if row.name == name]
-        if rows and rows[0].kind is not FuncKind.VM:
+        if rows and not rows[0].has_bytecode:
             raise UsageError(
                 V0502, f"function {name!r} is machine code", help="compile it with exec_mode='bytecode'"
             )
