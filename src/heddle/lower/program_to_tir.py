@@ -49,6 +49,8 @@ from heddle.tir.program_abi import (
     vm_shape,
 )
 from heddle.vm.relax import isa
+from heddle.vm.relax.builtins import register_builtins
+from heddle.vm.relax.builtins.table import check_call
 from heddle.vm.relax.encode import decode_arg
 from heddle.vm.relax.isa import ArgKind, FuncKind, Instruction
 from heddle.vm.relax.program import FunctionRow, Program
@@ -59,7 +61,11 @@ _HANDLE = DataType("handle")
 
 def program_functions(program: Program, kernels: Collection[str]) -> IRModule:
     """A loop function for each bytecode function of a verified program. `kernels` will be linked beside
-    them."""
+    them.
+
+    Raises: BytecodeError V0408 for a call of a builtin with a number of operands that it does not take.
+    """
+    register_builtins()
     table = {}
     for number, row in enumerate(program.functions):
         if row.kind is FuncKind.VM:
@@ -109,6 +115,7 @@ def _statement(program: Program, pc: int, step: Instruction, again: bool) -> Pri
     if again:
         return vm_again(operands)
     dst, number = step.values
+    check_call(program.functions[number].name, len(operands))
     return vm_call(program.functions[number].name, number, pc, VOID if dst >= isa.VOID else dst, operands)
 
 

@@ -27,6 +27,8 @@ from heddle.vm.relax.frames import MAX_FRAMES
 from ..runtime.kernels import kernel_module
 from .programs import HELPERS, builder, countdown, run_machine
 
+pytestmark = pytest.mark.usefixtures("mode")  # bytecode and compiled
+
 
 def adder():
     made = builder()

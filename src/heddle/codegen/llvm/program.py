@@ -268,7 +268,7 @@ class ProgramEmitter:
 
     def fail_where(self, condition: str) -> None:
         going = self.out.label("on")
-        self._failures.append((str(self._number << 32 | self._pc), self.out.block))
+        self._failures.append((str(self._place), self.out.block))
         weights = self.module.metadata_once('!{!"branch_weights", i32 1, i32 2000}')
         self.out.branch(condition, "failed", going, weights)
         self.out.start(going)
@@ -287,7 +287,7 @@ class ProgramEmitter:
             got = self.call("heddle_kind_of", got.removeprefix("kind of "))
         text = self.module.string(message)
         self.call("heddle_set_error", str(error), text, expected, got)
-        self._failures.append((str(self._number << 32 | self._pc), self.out.block))
+        self._failures.append((str(self._place), self.out.block))
         self.out.terminate("br label %failed")
         self.out.start(going)
 
@@ -351,10 +351,20 @@ class ProgramEmitter:
     def host_call(self, step: Step) -> None:
         """Let `heddle_call` find the callee, which may be the host's."""
         args = self.arguments(step.operands)
+        self.note_place()
         status = self.call(
             "heddle_call", "%context", self.destination(step), str(step.number), args, str(len(step.operands))
         )
         self.finish(step, status)
+
+    def note_place(self) -> None:
+        """Tell the host where the call is that it may get."""
+        at = self.out.value("getelementptr [11 x i64], ptr %context, i64 0, i64 10")
+        self.out.effect(f"store i64 {self._place}, ptr {at}")
+
+    @property
+    def _place(self) -> int:
+        return self._number << 32 | self._pc
 
     def finish(self, step: Step, status: str) -> None:
         """Fail where the status says so; drop a result that nobody wants."""

@@ -494,6 +494,7 @@ def _invoke_closure(emitter: ProgramEmitter, step: Step) -> None:
     _, closure, *given = step.operands
     args = emitter.arguments(given)
     callee = emitter.value(closure)
+    emitter.note_place()
     status = emitter.call(
         "heddle_invoke", "%context", emitter.destination(step), callee, args, str(len(given))
     )

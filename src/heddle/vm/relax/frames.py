@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from heddle.support.diagnostics import Trap
+from heddle.support.diagnostics import HeddleError, Trap
 from heddle.vm.codes import V0302, V0305
 from heddle.vm.objects import VMClosure
 from heddle.vm.relax.link import LinkedFunction
@@ -33,6 +33,13 @@ def wrong_count(name: str, expected: int, param_names: Sequence[str], got: int) 
 
 def too_deep(function: LinkedFunction) -> Trap:
     return Trap(V0305, f"call depth exceeded in {function.name!r}: expected at most {MAX_FRAMES} frames")
+
+
+def add_notes(error: HeddleError, notes: Sequence[str]) -> None:
+    """Say where a failure was, once."""
+    for note in notes:
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
 
 def new_frame(function: LinkedFunction, args: Sequence[Any]) -> list[Any]:

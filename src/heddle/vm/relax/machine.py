@@ -24,14 +24,14 @@ from heddle.support.diagnostics import (
     UsageError,
     did_you_mean,
 )
-from heddle.vm.codes import V0301, V0303, V0402, V0408
-from heddle.vm.objects import BytecodeError, VMClosure
+from heddle.vm.codes import V0301, V0303, V0402
+from heddle.vm.objects import VMClosure
 from heddle.vm.relax.builtins import register_builtins
 from heddle.vm.relax.builtins.closures import invoke_closure
 from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
-from heddle.vm.relax.builtins.table import BUILTINS, takes
+from heddle.vm.relax.builtins.table import BUILTINS, check_call
 from heddle.vm.relax.executable import VMExecutable
-from heddle.vm.relax.frames import MAX_FRAMES, closure_target, too_deep, wrong_count
+from heddle.vm.relax.frames import MAX_FRAMES, add_notes, closure_target, too_deep, wrong_count
 from heddle.vm.relax.insight.watchable import Watchable
 from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
 from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction, link_function
@@ -179,8 +179,8 @@ class VirtualMachine(StatefulCalls, Watchable):
     def _callee(self, number: int, num_args: int) -> tuple[int, Any]:
         entry = self._pool[number]
         name = self.executable.program.functions[number].name
-        if raw_callable(entry) is BUILTINS.get(name) and not takes(BUILTINS[name], num_args):
-            raise BytecodeError(V0408, f"builtin {name!r} does not take {num_args} arguments")
+        if raw_callable(entry) is BUILTINS.get(name):
+            check_call(name, num_args)
         if self._instrument is not None:
             return DO, self._instrumented(entry, name, self._instrument)
         if name in self._linked:
@@ -260,9 +260,7 @@ class VirtualMachine(StatefulCalls, Watchable):
         return registers[row.num_args]
 
     def _locate(self, error: HeddleError, function: LinkedFunction, pc: int) -> None:
-        where = self.place_of(function.name, function.first, pc)
-        if where not in getattr(error, "__notes__", ()):
-            error.add_note(where)
+        add_notes(error, [self.place_of(function.name, function.first, pc)])
 
     def place_of(self, name: str, first: int, pc: int) -> str:
         """Where instruction `pc` of a function is, in the program and in the user's model."""

@@ -21,18 +21,18 @@ from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.methods import make_fast_method
 from heddle.runtime.storage import Allocator
-from heddle.support.diagnostics import Trap
+from heddle.support.diagnostics import HeddleError, Trap
 from heddle.vm.codes import V0307
 from heddle.vm.objects import VMClosure
 from heddle.vm.relax.builtins.table import BUILTINS
-from heddle.vm.relax.frames import wrong_count
+from heddle.vm.relax.frames import add_notes, wrong_count
 from heddle.vm.relax.isa import CALL, FuncKind
 from heddle.vm.relax.program import FunctionRow, Program
 
 _CLOSURE_CALL = -1
 _BUSY = -1
-_CONTEXT_BYTES = 80
-_PLACE_OFFSET = 48
+_CONTEXT_BYTES = 88
+_ERROR_PLACE_OFFSET, _CALL_PLACE_OFFSET = 48, 80
 
 
 def native_code(executable: Module, row: FunctionRow) -> KernelModule | None:
@@ -63,7 +63,7 @@ class NativeProgram:
         library = native_library()
         self._context = ctypes.create_string_buffer(
             struct.pack(
-                "<10q",
+                "<11q",
                 ctypes.addressof(self._pool_table),
                 self._base,
                 ctypes.addressof(self._entries),
@@ -71,6 +71,7 @@ class NativeProgram:
                 0,
                 0,
                 -1,
+                0,
                 0,
                 0,
                 0,
@@ -121,11 +122,16 @@ class NativeProgram:
         return self._translator.from_native(at)
 
     def call_host(self, function: int, args: int, count: int, result: int) -> None:
+        row, pc = self._place(_CALL_PLACE_OFFSET)
         values = [self._translator.from_native(args + objects.VALUE_BYTES * i) for i in range(count)]
-        if function == _CLOSURE_CALL:
-            value = self._machine.invoke_closure(*values)
-        else:
-            value = self._machine.invoke_closure(self._machine.pool_entry(function), *values)
+        try:
+            if function == _CLOSURE_CALL:
+                value = self._machine.invoke_closure(*values)
+            else:
+                value = self._machine.invoke_closure(self._machine.pool_entry(function), *values)
+        except HeddleError as error:
+            add_notes(error, [self._machine.place_of(row.name, row.start, pc)])
+            raise
         self._translator.store(result, value)
 
     def refuse(self, number: int, count: int) -> None:
@@ -140,12 +146,15 @@ class NativeProgram:
         raise wrong_count(row.name, row.num_args, row.param_names, count)
 
     def raise_error(self) -> None:
-        place = struct.unpack_from("<q", self._context, _PLACE_OFFSET)[0]
-        notes = []
-        if place != -1:
-            row, pc = self._program.functions[place >> 32], place & 0xFFFFFFFF
-            notes = [*self._kernel_note(row, pc), self._machine.place_of(row.name, row.start, pc)]
-        raise_native_error(notes)
+        if struct.unpack_from("<q", self._context, _ERROR_PLACE_OFFSET)[0] == -1:
+            raise_native_error()  # before the first instruction: no memory for the arguments
+        row, pc = self._place(_ERROR_PLACE_OFFSET)
+        raise_native_error(self._kernel_note(row, pc), self._machine.place_of(row.name, row.start, pc))
+
+    def _place(self, offset: int) -> tuple[FunctionRow, int]:
+        """The function and instruction that the context holds at `offset`."""
+        place = struct.unpack_from("<q", self._context, offset)[0]
+        return self._program.functions[place >> 32], place & 0xFFFFFFFF
 
     def _kernel_note(self, row: FunctionRow, pc: int) -> list[str]:
         step = self._program.instruction(row.start + pc) if row.has_bytecode else None
