@@ -59,21 +59,32 @@ class Section:
 
 def write_artefact(path: str | os.PathLike[str], sections: Mapping[str, bytes | memoryview]) -> None:
     """Write a whole artefact or nothing. Raises: UsageError S0101 where the path cannot be written."""
-    names = [name.encode() for name in sections]
-    table_bytes = sum(8 + len(name) + _ENTRY_TAIL.size for name in names)
-    offset = _aligned(_HEAD.size + table_bytes)
-    table, offsets, end = b"", [], _HEAD.size + table_bytes
-    for name, data in zip(names, sections.values(), strict=True):
-        table += struct.pack("<Q", len(name)) + name + _ENTRY_TAIL.pack(offset, len(data), _digest(data))
-        offsets.append(offset)
-        end = offset + len(data)
-        offset = _aligned(end)
+    offsets = section_offsets(sections)
+    table, end = b"", _HEAD.size + _table_bytes(sections)
+    for name, data in sections.items():
+        text = name.encode()
+        table += struct.pack("<Q", len(text)) + text
+        table += _ENTRY_TAIL.pack(offsets[name], len(data), _digest(data))
+        end = offsets[name] + len(data)
     with atomic_writer(path) as file:
-        file.write(_HEAD.pack(MAGIC, VERSION, len(names), len(table), end, _digest(table)))
+        file.write(_HEAD.pack(MAGIC, VERSION, len(sections), len(table), end, _digest(table)))
         file.write(table)
-        for start, data in zip(offsets, sections.values(), strict=True):
-            file.write(bytes(start - file.tell()))
+        for name, data in sections.items():
+            file.write(bytes(offsets[name] - file.tell()))
             file.write(data)
+
+
+def _table_bytes(sections: Mapping[str, bytes | memoryview]) -> int:
+    return sum(8 + len(name.encode()) + _ENTRY_TAIL.size for name in sections)
+
+
+def section_offsets(sections: Mapping[str, bytes | memoryview]) -> dict[str, int]:
+    """Where in the file each section will begin."""
+    offsets, free = {}, _HEAD.size + _table_bytes(sections)
+    for name, data in sections.items():
+        offsets[name] = _aligned(free)
+        free = offsets[name] + len(data)
+    return offsets
 
 
 def _map_file(path: str | os.PathLike[str]) -> memoryview:

@@ -48,9 +48,10 @@ U0503 = declare_code("U0503", "module cannot be exported", "A module in the tree
 U0504 = declare_code(
     "U0504",
     "export needs a linker",
-    "Shared and static libraries are written by a linker, which comes with the extra `heddle[link]`. Any "
-    "other file name writes Heddle's own one-file format.",
+    "Shared and static libraries are written by the system's linker, else by that of the extra "
+    "`heddle[link]`. Any other file name writes Heddle's own one-file format.",
 )
+U0505 = declare_code("U0505", "linker failed", "The linker's own message follows.")
 U0601 = declare_code(
     "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."
 )
@@ -75,6 +76,9 @@ F0106 = declare_code(
 )
 F0107 = declare_code(
     "F0107", "unknown module kind", "The artefact holds a module whose loader is not present."
+)
+F0109 = declare_code(
+    "F0109", "library holds no artefact", "The shared library was not written by `export_library`."
 )
 F0108 = declare_code(
     "F0108",

@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, ClassVar
 
-from heddle.runtime.artefact import Section, read_artefact, require, write_artefact
-from heddle.runtime.codes import F0106, F0107, U0501, U0503, U0504
+from heddle.runtime.artefact import Section, read_artefact, require, section_offsets, write_artefact
+from heddle.runtime.codes import F0106, F0107, U0501, U0503
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
 from heddle.runtime.native.glue import make_builtin
 from heddle.runtime.native.library import link_objects
+from heddle.runtime.shared_library import LibraryParts, LinkTool, export_library, read_library
 from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError, MissingNameError, UsageError, did_you_mean
@@ -27,7 +28,8 @@ from heddle.support.registry import Registry
 PROGRAM_PREFIX = "__vmtir__"
 """Names of compiled functions of a machine start with it; they have a calling convention of their own."""
 SectionData = bytes | memoryview
-_LINKED_SUFFIXES = (".so", ".dylib", ".dll", ".a", ".o", ".tar")
+_SHARED_SUFFIXES = (".so", ".dylib")
+_LINKED_SUFFIXES = (".so", ".dylib", ".a")
 
 
 class Module:
@@ -116,20 +118,35 @@ class Module:
         """The parts from which the loader of this kind makes the module again, imports apart."""
         raise UsageError(U0503, f"a module of kind {self.kind!r} cannot be stored in a file")
 
-    def export_library(self, path: str | os.PathLike[str], **options: object) -> None:
+    def export_library(self, path: str | os.PathLike[str], fcompile: LinkTool | None = None) -> None:
         """Write the module and its imports to one file, whole or not at all.
 
-        Raises: UsageError U0504 for a name that asks for a linker's output, U0503 for a module without a
+        A path that ends in .so or .dylib gives a shared library, .a a static one: for C programs through
+        `heddle.h` (compiled functions only), and for `load_module` (shared ones). Another name gives the
+        one-file format. `fcompile(output, objects)` links in the linker's place.
+
+        Raises: UsageError U0504 where there is no linker, U0505 where it fails, U0503 for a module without a
         stored form, S0101 where the path cannot be written.
         """
-        suffix = PurePath(path).suffix
-        if suffix in _LINKED_SUFFIXES or options:
-            raise UsageError(
-                U0504,
-                f"cannot write {os.fspath(path)!r}: {suffix or 'custom'} libraries need a linker",
-                help="another suffix gives the one-file format; the extra heddle[link] has a linker",
-            )
-        write_artefact(path, module_sections(self))
+        sections = module_sections(self)
+        if fcompile is None and PurePath(path).suffix not in _LINKED_SUFFIXES:
+            write_artefact(path, sections)
+            return
+        objects = [
+            code
+            for module in _parents_first(self)
+            if isinstance(module, KernelModule)
+            for code in module.objects
+        ]
+        tables = self.library_tables("0/", section_offsets(sections))
+        export_library(path, LibraryParts(objects, sections, tables), fcompile)
+
+    def library_tables(self, prefix: str, offsets: Mapping[str, int]) -> str:
+        """LLVM IR that lets C programs run this module from a library of its own; "" where they cannot.
+
+        `prefix` names the module's sections in the artefact, `offsets` are the places of all sections.
+        """
+        return ""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(kind={self.kind!r}, functions={list(self.function_names())[:8]})"
@@ -210,6 +227,8 @@ def load_module(path: str | os.PathLike[str]) -> Module:
 
     Raises: UsageError S0102, FormatError F01..; see `heddle.runtime.artefact`.
     """
+    if PurePath(path).suffix in _SHARED_SUFFIXES:
+        return modules_from_sections(read_library(path))
     return modules_from_sections(read_artefact(path))
 
 

@@ -39,6 +39,30 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
                 os.unlink(temporary)
 
 
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The path of an empty temporary neighbour, for a tool to write; on success it is renamed over `path`.
+
+    Raises: UsageError S0101 where the place cannot be written.
+    """
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise UsageError(S0101, f"cannot write {target}: {error.strerror or error}") from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise UsageError(S0101, f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     with atomic_writer(path) as file:
         file.write(data)

@@ -253,13 +253,20 @@ def test_reentrancy_through_a_callback():
     assert machines[0]["main"](10) == 55
 
 
-def test_one_machine_in_several_threads():
+def test_one_machine_in_several_threads(mode):
+    """Bytecode has its frames in Python and may share; machine code refuses the second thread."""
     vm = run_machine(countdown())
     wrong = []
 
     def work(n):
         for _ in range(20):
-            if vm["main"](n) != n:
+            try:
+                result = vm["main"](n)
+            except Trap as error:
+                if mode == "bytecode" or "V0307" not in str(error):
+                    wrong.append(error)
+                continue
+            if result != n:
                 wrong.append(n)
 
     workers = [threading.Thread(target=work, args=(n,)) for n in (50, 70, 90)]
@@ -268,6 +275,7 @@ def test_one_machine_in_several_threads():
     for worker in workers:
         worker.join()
     assert not wrong
+    assert vm["main"](5) == 5
 
 
 def test_compiled_kernels_run(tmp_path):

@@ -7,8 +7,6 @@
 ; Kernels run without the interpreter lock where their tensors have 4096 elements or more in all. Giving the lock up
 ; and taking it again costs 55 ns, or 5 ms where another thread grabs it: more than a small kernel runs.
 
-%Value = type { i32, i32, i64 }
-
 @tensor_type = internal global ptr null
 @slow_call = internal global ptr null
 @raise_hook = internal global ptr null

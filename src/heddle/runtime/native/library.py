@@ -76,6 +76,8 @@ _OTHER_SYMBOLS = (
     "heddle_release",
 )
 _SOURCES = ("thread.ll", "pool.ll", "glue.ll", "objects.ll", "program.ll")
+_CORE_SOURCES = ("thread.ll", "pool.ll", "objects.ll", "c_api.ll")  # what libraries of their own contain
+_PROGRAM_BYTES = 88 + 8 + 16 + 1024  # %Program in c_api.ll
 _STACK_BYTES = 4 << 20  # of the stack that a native program may fill; threads have 8 MiB
 _DIGEST_BYTES = 32
 _MAX_THREADS = 1024
@@ -86,9 +88,9 @@ _PAUSES = {  # machine: declaration, call
 }
 
 
-def _source(machine: str) -> str:
+def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
     folder = Path(__file__).parent
-    text = "\n".join((folder / name).read_text() for name in _SOURCES)
+    text = "\n".join((folder / name).read_text() for name in names)
     declaration, pause = _PAUSES.get(machine, ("", "fence seq_cst"))
     return Template(text).substitute(
         PAUSE=pause,
@@ -97,6 +99,10 @@ def _source(machine: str) -> str:
         BYTES_CONTENT=str(CONTENT_OFFSET),
         TUPLE_ITEMS=str(tuple.__basicsize__),
         STACK_BYTES=str(_STACK_BYTES),
+        SC_NPROCESSORS=str(os.sysconf_names["SC_NPROCESSORS_ONLN"]),
+        MAX_THREADS=str(_MAX_THREADS),
+        SPINS=str(_SPINS),
+        PROGRAM_BYTES=str(_PROGRAM_BYTES),
     )
 
 
@@ -120,6 +126,7 @@ def compile_ir(text: str, opt: int = 2) -> bytes:
     Raises: RuntimeError from LLVM for a text that it rejects.
     """
     machine = host_machine(opt)
+    llvm_binding().initialize_native_asmparser()  # for assembly inside modules
     module = llvm_binding().parse_assembly(text)
     module.verify()
     object_code: bytes = machine.emit_object(module)
@@ -143,6 +150,11 @@ def _cached_object(text: str) -> bytes:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(path, blake2b(code, digest_size=_DIGEST_BYTES).digest() + code)
     return code
+
+
+def core_object() -> bytes:
+    """Object code of the support library without Python, and with the functions of heddle.h."""
+    return _cached_object(_source(llvm_linking().targets.get_process_triple().split("-")[0], _CORE_SOURCES))
 
 
 class NativeLibrary:

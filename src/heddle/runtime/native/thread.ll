@@ -4,6 +4,7 @@
 ; A pthread key leads to it (thread_local variables need loader support that in-process linking does not have).
 
 %Error = type { i32, i32, i64, i64, [488 x i8] }                ; is set, kind, expected, got, message: 512 bytes
+%Value = type { i32, i32, i64 }                                 ; kind, zero, payload: see objects.ll
 %Block = type { ptr, i64 }                                      ; address, usable bytes
 %Thread = type { %Error, i32, i32, [8 x %Block], i64, i64 }     ; error, inside a loop, number of free blocks, they,
                                                                 ; cycles and indices run

@@ -53,6 +53,11 @@ def constant_key(value: Constant) -> Hashable:
     raise UsageError(V0203, f"a value of type {type(value).__name__} cannot be a constant")
 
 
+def constant_section(number: int) -> str:
+    """Where a tensor's bytes are stored."""
+    return f"constant.{number}"
+
+
 def write_constants(constants: Sequence[Constant]) -> dict[str, bytes | memoryview]:
     """The sections of a pool."""
     table, sections = Writer(), {}
@@ -62,7 +67,7 @@ def write_constants(constants: Sequence[Constant]) -> dict[str, bytes | memoryvi
             table.u8(_TENSOR)
             table.text(value.dtype)
             table.words(value.shape)
-            sections[f"constant.{number}"] = _bytes_of(value)
+            sections[constant_section(number)] = _bytes_of(value)
         elif isinstance(value, DataType):
             table.u8(_DTYPE)
             table.text(value)

@@ -11,6 +11,7 @@ from heddle.runtime.wire import Reader, Writer
 from heddle.vm.relax.constants import read_constants, write_constants
 from heddle.vm.relax.disasm import as_python, as_text, stats
 from heddle.vm.relax.isa import FuncKind
+from heddle.vm.relax.native_tables import program_tables
 from heddle.vm.relax.program import FunctionRow, Program
 from heddle.vm.relax.verify import check_program
 
@@ -71,6 +72,11 @@ class VMExecutable(Module):
 
     def _find(self, name: str) -> Callable[..., Any] | None:
         return self._queries.get(name)
+
+    def library_tables(self, prefix: str, offsets: Mapping[str, int]) -> str:
+        if not any(row.kind is FuncKind.VMTIR for row in self.program.functions):
+            return ""
+        return program_tables(self.program, prefix, offsets)
 
     def save_sections(self) -> Mapping[str, SectionData]:
         return program_sections(self.program)

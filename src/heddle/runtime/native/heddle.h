@@ -1,0 +1,49 @@
+/* Programs that heddle exported into a shared library, from C. No Python is needed.
+
+   A program object belongs to one thread at a time; open as many as there are threads. Tensors are DLPack's, on the
+   CPU, without gaps between elements. Outputs belong to the program and live until its next run or its end; an output
+   may share memory with an input. Functions that fail return -1, and heddle_error tells why. */
+
+#ifndef HEDDLE_H_
+#define HEDDLE_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef DLPACK_DLPACK_H_
+typedef struct { int32_t device_type, device_id; } DLDevice;               /* the CPU is {1, 0} */
+typedef struct { uint8_t code, bits; uint16_t lanes; } DLDataType;         /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
+typedef struct {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides;                                                         /* NULL: row-major without gaps */
+  uint64_t byte_offset;
+} DLTensor;
+#endif
+
+typedef struct HeddleProgram HeddleProgram;
+
+HeddleProgram* heddle_open(void);
+void heddle_close(HeddleProgram* program);
+
+/* Run a function, "main" say. 0, or -1. */
+int heddle_run(HeddleProgram* program, const char* function, const DLTensor* const* inputs, int num_inputs);
+
+/* The outputs of the last run; NULL where there is no such tensor. */
+int heddle_num_outputs(HeddleProgram* program);
+const DLTensor* heddle_output(HeddleProgram* program, int index);
+
+/* What went wrong last on this thread; "" where nothing did. */
+const char* heddle_error(HeddleProgram* program);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
