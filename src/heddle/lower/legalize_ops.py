@@ -56,7 +56,8 @@ class _Legalizer(BindingRewriter):
             else Call(value.op, args, value.attrs, value.ty_args, span=value.span)
         )
         if record.decompose is not None:
-            return self.run_inner(record.decompose(self, call))
+            decompose = record.decompose
+            return self.run_inner(var, lambda: decompose(self, call))
         return self._lowered(record, call)
 
     def _lowered(self, record: OpDef, call: Call) -> Call:

@@ -17,7 +17,7 @@ from heddle.runtime.artefact import Section, read_artefact, require, write_artef
 from heddle.runtime.codes import F0106, F0107, U0501, U0503, U0504
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
-from heddle.runtime.native import link_objects, make_builtin
+from heddle.runtime.native import kernel_symbol, link_objects, make_builtin
 from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError, MissingNameError, UsageError, did_you_mean
@@ -244,7 +244,7 @@ class KernelModule(Module):
         with self._lock:
             if self._tracker is None:
                 self._tracker = link_objects(self.objects, self.names)
-        found: int = self._tracker[name]
+        found: int = self._tracker[kernel_symbol(name)]
         return found
 
     def _find(self, name: str) -> Callable[..., Any] | None:

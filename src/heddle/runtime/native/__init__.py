@@ -3,6 +3,6 @@ LLVM.
 """
 
 from heddle.runtime.native.glue import make_builtin
-from heddle.runtime.native.library import link_objects, native_library, set_num_threads
+from heddle.runtime.native.library import kernel_symbol, link_objects, native_library, set_num_threads
 
-__all__ = ["link_objects", "make_builtin", "native_library", "set_num_threads"]
+__all__ = ["kernel_symbol", "link_objects", "make_builtin", "native_library", "set_num_threads"]
