@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from heddle.ir.expr import Var
@@ -15,7 +14,7 @@ from heddle.relax.op_builder import build_call
 from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.support.diagnostics import IRTypeError
-from tests.ops.cases import Case, Typed, Typer, cases, input_kinds, records, typed
+from tests.ops.cases import Case, Typed, Typer, cases, flat, input_kinds, records, typed
 from tests.ops.evaluators import EVALUATORS
 from tests.ops.graph_runner import GraphRunner, lowered, result_type
 from tests.ops.tolerances import assert_close
@@ -41,14 +40,6 @@ def typed_or_skip(case: Case, dynamic: bool) -> tuple[Typed, Any]:
             pytest.skip(f"needs a constant: {error}")
         raise
     return made, want
-
-
-def flat(value: Any) -> list[Any]:
-    return (
-        [leaf for item in value for leaf in flat(item)]
-        if isinstance(value, (tuple, list))
-        else [np.asarray(value)]
-    )
 
 
 def leaf_types(ty: Any) -> list[TensorType]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.codegen.build import build as build_kernels
+from heddle.codegen.cache import KernelCache
 from heddle.driver.pipeline import default_pipeline
 from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec
 from heddle.ir.expr import Function
@@ -35,8 +36,12 @@ def compile(mod: Any, target: Any = None, *, relax_pipeline: Any = "default") ->
     return build_kernels(mod, chosen)
 
 
-def build(mod: IRModule, target: Any = None, relax_pipeline: Any = "default") -> VMExecutable:
-    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable."""
+def build(
+    mod: IRModule, target: Any = None, relax_pipeline: Any = "default", cache: KernelCache | None = None
+) -> VMExecutable:
+    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable. Kernels are looked up
+    in `cache`, by default the process's.
+    """
     chosen = as_target(target)
     load_operators()
     pipeline = relax_pipeline if isinstance(relax_pipeline, Pass) else default_pipeline(chosen)
@@ -44,7 +49,7 @@ def build(mod: IRModule, target: Any = None, relax_pipeline: Any = "default") ->
     for var, func in mod.functions.items():
         if isinstance(func, Function):
             builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
-    return builder.get(imports=kernel_modules(loops, chosen))
+    return builder.get(imports=kernel_modules(loops, chosen, cache))
 
 
 def as_target(target: Any = None) -> Target:
@@ -54,11 +59,11 @@ def as_target(target: Any = None) -> Target:
     return Target(target) if target else Target.current() or Target("llvm")
 
 
-def kernel_modules(mod: IRModule, target: Target) -> list[KernelModule]:
+def kernel_modules(mod: IRModule, target: Target, cache: KernelCache | None = None) -> list[KernelModule]:
     """The loop functions of a module as machine code."""
     if not any(isinstance(func, PrimFunc) for func in mod.functions.values()):
         return []
-    return [build_kernels(mod, target)]
+    return [build_kernels(mod, target, cache)]
 
 
 def function_signature(func: Function) -> Signature:

@@ -6,7 +6,8 @@ Each operator's record says how: `lower` gives tensor expressions, `decompose` o
 legalised in
 turn), `opaque` leaves the call for later passes. Equal loop functions are shared. A tensor of unknown shape
 but known
-rank is matched to fresh symbolic dimensions first.
+rank is matched to fresh symbolic dimensions first; dimensions that an operator takes as equal, but that are not
+known to be, are matched against each other.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
 from heddle.lower.codes import L0102
 from heddle.prim.nodes import SizeVar
-from heddle.relax.infer import type_of
+from heddle.relax.infer import Inference, type_of
 from heddle.relax.rewriter import BindingRewriter
-from heddle.relax.types import UNKNOWN_NDIM, TensorType
+from heddle.relax.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
 from heddle.support.diagnostics import IRTypeError
 
 
@@ -63,12 +64,21 @@ class _Legalizer(BindingRewriter):
     def _lowered(self, record: OpDef, call: Call) -> Call:
         assert record.lower is not None
         lower = record.lower
+        self._check_assumptions(record, call)
 
         def build(*tensors: Any) -> Any:
             return lower(call.attrs, *tensors)
 
         name = record.name.rsplit(".", 1)[-1]
         return self.call_te(build, *call.args, primfunc_name_hint=name)
+
+    def _check_assumptions(self, record: OpDef, call: Call) -> None:
+        """Check when it runs what the operator's rule takes for granted: loops would read past their tensors."""
+        context = Inference(call, record.name, self.analyzer)
+        record.infer(context)
+        if context.assumptions:
+            expected, got = zip(*context.assumptions, strict=True)
+            self.match_cast(ShapeExpr(got), ShapeType(expected), f"{record.name.rsplit('.', 1)[-1]}_sizes")
 
     def _with_shape(self, arg: Expr) -> Expr:
         """The argument, matched to named dimensions where its shape is not known."""

@@ -47,11 +47,16 @@ from heddle.support.diagnostics import Code, IRTypeError
 
 @dataclass(slots=True)
 class Inference:
-    """The view that an operator's type rule has of a call, with the checks that rules share."""
+    """The view that an operator's type rule has of a call, with the checks that rules share.
+
+    `assumptions` are pairs of dimensions that the rule takes as equal but that are not known to be: whoever makes
+    code of the call has it check them.
+    """
 
     call: Call
     name: str
     analyzer: Analyzer
+    assumptions: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
     attrs: Attrs = field(init=False)
     args: tuple[Expr, ...] = field(init=False)
 
@@ -108,6 +113,12 @@ class Inference:
         runs."""
         if self.surely_differ(a, b):
             self.shape_error(f"{what} differ: expected {a}, got {b}")
+        self.assume_equal(a, b)
+
+    def assume_equal(self, a: PrimExpr, b: PrimExpr) -> None:
+        """Go on as if two dimensions were equal; where that is not known it is checked when it runs."""
+        if a is not b and not self.equal(a, b):
+            self.assumptions.append((a, b))
 
 
 def type_of(expr: Expr) -> Type:

@@ -282,7 +282,7 @@ class ExprEmitter(Dispatch):
         if unsigned:
             return self._quotient("udiv" if kind in (Div, FloorDiv) else "urem", ty, a, b, divisor)
         if kind in (Div, Mod):
-            return self._quotient("sdiv" if kind is Div else "srem", ty, a, b, divisor)
+            return self._signed("sdiv" if kind is Div else "srem", node, a, b, ty)
         return self._floor_divide(node, a, b, ty)
 
     def _quotient(self, op: str, ty: str, a: str, b: str, divisor: IntImm | None) -> str:
@@ -294,14 +294,29 @@ class ExprEmitter(Dispatch):
                 loop.divides_conditionally |= self._conditions > loop.conditions
         return self._quotients[key]
 
+    def _signed(self, op: str, node: ArithExpr, a: str, b: str, ty: str) -> str:
+        """A signed division that rounds to zero. Of values, the least integer divided by -1 wraps, where processors
+        would stop the program."""
+        divisor, element, lanes = _plain(node.b), element_type(node.dtype.element), node.dtype.lanes
+        if self._in_index or divisor is not None:
+            return self._quotient(op, ty, a, b, divisor)
+        bools = register_type(DataType("bool").with_lanes(lanes))
+        negates = self.out.value(f"icmp eq {ty} {b}, {splat(element, '-1', lanes)}")
+        safe = self.out.value(f"select {bools} {negates}, {ty} {splat(element, '1', lanes)}, {ty} {b}")
+        result = self._quotient(op, ty, a, safe, divisor)
+        if op == "srem":
+            return result
+        negative = self.out.value(f"sub {ty} {splat(element, '0', lanes)}, {a}")
+        return self.out.value(f"select {bools} {negates}, {ty} {negative}, {ty} {result}")
+
     def _floor_divide(self, node: ArithExpr, a: str, b: str, ty: str) -> str:
         """floordiv = sdiv - fix and floormod = srem + fix * b, fix being: remainder nonzero and of other sign
         than b.
         """
-        kind, dtype, divisor = type(node), node.dtype, _plain(node.b)
+        kind, dtype = type(node), node.dtype
         zero = splat(element_type(dtype.element), "0", dtype.lanes)
         bools = register_type(DataType("bool").with_lanes(dtype.lanes))
-        remainder = self._quotient("srem", ty, a, b, divisor)
+        remainder = self._signed("srem", node, a, b, ty)
         nonzero = self.out.value(f"icmp ne {ty} {remainder}, {zero}")
         signs = self.out.value(f"xor {ty} {remainder}, {b}")
         differ = self.out.value(f"icmp slt {ty} {signs}, {zero}")
@@ -309,7 +324,7 @@ class ExprEmitter(Dispatch):
         if kind is FloorMod:
             moved = self.out.value(f"add {ty} {remainder}, {b}")
             return self.out.value(f"select {bools} {fix}, {ty} {moved}, {ty} {remainder}")
-        quotient = self._quotient("sdiv", ty, a, b, divisor)
+        quotient = self._signed("sdiv", node, a, b, ty)
         return self.out.value(f"add {ty} {quotient}, {self.out.value(f'sext {bools} {fix} to {ty}')}")
 
     # ---- comparison and logic
