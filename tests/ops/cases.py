@@ -97,10 +97,11 @@ class Typed:
 
 
 class Typer:
-    """Gives arguments types; with `dynamic`, every distinct size above 1 becomes a symbolic dimension."""
+    """Gives arguments types; with `dynamic`, every distinct size above 1 becomes a symbolic dimension, with
+    `is_apart` every dimension."""
 
-    def __init__(self, dynamic: bool) -> None:
-        self.dynamic = dynamic
+    def __init__(self, dynamic: bool, is_apart: bool = False) -> None:
+        self.dynamic, self.is_apart = dynamic, is_apart
         self.symbols: dict[int, PrimExpr] = {}
         self.params: list[Var] = []
         self.arrays: list[np.ndarray] = []
@@ -108,6 +109,8 @@ class Typer:
     def dim(self, size: int) -> PrimExpr:
         if not self.dynamic or size < 2:
             return as_expr(int(size), "int64")
+        if self.is_apart:
+            return SizeVar(f"d{len(self.params)}_{size}")
         return self.symbols.setdefault(size, SizeVar(f"n{size}"))
 
     def tensor(self, array: np.ndarray) -> Var:
@@ -140,8 +143,8 @@ PARAMETER_ORDER = (("tensor", "tensors"), ("shape", "prim", "args", "any", "func
 """The kinds of arguments in the order in which they become parameters: sizes get their names first."""
 
 
-def typed(case: Case, arguments: tuple[Any, ...], dynamic: bool) -> Typed:
-    typer = Typer(dynamic)
+def typed(case: Case, arguments: tuple[Any, ...], dynamic: bool, is_apart: bool = False) -> Typed:
+    typer = Typer(dynamic, is_apart)
     kinds = input_kinds(case.record, len(arguments))
     made: list[Any] = [None] * len(arguments)
     for wanted in PARAMETER_ORDER:

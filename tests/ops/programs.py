@@ -6,12 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.module import IRModule
+from heddle.ir.node import replace
 from heddle.ir.op_def import OpDef
+from heddle.ir.types import Type
 from heddle.relax.block_builder import BlockBuilder
+from heddle.relax.infer import type_of
 from heddle.support.diagnostics import IRTypeError
 from tests.ops.cases import Case, Typed, typed
-from tests.ops.graph_runner import result_type
 from tests.ops.sizes import Run, runs
+
+
+def result_type(typed: Typed) -> Type:
+    """The type that inference gives the call."""
+    builder = BlockBuilder()
+    with builder.scope():
+        return type_of(builder.value(replace(typed.call, ty=None)))
 
 
 @dataclass(frozen=True)
@@ -24,11 +33,13 @@ class Program:
     runs: tuple[Run, ...]
 
 
-def typed_program(case: Case, dynamic: bool) -> Program | None:
-    """None where the operator takes no symbolic dimensions here, or the sample has none."""
+def typed_program(case: Case, dynamic: bool, is_apart: bool = False) -> Program | None:
+    """None where the operator takes no symbolic dimensions here, or the sample has none. With `is_apart`
+    every dimension is a symbol of its own.
+    """
     arguments = case.arguments()
-    made = typed(case, arguments, dynamic)
-    if dynamic and not made.sizes:
+    made = typed(case, arguments, dynamic, is_apart)
+    if dynamic and not (made.sizes or is_apart):
         return None
     try:
         result_type(made)
@@ -38,7 +49,7 @@ def typed_program(case: Case, dynamic: bool) -> Program | None:
         raise
     want = case.record.reference(made.call.attrs, *arguments)
     name = f"s{case.index}_{case.dtype}_{'dynamic' if dynamic else 'static'}"
-    return Program(name, case, made, tuple(runs(case, made, arguments, want)))
+    return Program(name, case, made, () if is_apart else tuple(runs(case, made, arguments, want)))
 
 
 def programs(record: OpDef) -> list[Program]:

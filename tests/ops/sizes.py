@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 
 from heddle.prim.nodes import PrimExpr
-from tests.ops.cases import PARAMETER_ORDER, Case, Typed, fresh_argument, input_kinds, is_axes
-
-_GROWN: tuple[Callable[[int], int], ...] = (
-    lambda size: size + 1,
-    lambda size: size * 2,
-    lambda size: size * 3,
-    lambda size: size * size,
-)
-"""Ways to grow all dimensions at once; the first that the operator accepts is taken."""
+from tests.ops.cases import PARAMETER_ORDER, Case, Typed, flat, fresh_argument, input_kinds, is_axes
 
 
 @dataclass(frozen=True)
@@ -36,19 +28,33 @@ def runs(case: Case, typed: Typed, arguments: tuple[Any, ...], want: Any) -> Ite
     known = list(typed.sizes.values())
     if not known:
         return
-    for grow in _GROWN:
-        found = _run(case, typed, arguments, {size: grow(size) for size in known})
-        if found is not None:
-            yield found
-            break
-    shrunk = [dict.fromkeys(known, 1), *({size: 0 if size == zero else size for size in known} for zero in known)]
-    for mapping in shrunk:
-        found = _run(case, typed, arguments, mapping)
+
+    def accepted(mapping: dict[int, int]) -> Run | None:
+        return _run(case, typed, arguments, want, mapping)
+
+    shrunk = [dict.fromkeys(known, 1)]
+    shrunk += [{size: 0 if size == zero else size for size in known} for zero in known]
+    for found in (_grown(known, accepted), *map(accepted, shrunk)):
         if found is not None:
             yield found
 
 
-def _run(case: Case, typed: Typed, arguments: tuple[Any, ...], mapping: dict[int, int]) -> Run | None:
+def _grown(known: list[int], accepted: Callable[[dict[int, int]], Run | None]) -> Run | None:
+    """All sizes one greater; where the operator does not take that, as many as it takes, greater or doubled."""
+    found = accepted({size: size + 1 for size in known})
+    mapping = {size: size for size in known}
+    for size in known if found is None else ():
+        for greater in (size + 1, size * 2):
+            one_more = accepted({**mapping, size: greater})
+            if one_more is not None:
+                found, mapping = one_more, {**mapping, size: greater}
+                break
+    return found
+
+
+def _run(
+    case: Case, typed: Typed, arguments: tuple[Any, ...], typed_want: Any, mapping: dict[int, int]
+) -> Run | None:
     """None where the operator does not take these sizes."""
     kinds = input_kinds(case.record, len(arguments))
     rng = np.random.default_rng(1 + sum(mapping.values()))
@@ -63,8 +69,12 @@ def _run(case: Case, typed: Typed, arguments: tuple[Any, ...], mapping: dict[int
             want = case.record.reference(typed.call.attrs, *resized)
     except (ValueError, IndexError, ZeroDivisionError, AssertionError):
         return None
+    if [array.ndim for array in flat(want)] != [array.ndim for array in flat(typed_want)]:
+        return None  # squeeze drops the axes that are 1 when it is compiled
     sizes = {var: mapping[size] for var, size in typed.sizes.items()}
-    in_order = [v for kinds_now in PARAMETER_ORDER for v, kind in zip(resized, kinds, strict=True) if kind in kinds_now]
+    in_order = [
+        value for now in PARAMETER_ORDER for value, kind in zip(resized, kinds, strict=True) if kind in now
+    ]
     return Run(sizes, tuple(_arrays(in_order)), want)
 
 
@@ -89,3 +99,13 @@ def _arrays(arguments: Any) -> Iterator[np.ndarray]:
             yield from _arrays(value)
 
 
+def mismatched(typed: Typed) -> Iterator[tuple[np.ndarray, ...]]:
+    """The arrays with one symbolic dimension of one of them less than it was, all in turn: the others are
+    then too great for it.
+    """
+    for position, array in enumerate(typed.arrays):
+        for axis, size in enumerate(array.shape):
+            if size < 2:
+                continue  # static
+            changed = np.take(array, np.arange(size - 1), axis)
+            yield (*typed.arrays[:position], changed, *typed.arrays[position + 1 :])

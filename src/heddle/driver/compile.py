@@ -39,8 +39,8 @@ def compile(mod: Any, target: Any = None, *, relax_pipeline: Any = "default") ->
 def build(
     mod: IRModule, target: Any = None, relax_pipeline: Any = "default", cache: KernelCache | None = None
 ) -> VMExecutable:
-    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable. Kernels are looked up
-    in `cache`, by default the process's.
+    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable. Kernels are looked
+    up in `cache`, by default the process's.
     """
     chosen = as_target(target)
     load_operators()

@@ -3,11 +3,9 @@
     y = R.add(x, R.const(1.0))      →      y = R.call_tir(cls.add, (x, R.const(1.0)), out_ty=...)
 
 Each operator's record says how: `lower` gives tensor expressions, `decompose` other operators (which are
-legalised in
-turn), `opaque` leaves the call for later passes. Equal loop functions are shared. A tensor of unknown shape
-but known
-rank is matched to fresh symbolic dimensions first; dimensions that an operator takes as equal, but that are not
-known to be, are matched against each other.
+legalised in turn), `opaque` leaves the call for later passes. Equal loop functions are shared. A tensor of
+unknown shape but known rank is matched to fresh symbolic dimensions first; dimensions that an operator takes
+as equal, but that are not known to be, are matched against each other.
 """
 
 from __future__ import annotations
@@ -56,6 +54,7 @@ class _Legalizer(BindingRewriter):
             if all(a is b for a, b in zip(args, value.args, strict=True))
             else Call(value.op, args, value.attrs, value.ty_args, span=value.span)
         )
+        self._check_assumptions(record, call)
         if record.decompose is not None:
             decompose = record.decompose
             return self.run_inner(var, lambda: decompose(self, call))
@@ -64,7 +63,6 @@ class _Legalizer(BindingRewriter):
     def _lowered(self, record: OpDef, call: Call) -> Call:
         assert record.lower is not None
         lower = record.lower
-        self._check_assumptions(record, call)
 
         def build(*tensors: Any) -> Any:
             return lower(call.attrs, *tensors)
@@ -73,7 +71,7 @@ class _Legalizer(BindingRewriter):
         return self.call_te(build, *call.args, primfunc_name_hint=name)
 
     def _check_assumptions(self, record: OpDef, call: Call) -> None:
-        """Check when it runs what the operator's rule takes for granted: loops would read past their tensors."""
+        """Check when it runs what the operator's rule assumes: loops would read past their tensors."""
         context = Inference(call, record.name, self.analyzer)
         record.infer(context)
         if context.assumptions:

@@ -316,7 +316,7 @@ def _without_matched_dims(body: SeqExpr, func: Function) -> SeqExpr:
     matched = {
         var for node in walk(func.body) if isinstance(node, MatchCast) for var in symbolic_vars(node.ty)
     } - known
-    return _DimEraser(matched).visit(body) if matched else body  # type: ignore[no-any-return]
+    return _DimEraser(matched).visit(body) if matched else body
 
 
 def _no_heap() -> Expr:

@@ -151,7 +151,8 @@ def _np_divide(a: Any, b: Any) -> Any:
     if np.asarray(a).dtype.kind not in "iu":
         return np.divide(a, b)
     quotient = np.floor_divide(a, b)
-    return quotient + ((np.mod(a, b) != 0) & ((np.asarray(a) < 0) != (np.asarray(b) < 0))).astype(quotient.dtype)
+    was_rounded_down = (np.mod(a, b) != 0) & ((np.asarray(a) < 0) != (np.asarray(b) < 0))
+    return quotient + was_rounded_down.astype(quotient.dtype)
 
 
 _REMAINDER = "the remainder with the sign of rhs; of integers 0 where rhs is"

@@ -45,6 +45,7 @@ def _infer_reshape(ctx: Inference) -> Type:
     before, after = product(ty.dims), product(dims)
     if ctx.surely_differ(before, after):
         ctx.shape_error(f"the number of elements changes: expected {before}, got {after}")
+    ctx.assume_equal(before, after)
     return TensorType(dims, ty.dtype)
 
 
@@ -357,7 +358,8 @@ def _declare_joins() -> None:
             ),
             doc=(
                 "Parts along an axis. Of a number of parts all have the size rounded up, but the "
-                "last, which has what is left; parts at the end of an axis that turns out too short are empty."
+                "last, which has what is left; parts at the end of an axis that turns out too short "
+                "are empty."
             ),
             infer=_infer_split,
             reference=_np_split,

@@ -238,6 +238,8 @@ def _np_slice_scatter(attrs: Any, x: Any, src: Any, start: Any, end: Any, step: 
     result = x.copy()
     at = [slice(None)] * x.ndim
     at[attrs.axis] = slice(start, end, step)
+    if result[tuple(at)].shape != src.shape:
+        raise ValueError("the slice and the source differ in size")
     result[tuple(at)] = src
     return result
 

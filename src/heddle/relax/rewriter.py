@@ -148,7 +148,7 @@ class BindingRewriter(BlockBuilder):
         self.add(VarBinding(var, value, span=binding.span))
 
     def run_inner(self, var: Var, build: Callable[[], Expr]) -> Expr | None:
-        """Normalise what `build` gives for `var`; rewrite the bindings that this makes, and the value itself."""
+        """Normalise what `build` gives for `var`; rewrite the bindings that this makes, and the value."""
         with self.scope() as inner:
             inner.is_dataflow = self.scopes[-2].is_dataflow
             value = self.value(build())

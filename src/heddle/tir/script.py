@@ -151,10 +151,9 @@ from heddle.tir.nodes import AssertStmt, Evaluate, ForKind, IterType
 broadcast, ramp = Broadcast, Ramp
 
 
-def Select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:  # noqa: N802 (the node's name)
+def Select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
     """One of two values, both evaluated; numbers stand for constants."""
     return _SelectNode(as_expr(condition), *match_types(true_value, false_value))
-
 
 
 class ScalarType:

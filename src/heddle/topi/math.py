@@ -56,7 +56,7 @@ add, subtract, multiply = (_binary(n, getattr(ops, n)) for n in ("add", "subtrac
 
 
 def division(function: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], PrimExpr]:
-    """A division of values: integers divided by 0 give 0, as numpy's do; a processor would stop the program."""
+    """A division of values: integers divided by 0 give 0, as numpy's do, where a processor would trap."""
 
     def divide_values(a: Any, b: Any) -> PrimExpr:
         divisor = as_expr(b)

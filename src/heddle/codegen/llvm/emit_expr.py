@@ -5,10 +5,10 @@ fma); `reassoc` is added only where the function's attribute `float_reassoc` or 
 states it. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
 not overflow).
 
-A division whose divisor is not constant may trap, so LLVM does not move it out from under a condition. Its loop
-vectorizer (LLVM 22) then computes a quotient that is the same in all lanes for the first lane alone, and only if
-that lane meets the condition: the other lanes get garbage. Loops with such divisions are therefore marked not to
-be vectorized; divisions that were made before the condition are used again.
+A division whose divisor is not constant may trap, so LLVM does not move it out from under a condition. Its
+loop vectorizer (LLVM 22) then computes a quotient that is the same in all lanes for the first lane alone, and
+only if that lane meets the condition: the other lanes get garbage. Loops with such divisions are therefore
+marked not to be vectorized; divisions that were made before the condition are used again.
 """
 
 from __future__ import annotations
@@ -295,8 +295,9 @@ class ExprEmitter(Dispatch):
         return self._quotients[key]
 
     def _signed(self, op: str, node: ArithExpr, a: str, b: str, ty: str) -> str:
-        """A signed division that rounds to zero. Of values, the least integer divided by -1 wraps, where processors
-        would stop the program."""
+        """A signed division that rounds to zero. Of values, the least integer divided by -1 wraps, where
+        processors would stop the program.
+        """
         divisor, element, lanes = _plain(node.b), element_type(node.dtype.element), node.dtype.lanes
         if self._in_index or divisor is not None:
             return self._quotient(op, ty, a, b, divisor)

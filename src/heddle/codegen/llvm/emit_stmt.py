@@ -223,7 +223,8 @@ class StmtEmitter(MemoryEmitter):
         self.out.start(latch)
         wrap = " nsw" if node.loop_var.dtype.is_signed else " nuw"
         self.out.define(following, f"add{wrap} {ty} {counter}, 1")
-        self.out.terminate(f"br label %{head}, !llvm.loop {self._loop_metadata(node, state.divides_conditionally)}")
+        metadata = self._loop_metadata(node, state.divides_conditionally)
+        self.out.terminate(f"br label %{head}, !llvm.loop {metadata}")
         self.out.start(done)
 
     def _loop_metadata(self, node: For, keep_scalar: bool) -> str:

@@ -112,7 +112,9 @@ def _cached_object(text: str) -> bytes:
 
 
 def kernel_symbol(name: str) -> str:
-    """The linker's name of a kernel: none of the C library's, which kernels call (a kernel may be named `exp`)."""
+    """The linker's name of a kernel: none of the C library's, which kernels call (a kernel may be named
+    `exp`).
+    """
     return _KERNEL_PREFIX + name
 
 

@@ -143,10 +143,8 @@ def _round_up(extent: PrimExpr, multiple: int) -> PrimExpr:
     return result
 
 
-def _padded_axes(
-    func: PrimFunc, block: SBlock, region: BufferRegion, changed: set[Var]
-) -> list[Var | None]:
-    """For each dimension of an access the axis that grows and that indexes it alone, or None where it stays."""
+def _padded_axes(func: PrimFunc, block: SBlock, region: BufferRegion, changed: set[Var]) -> list[Var | None]:
+    """The axis that grows and indexes each dimension of an access alone, or None where it stays."""
     found: list[Var | None] = []
     for index in (part.min for part in region.region):
         if not changed & set(free_vars(index)):
