@@ -45,7 +45,7 @@ class Case:
             return self.sample.make(rng, self.dtype)
         kinds = input_kinds(self.record, len(self.sample.shapes))
         return tuple(
-            _argument(rng, kind, given, self.dtype)
+            fresh_argument(rng, kind, given, self.dtype)
             for kind, given in zip(kinds, self.sample.shapes, strict=True)
         )
 
@@ -55,9 +55,9 @@ def input_kinds(record: OpDef, count: int) -> list[str]:
     return (kinds + kinds[-1:] * count)[:count]
 
 
-def _argument(rng: Any, kind: str, given: Any, dtype: str) -> Any:
+def fresh_argument(rng: Any, kind: str, given: Any, dtype: str) -> Any:
     if kind == "tensors":
-        return tuple(_argument(rng, "tensor", shape, dtype) for shape in given)
+        return tuple(fresh_argument(rng, "tensor", shape, dtype) for shape in given)
     if kind != "tensor" or isinstance(given, np.ndarray):
         return given
     if dtype == "bool":
@@ -65,6 +65,18 @@ def _argument(rng: Any, kind: str, given: Any, dtype: str) -> Any:
     if "int" in dtype:
         return rng.integers(0 if dtype.startswith("u") else -8, 9, size=given).astype(dtype)
     return rng.standard_normal(size=given).astype(DataType(dtype).numpy())
+
+
+def is_axes(record: OpDef, position: int) -> bool:
+    """Whether an argument names dimensions; its numbers are no sizes."""
+    return position < len(record.inputs) and record.inputs[position].name == "axes"
+
+
+def flat(value: Any) -> list[np.ndarray]:
+    """The arrays of a result, tuples taken apart."""
+    if isinstance(value, (tuple, list)):
+        return [leaf for item in value for leaf in flat(item)]
+    return [np.asarray(value)]
 
 
 def cases() -> Iterator[Case]:
@@ -85,10 +97,11 @@ class Typed:
 
 
 class Typer:
-    """Gives arguments types; with `dynamic`, every distinct size above 1 becomes a symbolic dimension."""
+    """Gives arguments types; with `dynamic`, every distinct size above 1 becomes a symbolic dimension, with
+    `is_apart` every dimension."""
 
-    def __init__(self, dynamic: bool) -> None:
-        self.dynamic = dynamic
+    def __init__(self, dynamic: bool, is_apart: bool = False) -> None:
+        self.dynamic, self.is_apart = dynamic, is_apart
         self.symbols: dict[int, PrimExpr] = {}
         self.params: list[Var] = []
         self.arrays: list[np.ndarray] = []
@@ -96,6 +109,8 @@ class Typer:
     def dim(self, size: int) -> PrimExpr:
         if not self.dynamic or size < 2:
             return as_expr(int(size), "int64")
+        if self.is_apart:
+            return SizeVar(f"d{len(self.params)}_{size}")
         return self.symbols.setdefault(size, SizeVar(f"n{size}"))
 
     def tensor(self, array: np.ndarray) -> Var:
@@ -124,17 +139,17 @@ class Typer:
         return self.tensor(value) if isinstance(value, np.ndarray) else self.scalar(value)
 
 
-def typed(case: Case, arguments: tuple[Any, ...], dynamic: bool) -> Typed:
-    typer = Typer(dynamic)
+PARAMETER_ORDER = (("tensor", "tensors"), ("shape", "prim", "args", "any", "func"))
+"""The kinds of arguments in the order in which they become parameters: sizes get their names first."""
+
+
+def typed(case: Case, arguments: tuple[Any, ...], dynamic: bool, is_apart: bool = False) -> Typed:
+    typer = Typer(dynamic, is_apart)
     kinds = input_kinds(case.record, len(arguments))
     made: list[Any] = [None] * len(arguments)
-    for wanted in (
-        ("tensor", "tensors"),
-        ("shape", "prim", "args", "any", "func"),
-    ):  # sizes get their names first
+    for wanted in PARAMETER_ORDER:
         for k, (kind, value) in enumerate(zip(kinds, arguments, strict=True)):
             if kind in wanted:
-                is_axes = k < len(case.record.inputs) and case.record.inputs[k].name == "axes"
-                made[k] = value if is_axes else typer.argument(kind, value)
+                made[k] = value if is_axes(case.record, k) else typer.argument(kind, value)
     call = build_call(case.record, made, dict(case.sample.attrs))
     return Typed(call, typer.params, typer.arrays, {var: size for size, var in typer.symbols.items()})

@@ -10,8 +10,7 @@ import pytest
 
 from heddle.ir.attrs import attrs_of
 from heddle.ir.op import OP_RECORDS
-from tests.ops.cases import Case, cases
-from tests.ops.test_ops import flat
+from tests.ops.cases import Case, cases, flat
 from tests.ops.tolerances import assert_close
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from heddle.codegen.build import build as build_kernels
+from heddle.codegen.cache import KernelCache
 from heddle.driver.codes import D0103
 from heddle.driver.pipeline import default_pipeline
 from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec
@@ -47,9 +48,15 @@ def compile(
 
 
 def build(
-    mod: IRModule, target: Any = None, relax_pipeline: Any = "default", exec_mode: str = "bytecode"
+    mod: IRModule,
+    target: Any = None,
+    relax_pipeline: Any = "default",
+    exec_mode: str = "bytecode",
+    cache: KernelCache | None = None,
 ) -> VMExecutable:
-    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable."""
+    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable. Kernels are looked
+    up in `cache`, by default the process's.
+    """
     if exec_mode not in EXEC_MODES:
         raise OptionError(D0103, f"unknown exec_mode {exec_mode!r}: expected one of {', '.join(EXEC_MODES)}")
     chosen = as_target(target)
@@ -59,8 +66,8 @@ def build(
     for var, func in mod.functions.items():
         if isinstance(func, Function):
             builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
-    executable = builder.get(imports=kernel_modules(loops, chosen))
-    return with_machine_code(executable, chosen) if exec_mode == "compiled" else executable
+    executable = builder.get(imports=kernel_modules(loops, chosen, cache))
+    return with_machine_code(executable, chosen, cache) if exec_mode == "compiled" else executable
 
 
 class OptionError(UsageError, ValueError):
@@ -70,7 +77,9 @@ class OptionError(UsageError, ValueError):
 EXEC_MODES = ("bytecode", "compiled")
 
 
-def with_machine_code(executable: VMExecutable, target: Any = None) -> VMExecutable:
+def with_machine_code(
+    executable: VMExecutable, target: Any = None, cache: KernelCache | None = None
+) -> VMExecutable:
     """The same program with machine code for its bytecode functions, which stay for watchers to run.
 
     Any executable will do, also one that was loaded from a file or built by hand.
@@ -78,7 +87,7 @@ def with_machine_code(executable: VMExecutable, target: Any = None) -> VMExecuta
     chosen, program = as_target(target), executable.program
     native = [module for module in executable.imports if isinstance(module, KernelModule)]
     kernels = [name for module in native for name in module.names]
-    made = build_kernels(program_functions(program, kernels), chosen)
+    made = build_kernels(program_functions(program, kernels), chosen, cache)
     objects = [code for module in (*native, made) for code in module.objects]
     joined = KernelModule(objects, [*kernels, *made.names], str(chosen), made.source)
     rows = tuple(
@@ -98,11 +107,11 @@ def as_target(target: Any = None) -> Target:
     return Target(target) if target else Target.current() or Target("llvm")
 
 
-def kernel_modules(mod: IRModule, target: Target) -> list[KernelModule]:
+def kernel_modules(mod: IRModule, target: Target, cache: KernelCache | None = None) -> list[KernelModule]:
     """The loop functions of a module as machine code."""
     if not any(isinstance(func, PrimFunc) for func in mod.functions.values()):
         return []
-    return [build_kernels(mod, target)]
+    return [build_kernels(mod, target, cache)]
 
 
 def function_signature(func: Function) -> Signature:

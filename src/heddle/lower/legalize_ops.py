@@ -3,10 +3,9 @@
     y = R.add(x, R.const(1.0))      →      y = R.call_tir(cls.add, (x, R.const(1.0)), out_ty=...)
 
 Each operator's record says how: `lower` gives tensor expressions, `decompose` other operators (which are
-legalised in
-turn), `opaque` leaves the call for later passes. Equal loop functions are shared. A tensor of unknown shape
-but known
-rank is matched to fresh symbolic dimensions first.
+legalised in turn), `opaque` leaves the call for later passes. Equal loop functions are shared. A tensor of
+unknown shape but known rank is matched to fresh symbolic dimensions first; dimensions that an operator takes
+as equal, but that are not known to be, are matched against each other.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
 from heddle.lower.codes import L0102
 from heddle.prim.nodes import SizeVar
-from heddle.relax.infer import type_of
+from heddle.relax.infer import Inference, type_of
 from heddle.relax.rewriter import BindingRewriter
-from heddle.relax.types import UNKNOWN_NDIM, TensorType
+from heddle.relax.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
 from heddle.support.diagnostics import IRTypeError
 
 OPERATORS = "operators"
@@ -73,8 +72,10 @@ class _Legalizer(BindingRewriter):
             if all(a is b for a, b in zip(args, value.args, strict=True))
             else Call(value.op, args, value.attrs, value.ty_args, span=value.span)
         )
+        self._check_assumptions(record, call)
         if record.decompose is not None:
-            return self.run_inner(record.decompose(self, call))
+            decompose = record.decompose
+            return self.run_inner(var, lambda: decompose(self, call))
         return self._lowered(record, call)
 
     def _lowered(self, record: OpDef, call: Call) -> Call:
@@ -90,6 +91,14 @@ class _Legalizer(BindingRewriter):
         assert isinstance(callee, GlobalVar)
         self.operators.setdefault(callee, record.name)
         return lowered
+
+    def _check_assumptions(self, record: OpDef, call: Call) -> None:
+        """Check when it runs what the operator's rule assumes: loops would read past their tensors."""
+        context = Inference(call, record.name, self.analyzer)
+        record.infer(context)
+        if context.assumptions:
+            expected, got = zip(*context.assumptions, strict=True)
+            self.match_cast(ShapeExpr(got), ShapeType(expected), f"{record.name.rsplit('.', 1)[-1]}_sizes")
 
     def _with_shape(self, arg: Expr) -> Expr:
         """The argument, matched to named dimensions where its shape is not known."""

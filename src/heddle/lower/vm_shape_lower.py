@@ -39,11 +39,11 @@ from heddle.ir.op import Op
 from heddle.ir.structural import structural_digest
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars, substitute
-from heddle.relax.analysis.type_relations import is_base_of
+from heddle.relax.analysis.type_relations import erase_vars, is_base_of, symbolic_vars
 from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.infer import type_of
 from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
@@ -97,12 +97,12 @@ class _ShapeLowerer(BlockBuilder):
         self._emit_err_ctx = emit_err_ctx
         self._slots = _Slots()
         self._stored: set[int] = set()
-        self._heap: Expr = Call(Op.get("relax.null_value"), (), ty=AnyType())
+        self._heap: Expr = _no_heap()
 
     # ---- functions
 
     def lower(self, func: Function) -> Function:
-        self._slots, self._stored = _Slots(), set()
+        self._slots, self._stored, self._heap = _Slots(), set(), _no_heap()
         for expr in _symbolic_exprs(func):
             self._slots.of(expr)
         with self.scope() as scope:
@@ -119,7 +119,7 @@ class _ShapeLowerer(BlockBuilder):
                     self._check(result, func.ret_ty, self._context("loc=return", func.ret_ty))
             scope.close_block()
         body = SeqExpr(tuple(scope.blocks), result, type_of(result), span=func.body.span)
-        return replace(func, body=body, ty=None)
+        return replace(func, body=_without_matched_dims(body, func), ty=None)
 
     def _make_heap(self) -> None:
         if not self._slots.exprs:
@@ -291,6 +291,40 @@ class _ShapeLowerer(BlockBuilder):
         if isinstance(dim, IntImm):
             return MakeShapeCode.USE_IMM, dim.value
         return MakeShapeCode.LOAD, self._slots.of(dim)
+
+
+class _DimEraser(Rewriter):
+    """Takes from types what they say of dimensions that nothing defines any more."""
+
+    def __init__(self, gone: set[PrimVar]) -> None:
+        self._gone = gone
+        self._renamed: dict[Var, Var] = {}
+
+    def visit_Type(self, node: Type) -> Type:
+        return erase_vars(node, self._gone)
+
+    def visit_Var(self, node: Var) -> Var:
+        if node not in self._renamed:
+            ty = None if node.ty is None else erase_vars(node.ty, self._gone)
+            self._renamed[node] = node if ty is node.ty else replace(node, ty=ty)
+        return self._renamed[node]
+
+    def visit_Constant(self, node: Any) -> Any:
+        return node
+
+
+def _without_matched_dims(body: SeqExpr, func: Function) -> SeqExpr:
+    """The body without the names of dimensions that match_casts defined: they live in the heap now."""
+    known = {var for param in func.params for var in symbolic_vars(type_of(param))}
+    matched = {
+        var for node in walk(func.body) if isinstance(node, MatchCast) for var in symbolic_vars(node.ty)
+    } - known
+    return _DimEraser(matched).visit(body) if matched else body
+
+
+def _no_heap() -> Expr:
+    """The heap of a function without symbolic dimensions."""
+    return Call(Op.get("relax.null_value"), (), ty=AnyType())
 
 
 def _symbolic_exprs(func: Function) -> list[PrimExpr]:

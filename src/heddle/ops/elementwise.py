@@ -15,6 +15,7 @@ from heddle.ir.op_def import ErrorSample, Input, OpDef, Sample, Without, declare
 from heddle.ops.rules import broadcast_rule, float_same_as_input, same_as_input, to_bool
 from heddle.prim import intrinsics, ops
 from heddle.prim.nodes import PrimExpr, constant
+from heddle.topi import math
 from heddle.topi.broadcast import elementwise
 
 ANY_LAYOUT = Without("elementwise: it works in any layout")
@@ -141,42 +142,47 @@ class _Binary:
     reference: Callable[..., Any]
     formula: str
     dtypes: tuple[str, ...] = (*FLOATS, *INTS)
-    positive: bool = False
-
-
-def _divide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    return ops.div(a, b)
+    positive: tuple[str, ...] = ()
+    """The dtypes whose samples are positive."""
 
 
 def _np_divide(a: Any, b: Any) -> Any:
-    return np.divide(a, b) if np.asarray(a).dtype.kind == "f" else np.trunc(np.asarray(a) / np.asarray(b))
+    """Integers are divided as integers: float64 has not all of int64, and a zero divisor gives 0."""
+    if np.asarray(a).dtype.kind not in "iu":
+        return np.divide(a, b)
+    quotient = np.floor_divide(a, b)
+    was_rounded_down = (np.mod(a, b) != 0) & ((np.asarray(a) < 0) != (np.asarray(b) < 0))
+    return quotient + was_rounded_down.astype(quotient.dtype)
 
 
+_REMAINDER = "the remainder with the sign of rhs; of integers 0 where rhs is"
 _ARITHMETIC = (
     _Binary("add", ops.add, np.add, "lhs + rhs"),
     _Binary("subtract", ops.subtract, np.subtract, "lhs - rhs"),
     _Binary("multiply", ops.multiply, np.multiply, "lhs * rhs"),
     _Binary(
         "divide",
-        _divide,
+        math.divide_values,
         _np_divide,
-        "lhs / rhs; of integers the quotient rounded to zero",
-        (*FLOATS, "int32"),
-        True,
+        "lhs / rhs; of integers the quotient rounded to zero, 0 where rhs is",
+        (*FLOATS, *INTS),
     ),
     _Binary(
-        "floor_divide", ops.floordiv, np.floor_divide, "lhs / rhs rounded down", ("float32", "int32"), True
+        "floor_divide",
+        math.floor_divide_values,
+        np.floor_divide,
+        "lhs / rhs rounded down; of integers 0 where rhs is",
+        ("float32", *INTS),
+        ("float32",),
     ),
-    _Binary("mod", ops.floormod, np.mod, "the remainder with the sign of rhs", ("float32", "int32"), True),
-    _Binary(
-        "floor_mod", ops.floormod, np.mod, "the remainder with the sign of rhs", ("float32", "int32"), True
-    ),
-    _Binary("power", intrinsics.power, np.power, "lhs ** rhs", FLOATS, True),
+    _Binary("mod", math.floor_mod_values, np.mod, _REMAINDER, ("float32", *INTS), ("float32",)),
+    _Binary("floor_mod", math.floor_mod_values, np.mod, _REMAINDER, ("float32", *INTS), ("float32",)),
+    _Binary("power", intrinsics.power, np.power, "lhs ** rhs", FLOATS, FLOATS),
     _Binary("atan2", intrinsics.atan2, np.arctan2, "the angle of the point (rhs, lhs)", FLOATS),
     _Binary("maximum", ops.maximum, np.maximum, "the greater of lhs and rhs"),
     _Binary("minimum", ops.minimum, np.minimum, "the lesser of lhs and rhs"),
-    _Binary("left_shift", ops.shift_left, np.left_shift, "lhs * 2 ** rhs", ("int32",), True),
-    _Binary("right_shift", ops.shift_right, np.right_shift, "lhs // 2 ** rhs", ("int32",), True),
+    _Binary("left_shift", ops.shift_left, np.left_shift, "lhs * 2 ** rhs", ("int32",), ("int32",)),
+    _Binary("right_shift", ops.shift_right, np.right_shift, "lhs // 2 ** rhs", ("int32",), ("int32",)),
     _Binary("bitwise_and", ops.bitwise_and, np.bitwise_and, "the bitwise and", ("int32", "uint8")),
     _Binary("bitwise_or", ops.bitwise_or, np.bitwise_or, "the bitwise or", ("int32", "uint8")),
     _Binary("bitwise_xor", ops.bitwise_xor, np.bitwise_xor, "the bitwise exclusive or", ("int32", "uint8")),
@@ -212,12 +218,12 @@ def random_values(shape: tuple[int, ...]) -> Callable[[Any, str], tuple[Any, ...
     return lambda rng, dtype: (random_array(rng, shape, dtype),)
 
 
-def binary_samples(dtypes: tuple[str, ...], positive: bool = False) -> tuple[Sample, ...]:
+def binary_samples(dtypes: tuple[str, ...], positive: tuple[str, ...] = ()) -> tuple[Sample, ...]:
     """Equal shapes, broadcasts on either side, scalars, empty and odd sizes."""
     pairs = (((3, 7), (3, 7)), ((5, 1, 4), (3, 1)), ((), (2, 3)), ((0, 3), (3,)), ((31,), (1,)))
 
     def make(pair: Any) -> Callable[[Any, str], tuple[Any, ...]]:
-        return lambda rng, dtype: tuple(random_array(rng, shape, dtype, positive) for shape in pair)
+        return lambda rng, dtype: tuple(random_array(rng, shape, dtype, dtype in positive) for shape in pair)
 
     return tuple(Sample(pair, dtypes=dtypes, make=make(pair)) for pair in pairs)
 

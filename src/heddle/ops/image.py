@@ -40,6 +40,7 @@ def _rule(ndim: int) -> Callable[[Inference], Type]:
             return unknown_dims(dtype, ndim + 2)
         dims = list(x.dims)
         for axis, dim in zip(at, size, strict=True):
+            ctx.require_at_least(dims[axis], 1, "an image without elements cannot be resized")
             dims[axis] = dim
         return TensorType(tuple(dims), dtype)
 
@@ -95,6 +96,8 @@ def _reference(attrs: Any, data: Any, size: Any) -> Any:
     letters = "NC" + spatial_letters(ndim)
     x: Any = numpy_layout(data, attrs.layout, letters)
     dtype = DataType(attrs.out_dtype).numpy() if attrs.out_dtype else data.dtype
+    if 0 in x.shape[2:]:
+        raise ValueError("an image without elements cannot be resized")
     roi = attrs.roi or (0.0,) * ndim + (1.0,) * ndim
     sources = [
         _np_source(attrs, m, n, (roi[k], roi[k + ndim]))

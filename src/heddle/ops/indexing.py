@@ -12,13 +12,14 @@ from heddle.ir.types import PrimType, Type
 from heddle.ops.manipulate import tuple_types
 from heddle.ops.rules import broadcast_dims, require_int, unknown_dims
 from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.ops import minimum
 from heddle.relax.codes import R0202
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi import index as topi
 from heddle.topi import scatter
-from heddle.topi.dims import as_dim
+from heddle.topi.dims import as_dim, product
 
 _LAYOUT = Without("axes are attributes")
 _MODES = ("fast", "wrap", "clip", "nan")
@@ -43,16 +44,17 @@ def _infer_take(ctx: Inference) -> Type:
     if ctx.attrs.mode == "nan" and x.dtype is not None and not x.dtype.is_float:
         ctx.attr_error(f"mode 'nan' needs floats, got {x.dtype}")
     if axis is None:
-        return (
-            TensorType(indices.dims, x.dtype)
-            if indices.dims is not None
-            else unknown_dims(x.dtype, indices.ndim)
-        )
+        if indices.dims is None:
+            return unknown_dims(x.dtype, indices.ndim)
+        if x.dims is not None:
+            ctx.require_elements(product(x.dims), indices.dims, "data")
+        return TensorType(indices.dims, x.dtype)
     if x.ndim < 0 or indices.ndim < 0:
         return unknown_dims(x.dtype)
     at = ctx.axis(int(axis), x.ndim)
     if x.dims is None or indices.dims is None:
         return unknown_dims(x.dtype, x.ndim + indices.ndim - 1)
+    ctx.require_elements(x.dims[at], (*indices.dims, *x.dims[:at], *x.dims[at + 1 :]), f"axis {at}")
     return TensorType((*x.dims[:at], *indices.dims, *x.dims[at + 1 :]), x.dtype)
 
 
@@ -70,7 +72,17 @@ def _np_take(attrs: Any, x: Any, indices: Any) -> Any:
         ).astype(x.dtype)
         at = 0 if axis is None else axis % x.ndim
         return np.moveaxis(taken, list(range(indices.ndim)), list(range(at, at + indices.ndim)))
-    return np.asarray(np.take(x, indices, axis))
+    size = x.size if axis is None else x.shape[axis]
+    return np.asarray(np.take(x, nearest(indices, size), axis))
+
+
+def nearest(indices: Any, size: int) -> Any:
+    """Positions counted from the front, moved to the nearest valid one. Raises: IndexError where there is
+    none.
+    """
+    if size == 0 and np.size(indices):
+        raise IndexError("an axis without elements is read")
+    return np.clip(np.where(indices < 0, indices + size, indices), 0, max(size - 1, 0))
 
 
 def _declare_take() -> None:
@@ -99,10 +111,9 @@ def _declare_take() -> None:
                 AttrSpec("mode", "str", "fast", "fast, wrap, clip or nan"),
             ),
             doc=(
-                "Slices of x along an axis. Negative indices count from the end. Indices out of "
-                "range: `fast` trusts that there are "
-                "none, `wrap` takes them modulo the size, `clip` takes the nearest valid one, `nan`"
-                " gives NaN."
+                "Slices of x along an axis. `fast` counts negative indices from the end, then takes the "
+                "nearest valid one; `wrap` takes indices modulo the size, `clip` the nearest valid one, "
+                "`nan` gives NaN for those out of range. The axis must have elements where there are indices."
             ),
             infer=_infer_take,
             reference=_np_take,
@@ -112,6 +123,7 @@ def _declare_take() -> None:
             layout=_LAYOUT,
             samples=(
                 sample((5, 3), (4,), {"axis": 0}),
+                sample((5, 3), (6,), {"axis": 1}, 3),
                 sample((3, 7), (2, 2), {"axis": -1}, index_dtype="int32"),
                 sample((3, 7), (), {"axis": 1}),
                 sample((3, 5), (2,), {}),
@@ -144,13 +156,19 @@ def _check_along(ctx: Inference, x: TensorType, indices: TensorType, axis: int) 
         ctx.shape_error(f"data and indices differ in rank: {x.ndim} and {indices.ndim}")
     at = ctx.axis(axis, x.ndim)
     for k, (a, b) in enumerate(zip(x.dims or (), indices.dims or (), strict=False)):
-        if k != at and isinstance(a, IntImm) and isinstance(b, IntImm) and b.value > a.value:
+        if k == at:
+            continue
+        if isinstance(a, IntImm) and isinstance(b, IntImm) and b.value > a.value:
             ctx.shape_error(f"indices reach beyond the data on axis {k}: size {b} against {a}")
+        ctx.assume_equal(minimum(a, b), b)
 
 
 def _infer_gather_elements(ctx: Inference) -> Type:
     x, indices = ctx.tensor(0), ctx.tensor(1)
     _check_along(ctx, x, indices, int(ctx.attrs.axis))
+    if x.dims and indices.dims:
+        at = ctx.axis(int(ctx.attrs.axis), x.ndim)
+        ctx.require_elements(x.dims[at], indices.dims, f"axis {at}")
     return (
         TensorType(indices.dims, x.dtype) if indices.dims is not None else unknown_dims(x.dtype, indices.ndim)
     )
@@ -168,15 +186,18 @@ def _infer_gather_nd(ctx: Inference) -> Type:
         return unknown_dims(x.dtype)
     if batch + depth.value > x.ndim:
         ctx.shape_error(f"index vectors of {depth} numbers do not fit data of {x.ndim} dimensions")
+    for k in range(batch):
+        ctx.require_equal(x.dims[k], indices.dims[k], f"sizes of data and indices on axis {k}")
+    for k in range(batch, batch + depth.value):
+        ctx.require_elements(x.dims[k], indices.dims[:-1], f"axis {k}")
     return TensorType((*indices.dims[:-1], *x.dims[batch + depth.value :]), x.dtype)
 
 
 def _np_gather_nd(attrs: Any, x: Any, indices: Any) -> Any:
     batch = int(attrs.batch_dims)
-    if not batch:
-        return x[tuple(np.moveaxis(indices, -1, 0))]
     grids = np.indices(indices.shape[:-1])[:batch]
-    return x[(*grids, *np.moveaxis(indices, -1, 0))]
+    positions = [nearest(i, x.shape[batch + k]) for k, i in enumerate(np.moveaxis(indices, -1, 0))]
+    return x[(*grids, *positions)]
 
 
 def _declare_gathers() -> None:
@@ -185,7 +206,7 @@ def _declare_gathers() -> None:
             (shape, index),
             {"axis": axis},
             ("float32",),
-            lambda rng, dtype: (_floats(rng, shape, dtype), indices_in(rng, index, shape[axis])),
+            lambda rng, dtype: (_floats(rng, shape, dtype), indices_in(rng, index, 2 * shape[axis])),
         )
 
     declare_op(
@@ -204,7 +225,7 @@ def _declare_gathers() -> None:
                         slice(None) if k == attrs.axis % x.ndim else slice(n) for k, n in enumerate(i.shape)
                     )
                 ],
-                i,
+                nearest(i, x.shape[attrs.axis]),
                 attrs.axis,
             ),
             lower=lambda attrs, x, i: topi.gather_elements(x, i, int(attrs.axis)),
@@ -219,7 +240,7 @@ def _declare_gathers() -> None:
 
     def vectors(shape: tuple[int, ...], index: tuple[int, ...], batch: int) -> Sample:
         def make(rng: Any, dtype: str) -> tuple[Any, ...]:
-            columns = [indices_in(rng, index[:-1], shape[batch + k]) for k in range(index[-1])]
+            columns = [indices_in(rng, index[:-1], 2 * shape[batch + k]) for k in range(index[-1])]
             return _floats(rng, shape, dtype), np.stack(columns, -1) if columns else np.zeros(index, "int64")
 
         return Sample((shape, index), {"batch_dims": batch}, ("float32",), make)
@@ -463,6 +484,8 @@ def _infer_index_tensor(ctx: Inference) -> Type:
     shape = _index_types(ctx, x)
     if shape is None or x.dims is None:
         return unknown_dims(x.dtype)
+    for k in range(len(tuple_types(ctx, 1))):
+        ctx.require_elements(x.dims[k], shape, f"axis {k}")
     return TensorType((*shape, *x.dims[len(tuple_types(ctx, 1)) :]), x.dtype)
 
 
@@ -523,7 +546,9 @@ def _declare_index_tuples() -> None:
             attrs=(),
             doc="data[indices[0], indices[1], ...], as numpy's indexing with arrays.",
             infer=_infer_index_tensor,
-            reference=lambda attrs, x, indices: x[tuple(indices)],
+            reference=lambda attrs, x, indices: x[
+                tuple(nearest(i, size) for i, size in zip(indices, x.shape, strict=False))
+            ],
             lower=lambda attrs, x, i: topi.index_tensor(x, i),
             layout=_LAYOUT,
             samples=(

@@ -45,6 +45,7 @@ def _infer_reshape(ctx: Inference) -> Type:
     before, after = product(ty.dims), product(dims)
     if ctx.surely_differ(before, after):
         ctx.shape_error(f"the number of elements changes: expected {before}, got {after}")
+    ctx.assume_equal(before, after)
     return TensorType(dims, ty.dtype)
 
 
@@ -287,12 +288,12 @@ def _infer_split(ctx: Inference) -> Type:
     axis = ctx.axis(int(ctx.attrs.axis), ty.ndim)
     if many and list(parts) != sorted(parts):
         ctx.attr_error(f"indices must rise, got {list(parts)}")
-    bounds = topi.split_bounds(ty.dims[axis], parts)
-    if any(isinstance(length, IntImm) and length.value < 0 for _, length in bounds):
+    size = ty.dims[axis]
+    if not many and isinstance(size, IntImm) and -(-size.value // count) * (count - 1) > size.value:
         ctx.shape_error(
             f"axis {axis} of size {ty.dims[axis]} has no {count} sections of equal size but the last"
         )
-    dims = ty.dims
+    dims, bounds = ty.dims, topi.split_bounds(size, parts)
     return TupleType(tuple(TensorType((*dims[:axis], n, *dims[axis + 1 :]), ty.dtype) for _, n in bounds))
 
 
@@ -357,7 +358,8 @@ def _declare_joins() -> None:
             ),
             doc=(
                 "Parts along an axis. Of a number of parts all have the size rounded up, but the "
-                "last, which has what is left."
+                "last, which has what is left; parts at the end of an axis that turns out too short "
+                "are empty."
             ),
             infer=_infer_split,
             reference=_np_split,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle.ir.types import Type
-from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
 from heddle.relax.codes import R0204
 from heddle.relax.infer import Inference
 from heddle.relax.types import UNKNOWN_NDIM, TensorType
@@ -47,7 +47,11 @@ def broadcast_dims(ctx: Inference, *types: TensorType) -> tuple[PrimExpr, ...] |
         for dim in dims[1:]:
             if isinstance(joined, IntImm) and isinstance(dim, IntImm) and _clash(joined.value, dim.value):
                 ctx.shape_error(f"shapes do not broadcast: {joined} against {dim} on axis {axis}")
-            joined = broadcast_dim(joined, dim)
+            wider = broadcast_dim(joined, dim)
+            for part in (joined, dim):
+                if not is_const_int(part, 1):
+                    ctx.assume_equal(wider, part)
+            joined = wider
         result.append(joined)
     return tuple(result)
 

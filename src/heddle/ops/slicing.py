@@ -61,13 +61,20 @@ def _infer_strided_slice(ctx: Inference) -> Type:
     dims = list(x.dims)
     steps = strides if strides is not None else (1,) * len(over)
     for axis, b, e, s in zip(over, begin, end, steps, strict=True):
-        dims[axis] = transform.slice_bounds(dims[axis], b, e, s, bool(ctx.attrs.assume_inbound))[1]
+        exact = transform.slice_bounds(dims[axis], b, e, s, False)[1]
+        if ctx.attrs.assume_inbound:
+            dims[axis] = transform.slice_bounds(dims[axis], b, e, s, True)[1]
+            ctx.assume_equal(dims[axis], exact)
+        else:
+            dims[axis] = exact
     return TensorType(tuple(dims), x.dtype)
 
 
-def _np_strided_slice(_attrs: Any, x: Any, axes: Any, begin: Any, end: Any, strides: Any = None) -> Any:
+def _np_strided_slice(attrs: Any, x: Any, axes: Any, begin: Any, end: Any, strides: Any = None) -> Any:
     at = [slice(None)] * x.ndim
     for axis, b, e, s in zip(axes, begin, end, strides or (1,) * len(axes), strict=True):
+        if attrs.assume_inbound and max(b, e) > x.shape[axis]:
+            raise ValueError("a bound lies outside the axis")
         last = None if s < 0 and e <= -(2**31 - 1) else e
         at[axis] = slice(b, last, s)
     return x[tuple(at)].copy()
@@ -142,12 +149,27 @@ def _infer_dynamic_slice(ctx: Inference) -> Type:
 
 def _decompose_dynamic_slice(builder: Any, call: Any) -> Any:
     """Compute the sizes, name them, then copy into a tensor of that shape."""
-    x, begin, end, strides = call.args
+    x, *bounds = call.args
+    begin, end, strides = (_one_an_axis(builder, bound, x.ty.ndim) for bound in bounds)
     lengths = builder.emit(builder.call_te(transform.slice_lengths, x, begin, end, strides))
     shape = builder.emit(build_call(OP_RECORDS["relax.tensor_to_shape"], (lengths,), {}))
     sizes = tuple(SizeVar(builder.names.fresh("s")) for _ in range(x.ty.ndim))
     builder.match_cast(shape, ShapeType(sizes))
     return builder.call_te(transform.sliced, x, begin, strides, ShapeExpr(sizes))
+
+
+def _one_an_axis(builder: Any, bound: Any, ndim: int) -> Any:
+    """The bounds, checked when it runs where their number is not known."""
+    ty = bound.ty
+    if ty.dims is not None and isinstance(ty.dims[0], IntImm):
+        return bound
+    return builder.match_cast(bound, TensorType((ndim,), ty.dtype))
+
+
+def _np_dynamic_slice(_attrs: Any, x: Any, *bounds: Any) -> Any:
+    if any(len(bound) != x.ndim for bound in bounds):
+        raise ValueError("bounds need one number for each axis")
+    return x[tuple(slice(*map(int, row)) for row in zip(*bounds, strict=True))].copy()
 
 
 def _declare_dynamic_slice() -> None:
@@ -172,9 +194,7 @@ def _declare_dynamic_slice() -> None:
             attrs=(),
             doc="x[begin:end:stride] on every axis with bounds known when it runs, with Python's rules.",
             infer=_infer_dynamic_slice,
-            reference=lambda attrs, x, b, e, s: x[
-                tuple(slice(*map(int, row)) for row in zip(b, e, s, strict=True))
-            ].copy(),
+            reference=_np_dynamic_slice,
             decompose=_decompose_dynamic_slice,
             layout=_LAYOUT,
             samples=(
@@ -218,6 +238,8 @@ def _np_slice_scatter(attrs: Any, x: Any, src: Any, start: Any, end: Any, step: 
     result = x.copy()
     at = [slice(None)] * x.ndim
     at[attrs.axis] = slice(start, end, step)
+    if result[tuple(at)].shape != src.shape:
+        raise ValueError("the slice and the source differ in size")
     result[tuple(at)] = src
     return result
 

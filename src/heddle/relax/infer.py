@@ -7,6 +7,7 @@ their record
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -28,8 +29,9 @@ from heddle.ir.expr import (
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import op_def
 from heddle.ir.types import AnyType, FuncType, TupleType, Type
-from heddle.prim.nodes import PrimExpr
+from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.ops import maximum, minimum
 from heddle.prim.substitute import substitute
 from heddle.relax.analysis.type_relations import (
     erase_vars,
@@ -47,11 +49,16 @@ from heddle.support.diagnostics import Code, IRTypeError
 
 @dataclass(slots=True)
 class Inference:
-    """The view that an operator's type rule has of a call, with the checks that rules share."""
+    """The view that an operator's type rule has of a call, with the checks that rules share.
+
+    `assumptions` are pairs of dimensions that the rule takes as equal but that are not known to be: whoever
+    makes code of the call has it check them.
+    """
 
     call: Call
     name: str
     analyzer: Analyzer
+    assumptions: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
     attrs: Attrs = field(init=False)
     args: tuple[Expr, ...] = field(init=False)
 
@@ -108,6 +115,44 @@ class Inference:
         runs."""
         if self.surely_differ(a, b):
             self.shape_error(f"{what} differ: expected {a}, got {b}")
+        self.assume_equal(a, b)
+
+    def require_at_least(self, dim: PrimExpr, least: int, message: str) -> None:
+        """Fail with `message` where a dimension is less; one that is not known is checked when it runs."""
+        if isinstance(dim, IntImm):
+            if dim.value < least:
+                self.shape_error(message)
+            return
+        self.assume_equal(maximum(dim, constant(least, dim.dtype)), dim)
+
+    def require_elements(self, size: PrimExpr, readers: Sequence[PrimExpr], what: str) -> None:
+        """Fail where an axis without elements is read by a tensor of indices, of shape `readers`, that has
+        some.
+        """
+        if isinstance(size, IntImm) and size.value > 0:
+            return
+        number: PrimExpr = constant(1, "int64")
+        for dim in readers:
+            number = number * dim
+        needed = self.analyzer.simplify(minimum(number, constant(1, "int64")))
+        if isinstance(size, IntImm) and isinstance(needed, IntImm) and needed.value > size.value:
+            self.shape_error(f"{what} has no elements to be read")
+        self.assume_equal(maximum(size, needed), size)
+
+    def require_multiple(self, dim: PrimExpr, factor: int, message: str) -> None:
+        """Fail with `message` where a dimension is no multiple; one that is not known is checked when it
+        runs.
+        """
+        if isinstance(dim, IntImm):
+            if dim.value % factor:
+                self.shape_error(message)
+            return
+        self.assume_equal(dim // factor * factor, dim)
+
+    def assume_equal(self, a: PrimExpr, b: PrimExpr) -> None:
+        """Go on as if two dimensions were equal; where that is not known it is checked when it runs."""
+        if a is not b and not self.equal(a, b):
+            self.assumptions.append((a, b))
 
 
 def type_of(expr: Expr) -> Type:

@@ -44,10 +44,13 @@ from heddle.tir.nodes import PrimFunc
 
 class GraphInterpreter:
     """Runs functions of one module. Values: numpy arrays, tuples, shapes (tuples of ints), Python scalars,
-    closures."""
+    closures.
 
-    def __init__(self, mod: IRModule) -> None:
-        self.mod = mod
+    `run_loops(func, *arrays and scalars)` runs a loop function, which writes its results in place.
+    """
+
+    def __init__(self, mod: IRModule, run_loops: Callable[..., Any] = run_primfunc) -> None:
+        self.mod, self.run_loops = mod, run_loops
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         func = self.mod[name]
@@ -56,7 +59,7 @@ class GraphInterpreter:
     def call(self, func: Function | PrimFunc, args: Sequence[Any]) -> Any:
         """Raises: TrapValueError R0601 where arguments do not fit the parameters."""
         if isinstance(func, PrimFunc):
-            return run_primfunc(func, *args)
+            return self.run_loops(func, *args)
         return _Frame(self, {}, {}).function(func, args)
 
 
@@ -160,7 +163,7 @@ class _Frame:
         args = [*self.eval(expr.args[1]), *outputs, *scalars]
         callee = expr.args[0]
         if isinstance(callee, GlobalVar):
-            run_primfunc(self.machine.mod[callee], *args)
+            self.machine.run_loops(self.machine.mod[callee], *args)
         else:
             self.eval(callee)(*args)
         return tuple(outputs) if isinstance(ty, TupleType) else outputs[0]

@@ -11,6 +11,7 @@ anew only where its type changes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from heddle.ir.expr import Call, Expr, Function, If, Tuple, Var
@@ -146,16 +147,16 @@ class BindingRewriter(BlockBuilder):
             self.renamed[binding.var] = var
         self.add(VarBinding(var, value, span=binding.span))
 
-    def run_inner(self, expr: Expr) -> Expr:
-        """Normalise an expression and rewrite the bindings that this makes; gives the value."""
+    def run_inner(self, var: Var, build: Callable[[], Expr]) -> Expr | None:
+        """Normalise what `build` gives for `var`; rewrite the bindings that this makes, and the value."""
         with self.scope() as inner:
             inner.is_dataflow = self.scopes[-2].is_dataflow
-            value = self.value(expr)
+            value = self.value(build())
             inner.close_block()
         for block in inner.blocks:
             for binding in block.bindings:
                 self.binding(binding)
-        return self.substitute(value)  # type: ignore[no-any-return]
+        return self.rewrite(var, self.value(self.substitute(value)))
 
 
 def is_call(expr: object, name: str) -> bool:

@@ -18,7 +18,7 @@ from heddle.runtime.codes import F0106, F0107, U0501, U0503
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
 from heddle.runtime.native.glue import make_builtin
-from heddle.runtime.native.library import link_objects
+from heddle.runtime.native.library import kernel_symbol, link_objects
 from heddle.runtime.shared_library import LibraryParts, LinkTool, export_library, read_library
 from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
 from heddle.runtime.wire import Writer
@@ -266,7 +266,7 @@ class KernelModule(Module):
         with self._lock:
             if self._tracker is None:
                 self._tracker = link_objects(self.objects, self.names)
-        found: int = self._tracker[name]
+        found: int = self._tracker[kernel_symbol(name)]
         return found
 
     def _find(self, name: str) -> Callable[..., Any] | None:

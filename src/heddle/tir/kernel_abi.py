@@ -1,8 +1,8 @@
 """The calling convention of compiled kernels, and the intrinsics that read it.
 
-A kernel is `int32 name(args, nargs)`. `args` points to values of 16 bytes: the kind (int32), zero (int32),
-the payload (8 bytes). A tensor's payload points to a DLPack `DLTensor`. The result is 0, or -1 after
-`heddle_set_error`.
+A kernel is `int32 kernel(args, nargs)`; the linker knows it by `runtime.native.library.kernel_symbol` of its name.
+`args` points to values of 16 bytes: the kind (int32), zero (int32), the payload (8 bytes). A tensor's payload
+points to a DLPack `DLTensor`. The result is 0, or -1 after `heddle_set_error`.
 
 In a message of `heddle_set_error`, `%e` and `%g` stand for the numbers expected and got, `%t` for the dtype
 packed in the number got, `%k` for the value kind that it is.

@@ -88,7 +88,6 @@ from heddle.prim.nodes import (
     PrimExpr,
     Ramp,
     Range,
-    Select,
     Shuffle,
     Sub,
     Var,
@@ -97,6 +96,9 @@ from heddle.prim.nodes import (
 )
 from heddle.prim.nodes import (
     Let as _LetNode,
+)
+from heddle.prim.nodes import (
+    Select as _SelectNode,
 )
 from heddle.prim.ops import (
     all,
@@ -147,6 +149,11 @@ from heddle.tir.frames import (
 from heddle.tir.nodes import AssertStmt, Evaluate, ForKind, IterType
 
 broadcast, ramp = Broadcast, Ramp
+
+
+def Select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
+    """One of two values, both evaluated; numbers stand for constants."""
+    return _SelectNode(as_expr(condition), *match_types(true_value, false_value))
 
 
 class ScalarType:

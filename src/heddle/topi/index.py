@@ -1,4 +1,7 @@
-"""Reading at positions that tensors give. Negative positions count from the end."""
+"""Reading at positions that tensors give. Negative positions count from the end; those out of range are moved
+to the nearest element, so that no value of an index reads outside its tensor. An axis that is read must have
+elements.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,12 @@ def from_front(position: PrimExpr, size: PrimExpr) -> PrimExpr:
     return at if position.dtype.is_unsigned else select(at < 0, at + size, at)
 
 
+def valid_position(position: PrimExpr, size: PrimExpr) -> PrimExpr:
+    """A position counted from the front, moved to the nearest valid one."""
+    result: PrimExpr = maximum(minimum(from_front(position, size), size - 1), constant(0, "int64"))
+    return result
+
+
 def element_of(x: te.Tensor, index: Sequence[PrimExpr]) -> PrimExpr:
     """The element of a tensor of any rank."""
     result: PrimExpr = x[tuple(index)] if x.ndim else x()
@@ -29,9 +38,9 @@ def element_of(x: te.Tensor, index: Sequence[PrimExpr]) -> PrimExpr:
 def take(x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "fast") -> te.Tensor:
     """Slices of x along an axis (None: of the flattened tensor) at indices of any rank.
 
-    `mode`: "fast" trusts the indices, "wrap" takes them modulo the size, "clip" moves them to the nearest
-    valid one, and
-    "nan" gives NaN for indices out of range.
+    `mode`: "fast" counts negative indices from the end, then moves them to the nearest valid one; "wrap"
+    takes them modulo the size, "clip" moves them to the nearest valid one, and "nan" gives NaN for indices
+    out of range.
     """
     if axis is None:
         return take(x if x.ndim == 1 else flatten(x), indices, 0, mode)
@@ -54,8 +63,10 @@ def _mode_position(given: PrimExpr, size: PrimExpr, mode: str) -> tuple[PrimExpr
         return floormod(cast("int64", given), size), None
     if mode == "clip":
         return maximum(minimum(cast("int64", given), size - 1), 0), None
-    position = from_front(given, size)
-    return position, all_of(position >= 0, position < size) if mode == "nan" else None
+    if mode == "nan":
+        position = from_front(given, size)
+        return position, all_of(position >= 0, position < size)
+    return valid_position(given, size), None
 
 
 def gather_elements(x: te.Tensor, indices: te.Tensor, axis: int = 0) -> te.Tensor:
@@ -63,7 +74,7 @@ def gather_elements(x: te.Tensor, indices: te.Tensor, axis: int = 0) -> te.Tenso
     at = positive_axis(axis, x.ndim)
 
     def element(*index: PrimExpr) -> PrimExpr:
-        position = from_front(indices[index], x.shape[at])
+        position = valid_position(indices[index], x.shape[at])
         result: PrimExpr = x[(*index[:at], position, *index[at + 1 :])]
         return result
 
@@ -79,7 +90,7 @@ def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
 
     def element(*index: PrimExpr) -> PrimExpr:
         vector = [
-            from_front(indices[(*index[:outer], constant(k, "int64"))], x.shape[batch_dims + k])
+            valid_position(indices[(*index[:outer], constant(k, "int64"))], x.shape[batch_dims + k])
             for k in range(depth)
         ]
         return element_of(x, (*index[:batch_dims], *vector, *index[outer:]))
@@ -95,7 +106,7 @@ def index_tensor(x: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
 
     def element(*index: PrimExpr) -> PrimExpr:
         vector = [
-            from_front(read_broadcast(tensor, index[:count], shape), x.shape[k])
+            valid_position(read_broadcast(tensor, index[:count], shape), x.shape[k])
             for k, tensor in enumerate(indices)
         ]
         return element_of(x, (*vector, *index[count:]))

@@ -7,7 +7,7 @@ from typing import Any
 
 from heddle import te
 from heddle.prim import intrinsics, ops
-from heddle.prim.nodes import PrimExpr, as_expr, constant
+from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant
 from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import elementwise
 
@@ -53,8 +53,27 @@ negative, logical_not, bitwise_not = (
 )
 identity = _unary("identity", lambda x: x)
 add, subtract, multiply = (_binary(n, getattr(ops, n)) for n in ("add", "subtract", "multiply"))
-divide, floor_divide = _binary("divide", ops.div), _binary("floor_divide", ops.floordiv)
-mod, floor_mod = _binary("mod", ops.truncmod), _binary("floor_mod", ops.floormod)
+
+
+def division(function: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], PrimExpr]:
+    """A division of values: integers divided by 0 give 0, as numpy's do, where a processor would trap."""
+
+    def divide_values(a: Any, b: Any) -> PrimExpr:
+        divisor = as_expr(b)
+        if divisor.dtype.is_float or (isinstance(divisor, IntImm) and divisor.value != 0):
+            return function(a, divisor)
+        is_zero = ops.equal(divisor, constant(0, divisor.dtype))
+        quotient = function(a, ops.select(is_zero, constant(1, divisor.dtype), divisor))
+        return ops.select(is_zero, constant(0, quotient.dtype), quotient)
+
+    return divide_values
+
+
+divide_values, floor_divide_values, mod_values, floor_mod_values = (
+    division(function) for function in (ops.div, ops.floordiv, ops.truncmod, ops.floormod)
+)
+divide, floor_divide = _binary("divide", divide_values), _binary("floor_divide", floor_divide_values)
+mod, floor_mod = _binary("mod", mod_values), _binary("floor_mod", floor_mod_values)
 maximum, minimum, power = (
     _binary("maximum", ops.maximum),
     _binary("minimum", ops.minimum),

@@ -9,14 +9,16 @@ from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import broadcast_shape, read_broadcast
+from heddle.topi.reduce import accumulator, convert
 
 
 def matmul(a: te.Tensor, b: te.Tensor, out_dtype: str | None = None) -> te.Tensor:
     """numpy's matmul: `a: (..., m, k)`, `b: (..., k, n)` → `(..., m, n)`; vectors are rows or columns.
 
-    Products are accumulated in `out_dtype` (default: the inputs').
+    Products are accumulated in `out_dtype` (default: the inputs'), those of narrow floats in float32.
     """
     dtype = DataType(out_dtype or a.dtype)
+    wide = accumulator(dtype)
     row, column = a.ndim == 1, b.ndim == 1
     batch = broadcast_shape(a.shape[: max(0, a.ndim - 2)], b.shape[: max(0, b.ndim - 2)])
     depth = a.shape[-1]
@@ -29,11 +31,11 @@ def matmul(a: te.Tensor, b: te.Tensor, out_dtype: str | None = None) -> te.Tenso
         right = (k.var,) if column else (k.var, inner.pop(0))
         x = read_batched(a, outer, batch, left)
         y = read_batched(b, outer, batch, right)
-        total: PrimExpr = te.sum(cast(dtype, x) * cast(dtype, y), axis=k)
+        total: PrimExpr = te.sum(cast(wide, x) * cast(wide, y), axis=k)
         return total
 
     result: te.Tensor = te.compute(shape, element, name="matmul")
-    return result
+    return convert(result, dtype)
 
 
 def read_batched(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from heddle import te
@@ -167,19 +168,15 @@ def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
 
 
 def split_bounds(size: PrimExpr, sections: Any) -> list[tuple[PrimExpr, PrimExpr]]:
-    """Begin and length of every part: of a number of parts (the last may be shorter) or at indices."""
+    """Begin and length of every part: of a number of parts (of equal length as far as the axis goes) or at
+    indices that rise. Where the axis is too short, parts at its end are empty."""
     if isinstance(sections, (tuple, list)):
-        cuts = [minimum(as_dim(cut), size) if isinstance(size, IntImm) else as_dim(cut) for cut in sections]
-        begins, ends = [constant(0, "int64"), *cuts], [*cuts, size]
-        return [
-            (b, simplified(maximum(e - b, 0)) if isinstance(size, IntImm) else simplified(e - b))
-            for b, e in zip(begins, ends, strict=True)
-        ]
-    count = int(sections)
-    length = ceil_div(size, count)
-    parts = [(simplified(length * k), length) for k in range(count - 1)]
-    begin = simplified(length * (count - 1))
-    return [*parts, (begin, simplified(size - begin))]
+        given = [as_dim(cut) for cut in sections]
+    else:
+        length = ceil_div(size, int(sections))
+        given = [length * k for k in range(1, int(sections))]
+    cuts = [constant(0, "int64"), *(simplified(minimum(cut, size)) for cut in given), size]
+    return [(begin, simplified(end - begin)) for begin, end in pairwise(cuts)]
 
 
 def split(x: te.Tensor, indices_or_sections: Any, axis: int = 0) -> tuple[te.Tensor, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 from heddle.codegen import CompiledKernels
 from heddle.runtime.dtype import dtype_of
 from heddle.runtime.dtype_word import dtype_from_packed, packed_dtype
+from heddle.runtime.native.library import kernel_symbol
 
 KINDS = {0: "None", 1: "an int", 2: "a bool", 3: "a float", 4: "a pointer", 7: "a tensor"}
 
@@ -96,9 +97,9 @@ class Kernels:
         for name, function in _SYMBOLS.items():
             builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
         for name in compiled.functions:
-            builder.export_symbol(name)
+            builder.export_symbol(kernel_symbol(name))
         self._tracker = builder.link(self._jit, f"kernels{next(_count)}")
-        self.addresses = {name: self._tracker[name] for name in compiled.functions}
+        self.addresses = {name: self._tracker[kernel_symbol(name)] for name in compiled.functions}
 
     def __call__(self, name: str, *args: Any) -> None:
         values, _keep = pack(args)

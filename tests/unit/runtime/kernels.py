@@ -34,7 +34,7 @@ define internal i64 @length(ptr %args, i64 %i) {
 }
 
 ; scale(x: f32[n], factor: float, out: f32[n]): out = exp(0) * factor * x
-define i32 @scale(ptr %args, i32 %nargs) {
+define i32 @heddle_kernel_scale(ptr %args, i32 %nargs) {
 entry:
   %x = call ptr @data(ptr %args, i64 0)
   %out = call ptr @data(ptr %args, i64 2)
@@ -85,7 +85,7 @@ done:
   ret i32 0
 }
 
-define i32 @sum_parallel(ptr %args, i32 %nargs) {
+define i32 @heddle_kernel_sum_parallel(ptr %args, i32 %nargs) {
   %ctx = alloca [2 x i64]
   %extent_at = getelementptr %Value, ptr %args, i64 1, i32 2
   %extent = load i64, ptr %extent_at
@@ -106,7 +106,7 @@ define internal i32 @nest(i64 %begin, i64 %end, ptr %ctx) {
 }
 
 ; nested(out: i64[4], extent): every part of the outer loop runs the inner loop over 3
-define i32 @nested(ptr %args, i32 %nargs) {
+define i32 @heddle_kernel_nested(ptr %args, i32 %nargs) {
   %ctx = alloca [2 x i64]
   store i64 3, ptr %ctx
   %out = call ptr @data(ptr %args, i64 0)
@@ -117,7 +117,7 @@ define i32 @nested(ptr %args, i32 %nargs) {
 }
 
 ; fail(kind, expected, got)
-define i32 @fail(ptr %args, i32 %nargs) {
+define i32 @heddle_kernel_fail(ptr %args, i32 %nargs) {
   %kind_at = getelementptr %Value, ptr %args, i64 0, i32 2
   %kind = load i64, ptr %kind_at
   %expected_at = getelementptr %Value, ptr %args, i64 1, i32 2
@@ -139,13 +139,13 @@ good:
   ret i32 0
 }
 
-define i32 @fail_in_part(ptr %args, i32 %nargs) {
+define i32 @heddle_kernel_fail_in_part(ptr %args, i32 %nargs) {
   %status = call i32 @heddle_parallel_for(ptr @fail_part, ptr null, i64 1000, i64 1)
   ret i32 %status
 }
 
 ; echo(out: i64[2 n], ...): kind and payload of each further argument
-define i32 @echo(ptr %args, i32 %nargs) {
+define i32 @heddle_kernel_echo(ptr %args, i32 %nargs) {
 entry:
   %out = call ptr @data(ptr %args, i64 0)
   %n = sext i32 %nargs to i64
@@ -173,7 +173,7 @@ done:
 }
 
 ; scratch(out: i64[3], bytes): addresses of two blocks, and of a third after both were freed
-define i32 @scratch(ptr %args, i32 %nargs) {
+define i32 @heddle_kernel_scratch(ptr %args, i32 %nargs) {
   %bytes_at = getelementptr %Value, ptr %args, i64 1, i32 2
   %bytes = load i64, ptr %bytes_at
   %out = call ptr @data(ptr %args, i64 0)
@@ -201,7 +201,7 @@ bad:
 }
 
 ; wait(flag: i64[n]): until flag[0] is not 0
-define i32 @wait(ptr %args, i32 %nargs) {
+define i32 @heddle_kernel_wait(ptr %args, i32 %nargs) {
 entry:
   %flag = call ptr @data(ptr %args, i64 0)
   br label %check
@@ -214,7 +214,7 @@ done:
 }
 
 ; order(): succeeds, does nothing
-define i32 @order(ptr %args, i32 %nargs) {
+define i32 @heddle_kernel_order(ptr %args, i32 %nargs) {
   ret i32 0
 }
 """

@@ -4,12 +4,18 @@ Semantics: float add, subtract and multiply carry LLVM's `contract` flag, so tha
 fma); `reassoc` is added only where the function's attribute `float_reassoc` or a loop's annotation `reassoc`
 states it. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
 not overflow).
+
+A division whose divisor is not constant may trap, so LLVM does not move it out from under a condition. Its
+loop vectorizer (LLVM 22) then computes a quotient that is the same in all lanes for the first lane alone, and
+only if that lane meets the condition: the other lanes get garbage. Loops with such divisions are therefore
+marked not to be vectorized; divisions that were made before the condition are used again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from heddle.codegen.codes import G0101
@@ -67,6 +73,14 @@ _INT_COMPARES: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "g
 _CONTRACTED = (Add, Sub, Mul)
 
 
+@dataclass(slots=True)
+class OpenLoop:
+    """A loop under way: how many conditions were around it, and whether one inside it guards a division."""
+
+    conditions: int
+    divides_conditionally: bool = False
+
+
 class ExprEmitter(Dispatch):
     """Emits into `out`. `env` maps variables to operands; `nonnegative` holds variables known not to be
     negative.
@@ -78,6 +92,9 @@ class ExprEmitter(Dispatch):
         self.nonnegative: set[Any] = set()
         self.float_flags = "contract"
         self._in_index = False
+        self._quotients: dict[tuple[str, str], str] = {}
+        self._conditions = 0
+        self._loops: list[OpenLoop] = []
 
     def emit(self, expr: Any) -> str:
         result: str = self._method(type(expr))(self, expr)
@@ -99,6 +116,28 @@ class ExprEmitter(Dispatch):
             yield
         finally:
             self._in_index = before
+
+    @contextmanager
+    def conditional(self) -> Iterator[None]:
+        """Code that a condition may pass over."""
+        known, self._quotients = self._quotients, dict(self._quotients)
+        self._conditions += 1
+        try:
+            yield
+        finally:
+            self._quotients = known
+            self._conditions -= 1
+
+    @contextmanager
+    def open_loop(self) -> Iterator[OpenLoop]:
+        """The body of a loop."""
+        known, self._quotients = self._quotients, dict(self._quotients)
+        self._loops.append(OpenLoop(self._conditions))
+        try:
+            yield self._loops[-1]
+        finally:
+            self._quotients = known
+            self._loops.pop()
 
     def default(self, node: Any) -> str:
         raise UsageError(G0101, f"{type(node).__name__} has no machine form: {node}", span=node.span)
@@ -241,18 +280,44 @@ class ExprEmitter(Dispatch):
                 )
             return self.out.value(f"and {ty} {a}, {splat(element, str((1 << power) - 1), lanes)}")
         if unsigned:
-            return self.out.value(f"{'udiv' if kind in (Div, FloorDiv) else 'urem'} {ty} {a}, {b}")
+            return self._quotient("udiv" if kind in (Div, FloorDiv) else "urem", ty, a, b, divisor)
         if kind in (Div, Mod):
-            return self.out.value(f"{'sdiv' if kind is Div else 'srem'} {ty} {a}, {b}")
-        return self._floor_divide(kind, a, b, ty, node.dtype)
+            return self._signed("sdiv" if kind is Div else "srem", node, a, b, ty)
+        return self._floor_divide(node, a, b, ty)
 
-    def _floor_divide(self, kind: type, a: str, b: str, ty: str, dtype: DataType) -> str:
+    def _quotient(self, op: str, ty: str, a: str, b: str, divisor: IntImm | None) -> str:
+        """A division; the earlier one where the same was divided on every way here."""
+        key = op, f"{ty} {a}, {b}"
+        if key not in self._quotients:
+            self._quotients[key] = self.out.value(f"{op} {key[1]}")
+            for loop in self._loops if divisor is None else ():
+                loop.divides_conditionally |= self._conditions > loop.conditions
+        return self._quotients[key]
+
+    def _signed(self, op: str, node: ArithExpr, a: str, b: str, ty: str) -> str:
+        """A signed division that rounds to zero. Of values, the least integer divided by -1 wraps, where
+        processors would stop the program.
+        """
+        divisor, element, lanes = _plain(node.b), element_type(node.dtype.element), node.dtype.lanes
+        if self._in_index or divisor is not None:
+            return self._quotient(op, ty, a, b, divisor)
+        bools = register_type(DataType("bool").with_lanes(lanes))
+        negates = self.out.value(f"icmp eq {ty} {b}, {splat(element, '-1', lanes)}")
+        safe = self.out.value(f"select {bools} {negates}, {ty} {splat(element, '1', lanes)}, {ty} {b}")
+        result = self._quotient(op, ty, a, safe, divisor)
+        if op == "srem":
+            return result
+        negative = self.out.value(f"sub {ty} {splat(element, '0', lanes)}, {a}")
+        return self.out.value(f"select {bools} {negates}, {ty} {negative}, {ty} {result}")
+
+    def _floor_divide(self, node: ArithExpr, a: str, b: str, ty: str) -> str:
         """floordiv = sdiv - fix and floormod = srem + fix * b, fix being: remainder nonzero and of other sign
         than b.
         """
+        kind, dtype = type(node), node.dtype
         zero = splat(element_type(dtype.element), "0", dtype.lanes)
         bools = register_type(DataType("bool").with_lanes(dtype.lanes))
-        remainder = self.out.value(f"srem {ty} {a}, {b}")
+        remainder = self._signed("srem", node, a, b, ty)
         nonzero = self.out.value(f"icmp ne {ty} {remainder}, {zero}")
         signs = self.out.value(f"xor {ty} {remainder}, {b}")
         differ = self.out.value(f"icmp slt {ty} {signs}, {zero}")
@@ -260,7 +325,7 @@ class ExprEmitter(Dispatch):
         if kind is FloorMod:
             moved = self.out.value(f"add {ty} {remainder}, {b}")
             return self.out.value(f"select {bools} {fix}, {ty} {moved}, {ty} {remainder}")
-        quotient = self.out.value(f"sdiv {ty} {a}, {b}")
+        quotient = self._signed("sdiv", node, a, b, ty)
         return self.out.value(f"add {ty} {quotient}, {self.out.value(f'sext {bools} {fix} to {ty}')}")
 
     # ---- comparison and logic
@@ -292,7 +357,8 @@ class ExprEmitter(Dispatch):
         more, end, before = self.out.label("logic"), self.out.label("logic_end"), self.out.block
         self.out.branch(a, *((more, end) if op == "and" else (end, more)))
         self.out.start(more)
-        b = self.emit(node.b)
+        with self.conditional():
+            b = self.emit(node.b)
         last = self.out.block
         self.out.start(end)
         return self.out.value(f"phi i1 [ {stop_on}, %{before} ], [ {b}, %{last} ]")
@@ -310,7 +376,8 @@ class ExprEmitter(Dispatch):
         ends = []
         for label, value in ((yes, on_true), (no, on_false)):
             self.out.start(label)
-            operand = self.emit(value)
+            with self.conditional():
+                operand = self.emit(value)
             ends.append(f"[ {operand}, %{self.out.block} ]")
             self.out.terminate(f"br label %{end}")
         self.out.start(end)

@@ -159,11 +159,13 @@ class StmtEmitter(MemoryEmitter):
             weights = self.module.metadata_once('!{!"branch_weights", i32 2000, i32 1}')
         self.out.branch(self.emit(node.condition), yes, no, weights)
         self.out.start(yes)
-        self.scoped(node.then_case)
+        with self.conditional():
+            self.scoped(node.then_case)
         self._jump(end)
         if node.else_case is not None:
             self.out.start(no)
-            self.scoped(node.else_case)
+            with self.conditional():
+                self.scoped(node.else_case)
             self._jump(end)
         self.out.start(end)
 
@@ -174,9 +176,10 @@ class StmtEmitter(MemoryEmitter):
     def visit_While(self, node: While) -> None:
         head, body, end = self.out.label("while"), self.out.label("do"), self.out.label("done")
         self.out.start(head)
-        self.out.branch(self.emit(node.condition), body, end)
-        self.out.start(body)
-        self.scoped(node.body)
+        with self.conditional():
+            self.out.branch(self.emit(node.condition), body, end)
+            self.out.start(body)
+            self.scoped(node.body)
         self._jump(head)
         self.out.start(end)
 
@@ -213,19 +216,21 @@ class StmtEmitter(MemoryEmitter):
         flags = self.float_flags
         if node.annotations.get("reassoc"):
             self.float_flags = "contract reassoc"
-        self.scoped(node.body)
+        with self.open_loop() as state:
+            self.scoped(node.body)
         self.float_flags = flags
         self._jump(latch)
         self.out.start(latch)
         wrap = " nsw" if node.loop_var.dtype.is_signed else " nuw"
         self.out.define(following, f"add{wrap} {ty} {counter}, 1")
-        self.out.terminate(f"br label %{head}, !llvm.loop {self._loop_metadata(node)}")
+        metadata = self._loop_metadata(node, state.divides_conditionally)
+        self.out.terminate(f"br label %{head}, !llvm.loop {metadata}")
         self.out.start(done)
 
-    def _loop_metadata(self, node: For) -> str:
+    def _loop_metadata(self, node: For, keep_scalar: bool) -> str:
         """Ask LLVM to leave alone what the schedule arranged: loops with vector code, or marked so."""
         options = ['!{!"llvm.loop.mustprogress"}']
-        if has_vector_code(node.body) or node.annotations.get("disable_vectorize"):
+        if keep_scalar or has_vector_code(node.body) or node.annotations.get("disable_vectorize"):
             options.append('!{!"llvm.loop.vectorize.enable", i1 false}')
         if node.annotations.get("disable_unroll"):
             options.append('!{!"llvm.loop.unroll.disable"}')

@@ -13,6 +13,7 @@ from heddle.codegen.llvm.types import register_type
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Var
+from heddle.runtime.native.library import kernel_symbol
 from heddle.support.diagnostics import UsageError
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import AllocBuffer, PrimFunc
@@ -52,9 +53,10 @@ def _emit_function(module: ModuleWriter, func: PrimFunc, attributes: str) -> Non
     emitter.scoped(func.body)
     if not out.terminated:
         out.terminate("ret i32 0")
-    inline = "" if func.attrs.get(CALLING_CONV) == "packed" else " noinline"
+    is_kernel = func.attrs.get(CALLING_CONV) == "packed"
+    linked, inline = (kernel_symbol(name), "") if is_kernel else (name, " noinline")
     module.add_function(
-        name, out.build(f"define i32 {symbol(name)}({', '.join(params)}){inline} {attributes}")
+        linked, out.build(f"define i32 {symbol(linked)}({', '.join(params)}){inline} {attributes}")
     )
 
 

@@ -18,6 +18,7 @@ from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
 from heddle.ir.expr import Expr, StringImm
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Call, IntImm
+from heddle.runtime.native.library import kernel_symbol
 from heddle.tir.kernel_abi import ValueKind
 from heddle.tir.nodes import Evaluate, PrimFunc, SeqStmt, Stmt
 from heddle.tir.program_abi import (
@@ -201,7 +202,7 @@ class ProgramEmitter:
         if not out.terminated:
             out.terminate("unreachable")
         self._emit_failure()
-        name = str(self._func.attrs["global_symbol"])
+        name = kernel_symbol(str(self._func.attrs["global_symbol"]))
         attributes = self.module.attributes("nounwind")
         return out.build(f"define i32 {symbol(name)}(ptr %context, ptr %args, ptr %result) {attributes}")
 

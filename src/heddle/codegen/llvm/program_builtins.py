@@ -16,6 +16,7 @@ from heddle.ir.expr import Expr, StringImm
 from heddle.prim.nodes import Call, IntImm
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.native.library import kernel_symbol
 from heddle.tir.kernel_abi import TENSOR_FIELDS, ValueKind
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.program_abi import VOID, ObjectKind
@@ -31,7 +32,9 @@ _HOST_SCOPES = ("global", "")
 
 def emit_program_function(module: ModuleWriter, func: PrimFunc) -> None:
     """Add a function whose calling convention is PROGRAM_CONV to a module."""
-    module.add_function(str(func.attrs["global_symbol"]), ProgramEmitter(module, func, emit_call).run())
+    module.add_function(
+        kernel_symbol(str(func.attrs["global_symbol"])), ProgramEmitter(module, func, emit_call).run()
+    )
 
 
 def emit_call(emitter: ProgramEmitter, step: Step) -> None:
@@ -452,7 +455,7 @@ def _call_kernel(
     emitter: ProgramEmitter, step: Step, name: str, operands: Sequence[Expr], extra: Sequence[str] = ()
 ) -> None:
     args = emitter.arguments(operands, extra)
-    callee = emitter.module.declare(name, "i32", ["ptr", "i32"])
+    callee = emitter.module.declare(kernel_symbol(name), "i32", ["ptr", "i32"])
     count = len(operands) + len(extra)
     emitter.check(emitter.out.value(f"call i32 {callee}(ptr {args}, i32 {count})"))
     emitter.clear(step)

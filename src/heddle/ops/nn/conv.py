@@ -12,7 +12,7 @@ from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Withou
 from heddle.ir.types import Type
 from heddle.ops.nn.window import checked_positions, layout_attrs, numpy_layout, per_axis, window_attrs
 from heddle.ops.rules import require_ndim, unknown_dims
-from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.nodes import PrimExpr
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
@@ -46,10 +46,9 @@ def _rule(ndim: int, transposed: bool) -> Callable[[Inference], Type]:
         else:
             sizes = [output_size(x[2 + k], w[2 + k], *per_axis(window, k)) for k in range(ndim)]
         for k, size in enumerate(sizes):
-            if isinstance(size, IntImm) and size.value < 1:
-                ctx.shape_error(
-                    f"the kernel of size {w[2 + k]} does not fit into the padded data of size {x[2 + k]}"
-                )
+            ctx.require_at_least(
+                size, 1, f"the kernel of size {w[2 + k]} does not fit into the padded data of size {x[2 + k]}"
+            )
         return TensorType(permuted((x[0], channels, *sizes), "NC" + spatial, out_layout), dtype)
 
     return infer
@@ -72,12 +71,8 @@ def _check_channels(
     if groups < 1:
         ctx.attr_error(f"groups must be at least 1, got {groups}")
     for what, size in (("input channels", channels), ("output channels", weight[0])):
-        if (
-            isinstance(size, IntImm)
-            and size.value % groups
-            and not (transposed and what == "output channels")
-        ):
-            ctx.shape_error(f"{size} {what} cannot be split into {groups} groups")
+        if not (transposed and what == "output channels"):
+            ctx.require_multiple(size, groups, f"{size} {what} cannot be split into {groups} groups")
     if transposed:
         ctx.require_equal(channels, weight[0], "input channels of data and weight")
         return simplified(weight[1] * groups)
@@ -104,7 +99,11 @@ def _reference(attrs: Any, data: Any, weight: Any) -> Any:
 def correlate(x: Any, w: Any, strides: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> Any:
     """Cross-correlation of (n, c, ...) with (o, c / groups, ...), one kernel tap at a time."""
     ndim = x.ndim - 2
+    if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
+        raise ValueError("channels cannot be split into groups")
     sizes = [(x.shape[2 + k] - (w.shape[2 + k] - 1) * dilation[k] - 1) // strides[k] + 1 for k in range(ndim)]
+    if min(sizes) < 1:
+        raise ValueError("the kernel does not fit into the data")
     result = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
     ins, outs = x.shape[1] // groups, w.shape[0] // groups
     for tap in itertools.product(*(range(size) for size in w.shape[2:])):
@@ -134,6 +133,8 @@ def _reference_transposed(attrs: Any, data: Any, weight: Any) -> Any:
         (x.shape[2 + k] - 1) * strides[k] + (w.shape[2 + k] - 1) * dilation[k] + 1 + extra[k]
         for k in range(ndim)
     ]
+    if x.shape[1] % groups or any(s - b - a < 1 for s, b, a in zip(whole, before, after, strict=True)):
+        raise ValueError("channels cannot be split into groups, or nothing is left of the result")
     result = np.zeros((x.shape[0], w.shape[1] * groups, *whole))
     ins, outs = x.shape[1] // groups, w.shape[1]
     for tap in itertools.product(*(range(size) for size in w.shape[2:])):

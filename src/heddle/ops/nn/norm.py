@@ -11,7 +11,7 @@ from heddle import te
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import TupleType, Type
 from heddle.ops.rules import axes_of, require_float, require_ndim
-from heddle.prim.nodes import IntImm, constant
+from heddle.prim.nodes import constant
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.topi.nn import norm as topi
@@ -124,8 +124,9 @@ def _infer_channel_norm(ctx: Inference) -> Type:
     _check_factors(ctx, data, (channel,), ("gamma", "beta"))
     if "num_groups" in ctx.attrs and data.dims is not None:
         size, groups = data.dims[channel], int(ctx.attrs.num_groups)
-        if groups < 1 or (isinstance(size, IntImm) and size.value % groups):
-            ctx.attr_error(f"num_groups {groups} does not divide {size} channels")
+        if groups < 1:
+            ctx.attr_error(f"num_groups must be at least 1, got {groups}")
+        ctx.require_multiple(size, groups, f"num_groups {groups} does not divide {size} channels")
     return data
 
 
@@ -263,7 +264,7 @@ def _declare_channel_norms() -> None:
                 ErrorSample(
                     ((2, 5, 3), (5,), (5,)),
                     {"num_groups": 2, "axes": [2]},
-                    "R0205",
+                    "R0203",
                     "num_groups 2 does not divide 5",
                 ),
                 ErrorSample(

@@ -56,10 +56,14 @@ def _check_border(ctx: Inference, mode: str, dim: Any, width: int, axis: int) ->
 
 def _np_pad(attrs: Any, x: Any) -> Any:
     widths = [(attrs.pad_width[2 * k], attrs.pad_width[2 * k + 1]) for k in range(x.ndim)]
-    cut = tuple(slice(max(0, -b), n - max(0, -a)) for (b, a), n in zip(widths, x.shape, strict=True))
+    if any(n + b + a < 0 for (b, a), n in zip(widths, x.shape, strict=True)):
+        raise ValueError("an axis is cropped by more than its size")
     grown = [(max(0, b), max(0, a)) for b, a in widths]
     options = {"constant_values": attrs.pad_value} if attrs.pad_mode == "constant" else {}
-    return np.pad(x[cut], grown, _NUMPY_MODES[attrs.pad_mode], **options).astype(x.dtype)  # type: ignore[call-overload]
+    padded = np.pad(x, grown, _NUMPY_MODES[attrs.pad_mode], **options).astype(x.dtype)  # type: ignore[call-overload]
+    return padded[
+        tuple(slice(max(0, -b), n - max(0, -a)) for (b, a), n in zip(widths, padded.shape, strict=True))
+    ]
 
 
 def _infer_shuffle(ctx: Inference) -> Type:
@@ -68,8 +72,7 @@ def _infer_shuffle(ctx: Inference) -> Type:
     if ty.dims is None:
         return ty
     c, h, w = ty.dims[-3:]
-    if isinstance(c, IntImm) and c.value % (r * r):
-        ctx.shape_error(f"{c} channels are no multiple of {r * r}")
+    ctx.require_multiple(c, r * r, f"{c} channels are no multiple of {r * r}")
     return TensorType(
         (*ty.dims[:-3], simplified(c // (r * r)), simplified(h * r), simplified(w * r)), ty.dtype
     )
@@ -82,8 +85,7 @@ def _infer_unshuffle(ctx: Inference) -> Type:
         return ty
     c, h, w = ty.dims[-3:]
     for what, size in (("height", h), ("width", w)):
-        if isinstance(size, IntImm) and size.value % r:
-            ctx.shape_error(f"the {what} {size} is no multiple of {r}")
+        ctx.require_multiple(size, r, f"the {what} {size} is no multiple of {r}")
     return TensorType(
         (*ty.dims[:-3], simplified(c * (r * r)), simplified(h // r), simplified(w // r)), ty.dtype
     )

@@ -19,7 +19,6 @@ from heddle.ops.nn.window import (
     window_attrs,
 )
 from heddle.ops.rules import require_float, require_ndim, unknown_dims
-from heddle.prim.nodes import IntImm
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.topi.nn import pooling as topi
@@ -48,10 +47,9 @@ def _rule(kind: str, ndim: int) -> Callable[[Inference], Type]:
             output_size(x[2 + k], sizes[k], *per_axis(window, k), bool(attrs.ceil_mode)) for k in range(ndim)
         ]
         for k, size in enumerate(made):
-            if isinstance(size, IntImm) and size.value < 1:
-                ctx.shape_error(
-                    f"the window of size {sizes[k]} does not fit into the padded data of size {x[2 + k]}"
-                )
+            ctx.require_at_least(
+                size, 1, f"the window of size {sizes[k]} does not fit into the padded data of size {x[2 + k]}"
+            )
         return TensorType(permuted((x[0], x[1], *made), "NC" + spatial, str(attrs.layout)), data.dtype)
 
     return infer
@@ -74,6 +72,8 @@ def _reference(kind: str) -> Callable[[Any, Any], Any]:
             starts = [i * step[k] - before[k] for i in range(count)]
             starts = [s for s in starts if not attrs.ceil_mode or s < x.shape[2 + k]]
             windows.append([[s + t * space[k] for t in range(size[k])] for s in starts])
+        if any(len(w) < 1 for w in windows):
+            raise ValueError("the window does not fit into the data")
         result: Any = np.zeros((*x.shape[:2], *(len(w) for w in windows)), x.dtype)
         for at in itertools.product(*(range(len(w)) for w in windows)):
             places = [windows[k][i] for k, i in enumerate(at)]

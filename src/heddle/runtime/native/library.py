@@ -58,6 +58,7 @@ PROGRAM_SYMBOLS = (
     "heddle_tuple_getitem",
 )
 """What compiled functions of the machine use besides: see objects.ll."""
+_KERNEL_PREFIX = "heddle_kernel_"
 _OTHER_SYMBOLS = (
     "heddle_thread",
     "heddle_thread_setup",
@@ -157,6 +158,13 @@ def core_object() -> bytes:
     return _cached_object(_source(llvm_linking().targets.get_process_triple().split("-")[0], _CORE_SOURCES))
 
 
+def kernel_symbol(name: str) -> str:
+    """The linker's name of a kernel: none of the C library's, which kernels call (a kernel may be named
+    `exp`).
+    """
+    return _KERNEL_PREFIX + name
+
+
 class NativeLibrary:
     """The linked library. `addresses` maps exported symbols; `num_threads` is the pool's size."""
 
@@ -222,9 +230,9 @@ def _leave_linked() -> None:
 _count_of_libraries = [0]
 
 
-def link_objects(objects: Sequence[bytes], exports: Iterable[str]) -> Any:
-    """Link object code into the process and return LLVM's tracker: `tracker[symbol]` is an address, valid
-    while the tracker lives.
+def link_objects(objects: Sequence[bytes], kernels: Iterable[str]) -> Any:
+    """Link object code into the process and return LLVM's tracker: `tracker[kernel_symbol(name)]` is the
+    address of a kernel, valid while the tracker lives.
 
     Raises: FormatError U0502 for code of another processor, damaged code, or unresolved symbols.
     """
@@ -236,12 +244,12 @@ def link_objects(objects: Sequence[bytes], exports: Iterable[str]) -> Any:
         builder.add_object_img(code)
     for symbol in KERNEL_SYMBOLS + PROGRAM_SYMBOLS:
         builder.import_symbol(symbol, library.addresses[symbol])
-    for symbol in exports:
-        builder.export_symbol(symbol)
+    for name in kernels:
+        builder.export_symbol(kernel_symbol(name))
     with _lock:
         _count_of_libraries[0] += 1
-        name = f"kernels_{_count_of_libraries[0]}"
+        library_name = f"kernels_{_count_of_libraries[0]}"
         try:
-            return builder.link(library.jit, name)
+            return builder.link(library.jit, library_name)
         except RuntimeError as error:
             raise FormatError(U0502, f"kernels cannot be linked: {error}") from error

@@ -119,7 +119,7 @@ def pad_einsum(
     pad_names: list[str] = []
     for region in block.reads:
         if changed & set(free_vars(*(part.min for part in region.region))):
-            axes = _plain_axes(func, block, region)
+            axes = _padded_axes(func, block, region, changed)
             new = _padded_buffer(region.buffer, axes, padded)
             name = names.fresh(new.name)
             mapping[region.buffer] = new
@@ -143,20 +143,26 @@ def _round_up(extent: PrimExpr, multiple: int) -> PrimExpr:
     return result
 
 
-def _plain_axes(func: PrimFunc, block: SBlock, region: BufferRegion) -> list[Var]:
-    """The axis that indexes each dimension of an access."""
-    axes = {axis.var for axis in block.iter_vars}
-    found = [r.min for r in region.region]
-    plain = [index for index in found if isinstance(index, Var) and index in axes]
-    if len(plain) != len(found):
-        raise ScheduleError(
-            T0410, f"block {block.name_hint!r} indexes {region.buffer.name!r} by more than axes", func, block
-        )
-    return plain
+def _padded_axes(func: PrimFunc, block: SBlock, region: BufferRegion, changed: set[Var]) -> list[Var | None]:
+    """The axis that grows and indexes each dimension of an access alone, or None where it stays."""
+    found: list[Var | None] = []
+    for index in (part.min for part in region.region):
+        if not changed & set(free_vars(index)):
+            found.append(None)
+        elif isinstance(index, Var):
+            found.append(index)
+        else:
+            raise ScheduleError(
+                T0410,
+                f"block {block.name_hint!r} indexes {region.buffer.name!r} by more than axes",
+                func,
+                block,
+            )
+    return found
 
 
-def _padded_buffer(buffer: Buffer, axes: list[Var], padded: dict[Var, PrimExpr]) -> Buffer:
-    shape = tuple(padded.get(axis, dim) for axis, dim in zip(axes, buffer.shape, strict=True))
+def _padded_buffer(buffer: Buffer, axes: list[Var | None], padded: dict[Var, PrimExpr]) -> Buffer:
+    shape = tuple(dim if axis is None else padded[axis] for axis, dim in zip(axes, buffer.shape, strict=True))
     return decl_buffer(shape, buffer.dtype, f"{buffer.name}_pad")
 
 
@@ -189,7 +195,7 @@ def _copy_out(
     names: NameSupply,
 ) -> tuple[list[Stmt], list[str]]:
     region = block.writes[0]
-    axes = _plain_axes(func, block, region)
+    axes = _padded_axes(func, block, region, changed)
     if not any(axis in changed for axis in axes):
         return [], []
     new = _padded_buffer(region.buffer, axes, padded)

@@ -18,6 +18,7 @@ from heddle.prim.ops import cast, if_then_else
 from heddle.runtime.dtype import DataType
 from heddle.topi.dims import as_dim, simplified
 from heddle.topi.nn.window import output_size, pads, permuted, positions, spatial_letters, spread
+from heddle.topi.reduce import accumulator, convert
 
 
 def conv(
@@ -79,6 +80,7 @@ def _correlate(
     at, weight_at, out_at = places
     ndim, (strides, dilation) = data.ndim - 2, steps
     dtype = DataType(out_dtype or data.dtype)
+    wide = accumulator(dtype)
     kernel = [weight.shape[axis] for axis in weight_at[2:]]
     in_channels = simplified(data.shape[at[1]] // groups)
     out_channels = simplified(shape[out_at[1]] // groups)
@@ -99,12 +101,12 @@ def _correlate(
             factor = weight[_placed((channel, own, *mirrored), weight_at)]
         else:
             factor = weight[_placed((oc, ic.var, *(tap.var for tap in taps)), weight_at)]
-        return te.sum(cast(dtype, source) * cast(dtype, factor), axis=[ic, *taps])
+        return te.sum(cast(wide, source) * cast(wide, factor), axis=[ic, *taps])
 
     names = permuted(("n", "oc", *(f"o{s.lower()}" for s in spatial_letters(ndim))), *_letters(ndim, out_at))
     suffix = "_transpose" if transposed else ""
     result: te.Tensor = te.compute(shape, element, name=f"conv{ndim}d{suffix}", varargs_names=names)
-    return result
+    return convert(result, dtype)
 
 
 def _letters(ndim: int, out_at: tuple[int, ...]) -> tuple[str, str]:
@@ -242,6 +244,7 @@ def depthwise_conv2d_nchw(
     ]
     padded = pad_axes(data, (2, 3), before, after) if any((*before, *after)) else data
     dtype = DataType(out_dtype or data.dtype)
+    wide = accumulator(dtype)
     kh, kw = te.reduce_axis((0, kernel[0]), name="kh"), te.reduce_axis((0, kernel[1]), name="kw")
     multiplier = weight.shape[1]
 
@@ -250,8 +253,8 @@ def depthwise_conv2d_nchw(
             n, oc // multiplier, oh * steps[0] + kh.var * spaces[0], ow * steps[1] + kw.var * spaces[1]
         ]
         factor = weight[oc // multiplier, oc % multiplier, kh.var, kw.var]
-        return te.sum(cast(dtype, source) * cast(dtype, factor), axis=[kh, kw])
+        return te.sum(cast(wide, source) * cast(wide, factor), axis=[kh, kw])
 
     shape = (data.shape[0], simplified(group_count * multiplier), *sizes)
     result: te.Tensor = te.compute(shape, element, name="depthwise_conv2d")
-    return result
+    return convert(result, dtype)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from heddle import te
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, maximum, select
+from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import elementwise
 from heddle.topi.dims import positive_axis
+from heddle.topi.reduce import accumulator, convert
 
 
 def relu(x: te.Tensor) -> te.Tensor:
@@ -23,16 +25,19 @@ def dense(
     data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str | None = None
 ) -> te.Tensor:
     """data @ weight.T + bias: (n, k), (m, k), (m,) → (n, m)."""
-    dtype = out_dtype or data.dtype
+    dtype = DataType(out_dtype or data.dtype)
+    wide = accumulator(dtype)
     k = te.reduce_axis((0, data.shape[1]), name="k")
     product: te.Tensor = te.compute(
         (data.shape[0], weight.shape[0]),
-        lambda i, j: te.sum(cast(dtype, data[i, k.var]) * cast(dtype, weight[j, k.var]), axis=k),
+        lambda i, j: te.sum(cast(wide, data[i, k.var]) * cast(wide, weight[j, k.var]), axis=k),
         name="dense",
     )
     if bias is None:
-        return product
-    result: te.Tensor = te.compute(product.shape, lambda i, j: product[i, j] + bias[j], name="dense_bias")
+        return convert(product, dtype)
+    result: te.Tensor = te.compute(
+        product.shape, lambda i, j: cast(dtype, product[i, j] + cast(wide, bias[j])), name="dense_bias"
+    )
     return result
 
 

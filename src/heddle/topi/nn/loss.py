@@ -5,6 +5,7 @@ from __future__ import annotations
 from heddle import te
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, if_then_else, not_equal
+from heddle.topi.index import valid_position
 from heddle.topi.reduce import reduce_element
 
 
@@ -14,22 +15,26 @@ def nll_loss(
     """-weights[target] * predictions[target] for each target, their sum, or that over the sum of weights.
 
     `predictions: (n, classes, ...)` or (classes,), `targets: (n, ...)` or (); targets equal to `ignore_index`
-    count nothing.
+    count nothing, and others are classes as `valid_position` takes them.
     """
     dtype = predictions.dtype
 
     def target_of(index: tuple[PrimExpr, ...]) -> PrimExpr:
         return cast("int64", targets[index] if targets.ndim else targets())
 
+    def class_of(target: PrimExpr) -> PrimExpr:
+        return valid_position(target, predictions.shape[0 if predictions.ndim == 1 else 1])
+
     def weight(index: tuple[PrimExpr, ...]) -> PrimExpr:
         target = target_of(index)
-        value = constant(1, dtype) if weights is None else weights[target]
+        value = constant(1, dtype) if weights is None else weights[class_of(target)]
         return if_then_else(not_equal(target, ignore_index), value, constant(0, dtype))
 
     def loss(index: tuple[PrimExpr, ...]) -> PrimExpr:
         target = target_of(index)
-        at = (target,) if predictions.ndim == 1 else (index[0], target, *index[1:])
-        factor = constant(1, dtype) if weights is None else weights[target]
+        chosen = class_of(target)
+        at = (chosen,) if predictions.ndim == 1 else (index[0], chosen, *index[1:])
+        factor = constant(1, dtype) if weights is None else weights[chosen]
         valid = not_equal(target, ignore_index)
         return if_then_else(valid, constant(0, dtype) - predictions[at] * factor, constant(0, dtype))
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.module import PROGRAM_PREFIX
+from heddle.runtime.native.library import kernel_symbol
 from heddle.runtime.native.objects import BOOL, CLOSURE, FLOAT, HEAD_BYTES, IMMORTAL, INT, SHAPE, TENSOR
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
@@ -64,7 +65,7 @@ def _entries(text: _Text, program: Program) -> tuple[list[str], list[str]]:
     entries, names = [], []
     for number, row in enumerate(program.functions):
         if row.kind is FuncKind.VMTIR:
-            symbol = PROGRAM_PREFIX + row.name
+            symbol = kernel_symbol(PROGRAM_PREFIX + row.name)
             text.lines.append(f'declare i32 @"{symbol}"(ptr, ptr, ptr)')
             entries.append(f'{{ ptr, i64 }} {{ ptr @"{symbol}", i64 {row.num_args} }}')
             data = row.name.encode() + b"\0"

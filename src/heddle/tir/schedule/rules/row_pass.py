@@ -38,7 +38,8 @@ class RowPass(ScheduleRule):
         inline_maps(sch, keep=_reread(sch))
         handles = sch.blocks()
         last = handles[-1]
-        if is_spatial(block_of(sch, last)) and len(handles) > 1:
+        ends_alone = all(sch.get_consumers(handle) for handle in handles[:-1])
+        if is_spatial(block_of(sch, last)) and len(handles) > 1 and ends_alone:
             rows = _row_loops(sch, last)
             if not rows:
                 return _separately(sch)

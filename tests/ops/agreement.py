@@ -1,0 +1,167 @@
+"""Do the evaluators agree? Each runs all programs of an operator; every result is compared with the
+reference.
+
+| evaluator | what runs |
+|---|---|
+| graph | the graph interpreter on the module |
+| loops | the loop interpreter on the legalised loops |
+| scheduled | the loop interpreter on the loops with their default schedules, parallel loops backwards |
+| machine code | the legalised loops compiled as they are |
+| machine | the driver's pipeline, verified and round-tripped after each pass; stored, loaded and run |
+
+`python -m tests.ops.agreement [OPERATOR ...]` runs all of it and prints a table; tests/ops/test_agreement.py
+runs what CI runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heddle.codegen.build import build as build_kernels
+from heddle.codegen.cache import KernelCache
+from heddle.driver.compile import build
+from heddle.ir.instrument import VerifyEach
+from heddle.ir.module import IRModule
+from heddle.ir.op_def import OpDef
+from heddle.ir.transform import PassContext, map_functions
+from heddle.lower.default_schedule import ApplyDefaultSchedule
+from heddle.lower.legalize_ops import LegalizeOps
+from heddle.relax.interpreter import GraphInterpreter
+from heddle.runtime.device import cpu
+from heddle.runtime.module import load_module
+from heddle.runtime.tensor import Tensor, tensor
+from heddle.script.round_trip import RoundTripEach
+from heddle.target import Target
+from heddle.tir.interpreter import run_primfunc
+from heddle.tir.nodes import PrimFunc
+from heddle.vm.relax.machine import VirtualMachine
+from tests.ops.cases import flat, records
+from tests.ops.programs import Program, module_of, programs
+from tests.ops.tolerances import assert_close
+
+TARGET = Target("llvm")
+Functions = Callable[[str], Callable[..., Any]]
+"""The functions of an evaluator by name; they take and give numpy arrays."""
+
+
+def on_graph_interpreter(mod: IRModule) -> Functions:
+    return GraphInterpreter(mod).__getitem__
+
+
+def on_loop_interpreter(mod: IRModule) -> Functions:
+    return GraphInterpreter(LegalizeOps()(mod)).__getitem__
+
+
+def on_scheduled_interpreter(mod: IRModule) -> Functions:
+    scheduled = ApplyDefaultSchedule(TARGET)(LegalizeOps()(mod))
+    return GraphInterpreter(scheduled, partial(run_primfunc, reverse_parallel=True)).__getitem__
+
+
+def on_machine_code(mod: IRModule) -> Functions:
+    """No cache on disk: what is tested is today's compiler."""
+    named = map_functions(
+        LegalizeOps()(mod), PrimFunc, lambda var, func: func.with_attr("global_symbol", var.name_hint)
+    )
+    loops = {var: func for var, func in named.functions.items() if isinstance(func, PrimFunc)}
+    kernels = build_kernels(named.with_functions(loops), TARGET, KernelCache(None)) if loops else None
+
+    def run(func: PrimFunc, *args: Any) -> None:
+        given = [tensor(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+        assert kernels is not None
+        kernels[str(func.attrs["global_symbol"])](*given)
+        for arg, value in zip(args, given, strict=True):
+            if isinstance(arg, np.ndarray):
+                arg[...] = value.numpy()
+
+    return GraphInterpreter(named, run).__getitem__
+
+
+def on_virtual_machine(mod: IRModule) -> Functions:
+    with PassContext(instruments=(VerifyEach(), RoundTripEach())), tempfile.TemporaryDirectory() as folder:
+        build(mod, TARGET, cache=KernelCache(None)).export_library(Path(folder, "ops.heddle"))
+        machine = VirtualMachine(load_module(Path(folder, "ops.heddle")), cpu())
+
+    def function(name: str) -> Callable[..., Any]:
+        return lambda *arrays: _as_numpy(machine[name](*arrays))
+
+    return function
+
+
+def _as_numpy(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.numpy()
+    return tuple(_as_numpy(item) for item in value)
+
+
+EVALUATORS: dict[str, Callable[[IRModule], Functions]] = {
+    "graph": on_graph_interpreter,
+    "loops": on_loop_interpreter,
+    "scheduled": on_scheduled_interpreter,
+    "machine code": on_machine_code,
+    "machine": on_virtual_machine,
+}
+
+
+def of_first_dtypes(made: Sequence[Program]) -> list[Program]:
+    """The static program of each sample's first dtype: what a slow evaluator runs in CI."""
+    return [
+        program
+        for program in made
+        if program.case.dtype == program.case.sample.dtypes[0] and not program.typed.sizes
+    ]
+
+
+def disagreements(record: OpDef, made: Sequence[Program], evaluator: str) -> list[str]:
+    """What an evaluator gets wrong, a line each."""
+    functions = EVALUATORS[evaluator](module_of(made))
+    found = []
+    warnings.simplefilter("ignore", RuntimeWarning)  # references divide by zero where the operator does
+    for program in made:
+        for run in program.runs:
+            try:
+                got = flat(functions(program.name)(*(array.copy() for array in run.arrays)))
+                for one, other in zip(got, flat(run.want), strict=True):
+                    assert_close(one, other, record.name)
+            except Exception as error:  # every failure of every program is of interest, whatever it is
+                sizes = ", ".join(f"{var} = {size}" for var, size in run.sizes.items())
+                found.append(f"{record.name} {program.name} ({sizes}): {type(error).__name__}: {error}")
+    return found
+
+
+def main(names: Sequence[str]) -> int:
+    """Run every evaluator on every operator; the number of disagreements decides the exit code."""
+    chosen = [record for record in records() if not names or record.name in names]
+    table: dict[str, list[float]] = {}
+    faults: list[str] = []
+    for record in chosen:
+        made = programs(record)
+        for evaluator in EVALUATORS:
+            start = time.perf_counter()
+            try:
+                wrong = disagreements(record, made, evaluator)
+            except Exception as error:  # one operator that does not compile must not hide the others
+                wrong = [f"{record.name}: {type(error).__name__}: {error}"]
+            counts = table.setdefault(evaluator, [0, 0, 0, 0.0])
+            runs = sum(len(program.runs) for program in made)
+            for k, value in enumerate((len(made), runs, len(wrong), time.perf_counter() - start)):
+                counts[k] += value
+            faults += [f"[{evaluator}] {line}" for line in wrong]
+    for line in faults:
+        print(line)
+    print(f"{len(chosen)} operators")
+    for evaluator, (count, runs, wrong, seconds) in table.items():
+        print(f"{evaluator:<18}{count:7.0f} programs{runs:8.0f} runs{wrong:6.0f} wrong{seconds:8.1f} s")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,54 @@
+"""The evaluators agree on every sample × dtype of every operator, static and with symbolic dimensions.
+
+Programs are compiled an operator at a time: all its samples are functions of one module, which is also what
+makes passes meet several functions at once. CI runs everything but one thing: on the loop interpreter,
+default schedules run with each sample's first dtype and sizes alone, since tiled loops take long to
+interpret. All of it: `python -m tests.ops.agreement`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from heddle.ir.op_def import OpDef
+from heddle.support.diagnostics import Trap
+from tests.ops.agreement import EVALUATORS, disagreements, of_first_dtypes, on_loop_interpreter
+from tests.ops.cases import Case, records
+from tests.ops.programs import module_of, programs, typed_program
+from tests.ops.sizes import mismatched
+
+EACH_OPERATOR = pytest.mark.parametrize("record", records(), ids=lambda record: record.name)
+
+
+@EACH_OPERATOR
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_agrees_with_the_reference(record: OpDef, evaluator: str) -> None:
+    if record.opaque is not None and evaluator != "graph":
+        pytest.skip(record.opaque.reason)
+    made = programs(record)
+    wrong = disagreements(record, of_first_dtypes(made) if evaluator == "scheduled" else made, evaluator)
+    assert not wrong, "\n".join(wrong)
+
+
+@EACH_OPERATOR
+def test_sizes_that_do_not_fit_are_found_before_memory_is_touched(record: OpDef) -> None:
+    """Every dimension is a symbol of its own, and each in turn is one less than it should be: the program may
+    find fault with it or give a result, but it reads and writes inside its tensors.
+    """
+    assert isinstance(record.samples, tuple)
+    made = [
+        typed_program(Case(record, sample, sample.dtypes[0], index), True, is_apart=True)
+        for index, sample in enumerate(record.samples)
+    ]
+    found = [program for program in made if program is not None]
+    functions = on_loop_interpreter(module_of(found))
+    wrong = []
+    for program in found:
+        for arrays in mismatched(program.typed):
+            try:
+                functions(program.name)(*arrays)
+            except Trap as error:
+                if error.code == "T0601":
+                    shapes = ", ".join(str(array.shape) for array in arrays)
+                    wrong.append(f"{record.name} {program.name} on {shapes}: {error}")
+    assert not wrong, "\n".join(wrong)
