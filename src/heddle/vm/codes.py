@@ -88,3 +88,39 @@ V0407 = declare_code(
     "V0407", "python function not registered", "`register_py_func` or `register_global_func` makes it known."
 )
 V0408 = declare_code("V0408", "malformed builtin call", "The operands of a builtin do not follow its form.")
+V0501 = declare_code(
+    "V0501", "unknown sequence", "`kv_state_add_sequence` or `kv_state_fork_sequence` makes a sequence known."
+)
+V0502 = declare_code("V0502", "sequence exists already", "Ids are free again once a sequence is removed.")
+V0503 = declare_code(
+    "V0503",
+    "count or position out of range",
+    "A sequence has fewer tokens, or less history, than the call assumes; lengths are at least 1.",
+)
+V0504 = declare_code(
+    "V0504",
+    "cache is full",
+    "No page or sequence slot is left. Remove sequences, or create the cache for more tokens or sequences.",
+)
+V0505 = declare_code(
+    "V0505",
+    "cache call out of order",
+    "`begin_forward` opens a step, attention and state calls belong inside it, `end_forward` closes it; "
+    "token trees are committed before the sequence goes on, is forked or popped.",
+)
+V0506 = declare_code(
+    "V0506",
+    "malformed token tree",
+    "Each node has an earlier node of its tree as parent, or -1; a leaf to accept is a node or -1.",
+)
+V0507 = declare_code(
+    "V0507",
+    "bad cache configuration",
+    "Sizes, layer kinds and kernels given to the cache's constructor contradict each other, or ask for "
+    "something that this machine does not have.",
+)
+V0508 = declare_code(
+    "V0508",
+    "tensor does not fit the cache",
+    "Number of dimensions, a size, the dtype or the memory layout differs from what the cache was made for.",
+)

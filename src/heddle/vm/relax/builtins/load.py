@@ -14,9 +14,10 @@ from heddle.vm.relax.builtins import (
     tensors,
     tuples,
 )
+from heddle.vm.relax.builtins.kv_cache import builtins as paged_cache
 from heddle.vm.relax.builtins.table import BUILTINS
 
-GROUPS = (checks, closures, conditions, devices, memory, python, shapes, tensors, tuples)
+GROUPS = (checks, closures, conditions, devices, memory, paged_cache, python, shapes, tensors, tuples)
 
 
 def register_builtins() -> None:
