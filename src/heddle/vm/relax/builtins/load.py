@@ -10,14 +10,30 @@ from heddle.vm.relax.builtins import (
     devices,
     memory,
     python,
+    sampling,
     shapes,
     tensors,
     tuples,
 )
 from heddle.vm.relax.builtins.kv_cache import builtins as paged_cache
+from heddle.vm.relax.builtins.kv_cache import legacy, rnn_state
 from heddle.vm.relax.builtins.table import BUILTINS
 
-GROUPS = (checks, closures, conditions, devices, memory, paged_cache, python, shapes, tensors, tuples)
+GROUPS = (
+    checks,
+    closures,
+    conditions,
+    devices,
+    legacy,
+    memory,
+    paged_cache,
+    python,
+    rnn_state,
+    sampling,
+    shapes,
+    tensors,
+    tuples,
+)
 
 
 def register_builtins() -> None:
