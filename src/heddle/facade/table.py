@@ -195,6 +195,14 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.target": {},
     "heddle.runtime": {},
     "heddle.runtime.vm": {"heddle.vm.relax": "VMExecutable VMInstrumentReturnKind VirtualMachine"},
+    "heddle.contrib": {},
+    "heddle.contrib.tvmjs": {
+        "heddle.runtime.tensor_cache": (
+            "_convert_bf16_to_f32=bfloat16_bits_to_float32 _convert_f32_to_bf16=float32_to_bfloat16_bits "
+            "dump_tensor_cache load_tensor_cache dump_ndarray_cache=dump_tensor_cache "
+            "load_ndarray_cache=load_tensor_cache"
+        ),
+    },
     "heddle.script": {"heddle.script.ir": "ir_module"},
     "heddle.frontend": {},
     "heddle.frontend.nn": {},

@@ -73,3 +73,16 @@ F0106 = declare_code(
 F0107 = declare_code(
     "F0107", "unknown module kind", "The artefact holds a module whose loader is not present."
 )
+F0201 = declare_code(
+    "F0201", "not a tensor cache", "The folder has no `tensor-cache.json`, or that file has another form."
+)
+F0202 = declare_code(
+    "F0202",
+    "tensor cache is damaged",
+    "A record's offset, size, shape or element type contradicts the shard that holds it.",
+)
+F0203 = declare_code(
+    "F0203",
+    "tensor cache leads outside its folder",
+    "Shards lie in the folder itself; a name with a path is refused.",
+)

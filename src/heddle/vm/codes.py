@@ -124,3 +124,11 @@ V0508 = declare_code(
     "tensor does not fit the cache",
     "Number of dimensions, a size, the dtype or the memory layout differs from what the cache was made for.",
 )
+V0509 = declare_code(
+    "V0509",
+    "parameter not in the cache",
+    "`vm.builtin.tensor_cache.load` or `.update` puts tensors into the cache under their names.",
+)
+V0510 = declare_code(
+    "V0510", "parameter is in the cache already", "`tensor_cache.update(name, value, True)` replaces it."
+)

@@ -12,6 +12,7 @@ from heddle.vm.relax.builtins import (
     python,
     sampling,
     shapes,
+    tensor_cache,
     tensors,
     tuples,
 )
@@ -31,6 +32,7 @@ GROUPS = (
     rnn_state,
     sampling,
     shapes,
+    tensor_cache,
     tensors,
     tuples,
 )
