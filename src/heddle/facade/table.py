@@ -15,6 +15,7 @@ ALIASES: dict[str, str] = {
     "heddle.relax.frontend": "heddle.frontend",
     "heddle.script.tirx": "heddle.script.tir",
     "heddle.nd": "heddle.runtime",
+    "heddle.relax.testing.vm": "heddle.testing.vm",
     "heddle.s_tir.schedule": "heddle.tir.schedule",
 }
 
@@ -213,6 +214,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.driver": {},
     "heddle.vm": {},
     "heddle.testing": {},
+    "heddle.relax.testing": {},
     "heddle.support": {},
     "heddle.support.utils": {"heddle.support.temporary": "TempDirectory tempdir"},
     "heddle.ffi": {
