@@ -53,7 +53,7 @@ def paged_attention_kv_cache_create(*args: Any) -> PagedKVCache:
     theta, its external factors or None, a tensor that gives dtype and device; then kernels: append, append
     MLA; as lists ragged prefill, paged prefill, decode, the last two for windows, tree prefill paged and
     ragged, MLA prefill; a list of merges; split and rotate, copy of a page, reading back, and (for token
-    trees) moving tokens.
+    trees) moving tokens. A 29th must be None.
 
     Raises: TrapTypeError V0402, V0408; TrapValueError V0507.
     """
@@ -61,6 +61,8 @@ def paged_attention_kv_cache_create(*args: Any) -> PagedKVCache:
         raise TrapTypeError(
             V0408, f"paged_attention_kv_cache_create: expected 28 or 29 arguments, got {len(args)}"
         )
+    if args[28:] not in ((), (None,)):
+        raise TrapTypeError(V0402, f"argument 29: expected None, got {type(args[28]).__name__}")
     sizes, layers, *heads = args[:6]
     kinds, transfers, mode, scale, theta, factors, init = args[6:13]
     if transfers:
@@ -76,7 +78,7 @@ def paged_attention_kv_cache_create(*args: Any) -> PagedKVCache:
     if not isinstance(args[23], (tuple, list)) or len(args[23]) > 2:
         raise TrapTypeError(V0402, "merges: expected a list of at most two functions")
     merges = [parse_kernel("merge", value) for value in (*args[23], None, None)[:2]]
-    rest = [parse_kernel("kernel", value) for value in (*args[24:], None)[:4]]
+    rest = [parse_kernel("kernel", value) for value in args[24:28]]
     split, copy, debug, compact = rest
     kernels = (append, append_mla, *attention, *merges, split, copy, debug, compact)
     named = dict(zip((field.name for field in fields(CacheKernels)), kernels, strict=True))
