@@ -24,7 +24,7 @@ def test_codes_have_a_meaning() -> None:
     assert not [code.name for code in CODES.values() if not (code.title and code.meaning)]
 
 
-@pytest.mark.parametrize("name", ["tour.md"])
+@pytest.mark.parametrize("name", ["tour.md", "kv_cache.md"])
 def test_examples(name: str) -> None:
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     result = doctest.testfile(str(DOCS / name), module_relative=False, optionflags=options)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import heddle
-from heddle.frontend.nn.llm.attention import EMPTY_LSE
 from heddle.frontend.nn.llm.attention_kernels import (
     attention_decode,
     attention_prefill,
@@ -16,6 +15,7 @@ from heddle.frontend.nn.llm.attention_kernels import (
 from heddle.frontend.nn.llm.signature import checked_heads
 from heddle.frontend.nn.llm.tree_kernels import tree_attn, tree_attn_with_paged_kv_cache
 from heddle.support.diagnostics import UsageError
+from heddle.vm.relax.builtins.kv_cache import EMPTY_LSE
 
 from .reference import TOLERANCE, Pages, ancestors, attention, causal, depth_first, rotate
 
@@ -46,7 +46,7 @@ def check(got, lse, expected, expected_lse, dtype):
     np.testing.assert_allclose(lse, expected_lse, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_ragged(dtype):
     rng, h_kv, h_q, d_qk, d_v = np.random.default_rng(1), 2, 6, 24, 40
     kernel = compiled(attention_prefill_ragged(h_kv, h_q, d_qk, d_v, dtype, {}))

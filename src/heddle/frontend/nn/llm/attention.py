@@ -38,9 +38,8 @@ from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import add, cast, ceildiv, floordiv, floormod, greater, less, maximum, minimum, select
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import Buffer, BufferLoad, ForKind
+from heddle.vm.relax.builtins.kv_cache import EMPTY_LSE
 
-EMPTY_LSE = -1e30
-"""The log-sum-exp of no tokens: far below every real one, and finite, so that merging needs no cases."""
 _HIDDEN = -3e38
 _KEEP_LOOP = {"disable_unroll": True}
 

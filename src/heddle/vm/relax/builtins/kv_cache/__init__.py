@@ -3,8 +3,8 @@
 `docs/kv_cache.md` explains pages, blocks and sequences with a drawing.
 """
 
-from heddle.vm.relax.builtins.kv_cache.config import AttnKind, CacheConfig, RopeMode
+from heddle.vm.relax.builtins.kv_cache.config import EMPTY_LSE, AttnKind, CacheConfig, RopeMode
 from heddle.vm.relax.builtins.kv_cache.paged import PagedKVCache
 from heddle.vm.relax.builtins.kv_cache.state import KVState
 
-__all__ = ["AttnKind", "CacheConfig", "KVState", "PagedKVCache", "RopeMode"]
+__all__ = ["EMPTY_LSE", "AttnKind", "CacheConfig", "KVState", "PagedKVCache", "RopeMode"]

@@ -16,6 +16,8 @@ from heddle.vm.codes import V0402, V0507
 
 Kernel = Callable[..., Any]
 DEFAULT_LAYER_WINDOW = 1024
+EMPTY_LSE = -1e30
+"""The log-sum-exp of no tokens: far below every real one, and finite, so that merging needs no cases."""
 BACKENDS = ("tirx", "tir")
 """How a kernel says where it comes from; TVM also knows libraries that are not here."""
 

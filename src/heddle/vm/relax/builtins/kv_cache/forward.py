@@ -20,7 +20,7 @@ import numpy as np
 
 from heddle.runtime.tensor import Tensor, tensor_from_numpy
 from heddle.vm.relax.builtins.kv_cache.config import AttnKind, CacheConfig
-from heddle.vm.relax.builtins.kv_cache.pages import Block, BlockForest
+from heddle.vm.relax.builtins.kv_cache.pages import BlockForest, TokenBlock
 from heddle.vm.relax.builtins.kv_cache.sequences import CachedSequence
 from heddle.vm.relax.builtins.kv_cache.token_tree import TokenTree
 
@@ -53,14 +53,14 @@ class Part:
     """Every entry has one query token."""
 
 
-_NO_BLOCK = Block(None, 0)
+_NO_BLOCK = TokenBlock(None, 0)
 
 
 @dataclass
 class _Entry:
     """Blocks that follow each other, and how many query tokens look at them."""
 
-    blocks: list[Block]
+    blocks: list[TokenBlock]
     num_queries: int
 
 
@@ -100,12 +100,12 @@ def _length_info(rows: Sequence[tuple[int, int, int]], is_sliding: bool) -> tupl
 
 
 def parts_of(
-    leaves: Sequence[Block], lengths: Sequence[int], page_size: int, is_sliding: bool
+    leaves: Sequence[TokenBlock], lengths: Sequence[int], page_size: int, is_sliding: bool
 ) -> tuple[Part | None, Part | None]:
     """Prefix and own part of a batch."""
     prefixes: list[_Entry] = []
     own: list[_Entry] = []
-    previous: Block | None = None
+    previous: TokenBlock | None = None
     for leaf, length in zip(leaves, lengths, strict=True):
         path = leaf.path()
         root = path[0] if len(path) > 1 else None

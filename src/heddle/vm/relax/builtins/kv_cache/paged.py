@@ -16,13 +16,16 @@ from heddle.runtime.shape import Array
 from heddle.runtime.tensor import Tensor, empty, make_tensor
 from heddle.support.diagnostics import Trap, TrapValueError
 from heddle.vm.codes import V0503, V0507
-from heddle.vm.relax.builtins.kv_cache.config import AttnKind, CacheConfig, CacheKernels, RopeMode
+from heddle.vm.relax.builtins.kv_cache.config import (
+    EMPTY_LSE,
+    AttnKind,
+    CacheConfig,
+    CacheKernels,
+    RopeMode,
+)
 from heddle.vm.relax.builtins.kv_cache.forward import Part
 from heddle.vm.relax.builtins.kv_cache.paged_sequences import PagedSequences
 from heddle.vm.relax.builtins.kv_cache.state import check_tensor
-
-EMPTY_LSE = -1e30
-"""The log-sum-exp of no tokens, as the kernels give it."""
 
 
 class PagedKVCache(PagedSequences):

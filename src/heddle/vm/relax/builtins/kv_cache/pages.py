@@ -47,14 +47,14 @@ class PagePool:
         self._free.extend(reversed(pages))
 
 
-class Block:
+class TokenBlock:
     """A run of tokens; see above. `start` is the position in the sequence of its first token."""
 
     __slots__ = ("children", "num_slots", "pages", "parent", "sink", "start", "window_start")
 
-    def __init__(self, parent: Block | None, start: int) -> None:
+    def __init__(self, parent: TokenBlock | None, start: int) -> None:
         self.parent = parent
-        self.children: list[Block] = []
+        self.children: list[TokenBlock] = []
         self.start = start
         self.pages: list[int] = []
         self.num_slots = 0
@@ -84,7 +84,7 @@ class Block:
             self.sink += by
             self.window_start += by
 
-    def path(self) -> list[Block]:
+    def path(self) -> list[TokenBlock]:
         """The blocks from the root to this one."""
         found, block = [self], self.parent
         while block is not None:
@@ -101,24 +101,24 @@ class BlockForest:
         self.page_size = page_size
         self._copy_page = copy_page
 
-    def pages_missing(self, leaf: Block, count: int) -> int:
+    def pages_missing(self, leaf: TokenBlock, count: int) -> int:
         """How many more pages `count` more tokens need."""
         return max(0, -(-(leaf.num_slots + count) // self.page_size) - len(leaf.pages))
 
-    def grow(self, leaf: Block, count: int) -> list[int]:
+    def grow(self, leaf: TokenBlock, count: int) -> list[int]:
         """Make room for tokens at the end. The new tokens' places: page * page_size + offset."""
         leaf.pages += self.pool.take(self.pages_missing(leaf, count))
         first, size = leaf.num_slots, self.page_size
         leaf.num_slots += count
         return [leaf.pages[s // size] * size + s % size for s in range(first, first + count)]
 
-    def places(self, block: Block) -> list[int]:
+    def places(self, block: TokenBlock) -> list[int]:
         """Where the block's tokens are: page * page_size + offset of each."""
         size, pages = self.page_size, block.pages
         slots = [*range(block.sink), *range(block.window_start, block.num_slots)]
         return [pages[s // size] * size + s % size for s in slots]
 
-    def truncate(self, leaf: Block, num_tokens: int) -> None:
+    def truncate(self, leaf: TokenBlock, num_tokens: int) -> None:
         """Keep only the first tokens of a leaf."""
         if num_tokens <= leaf.sink:
             leaf.num_slots, leaf.sink, leaf.window_start = num_tokens, 0, 0
@@ -128,7 +128,7 @@ class BlockForest:
         self.pool.give_back(leaf.pages[kept:])
         del leaf.pages[kept:]
 
-    def slide(self, leaf: Block, sink: int, count: int) -> None:
+    def slide(self, leaf: TokenBlock, sink: int, count: int) -> None:
         """Drop `count` tokens after the first `sink` ones, and the pages that become unused."""
         if not leaf.num_dropped:
             leaf.sink = leaf.window_start = sink
@@ -143,7 +143,7 @@ class BlockForest:
         if not leaf.num_dropped:
             leaf.sink = leaf.window_start = 0
 
-    def branch(self, block: Block, position: int) -> Block:
+    def branch(self, block: TokenBlock, position: int) -> TokenBlock:
         """A new leaf whose path holds the tokens before `position` of `block`'s path.
 
         Whole pages are shared: the block is split after them. A part-filled page is copied. Nothing is
@@ -154,18 +154,18 @@ class BlockForest:
         whole, rest = divmod(position - block.start, self.page_size)
         own = self.pool.take(1 if rest else 0)
         parent = self._split(block, whole) if whole else block.parent
-        leaf = Block(parent, position - rest)
+        leaf = TokenBlock(parent, position - rest)
         if rest:
             # After a split the block starts with the page in question.
             self._copy_page(block.pages[0], own[0], rest)
             leaf.pages, leaf.num_slots = own, rest
         return leaf
 
-    def _split(self, block: Block, num_pages: int) -> Block:
+    def _split(self, block: TokenBlock, num_pages: int) -> TokenBlock:
         """The block of the first pages; `block` keeps the others. An inner block of just so many stays."""
         if block.children and num_pages == len(block.pages):
             return block
-        head = Block(None, block.start)
+        head = TokenBlock(None, block.start)
         head.parent = block.parent
         if head.parent is not None:
             _replace(head.parent.children, block, head)
@@ -176,7 +176,7 @@ class BlockForest:
         block.shift_slots(-head.num_slots)
         return head
 
-    def release(self, leaf: Block) -> None:
+    def release(self, leaf: TokenBlock) -> None:
         """Take a leaf away, and inner blocks that nobody needs then."""
         self.pool.give_back(leaf.pages)
         leaf.pages = []
@@ -187,7 +187,7 @@ class BlockForest:
         if len(parent.children) == 1:
             self._join(parent, parent.children[0])
 
-    def _join(self, parent: Block, child: Block) -> None:
+    def _join(self, parent: TokenBlock, child: TokenBlock) -> None:
         """Make one block of a parent and its only child."""
         child.pages = parent.pages + child.pages
         child.start = parent.start
@@ -197,5 +197,5 @@ class BlockForest:
             _replace(parent.parent.children, parent, child)
 
 
-def _replace(blocks: list[Block], old: Block, new: Block) -> None:
+def _replace(blocks: list[TokenBlock], old: TokenBlock, new: TokenBlock) -> None:
     blocks[blocks.index(old)] = new

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heddle.support.diagnostics import Trap
 from heddle.vm.codes import V0503, V0504, V0505
-from heddle.vm.relax.builtins.kv_cache.pages import Block, BlockForest, CopyPage
+from heddle.vm.relax.builtins.kv_cache.pages import BlockForest, CopyPage, TokenBlock
 from heddle.vm.relax.builtins.kv_cache.state import check_count, check_known, check_new
 from heddle.vm.relax.builtins.kv_cache.token_tree import TokenTree
 
@@ -18,7 +18,7 @@ class CachedSequence:
 
     __slots__ = ("leaf", "sink", "tree", "window")
 
-    def __init__(self, leaf: Block) -> None:
+    def __init__(self, leaf: TokenBlock) -> None:
         self.leaf = leaf
         self.window: int | None = None
         self.sink = 0
@@ -46,7 +46,7 @@ class SequenceTable:
 
     def add(self, seq_id: int) -> None:
         check_new(seq_id, self.by_id)
-        self.by_id[seq_id] = CachedSequence(Block(None, 0))
+        self.by_id[seq_id] = CachedSequence(TokenBlock(None, 0))
 
     def remove(self, seq_id: int) -> None:
         self.forest.release(self[seq_id].leaf)
