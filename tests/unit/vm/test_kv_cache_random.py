@@ -188,9 +188,9 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_program(case, seed):
-    """facts 10.4-10.10: attention, stored keys, positions, free pages after each of 500 operations."""
+    """facts 10.4-10.10: attention, stored keys, positions, free pages after each of 350 operations."""
     program = Program(seed, **CASES[case])
-    for _ in range(500):
+    for _ in range(350):
         program.step()
     if case == "few pages":
         assert program.full

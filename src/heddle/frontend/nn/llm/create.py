@@ -160,7 +160,6 @@ def _latent_kernels(
 
 
 def _compile(funcs: Mapping[str, PrimFunc], target: str) -> dict[str, Any]:
-    named = {name: func.with_attr("global_symbol", f"kv_cache_{name}") for name, func in funcs.items()}
-    table = {GlobalVar(f"kv_cache_{name}"): func for name, func in named.items()}
-    module = build(IRModule(Map(table)), target)
-    return {name: module[f"kv_cache_{name}"] for name in funcs}
+    symbols = {name: str(func.attrs["global_symbol"]) for name, func in funcs.items()}
+    module = build(IRModule(Map({GlobalVar(symbols[name]): func for name, func in funcs.items()})), target)
+    return {name: module[symbol] for name, symbol in symbols.items()}
