@@ -24,7 +24,10 @@ def test_codes_have_a_meaning() -> None:
     assert not [code.name for code in CODES.values() if not (code.title and code.meaning)]
 
 
-@pytest.mark.parametrize(("name", "package"), [("tour.md", None), ("vm.md", None), ("debugging.md", "onnx")])
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("tour.md", None), ("vm.md", None), ("kv_cache.md", None), ("debugging.md", "onnx")],
+)
 def test_examples(name: str, package: str | None) -> None:
     if package is not None:
         pytest.importorskip(package, reason=f"docs/{name} needs it")

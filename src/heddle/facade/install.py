@@ -140,8 +140,17 @@ def _load_executables_on_demand(module: ModuleType) -> None:
     module.LOADERS.fill_from(lambda: import_module("heddle.vm.relax"))
 
 
+def _register_builtins_on_demand(module: ModuleType) -> None:
+    """The machine's builtins lie above the table of global functions: it asks for them when a name is
+    missing.
+    """
+    source = "heddle.vm.relax"
+    module._global_functions.fill_from(lambda: import_module(source).register_builtins())
+
+
 _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
     "heddle.ir.op": _declare_operators_on_demand,
+    "heddle.runtime.function": _register_builtins_on_demand,
     "heddle.runtime.module": _load_executables_on_demand,
 }
 

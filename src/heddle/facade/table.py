@@ -15,6 +15,7 @@ ALIASES: dict[str, str] = {
     "heddle.relax.frontend": "heddle.frontend",
     "heddle.script.tirx": "heddle.script.tir",
     "heddle.nd": "heddle.runtime",
+    "heddle.relax.testing.vm": "heddle.testing.vm",
     "heddle.s_tir.schedule": "heddle.tir.schedule",
 }
 
@@ -68,6 +69,27 @@ _GRAPH_NODES = {
     "heddle.relax.nodes": "Binding BindingBlock DataflowBlock DataflowVar MatchCast SeqExpr VarBinding",
     "heddle.relax.types": (
         "ShapeExpr ShapeType ShapeStructInfo=ShapeType TensorType TensorStructInfo=TensorType VDevice"
+    ),
+}
+_TREE_KERNELS = {
+    "heddle.frontend.nn.llm.tree_kernels": (
+        "tree_attn_cpu=tree_attn tree_attn_with_paged_kv_cache_cpu=tree_attn_with_paged_kv_cache"
+    ),
+}
+_ROTARY_KERNELS = {"heddle.frontend.nn.llm.rotary_kernel": "llama_rope_with_position_map"}
+_ATTENTION_KERNELS = {
+    "heddle.frontend.nn.llm.attention_kernels": (
+        "_attention_decode_cpu=attention_decode _attention_prefill_cpu=attention_prefill "
+        "_attention_prefill_mla_cpu=attention_prefill_mla "
+        "_attention_prefill_ragged_cpu=attention_prefill_ragged"
+    ),
+    "heddle.frontend.nn.llm.page_kernels": (
+        "_compact_kv_copy_cpu=compact_kv_copy _copy_single_page_cpu=copy_single_page "
+        "_copy_single_page_mla_cpu=copy_single_page_mla _kv_cache_debug_get_kv=kv_cache_debug_get_kv "
+        "_kv_cache_debug_get_kv_mla=kv_cache_debug_get_kv_mla "
+        "_kv_cache_transpose_append=kv_cache_transpose_append "
+        "_kv_cache_transpose_append_mla=kv_cache_transpose_append_mla "
+        "_merge_state_inplace_cpu=merge_state_inplace"
     ),
 }
 
@@ -176,11 +198,31 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.target": {},
     "heddle.runtime": {},
     "heddle.runtime.vm": {"heddle.vm.relax": "VMExecutable VMInstrumentReturnKind VirtualMachine"},
+    "heddle.contrib": {},
+    "heddle.contrib.tvmjs": {
+        "heddle.runtime.tensor_cache": (
+            "_convert_bf16_to_f32=bfloat16_bits_to_float32 _convert_f32_to_bf16=float32_to_bfloat16_bits "
+            "dump_tensor_cache load_tensor_cache dump_ndarray_cache=dump_tensor_cache "
+            "load_ndarray_cache=load_tensor_cache"
+        ),
+    },
     "heddle.script": {"heddle.script.ir": "ir_module"},
     "heddle.frontend": {},
+    "heddle.frontend.nn": {},
+    "heddle.frontend.nn.llm": {},
+    "heddle.frontend.nn.llm.kv_cache": {
+        **_ATTENTION_KERNELS,
+        **_TREE_KERNELS,
+        **_ROTARY_KERNELS,
+        "heddle.frontend.nn.llm.create": "create_paged_kv_cache",
+        "heddle.vm.relax.builtins.kv_cache": "AttnKind RopeMode",
+    },
+    "heddle.frontend.nn.llm.tree_attn": _TREE_KERNELS,
+    "heddle.frontend.nn.llm.position_embedding": _ROTARY_KERNELS,
     "heddle.driver": {},
     "heddle.vm": {},
     "heddle.testing": {},
+    "heddle.relax.testing": {},
     "heddle.support": {},
     "heddle.support.utils": {"heddle.support.temporary": "TempDirectory tempdir"},
     "heddle.ffi": {

@@ -63,3 +63,14 @@ N0302 = declare_code(
     "argument of the importer does not fit the model",
     "`shape_dict` or `dtype_dict` names an unknown input, or contradicts the model's own shapes.",
 )
+N0401 = declare_code(
+    "N0401",
+    "unknown rotary embedding",
+    "The kind of rotary position embedding, or one of its parameters, is not among those that kernels have.",
+)
+N0402 = declare_code(
+    "N0402",
+    "attention sizes do not fit",
+    "Query heads come in groups of equal size for each head of keys; sizes are at least 1; kernels have "
+    "float32, float16 and bfloat16.",
+)

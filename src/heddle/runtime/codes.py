@@ -86,3 +86,16 @@ F0108 = declare_code(
     "Sizes in an artefact are sums, products, floor quotients, remainders, min and max of names and "
     "integers.",
 )
+F0201 = declare_code(
+    "F0201", "not a tensor cache", "The folder has no `tensor-cache.json`, or that file has another form."
+)
+F0202 = declare_code(
+    "F0202",
+    "tensor cache is damaged",
+    "A record's offset, size, shape or element type contradicts the shard that holds it.",
+)
+F0203 = declare_code(
+    "F0203",
+    "tensor cache leads outside its folder",
+    "Shards lie in the folder itself; a name with a path is refused.",
+)

@@ -1,6 +1,6 @@
 """The calling convention of compiled kernels, and the intrinsics that read it.
 
-A kernel is `int32 kernel(args, nargs)`; the linker knows it by `runtime.native.library.kernel_symbol` of its name.
+A kernel is `int32 kernel(args, nargs)`; the linker knows it by `kernel_symbol` (runtime) of its name.
 `args` points to values of 16 bytes: the kind (int32), zero (int32), the payload (8 bytes). A tensor's payload
 points to a DLPack `DLTensor`. The result is 0, or -1 after `heddle_set_error`.
 

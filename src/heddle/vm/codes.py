@@ -128,3 +128,47 @@ V0507 = declare_code(
     "run is over",
     "There is nothing before the first kept step of a recording, and nothing after its last one.",
 )
+V0701 = declare_code(
+    "V0701", "unknown sequence", "`kv_state_add_sequence` or `kv_state_fork_sequence` makes a sequence known."
+)
+V0702 = declare_code("V0702", "sequence exists already", "Ids are free again once a sequence is removed.")
+V0703 = declare_code(
+    "V0703",
+    "count or position out of range",
+    "A sequence has fewer tokens, or less history, than the call assumes; lengths are at least 1.",
+)
+V0704 = declare_code(
+    "V0704",
+    "cache is full",
+    "No page or sequence slot is left. Remove sequences, or create the cache for more tokens or sequences.",
+)
+V0705 = declare_code(
+    "V0705",
+    "cache call out of order",
+    "`begin_forward` opens a step, attention and state calls belong inside it, `end_forward` closes it; "
+    "token trees are committed before the sequence goes on, is forked or popped.",
+)
+V0706 = declare_code(
+    "V0706",
+    "malformed token tree",
+    "Each node has an earlier node of its tree as parent, or -1; a leaf to accept is a node or -1.",
+)
+V0707 = declare_code(
+    "V0707",
+    "bad cache configuration",
+    "Sizes, layer kinds and kernels given to the cache's constructor contradict each other, or ask for "
+    "something that this machine does not have.",
+)
+V0708 = declare_code(
+    "V0708",
+    "tensor does not fit the cache",
+    "Number of dimensions, a size, the dtype or the memory layout differs from what the cache was made for.",
+)
+V0709 = declare_code(
+    "V0709",
+    "parameter not in the cache",
+    "`vm.builtin.tensor_cache.load` or `.update` puts tensors into the cache under their names.",
+)
+V0710 = declare_code(
+    "V0710", "parameter is in the cache already", "`tensor_cache.update(name, value, True)` replaces it."
+)

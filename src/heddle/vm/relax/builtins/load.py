@@ -10,13 +10,32 @@ from heddle.vm.relax.builtins import (
     devices,
     memory,
     python,
+    sampling,
     shapes,
+    tensor_cache,
     tensors,
     tuples,
 )
+from heddle.vm.relax.builtins.kv_cache import builtins as paged_cache
+from heddle.vm.relax.builtins.kv_cache import legacy, rnn_state
 from heddle.vm.relax.builtins.table import BUILTINS
 
-GROUPS = (checks, closures, conditions, devices, memory, python, shapes, tensors, tuples)
+GROUPS = (
+    checks,
+    closures,
+    conditions,
+    devices,
+    legacy,
+    memory,
+    paged_cache,
+    python,
+    rnn_state,
+    sampling,
+    shapes,
+    tensor_cache,
+    tensors,
+    tuples,
+)
 
 
 def register_builtins() -> None:

@@ -1,0 +1,1 @@
+"""Language models: the kernels behind key-value caches, and caches made with them."""

@@ -1,0 +1,308 @@
+"""Named tensors in a folder: `tensor-cache.json` and shards of raw bytes.
+
+    {"metadata": {...},
+     "records": [{"dataPath": "params_shard_0.bin", "format": "raw-shard", "nbytes": 96, "md5sum": "...",
+                  "records": [{"name": "w", "shape": [4, 6], "dtype": "float32", "format": "raw",
+                               "nbytes": 96, "byteOffset": 0}, ...]}, ...]}
+
+A record's format is "raw", or "f32-to-bf16" for float32 values of which only the upper half of the bits is
+stored, rounded to nearest even. Sizes are bytes. It is the format of TVM's `tvmjs.dump_tensor_cache`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from heddle.runtime.codes import F0201, F0202, F0203, U0302
+from heddle.runtime.device import Device
+from heddle.runtime.dtype import DataType, dtype_of
+from heddle.runtime.tensor import Tensor, tensor
+from heddle.support.diagnostics import FormatError, HeddleError, IRTypeError, UsageError
+from heddle.support.files import write_bytes
+
+INDEX = "tensor-cache.json"
+FORMATS = ("raw", "f32-to-bf16")
+_Array = np.ndarray[Any, Any]
+_Record = dict[str, Any]
+Params = Mapping[str, Any] | Iterable[Any]
+
+
+def float32_to_bfloat16_bits(values: Any) -> _Array:
+    """The upper halves of float32 values, rounded to nearest even; uint16. NaN stays NaN."""
+    found: _Array = np.asarray(values, np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
+    return found
+
+
+def bfloat16_bits_to_float32(bits: Any) -> _Array:
+    """The float32 values with these upper halves."""
+    found: _Array = (np.asarray(bits, np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return found
+
+
+# ---- writing
+
+
+def dump_tensor_cache(
+    params: Params,
+    cache_dir: str | os.PathLike[str],
+    encode_format: str = "f32-to-bf16",
+    meta_data: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
+    shard_cap_mb: int = 32,
+    show_progress: bool = True,
+    update_if_exists: bool = False,
+) -> None:
+    """Write tensors (name → array, pairs of them, or a list: `param_0`, ...) to a folder.
+
+    A shard holds up to `shard_cap_mb` MiB; a tensor above half of that has one of its own. With
+    `update_if_exists` a cache that is there stays: records of the same size are rewritten in place, others
+    are added; a record of another size is replaced. Shards are written before the index, each file whole or
+    not at all. `show_progress` is accepted and nothing is printed.
+
+    Raises: UsageError U0302 for another format, S0101 where the folder cannot be written; IRTypeError U0302
+    for values that are no tensors; FormatError F02.. for a damaged cache to be updated.
+    """
+    if encode_format not in FORMATS:
+        raise UsageError(U0302, f"expected a format {' or '.join(FORMATS)}, got {encode_format!r}")
+    folder = Path(cache_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    index = read_index(folder) if update_if_exists and (folder / INDEX).exists() else {"records": []}
+    shards: list[_Record] = index["records"]
+    fresh = _rewrite(folder, shards, _encoded(params, encode_format))
+    taken = {shard["dataPath"] for shard in shards}
+    for number, parts in enumerate(_grouped(fresh, shard_cap_mb << 20)):
+        name = _free_name(number, taken)
+        shards.append(_write_shard(folder, name, parts))
+    meta = meta_data() if callable(meta_data) else meta_data
+    metadata = {**index.get("metadata", {}), **(meta or {})}
+    metadata["ParamSize"] = sum(len(shard["records"]) for shard in shards)
+    metadata["ParamBytes"] = sum(float(record["nbytes"]) for shard in shards for record in shard["records"])
+    text = json.dumps({"metadata": metadata, "records": shards}, indent=4)
+    write_bytes(folder / INDEX, text.encode())
+
+
+def _named(params: Params) -> Iterator[tuple[str, Any]]:
+    if isinstance(params, Mapping):
+        yield from params.items()
+        return
+    for position, item in enumerate(params):
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+            yield item
+        else:
+            yield f"param_{position}", item
+
+
+def _encoded(params: Params, encode_format: str) -> Iterator[tuple[_Record, bytes]]:
+    """Records without an offset, and their bytes."""
+    for name, value in _named(params):
+        array: _Array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+        dtype = value.dtype if isinstance(value, Tensor) else _element(name, array)
+        narrow = encode_format == "f32-to-bf16" and dtype == "float32"
+        shape = list(array.shape)
+        stored = float32_to_bfloat16_bits(array) if narrow else array
+        data = np.ascontiguousarray(stored).tobytes()
+        yield (
+            {
+                "name": name,
+                "shape": shape,
+                "dtype": str(dtype),
+                "format": "f32-to-bf16" if narrow else "raw",
+                "nbytes": len(data),
+            },
+            data,
+        )
+
+
+def _element(name: str, array: _Array) -> DataType:
+    try:
+        return dtype_of(array.dtype)
+    except HeddleError as error:
+        raise IRTypeError(
+            U0302, f"parameter {name!r}: numpy dtype {array.dtype} has no equivalent"
+        ) from error
+
+
+def _rewrite(
+    folder: Path, shards: list[_Record], given: Iterable[tuple[_Record, bytes]]
+) -> list[tuple[_Record, bytes]]:
+    """Put values of the same size over those of the same name; gives the others."""
+    known = {record["name"]: (shard, record) for shard in shards for record in shard["records"]}
+    changed: dict[str, tuple[_Record, bytearray]] = {}
+    fresh = []
+    for made, data in given:
+        shard, record = known.get(made["name"], ({}, {}))
+        if record.get("nbytes") == made["nbytes"]:
+            path = shard["dataPath"]
+            if path not in changed:
+                changed[path] = (shard, bytearray((folder / path).read_bytes()))
+            offset = record["byteOffset"]
+            changed[path][1][offset : offset + len(data)] = data
+            record.update(made)
+        else:
+            if record:
+                shard["records"].remove(record)
+            fresh.append((made, data))
+    for path, (shard, content) in changed.items():
+        shard["md5sum"] = _digest(content)
+        write_bytes(folder / path, bytes(content))
+    return fresh
+
+
+def _grouped(given: Iterable[tuple[_Record, bytes]], cap_bytes: int) -> Iterator[list[tuple[_Record, bytes]]]:
+    pending: list[tuple[_Record, bytes]] = []
+    size = 0
+    for made, data in given:
+        if len(data) * 2 >= cap_bytes:
+            yield [(made, data)]
+            continue
+        if pending and size + len(data) > cap_bytes:
+            yield pending
+            pending, size = [], 0
+        pending.append((made, data))
+        size += len(data)
+    if pending:
+        yield pending
+
+
+def _free_name(number: int, taken: set[str]) -> str:
+    while f"params_shard_{number}.bin" in taken:
+        number += 1
+    name = f"params_shard_{number}.bin"
+    taken.add(name)
+    return name
+
+
+def _write_shard(folder: Path, name: str, parts: list[tuple[_Record, bytes]]) -> _Record:
+    content, records = bytearray(), []
+    for made, data in parts:
+        records.append({**made, "byteOffset": len(content)})
+        content += data
+    write_bytes(folder / name, bytes(content))
+    return {
+        "dataPath": name,
+        "format": "raw-shard",
+        "nbytes": len(content),
+        "records": records,
+        "md5sum": _digest(content),
+    }
+
+
+def _digest(content: bytes | bytearray) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+# ---- reading
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """The checked contents of the index. Raises: FormatError F0201, F0202, F0203."""
+    try:
+        index = json.loads((folder / INDEX).read_bytes())
+    except OSError as error:
+        raise FormatError(F0201, f"cannot read {folder / INDEX}: {error.strerror}") from error
+    except ValueError as error:
+        raise FormatError(F0201, f"{folder / INDEX} is no JSON: {error}") from error
+    shards = index.get("records") if isinstance(index, dict) else None
+    if not isinstance(shards, list) or not isinstance(index.get("metadata", {}), dict):
+        raise FormatError(F0201, f"{folder / INDEX} has no list of records")
+    for shard in shards:
+        _check_shard(shard)
+    return {**index, "records": shards}
+
+
+_SHARD_FIELDS: dict[str, type] = {"dataPath": str, "format": str, "nbytes": int, "records": list}
+_RECORD_FIELDS: dict[str, type] = {
+    "name": str,
+    "shape": list,
+    "dtype": str,
+    "format": str,
+    "nbytes": int,
+    "byteOffset": int,
+}
+
+
+def _check_fields(what: str, value: Any, fields: Mapping[str, type]) -> None:
+    if not isinstance(value, dict):
+        raise FormatError(F0201, f"{what}: expected an object, got {type(value).__name__}")
+    for name, kind in fields.items():
+        if type(value.get(name)) is not kind:
+            got = type(value.get(name)).__name__
+            raise FormatError(F0201, f"{what}: expected {name!r} of type {kind.__name__}, got {got}")
+
+
+def _check_shard(shard: Any) -> None:
+    _check_fields("shard", shard, _SHARD_FIELDS)
+    path = shard["dataPath"]
+    if not path or Path(path).name != path or path in (".", "..") or "\\" in path or "\0" in path:
+        raise FormatError(F0203, f"shard {path!r} is no plain file name")
+    if shard["format"] != "raw-shard":
+        raise FormatError(F0201, f"shard {path!r}: expected format 'raw-shard', got {shard['format']!r}")
+    for record in shard["records"]:
+        _check_fields(f"record of {path!r}", record, _RECORD_FIELDS)
+        _check_record(record, shard)
+
+
+def _check_record(record: _Record, shard: _Record) -> None:
+    name, shape = record["name"], record["shape"]
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise FormatError(F0202, f"parameter {name!r}: expected sizes in its shape, got {shape}")
+    try:
+        dtype = DataType(record["dtype"])
+    except HeddleError as error:
+        raise FormatError(F0202, f"parameter {name!r}: unknown dtype {record['dtype']!r}") from error
+    if record["format"] not in FORMATS or (record["format"] == "f32-to-bf16" and dtype != "float32"):
+        raise FormatError(F0202, f"parameter {name!r}: no format {record['format']!r} for {dtype}")
+    wanted = prod(shape) * (2 if record["format"] == "f32-to-bf16" else dtype.itemsize)
+    if record["nbytes"] != wanted:
+        raise FormatError(F0202, f"parameter {name!r}: expected {wanted} bytes, got {record['nbytes']}")
+    if not 0 <= record["byteOffset"] <= shard["nbytes"] - wanted:
+        raise FormatError(
+            F0202,
+            f"parameter {name!r}: {wanted} bytes at offset {record['byteOffset']} leave its shard of "
+            f"{shard['nbytes']}",
+        )
+
+
+def tensors_of_cache(folder: Path, index: Mapping[str, Any], device: Device) -> Iterator[tuple[str, Tensor]]:
+    """The named tensors of a checked index, one shard at a time. Raises: FormatError F0202."""
+    for shard in index["records"]:
+        path = folder / shard["dataPath"]
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise FormatError(F0202, f"cannot read shard {path}: {error.strerror}") from error
+        if len(content) != shard["nbytes"]:
+            raise FormatError(F0202, f"shard {path}: expected {shard['nbytes']} bytes, got {len(content)}")
+        for record in shard["records"]:
+            yield record["name"], _decoded(record, content, device)
+
+
+def _decoded(record: _Record, content: bytes, device: Device) -> Tensor:
+    first = record["byteOffset"]
+    data = content[first : first + record["nbytes"]]
+    if record["format"] == "f32-to-bf16":
+        values = bfloat16_bits_to_float32(np.frombuffer(data, np.uint16))
+    else:
+        values = np.frombuffer(data, DataType(record["dtype"]).numpy())
+    return tensor(values.reshape(record["shape"]), device)
+
+
+def load_tensor_cache(
+    cache_dir: str | os.PathLike[str], device: Device
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All tensors of a folder by name, and its metadata. `cache_dir` may also be the index file.
+
+    Raises: FormatError F02..; UsageError U0202 for a device that cannot be reached.
+    """
+    given = Path(cache_dir)
+    folder = given if given.is_dir() else given.parent
+    index = read_index(folder)
+    return dict(tensors_of_cache(folder, index, device)), dict(index.get("metadata", {}))

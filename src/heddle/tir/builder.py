@@ -1,0 +1,110 @@
+"""Building loop functions from Python: statements in the order in which they are emitted, `with` for
+nesting.
+
+    b = StmtBuilder()
+    with b.loop("i", n, ForKind.PARALLEL) as i:
+        b.store(C, [i], A[i] + 1.0)
+    func = b.func("add_one", [A, C])
+
+For kernels that are put together from parts; what is one text is better written as a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from heddle.ir.attrs import attrs_of
+from heddle.ir.node import Map
+from heddle.prim.nodes import PrimExpr, Var, as_expr, constant
+from heddle.prim.ops import cast
+from heddle.runtime.dtype import DataType
+from heddle.tir.allocation import STORAGE
+from heddle.tir.nodes import (
+    AllocBuffer,
+    Bind,
+    Buffer,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    decl_buffer,
+    seq,
+)
+
+INT64 = DataType("int64")
+
+
+class StmtBuilder:
+    """Collects statements. Loop variables are int64."""
+
+    def __init__(self) -> None:
+        self._open: list[list[Stmt]] = [[]]
+
+    def emit(self, stmt: Stmt) -> None:
+        self._open[-1].append(stmt)
+
+    def let(self, name: str, value: Any, dtype: str | None = None) -> Var:
+        """Bind a value, cast to `dtype` where one is given, for the rest of the enclosing nest."""
+        expr = as_expr(value) if dtype is None else cast(dtype, value)
+        var = Var(name, expr.dtype)
+        self.emit(Bind(var, expr))
+        return var
+
+    def alloc(self, name: str, shape: Sequence[Any], dtype: str, storage: str | None = None) -> Buffer:
+        """Fresh memory. With `storage` ("stack" or "workspace") it is allocated here and nowhere else."""
+        buffer = decl_buffer(tuple(shape), dtype, name)
+        self.emit(AllocBuffer(buffer, Map({} if storage is None else {STORAGE: storage})))
+        return buffer
+
+    def store(self, buffer: Buffer, indices: Sequence[Any], value: Any) -> None:
+        """Store a value, cast to the buffer's dtype."""
+        self.emit(BufferStore(buffer, cast(buffer.dtype, value), tuple(indices)))
+
+    @contextmanager
+    def loop(
+        self,
+        name: str,
+        extent: Any,
+        kind: ForKind = ForKind.SERIAL,
+        notes: Mapping[str, Any] | None = None,
+    ) -> Iterator[Var]:
+        """The loop over [0, extent)."""
+        var = Var(name, INT64)
+        with self._nest() as body:
+            yield var
+        first = constant(0, INT64)
+        self.emit(For(var, first, cast(INT64, extent), kind, seq(*body), None, Map(notes or {})))
+
+    @contextmanager
+    def when(self, condition: PrimExpr) -> Iterator[None]:
+        with self._nest() as body:
+            yield
+        self.emit(IfThenElse(condition, seq(*body)))
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """The other branch of the `when` just before."""
+        last = self._open[-1].pop()
+        assert isinstance(last, IfThenElse) and last.else_case is None, "`otherwise` follows a `when`"
+        with self._nest() as body:
+            yield
+        self.emit(IfThenElse(last.condition, last.then_case, seq(*body)))
+
+    @contextmanager
+    def _nest(self) -> Iterator[list[Stmt]]:
+        self._open.append([])
+        yield self._open[-1]
+        self._open.pop()
+
+    def func(self, name: str, params: Sequence[Var | Buffer]) -> PrimFunc:
+        """The function of what was emitted; parameters are scalars and buffers that do not overlap."""
+        assert len(self._open) == 1, "a nest is still open"
+        return PrimFunc(
+            tuple(params),  # type: ignore[arg-type]
+            seq(*self._open[0]),
+            attrs=attrs_of({"global_symbol": name, "tir.noalias": True}),
+        )
