@@ -19,6 +19,7 @@ keep their memory alive.
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +30,7 @@ from heddle.runtime.codes import U0202, U0301, U0302, U0602
 from heddle.runtime.device import CPU, Device, cpu
 from heddle.runtime.dlpack import export_capsule, import_capsule
 from heddle.runtime.dtype import DataType, dtype_of
-from heddle.runtime.dtype_word import CODE_NAMES, DTYPE_CODES
+from heddle.runtime.dtype_word import CODE_NAMES, DTYPE_CODES, dtype_from_packed
 from heddle.runtime.layout import Layout, layout_of, strided_layout
 from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.runtime.shape import Shape
@@ -38,7 +39,8 @@ from heddle.support.diagnostics import IRTypeError, TrapValueError, UsageError
 
 MIN_ALIGN_BYTES = 16  # of memory shared with others; our own storage has 64
 
-_pack_header = struct.Struct("<QiiiIQQQ").pack
+_HEADER = struct.Struct("<QiiiIQQQ")
+_pack_header = _HEADER.pack
 _new_object = object.__new__
 
 
@@ -56,6 +58,17 @@ class Tensor:
     owner: object
     device: Device
     dtype: DataType
+
+    def __getattr__(self, name: str) -> Any:
+        """Fields of a tensor that native code made: read from its header when one is first asked for."""
+        if name not in ("address", "layout", "dtype", "device"):
+            raise AttributeError(f"tensor has no attribute {name!r}", name=name, obj=self)
+        data, device_type, device_id, ndim, word, sizes, _, _ = _HEADER.unpack(self._header)
+        self.address = data
+        self.layout = layout_of(struct.unpack(f"<{ndim}q", ctypes.string_at(sizes, 8 * ndim)))
+        self.dtype = DataType(dtype_from_packed(word))
+        self.device = Device(device_type, device_id)
+        return getattr(self, name)
 
     @property
     def shape(self) -> Shape:
@@ -176,9 +189,12 @@ class Tensor:
 
 
 # CPython lays slots out in the order of their names, after the object's head.
-HEADER_SLOT_OFFSET = object.__basicsize__ + 8 * sorted(set(Tensor.__slots__) - {"__weakref__"}).index(
-    "_header"
-)
+def _slot_offset(name: str) -> int:
+    """Where in a tensor object the slot lies: slots follow the object's head in the order of their names."""
+    return object.__basicsize__ + 8 * sorted(set(Tensor.__slots__) - {"__weakref__"}).index(name)
+
+
+HEADER_SLOT_OFFSET, OWNER_SLOT_OFFSET = _slot_offset("_header"), _slot_offset("owner")
 
 
 class _Memory:

@@ -17,18 +17,24 @@ class VMClosure:
 
     Called through a machine: `vm.invoke_closure(closure, *args)`. Where the function is bytecode, `target` is
     what the machine runs for it, with `bound` after the arguments; machines use them to enter it without
-    recursion.
+    recursion. `direct` is machine code that knows its machine.
     """
 
-    __slots__ = ("__weakref__", "bound", "func_name", "impl", "target")
+    __slots__ = ("__weakref__", "bound", "direct", "func_name", "impl", "target")
 
     def __init__(
-        self, func_name: str, impl: Callable[..., Any], target: Any = None, bound: tuple[Any, ...] = ()
+        self,
+        func_name: str,
+        impl: Callable[..., Any],
+        target: Any = None,
+        bound: tuple[Any, ...] = (),
+        direct: Callable[..., Any] | None = None,
     ) -> None:
         self.func_name = func_name
         self.impl = impl
         self.target = target
         self.bound = bound
+        self.direct = direct
 
     def bind_last(self, bound: tuple[Any, ...]) -> VMClosure:
         """`bind_last((a, b))` called with `(y, z)` runs with `(y, z, a, b)`."""

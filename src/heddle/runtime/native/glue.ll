@@ -38,6 +38,13 @@ define void @heddle_glue_configure(ptr %tensor, i64 %slot, ptr %slow, ptr %raise
 }
 
 define internal ptr @call_slowly(ptr %self, ptr %args, i64 %nargs) cold noinline {
+  %slow = load ptr, ptr @slow_call
+  %result = call ptr @call_with_tuple(ptr %slow, ptr %self, ptr %args, i64 %nargs)
+  ret ptr %result
+}
+
+; %function(self, arguments as a tuple)
+define internal ptr @call_with_tuple(ptr %function, ptr %self, ptr %args, i64 %nargs) cold noinline {
 entry:
   %tuple = call ptr @PyTuple_New(i64 %nargs)
   %failed = icmp eq ptr %tuple, null
@@ -54,8 +61,7 @@ put:
   %next = add i64 %i, 1
   br label %check
 go:
-  %slow = load ptr, ptr @slow_call
-  %result = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %slow, ptr %self, ptr %tuple, ptr null)
+  %result = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %function, ptr %self, ptr %tuple, ptr null)
   call void @Py_DecRef(ptr %tuple)
   ret ptr %result
 out:

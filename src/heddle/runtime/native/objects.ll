@@ -18,8 +18,8 @@
 %Head = type { i64, i32, i32, ptr, i64 }        ; count, kind, flags (1: owner is foreign, 2: is the owner), owner, class
 %DLTensor = type { ptr, i32, i32, i32, i32, ptr, ptr, i64 }
 ; pools, constants, functions, host call, deferred, unlocked state, error place, stack limit, its thread, calls under way, place
-; of the call that the host gets
-%Context = type { ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, i64, i64 }
+; of the call that the host gets, whether something watches
+%Context = type { ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, i64, i64, i64 }
 %Entry = type { ptr, i64 }                      ; code of a function of the program (null: the host's), arguments
 ; bytes in use, peak, cached, limit (-1: none), allocations, the allocation that fails (-1: none), fresh blocks,
 ; whether free blocks are kept, lock, device type, device id, free blocks by class

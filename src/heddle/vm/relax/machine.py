@@ -94,7 +94,7 @@ class VirtualMachine(StatefulCalls, Watchable):
             self._native.place_constants(self._constants, self._pool)
         self._rows = {row.name: row for row in program.functions if row.kind is not FuncKind.PACKED}
         self._numbers = {row.name: number for number, row in enumerate(program.functions)}
-        self._is_linked = False
+        self._is_linked = self._watched = False
         if self._native is None or any(row.kind is FuncKind.VM for row in program.functions):
             self._link()
 
@@ -151,12 +151,17 @@ class VirtualMachine(StatefulCalls, Watchable):
         if linked is None:
             return VMClosure(row.name, lambda vm, *args: call(*args))
         return VMClosure(
-            row.name, lambda vm, *args: vm._run(linked, args) if vm._watched else call(*args), linked
+            row.name,
+            lambda vm, *args: vm._run(linked, args) if vm._watched else call(*args),
+            linked,
+            direct=call,
         )
 
-    @property
-    def _watched(self) -> bool:
-        return self._instrument is not None or "_run" in self.__dict__
+    def watching_changed(self) -> None:
+        """An instrument or a watcher came or went."""
+        self._watched = self._instrument is not None or "_run" in self.__dict__
+        if self._native is not None:
+            self._native.watch(self._watched)
 
     def pool_entry(self, number: int) -> Any:
         """What a row of the function table stands for."""
@@ -301,7 +306,10 @@ class VirtualMachine(StatefulCalls, Watchable):
         """A callable for a saved closure or a function. Raises: UnknownFunctionError V0301 (an
         AttributeError).
         """
-        return ProgramFunction(self, self._closure(name).impl, name)
+        closure = self._closure(name)
+        if closure.direct is not None:
+            return ProgramFunction(closure.direct, name)
+        return ProgramFunction(lambda *args: closure.impl(self, *map(_compact, args)), name)
 
     def get_function(self, name: str) -> Function:
         return self[name]
@@ -316,6 +324,7 @@ class VirtualMachine(StatefulCalls, Watchable):
         if isinstance(instrument, str):
             instrument = get_global_func(instrument)
         self._instrument = raw_callable(instrument) if instrument is not None else None
+        self.watching_changed()
         self._link()
 
     def _instrumented(self, entry: Any, name: str, instrument: Callable[..., Any]) -> Callable[..., Any]:
@@ -397,12 +406,6 @@ class ProgramFunction(Function):
     """A function of a program, called from outside: arguments become runtime values, tensors compact ones."""
 
     __slots__ = ()
-
-    def __init__(self, machine: VirtualMachine, impl: Callable[..., Any], name: str) -> None:
-        def call(*args: Any) -> Any:
-            return impl(machine, *[_compact(arg) for arg in args])
-
-        super().__init__(call, name)
 
     def __call__(self, *args: Any) -> Any:
         return self.call(*args)

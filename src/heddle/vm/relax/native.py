@@ -20,7 +20,9 @@ from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.methods import make_fast_method
+from heddle.runtime.shape import Array
 from heddle.runtime.storage import Allocator
+from heddle.runtime.tensor import OWNER_SLOT_OFFSET
 from heddle.support.diagnostics import HeddleError, Trap
 from heddle.vm.codes import V0307
 from heddle.vm.objects import VMClosure
@@ -31,8 +33,8 @@ from heddle.vm.relax.program import FunctionRow, Program
 
 _CLOSURE_CALL = -1
 _BUSY = -1
-_CONTEXT_BYTES = 88
-_ERROR_PLACE_OFFSET, _CALL_PLACE_OFFSET = 48, 80
+_CONTEXT_BYTES = 96
+_ERROR_PLACE_OFFSET, _CALL_PLACE_OFFSET, _WATCHED_OFFSET = 48, 80, 88
 
 
 def native_code(executable: Module, row: FunctionRow) -> KernelModule | None:
@@ -63,7 +65,7 @@ class NativeProgram:
         library = native_library()
         self._context = ctypes.create_string_buffer(
             struct.pack(
-                "<11q",
+                "<12q",
                 ctypes.addressof(self._pool_table),
                 self._base,
                 ctypes.addressof(self._entries),
@@ -71,10 +73,7 @@ class NativeProgram:
                 0,
                 0,
                 -1,
-                0,
-                0,
-                0,
-                0,
+                *[0] * 5,
             ),
             _CONTEXT_BYTES,
         )
@@ -145,6 +144,14 @@ class NativeProgram:
             )
         raise wrong_count(row.name, row.num_args, row.param_names, count)
 
+    def watch(self, watched: bool) -> None:
+        """Let calls from Python go to the machine's bytecode while something watches it."""
+        struct.pack_into("<q", self._context, _WATCHED_OFFSET, int(watched))
+
+    def run_watched(self, number: int, args: Sequence[Any]) -> Any:
+        entry: VMClosure = self._machine.pool_entry(number)
+        return entry.impl(self._machine, *[to_value(arg) for arg in args])
+
     def raise_error(self) -> None:
         if struct.unpack_from("<q", self._context, _ERROR_PLACE_OFFSET)[0] == -1:
             raise_native_error()  # before the first instruction: no memory for the arguments
@@ -190,6 +197,10 @@ def _refuse(keep: _Keep, count: int) -> None:
     keep[0].refuse(keep[1], count)
 
 
+def _watch(bound: tuple[bytes, _Keep], args: tuple[Any, ...]) -> Any:
+    return bound[1][0].run_watched(bound[1][1], args)
+
+
 def _raise_error(keep: _Keep) -> None:
     keep[0].raise_error()
 
@@ -201,8 +212,9 @@ def configure_programs() -> None:
     """Tell the native library which Python functions it may ask."""
     if not _configured:
         configure_glue()
-        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(
+        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7, ctypes.c_int64)(
             native_library().addresses["heddle_program_configure"]
         )
-        configure(*map(id, (_to_native, _from_native, _call_host, _refuse, _raise_error)))
+        hooks = (_to_native, _from_native, _call_host, _refuse, _raise_error, _watch, Array)
+        configure(*map(id, hooks), OWNER_SLOT_OFFSET)
         _configured.append(True)

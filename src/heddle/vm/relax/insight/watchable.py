@@ -41,6 +41,10 @@ class Watchable(ABC):
         """Decode the bytecode, where that was not needed before."""
 
     @abstractmethod
+    def watching_changed(self) -> None:
+        """An instrument or a watcher came or went."""
+
+    @abstractmethod
     def _closure(self, name: str) -> VMClosure:
         """A saved closure or a function of the program. Raises: UnknownFunctionError V0301."""
 
@@ -63,10 +67,12 @@ class Watchable(ABC):
             return run(function, args) if get_ident() == thread else own(function, args)
 
         self._run = route  # type: ignore[method-assign]
+        self.watching_changed()
         try:
             yield
         finally:
             del self._run
+            self.watching_changed()
 
     def profile(self, name: str, *args: Any, max_events: int = MAX_EVENTS) -> Report:
         """Call a function and tell where the time went: per callee and argument shapes the calls, time,
