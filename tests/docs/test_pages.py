@@ -24,8 +24,12 @@ def test_codes_have_a_meaning() -> None:
     assert not [code.name for code in CODES.values() if not (code.title and code.meaning)]
 
 
-@pytest.mark.parametrize("name", ["tour.md", "kv_cache.md"])
-def test_examples(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "package"), [("tour.md", None), ("vm.md", None), ("kv_cache.md", None), ("debugging.md", "onnx")]
+)
+def test_examples(name: str, package: str | None) -> None:
+    if package is not None:
+        pytest.importorskip(package, reason=f"docs/{name} needs it")
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     result = doctest.testfile(str(DOCS / name), module_relative=False, optionflags=options)
     assert result.attempted > 0

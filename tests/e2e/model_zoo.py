@@ -30,6 +30,7 @@ LIGHT = (
     "vgg19",
     "zfnet512",
 )
+LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Sizes:
 
 
 BASE = Sizes(12, 768, 12, 30522, 512, 224, 16)
+GPT2 = Sizes(12, 768, 12, 50257, 1024)
 
 
 # ---- onnx's light models
@@ -54,8 +56,7 @@ BASE = Sizes(12, 768, 12, 30522, 512, 224, 16)
 def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
     """A light CNN whose constant-filled weights are replaced by random ones, scaled so that values stay in
     range."""
-    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-    model = onnx.load(str(folder / f"light_{name}.onnx"))
+    model = onnx.load(str(LIGHT_FOLDER / f"light_{name}.onnx"))
     graph, rng = model.graph, np.random.default_rng(seed)
     shapes = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
     kept = []
@@ -76,6 +77,32 @@ def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
     stored = [item for item in graph.initializer if item.name in used]
     del graph.initializer[:]
     graph.initializer.extend(stored)
+    return model
+
+
+def stored_light_model(name: str) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A light CNN as onnx stores it, constant weights, and the output stored for `ramp_input`."""
+    stored = onnx.load_tensor(str(LIGHT_FOLDER / f"light_{name}_output_0.pb"))
+    return onnx.load(str(LIGHT_FOLDER / f"light_{name}.onnx")), numpy_helper.to_array(stored)
+
+
+def ramp_input(model: onnx.ModelProto) -> np.ndarray:
+    """The image that onnx's own runner feeds a light CNN: 0 to 1 in equal steps."""
+    stored = {item.name for item in model.graph.initializer}
+    (image,) = (value for value in model.graph.input if value.name not in stored)
+    shape = [dim.dim_value for dim in image.type.tensor_type.shape.dim]
+    size = np.prod(shape)
+    return (np.arange(size).reshape(shape) / size).astype(np.float32)
+
+
+def with_logits(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model with the input of its last softmax as one more output."""
+    softmax = next((node for node in reversed(model.graph.node) if node.op_type == "Softmax"), None)
+    if softmax is not None:
+        info = onnx.ValueInfoProto()
+        info.CopyFrom(model.graph.output[0])
+        info.name = softmax.input[0]
+        model.graph.output.append(info)
     return model
 
 
@@ -276,9 +303,11 @@ def sample_inputs(
 # ---- control flow
 
 
-def loop_model() -> onnx.ModelProto:
+def loop_model(condition: str = "") -> onnx.ModelProto:
     """Double x until its sum exceeds a limit, at most n times; scan output: the sums. Then a branch on the
     result.
+
+    `condition` names the first condition, which is true; onnx's evaluator does not run a loop without one.
 
     main(x: float32[k], n: int64[], limit: float32[]) → (y: float32[k], sums: float32[steps], z: float32[k])
     """
@@ -301,7 +330,7 @@ def loop_model() -> onnx.ModelProto:
         [one("Sqrt", ["y"], ["root"], "root")], "else", [], [_info("root", "float32", ["k"])]
     )
     nodes = [
-        one("Loop", ["n", "", "x"], ["y", "sums"], "loop", body=body),
+        one("Loop", ["n", condition, "x"], ["y", "sums"], "loop", body=body),
         one("ReduceMax", ["y"], ["top"], "top", keepdims=0),
         one("Greater", ["top", "limit"], ["large"], "is_large"),
         one("If", ["large"], ["z"], "choose", then_branch=then, else_branch=other),
@@ -312,6 +341,8 @@ def loop_model() -> onnx.ModelProto:
         [_info("x", "float32", ["k"]), _info("n", "int64", []), _info("limit", "float32", [])],
         [_info("y", "float32", ["k"]), _info("sums", "float32", ["steps"]), _info("z", "float32", ["k"])],
     )
+    if condition:
+        graph.initializer.append(numpy_helper.from_array(np.asarray(True), condition))
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,17 @@ from heddle.ir.expr import Call
 from heddle.relax.interpreter import GraphInterpreter
 from heddle.runtime import cpu
 from heddle.vm.relax import VirtualMachine
-from tests.e2e.model_zoo import LIGHT, exported, light_model, loop_model, sample_inputs
+from tests.e2e.command_line import environment
+from tests.e2e.model_zoo import (
+    LIGHT,
+    exported,
+    light_model,
+    loop_model,
+    ramp_input,
+    sample_inputs,
+    stored_light_model,
+    with_logits,
+)
 
 FAST = ("squeezenet", "shufflenet")
 SHAPE_OPS = {"relax.shape_of", "relax.shape_to_tensor", "relax.tensor_to_shape"}
@@ -70,6 +82,47 @@ def compiled(mod: Any) -> Any:
         return tuple(item.numpy() for item in made) if isinstance(made, (tuple, list)) else made.numpy()
 
     return run
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "squeezenet" else pytest.param(name, marks=pytest.mark.slow) for name in LIGHT]
+)
+def test_compiled_light_cnn(name: str) -> None:
+    """onnx's stored output with constant weights; with random ones ONNX Runtime's, before the softmax too."""
+    model, expected = stored_light_model(name)
+    image = ramp_input(model)
+    np.testing.assert_allclose(compiled(from_onnx(model))(image), expected, rtol=1e-3)
+    model = with_logits(light_model(name))
+    image = np.random.default_rng(0).standard_normal(image.shape, np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    theirs = session.run(None, {session.get_inputs()[0].name: image})
+    mine = compiled(from_onnx(model))(image)
+    for got, wanted in zip(mine if isinstance(mine, tuple) else (mine,), theirs, strict=True):
+        assert np.abs(got - wanted).max() <= 1e-4 * np.abs(wanted).max()
+
+
+FRESH = """
+import sys, numpy as np, heddle.runtime, heddle.vm.relax as vm
+machine = vm.VirtualMachine(heddle.runtime.load_module("model.heddle"), heddle.runtime.cpu())
+with np.load("inputs.npz") as inputs:
+    made = machine["main"](*(inputs[name] for name in sorted(inputs)))
+np.savez("outputs.npz", *(item.numpy() for item in made))
+assert not {"onnx", "llvmlite.ir", "heddle.relax", "heddle.codegen"} & set(sys.modules)
+"""
+
+
+def test_artefact_in_a_fresh_process_gives_the_same_bits(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("torch")
+    arrays = sample_inputs("bert", batch=3, seq=7)
+    executable = build(from_onnx(exported("bert")))
+    executable.export_library(tmp_path / "model.heddle")
+    np.savez(tmp_path / "inputs.npz", *arrays)
+    subprocess.run([sys.executable, "-c", FRESH], cwd=tmp_path, env=environment(), check=True)
+    here = VirtualMachine(executable, cpu())["main"](*arrays)
+    with np.load(tmp_path / "outputs.npz") as there:
+        for number, item in enumerate(here):
+            assert there[f"arr_{number}"].tobytes() == item.numpy().tobytes()
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "vit"])

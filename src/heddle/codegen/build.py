@@ -26,6 +26,7 @@ from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import PrimFunc
+from heddle.tir.program_abi import PROGRAM_CONV
 
 _MIN_FUNCTIONS_FOR_PROCESSES = 8
 
@@ -47,7 +48,7 @@ def generate_text(given: Any, target: Target) -> tuple[str, tuple[str, ...]]:
     mod = lower(as_module(given), target)
     funcs = [func for func in mod.functions.values() if isinstance(func, PrimFunc)]
     text = emit_module(funcs, target.mtriple, data_layout(target), target.vector_width_bits)
-    packed = [func for func in funcs if func.attrs.get(CALLING_CONV) == "packed"]
+    packed = [func for func in funcs if func.attrs.get(CALLING_CONV) in ("packed", PROGRAM_CONV)]
     return text, tuple(str(func.attrs["global_symbol"]) for func in packed)
 
 

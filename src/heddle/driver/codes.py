@@ -12,6 +12,9 @@ D0101 = declare_code(
 D0102 = declare_code(
     "D0102", "model has no such function", "The function to run, compile or show is not in the model."
 )
+D0103 = declare_code(
+    "D0103", "unknown compiler option", "An option of `heddle.compile` has one of the values that are named."
+)
 D0201 = declare_code(
     "D0201",
     "dimension is unknown or malformed",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from heddle.codegen.build import build as build_kernels
+from heddle.driver.codes import D0103
 from heddle.driver.pipeline import default_pipeline
 from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec
 from heddle.ir.expr import Function
@@ -12,31 +14,44 @@ from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass
 from heddle.ir.types import TupleType, Type
 from heddle.lower.codegen_vm import vm_codegen
+from heddle.lower.program_to_tir import program_functions
 from heddle.ops.load import load as load_operators
 from heddle.prim.nodes import IntImm
 from heddle.relax.types import ShapeType, TensorType
 from heddle.runtime.module import KernelModule, Module
+from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 from heddle.vm.relax.executable import VMExecutable
+from heddle.vm.relax.isa import FuncKind
 
 
-def compile(mod: Any, target: Any = None, *, relax_pipeline: Any = "default") -> Module:
+def compile(
+    mod: Any, target: Any = None, *, relax_pipeline: Any = "default", exec_mode: str = "bytecode"
+) -> Module:
     """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel
     module.
 
     `target` is a Target or its text; by default the current target, else this machine. `relax_pipeline` is
-    "default" or a pass that takes the graph module to what code generation accepts.
+    "default" or a pass that takes the graph module to what code generation accepts. `exec_mode`: "bytecode"
+    leaves graph functions to the machine's interpreter, "compiled" makes machine code of them too.
+
+    Raises: UsageError D0103 for another `exec_mode` (a ValueError).
     """
     chosen = as_target(target)
     functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
     if any(isinstance(func, Function) for func in functions):
-        return build(mod if isinstance(mod, IRModule) else IRModule.from_expr(mod), chosen, relax_pipeline)
+        module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
+        return build(module, chosen, relax_pipeline, exec_mode)
     return build_kernels(mod, chosen)
 
 
-def build(mod: IRModule, target: Any = None, relax_pipeline: Any = "default") -> VMExecutable:
+def build(
+    mod: IRModule, target: Any = None, relax_pipeline: Any = "default", exec_mode: str = "bytecode"
+) -> VMExecutable:
     """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable."""
+    if exec_mode not in EXEC_MODES:
+        raise OptionError(D0103, f"unknown exec_mode {exec_mode!r}: expected one of {', '.join(EXEC_MODES)}")
     chosen = as_target(target)
     load_operators()
     pipeline = relax_pipeline if isinstance(relax_pipeline, Pass) else default_pipeline(chosen)
@@ -44,7 +59,36 @@ def build(mod: IRModule, target: Any = None, relax_pipeline: Any = "default") ->
     for var, func in mod.functions.items():
         if isinstance(func, Function):
             builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
-    return builder.get(imports=kernel_modules(loops, chosen))
+    executable = builder.get(imports=kernel_modules(loops, chosen))
+    return with_machine_code(executable, chosen) if exec_mode == "compiled" else executable
+
+
+class OptionError(UsageError, ValueError):
+    """An option of the compiler with a value that it does not have."""
+
+
+EXEC_MODES = ("bytecode", "compiled")
+
+
+def with_machine_code(executable: VMExecutable, target: Any = None) -> VMExecutable:
+    """The same program with machine code for its bytecode functions, which stay for watchers to run.
+
+    Any executable will do, also one that was loaded from a file or built by hand.
+    """
+    chosen, program = as_target(target), executable.program
+    native = [module for module in executable.imports if isinstance(module, KernelModule)]
+    kernels = [name for module in native for name in module.names]
+    made = build_kernels(program_functions(program, kernels), chosen)
+    objects = [code for module in (*native, made) for code in module.objects]
+    joined = KernelModule(objects, [*kernels, *made.names], str(chosen), made.source)
+    rows = tuple(
+        replace(row, kind=FuncKind.VMTIR, register_file_size=max(row.register_file_size, row.num_args + 1))
+        if row.kind is FuncKind.VM
+        else row
+        for row in program.functions
+    )
+    others = [module for module in executable.imports if not isinstance(module, KernelModule)]
+    return VMExecutable(replace(program, functions=rows), [joined, *others])
 
 
 def as_target(target: Any = None) -> Target:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from heddle.ir.transform import Pass, Sequential
 from heddle.lower.default_schedule import ApplyDefaultSchedule
+from heddle.lower.estimate_kernel_cost import EstimateKernelCost
 from heddle.lower.fuse_ops import FuseOps
 from heddle.lower.fuse_tir import FuseTIR
 from heddle.lower.legalize_ops import LegalizeOps
@@ -40,11 +41,12 @@ def optimize_passes(target: Target) -> tuple[Pass, ...]:
 def legalize_passes(target: Target) -> tuple[Pass, ...]:
     """Operators to loops, and few loop functions out of many."""
     return (
-        LegalizeOps(),  # each operator becomes a loop function
+        LegalizeOps(record_operators=True),  # each operator becomes a loop function
         CanonicalizeBindings(),  # decompositions leave names for names
         FuseOps(),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
         RewriteDataflowReshape(),  # what only renumbers elements becomes a view
+        EstimateKernelCost(),  # profilers want to know what a kernel does
         PackWeights(target),  # constant weights lie as the vector lanes read them
         ApplyDefaultSchedule(target),  # loops are tiled, put on threads and into vectors
     )

@@ -18,8 +18,7 @@ from heddle.driver.signature import METADATA_PREFIX, Signature, signature_from_j
 from heddle.runtime.device import cpu
 from heddle.runtime.function import Function
 from heddle.runtime.module import load_module
-from heddle.runtime.native import set_num_threads
-from heddle.runtime.native.library import native_library
+from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.runtime.shape import Array as ValueArray
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import allocator_for
@@ -30,10 +29,13 @@ from heddle.vm.relax import VirtualMachine, VMExecutable
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """`target` is a target's text; `listener` is told of progress (see `heddle.driver.phases`)."""
+    """`target` is a target's text; `listener` is told of progress (see `heddle.driver.phases`);
+    `disabled_passes` are left out of the pipeline.
+    """
 
     target: str | None = None
     listener: Callable[[Any], None] | None = None
+    disabled_passes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def _compile(model: ModelFile, options: CompileOptions) -> Compiled:
     before = (counters.compiles, counters.hits)
     clock.enter("import", model.name)
     mod = import_model(model)
-    with PassContext(instruments=[clock]):
+    with PassContext(instruments=[clock], disabled_pass=options.disabled_passes):
         executable = build(mod, target)
     clock.stop()
     kernels = {"compiled": counters.compiles - before[0], "cached": counters.hits - before[1]}

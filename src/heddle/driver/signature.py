@@ -6,25 +6,17 @@ here needs the compiler's rooms: a loaded artefact is called with it.
 
 from __future__ import annotations
 
-import ast
 import json
-import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from heddle.driver.codes import D0202, D0204
-from heddle.support.diagnostics import FormatError, UsageError
+from heddle.driver.codes import D0204
+from heddle.runtime.size_text import evaluate_size, names_in
+from heddle.support.diagnostics import FormatError
 
 Dim = int | str
 METADATA_PREFIX = "signature."
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +71,8 @@ def _specs(rows: Iterable[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
     return tuple(specs)
 
 
-def _parsed(text: str) -> ast.expr:
-    try:
-        return ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise FormatError(D0204, f"dimension {text[:80]!r} is no scalar expression") from error
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """The symbolic names of a dimension's text."""
-    return tuple(node.id for node in ast.walk(_parsed(text)) if isinstance(node, ast.Name))
-
-
 def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int | None:
-    """The number that a dimension is, or None where a name in it has no value yet."""
-    if isinstance(dim, int):
-        return dim
-    if not all(name in values for name in names_in(dim)):
-        return None
-    return _evaluate(_parsed(dim), values)
-
-
-def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
-    if isinstance(node, ast.Name):
-        return values[node.id]
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _evaluate(node.left, values), _evaluate(node.right, values)
-        if right == 0 and isinstance(node.op, (ast.FloorDiv, ast.Mod)):
-            raise UsageError(D0202, f"dimension {ast.unparse(node)} divides by zero")
-        return _OPERATORS[type(node.op)](left, right)
-    raise FormatError(D0204, f"dimension {ast.unparse(node)[:80]!r} is no sum, product or quotient")
+    """The number that a dimension is, or None where a name in it has no value yet. Raises: as
+    `evaluate_size`.
+    """
+    return dim if isinstance(dim, int) else evaluate_size(dim, values)

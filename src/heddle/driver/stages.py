@@ -67,8 +67,10 @@ def stage_modules(mod: IRModule, target: Any = None) -> Mapping[str, IRModule]:
     return stages | {stage: keep.modules[name] for stage, name in _MADE_BY.items()}
 
 
-def stage_text(mod: IRModule, stage: str, target: Any = None, function: str | None = None) -> str:
-    """The text of a stage, of one function where one is named.
+def stage_text(
+    mod: IRModule, stage: str, target: Any = None, function: str | None = None, with_sources: bool = False
+) -> str:
+    """The text of a stage, of one function where one is named; of bytecode on request with the model's nodes.
 
     Raises: UsageError D0301 for an unknown stage, D0102 for a function that the stage does not have.
     """
@@ -84,7 +86,7 @@ def stage_text(mod: IRModule, stage: str, target: Any = None, function: str | No
     if stage in ("llvm", "asm"):
         return _machine_text(_only(_loops(modules["lowered"]), function), stage, target)
     if stage == "bytecode":
-        return bytecode_text(vm_codegen(modules["lowered"])[0].get().as_text(), function)
+        return bytecode_text(vm_codegen(modules["lowered"])[0].get().as_text(with_sources), function)
     if stage == "memory":
         return memory_text(_only(modules["memory"], function))
     return str(_only(modules[stage], function))

@@ -176,12 +176,14 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.tir.analysis.well_formedness": (
             "verify_well_formed verify_tirx_well_formed=verify_well_formed"
         ),
+        "heddle.tir.analysis.work": "estimate_tir_flops",
     },
     "heddle.s_tir": {
         **_SCHEDULE,
         "heddle.tir.nodes": "MatchBufferRegion SBlock SBlockRealize",
     },
     "heddle.s_tir.transform": _HOISTING,
+    "heddle.s_tir.analysis": {"heddle.tir.analysis.work": "estimate_tir_flops"},
     "heddle.te": _SCALARS,
     "heddle.topi": {
         "heddle.topi.broadcast": "broadcast_to",

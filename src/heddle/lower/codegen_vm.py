@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.ir.expr import (
+    BaseFunc,
     Call,
     Constant,
     DataTypeImm,
@@ -27,14 +28,16 @@ from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.types import TupleType
 from heddle.lower.codes import L0101, L0201, L0202
+from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.types import ShapeExpr
 from heddle.runtime.dtype import DataType
 from heddle.runtime.shape import Shape
 from heddle.support.diagnostics import VerifyError
-from heddle.support.span import Span
+from heddle.support.span import Span, places_text
 from heddle.vm.relax.builder import ExecBuilder
+from heddle.vm.relax.insight.kernel_cost import METADATA_PREFIX, KernelCost
 from heddle.vm.relax.isa import FuncKind
 
 
@@ -53,8 +56,18 @@ def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecB
         if isinstance(func, Function):
             _FunctionCodegen(builder, mod).function(func, var)
         else:
-            rest[var] = func
+            rest[var] = _note_cost(builder, var, func)
     return builder, mod.with_functions(rest)
+
+
+def _note_cost(builder: ExecBuilder, var: GlobalVar, func: BaseFunc) -> BaseFunc:
+    """Move what is known of a kernel's work into the executable's metadata: it is no part of the code."""
+    cost = func.attrs.get(KERNEL_COST)
+    if cost is None:
+        return func
+    name = str(func.attrs.get("global_symbol") or var.name_hint)
+    builder.metadata[METADATA_PREFIX + name] = KernelCost(**cost).to_json()
+    return func.without_attr(KERNEL_COST)  # type: ignore[no-any-return]
 
 
 class _FunctionCodegen:
@@ -62,6 +75,7 @@ class _FunctionCodegen:
         self.builder, self.mod = builder, mod
         self._registers: dict[Var, int] = {}
         self._next = 0
+        self._place: str | None = None
 
     def function(self, func: Function, var: GlobalVar) -> None:
         name = func.attrs.get("global_symbol")
@@ -72,8 +86,10 @@ class _FunctionCodegen:
                 self._registers[param] = self._fresh()
             body = func.body
             assert isinstance(body, SeqExpr)
+            self._place = places_text(func.span)
             self._sequence(body)
-            self.builder.emit_ret(self._in_register(body.body))
+            self._place = places_text(func.span)
+            self.builder.emit_ret(self._in_register(body.body), place=self._place)
 
     def _fresh(self) -> int:
         self._next += 1
@@ -81,6 +97,7 @@ class _FunctionCodegen:
 
     def _sequence(self, body: SeqExpr) -> None:
         for binding in body.bindings():
+            self._place = places_text(binding.span) or self._place
             self._binding(binding.var, binding.value)
 
     def _binding(self, var: Var, value: Expr) -> None:
@@ -111,7 +128,8 @@ class _FunctionCodegen:
         return self._registers[var]
 
     def _emit(self, name: str, args: list[int], dst: int | None, span: Span | None) -> None:
-        self.builder.emit_call(name, args, dst, place=None if span is None else span.place())
+        """A value that knows no place of its own has its binding's."""
+        self.builder.emit_call(name, args, dst, place=places_text(span) or self._place)
 
     def _make_tuple(self, value: Tuple, dst: int) -> int:
         self._emit("vm.builtin.make_tuple", [self._operand(item) for item in value.fields], dst, value.span)
@@ -200,10 +218,11 @@ class _FunctionCodegen:
         """cond := read_if_cond(c); If cond, else; true block; copy; Goto end; else: false block; copy;
         end:"""
         condition, merged = self._fresh(), self._fresh()
+        place = places_text(value.span) or self._place
         self._emit("vm.builtin.read_if_cond", [self._operand(value.cond)], condition, value.span)
-        branch = self.builder.emit_if(condition, 2)
+        branch = self.builder.emit_if(condition, 2, place=place)
         self._branch(value.true_branch, merged)
-        jump = self.builder.emit_goto(1)
+        jump = self.builder.emit_goto(1, place=place)
         self.builder.aim_here(branch)
         self._branch(value.false_branch, merged)
         self.builder.aim_here(jump)

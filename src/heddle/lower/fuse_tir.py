@@ -21,6 +21,7 @@ from heddle.ir.node import Map
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
+from heddle.lower.legalize_ops import OPERATORS
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
@@ -111,6 +112,7 @@ class _Merger:
         self.buffers: dict[Var, Buffer] = {}
         self.allocated: list[Buffer] = []
         self.stmts: list[Stmt] = []
+        self.operators: list[str] = []
 
     def build(self) -> PrimFunc:
         body = self.func.body
@@ -135,6 +137,8 @@ class _Merger:
         buffer_map[handle] = result
         root = SBlock((), (), (), "root", seq(*self.stmts), None, tuple(self.allocated))
         attrs: Any = {"tir.noalias": True}
+        if self.operators:
+            attrs[OPERATORS] = tuple(self.operators)
         return PrimFunc(
             (*params, handle, *scalars),
             SBlockRealize((), constant(True), root),
@@ -175,6 +179,7 @@ class _Merger:
         )
         callee = self.mod[value.args[0]]
         assert isinstance(callee, PrimFunc) and isinstance(callee.body, SBlockRealize)
+        self.operators += callee.attrs.get(OPERATORS, ())
         out = self._buffer(var)
         if not is_result:
             self.allocated.append(out)

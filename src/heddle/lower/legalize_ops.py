@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from heddle.ir.expr import Call, Expr, Function, Tuple, Var
+from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import OpDef, op_def
 from heddle.ir.transform import Pass, PassContext
@@ -26,23 +26,41 @@ from heddle.relax.rewriter import BindingRewriter
 from heddle.relax.types import UNKNOWN_NDIM, TensorType
 from heddle.support.diagnostics import IRTypeError
 
+OPERATORS = "operators"
+"""Attribute of loop functions: the names of the operators that they compute, in order."""
+
 
 @dataclass(frozen=True)
 class LegalizeOps(Pass):
-    """Requires the normal form."""
+    """Requires the normal form. `record_operators` leaves the operator's name on each loop function, as the
+    attribute `operators`.
+    """
+
+    record_operators: bool = False
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         rewriter = _Legalizer(mod)
         for var, func in mod.functions.items():
             if isinstance(func, Function):
                 rewriter.update_func(var, rewriter.run(func))
-        return rewriter.get()
+        return _with_operators(rewriter) if self.record_operators else rewriter.get()
+
+
+def _with_operators(rewriter: _Legalizer) -> IRModule:
+    """Functions are shared by what they compute, whatever operators they came from: the first names it."""
+    mod = rewriter.get()
+    table = {
+        var: func.with_attr(OPERATORS, (rewriter.operators[var],)) if var in rewriter.operators else func
+        for var, func in mod.functions.items()
+    }
+    return mod.with_functions(table)
 
 
 class _Legalizer(BindingRewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self._known: dict[Var, Var] = {}
+        self.operators: dict[GlobalVar, str] = {}
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         record = op_def(value.op) if isinstance(value, Call) else None
@@ -67,7 +85,11 @@ class _Legalizer(BindingRewriter):
             return lower(call.attrs, *tensors)
 
         name = record.name.rsplit(".", 1)[-1]
-        return self.call_te(build, *call.args, primfunc_name_hint=name)
+        lowered = self.call_te(build, *call.args, primfunc_name_hint=name)
+        callee = lowered.args[0]
+        assert isinstance(callee, GlobalVar)
+        self.operators.setdefault(callee, record.name)
+        return lowered
 
     def _with_shape(self, arg: Expr) -> Expr:
         """The argument, matched to named dimensions where its shape is not known."""

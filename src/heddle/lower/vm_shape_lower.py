@@ -106,14 +106,17 @@ class _ShapeLowerer(BlockBuilder):
         for expr in _symbolic_exprs(func):
             self._slots.of(expr)
         with self.scope() as scope:
-            self._make_heap()
-            for index, param in enumerate(func.params):
-                self._check(param, type_of(param), self._param_context(index, param))
-            self._compute_known()
+            with at(func.span):
+                self._make_heap()
+                for index, param in enumerate(func.params):
+                    with at(param.span):
+                        self._check(param, type_of(param), self._param_context(index, param))
+                self._compute_known()
             self._bindings(func.body)
-            result = self._leaf(func.body.body)  # type: ignore[attr-defined]
-            if func.ret_ty is not None and not is_base_of(func.ret_ty, type_of(func.body.body)):  # type: ignore[attr-defined]
-                self._check(result, func.ret_ty, self._context("loc=return", func.ret_ty))
+            with at(func.span):
+                result = self._leaf(func.body.body)  # type: ignore[attr-defined]
+                if func.ret_ty is not None and not is_base_of(func.ret_ty, type_of(func.body.body)):  # type: ignore[attr-defined]
+                    self._check(result, func.ret_ty, self._context("loc=return", func.ret_ty))
             scope.close_block()
         body = SeqExpr(tuple(scope.blocks), result, type_of(result), span=func.body.span)
         return replace(func, body=body, ty=None)

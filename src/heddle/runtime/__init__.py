@@ -25,13 +25,14 @@ from heddle.runtime.function import (
     remove_global_func,
 )
 from heddle.runtime.module import FunctionModule, KernelModule, Module, load_module
-from heddle.runtime.native import set_num_threads
+from heddle.runtime.native.library import set_num_threads
 from heddle.runtime.shape import Array, Map, Shape
-from heddle.runtime.storage import NaiveAllocator, PooledAllocator, Storage, allocator_for, clear_allocators
+from heddle.runtime.storage import Allocator, Storage, allocator_for, clear_allocators
 from heddle.runtime.tensor import Tensor, empty, from_dlpack, tensor
 from heddle.runtime.timing import BenchmarkResult
 
 __all__ = [
+    "Allocator",
     "Array",
     "BenchmarkResult",
     "DataType",
@@ -41,8 +42,6 @@ __all__ = [
     "KernelModule",
     "Map",
     "Module",
-    "NaiveAllocator",
-    "PooledAllocator",
     "Shape",
     "Storage",
     "Tensor",

@@ -59,6 +59,9 @@ U0701 = declare_code("U0701", "bad thread count", "The pool runs 1 to 1024 threa
 U0801 = declare_code(
     "U0801", "bad timing option", "`number` and `repeat` are at least 1; delays are not negative."
 )
+U0901 = declare_code(
+    "U0901", "size divides by zero", "A computed dimension divides by another one that is 0 in this call."
+)
 
 F0101 = declare_code("F0101", "not an artefact", "The file does not start with the artefact's magic bytes.")
 F0102 = declare_code(
@@ -72,6 +75,12 @@ F0106 = declare_code(
 )
 F0107 = declare_code(
     "F0107", "unknown module kind", "The artefact holds a module whose loader is not present."
+)
+F0108 = declare_code(
+    "F0108",
+    "size expression is malformed",
+    "Sizes in an artefact are sums, products, floor quotients, remainders, min and max of names and "
+    "integers.",
 )
 F0201 = declare_code(
     "F0201", "not a tensor cache", "The folder has no `tensor-cache.json`, or that file has another form."

@@ -17,12 +17,15 @@ from heddle.runtime.artefact import Section, read_artefact, require, write_artef
 from heddle.runtime.codes import F0106, F0107, U0501, U0503, U0504
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
-from heddle.runtime.native import link_objects, make_builtin
+from heddle.runtime.native.glue import make_builtin
+from heddle.runtime.native.library import link_objects
 from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError, MissingNameError, UsageError, did_you_mean
 from heddle.support.registry import Registry
 
+PROGRAM_PREFIX = "__vmtir__"
+"""Names of compiled functions of a machine start with it; they have a calling convention of their own."""
 SectionData = bytes | memoryview
 _LINKED_SUFFIXES = (".so", ".dylib", ".dll", ".a", ".o", ".tar")
 
@@ -249,7 +252,7 @@ class KernelModule(Module):
 
     def _find(self, name: str) -> Callable[..., Any] | None:
         found = self._builtins.get(name)
-        if found is None and name in self.names:
+        if found is None and name in self.names and not name.startswith(PROGRAM_PREFIX):
             address = self.address(name)
             found = self._builtins.setdefault(name, make_builtin(name, address, self._tracker))
         return found

@@ -1,65 +1,69 @@
-"""Memory for tensors: blocks, the allocators that hand them out, and their books.
+"""Memory for tensors: storages, the allocators that lend them, and their books.
 
-One allocator serves a (device, kind) pair for the whole process. A `Storage` gives its block back when the
-last reference dies; tensors on it hold such a reference. Blocks start at a multiple of `ALIGN_BYTES`, and are
-not cleared.
+One allocator serves a (device, kind) pair for the whole process, Python's requests and those of compiled
+programs alike: it is a pool of the native library (`native/objects.ll`). A `Storage` gives its block back
+when the last reference dies; tensors on it hold such a reference. Blocks start at a multiple of `ALIGN_BYTES`
+and are not cleared.
 
-Size classes of the pooled allocator: multiples of 4096 up to 1 MiB, above that eight steps to a power of two,
-so that the slightly different sizes of dynamic shapes meet the same block again at a cost of at most 12.5%.
-Pages that were touched once stay mapped: a fresh page costs about as much as 4 KiB of arithmetic.
+Blocks come in classes, eight to a power of two from 64 bytes up, so that the slightly different sizes of
+dynamic shapes meet the same block again at a cost of at most 12.5%. The pooled kind keeps freed blocks, the
+warmest on top: a fresh page costs about as much as 4 KiB of arithmetic. The naive kind returns them.
 """
 
 from __future__ import annotations
 
+import ctypes
+import struct
 import threading
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
-
-import numpy as np
 
 from heddle.runtime.codes import U0202, U0601, U0602
 from heddle.runtime.device import CPU, Device, cpu
+from heddle.runtime.native.errors import raise_native_error
+from heddle.runtime.native.library import native_library
+from heddle.runtime.native.methods import make_fast_method
 from heddle.support.diagnostics import Trap, TrapValueError, UsageError
 
 ALIGN_BYTES = 64
-PAGE_BYTES = 4096
-_FINE_LIMIT_BYTES = 1 << 20
-_MAX_FREE_BLOCKS_A_CLASS = 64
+_NUM_CLASSES = 512
+_NO_LIMIT = -1
+_MAX_BYTES = 1 << 56
 
 
-@dataclass(slots=True)
-class MemoryBooks:
-    """An allocator's counters. Units: bytes, counts. `cached_bytes` lies free in the pool."""
+class Pool(ctypes.Structure):
+    """A pool as native code has it, counters first. `cached_bytes` lie free in it; units: bytes, counts."""
 
-    bytes_in_use: int = 0
-    peak_bytes: int = 0
-    num_allocations: int = 0
-    num_fresh_blocks: int = 0
-    cached_bytes: int = 0
-
-
-class Block:
-    """A piece of memory: `address` is aligned, `memory` owns it."""
-
-    __slots__ = ("address", "memory", "size_bytes")
-
-    def __init__(self, size_bytes: int) -> None:
-        self.memory: np.ndarray[Any, Any] = np.empty(size_bytes + ALIGN_BYTES, np.uint8)
-        start: int = self.memory.__array_interface__["data"][0]
-        self.address = -(-start // ALIGN_BYTES) * ALIGN_BYTES
-        self.size_bytes = size_bytes
+    _fields_ = (
+        ("bytes_in_use", ctypes.c_int64),
+        ("peak_bytes", ctypes.c_int64),
+        ("cached_bytes", ctypes.c_int64),
+        ("limit_bytes", ctypes.c_int64),
+        ("num_allocations", ctypes.c_int64),
+        ("failing_allocation", ctypes.c_int64),
+        ("num_fresh_blocks", ctypes.c_int64),
+        ("keeps_blocks", ctypes.c_int32),
+        ("lock", ctypes.c_int32),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("free_blocks", ctypes.c_void_p * _NUM_CLASSES),
+    )
 
 
 class Storage:
-    """A block on loan. `size_bytes` is the size that was asked for; `address` is a multiple of 64."""
+    """A block on loan. `size_bytes` is the size that was asked for; `address` is a multiple of 64; `payload`
+    names it in native code, where it is counted."""
 
-    __slots__ = ("__weakref__", "_allocator", "_block", "address", "size_bytes")
+    __slots__ = ("__weakref__", "_allocator", "_drop", "address", "payload", "size_bytes")
 
-    def __init__(self, allocator: Allocator, block: Block, size_bytes: int) -> None:
+    def __init__(self, allocator: Allocator, payload: int, size_bytes: int) -> None:
+        """Takes over one count of the native storage."""
         self._allocator = allocator
-        self._block = block
-        self.address = block.address
+        self._drop = allocator._drop
+        self.payload = payload
+        self.address = payload + _HEAD_BYTES
         self.size_bytes = size_bytes
 
     @property
@@ -67,29 +71,49 @@ class Storage:
         return self._allocator.device
 
     def __del__(self) -> None:
-        self._allocator._take_back(self._block)
+        self._drop(self.payload)
 
     def __repr__(self) -> str:
         return f"Storage({self.size_bytes} bytes on {self.device})"
 
 
-class Allocator(ABC):
-    """The books and the limit that both kinds share.
+_HEAD_BYTES = 32  # between a storage's payload and its memory
 
-    The lock is reentrant: garbage collection may return a block while this thread is taking one. Then the
-    counters change under an operation that has read them; so each is changed by one statement, and none is
-    kept in a local.
+
+class Allocator:
+    """A pool and its books. `memory_limit_bytes` caps what it has from the system, None for no cap.
+
+    `kind` is "pooled" or "naive".
     """
 
-    kind = ""
-
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, kind: str) -> None:
         if device.device_type != CPU:
             raise UsageError(U0202, f"no memory can be allocated on {device}: only the cpu is available")
         self.device = device
-        self.memory_limit_bytes: int | None = None
-        self.books = MemoryBooks()
-        self._lock = threading.RLock()
+        self.kind = kind
+        self.books = Pool(
+            limit_bytes=_NO_LIMIT,
+            failing_allocation=-1,
+            keeps_blocks=int(kind == POOLED),
+            device_type=device.device_type,
+            device_id=device.device_id,
+        )
+        self.address = ctypes.addressof(self.books)
+        self._lock = threading.Lock()
+        self._listeners: tuple[AllocationListener, ...] = ()
+        addresses, record = native_library().addresses, struct.pack("<q", self.address)
+        self._take = make_fast_method("take", addresses["heddle_take_storage"], record, self.books)
+        self._drop = make_fast_method("drop", addresses["heddle_drop_storage"], record, self.books)
+        _by_address[self.address] = self
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        limit: int = self.books.limit_bytes
+        return None if limit == _NO_LIMIT else limit
+
+    @memory_limit_bytes.setter
+    def memory_limit_bytes(self, limit: int | None) -> None:
+        self.books.limit_bytes = _NO_LIMIT if limit is None else limit
 
     def alloc(self, size_bytes: int) -> Storage:
         """Lend at least `size_bytes`.
@@ -97,106 +121,72 @@ class Allocator(ABC):
         Raises: Trap U0601 where the limit would be exceeded or the system has no memory; TrapValueError U0602
         for a negative size.
         """
-        if size_bytes < 0:
-            raise TrapValueError(U0602, f"storage size must not be negative, got {size_bytes} bytes")
+        if not 0 <= size_bytes < _MAX_BYTES:
+            raise _absurd(size_bytes, self.device)
+        payload: int = self._take(size_bytes)
+        if not payload:
+            raise_native_error([f"on {self.device}: {self.books.bytes_in_use} bytes are in use"])
+        return Storage(self, payload, size_bytes)
+
+    def fail_allocation(self, number: int) -> None:
+        """Let the allocation fail that is `number`-th from now, as if the system had no memory: for tests."""
+        self.books.failing_allocation = self.books.num_allocations + number
+
+    @contextmanager
+    def watched(self, listener: AllocationListener) -> Iterator[None]:
+        """Tell `listener` of every allocation that succeeds while the block lasts, in any thread.
+
+        Watching puts another `alloc` on this one object, so that an allocator that nobody watches has
+        nothing to ask.
+        """
         with self._lock:
-            block = self._block(size_bytes)
-            books = self.books
-            books.num_allocations += 1
-            books.bytes_in_use += block.size_bytes
-            if books.bytes_in_use > books.peak_bytes:
-                books.peak_bytes = books.bytes_in_use
-        return Storage(self, block, size_bytes)
+            self._listeners = (*self._listeners, listener)
+            self.alloc = self._alloc_and_tell  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            with self._lock:
+                left = list(self._listeners)
+                left.remove(listener)
+                self._listeners = tuple(left)
+                if not left:
+                    del self.alloc
+
+    def _alloc_and_tell(self, size_bytes: int) -> Storage:
+        storage = type(self).alloc(self, size_bytes)
+        for listener in self._listeners:
+            listener(self, storage)
+        return storage
 
     def reset_peak(self) -> None:
         self.books.peak_bytes = self.books.bytes_in_use
 
-    def clear(self) -> None:  # noqa: B027 (an allocator that keeps nothing has nothing to do)
-        """Give unused memory back to the system."""
-
-    @abstractmethod
-    def _block(self, size_bytes: int) -> Block:
-        """A block of at least this size. Called with the lock held."""
-
-    @abstractmethod
-    def _take_back(self, block: Block) -> None:
-        """Keep or drop a block whose storage died."""
-
-    def _fresh_block(self, size_bytes: int) -> Block:
-        limit, books = self.memory_limit_bytes, self.books
-        if limit is not None and books.bytes_in_use + books.cached_bytes + size_bytes > limit:
-            self.clear()
-            if books.bytes_in_use + size_bytes > limit:
-                raise Trap(
-                    U0601,
-                    f"memory limit of {limit} bytes on {self.device} reached: "
-                    f"{books.bytes_in_use} in use, {size_bytes} more needed",
-                )
-        try:
-            block = Block(size_bytes)
-        except (MemoryError, ValueError, OverflowError):
-            self.clear()
-            raise Trap(U0601, f"the system has no {size_bytes} bytes of memory for {self.device}") from None
-        books.num_fresh_blocks += 1
-        return block
-
-
-class NaiveAllocator(Allocator):
-    """Each request is fresh memory; each release returns it to the system."""
-
-    kind = "naive"
-
-    def _block(self, size_bytes: int) -> Block:
-        return self._fresh_block(-(-max(size_bytes, 1) // ALIGN_BYTES) * ALIGN_BYTES)
-
-    def _take_back(self, block: Block) -> None:
-        with self._lock:
-            self.books.bytes_in_use -= block.size_bytes
-
-
-class PooledAllocator(Allocator):
-    """Released blocks wait in their size class and are lent again, last in first out (the warmest first)."""
-
-    kind = "pooled"
-
-    def __init__(self, device: Device) -> None:
-        super().__init__(device)
-        self._free: dict[int, list[Block]] = {}
-
     def clear(self) -> None:
-        with self._lock:
-            self._free = {}
-            self.books.cached_bytes = 0
-
-    def _block(self, size_bytes: int) -> Block:
-        if size_bytes <= _FINE_LIMIT_BYTES:
-            class_bytes = -(-(size_bytes or 1) // PAGE_BYTES) * PAGE_BYTES
-        else:
-            step = 1 << (size_bytes.bit_length() - 4)
-            class_bytes = -(-size_bytes // step) * step
-        waiting = self._free.get(class_bytes)
-        if waiting:
-            self.books.cached_bytes -= class_bytes
-            return waiting.pop()
-        return self._fresh_block(class_bytes)
-
-    def _take_back(self, block: Block) -> None:
-        size_bytes = block.size_bytes
-        with self._lock:
-            self.books.bytes_in_use -= size_bytes
-            waiting = self._free.get(size_bytes)
-            if waiting is None:
-                waiting = self._free[size_bytes] = []
-            if len(waiting) < _MAX_FREE_BLOCKS_A_CLASS:
-                waiting.append(block)
-                self.books.cached_bytes += size_bytes
+        """Give unused blocks back to the system."""
+        _trimmer()(self.address)
 
 
-_KINDS: dict[str, type[Allocator]] = {"naive": NaiveAllocator, "pooled": PooledAllocator}
+def _absurd(size_bytes: int, device: Device) -> Trap:
+    if size_bytes < 0:
+        return TrapValueError(U0602, f"storage size must not be negative, got {size_bytes} bytes")
+    return Trap(U0601, f"the system has no {size_bytes} bytes of memory for {device}")
+
+
+@cache
+def _trimmer() -> Any:
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(native_library().addresses["heddle_pool_trim"])
+
+
+AllocationListener = Callable[[Allocator, Storage], None]
+"""Gets the allocator and the storage that it lent."""
+
+POOLED, NAIVE = "pooled", "naive"
+KINDS = (POOLED, NAIVE)
 _allocators: dict[tuple[Device, str], Allocator] = {}
+_by_address: dict[int, Allocator] = {}
 
 
-def allocator_for(device: Device | None = None, kind: str = "pooled") -> Allocator:
+def allocator_for(device: Device | None = None, kind: str = POOLED) -> Allocator:
     """The process's allocator of a device. `kind`: "pooled" or "naive".
 
     Raises: UsageError U0202 where the device cannot be reached; U0602 for an unknown kind.
@@ -205,9 +195,14 @@ def allocator_for(device: Device | None = None, kind: str = "pooled") -> Allocat
     found = _allocators.get((where, kind))
     if found is not None:
         return found
-    if kind not in _KINDS:
-        raise UsageError(U0602, f"unknown allocator kind {kind!r}: expected one of {', '.join(_KINDS)}")
-    return _allocators.setdefault((where, kind), _KINDS[kind](where))
+    if kind not in KINDS:
+        raise UsageError(U0602, f"unknown allocator kind {kind!r}: expected one of {', '.join(KINDS)}")
+    return _allocators.setdefault((where, kind), Allocator(where, kind))
+
+
+def allocator_at(address: int) -> Allocator:
+    """The allocator of a native pool."""
+    return _by_address[address]
 
 
 def clear_allocators() -> None:

@@ -31,12 +31,12 @@ from heddle.runtime.dlpack import export_capsule, import_capsule
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.runtime.dtype_word import CODE_NAMES, DTYPE_CODES
 from heddle.runtime.layout import Layout, layout_of, strided_layout
+from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Storage, allocator_for
 from heddle.support.diagnostics import IRTypeError, TrapValueError, UsageError
 
 MIN_ALIGN_BYTES = 16  # of memory shared with others; our own storage has 64
-HEADER_CONTENT_OFFSET = bytes.__basicsize__ - 1  # where the contents of a bytes object start
 
 _pack_header = struct.Struct("<QiiiIQQQ").pack
 _new_object = object.__new__
@@ -165,7 +165,7 @@ class Tensor:
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
         shared = self.copyto(self.device) if copy else self
-        return export_capsule(id(shared._header) + HEADER_CONTENT_OFFSET, shared)
+        return export_capsule(id(shared._header) + CONTENT_OFFSET, shared)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.device_type, self.device.device_id)

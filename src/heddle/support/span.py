@@ -114,6 +114,11 @@ def leaves(span: Span | None) -> tuple[Span, ...]:
     return tuple(dict.fromkeys(leaf for origin in span.origins for leaf in leaves(origin)))
 
 
+def places_text(span: Span | None) -> str | None:
+    """Every original place behind a span, for a line table; None where nothing is known."""
+    return "; ".join(leaf.place() for leaf in leaves(span)) or None
+
+
 def derive(by: str, *spans: Span | None) -> Span | None:
     """Join the places of several nodes into the span of what `by` made of them."""
     origins = tuple(dict.fromkeys(leaf for span in spans for leaf in leaves(span)))

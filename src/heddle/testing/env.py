@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import llvmlite.binding as llvm
+from heddle.runtime.native.llvm import llvm_linking
 
 
 def llvm_version() -> tuple[int, ...]:
-    return tuple(llvm.llvm_version_info)
+    return tuple(llvm_linking().initfini.llvm_version_info)
 
 
 def has_llvm() -> bool:

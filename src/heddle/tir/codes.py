@@ -115,3 +115,9 @@ T0604 = declare_code(
     "T0604", "statement cannot be interpreted", "The loop interpreter has no meaning for a statement or call."
 )
 T0605 = declare_code("T0605", "assertion failed", "A check of the program failed while it was interpreted.")
+T0701 = declare_code(
+    "T0701",
+    "work cannot be counted",
+    "How often a loop runs depends on data: a while loop, or a bound that is loaded from a buffer. The "
+    "attribute `estimated_flops` states a count.",
+)

@@ -66,6 +66,11 @@ V0306 = declare_code(
     "output index does not fit",
     "The index leads past a tuple's end, or into something that is no tuple.",
 )
+V0307 = declare_code(
+    "V0307",
+    "machine is busy",
+    "A machine runs on one thread at a time; machines are cheap and can share an executable.",
+)
 V0401 = declare_code(
     "V0401", "match_cast failed", "A shape or value at run time differs from what the program states."
 )
@@ -89,46 +94,81 @@ V0407 = declare_code(
 )
 V0408 = declare_code("V0408", "malformed builtin call", "The operands of a builtin do not follow its form.")
 V0501 = declare_code(
-    "V0501", "unknown sequence", "`kv_state_add_sequence` or `kv_state_fork_sequence` makes a sequence known."
+    "V0501",
+    "machine is being watched already",
+    "One profile, recording or debugger watches a machine at a time, and each ends before the next begins.",
 )
-V0502 = declare_code("V0502", "sequence exists already", "Ids are free again once a sequence is removed.")
+V0502 = declare_code(
+    "V0502",
+    "function cannot be watched",
+    "Profiles, recordings and debuggers follow bytecode, and the function is machine code.",
+)
 V0503 = declare_code(
     "V0503",
-    "count or position out of range",
-    "A sequence has fewer tokens, or less history, than the call assumes; lengths are at least 1.",
+    "bad recording option",
+    "Budgets and limits of a recording are counts or bytes and are not negative.",
 )
 V0504 = declare_code(
     "V0504",
-    "cache is full",
-    "No page or sequence slot is left. Remove sequences, or create the cache for more tokens or sequences.",
+    "kernel entry is malformed",
+    "The metadata entry `kernel.NAME` of an executable is a JSON object with the work of a kernel.",
 )
 V0505 = declare_code(
     "V0505",
+    "debugger command is malformed",
+    "The debugger does not know the command, or an operand of it. `help` lists all.",
+)
+V0506 = declare_code(
+    "V0506",
+    "no such place",
+    "A function, instruction, register or step that is named does not exist, or was not kept.",
+)
+V0507 = declare_code(
+    "V0507",
+    "run is over",
+    "There is nothing before the first kept step of a recording, and nothing after its last one.",
+)
+V0601 = declare_code(
+    "V0601", "unknown sequence", "`kv_state_add_sequence` or `kv_state_fork_sequence` makes a sequence known."
+)
+V0602 = declare_code("V0602", "sequence exists already", "Ids are free again once a sequence is removed.")
+V0603 = declare_code(
+    "V0603",
+    "count or position out of range",
+    "A sequence has fewer tokens, or less history, than the call assumes; lengths are at least 1.",
+)
+V0604 = declare_code(
+    "V0604",
+    "cache is full",
+    "No page or sequence slot is left. Remove sequences, or create the cache for more tokens or sequences.",
+)
+V0605 = declare_code(
+    "V0605",
     "cache call out of order",
     "`begin_forward` opens a step, attention and state calls belong inside it, `end_forward` closes it; "
     "token trees are committed before the sequence goes on, is forked or popped.",
 )
-V0506 = declare_code(
-    "V0506",
+V0606 = declare_code(
+    "V0606",
     "malformed token tree",
     "Each node has an earlier node of its tree as parent, or -1; a leaf to accept is a node or -1.",
 )
-V0507 = declare_code(
-    "V0507",
+V0607 = declare_code(
+    "V0607",
     "bad cache configuration",
     "Sizes, layer kinds and kernels given to the cache's constructor contradict each other, or ask for "
     "something that this machine does not have.",
 )
-V0508 = declare_code(
-    "V0508",
+V0608 = declare_code(
+    "V0608",
     "tensor does not fit the cache",
     "Number of dimensions, a size, the dtype or the memory layout differs from what the cache was made for.",
 )
-V0509 = declare_code(
-    "V0509",
+V0609 = declare_code(
+    "V0609",
     "parameter not in the cache",
     "`vm.builtin.tensor_cache.load` or `.update` puts tensors into the cache under their names.",
 )
-V0510 = declare_code(
-    "V0510", "parameter is in the cache already", "`tensor_cache.update(name, value, True)` replaces it."
+V0610 = declare_code(
+    "V0610", "parameter is in the cache already", "`tensor_cache.update(name, value, True)` replaces it."
 )

@@ -1,4 +1,4 @@
-"""Graph passes: each keeps what the program computes, shown by running before and after, and does what it says."""
+"""Graph passes: each keeps what the program computes, shown by running it, and does what it says."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ TARGET = Target("llvm")
 
 
 def program():
-    """A convolution with batch norm, a repeated value, a constant expression, an unused value and a reshape."""
+    """A convolution with batch norm, a repeated value, a constant one, an unused one and a reshape."""
     rng = np.random.default_rng(0)
     n = SizeVar("n")
     x = Var("x", TensorType((n, 3, 8, 8), "float32"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from heddle.runtime import KernelModule, empty, load_module, set_num_threads, tensor
 from heddle.runtime.native import library as native_library_module
-from heddle.runtime.native import native_library
+from heddle.runtime.native.library import native_library
 from heddle.support.diagnostics import FormatError, Trap, UsageError
 
 from .kernels import NAMES, kernel_module, object_code

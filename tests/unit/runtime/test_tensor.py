@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from heddle.runtime import DataType, Shape, allocator_for, cpu, cuda, device, empty, from_dlpack, tensor
 from heddle.runtime.device import Device
-from heddle.runtime.native import native_library
+from heddle.runtime.native.library import native_library
 from heddle.runtime.tensor import storage_tensor, tensor_from_numpy
 from heddle.support.diagnostics import HeddleError, IRTypeError, TrapValueError, UsageError
 

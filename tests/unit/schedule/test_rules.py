@@ -15,7 +15,7 @@ from heddle.prim.nodes import SizeVar, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import if_then_else
 from heddle.runtime import tensor
-from heddle.runtime.native import set_num_threads
+from heddle.runtime.native.library import set_num_threads
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
 

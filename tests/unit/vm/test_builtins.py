@@ -24,6 +24,8 @@ from .programs import builder, call_builtin, run_machine
 
 register_builtins()
 
+pytestmark = pytest.mark.usefixtures("mode")  # bytecode and compiled
+
 
 def b(name):
     return get_global_func(f"vm.builtin.{name}")

@@ -60,11 +60,11 @@ def test_unknown_and_duplicate_sequences(plain):
         ("attention_kv_cache_commit_accepted_token_tree_nodes", (Shape([7]), Shape([0]))),
         ("attention_kv_cache_debug_get_kv", (7, 0, 0, np.zeros(1), np.zeros(1))),
     ):
-        with pytest.raises(RuntimeError, match=r"V0501.*no sequence 7(.|\n)*1 sequences: 0"):
+        with pytest.raises(RuntimeError, match=r"V0601.*no sequence 7(.|\n)*1 sequences: 0"):
             call(name, cache, *args)
-    with pytest.raises(RuntimeError, match=r"V0502.*sequence 0 exists"):
+    with pytest.raises(RuntimeError, match=r"V0602.*sequence 0 exists"):
         add(cache, 0)
-    with pytest.raises(RuntimeError, match=r"V0502.*sequence 0 exists"):
+    with pytest.raises(RuntimeError, match=r"V0602.*sequence 0 exists"):
         call("kv_state_fork_sequence", cache, 0, 0)
 
 
@@ -85,7 +85,7 @@ def test_unknown_and_duplicate_sequences(plain):
 def test_counts_out_of_range_change_nothing(plain, name, args, message):
     """facts 10.4: n out of range is of the RuntimeError kind."""
     cache, model = plain
-    with pytest.raises(RuntimeError, match=rf"V0503.*{message}"):
+    with pytest.raises(RuntimeError, match=rf"V0603.*{message}"):
         call(name, cache, *args)
     step(cache, model, [0], [1])
     assert cache.total_length == 12
@@ -100,7 +100,7 @@ def test_order_of_calls(plain):
         ("attention_kv_cache_get_query_positions", ()),
         ("attention_kv_cache_attention_with_fused_qkv", (0, 1.0, qkv, out)),
     ):
-        with pytest.raises(Trap, match=r"V0505.*expected begin_forward"):
+        with pytest.raises(Trap, match=r"V0605.*expected begin_forward"):
             call(name, cache, *args)
     call("kv_state_begin_forward", cache, Shape([0]), Shape([1]))
     for name, args in (
@@ -111,7 +111,7 @@ def test_order_of_calls(plain):
         ("kv_state_popn", (0, 1)),
         ("attention_kv_cache_commit_accepted_token_tree_nodes", (Shape([0]), Shape([0]))),
     ):
-        with pytest.raises(Trap, match="V0505"):
+        with pytest.raises(Trap, match="V0605"):
             call(name, cache, *args)
     call("kv_state_clear", cache)
     assert cache.is_empty
@@ -205,27 +205,27 @@ def test_last_kernel_is_for_token_trees_only():
     model.theta, model.rope_scale = 1e4, 1.0
     add(cache, 0)
     step(cache, model, [0], [3], [[-1, 0, 0]])
-    with pytest.raises(ValueError, match=r"V0507.*without the kernel 'compact'"):
+    with pytest.raises(ValueError, match=r"V0607.*without the kernel 'compact'"):
         call("attention_kv_cache_commit_accepted_token_tree_nodes", cache, Shape([0]), Shape([2]))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sizes": Shape([4, 100, 40, PAGE])}, "V0507.*5 or 6 sizes, got 4"),
-        ({"sizes": Shape([4, 100, 40, 0, 0])}, "V0507.*positive number of tokens a page, got 0"),
+        ({"sizes": Shape([4, 100, 40, PAGE])}, "V0607.*5 or 6 sizes, got 4"),
+        ({"sizes": Shape([4, 100, 40, 0, 0])}, "V0607.*positive number of tokens a page, got 0"),
         ({"sizes": 3}, "V0402.*sizes: expected a shape, got int"),
-        ({"layers": Shape([0, 3])}, "V0507.*range of the 2 layers"),
-        ({"layers": Shape([1, 1])}, "V0507.*range of the 2 layers"),
-        ({"kinds": Shape([0, 2])}, "V0507.*MHA_SLIDING.*got 2"),
-        ({"heads": 5}, "V0507.*multiple of 2 query heads, got 5"),
-        ({"v_dim": 16}, "V0507.*expected 8 value features, got 16"),
-        ({"transfer": True}, "V0507.*transfer"),
-        ({"mode": 3}, "V0507.*rope mode 0, 1 or 2, got 3"),
-        ({"mode": 0, "factors": tensor(np.zeros(8, "f4"))}, "V0507.*factors need rope mode 1"),
+        ({"layers": Shape([0, 3])}, "V0607.*range of the 2 layers"),
+        ({"layers": Shape([1, 1])}, "V0607.*range of the 2 layers"),
+        ({"kinds": Shape([0, 2])}, "V0607.*MHA_SLIDING.*got 2"),
+        ({"heads": 5}, "V0607.*multiple of 2 query heads, got 5"),
+        ({"v_dim": 16}, "V0607.*expected 8 value features, got 16"),
+        ({"transfer": True}, "V0607.*transfer"),
+        ({"mode": 3}, "V0607.*rope mode 0, 1 or 2, got 3"),
+        ({"mode": 0, "factors": tensor(np.zeros(8, "f4"))}, "V0607.*factors need rope mode 1"),
         ({"factors": 1.5}, "V0402.*rope factors"),
         ({"init": 1}, "V0402.*initial tensor"),
-        ({"prefill": ["flashinfer", print]}, "V0507.*paged prefill: expected .'tirx', function."),
+        ({"prefill": ["flashinfer", print]}, "V0607.*paged prefill: expected .'tirx', function."),
         ({"prefill": None}, "V0402.*paged prefill: expected a list"),
         ({"decode": ["tirx", 7]}, "V0402.*decode: expected a function, got int"),
         ({"merge": print}, "V0402.*merges"),
@@ -276,7 +276,7 @@ def test_part_of_the_layers():
         call("attention_kv_cache_attention_with_fused_qkv", cache, layer, 1.0, qkv, out)
         np.testing.assert_allclose(out, 1)
     for layer in (2, 5):
-        with pytest.raises(Trap, match=rf"V0503.*layer from 3 to 4, got {layer}"):
+        with pytest.raises(Trap, match=rf"V0603.*layer from 3 to 4, got {layer}"):
             call("attention_kv_cache_attention_with_fused_qkv", cache, layer, 1.0, qkv, out)
 
 
@@ -375,10 +375,10 @@ def test_full_cache():
     cache, model = make(np.random.default_rng(6), "none", tokens=3 * PAGE)
     add(cache, 0, 1)
     step(cache, model, [0], [2 * PAGE])
-    with pytest.raises(Trap, match=r"V0504.*expected 4 free pages for 10 tokens, got 2 of 4"):
+    with pytest.raises(Trap, match=r"V0604.*expected 4 free pages for 10 tokens, got 2 of 4"):
         call("kv_state_begin_forward", cache, Shape([0, 1]), Shape([5, 5]))
     step(cache, model, [0, 1], [4, 3])
-    with pytest.raises(Trap, match=r"V0504.*expected 1 free pages, got 0 of 4"):
+    with pytest.raises(Trap, match=r"V0604.*expected 1 free pages, got 0 of 4"):
         call("kv_state_fork_sequence", cache, 1, 2)
     assert 2 not in cache.sequences.by_id
     step(cache, model, [1], [1])
@@ -412,7 +412,7 @@ def test_rows_beyond_the_step_do_not_count(plain):
         ),
         (np.zeros((2, fused, DIM), "f4"), np.zeros((2, H_Q), "f4"), r"out: expected shape \(any, 4, 8\)"),
     ):
-        with pytest.raises(ValueError, match=rf"V050[38].*{message}"):
+        with pytest.raises(ValueError, match=rf"V060[38].*{message}"):
             call("attention_kv_cache_attention_with_fused_qkv", cache, 0, 1.0, qkv, out)
     with pytest.raises(TypeError, match=r"V0402.*expected a paged cache, got str"):
         call("attention_kv_cache_empty", "cache")
@@ -492,27 +492,27 @@ def test_windows_that_are_refused():
     call("kv_state_fork_sequence", cache, 0, 2)
     enable = builtin("attention_kv_cache_enable_sliding_window_for_seq")
     for seq, window, sink, message in (
-        (1, 0, 0, "V0503.*window of at least 1"),
-        (1, 5, 5, "V0503.*smaller sink, got window 5 and sink 5"),
-        (1, 5, -1, "V0503"),
-        (2, 12, 0, "V0503.*shares its first 12 tokens"),
-        (9, 5, 1, "V0501"),
+        (1, 0, 0, "V0603.*window of at least 1"),
+        (1, 5, 5, "V0603.*smaller sink, got window 5 and sink 5"),
+        (1, 5, -1, "V0603"),
+        (2, 12, 0, "V0603.*shares its first 12 tokens"),
+        (9, 5, 1, "V0601"),
     ):
         with pytest.raises(RuntimeError, match=message):
             enable(cache, seq, window, sink)
     enable(cache, 1, 5, 2)
-    with pytest.raises(RuntimeError, match=r"V0505.*a sliding window already"):
+    with pytest.raises(RuntimeError, match=r"V0605.*a sliding window already"):
         enable(cache, 1, 6, 2)
     step(cache, model, [1], [9])
-    with pytest.raises(Trap, match=r"V0503.*fork position of at most 2 \(its sink\), got 5"):
+    with pytest.raises(Trap, match=r"V0603.*fork position of at most 2 \(its sink\), got 5"):
         call("kv_state_fork_sequence", cache, 1, 3)
-    with pytest.raises(Trap, match=r"V0505.*cannot take a token tree"):
+    with pytest.raises(Trap, match=r"V0605.*cannot take a token tree"):
         call("kv_state_begin_forward", cache, Shape([1]), Shape([2]), Shape([-1, -1]))
-    with pytest.raises(ValueError, match=r"V0507.*without support for sliding"):
+    with pytest.raises(ValueError, match=r"V0607.*without support for sliding"):
         enable(make(np.random.default_rng(0), "none")[0], 0, 5, 1)
     windows, _ = make(np.random.default_rng(0), "none", True, kinds=[AttnKind.MHA_SLIDING])
     add(windows, 0)
-    with pytest.raises(ValueError, match=r"V0507.*window of their own"):
+    with pytest.raises(ValueError, match=r"V0607.*window of their own"):
         enable(windows, 0, 5, 1)
 
 
@@ -526,11 +526,11 @@ def test_layers_with_windows_look_back_so_far_only():
     model.fork(0, 1, 9)
     step(cache, model, [0, 1], [9, 1])
     step(cache, model, [1, 0], [1, 1])
-    with pytest.raises(Trap, match=r"V0507.*plain multi-head"):
+    with pytest.raises(Trap, match=r"V0607.*plain multi-head"):
         call("kv_state_begin_forward", cache, Shape([0]), Shape([2]), Shape([-1, -1]))
     call("kv_state_begin_forward", cache, Shape([0]), Shape([1]))
     q, lse = np.zeros((1, H_Q, DIM), "f4"), np.zeros((1, H_Q), "f4")
-    with pytest.raises(Trap, match=r"V0507.*layer 1 has a window"):
+    with pytest.raises(Trap, match=r"V0607.*layer 1 has a window"):
         call("attention_kv_cache_cross_attention", cache, 1, 1.0, q, q.copy(), lse)
 
 
@@ -548,9 +548,9 @@ def test_tree_then_commit(plain):
     np.testing.assert_array_equal(cache.total_length, 11 + 8 + 3 + 3)
     commit = builtin("attention_kv_cache_commit_accepted_token_tree_nodes")
     for bad, message in (
-        ((Shape([0]), Shape([8])), "V0506.*leaf from -1 to 7, got 8"),
-        ((Shape([0]), Shape([-2])), "V0506.*got -2"),
-        ((Shape([0]), Shape([1, 2])), "V0503.*leaf for each of 1"),
+        ((Shape([0]), Shape([8])), "V0606.*leaf from -1 to 7, got 8"),
+        ((Shape([0]), Shape([-2])), "V0606.*got -2"),
+        ((Shape([0]), Shape([1, 2])), "V0603.*leaf for each of 1"),
     ):
         with pytest.raises(Trap, match=message):
             commit(cache, *bad)
@@ -561,7 +561,7 @@ def test_tree_then_commit(plain):
     del model.sequences[1].tokens[3:]
     model.check_stored(cache, 0)
     model.check_stored(cache, 1)
-    with pytest.raises(Trap, match=r"V0505.*no token tree to commit"):
+    with pytest.raises(Trap, match=r"V0605.*no token tree to commit"):
         commit(cache, Shape([0]), Shape([0]))
     step(cache, model, [0, 1], [1, 1])
 
@@ -575,7 +575,7 @@ def test_trees_that_wait_for_a_commit(plain):
         ("kv_state_fork_sequence", (0, 1)),
         ("kv_state_popn", (0, 1)),
     ):
-        with pytest.raises(Trap, match=r"V0505.*token tree"):
+        with pytest.raises(Trap, match=r"V0605.*token tree"):
             call(name, cache, *args)
     call("kv_state_remove_sequence", cache, 0)
     assert cache.is_empty
@@ -584,9 +584,9 @@ def test_trees_that_wait_for_a_commit(plain):
 @pytest.mark.parametrize(
     ("parents", "message"),
     [
-        ([-1, 1], "V0506.*node 1 of the token tree has parent 1, expected -1 to 0"),
-        ([-1, -2], "V0506.*parent -2"),
-        ([-1], "V0503.*expected 2 parents in the token trees, got 1"),
+        ([-1, 1], "V0606.*node 1 of the token tree has parent 1, expected -1 to 0"),
+        ([-1, -2], "V0606.*parent -2"),
+        ([-1], "V0603.*expected 2 parents in the token trees, got 1"),
     ],
 )
 def test_malformed_trees(plain, parents, message):
@@ -602,7 +602,7 @@ def test_trees_need_keys_rotated_when_stored():
     cache, model = make(np.random.default_rng(14), "inline")
     add(cache, 0)
     step(cache, model, [0], [3], [[-1, 0, 1]])  # a chain is no branching tree
-    with pytest.raises(ValueError, match=r"V0507.*rotated when they are stored"):
+    with pytest.raises(ValueError, match=r"V0607.*rotated when they are stored"):
         call("kv_state_begin_forward", cache, Shape([0]), Shape([2]), Shape([0, 0]))
 
 
@@ -616,14 +616,14 @@ def test_reading_back(plain):
     k = np.zeros((2, 4, H_KV, DIM), "f4")
     read = builtin("attention_kv_cache_debug_get_kv")
     for start, end, target, message in (
-        (0, 12, k, "V0503.*an end between 0 and 11, got 12"),
-        (5, 4, k, "V0503.*a start between 0 and 4, got 5"),
-        (0, 5, k, r"V0508.*shape \(2, 5, 2, 8\), got \(2, 4, 2, 8\)"),
-        (0, 4, k.astype("f2"), "V0508.*dtype float32"),
+        (0, 12, k, "V0603.*an end between 0 and 11, got 12"),
+        (5, 4, k, "V0603.*a start between 0 and 4, got 5"),
+        (0, 5, k, r"V0608.*shape \(2, 5, 2, 8\), got \(2, 4, 2, 8\)"),
+        (0, 4, k.astype("f2"), "V0608.*dtype float32"),
     ):
         with pytest.raises(Trap, match=message):
             read(cache, 0, start, end, target, target)
-    with pytest.raises(ValueError, match=r"V0507.*another form"):
+    with pytest.raises(ValueError, match=r"V0607.*another form"):
         call("attention_kv_cache_debug_get_kv_mla", cache, 0, 0, 4, k)
     assert call("attention_kv_cache_get_total_sequence_length", cache) == 11
 
@@ -717,17 +717,18 @@ def test_latent_self_attention_has_sizes_of_its_own(latent):
         expected = attention(*(x[rows].astype("f8") for x in (q, k, v)), 0.2, np.tri(n, dtype=bool))
         np.testing.assert_allclose(out[rows], expected, rtol=1e-4, atol=1e-4)
     fused = np.zeros((7, 12, 24), "f4")
-    with pytest.raises(Trap, match=r"V0507.*layer 0 has latent attention"):
+    with pytest.raises(Trap, match=r"V0607.*layer 0 has latent attention"):
         call("attention_kv_cache_attention_with_fused_qkv", latent, 0, 1.0, fused, out)
-    with pytest.raises(Trap, match=r"V0508.*kv: expected shape \(any, 24\)"):
+    with pytest.raises(Trap, match=r"V0608.*kv: expected shape \(any, 24\)"):
         call("attention_kv_cache_append_mla_kv", latent, 0, np.zeros((7, 16), "f4"))
 
 
 # ---- from a program
 
 
+@pytest.mark.usefixtures("mode")
 def test_a_program_that_decodes():
-    """facts 10.10: the builtins are called from bytecode by name."""
+    """facts 10.10: programs call the builtins by name, as bytecode and compiled."""
     cache, _ = make(np.random.default_rng(17), "normal")
     add(cache, 0)
     ib = ExecBuilder()

@@ -66,7 +66,7 @@ class Program:
         try:
             getattr(self, name)()
         except Trap as error:
-            if error.code != "V0504":
+            if error.code != "V0604":
                 raise
             self.full += 1
             self.remove()

@@ -59,9 +59,9 @@ def test_view_shares_memory_and_fixes_the_number_of_rows():
     assert view.shape == (3, 1, 2)
     view[0, 0, 0] = 99
     assert filled(cache) == [99, 2, 3]
-    with pytest.raises(RuntimeError, match=r"V0508.*3 rows in the cache, got shape \(8, 2\)"):
+    with pytest.raises(RuntimeError, match=r"V0608.*3 rows in the cache, got shape \(8, 2\)"):
         view_of(cache, Shape((8, 2)))
-    with pytest.raises(RuntimeError, match=r"V0508.*elements of \(3, 2\), got \(3, 4\)"):
+    with pytest.raises(RuntimeError, match=r"V0608.*elements of \(3, 2\), got \(3, 4\)"):
         view_of(cache, Shape((3, 4)))
 
 
@@ -71,7 +71,7 @@ def test_arrays_of_caches():
     popped = builtin("attention_kv_cache_array_popn")(caches, 2)
     assert list(popped) == caches
     assert [filled(cache) for cache in caches] == [[1], []]
-    with pytest.raises(Trap, match=r"V0503.*pop 0 to 0 rows, got 1"):
+    with pytest.raises(Trap, match=r"V0603.*pop 0 to 0 rows, got 1"):
         builtin("attention_kv_cache_array_popn")(caches, 1)
     assert filled(caches[0]) == [1]
     builtin("attention_kv_cache_array_clear")(caches)
@@ -101,24 +101,24 @@ def test_ring(sinks, start):
 def test_ring_errors():
     """facts 10.3"""
     cache, override = create(rows(1), (4, 2)), builtin("attention_kv_cache_window_override_with_sinks")
-    with pytest.raises(ValueError, match=r"V0503.*cache of at least 5 rows, got 4"):
+    with pytest.raises(ValueError, match=r"V0603.*cache of at least 5 rows, got 4"):
         override(cache, rows(1), 5, 0)
-    with pytest.raises(ValueError, match=r"V0503.*fewer sinks than 4 rows, got 4"):
+    with pytest.raises(ValueError, match=r"V0603.*fewer sinks than 4 rows, got 4"):
         override(cache, rows(1), 4, 4)
 
 
 def test_what_does_not_fit():
     """facts 10.1, 10.2"""
     cache, append = create(rows(1), (4, 2)), builtin("attention_kv_cache_append")
-    with pytest.raises(ValueError, match=r"V0508.*shape \(any, 2\), got \(1, 3\)"):
+    with pytest.raises(ValueError, match=r"V0608.*shape \(any, 2\), got \(1, 3\)"):
         append(cache, rows(1, width=3))
-    with pytest.raises(ValueError, match=r"V0508.*dtype int32, got float32"):
+    with pytest.raises(ValueError, match=r"V0608.*dtype int32, got float32"):
         append(cache, rows(1, dtype="float32"))
     with pytest.raises(TypeError, match=r"V0402.*expected a tensor, got int"):
         append(cache, 3)
     with pytest.raises(TypeError, match=r"V0402.*expected an attention cache, got Tensor"):
         append(tensor(rows(1)), rows(1))
-    with pytest.raises(ValueError, match=r"V0503.*at most 4 filled rows, got 5"):
+    with pytest.raises(ValueError, match=r"V0603.*at most 4 filled rows, got 5"):
         create(rows(1), (4, 2), 5)
     with pytest.raises(TypeError, match=r"V0408.*shape to reserve"):
         builtin("attention_kv_cache_create")(tensor(rows(1)), Shape(()), -1)

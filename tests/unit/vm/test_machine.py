@@ -22,9 +22,12 @@ from heddle.runtime import (
 from heddle.support.diagnostics import Trap, UsageError
 from heddle.vm import VMClosure
 from heddle.vm.relax import FuncKind, VirtualMachine, VMInstrumentReturnKind
+from heddle.vm.relax.frames import MAX_FRAMES
 
 from ..runtime.kernels import kernel_module
 from .programs import HELPERS, builder, countdown, run_machine
+
+pytestmark = pytest.mark.usefixtures("mode")  # bytecode and compiled
 
 
 def adder():
@@ -91,13 +94,34 @@ def test_endless_recursion_is_a_trap_and_the_machine_stays_usable():
     made = builder()
     with made.function("main", 1):
         made.emit_call("main", [made.r(0)], dst=made.r(1))
-        made.emit_ret(made.r(1))
+        made.emit_call("vm.builtin.make_tuple", [made.r(1)], dst=made.r(2))
+        made.emit_ret(made.r(2))
     with made.function("fine", 1):
         made.emit_ret(made.r(0))
     vm = run_machine(made)
     with pytest.raises(Trap, match="V0305"):
         vm["main"](1)
     assert vm["fine"](3) == 3
+
+
+def test_a_call_in_tail_position_needs_no_frame():
+    """More rounds than there may be frames; through a copy, a cleared register and a jump."""
+    made = builder()
+    with made.function("main", 2):
+        made.emit_if(made.r(0), 8)
+        made.emit_call("test.tail.minus_one", [made.r(0)], dst=made.r(2))
+        made.emit_call("test.tail.plus_two", [made.r(1)], dst=made.r(3))
+        made.emit_call("main", [made.r(2), made.r(3)], dst=made.r(4))
+        made.emit_call("vm.builtin.null_value", [], dst=made.r(2))
+        made.emit_call("vm.builtin.copy", [made.r(4)], dst=made.r(5))
+        made.emit_goto(3)
+        made.emit_call("vm.builtin.null_value", [], dst=made.r(3))
+        made.emit_call("vm.builtin.copy", [made.r(1)], dst=made.r(5))
+        made.emit_ret(made.r(5))
+    functions = {"test.tail.minus_one": lambda n: n - 1, "test.tail.plus_two": lambda n: n + 2}
+    executable = made.get(imports=[FunctionModule(functions)])
+    rounds = MAX_FRAMES + 10
+    assert VirtualMachine(executable, cpu())["main"](rounds, 1) == 1 + 2 * rounds
 
 
 def test_void_destination_of_a_program_function_is_dropped():

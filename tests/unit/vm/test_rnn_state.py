@@ -102,7 +102,7 @@ def test_random_program(state):
         )
         known = list(model)
         if name in ("add", "fork") and len(model) == SLOTS:
-            with pytest.raises(Trap, match=r"V0504.*at most 4 sequences"):
+            with pytest.raises(Trap, match=r"V0604.*at most 4 sequences"):
                 builtin("kv_state_add_sequence")(state, number)
         elif name == "add":
             builtin("kv_state_add_sequence")(state, number)
@@ -142,7 +142,7 @@ def test_history_ends(state):
     builtin("kv_state_add_sequence")(state, 5)
     for _ in range(4):
         step(state, [5], [1], rng)
-    with pytest.raises(RuntimeError, match=r"V0503.*sequence 5: expected a number of steps.*0 and 2, got 3"):
+    with pytest.raises(RuntimeError, match=r"V0603.*sequence 5: expected a number of steps.*0 and 2, got 3"):
         pop(state, 5, 3)
     pop(state, 5, 2)
     with pytest.raises(Trap, match="between 0 and 0, got 1"):
@@ -150,7 +150,7 @@ def test_history_ends(state):
     step(state, [5], [2], rng)
     with pytest.raises(Trap, match="between 0 and 0, got 1"):
         pop(state, 5, 1)
-    with pytest.raises(Trap, match=r"V0503.*fork position from 4 to 4, got 2"):
+    with pytest.raises(Trap, match=r"V0603.*fork position from 4 to 4, got 2"):
         builtin("kv_state_fork_sequence")(state, 5, 6, 2)
 
 
@@ -180,17 +180,17 @@ def test_order_of_calls_and_ids(state):
         lambda: add(state, 1),
         lambda: builtin("kv_state_fork_sequence")(state, 1, 1),
     ):
-        with pytest.raises(Trap, match=r"V0502.*sequence 1 exists already"):
+        with pytest.raises(Trap, match=r"V0602.*sequence 1 exists already"):
             call()
-    with pytest.raises(Trap, match=r"V0501.*no sequence 9"):
+    with pytest.raises(Trap, match=r"V0601.*no sequence 9"):
         begin(state, [9], [1])
-    with pytest.raises(Trap, match=r"V0505.*expected begin_forward"):
+    with pytest.raises(Trap, match=r"V0605.*expected begin_forward"):
         end(state)
-    with pytest.raises(Trap, match="V0505"):
+    with pytest.raises(Trap, match="V0605"):
         builtin("rnn_state_get")(state, 0, 0, np.zeros((1, 2, 3), "f4"))
     begin(state, [1], [1])
     for call in (lambda: begin(state, [1], [1]), lambda: add(state, 2)):
-        with pytest.raises(Trap, match="V0505"):
+        with pytest.raises(Trap, match="V0605"):
             call()
     end(state)
 
@@ -199,9 +199,9 @@ def test_only_chains(state):
     """facts 10.9: recurrent states accept only token trees that are chains."""
     begin = builtin("kv_state_begin_forward")
     builtin("kv_state_add_sequence")(state, 1)
-    with pytest.raises(Trap, match=r"V0507.*only token trees that are chains"):
+    with pytest.raises(Trap, match=r"V0607.*only token trees that are chains"):
         begin(state, [1], [3], [-1, 0, 0])
-    with pytest.raises(Trap, match=r"V0503.*expected 3 parents.*got 2"):
+    with pytest.raises(Trap, match=r"V0603.*expected 3 parents.*got 2"):
         begin(state, [1], [3], [-1, 0])
     begin(state, [1], [3], [-1, 0, 1])
 
@@ -212,17 +212,17 @@ def test_what_does_not_fit(state):
     builtin("kv_state_begin_forward")(state, [1], [1])
     get = builtin("rnn_state_get")
     for arguments, message in (
-        ((0, 0, np.zeros((2, 2, 3), "f4")), r"V0508.*shape \(1, 2, 3\), got \(2, 2, 3\)"),
-        ((0, 0, np.zeros((1, 2, 3), "f2")), "V0508.*dtype float32, got float16"),
-        ((2, 0, np.zeros((1, 2, 3), "f4")), "V0503.*layer from 0 to 1, got 2"),
-        ((0, 2, np.zeros((1, 2, 3), "f4")), "V0503.*state from 0 to 1, got 2"),
+        ((0, 0, np.zeros((2, 2, 3), "f4")), r"V0608.*shape \(1, 2, 3\), got \(2, 2, 3\)"),
+        ((0, 0, np.zeros((1, 2, 3), "f2")), "V0608.*dtype float32, got float16"),
+        ((2, 0, np.zeros((1, 2, 3), "f4")), "V0603.*layer from 0 to 1, got 2"),
+        ((0, 2, np.zeros((1, 2, 3), "f4")), "V0603.*state from 0 to 1, got 2"),
     ):
         with pytest.raises(Trap, match=message):
             get(state, *arguments)
     create = builtin("rnn_state_create")
-    with pytest.raises(ValueError, match=r"V0507.*as many kernels.*1, 1 and 0"):
+    with pytest.raises(ValueError, match=r"V0607.*as many kernels.*1, 1 and 0"):
         create(1, 1, 1, [read_numbers], [write_numbers], [])
-    with pytest.raises(ValueError, match=r"V0507.*positive number of history slots, got 0"):
+    with pytest.raises(ValueError, match=r"V0607.*positive number of history slots, got 0"):
         create(1, 1, 0, [], [], [])
     with pytest.raises(TypeError, match=r"V0402.*function, got None"):
         create(1, 1, 1, [None], [write_numbers], [tensor(np.zeros(2, "f4"))])

@@ -100,7 +100,7 @@ def test_softmax_with_temperature_in_place():
         ("apply_softmax_with_temperature", (f32(1.0), 0.0), "V0403.*positive temperature, got 0.0"),
         ("apply_softmax_with_temperature", (f32(), 1.0), "V0403.*at least one element"),
         ("sample_top_p_from_prob", (tensor(np.ones((2, 3), "f4")), 0.5, 0.5), "V0403.*one row"),
-        ("sample_top_p_from_prob", (tensor(np.ones(3, "f8")), 0.5, 0.5), "V0508.*float32, got float64"),
+        ("sample_top_p_from_prob", (tensor(np.ones(3, "f8")), 0.5, 0.5), "V0608.*float32, got float64"),
         ("sample_top_p_from_logits", (f32(1.0, 2.0), -1.0, 0.5, 0.5), "V0403.*positive temperature"),
         ("sample_top_p_from_logits", (3, 1.0, 0.5, 0.5), "V0402.*expected a tensor, got int"),
         (
@@ -108,7 +108,7 @@ def test_softmax_with_temperature_in_place():
             (f32(1.0, 2.0), tensor(np.array([2], "i4")), 2.0),
             "V0403.*expected 0 to 1, got 2 to 2",
         ),
-        ("multinomial_from_uniform", (tensor(np.ones((2, 3), "f4")), f32(0.5)), "V0508.*uniform"),
+        ("multinomial_from_uniform", (tensor(np.ones((2, 3), "f4")), f32(0.5)), "V0608.*uniform"),
         ("multinomial_from_uniform", (tensor(np.ones((1, 0), "f4")), tensor(np.ones((1, 1), "f4"))), "V0403"),
     ],
 )

@@ -155,7 +155,7 @@ def test_pool():
     assert get("a") is None
     update("a", a)
     assert get("a") is a
-    with pytest.raises(ValueError, match=r"V0510.*'a' is in the cache already"):
+    with pytest.raises(ValueError, match=r"V0610.*'a' is in the cache already"):
         update("a", b)
     update("a", b, True)
     assert get("a") is b
@@ -185,7 +185,7 @@ def test_collecting_parameters():
         lambda: builtin("param_array_from_cache_by_name")(["p_3"]),
         lambda: builtin("param_module_from_cache")("p", 4),
     ):
-        with pytest.raises(Trap, match=r"V0509.*'p_3' is not in the cache(.|\n)*p_"):
+        with pytest.raises(Trap, match=r"V0609.*'p_3' is not in the cache(.|\n)*p_"):
             call()
 
 

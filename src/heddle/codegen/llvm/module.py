@@ -8,6 +8,7 @@ from heddle.codegen.codes import G0103
 from heddle.codegen.llvm.emit_memory import AliasScopes
 from heddle.codegen.llvm.emit_stmt import StmtEmitter
 from heddle.codegen.llvm.parallel import ParallelLoops
+from heddle.codegen.llvm.program_builtins import emit_program_function
 from heddle.codegen.llvm.types import register_type
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
 from heddle.ir.visitor import walk
@@ -15,6 +16,7 @@ from heddle.prim.nodes import Var
 from heddle.support.diagnostics import UsageError
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import AllocBuffer, PrimFunc
+from heddle.tir.program_abi import PROGRAM_CONV
 
 
 def emit_module(funcs: Sequence[PrimFunc], triple: str, data_layout: str, vector_bits: int) -> str:
@@ -27,7 +29,10 @@ def emit_module(funcs: Sequence[PrimFunc], triple: str, data_layout: str, vector
     )
     attributes = module.attributes(f"nounwind{width}")
     for func in funcs:
-        _emit_function(module, func, attributes)
+        if func.attrs.get(CALLING_CONV) == PROGRAM_CONV:
+            emit_program_function(module, func)
+        else:
+            _emit_function(module, func, attributes)
     return module.build()
 
 

@@ -15,6 +15,7 @@ class ModuleWriter:
         self._head = [f'target datalayout = "{data_layout}"', f'target triple = "{triple}"', ""]
         self._declarations: dict[str, str] = {}
         self._strings: dict[str, str] = {}
+        self._words: dict[tuple[int, ...], str] = {}
         self._functions: list[str] = []
         self._attributes: dict[str, str] = {}
         self._metadata: list[str] = []
@@ -32,6 +33,13 @@ class ModuleWriter:
         if text not in self._strings:
             self._strings[text] = f"@.str.{len(self._strings)}"
         return self._strings[text]
+
+    def words(self, values: Sequence[int]) -> str:
+        """A private array of 64-bit integers; its operand."""
+        key = tuple(values)
+        if key not in self._words:
+            self._words[key] = f"@.words.{len(self._words)}"
+        return self._words[key]
 
     def attributes(self, text: str) -> str:
         """An attribute group; its operand."""
@@ -61,6 +69,11 @@ class ModuleWriter:
         strings = [
             f"{name} = private unnamed_addr constant {string_constant(text)}"
             for text, name in self._strings.items()
+        ]
+        strings += [
+            f"{name} = private unnamed_addr constant [{len(values)} x i64] "
+            f"[{', '.join(f'i64 {value}' for value in values)}]"
+            for values, name in self._words.items()
         ]
         groups = [f"attributes {name} = {{ {text} }}" for text, name in self._attributes.items()]
         parts = [

@@ -1,4 +1,4 @@
-"""The command line: `heddle run`, `compile`, `inspect`, `ops`, `passes`."""
+"""The command line: `heddle run`, `compile`, `inspect`, `debug`, `ops`, `passes`."""
 
 from heddle.driver.cli.entry import ExitCode, main
 

@@ -24,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+PROFILE_ROWS = 40
 _DIM_HELP = "Value of a symbolic dimension of the inputs; may be repeated."
 ModelArg = Annotated[str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.heddle or onnx:NAME.")]
 TargetOpt = Annotated[
@@ -75,11 +76,19 @@ def run_command(
     ] = None,
     target: TargetOpt = None,
     compare: Annotated[str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime` too.")] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Show where the time of a call goes.")] = False,
+    profile_json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile.")] = None,
+    chrome_trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto.")
+    ] = None,
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model if it is not compiled yet, run it, and show what it gives and how fast."""
 
     def command() -> int:
+        for path in (profile_json, chrome_trace):
+            if path is not None:
+                check_writable(path)
         from heddle.driver.cli.show import progress_bar, show_report
 
         found = find_model(model)
@@ -92,10 +101,24 @@ def run_command(
             from heddle.driver.compare import compare as compare_with
 
             done.report.comparison = compare_with(found, done, compare, repeat, done.report.num_threads)
+        profiled = None
+        if profile or profile_json is not None or chrome_trace is not None:
+            from heddle.driver.debug import profile_run, write_json
+
+            profiled = profile_run(compiled, done, function)
+            if profile_json is not None:
+                write_json(profile_json, profiled.as_dict())
+            if chrome_trace is not None:
+                write_json(chrome_trace, profiled.chrome_trace())
         if as_json:
-            typer.echo(json.dumps(done.report.as_dict()))
+            facts = done.report.as_dict()
+            if profile and profiled is not None:
+                facts["profile"] = profiled.as_dict()
+            typer.echo(json.dumps(facts))
         else:
             show_report(done.report)
+            if profile and profiled:
+                typer.echo(f"profile of one call\n{profiled.table(max_rows=PROFILE_ROWS)}")
         differs = done.report.comparison is not None and not done.report.comparison["agrees"]
         return ExitCode.OUTPUTS_DIFFER if differs else ExitCode.DONE
 
@@ -150,6 +173,9 @@ def inspect_command(
         str, typer.Option(help="relax, legalized, fused, scheduled, tir, llvm, asm, bytecode or memory.")
     ] = "relax",
     function: Annotated[str | None, typer.Option(help="Show this function only.")] = None,
+    sources: Annotated[
+        bool, typer.Option("--sources", help="With bytecode: the model's nodes that it came from.")
+    ] = False,
     target: TargetOpt = None,
 ) -> None:
     """Print a model as it is at a stage of its way from graph to machine code."""
@@ -160,7 +186,7 @@ def inspect_command(
             from heddle.driver.models import import_model
             from heddle.driver.stages import stage_text
 
-            typer.echo(stage_text(import_model(found), stage, target, function))
+            typer.echo(stage_text(import_model(found), stage, target, function, sources))
             return ExitCode.DONE
         if stage != "bytecode":
             raise UsageError(
@@ -171,8 +197,58 @@ def inspect_command(
         from heddle.driver.disassembly import bytecode_text
 
         executable = load_or_compile(found, CompileOptions()).executable
-        typer.echo(bytecode_text(executable.as_text(), function))
+        typer.echo(bytecode_text(executable.as_text(sources), function))
         return ExitCode.DONE
+
+    raise typer.Exit(guarded(command))
+
+
+@app.command("debug")
+def debug_command(
+    model: ModelArg,
+    dim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help=_DIM_HELP)] = None,
+    input: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE.npy", help="An input from a file; the others are made up."),
+    ] = None,
+    function: FunctionOpt = "main",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")] = 0,
+    stops: Annotated[
+        list[str] | None,
+        typer.Option("--break", metavar="WHERE", help="A function, FUNCTION:PC, nan, inf, alloc BYTES, ..."),
+    ] = None,
+    script: Annotated[Path | None, typer.Option(metavar="FILE", help="Commands, a line each.")] = None,
+    commands: Annotated[
+        str | None, typer.Option("--command", "-c", metavar="COMMANDS", help="`a; b`")
+    ] = None,
+    unfused: Annotated[
+        bool, typer.Option("--unfused", help="Compile without fusion: one node of the model per kernel.")
+    ] = False,
+    target: TargetOpt = None,
+) -> None:
+    """Step through a call of a model, forward and back, and look at every value.
+
+    With --script or -c the exit code is 1 where a command failed.
+    """
+
+    def command() -> int:
+        from heddle.driver.cli.show import progress_bar
+        from heddle.driver.debug import UNFUSED, DebugOptions, debug_session, open_debugger
+        from heddle.vm.relax.insight.console import read_script, split_commands
+
+        found = find_model(model)
+        given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
+        options = DebugOptions(function, given, parse_dims(dim or ()), seed)
+        lines = [*(read_script(script) if script is not None else ()), *split_commands(commands or "")]
+        if unfused and found.is_compiled:
+            raise UsageError(D0301, f"{model} is compiled already; --unfused is for models that are not")
+        with progress_bar(model) as listener:
+            compiled = load_or_compile(found, CompileOptions(target, listener, UNFUSED if unfused else ()))
+        is_interactive = script is None and commands is None
+        failures = debug_session(
+            open_debugger(compiled, options), stops or (), None if is_interactive else lines
+        )
+        return ExitCode.BAD_INPUT if failures else ExitCode.DONE
 
     raise typer.Exit(guarded(command))
 

@@ -24,6 +24,7 @@ from heddle.ir.visitor import walk
 from heddle.relax.nodes import Binding, BindingBlock, SeqExpr, VarBinding
 from heddle.relax.rewriter import is_call
 from heddle.relax.types import ShapeType
+from heddle.support.span import Span, at
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _with_kills(body: Any) -> SeqExpr:
     made: list[Binding] = []
     for position, binding in enumerate(bindings):
         made.append(_inside(binding))
-        made.extend(_kill(var) for var in ends.get(position, ()))
+        made.extend(_kill(var, binding.span) for var in ends.get(position, ()))
     return replace(body, blocks=(BindingBlock(tuple(made)),) if made else ())
 
 
@@ -81,5 +82,8 @@ def _inside(binding: Binding) -> Binding:
     return binding
 
 
-def _kill(var: Var) -> Binding:
-    return VarBinding(Var("_", TupleType(())), Call(Op.get("relax.vm.kill_object"), (var,), ty=TupleType(())))
+def _kill(var: Var, span: Span | None) -> Binding:
+    """The kill belongs to the user's node after which the value is not needed."""
+    with at(span):
+        call = Call(Op.get("relax.vm.kill_object"), (var,), ty=TupleType(()))
+        return VarBinding(Var("_", TupleType(())), call)

@@ -48,9 +48,9 @@ class _Flatten(BindingRewriter):
         plain = Var(var.name_hint, var.ty, False, span=var.span)
         last = self.scopes[-1].bindings.pop()
         made = (
-            MatchCast(plain, last.value, last.ty)
+            MatchCast(plain, last.value, last.ty, span=last.span)
             if isinstance(last, MatchCast)
-            else VarBinding(plain, last.value)
+            else VarBinding(plain, last.value, span=last.span)
         )
         self.scopes[-1].bindings.append(made)
         self.renamed[var] = plain

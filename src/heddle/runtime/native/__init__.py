@@ -1,8 +1,3 @@
-"""Native support: the thread pool, kernel scratch, and the glue between Python and kernels, emitted through
-LLVM.
+"""Native support: the thread pool, kernel scratch, memory pools, values of compiled programs, and the glue
+between Python and kernels, all emitted through LLVM from the texts beside this file.
 """
-
-from heddle.runtime.native.glue import make_builtin
-from heddle.runtime.native.library import link_objects, native_library, set_num_threads
-
-__all__ = ["link_objects", "make_builtin", "native_library", "set_num_threads"]

@@ -5,7 +5,8 @@ The object code is kept in the cache folder under a hash of the text, the proces
 behind a digest of its own; a damaged or foreign file is compiled anew. Linking takes a few milliseconds,
 compiling about 50.
 
-Exported symbols that kernels may use are listed in `KERNEL_SYMBOLS`.
+Exported symbols that kernels may use are listed in `KERNEL_SYMBOLS`, those of compiled programs in
+`PROGRAM_SYMBOLS`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from heddle.runtime.codes import U0502, U0701
-from heddle.runtime.tensor import HEADER_CONTENT_OFFSET
+from heddle.runtime.native.llvm import llvm_binding, llvm_linking
+from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import write_bytes
 from heddle.support.settings import settings
@@ -36,6 +36,28 @@ KERNEL_SYMBOLS = (
     "heddle_workspace_alloc",
     "heddle_workspace_free",
 )
+PROGRAM_SYMBOLS = (
+    "heddle_again",
+    "heddle_alloc_storage",
+    "heddle_alloc_tensor",
+    "heddle_call",
+    "heddle_condition",
+    "heddle_copy",
+    "heddle_enter",
+    "heddle_fail",
+    "heddle_invoke",
+    "heddle_kind_of",
+    "heddle_leave",
+    "heddle_make_closure",
+    "heddle_make_shape",
+    "heddle_make_tuple",
+    "heddle_put",
+    "heddle_release_all",
+    "heddle_reshape",
+    "heddle_sizes",
+    "heddle_tuple_getitem",
+)
+"""What compiled functions of the machine use besides: see objects.ll."""
 _OTHER_SYMBOLS = (
     "heddle_thread",
     "heddle_thread_setup",
@@ -43,8 +65,18 @@ _OTHER_SYMBOLS = (
     "heddle_pool_configure",
     "heddle_call_kernel",
     "heddle_glue_configure",
+    "heddle_program_configure",
+    "heddle_python_call",
+    "heddle_call_program",
+    "heddle_new",
+    "heddle_take_storage",
+    "heddle_drop_storage",
+    "heddle_pool_trim",
+    "heddle_retain",
+    "heddle_release",
 )
-_SOURCES = ("thread.ll", "pool.ll", "glue.ll")
+_SOURCES = ("thread.ll", "pool.ll", "glue.ll", "objects.ll", "program.ll")
+_STACK_BYTES = 4 << 20  # of the stack that a native program may fill; threads have 8 MiB
 _DIGEST_BYTES = 32
 _MAX_THREADS = 1024
 _SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
@@ -62,18 +94,21 @@ def _source(machine: str) -> str:
         PAUSE=pause,
         PAUSE_DECLARATION=declaration,
         SIG_BLOCK="1" if sys.platform == "darwin" else "0",
-        BYTES_CONTENT=str(HEADER_CONTENT_OFFSET),
+        BYTES_CONTENT=str(CONTENT_OFFSET),
         TUPLE_ITEMS=str(tuple.__basicsize__),
+        STACK_BYTES=str(_STACK_BYTES),
     )
 
 
 def host_machine(opt: int = 2) -> Any:
     """An LLVM target machine for this very processor, position-independent."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+    llvm = llvm_linking()
+    llvm.initfini.initialize_native_target()
+    llvm.initfini.initialize_native_asmprinter()
+    targets = llvm.targets
+    return targets.Target.from_default_triple().create_target_machine(
+        cpu=targets.get_host_cpu_name(),
+        features=targets.get_host_cpu_features().flatten(),
         opt=opt,
         reloc="pic",
     )
@@ -85,16 +120,16 @@ def compile_ir(text: str, opt: int = 2) -> bytes:
     Raises: RuntimeError from LLVM for a text that it rejects.
     """
     machine = host_machine(opt)
-    module = llvm.parse_assembly(text)
+    module = llvm_binding().parse_assembly(text)
     module.verify()
     object_code: bytes = machine.emit_object(module)
     return object_code
 
 
 def _cached_object(text: str) -> bytes:
-    identity = "\0".join(
-        (text, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), str(llvm.llvm_version_info))
-    )
+    llvm = llvm_linking()
+    cpu, features = llvm.targets.get_host_cpu_name(), llvm.targets.get_host_cpu_features().flatten()
+    identity = "\0".join((text, cpu, features, str(llvm.initfini.llvm_version_info)))
     path = settings().cache_dir / f"native-{blake2b(identity.encode(), digest_size=16).hexdigest()}.o"
     if settings().use_disk_cache:
         with suppress(OSError):
@@ -114,15 +149,17 @@ class NativeLibrary:
     """The linked library. `addresses` maps exported symbols; `num_threads` is the pool's size."""
 
     def __init__(self) -> None:
-        triple = llvm.get_process_triple()
+        llvm = llvm_linking()
+        triple = llvm.targets.get_process_triple()
         code = _cached_object(_source(triple.split("-")[0]))
         self.elf_machine = code[:20]
-        self.jit = llvm.create_lljit_compiler(host_machine())
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        for symbol in KERNEL_SYMBOLS + _OTHER_SYMBOLS:
+        self.jit = llvm.orcjit.create_lljit_compiler(host_machine())
+        builder = llvm.orcjit.JITLibraryBuilder().add_object_img(code).add_current_process()
+        exported = KERNEL_SYMBOLS + PROGRAM_SYMBOLS + _OTHER_SYMBOLS
+        for symbol in exported:
             builder.export_symbol(symbol)
         self._tracker = builder.link(self.jit, "heddle_native")
-        self.addresses: dict[str, int] = {s: self._tracker[s] for s in KERNEL_SYMBOLS + _OTHER_SYMBOLS}
+        self.addresses: dict[str, int] = {symbol: self._tracker[symbol] for symbol in exported}
         self._reset = ctypes.CFUNCTYPE(None)(self.addresses["heddle_pool_reset"])
         self._configure = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int)(
             self.addresses["heddle_pool_configure"]
@@ -180,12 +217,12 @@ def link_objects(objects: Sequence[bytes], exports: Iterable[str]) -> Any:
     Raises: FormatError U0502 for code of another processor, damaged code, or unresolved symbols.
     """
     library = native_library()
-    builder = llvm.JITLibraryBuilder().add_current_process()
+    builder = llvm_linking().orcjit.JITLibraryBuilder().add_current_process()
     for code in objects:
         if code[:6] != library.elf_machine[:6] or code[18:20] != library.elf_machine[18:20]:
             raise FormatError(U0502, "object code is for another kind of processor, or no object code")
         builder.add_object_img(code)
-    for symbol in KERNEL_SYMBOLS:
+    for symbol in KERNEL_SYMBOLS + PROGRAM_SYMBOLS:
         builder.import_symbol(symbol, library.addresses[symbol])
     for symbol in exports:
         builder.export_symbol(symbol)

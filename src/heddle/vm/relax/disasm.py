@@ -43,8 +43,21 @@ def instruction_text(program: Program, index: int) -> str:
     return f"{'If':<6}{_register(cond)}, {false_offset}"
 
 
-def as_text(program: Program) -> str:
-    """A listing of every row of the function table, each followed by a blank line."""
+def _listing(program: Program, start: int, end: int, with_sources: bool) -> str:
+    lines, shown = [], None
+    for index in range(start, end):
+        place = program.line_table.get(index)
+        if with_sources and place != shown:
+            lines.append(f"  ; {place or 'no source'}\n")
+            shown = place
+        lines.append(f"  {instruction_text(program, index)}\n")
+    return "".join(lines)
+
+
+def as_text(program: Program, with_sources: bool = False) -> str:
+    """A listing of every row of the function table, each followed by a blank line. `with_sources` adds a
+    comment where the place that instructions came from changes.
+    """
     blocks = []
     for row in program.functions:
         if row.kind is FuncKind.PACKED:
@@ -52,8 +65,7 @@ def as_text(program: Program) -> str:
         elif row.kind is FuncKind.VMTIR:
             blocks.append(f"@{row.name} num_inputs={row.num_args} vm_tir_func;\n")
         else:
-            lines = [f"  {instruction_text(program, index)}\n" for index in range(row.start, row.end)]
-            blocks.append(f"@{row.name}:\n{''.join(lines)}")
+            blocks.append(f"@{row.name}:\n{_listing(program, row.start, row.end, with_sources)}")
     return "".join(block + "\n" for block in blocks)
 
 

@@ -47,8 +47,9 @@ class VMExecutable(Module):
     def stats(self) -> str:
         return stats(self.program)
 
-    def as_text(self) -> str:
-        return as_text(self.program)
+    def as_text(self, with_sources: bool = False) -> str:
+        """The listing; `with_sources` puts before each run of instructions the place that it came from."""
+        return as_text(self.program, with_sources)
 
     def as_python(self) -> str:
         return as_python(self.program)
@@ -130,7 +131,7 @@ def _read_numbered_table(section: Section) -> dict[int, str]:
 
 
 def load_executable(sections: Mapping[str, Section]) -> VMExecutable:
-    """The executable that `program_sections` stored, verified.
+    """The executable that `program_sections` stored, verified. A file without a line table has none.
 
     Raises: FormatError F0105, F0106 for malformed sections; BytecodeError V01.. for a program that breaks a
     rule.
@@ -147,7 +148,7 @@ def load_executable(sections: Mapping[str, Section]) -> VMExecutable:
         tuple(offsets),
         tuple(words),
         _read_numbered_table(require(sections, "memory_scopes")),
-        _read_numbered_table(require(sections, "line_table")),
+        _read_numbered_table(sections["line_table"]) if "line_table" in sections else {},
         _read_table(require(sections, "metadata")),
     )
     check_program(program)

@@ -6,6 +6,7 @@ instruction's arguments are one `itemgetter` over the frame, whatever their kind
 
     (DO,    callable, getter, dst)    frame[dst] = callable(*getter(frame))
     (ENTER, function, getter, dst)    as DO, for a function of the program: a new frame, no Python recursion
+    (TAIL, function, getter, dst)     as ENTER, where the result is this function's own: its frame may go
     (INVOKE, None, getter, dst)       as ENTER, for the closure that is the second argument (the first: the
     machine) (LEAVE, src, None, 0)             return frame[src] (JUMP,  target, None, 0)          absolute
     (TEST,  src, target, 0)           to target where frame[src] is false, else on
@@ -20,8 +21,9 @@ from typing import Any
 from heddle.vm.relax.encode import decode_arg
 from heddle.vm.relax.isa import CALL, GOTO, RET, VOID, ArgKind
 from heddle.vm.relax.program import FunctionRow, Program
+from heddle.vm.relax.tail import tail_calls
 
-DO, ENTER, INVOKE, LEAVE, JUMP, TEST = range(6)
+DO, ENTER, TAIL, INVOKE, LEAVE, JUMP, TEST = range(7)
 Step = tuple[int, Any, Any, int]
 
 
@@ -80,11 +82,14 @@ def link_function(
     """
     slots = _Slots(row.register_file_size, resolve)
     code: list[Step] = []
+    tails = tail_calls(program, row)
     for index in range(row.start, row.end):
         instruction = program.instruction(index)
         if instruction.spec is CALL:
             dst, number = instruction.values
             kind, function = callee(number, len(instruction.args))
+            if kind == ENTER and index - row.start in tails:
+                kind = TAIL
             arguments = _getter([slots.of(word) for word in instruction.args])
             code.append((kind, function, arguments, slots.void if dst == VOID else dst))
         elif instruction.spec is RET:

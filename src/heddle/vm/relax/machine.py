@@ -24,20 +24,21 @@ from heddle.support.diagnostics import (
     UsageError,
     did_you_mean,
 )
-from heddle.vm.codes import V0301, V0302, V0303, V0305, V0402, V0408
-from heddle.vm.objects import BytecodeError, VMClosure
+from heddle.vm.codes import V0301, V0303, V0402
+from heddle.vm.objects import VMClosure
 from heddle.vm.relax.builtins import register_builtins
 from heddle.vm.relax.builtins.closures import invoke_closure
 from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
-from heddle.vm.relax.builtins.table import BUILTINS, takes
+from heddle.vm.relax.builtins.table import BUILTINS, check_call
 from heddle.vm.relax.executable import VMExecutable
+from heddle.vm.relax.frames import MAX_FRAMES, add_notes, closure_target, too_deep, wrong_count
+from heddle.vm.relax.insight.watchable import Watchable
 from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
-from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, LinkedFunction, link_function
+from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction, link_function
+from heddle.vm.relax.native import NativeProgram, native_code
 from heddle.vm.relax.placement import MemoryConfig, allocators_for, with_host
 from heddle.vm.relax.program import FunctionRow
 from heddle.vm.relax.stateful import StatefulCalls
-
-MAX_FRAMES = 100_000
 
 
 class VMInstrumentReturnKind(IntEnum):
@@ -55,7 +56,7 @@ class UnresolvedFunctionError(Trap, ValueError):
     """A function that the program calls and nobody provides."""
 
 
-class VirtualMachine(StatefulCalls):
+class VirtualMachine(StatefulCalls, Watchable):
     """Runs an executable on devices.
 
     `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
@@ -86,11 +87,16 @@ class VirtualMachine(StatefulCalls):
         self._instrument: Callable[..., Any] | None = None
         program = rt_mod.program
         self._constants = [self._place(number, value) for number, value in enumerate(program.constants)]
-        self._linked = {row.name: LinkedFunction(row) for row in program.functions if row.kind is FuncKind.VM}
-        self._pool = [self._pool_entry(row) for row in program.functions]
+        self._linked = {row.name: LinkedFunction(row) for row in program.functions if row.has_bytecode}
+        self._native = self._native_program()
+        self._pool = [self._pool_entry(number, row) for number, row in enumerate(program.functions)]
+        if self._native is not None:
+            self._native.place_constants(self._constants, self._pool)
         self._rows = {row.name: row for row in program.functions if row.kind is not FuncKind.PACKED}
         self._numbers = {row.name: number for number, row in enumerate(program.functions)}
-        self._link()
+        self._is_linked = False
+        if self._native is None or any(row.kind is FuncKind.VM for row in program.functions):
+            self._link()
 
     @property
     def host_device(self) -> Device:
@@ -118,29 +124,63 @@ class VirtualMachine(StatefulCalls):
             )
         return found
 
-    def _pool_entry(self, row: FunctionRow) -> Any:
+    def _native_program(self) -> NativeProgram | None:
+        """What the machine code of compiled functions needs, where there is some."""
+        program = self.executable.program
+        if not any(native_code(self.executable, row) for row in program.functions):
+            return None
+        return NativeProgram(self, program, self.allocators)
+
+    def _pool_entry(self, number: int, row: FunctionRow) -> Any:
         if row.kind is FuncKind.PACKED:
             return self._resolve_packed(row.name)
+        linked = self._linked.get(row.name)
+        code = native_code(self.executable, row)
+        if code is not None and self._native is not None:
+            return self._native_closure(row, linked, self._native.add_function(number, code))
         if row.kind is FuncKind.VM:
-            linked = self._linked[row.name]
             return VMClosure(row.name, lambda vm, *args: vm._run(linked, args), linked)
         compiled = raw_callable(self._resolve_packed(f"__vmtir__{row.name}"))
         return VMClosure(row.name, lambda vm, *args: vm._run_compiled(row, compiled, args))
+
+    def _native_closure(
+        self, row: FunctionRow, linked: LinkedFunction | None, call: Callable[..., Any]
+    ) -> VMClosure:
+        """A compiled function. While something watches the machine, its bytecode runs instead: that has
+        instructions to be watched."""
+        if linked is None:
+            return VMClosure(row.name, lambda vm, *args: call(*args))
+        return VMClosure(
+            row.name, lambda vm, *args: vm._run(linked, args) if vm._watched else call(*args), linked
+        )
+
+    @property
+    def _watched(self) -> bool:
+        return self._instrument is not None or "_run" in self.__dict__
+
+    def pool_entry(self, number: int) -> Any:
+        """What a row of the function table stands for."""
+        return self._pool[number]
+
+    def ensure_linked(self) -> None:
+        if not self._is_linked:
+            self._link()
 
     def _link(self) -> None:
         """Decode all functions. With an instrument set, calls go through it: this is the machine's one
         hook.
         """
+        self._is_linked = True
         program = self.executable.program
         for row in program.functions:
-            if row.kind is FuncKind.VM:
+            if row.has_bytecode:
                 link_function(program, row, self._linked[row.name], self._callee, self._operand)
 
     def _callee(self, number: int, num_args: int) -> tuple[int, Any]:
         entry = self._pool[number]
         name = self.executable.program.functions[number].name
-        if raw_callable(entry) is BUILTINS.get(name) and not takes(BUILTINS[name], num_args):
-            raise BytecodeError(V0408, f"builtin {name!r} does not take {num_args} arguments")
+        if raw_callable(entry) is BUILTINS.get(name):
+            check_call(name, num_args)
         if self._instrument is not None:
             return DO, self._instrumented(entry, name, self._instrument)
         if name in self._linked:
@@ -166,8 +206,9 @@ class VirtualMachine(StatefulCalls):
     # Running
 
     def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
+        self.ensure_linked()
         if len(args) != function.num_args:
-            raise _wrong_count(function.name, function.num_args, function.param_names, len(args))
+            raise wrong_count(function.name, function.num_args, function.param_names, len(args))
         frame = function.template.copy()
         frame[: function.num_args] = args
         code, pc = function.code, 0
@@ -181,16 +222,15 @@ class VirtualMachine(StatefulCalls):
                 elif op <= INVOKE:
                     args = b(frame)
                     if op == INVOKE:
-                        a, args = _target(args)
+                        a, args = closure_target(args)
                     if a is None:
                         frame[dst] = self.invoke_closure(*args)
                         pc += 1
                         continue
-                    if len(callers) >= MAX_FRAMES:
-                        raise Trap(
-                            V0305, f"call depth exceeded in {a.name!r}: expected at most {MAX_FRAMES} frames"
-                        )
-                    callers.append((function, frame, pc))
+                    if op != TAIL:
+                        if len(callers) >= MAX_FRAMES:
+                            raise too_deep(a)
+                        callers.append((function, frame, pc))
                     inner = a.template.copy()
                     inner[: a.num_args] = args
                     function, frame, code, pc = a, inner, a.code, 0
@@ -214,18 +254,18 @@ class VirtualMachine(StatefulCalls):
         """A compiled function works on (machine, registers, constants, functions); its result register comes
         right after the arguments."""
         if len(args) != row.num_args:
-            raise _wrong_count(row.name, row.num_args, row.param_names, len(args))
+            raise wrong_count(row.name, row.num_args, row.param_names, len(args))
         registers = [*args, *[None] * (row.register_file_size - row.num_args)]
         compiled(self, registers, self._constants, self._pool)
         return registers[row.num_args]
 
     def _locate(self, error: HeddleError, function: LinkedFunction, pc: int) -> None:
-        place = self.executable.line_table.get(function.first + pc)
-        where = f"  --> instruction {pc} of {function.name!r}" + (
-            f", which comes from {place}" if place else ""
-        )
-        if where not in getattr(error, "__notes__", ()):
-            error.add_note(where)
+        add_notes(error, [self.place_of(function.name, function.first, pc)])
+
+    def place_of(self, name: str, first: int, pc: int) -> str:
+        """Where instruction `pc` of a function is, in the program and in the user's model."""
+        place = self.executable.line_table.get(first + pc)
+        return f"  --> instruction {pc} of {name!r}" + (f", which comes from {place}" if place else "")
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure of this machine, or any function. Raises: TrapTypeError V0402 for something else."""
@@ -373,21 +413,3 @@ def _compact(arg: Any) -> Any:
     if type(arg) is not Tensor:
         arg = to_value(arg)
     return arg.contiguous() if type(arg) is Tensor and arg.layout.strides is not None else arg
-
-
-def _target(args: Sequence[Any]) -> tuple[LinkedFunction | None, Sequence[Any]]:
-    """What the operands (machine, closure, arguments...) of an invocation enter, and with which arguments; no
-    target where the closure is not bytecode."""
-    _, closure, *rest = args
-    if type(closure) is not VMClosure or closure.target is None:
-        return None, args[1:]
-    target: LinkedFunction = closure.target
-    rest += closure.bound
-    if len(rest) != target.num_args:
-        raise _wrong_count(target.name, target.num_args, target.param_names, len(rest))
-    return target, rest
-
-
-def _wrong_count(name: str, expected: int, param_names: Sequence[str], got: int) -> Trap:
-    names = f" ({', '.join(param_names)})" if param_names else ""
-    return Trap(V0302, f"function {name!r} expects {expected} arguments{names}, got {got}")

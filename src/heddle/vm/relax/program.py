@@ -24,6 +24,11 @@ class FunctionRow:
     register_file_size: int = 0
     param_names: tuple[str, ...] = ()
 
+    @property
+    def has_bytecode(self) -> bool:
+        """Compiled functions may keep the bytecode they were made from: instruments and debuggers run it."""
+        return self.end > self.start
+
 
 @dataclass(frozen=True, slots=True)
 class Program:

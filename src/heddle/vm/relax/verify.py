@@ -49,7 +49,7 @@ def verify_program(program: Program) -> list[Diagnostic]:
     if findings:
         return findings
     for row in program.functions:
-        if row.kind is FuncKind.VM and row.end > row.start:
+        if row.has_bytecode:
             found = list(_check_function(program, row, instructions))
             findings += found or _check_definite_writes(program, row, instructions)
     return findings
@@ -83,7 +83,7 @@ def _check_rows(program: Program) -> list[Diagnostic]:
         if row.name in names:
             problem = "its name is taken"
         names.add(row.name)
-        if row.kind is FuncKind.VM:
+        if row.has_bytecode:
             free = max(free, row.end)
         if problem:
             findings.append(Diagnostic(V0109, f"function {number} {row.name!r}: {problem}"))
@@ -103,7 +103,10 @@ def _row_problem(row: FunctionRow, free: int, num_instructions: int) -> str | No
     if len(row.param_names) not in (0, row.num_args):
         return f"expected {row.num_args} parameter names, got {len(row.param_names)}"
     if row.kind is FuncKind.VMTIR:
-        return None if row.register_file_size > row.num_args else "it needs a register for its result"
+        if row.register_file_size <= row.num_args:
+            return "it needs a register for its result"
+        if row.start == row.end:
+            return None
     if not free <= row.start < row.end <= num_instructions:
         return f"instructions {row.start} to {row.end} are empty, overlap another function, or do not exist"
     return None

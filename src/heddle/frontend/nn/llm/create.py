@@ -58,7 +58,7 @@ def create_paged_kv_cache(
     the two `mla_original` sizes are those of attention among new tokens.
 
     Kernels are found in the kernel cache when they were compiled before.
-    Raises: UsageError N0401, N0402; TrapValueError V0507.
+    Raises: UsageError N0401, N0402; TrapValueError V0607.
     """
     kinds = _kinds(attn_kind, num_hidden_layers)
     is_latent = AttnKind.MLA in kinds

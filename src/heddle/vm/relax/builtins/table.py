@@ -6,17 +6,24 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from heddle.vm.codes import V0408
+from heddle.vm.objects import BytecodeError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREFIX = "vm.builtin."
 BUILTINS: dict[str, Callable[..., Any]] = {}
 
 
-def takes(function: Callable[..., Any], num_args: int) -> bool:
-    """Whether a builtin can be called with so many arguments."""
+def check_call(name: str, num_args: int) -> None:
+    """Raises: BytecodeError V0408 for a builtin that cannot be called with so many arguments."""
+    function = BUILTINS.get(name)
+    if function is None:
+        return
     code = function.__code__
     most = num_args if code.co_flags & inspect.CO_VARARGS else code.co_argcount
-    return code.co_argcount - len(function.__defaults__ or ()) <= num_args <= most
+    if not code.co_argcount - len(function.__defaults__ or ()) <= num_args <= most:
+        raise BytecodeError(V0408, f"builtin {name!r} does not take {num_args} arguments")
 
 
 def builtin(name: str) -> Callable[[F], F]:

@@ -14,7 +14,7 @@ from heddle.runtime.shape import Array
 from heddle.runtime.tensor import Tensor
 from heddle.runtime.tensor_cache import read_index, tensors_of_cache
 from heddle.support.diagnostics import TrapTypeError, TrapValueError, did_you_mean
-from heddle.vm.codes import V0402, V0509, V0510
+from heddle.vm.codes import V0402, V0609, V0610
 from heddle.vm.relax.builtins.table import builtin
 
 _pool: dict[str, Tensor] = {}
@@ -37,12 +37,12 @@ def get(name: str) -> Tensor | None:
 
 @builtin("tensor_cache.update")
 def update(name: str, value: Tensor, override: bool = False) -> None:
-    """Put a tensor into the pool. Raises: TrapValueError V0510 for a name that is taken, unless
+    """Put a tensor into the pool. Raises: TrapValueError V0610 for a name that is taken, unless
     `override`."""
     if not isinstance(value, Tensor):
         raise TrapTypeError(V0402, f"parameter {name!r}: expected a tensor, got {type(value).__name__}")
     if name in _pool and not override:
-        raise TrapValueError(V0510, f"parameter {name!r} is in the cache already")
+        raise TrapValueError(V0610, f"parameter {name!r} is in the cache already")
     _pool[name] = value
 
 
@@ -60,7 +60,7 @@ def clear() -> None:
 def _require(name: str) -> Tensor:
     found = _pool.get(name)
     if found is None:
-        raise TrapValueError(V0509, f"parameter {name!r} is not in the cache", help=did_you_mean(name, _pool))
+        raise TrapValueError(V0609, f"parameter {name!r} is not in the cache", help=did_you_mean(name, _pool))
     return found
 
 
@@ -84,19 +84,19 @@ class ParamModule(FunctionModule):
 
 @builtin("param_array_from_cache")
 def param_array_from_cache(prefix: str, count: int) -> Array:
-    """prefix_0 to prefix_(count − 1); with -1 all from 0 on without a gap. Raises: TrapValueError V0509."""
+    """prefix_0 to prefix_(count − 1); with -1 all from 0 on without a gap. Raises: TrapValueError V0609."""
     return Array(_numbered(prefix, count))
 
 
 @builtin("param_array_from_cache_by_name")
 def param_array_from_cache_by_name(names: Any) -> Array:
-    """The tensors of an array of names. Raises: TrapValueError V0509."""
+    """The tensors of an array of names. Raises: TrapValueError V0609."""
     return Array(_require(name) for name in names)
 
 
 @builtin("param_array_from_cache_by_name_unpacked")
 def param_array_from_cache_by_name_unpacked(*names: str) -> Array:
-    """The tensors of the names given one by one. Raises: TrapValueError V0509."""
+    """The tensors of the names given one by one. Raises: TrapValueError V0609."""
     return Array(_require(name) for name in names)
 
 

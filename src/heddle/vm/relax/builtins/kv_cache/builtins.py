@@ -9,7 +9,7 @@ from typing import Any
 from heddle.runtime.shape import Array
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import TrapTypeError, TrapValueError
-from heddle.vm.codes import V0402, V0408, V0507
+from heddle.vm.codes import V0402, V0408, V0607
 from heddle.vm.relax.builtins.kv_cache.config import (
     CacheKernels,
     parse_attention,
@@ -55,7 +55,7 @@ def paged_attention_kv_cache_create(*args: Any) -> PagedKVCache:
     ragged, MLA prefill; a list of merges; split and rotate, copy of a page, reading back, and (for token
     trees) moving tokens. A 29th must be None.
 
-    Raises: TrapTypeError V0402, V0408; TrapValueError V0507.
+    Raises: TrapTypeError V0402, V0408; TrapValueError V0607.
     """
     if len(args) not in (28, 29):
         raise TrapTypeError(
@@ -66,7 +66,7 @@ def paged_attention_kv_cache_create(*args: Any) -> PagedKVCache:
     sizes, layers, *heads = args[:6]
     kinds, transfers, mode, scale, theta, factors, init = args[6:13]
     if transfers:
-        raise TrapValueError(V0507, "transfer of keys between machines is not available")
+        raise TrapValueError(V0607, "transfer of keys between machines is not available")
     if factors is not None and not isinstance(factors, Tensor):
         raise TrapTypeError(V0402, f"rope factors: expected a tensor or None, got {type(factors).__name__}")
     config = parse_config(

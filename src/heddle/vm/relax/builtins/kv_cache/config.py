@@ -12,7 +12,7 @@ from heddle.runtime.dtype import DataType
 from heddle.runtime.function import Function
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import TrapTypeError, TrapValueError
-from heddle.vm.codes import V0402, V0507
+from heddle.vm.codes import V0402, V0607
 
 Kernel = Callable[..., Any]
 DEFAULT_LAYER_WINDOW = 1024
@@ -112,15 +112,15 @@ class CacheKernels:
     compact: Kernel | None
 
     def need(self, name: str) -> Kernel:
-        """Raises: TrapValueError V0507 for a kernel that was not given."""
+        """Raises: TrapValueError V0607 for a kernel that was not given."""
         found: Kernel | None = getattr(self, name)
         if found is None:
-            raise TrapValueError(V0507, f"the cache was created without the kernel {name!r}")
+            raise TrapValueError(V0607, f"the cache was created without the kernel {name!r}")
         return found
 
 
 def bad_config(message: str) -> TrapValueError:
-    return TrapValueError(V0507, message)
+    return TrapValueError(V0607, message)
 
 
 def parse_kernel(what: str, value: Any) -> Kernel | None:
@@ -156,7 +156,7 @@ def parse_config(
     rope: tuple[int, float, float, Any],
     init: Any,
 ) -> CacheConfig:
-    """The configuration from the constructor's arguments. Raises: TrapValueError V0507, TrapTypeError
+    """The configuration from the constructor's arguments. Raises: TrapValueError V0607, TrapTypeError
     V0402.
     """
     if len(sizes) not in (5, 6):

@@ -9,7 +9,7 @@ import numpy as np
 from heddle.runtime.layout import layout_of
 from heddle.runtime.tensor import Tensor, empty, make_tensor
 from heddle.support.diagnostics import TrapTypeError, TrapValueError
-from heddle.vm.codes import V0402, V0408, V0503, V0508
+from heddle.vm.codes import V0402, V0408, V0603, V0608
 from heddle.vm.relax.builtins.kv_cache.state import check_tensor
 from heddle.vm.relax.builtins.table import builtin
 
@@ -53,10 +53,10 @@ class AttentionKVCache:
         """Write to a ring of `max_rows` rows, whose first `num_sinks` are written once."""
         rows = self._rows(value)
         if not 0 <= num_sinks < max_rows:
-            raise TrapValueError(V0503, f"expected fewer sinks than {max_rows} rows, got {num_sinks}")
+            raise TrapValueError(V0603, f"expected fewer sinks than {max_rows} rows, got {num_sinks}")
         if self.data.shape[0] < max_rows:
             message = f"expected a cache of at least {max_rows} rows, got {self.data.shape[0]}"
-            raise TrapValueError(V0503, message)
+            raise TrapValueError(V0603, message)
         data, done = self.data.numpy(), 0
         while done < len(rows):
             if self.position >= max_rows:
@@ -73,16 +73,16 @@ class AttentionKVCache:
         wanted = filled if shape is None else tuple(shape)
         if not wanted or wanted[0] != self.num_filled:
             raise TrapValueError(
-                V0508, f"expected a view of the {self.num_filled} rows in the cache, got shape {wanted}"
+                V0608, f"expected a view of the {self.num_filled} rows in the cache, got shape {wanted}"
             )
         layout = layout_of(wanted)
         if layout.num_elements != layout_of(filled).num_elements:
-            raise TrapValueError(V0508, f"expected a view with the elements of {filled}, got {wanted}")
+            raise TrapValueError(V0608, f"expected a view with the elements of {filled}, got {wanted}")
         return make_tensor(self.data.address, layout, self.data.dtype, self.data.device, self.data)
 
     def pop(self, count: int) -> None:
         if not 0 <= count <= self.num_filled:
-            raise TrapValueError(V0503, f"expected to pop 0 to {self.num_filled} rows, got {count}")
+            raise TrapValueError(V0603, f"expected to pop 0 to {self.num_filled} rows, got {count}")
         self.num_filled -= count
 
     def clear(self) -> None:
@@ -116,7 +116,7 @@ def attention_kv_cache_create(init: Tensor, reserve_shape: Any, init_fill: int) 
     if init_fill >= 0:
         if init_fill > cache.data.shape[0]:
             message = f"expected at most {cache.data.shape[0]} filled rows, got {init_fill}"
-            raise TrapValueError(V0503, message)
+            raise TrapValueError(V0603, message)
         cache.num_filled = cache.position = init_fill
     return cache
 

@@ -15,7 +15,7 @@ from heddle.runtime.layout import layout_of
 from heddle.runtime.shape import Array
 from heddle.runtime.tensor import Tensor, empty, make_tensor
 from heddle.support.diagnostics import Trap, TrapValueError
-from heddle.vm.codes import V0503, V0507
+from heddle.vm.codes import V0603, V0607
 from heddle.vm.relax.builtins.kv_cache.config import (
     EMPTY_LSE,
     AttnKind,
@@ -44,7 +44,7 @@ class PagedKVCache(PagedSequences):
         plan, config = self._current(), self.config
         pages, kind = self._layer(layer)
         if kind is AttnKind.MLA:
-            raise TrapValueError(V0507, f"layer {layer} has latent attention: use self and cross attention")
+            raise TrapValueError(V0607, f"layer {layer} has latent attention: use self and cross attention")
         heads, fused = config.num_qo_heads, config.num_qo_heads + 2 * config.num_kv_heads
         qkv = self._rows("qkv", qkv, (fused, config.qk_dim), config.dtype)
         out = self._rows("out", out, (heads, config.v_dim), config.dtype)
@@ -85,7 +85,7 @@ class PagedKVCache(PagedSequences):
         pages, kind = self._layer(layer)
         config = self.config
         if kind is AttnKind.MHA_SLIDING:
-            raise TrapValueError(V0507, f"layer {layer} has a window: use attention with fused qkv")
+            raise TrapValueError(V0607, f"layer {layer} has a window: use attention with fused qkv")
         q = self._rows("q", q, (config.num_qo_heads, config.qk_dim), config.dtype)
         out = self._rows("out", out, (config.num_qo_heads, config.v_dim), config.dtype)
         self._over_pages(
@@ -96,7 +96,7 @@ class PagedKVCache(PagedSequences):
         """Store a layer's new compressed keys (rows, features)."""
         pages, kind = self._layer(layer)
         if kind is not AttnKind.MLA:
-            raise TrapValueError(V0507, f"layer {layer} has no latent attention")
+            raise TrapValueError(V0607, f"layer {layer} has no latent attention")
         kv = self._rows("kv", kv, (self.config.qk_dim,), self.config.dtype)
         self.kernels.need("append_mla")(pages, kv, self._current().slots)
 
@@ -176,7 +176,7 @@ class PagedKVCache(PagedSequences):
     def _layer(self, layer: int) -> tuple[Tensor, AttnKind]:
         begin = self.config.layer_begin
         if not begin <= layer < begin + len(self.pages):
-            raise Trap(V0503, f"expected a layer from {begin} to {begin + len(self.pages) - 1}, got {layer}")
+            raise Trap(V0603, f"expected a layer from {begin} to {begin + len(self.pages) - 1}, got {layer}")
         return self.pages[layer - begin], self.config.kinds[layer - begin]
 
     def _rows(self, what: str, value: Tensor, rest: tuple[int | None, ...], dtype: Any) -> Tensor:
@@ -185,7 +185,7 @@ class PagedKVCache(PagedSequences):
         check_tensor(what, value, (None, *rest), dtype)
         rows = value.shape[0]
         if rows < total:
-            raise TrapValueError(V0503, f"{what}: expected at least {total} rows, got {rows}")
+            raise TrapValueError(V0603, f"{what}: expected at least {total} rows, got {rows}")
         return value if rows == total else _leading(value, total)
 
     def _temporary(self, name: str, rest: tuple[int, ...], dtype: Any = None) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heddle.runtime.tensor import Tensor, empty
 from heddle.support.diagnostics import Trap, TrapValueError
-from heddle.vm.codes import V0503, V0505, V0507
+from heddle.vm.codes import V0603, V0605, V0607
 from heddle.vm.relax.builtins.kv_cache.config import AttnKind, CacheConfig, CacheKernels, RopeMode
 from heddle.vm.relax.builtins.kv_cache.forward import ForwardPlan, bounds, numbers, plan_step
 from heddle.vm.relax.builtins.kv_cache.sequences import CachedSequence, SequenceTable
@@ -61,17 +61,17 @@ class PagedSequences(KVState):
 
     def _check_idle(self) -> None:
         if self._plan is not None:
-            raise Trap(V0505, "sequences cannot change between begin_forward and end_forward")
+            raise Trap(V0605, "sequences cannot change between begin_forward and end_forward")
 
     def enable_sliding_window(self, seq_id: int, window: int, sink: int) -> None:
-        """Raises: Trap V0501, V0503, V0505; TrapValueError V0507 for a cache that was made without
+        """Raises: Trap V0601, V0603, V0605; TrapValueError V0607 for a cache that was made without
         windows.
         """
         self._check_idle()
         if not self.config.is_sliding:
-            raise TrapValueError(V0507, "the cache was created without support for sliding windows")
+            raise TrapValueError(V0607, "the cache was created without support for sliding windows")
         if AttnKind.MHA_SLIDING in self.config.kinds:
-            raise TrapValueError(V0507, "layers with a window of their own exclude windows for sequences")
+            raise TrapValueError(V0607, "layers with a window of their own exclude windows for sequences")
         self.sequences.set_window(seq_id, window, sink)
 
     @property
@@ -94,11 +94,11 @@ class PagedSequences(KVState):
         self, seq_ids: Sequence[int], lengths: Sequence[int], parents: Sequence[int] | None = None
     ) -> None:
         if self._plan is not None:
-            raise Trap(V0505, "begin_forward comes after the end_forward of the step before")
+            raise Trap(V0605, "begin_forward comes after the end_forward of the step before")
         check_batch(seq_ids, lengths, self.sequences.by_id)
         total = sum(lengths)
         if total > self.config.prefill_chunk:
-            raise Trap(V0503, f"expected at most {self.config.prefill_chunk} tokens in a step, got {total}")
+            raise Trap(V0603, f"expected at most {self.config.prefill_chunk} tokens in a step, got {total}")
         batch = [self.sequences[seq_id] for seq_id in seq_ids]
         trees = self._trees(seq_ids, batch, lengths, parents)
         self.sequences.require_pages(batch, lengths)
@@ -117,21 +117,21 @@ class PagedSequences(KVState):
         if parents is None:
             for seq_id, seq in zip(seq_ids, batch, strict=True):
                 if seq.tree is not None:
-                    raise Trap(V0505, f"sequence {seq_id} has a token tree that was not committed")
+                    raise Trap(V0605, f"sequence {seq_id} has a token tree that was not committed")
             return [None] * len(batch)
         if len(parents) != sum(lengths):
-            raise Trap(V0503, f"expected {sum(lengths)} parents in the token trees, got {len(parents)}")
+            raise Trap(V0603, f"expected {sum(lengths)} parents in the token trees, got {len(parents)}")
         at, trees = bounds(lengths), []
         for position, (seq_id, seq) in enumerate(zip(seq_ids, batch, strict=True)):
             tree = TokenTree(seq_id) if seq.tree is None else seq.tree
             trees.append(tree.extended(parents[at[position] : at[position + 1]]))
             if seq.window is not None:
-                raise Trap(V0505, f"sequence {seq_id} has a sliding window and cannot take a token tree")
+                raise Trap(V0605, f"sequence {seq_id} has a sliding window and cannot take a token tree")
         if not all(tree.is_chain for tree in trees):
             if self.config.rope_mode is RopeMode.INLINE:
-                raise TrapValueError(V0507, "token trees need keys that are rotated when they are stored")
+                raise TrapValueError(V0607, "token trees need keys that are rotated when they are stored")
             if any(kind is not AttnKind.MHA for kind in self.config.kinds):
-                raise TrapValueError(V0507, "token trees need layers of plain multi-head attention")
+                raise TrapValueError(V0607, "token trees need layers of plain multi-head attention")
         return [*trees]
 
     def end_forward(self) -> None:
@@ -142,7 +142,7 @@ class PagedSequences(KVState):
 
     def _current(self) -> ForwardPlan:
         if self._plan is None:
-            raise Trap(V0505, "expected begin_forward before this call")
+            raise Trap(V0605, "expected begin_forward before this call")
         return self._plan
 
     @property
@@ -153,15 +153,15 @@ class PagedSequences(KVState):
     def commit_token_trees(self, seq_ids: Sequence[int], leaves: Sequence[int]) -> None:
         """Keep the path to one node of each sequence's tree (-1: nothing of it), and drop the rest.
 
-        Raises: Trap V0501, V0503, V0505, V0506.
+        Raises: Trap V0601, V0603, V0605, V0606.
         """
         self._check_idle()
         if len(seq_ids) != len(leaves):
-            raise Trap(V0503, f"expected a leaf for each of {len(seq_ids)} sequences, got {len(leaves)}")
+            raise Trap(V0603, f"expected a leaf for each of {len(seq_ids)} sequences, got {len(leaves)}")
         batch = [self.sequences[seq_id] for seq_id in seq_ids]
         for seq_id, seq, leaf in zip(seq_ids, batch, leaves, strict=True):
             if seq.tree is None:
-                raise Trap(V0505, f"sequence {seq_id} has no token tree to commit")
+                raise Trap(V0605, f"sequence {seq_id} has no token tree to commit")
             seq.tree.path(leaf)
         moves = [self.sequences.accept(seq, leaf) for seq, leaf in zip(batch, leaves, strict=True)]
         if any(moves):
@@ -180,7 +180,7 @@ class PagedSequences(KVState):
         config = self.config
         is_latent = len(targets) == 1
         if any((kind is AttnKind.MLA) is not is_latent for kind in config.kinds):
-            raise TrapValueError(V0507, "the cache's layers keep their keys in another form")
+            raise TrapValueError(V0607, "the cache's layers keep their keys in another form")
         places = self.sequences.places(seq_id)
         check_count(seq_id, end, len(places), "an end")
         check_count(seq_id, start, end, "a start")

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from heddle.support.diagnostics import Trap
-from heddle.vm.codes import V0504
+from heddle.vm.codes import V0604
 
 CopyPage = Callable[[int, int, int], None]
 """Copies the first tokens of a page: source page, target page, number of tokens."""
@@ -35,9 +35,9 @@ class PagePool:
         return len(self._free)
 
     def require(self, count: int) -> None:
-        """Raises: Trap V0504."""
+        """Raises: Trap V0604."""
         if count > len(self._free):
-            raise Trap(V0504, f"expected {count} free pages, got {len(self._free)} of {self.num_pages}")
+            raise Trap(V0604, f"expected {count} free pages, got {len(self._free)} of {self.num_pages}")
 
     def take(self, count: int) -> list[int]:
         self.require(count)
@@ -147,7 +147,7 @@ class BlockForest:
         """A new leaf whose path holds the tokens before `position` of `block`'s path.
 
         Whole pages are shared: the block is split after them. A part-filled page is copied. Nothing is
-        changed where no page is free (Trap V0504).
+        changed where no page is free (Trap V0604).
         """
         while block.parent is not None and position <= block.start:
             block = block.parent

@@ -14,7 +14,7 @@ import numpy as np
 
 from heddle.runtime.tensor import Tensor, empty, tensor
 from heddle.support.diagnostics import Trap, TrapTypeError, TrapValueError
-from heddle.vm.codes import V0402, V0503, V0504, V0505, V0507, V0508
+from heddle.vm.codes import V0402, V0603, V0604, V0605, V0607, V0608
 from heddle.vm.relax.builtins.kv_cache.config import Kernel, parse_kernel
 from heddle.vm.relax.builtins.kv_cache.forward import bounds, numbers
 from heddle.vm.relax.builtins.kv_cache.state import (
@@ -69,12 +69,12 @@ class RNNState(KVState):
 
     def _check_idle(self) -> None:
         if self._step is not None:
-            raise Trap(V0505, "sequences cannot change between begin_forward and end_forward")
+            raise Trap(V0605, "sequences cannot change between begin_forward and end_forward")
 
     def _take(self, seq_id: int) -> _Recurrent:
         check_new(seq_id, self.sequences)
         if not self._free:
-            raise Trap(V0504, f"expected at most {self.num_seqs} sequences, got one more")
+            raise Trap(V0604, f"expected at most {self.num_seqs} sequences, got one more")
         made = self.sequences[seq_id] = _Recurrent(self._free.pop())
         return made
 
@@ -98,7 +98,7 @@ class RNNState(KVState):
         back = 0 if position == -1 else parent.length - position
         if not 0 <= back <= parent.available:
             raise Trap(
-                V0503,
+                V0603,
                 f"sequence {parent_id}: expected a fork position from {parent.length - parent.available} to "
                 f"{parent.length}, got {position}",
             )
@@ -126,7 +126,7 @@ class RNNState(KVState):
     ) -> None:
         """Token trees must be chains: a state has one successor."""
         if self._step is not None:
-            raise Trap(V0505, "begin_forward comes after the end_forward of the step before")
+            raise Trap(V0605, "begin_forward comes after the end_forward of the step before")
         check_batch(seq_ids, lengths, self.sequences)
         if parents is not None:
             self._check_chains(seq_ids, lengths, parents)
@@ -137,16 +137,16 @@ class RNNState(KVState):
 
     def _check_chains(self, seq_ids: Sequence[int], lengths: Sequence[int], parents: Sequence[int]) -> None:
         if len(parents) != sum(lengths):
-            raise Trap(V0503, f"expected {sum(lengths)} parents in the token trees, got {len(parents)}")
+            raise Trap(V0603, f"expected {sum(lengths)} parents in the token trees, got {len(parents)}")
         at = bounds(lengths)
         for position, seq_id in enumerate(seq_ids):
             if not TokenTree(seq_id).extended(parents[at[position] : at[position + 1]]).is_chain:
                 message = f"sequence {seq_id}: recurrent states take only token trees that are chains"
-                raise TrapValueError(V0507, message)
+                raise TrapValueError(V0607, message)
 
     def _current(self) -> list[tuple[_Recurrent, int]]:
         if self._step is None:
-            raise Trap(V0505, "expected begin_forward before this call")
+            raise Trap(V0605, "expected begin_forward before this call")
         return self._step
 
     def end_forward(self) -> None:
@@ -159,9 +159,9 @@ class RNNState(KVState):
 
     def _storage(self, layer: int, state: int) -> Tensor:
         if not 0 <= layer < len(self.storages):
-            raise Trap(V0503, f"expected a layer from 0 to {len(self.storages) - 1}, got {layer}")
+            raise Trap(V0603, f"expected a layer from 0 to {len(self.storages) - 1}, got {layer}")
         if not 0 <= state < len(self.initial):
-            raise Trap(V0503, f"expected a state from 0 to {len(self.initial) - 1}, got {state}")
+            raise Trap(V0603, f"expected a state from 0 to {len(self.initial) - 1}, got {state}")
         return self.storages[layer][state]
 
     def _data(self, state: int, data: Tensor) -> Tensor:
@@ -203,19 +203,19 @@ def rnn_state_create(
     """A recurrent state. For each of a layer's states: a kernel that reads and one that writes (storage,
     sequence slots, history slots, data), and its initial value.
 
-    Raises: TrapTypeError V0402; TrapValueError V0507, V0508.
+    Raises: TrapTypeError V0402; TrapValueError V0607, V0608.
     """
     for what, size in (("layers", num_layers), ("sequences", num_seqs), ("history slots", max_history)):
         if size < 1:
-            raise TrapValueError(V0507, f"expected a positive number of {what}, got {size}")
+            raise TrapValueError(V0607, f"expected a positive number of {what}, got {size}")
     if not len(gets) == len(sets) == len(initial):
         counts = f"{len(gets)}, {len(sets)} and {len(initial)}"
-        raise TrapValueError(V0507, f"expected as many kernels as initial values, got {counts}")
+        raise TrapValueError(V0607, f"expected as many kernels as initial values, got {counts}")
     for value in initial:
         if not isinstance(value, Tensor):
             raise TrapTypeError(V0402, f"initial value: expected a tensor, got {type(value).__name__}")
         if not value.is_contiguous:
-            raise TrapValueError(V0508, "initial value: expected a compact tensor")
+            raise TrapValueError(V0608, "initial value: expected a compact tensor")
     return RNNState(num_layers, num_seqs, max_history, _kernels(gets), _kernels(sets), initial)
 
 

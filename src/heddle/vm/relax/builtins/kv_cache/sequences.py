@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heddle.support.diagnostics import Trap
-from heddle.vm.codes import V0503, V0504, V0505
+from heddle.vm.codes import V0603, V0604, V0605
 from heddle.vm.relax.builtins.kv_cache.pages import BlockForest, CopyPage, TokenBlock
 from heddle.vm.relax.builtins.kv_cache.state import check_count, check_known, check_new
 from heddle.vm.relax.builtins.kv_cache.token_tree import TokenTree
@@ -60,7 +60,7 @@ class SequenceTable:
         check_count(parent_id, at, parent.length, "a fork position")
         if parent.window is not None and at > parent.sink:
             raise Trap(
-                V0503,
+                V0603,
                 f"sequence {parent_id} has a sliding window: expected a fork position of at most "
                 f"{parent.sink} (its sink), got {at}",
             )
@@ -87,23 +87,23 @@ class SequenceTable:
 
     def _check_committed(self, seq_id: int, verb: str) -> None:
         if self.by_id[seq_id].tree is not None:
-            raise Trap(V0505, f"sequence {seq_id} cannot be {verb}: its token tree was not committed")
+            raise Trap(V0605, f"sequence {seq_id} cannot be {verb}: its token tree was not committed")
 
     def set_window(self, seq_id: int, window: int, sink: int) -> None:
         """Keep the last tokens only, and the first `sink` ones. A shared prefix counts as sink."""
         seq = self[seq_id]
         if seq.window is not None:
-            raise Trap(V0505, f"sequence {seq_id} has a sliding window already")
+            raise Trap(V0605, f"sequence {seq_id} has a sliding window already")
         self._check_committed(seq_id, "given a window")
         if window < 1 or not 0 <= sink < window:
             raise Trap(
-                V0503,
+                V0603,
                 f"sequence {seq_id}: expected a window of at least 1 and a smaller sink, got window {window} "
                 f"and sink {sink}",
             )
         if seq.leaf.start >= window:
             raise Trap(
-                V0503,
+                V0603,
                 f"sequence {seq_id} shares its first {seq.leaf.start} tokens, which count as sink: "
                 f"expected a window above that, got {window}",
             )
@@ -116,14 +116,14 @@ class SequenceTable:
             self.forest.slide(leaf, max(seq.sink - leaf.start, 0), seq.length - seq.window)
 
     def require_pages(self, sequences: Sequence[CachedSequence], counts: Sequence[int]) -> None:
-        """Raises: Trap V0504 where the pool cannot serve all of them."""
+        """Raises: Trap V0604 where the pool cannot serve all of them."""
         wanted = sum(
             self.forest.pages_missing(seq.leaf, count) for seq, count in zip(sequences, counts, strict=True)
         )
         free = self.forest.pool.num_free
         if wanted > free:
             raise Trap(
-                V0504,
+                V0604,
                 f"expected {wanted} free pages for {sum(counts)} tokens, got {free} of "
                 f"{self.forest.pool.num_pages}",
             )

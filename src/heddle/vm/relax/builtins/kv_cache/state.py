@@ -8,7 +8,7 @@ from typing import Any
 
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import Trap, TrapTypeError, TrapValueError
-from heddle.vm.codes import V0402, V0501, V0502, V0503, V0508
+from heddle.vm.codes import V0402, V0601, V0602, V0603, V0608
 
 
 class KVState(ABC):
@@ -24,22 +24,22 @@ class KVState(ABC):
 
     @abstractmethod
     def add_sequence(self, seq_id: int) -> None:
-        """A new, empty sequence. Raises: Trap V0502."""
+        """A new, empty sequence. Raises: Trap V0602."""
 
     @abstractmethod
     def remove_sequence(self, seq_id: int) -> None:
-        """Forget a sequence. Raises: Trap V0501."""
+        """Forget a sequence. Raises: Trap V0601."""
 
     @abstractmethod
     def fork_sequence(self, parent_id: int, child_id: int, position: int = -1) -> None:
         """A new sequence that starts with the first `position` tokens of another (-1: all).
 
-        Raises: Trap V0501, V0502, V0503, V0504.
+        Raises: Trap V0601, V0602, V0603, V0604.
         """
 
     @abstractmethod
     def popn(self, seq_id: int, count: int) -> None:
-        """Forget a sequence's last tokens. Raises: Trap V0501, V0503."""
+        """Forget a sequence's last tokens. Raises: Trap V0601, V0603."""
 
     @abstractmethod
     def begin_forward(
@@ -47,22 +47,22 @@ class KVState(ABC):
     ) -> None:
         """Open a step. `parents`: the token trees' parent pointers, one after the other.
 
-        Raises: Trap V0501, V0503, V0504, V0505, V0506.
+        Raises: Trap V0601, V0603, V0604, V0605, V0606.
         """
 
     @abstractmethod
     def end_forward(self) -> None:
-        """Close the step. Raises: Trap V0505."""
+        """Close the step. Raises: Trap V0605."""
 
 
 def check_known(seq_id: int, known: Mapping[int, Any]) -> None:
     if seq_id not in known:
-        raise Trap(V0501, f"there is no sequence {seq_id}", notes=_ids(known))
+        raise Trap(V0601, f"there is no sequence {seq_id}", notes=_ids(known))
 
 
 def check_new(seq_id: int, known: Mapping[int, Any]) -> None:
     if seq_id in known:
-        raise Trap(V0502, f"sequence {seq_id} exists already")
+        raise Trap(V0602, f"sequence {seq_id} exists already")
 
 
 def _ids(known: Mapping[int, Any]) -> list[str]:
@@ -71,28 +71,28 @@ def _ids(known: Mapping[int, Any]) -> list[str]:
 
 
 def check_batch(seq_ids: Sequence[int], lengths: Sequence[int], known: Mapping[int, Any]) -> None:
-    """Raises: Trap V0501 for an unknown id, V0503 for an id that comes twice, or a bad length."""
+    """Raises: Trap V0601 for an unknown id, V0603 for an id that comes twice, or a bad length."""
     if len(seq_ids) != len(lengths):
-        raise Trap(V0503, f"expected a length for each of {len(seq_ids)} sequences, got {len(lengths)}")
+        raise Trap(V0603, f"expected a length for each of {len(seq_ids)} sequences, got {len(lengths)}")
     if not seq_ids:
-        raise Trap(V0503, "a batch names at least one sequence")
+        raise Trap(V0603, "a batch names at least one sequence")
     if len(set(seq_ids)) != len(seq_ids):
-        raise Trap(V0503, f"a batch names each sequence once, got {list(seq_ids)}")
+        raise Trap(V0603, f"a batch names each sequence once, got {list(seq_ids)}")
     for seq_id, length in zip(seq_ids, lengths, strict=True):
         check_known(seq_id, known)
         if length < 1:
-            raise Trap(V0503, f"sequence {seq_id}: expected at least one token to append, got {length}")
+            raise Trap(V0603, f"sequence {seq_id}: expected at least one token to append, got {length}")
 
 
 def check_count(seq_id: int, count: int, most: int, what: str) -> None:
     if not 0 <= count <= most:
-        raise Trap(V0503, f"sequence {seq_id}: expected {what} between 0 and {most}, got {count}")
+        raise Trap(V0603, f"sequence {seq_id}: expected {what} between 0 and {most}, got {count}")
 
 
 def check_tensor(what: str, value: Any, shape: Sequence[int | None], dtype: Any) -> Tensor:
     """A compact tensor; None in `shape` is any size.
 
-    Raises: TrapTypeError V0402 for something else; TrapValueError V0508 for another shape, dtype or layout.
+    Raises: TrapTypeError V0402 for something else; TrapValueError V0608 for another shape, dtype or layout.
     """
     if not isinstance(value, Tensor):
         raise TrapTypeError(V0402, f"{what}: expected a tensor, got {type(value).__name__}")
@@ -100,9 +100,9 @@ def check_tensor(what: str, value: Any, shape: Sequence[int | None], dtype: Any)
     fits = len(sizes) == len(shape) and all(w in (None, s) for w, s in zip(shape, sizes, strict=True))
     if not fits:
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
-        raise TrapValueError(V0508, f"{what}: expected shape ({wanted}), got {sizes}")
+        raise TrapValueError(V0608, f"{what}: expected shape ({wanted}), got {sizes}")
     if value.dtype != dtype:
-        raise TrapValueError(V0508, f"{what}: expected dtype {dtype}, got {value.dtype}")
+        raise TrapValueError(V0608, f"{what}: expected dtype {dtype}, got {value.dtype}")
     if not value.is_contiguous:
-        raise TrapValueError(V0508, f"{what}: expected a compact tensor, got strides {value.strides}")
+        raise TrapValueError(V0608, f"{what}: expected a compact tensor, got strides {value.strides}")
     return value

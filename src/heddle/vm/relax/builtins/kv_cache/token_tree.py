@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heddle.support.diagnostics import Trap
-from heddle.vm.codes import V0506
+from heddle.vm.codes import V0606
 
 
 class TokenTree:
@@ -24,14 +24,14 @@ class TokenTree:
         return len(self.parents)
 
     def extended(self, parents: Sequence[int]) -> TokenTree:
-        """With more nodes; their parents are numbered within the whole tree. Raises: Trap V0506."""
+        """With more nodes; their parents are numbered within the whole tree. Raises: Trap V0606."""
         made = TokenTree(self._seq_id)
         made.parents, made.depths = list(self.parents), list(self.depths)
         for parent in parents:
             node = len(made.parents)
             if not -1 <= parent < node:
                 raise Trap(
-                    V0506,
+                    V0606,
                     f"sequence {self._seq_id}: node {node} of the token tree has parent {parent}, expected "
                     f"-1 to {node - 1}",
                 )
@@ -44,10 +44,10 @@ class TokenTree:
         return all(parent == node - 1 for node, parent in enumerate(self.parents))
 
     def path(self, leaf: int) -> list[int]:
-        """The nodes from a root to `leaf`; none for -1. Raises: Trap V0506."""
+        """The nodes from a root to `leaf`; none for -1. Raises: Trap V0606."""
         if not -1 <= leaf < len(self.parents):
             raise Trap(
-                V0506,
+                V0606,
                 f"sequence {self._seq_id}: expected a leaf from -1 to {len(self.parents) - 1}, got {leaf}",
             )
         found = []

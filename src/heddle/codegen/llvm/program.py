@@ -1,0 +1,390 @@
+"""Functions of the graph machine (`heddle.tir.program_abi`) as machine code.
+
+Registers are 16-byte values in the stack frame. Jumps are jumps, kernels and other functions of the program
+are called directly, and what the builtins of `program_builtins` do is written out; every other callee goes
+through `heddle_call`, which asks the host. A failing instruction branches to code that notes its place and
+drops the registers.
+
+Two kinds of registers need no object, because all their readers are known (`Uses`): shape heaps, which lie in
+the frame, and shapes that only allocations and views read, whose sizes lie there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
+from heddle.ir.expr import Expr, StringImm
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import Call, IntImm
+from heddle.tir.kernel_abi import ValueKind
+from heddle.tir.nodes import Evaluate, PrimFunc, SeqStmt, Stmt
+from heddle.tir.program_abi import (
+    FUNCTION_NUMBER,
+    KERNELS,
+    MACHINE,
+    NUM_ARGS,
+    NUM_REGISTERS,
+    VOID,
+    ObjectKind,
+)
+
+VALUE = "{ i32, i32, i64 }"
+_SIGNATURES = {  # runtime function: its parameters; all but those of `_VOID` give a status
+    "heddle_alloc_storage": ("ptr", "ptr", "i64", "ptr", "i64", "i32"),
+    "heddle_alloc_tensor": ("ptr", "ptr", "ptr", "i64", "i64", "ptr", "i32"),
+    "heddle_reshape": ("ptr", "ptr", "ptr", "i64", "ptr"),
+    "heddle_make_shape": ("ptr", "ptr", "i64", "ptr"),
+    "heddle_make_tuple": ("ptr", "ptr", "i64", "ptr"),
+    "heddle_tuple_getitem": ("ptr", "ptr", "ptr", "i64"),
+    "heddle_make_closure": ("ptr", "ptr", "i64", "i64", "ptr"),
+    "heddle_call": ("ptr", "ptr", "i64", "ptr", "i64"),
+    "heddle_invoke": ("ptr", "ptr", "ptr", "ptr", "i64"),
+    "heddle_enter": ("ptr", "ptr", "ptr", "i64"),
+    "heddle_condition": ("ptr",),
+    "heddle_sizes": ("ptr", "ptr"),
+    "heddle_kind_of": ("ptr",),
+    "heddle_put": ("ptr", "ptr", "i32", "ptr"),
+    "heddle_copy": ("ptr", "ptr", "ptr"),
+    "heddle_leave": ("ptr", "ptr", "i64", "ptr", "ptr"),
+    "heddle_fail": ("ptr", "ptr", "i64", "i64"),
+    "heddle_again": ("ptr", "ptr", "i64", "ptr", "i64"),
+    "heddle_release_all": ("ptr", "ptr", "i64"),
+    "heddle_set_error": ("i32", "ptr", "i64", "i64"),
+}
+_RESULTS = dict.fromkeys(
+    ("heddle_put", "heddle_copy", "heddle_leave", "heddle_fail", "heddle_again")
+    + ("heddle_release_all", "heddle_set_error"),
+    "void",
+) | {"heddle_sizes": "i64", "heddle_kind_of": "i64"}
+
+_FRAME_KINDS = {"immediate": ValueKind.INT.value, "nothing": ValueKind.NONE.value, "machine": MACHINE}
+"""Operands that are in no array, with the kind of their value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A `vm_call`. `dst` is VOID where the result is dropped."""
+
+    name: str
+    number: int
+    pc: int
+    dst: int
+    operands: tuple[Expr, ...]
+
+
+def step_of(call: Call) -> Step:
+    name, number, pc, dst, *operands = call.args
+    assert isinstance(name, StringImm)
+    return Step(name.value, _int(number), _int(pc), _int(dst), tuple(operands))
+
+
+def _int(expr: Expr) -> int:
+    assert isinstance(expr, IntImm)
+    return int(expr.value)
+
+
+def kind_of_operand(operand: Expr) -> str:
+    """ "register", "constant", "function", "machine", "nothing", or "immediate"."""
+    return operand.op.name.removeprefix("tir.vm_") if isinstance(operand, Call) else "immediate"
+
+
+def number_of(operand: Expr) -> int:
+    """The register, constant or function that an operand names, or the immediate."""
+    return _int(operand.args[0]) if isinstance(operand, Call) else _int(operand)
+
+
+def content_of(operand: Expr) -> Expr | None:
+    """What a constant operand holds, where the code may depend on it."""
+    if kind_of_operand(operand) == "immediate":
+        return operand
+    known = isinstance(operand, Call) and kind_of_operand(operand) == "constant" and len(operand.args) > 1
+    return operand.args[1] if known and isinstance(operand, Call) else None
+
+
+_HEAP_READERS = {"match_shape": 1, "make_shape": 0, "match_prim_value": 1, "make_prim_value": 0}
+_SHAPE_READERS = {"alloc_storage": 1, "alloc_tensor": 2, "reshape": 1, "match_shape": 0}
+"""Builtins with the operand that is a shape heap, or a shape of which only the sizes are read."""
+_CLEAR = "vm.builtin.null_value"
+
+
+class Uses:
+    """Where the registers of a function are written and read.
+
+    `heaps`: registers that one instruction gives a shape heap, and whose readers are builtins of shapes and
+    kernels. `shapes`: registers that one instruction gives a shape, and whose readers need only its sizes.
+    """
+
+    def __init__(self, statements: Sequence[Call], kernels: Collection[str]) -> None:
+        writers: dict[int, list[str]] = {}
+        self._reads: dict[int, list[tuple[str, int]]] = {}
+        for call in statements:
+            name = call.op.name.removeprefix("tir.")
+            operands: Sequence[Expr] = call.args
+            callee = name
+            if name == "vm_call":
+                step = step_of(call)
+                callee, operands = step.name.removeprefix("vm.builtin."), step.operands
+                callee = "kernel" if step.name in kernels else callee
+                writers.setdefault(step.dst, []).append(step.name)
+            elif name == "vm_branch":
+                self._reads.setdefault(_int(call.args[0]), []).append((name, 0))
+                continue
+            for place, operand in enumerate(operands):
+                if kind_of_operand(operand) == "register":
+                    self._reads.setdefault(number_of(operand), []).append((callee, place))
+        made = {
+            register: names[0]
+            for register, all_names in writers.items()
+            if len(names := [name for name in all_names if name != _CLEAR]) == 1
+        }
+        self.heaps = self._registers(made, "vm.builtin.alloc_shape_heap", self._heap)
+        self.shapes = self._registers(made, "vm.builtin.make_shape", self._shape)
+
+    def _registers(
+        self, made: Mapping[int, str], by: str, accepts: Callable[[str, int], bool]
+    ) -> frozenset[int]:
+        return frozenset(
+            register
+            for register, name in made.items()
+            if name == by and all(accepts(*read) for read in self._reads.get(register, ()))
+        )
+
+    def _heap(self, name: str, place: int) -> bool:
+        return name == "kernel" or _HEAP_READERS.get(name) == place
+
+    def _shape(self, name: str, place: int) -> bool:
+        return _SHAPE_READERS.get(name) == place or name == "call_tir_dyn"
+
+
+class ProgramEmitter:
+    """Emits one function. `emit_call` emits its calls."""
+
+    def __init__(
+        self, module: ModuleWriter, func: PrimFunc, emit_call: Callable[[ProgramEmitter, Step], None]
+    ) -> None:
+        self.module, self.out = module, FunctionWriter()
+        self.kernels = frozenset(str(name) for name in func.attrs[KERNELS])
+        self._func = func
+        self._emit_call = emit_call
+        self.num_registers = int(func.attrs[NUM_REGISTERS])
+        self.num_args = int(func.attrs[NUM_ARGS])
+        self._number = int(func.attrs[FUNCTION_NUMBER])
+        self.statements = [_call_of(stmt) for stmt in _flat(func.body)]
+        self.uses = Uses(self.statements, self.kernels)
+        self.heap_slots: dict[int, str] = {}
+        self.shape_slots: dict[int, tuple[str, int]] = {}
+        self._failures: list[tuple[str, str]] = []
+        self._pc = 0
+
+    # ---- the function
+
+    def run(self) -> str:
+        out = self.out
+        # Sizes may follow the operands of one call: as many as the operands that made or name the shape.
+        widest = 2 * max((len(list(walk(call))) for call in self.statements), default=1)
+        self.registers = out.alloca(f"[{max(self.num_registers, 1)} x {VALUE}], align 16")
+        self.scratch = out.alloca(f"[{widest} x {VALUE}], align 16")
+        self.dropped = out.alloca(f"{VALUE}, align 16")
+        self._immediate = out.alloca(f"{VALUE}, align 16")
+        self.sizes_out = out.alloca("ptr")
+        out.effect(self._clear(self.registers, max(self.num_registers, 1)))
+        out.effect(self._clear(self.dropped, 1))
+        status = self.call("heddle_enter", "%context", self.registers, "%args", str(self.num_args))
+        self.check(status)
+        constants_at = out.value("getelementptr [8 x ptr], ptr %context, i64 0, i64 1")
+        self._constants = out.value(f"load ptr, ptr {constants_at}")
+        out.start("again")
+        for call in self.statements:
+            self._statement(call)
+        if not out.terminated:
+            out.terminate("unreachable")
+        self._emit_failure()
+        name = str(self._func.attrs["global_symbol"])
+        attributes = self.module.attributes("nounwind")
+        return out.build(f"define i32 {symbol(name)}(ptr %context, ptr %args, ptr %result) {attributes}")
+
+    def _clear(self, at: str, count: int) -> str:
+        callee = self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+        return f"call void {callee}(ptr align 16 {at}, i8 0, i64 {16 * count}, i1 false)"
+
+    def _statement(self, call: Call) -> None:
+        kind = call.op.name.removeprefix("tir.vm_")
+        if kind == "call":
+            step = step_of(call)
+            self._pc = step.pc
+            self._emit_call(self, step)
+        elif kind == "label":
+            self.out.start(f"pc{_int(call.args[0])}")
+        elif kind == "goto":
+            self.out.terminate(f"br label %pc{_int(call.args[0])}")
+        elif kind == "branch":
+            self._branch(_int(call.args[0]), _int(call.args[1]))
+        elif kind == "again":
+            args = self.arguments(call.args)
+            self.call(
+                "heddle_again", "%context", self.registers, str(self.num_registers), args, str(len(call.args))
+            )
+            self.out.terminate("br label %again")
+        else:
+            value = self.value(call.args[0])
+            count = str(self.num_registers)
+            self.call("heddle_leave", "%context", self.registers, count, value, "%result")
+            self.out.terminate("ret i32 0")
+
+    def _branch(self, register: int, label: int) -> None:
+        payload = self.payload(self.register(register), "i64")
+        true = self.out.label("true")
+        self.out.branch(self.out.value(f"icmp ne i64 {payload}, 0"), true, f"pc{label}")
+        self.out.start(true)
+
+    def _emit_failure(self) -> None:
+        if not self._failures:
+            return
+        out = self.out
+        out.start("failed")
+        pairs = ", ".join(f"[ {place}, %{block} ]" for place, block in self._failures)
+        place = out.value(f"phi i64 {pairs}")
+        self.call("heddle_fail", "%context", self.registers, str(self.num_registers), place)
+        out.terminate("ret i32 -1")
+
+    # ---- what builtins are written with
+
+    def call(self, name: str, *operands: str) -> str:
+        """Call a runtime function; its result, "" where it has none."""
+        types, result = _SIGNATURES[name], _RESULTS.get(name, "i32")
+        callee = self.module.declare(name, result, types)
+        given = ", ".join(f"{ty} {operand}" for ty, operand in zip(types, operands, strict=True))
+        text = f"call {result} {callee}({given})"
+        if result == "void":
+            self.out.effect(text)
+            return ""
+        return self.out.value(text)
+
+    def check(self, status: str) -> None:
+        """Fail where a status is not 0."""
+        self.fail_where(self.out.value(f"icmp ne i32 {status}, 0"))
+
+    def fail_where(self, condition: str) -> None:
+        going = self.out.label("on")
+        self._failures.append((str(self._place), self.out.block))
+        weights = self.module.metadata_once('!{!"branch_weights", i32 1, i32 2000}')
+        self.out.branch(condition, "failed", going, weights)
+        self.out.start(going)
+
+    def require(self, condition: str, error: int, message: str, expected: str = "0", got: str = "0") -> None:
+        """Where a condition does not hold: the error, whose message may have %e, %g, %t and %v, and failure.
+
+        `error` is the number of the diagnostic times 256, plus the exception class as `heddle_set_error` has
+        it.
+        """
+        wrong, going = self.out.label("wrong"), self.out.label("right")
+        weights = self.module.metadata_once('!{!"branch_weights", i32 2000, i32 1}')
+        self.out.branch(condition, going, wrong, weights)
+        self.out.start(wrong)
+        if got.startswith("kind of "):
+            got = self.call("heddle_kind_of", got.removeprefix("kind of "))
+        text = self.module.string(message)
+        self.call("heddle_set_error", str(error), text, expected, got)
+        self._failures.append((str(self._place), self.out.block))
+        self.out.terminate("br label %failed")
+        self.out.start(going)
+
+    def register(self, number: int) -> str:
+        return self.out.value(f"getelementptr {VALUE}, ptr {self.registers}, i64 {number}")
+
+    def destination(self, step: Step) -> str:
+        return self.dropped if step.dst == VOID else self.register(step.dst)
+
+    def value(self, operand: Expr) -> str:
+        """The address of an operand's value; the value of an immediate lies there until the next one."""
+        kind = kind_of_operand(operand)
+        if kind == "register":
+            return self.register(number_of(operand))
+        if kind in ("constant", "function"):
+            # Behind the constants lie the functions, so that both are values.
+            index = number_of(operand) if kind == "constant" else -1 - number_of(operand)
+            return self.out.value(f"getelementptr {VALUE}, ptr {self._constants}, i64 {index}")
+        self.set_immediate(self._immediate, operand)
+        return self._immediate
+
+    def set_immediate(self, at: str, operand: Expr) -> None:
+        kind = kind_of_operand(operand)
+        payload = number_of(operand) if kind == "immediate" else 0
+        self.set_value(at, str(_FRAME_KINDS[kind]), f"i64 {payload}")
+
+    def set_value(self, at: str, kind: str, payload: str) -> None:
+        self.out.effect(f"store i32 {kind}, ptr {at}")
+        place = self.out.value(f"getelementptr {VALUE}, ptr {at}, i64 0, i32 2")
+        self.out.effect(f"store {payload}, ptr {place}")
+
+    def kind(self, at: str) -> str:
+        return self.out.value(f"load i32, ptr {at}")
+
+    def payload(self, at: str, ty: str = "ptr") -> str:
+        place = self.out.value(f"getelementptr {VALUE}, ptr {at}, i64 0, i32 2")
+        return self.out.value(f"load {ty}, ptr {place}")
+
+    def arguments(self, operands: Sequence[Expr], extra: Sequence[str] = ()) -> str:
+        """Operands side by side in the scratch array; `extra` are int64 payloads after them."""
+        for place, operand in enumerate(operands):
+            at = self.out.value(f"getelementptr {VALUE}, ptr {self.scratch}, i64 {place}")
+            if kind_of_operand(operand) in _FRAME_KINDS:
+                self.set_immediate(at, operand)
+            else:
+                held = self.out.value(f"load <2 x i64>, ptr {self.value(operand)}, align 16")
+                self.out.effect(f"store <2 x i64> {held}, ptr {at}, align 16")
+        for place, payload in enumerate(extra, len(operands)):
+            at = self.out.value(f"getelementptr {VALUE}, ptr {self.scratch}, i64 {place}")
+            self.set_value(at, "1", f"i64 {payload}")
+        return self.scratch
+
+    def tensor_field(self, tensor: str, offset: int, ty: str) -> str:
+        place = self.out.value(f"getelementptr i8, ptr {tensor}, i64 {offset}")
+        return self.out.value(f"load {ty}, ptr {place}")
+
+    def constant_sizes(self, sizes: Sequence[int]) -> str:
+        """The address of sizes that are known."""
+        return self.module.words(sizes)
+
+    def host_call(self, step: Step) -> None:
+        """Let `heddle_call` find the callee, which may be the host's."""
+        args = self.arguments(step.operands)
+        self.note_place()
+        status = self.call(
+            "heddle_call", "%context", self.destination(step), str(step.number), args, str(len(step.operands))
+        )
+        self.finish(step, status)
+
+    def note_place(self) -> None:
+        """Tell the host where the call is that it may get."""
+        at = self.out.value("getelementptr [11 x i64], ptr %context, i64 0, i64 10")
+        self.out.effect(f"store i64 {self._place}, ptr {at}")
+
+    @property
+    def _place(self) -> int:
+        return self._number << 32 | self._pc
+
+    def finish(self, step: Step, status: str) -> None:
+        """Fail where the status says so; drop a result that nobody wants."""
+        self.check(status)
+        if step.dst == VOID:
+            self.call("heddle_put", "%context", self.dropped, "0", "null")
+
+    def clear(self, step: Step) -> None:
+        """No value to the destination, as calls without result give."""
+        if step.dst != VOID:
+            self.call("heddle_put", "%context", self.register(step.dst), "0", "null")
+
+    def is_kind(self, at: str, kind: ObjectKind) -> str:
+        return self.out.value(f"icmp eq i32 {self.kind(at)}, {kind.value}")
+
+
+def _flat(body: Stmt) -> Sequence[Stmt]:
+    return body.seq if isinstance(body, SeqStmt) else (body,)
+
+
+def _call_of(stmt: Stmt) -> Call:
+    assert isinstance(stmt, Evaluate) and isinstance(stmt.value, Call)
+    return stmt.value

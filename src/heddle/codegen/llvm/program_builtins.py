@@ -1,0 +1,529 @@
+"""The machine's builtins written out in machine code: one table, name → emitter.
+
+An emitter that meets operands it does not know (a shape heap that escaped, a scope, a dtype that is no
+constant) leaves the call to the host's builtin, which does the same. Messages are those of
+`heddle.vm.relax.builtins`; `%v` stands for the type of a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from heddle.codegen.llvm.program import ProgramEmitter, Step, content_of, kind_of_operand, number_of
+from heddle.codegen.llvm.types import INT64
+from heddle.codegen.llvm.writer import ModuleWriter
+from heddle.ir.expr import Expr, StringImm
+from heddle.prim.nodes import Call, IntImm
+from heddle.runtime.dtype import DataType
+from heddle.runtime.dtype_word import packed_dtype
+from heddle.tir.kernel_abi import TENSOR_FIELDS, ValueKind
+from heddle.tir.nodes import PrimFunc
+from heddle.tir.program_abi import VOID, ObjectKind
+
+Emit = Callable[[ProgramEmitter, Step], None]
+_PREFIX = "vm.builtin."
+_IMMORTAL = 1 << 60  # the count of an object that lies in a frame
+_RUNTIME, _VALUE, _TYPE = 0, 1, 2
+_MATCH_CAST, _WRONG_KIND, _DIFFERS = 401, 402, 403
+_EQUALS_IMM, _STORE, _NOTHING, _EQUALS_HEAP = range(4)
+_HOST_SCOPES = ("global", "")
+
+
+def emit_program_function(module: ModuleWriter, func: PrimFunc) -> None:
+    """Add a function whose calling convention is PROGRAM_CONV to a module."""
+    module.add_function(str(func.attrs["global_symbol"]), ProgramEmitter(module, func, emit_call).run())
+
+
+def emit_call(emitter: ProgramEmitter, step: Step) -> None:
+    """The code of a call: a builtin's, a kernel's, another function's, or the host's."""
+    found = _TABLE.get(step.name)
+    if found is not None:
+        found(emitter, step)
+    elif step.name in emitter.kernels:
+        _kernel(emitter, step)
+    else:
+        emitter.host_call(step)
+
+
+def _error(number: int, kind: int) -> int:
+    return number << 8 | kind
+
+
+# ---- what operands are known to be
+
+
+def _text(operand: Expr) -> str | None:
+    content = content_of(operand)
+    return content.value if isinstance(content, StringImm) else None
+
+
+def _dtype(operand: Expr) -> DataType | None:
+    content = content_of(operand)
+    if isinstance(content, Call) and content.op.name == "tir.vm_dtype":
+        name = content.args[0]
+        assert isinstance(name, StringImm)
+        return DataType(name.value)
+    return None
+
+
+def _constant_sizes(operand: Expr) -> tuple[int, ...] | None:
+    content = content_of(operand)
+    if isinstance(content, Call) and content.op.name == "tir.vm_shape":
+        return tuple(int(size.value) for size in content.args if isinstance(size, IntImm))
+    return None
+
+
+def _ints(operands: Sequence[Expr]) -> list[int] | None:
+    """The immediates, or None where one is something else."""
+    if any(kind_of_operand(operand) != "immediate" for operand in operands):
+        return None
+    return [number_of(operand) for operand in operands]
+
+
+def _pairs(operands: Sequence[Expr]) -> list[tuple[int, int]] | None:
+    """Codes with their operands."""
+    words = _ints(operands)
+    if words is None or len(words) % 2:
+        return None
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+# ---- sizes
+
+
+def _sizes(emitter: ProgramEmitter, operand: Expr) -> tuple[str, str] | None:
+    """Count and address of a shape operand's sizes; None for what is neither constant nor in a register."""
+    known = _constant_sizes(operand)
+    if known is not None:
+        return str(len(known)), emitter.constant_sizes(known)
+    if kind_of_operand(operand) != "register":
+        return None
+    slot = emitter.shape_slots.get(number_of(operand))
+    if slot is not None:
+        return str(slot[1]), slot[0]
+    value = emitter.value(operand)
+    count = emitter.call("heddle_sizes", value, emitter.sizes_out)
+    is_shape = emitter.out.value(f"icmp sge i64 {count}, 0")
+    message = "expected a shape, got %v"
+    emitter.require(is_shape, _error(_WRONG_KIND, _TYPE), message, got=f"kind of {value}")
+    return count, emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
+
+
+def _heap(emitter: ProgramEmitter, operand: Expr) -> str:
+    """The address of the heap's first element."""
+    slot = emitter.heap_slots.get(number_of(operand)) if kind_of_operand(operand) == "register" else None
+    if slot is not None:
+        return slot
+    value = emitter.value(operand)
+    is_heap = emitter.is_kind(value, ObjectKind.TENSOR)
+    message = "expected a shape heap, got %v"
+    emitter.require(is_heap, _error(_WRONG_KIND, _TYPE), message, got=f"kind of {value}")
+    return emitter.tensor_field(emitter.payload(value), 0, "ptr")
+
+
+def _heap_slot(emitter: ProgramEmitter, heap: str, index: int) -> str:
+    return emitter.out.value(f"getelementptr i64, ptr {heap}, i64 {index}")
+
+
+def _alloc_shape_heap(emitter: ProgramEmitter, step: Step) -> None:
+    words = _ints(step.operands[1:])
+    if step.dst not in emitter.uses.heaps or words is None:
+        emitter.host_call(step)
+        return
+    count, out = max(words[0], 1), emitter.out
+    memory = out.alloca(f"[{count} x i64], align 64")
+    head = out.alloca("{ i64, i32, i32, ptr, i64, ptr, i32, i32, i32, i32, ptr, ptr, i64, i64 }, align 16")
+    callee = emitter.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+    out.effect(f"call void {callee}(ptr {memory}, i8 0, i64 {8 * count}, i1 false)")
+    tensor = out.value(f"getelementptr i8, ptr {head}, i64 32")
+    size = out.value(f"getelementptr i8, ptr {tensor}, i64 48")
+    fields = {
+        0: ("ptr", memory),
+        8: ("i64", "1"),
+        16: ("i32", "1"),
+        20: ("i32", str(packed_dtype(INT64))),
+        24: ("ptr", size),
+        32: ("ptr", "null"),
+        40: ("i64", "0"),
+        48: ("i64", str(words[0])),
+    }
+    out.effect(f"store i64 {_IMMORTAL}, ptr {head}")
+    kind = out.value(f"getelementptr i8, ptr {head}, i64 8")
+    out.effect(f"store i64 {ObjectKind.TENSOR.value}, ptr {kind}")
+    for offset, (ty, value) in fields.items():
+        place = out.value(f"getelementptr i8, ptr {tensor}, i64 {offset}")
+        out.effect(f"store {ty} {value}, ptr {place}")
+    emitter.set_value(emitter.register(step.dst), str(ObjectKind.TENSOR.value), f"ptr {tensor}")
+    emitter.heap_slots[step.dst] = memory
+
+
+def _match(emitter: ProgramEmitter, heap: str | None, size: str, code: int, operand: int, what: str) -> None:
+    out = emitter.out
+    if code == _NOTHING:
+        return
+    if code == _EQUALS_IMM:
+        expected = str(operand)
+    else:
+        assert heap is not None
+        place = _heap_slot(emitter, heap, operand)
+        if code == _STORE:
+            out.effect(f"store i64 {size}, ptr {place}")
+            return
+        expected = out.value(f"load i64, ptr {place}")
+    equal = out.value(f"icmp eq i64 {size}, {expected}")
+    emitter.require(equal, _error(_MATCH_CAST, _RUNTIME), f"{what}: expected %e, got %g", expected, size)
+
+
+def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
+    value, heap_operand, rank, *rest = step.operands
+    context, pairs, ranks = _text(rest[-1]), _pairs(rest[:-1]), _ints([rank])
+    known = kind_of_operand(value) == "register" and context is not None and pairs is not None
+    if not known or ranks is None or len(pairs or ()) != ranks[0]:
+        emitter.host_call(step)
+        return
+    assert pairs is not None and context is not None
+    slot = emitter.shape_slots.get(number_of(value))
+    if slot is not None:
+        count, sizes = str(slot[1]), slot[0]
+    else:
+        at = emitter.value(value)
+        count = emitter.call("heddle_sizes", at, emitter.sizes_out)
+        is_shape = emitter.out.value(f"icmp sge i64 {count}, 0")
+        message = f"{context} expected a tensor or shape, got %v"
+        emitter.require(is_shape, _error(_WRONG_KIND, _TYPE), message, got=f"kind of {at}")
+        sizes = emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
+    same = emitter.out.value(f"icmp eq i64 {count}, {ranks[0]}")
+    message = f"{context} match_cast error: shape size mismatch: expected {ranks[0]} sizes, got %g"
+    emitter.require(same, _error(_MATCH_CAST, _RUNTIME), message, got=count)
+    needs_heap = any(code in (_STORE, _EQUALS_HEAP) for code, _ in pairs)
+    heap = _heap(emitter, heap_operand) if needs_heap else None
+    for axis, (code, operand) in enumerate(pairs):
+        size = emitter.out.value(f"load i64, ptr {_heap_slot(emitter, sizes, axis)}")
+        what = f"{context} match_cast error: size of dimension {axis}"
+        _match(emitter, heap, size, code, operand, what)
+    emitter.clear(step)
+
+
+def _make_shape(emitter: ProgramEmitter, step: Step) -> None:
+    heap_operand, rank, *rest = step.operands
+    pairs, ranks = _pairs(rest), _ints([rank])
+    if pairs is None or ranks is None or len(pairs) != ranks[0]:
+        emitter.host_call(step)
+        return
+    out = emitter.out
+    needs_heap = any(code for code, _ in pairs)
+    heap = _heap(emitter, heap_operand) if needs_heap else ""
+    memory = out.alloca(f"[{max(len(pairs), 1)} x i64], align 16")
+    for axis, (code, operand) in enumerate(pairs):
+        size = out.value(f"load i64, ptr {_heap_slot(emitter, heap, operand)}") if code else str(operand)
+        out.effect(f"store i64 {size}, ptr {_heap_slot(emitter, memory, axis)}")
+    if step.dst in emitter.uses.shapes:
+        emitter.shape_slots[step.dst] = memory, len(pairs)
+        return
+    status = emitter.call("heddle_make_shape", "%context", emitter.destination(step), str(len(pairs)), memory)
+    emitter.finish(step, status)
+
+
+def _match_prim_value(emitter: ProgramEmitter, step: Step) -> None:
+    value, heap_operand, *rest = step.operands
+    words, context = _ints(rest[:2]), _text(rest[2])
+    if words is None or context is None or kind_of_operand(value) != "register":
+        emitter.host_call(step)
+        return
+    at = emitter.value(value)
+    _require_kinds(emitter, at, (ValueKind.INT, ValueKind.BOOL), f"{context} expected an integer")
+    heap = _heap(emitter, heap_operand) if words[0] in (_STORE, _EQUALS_HEAP) else None
+    _match(
+        emitter, heap, emitter.payload(at, "i64"), words[0], words[1], f"{context} match_cast error: value"
+    )
+    emitter.clear(step)
+
+
+def _make_prim_value(emitter: ProgramEmitter, step: Step) -> None:
+    heap_operand, *rest = step.operands
+    words = _ints(rest)
+    if words is None:
+        emitter.host_call(step)
+        return
+    number = str(words[1])
+    if words[0]:
+        place = _heap_slot(emitter, _heap(emitter, heap_operand), words[1])
+        number = emitter.out.value(f"load i64, ptr {place}")
+    pointer = emitter.out.value(f"inttoptr i64 {number} to ptr")
+    emitter.call("heddle_put", "%context", emitter.destination(step), str(ValueKind.INT.value), pointer)
+
+
+# ---- checks
+
+
+def _require_kinds(emitter: ProgramEmitter, at: str, kinds: Sequence[int], message: str) -> None:
+    out, kind = emitter.out, emitter.kind(at)
+    found = out.value(f"icmp eq i32 {kind}, {int(kinds[0])}")
+    for other in kinds[1:]:
+        found = out.value(f"or i1 {found}, {out.value(f'icmp eq i32 {kind}, {int(other)}')}")
+    emitter.require(found, _error(_WRONG_KIND, _TYPE), f"{message}, got %v", got=f"kind of {at}")
+
+
+def _check_tensor_info(emitter: ProgramEmitter, step: Step) -> None:
+    value, ndim, *rest = step.operands
+    context, ndims = _text(rest[-1]), _ints([ndim])
+    dtype = _dtype(rest[0]) if len(rest) > 1 else None
+    any_dtype = len(rest) == 1 or kind_of_operand(rest[0]) == "nothing"
+    if context is None or ndims is None or (dtype is None and not any_dtype):
+        emitter.host_call(step)
+        return
+    at = emitter.value(value)
+    _require_kinds(emitter, at, (ObjectKind.TENSOR,), f"{context} expected a tensor")
+    tensor, out = emitter.payload(at), emitter.out
+    if ndims[0] != -1:
+        got = out.value(f"sext i32 {emitter.tensor_field(tensor, _offset('ndim'), 'i32')} to i64")
+        message = f"{context} expected a tensor with ndim {ndims[0]}, got ndim %g"
+        same = out.value(f"icmp eq i64 {got}, {ndims[0]}")
+        emitter.require(same, _error(_DIFFERS, _VALUE), message, got=got)
+    if dtype is not None:
+        got = emitter.tensor_field(tensor, _offset("dtype"), "i32")
+        message = f"{context} expected a tensor with dtype {dtype}, got dtype %t"
+        same = out.value(f"icmp eq i32 {got}, {packed_dtype(dtype)}")
+        emitter.require(same, _error(_DIFFERS, _VALUE), message, got=out.value(f"zext i32 {got} to i64"))
+    emitter.clear(step)
+
+
+def _offset(field: str) -> int:
+    return TENSOR_FIELDS[field].offset_bytes
+
+
+def _check_count(kind: ObjectKind, noun: str, unit: str) -> Emit:
+    """Shapes and tuples start with their count."""
+
+    def emit(emitter: ProgramEmitter, step: Step) -> None:
+        value, count, text = step.operands
+        context, counts = _text(text), _ints([count])
+        if context is None or counts is None:
+            emitter.host_call(step)
+            return
+        at = emitter.value(value)
+        _require_kinds(emitter, at, (kind,), f"{context} expected a {noun}")
+        if counts[0] != -1 or kind is ObjectKind.TUPLE:
+            got = emitter.tensor_field(emitter.payload(at), 0, "i64")
+            message = (
+                f"{context} expected a {noun} with " + unit.format(counts[0]) + f", got {unit.format('%g')}"
+            )
+            same = emitter.out.value(f"icmp eq i64 {got}, {counts[0]}")
+            emitter.require(same, _error(_DIFFERS, _VALUE), message, got=got)
+        emitter.clear(step)
+
+    return emit
+
+
+def _check_prim_value_info(emitter: ProgramEmitter, step: Step) -> None:
+    value, wanted, text = step.operands
+    dtype, context = _dtype(wanted), _text(text)
+    if dtype is None or context is None:
+        emitter.host_call(step)
+        return
+    kinds = [ValueKind.INT, ValueKind.BOOL] + [ValueKind.FLOAT] * dtype.is_float
+    if not dtype.is_handle:
+        at = emitter.value(value)
+        _require_kinds(emitter, at, kinds, f"{context} expected a value of dtype {dtype}")
+    emitter.clear(step)
+
+
+# ---- memory
+
+
+def _alloc_storage(emitter: ProgramEmitter, step: Step) -> None:
+    _, shape, device, wanted, *scope = step.operands
+    dtype, devices = _dtype(wanted), _ints([device])
+    plain = not scope or _text(scope[0]) in _HOST_SCOPES
+    sizes = _sizes(emitter, shape) if dtype is not None and devices is not None and plain else None
+    if sizes is None or dtype is None or devices is None:
+        emitter.host_call(step)
+        return
+    operands = (*sizes, str(dtype.itemsize), str(devices[0]))
+    status = emitter.call("heddle_alloc_storage", "%context", emitter.destination(step), *operands)
+    emitter.finish(step, status)
+
+
+def _alloc_tensor(emitter: ProgramEmitter, step: Step) -> None:
+    storage, offset, shape, wanted, *scope = step.operands
+    dtype, offsets, out = _dtype(wanted), _ints([offset]), emitter.out
+    plain = not scope or _text(scope[0]) in _HOST_SCOPES
+    sizes = None
+    if dtype is not None and offsets is not None and plain and kind_of_operand(storage) == "register":
+        sizes = _sizes(emitter, shape)
+    if sizes is None or dtype is None or offsets is None:
+        emitter.host_call(step)
+        return
+    at = emitter.value(storage)
+    native, other, done = out.label("native"), out.label("other"), out.label("allocated")
+    out.branch(emitter.is_kind(at, ObjectKind.STORAGE), native, other)
+    out.start(other)  # a storage of the host's, or none at all
+    emitter.host_call(step)
+    out.terminate(f"br label %{done}")
+    out.start(native)
+    operands = (emitter.payload(at), str(offsets[0]), *sizes, str(packed_dtype(dtype)))
+    status = emitter.call("heddle_alloc_tensor", "%context", emitter.destination(step), *operands)
+    emitter.finish(step, status)
+    out.start(done)
+
+
+def _reshape(emitter: ProgramEmitter, step: Step) -> None:
+    tensor, shape = step.operands
+    sizes = _sizes(emitter, shape)
+    if sizes is None:
+        emitter.host_call(step)
+        return
+    at = emitter.value(tensor)
+    _require_kinds(emitter, at, (ObjectKind.TENSOR,), "expected a tensor")
+    status = emitter.call(
+        "heddle_reshape", "%context", emitter.destination(step), emitter.payload(at), *sizes
+    )
+    emitter.finish(step, status)
+
+
+def _null_value(emitter: ProgramEmitter, step: Step) -> None:
+    if step.dst not in emitter.uses.shapes:
+        emitter.clear(step)
+
+
+def _copy(emitter: ProgramEmitter, step: Step) -> None:
+    if step.dst != VOID:
+        value = emitter.value(step.operands[0])
+        emitter.call("heddle_copy", "%context", emitter.destination(step), value)
+
+
+def _shape_of(emitter: ProgramEmitter, step: Step) -> None:
+    at = emitter.value(step.operands[0])
+    _require_kinds(emitter, at, (ObjectKind.TENSOR,), "expected a tensor")
+    count = emitter.call("heddle_sizes", at, emitter.sizes_out)
+    sizes = emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
+    status = emitter.call("heddle_make_shape", "%context", emitter.destination(step), count, sizes)
+    emitter.finish(step, status)
+
+
+# ---- tuples, conditions, calls
+
+
+def _make_tuple(emitter: ProgramEmitter, step: Step) -> None:
+    items = emitter.arguments(step.operands)
+    status = emitter.call(
+        "heddle_make_tuple", "%context", emitter.destination(step), str(len(step.operands)), items
+    )
+    emitter.finish(step, status)
+
+
+def _tuple_getitem(emitter: ProgramEmitter, step: Step) -> None:
+    indices = _ints(step.operands[1:])
+    if indices is None:
+        emitter.host_call(step)
+        return
+    at = emitter.value(step.operands[0])
+    _require_kinds(emitter, at, (ObjectKind.TUPLE,), "expected a tuple")
+    status = emitter.call(
+        "heddle_tuple_getitem",
+        "%context",
+        emitter.destination(step),
+        emitter.payload(at),
+        str(indices[0]),
+    )
+    emitter.finish(step, status)
+
+
+def _read_if_cond(emitter: ProgramEmitter, step: Step) -> None:
+    """0 or 1 of what the machine knows; the host judges the rest, and refuses what is no condition."""
+    out = emitter.out
+    known = emitter.call("heddle_condition", emitter.value(step.operands[0]))
+    ask, told, go_on = out.label("ask"), out.label("told"), out.label("judged")
+    out.branch(out.value(f"icmp slt i32 {known}, 0"), ask, told)
+    out.start(ask)
+    emitter.host_call(step)
+    out.terminate(f"br label %{go_on}")
+    out.start(told)
+    pointer = out.value(f"inttoptr i64 {out.value(f'zext i32 {known} to i64')} to ptr")
+    emitter.call("heddle_put", "%context", emitter.destination(step), str(ValueKind.BOOL.value), pointer)
+    out.start(go_on)
+
+
+def _kernel(emitter: ProgramEmitter, step: Step) -> None:
+    _call_kernel(emitter, step, step.name, step.operands)
+
+
+def _call_kernel(
+    emitter: ProgramEmitter, step: Step, name: str, operands: Sequence[Expr], extra: Sequence[str] = ()
+) -> None:
+    args = emitter.arguments(operands, extra)
+    callee = emitter.module.declare(name, "i32", ["ptr", "i32"])
+    count = len(operands) + len(extra)
+    emitter.check(emitter.out.value(f"call i32 {callee}(ptr {args}, i32 {count})"))
+    emitter.clear(step)
+
+
+def _call_tir_dyn(emitter: ProgramEmitter, step: Step) -> None:
+    """A kernel with the sizes of a shape after its tensors."""
+    function, *tensors, shape = step.operands
+    is_function = isinstance(function, Call) and kind_of_operand(function) == "function"
+    name = function.args[1] if isinstance(function, Call) and is_function else None
+    slot = emitter.shape_slots.get(number_of(shape)) if kind_of_operand(shape) == "register" else None
+    constant = _constant_sizes(shape)
+    known = isinstance(name, StringImm) and name.value in emitter.kernels
+    if not known or (slot is None and constant is None):
+        emitter.host_call(step)
+        return
+    assert isinstance(name, StringImm)
+    sizes = [str(size) for size in constant or ()]
+    if slot is not None:
+        places = [_heap_slot(emitter, slot[0], axis) for axis in range(slot[1])]
+        sizes = [emitter.out.value(f"load i64, ptr {place}") for place in places]
+    _call_kernel(emitter, step, name.value, tensors, sizes)
+
+
+def _make_closure(emitter: ProgramEmitter, step: Step) -> None:
+    function, *bound = step.operands
+    if kind_of_operand(function) != "function":
+        emitter.host_call(step)
+        return
+    items = emitter.arguments(bound)
+    number = str(number_of(function))
+    status = emitter.call(
+        "heddle_make_closure", "%context", emitter.destination(step), number, str(len(bound)), items
+    )
+    emitter.finish(step, status)
+
+
+def _invoke_closure(emitter: ProgramEmitter, step: Step) -> None:
+    _, closure, *given = step.operands
+    args = emitter.arguments(given)
+    callee = emitter.value(closure)
+    emitter.note_place()
+    status = emitter.call(
+        "heddle_invoke", "%context", emitter.destination(step), callee, args, str(len(given))
+    )
+    emitter.finish(step, status)
+
+
+_TABLE: dict[str, Emit] = {
+    _PREFIX + name: emit
+    for name, emit in {
+        "alloc_shape_heap": _alloc_shape_heap,
+        "match_shape": _match_shape,
+        "make_shape": _make_shape,
+        "match_prim_value": _match_prim_value,
+        "make_prim_value": _make_prim_value,
+        "check_tensor_info": _check_tensor_info,
+        "check_shape_info": _check_count(ObjectKind.SHAPE, "shape", "ndim {}"),
+        "check_tuple_info": _check_count(ObjectKind.TUPLE, "tuple", "{} elements"),
+        "check_prim_value_info": _check_prim_value_info,
+        "alloc_storage": _alloc_storage,
+        "alloc_tensor": _alloc_tensor,
+        "reshape": _reshape,
+        "null_value": _null_value,
+        "copy": _copy,
+        "shape_of": _shape_of,
+        "make_tuple": _make_tuple,
+        "tuple_getitem": _tuple_getitem,
+        "read_if_cond": _read_if_cond,
+        "make_closure": _make_closure,
+        "invoke_closure": _invoke_closure,
+        "call_tir_dyn": _call_tir_dyn,
+    }.items()
+}

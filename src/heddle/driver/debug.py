@@ -1,0 +1,73 @@
+"""Debugging sessions and profiles of models: what `heddle debug` and `heddle run --profile` do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from heddle.driver.inputs import Array, make_arguments
+from heddle.driver.run import Compiled, Run, signature_of
+from heddle.runtime.device import cpu
+from heddle.runtime.profiling import Report
+from heddle.support.files import write_bytes
+from heddle.vm.relax import VirtualMachine
+from heddle.vm.relax.insight.console import DebugConsole
+from heddle.vm.relax.insight.debugger import Debugger
+from heddle.vm.relax.insight.recorder import RecordOptions
+
+UNFUSED = ("FuseOps",)
+"""Passes to leave out for kernels that are one node of the model each."""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugOptions:
+    """The call to debug, as in `RunOptions`. `budget_bytes` bounds the copies of values."""
+
+    function: str = "main"
+    given: Mapping[str, Array] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+    seed: int = 0
+    budget_bytes: int = 1 << 30
+
+
+def open_debugger(compiled: Compiled, options: DebugOptions) -> Debugger:
+    """A debugger that stands at the beginning of a call with given or made-up arguments."""
+    signature = signature_of(compiled.executable, options.function)
+    arguments = make_arguments(signature, options.given, options.dims, options.seed)
+    machine = VirtualMachine(compiled.executable, cpu())
+    record = RecordOptions(budget_bytes=options.budget_bytes)
+    return Debugger.of_call(machine, options.function, *arguments.arrays.values(), options=record)
+
+
+def debug_session(
+    debugger: Debugger, breaks: Iterable[str], commands: Iterable[str] | None, stdout: IO[str] | None = None
+) -> int:
+    """Commands from `commands`, else from whoever sits at the terminal. Gives the number of those that
+    failed.
+    """
+    console = DebugConsole(debugger, stdout=stdout or sys.stdout)
+    for text in breaks:
+        debugger.add_breakpoint(text)
+    if commands is None:
+        console.cmdloop()
+        return 0
+    console.show_place()
+    console.run_script(commands)
+    return console.failures
+
+
+def profile_run(compiled: Compiled, run: Run, function: str) -> Report:
+    """A profile of one more call with a run's arguments."""
+    machine = VirtualMachine(compiled.executable, cpu())
+    arrays = list(run.arguments.arrays.values())
+    machine[function](*arrays)  # links kernels, fills pools
+    return machine.profile(function, *arrays)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write a whole JSON file or nothing. Raises: UsageError S0101."""
+    write_bytes(path, json.dumps(data).encode())

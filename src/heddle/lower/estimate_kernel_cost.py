@@ -1,0 +1,83 @@
+"""EstimateKernelCost: loop functions learn how many operations they do and how many bytes they move.
+
+T.func_attr({"operators": ("relax.exp",)})
+    →
+T.func_attr({"kernel_cost": {"operators": ("relax.exp",), "shapes": (("n", "4"), ("n", "4")), "outputs": (1,),
+                             "flops": "0", "size_bytes": "n * 32", ...}})
+
+Runs before functions are scheduled: padding and tiles do not count. Code generation moves the attribute into
+the executable's metadata, where profilers find it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from heddle.arith import Analyzer
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.lower.legalize_ops import OPERATORS
+from heddle.prim.nodes import PrimExpr, Var, constant
+from heddle.prim.ops import minimum
+from heddle.prim.size_text import size_text
+from heddle.support.diagnostics import UsageError
+from heddle.support.names import NameSupply
+from heddle.tir.analysis.work import Work, work_of
+from heddle.tir.nodes import Buffer, PrimFunc
+from heddle.vm.relax.insight.kernel_cost import KernelCost
+
+KERNEL_COST = "kernel_cost"
+
+
+@dataclass(frozen=True)
+class EstimateKernelCost(FunctionPass):
+    """Requires: loop functions of blocks (LegalizeOps, FuseTIR), not scheduled yet."""
+
+    function_kind: ClassVar[type] = PrimFunc
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        cost = kernel_cost(func)
+        return func.without_attr(OPERATORS).with_attr(KERNEL_COST, asdict(cost))  # type: ignore[no-any-return]
+
+
+def kernel_cost(func: PrimFunc) -> KernelCost:
+    """What a loop function costs, in the names of its symbolic sizes."""
+    names = _size_names(func)
+    buffers = func.buffers
+    shapes = tuple(tuple(size_text(dim, names) or "?" for dim in buffer.shape) for buffer in buffers)
+    scalars = tuple(names[p] for p in func.params if p not in func.buffer_map and p in names)
+    operators = tuple(str(name) for name in func.attrs.get(OPERATORS, ()))
+    try:
+        work = work_of(func)
+    except UsageError:
+        return KernelCost(operators, shapes, scalars)
+    return KernelCost(
+        operators,
+        shapes,
+        scalars,
+        tuple(position for position, buffer in enumerate(buffers) if buffer in work.writes),
+        size_text(work.flops, names),
+        size_text(_moved_bytes(buffers, work), names),
+    )
+
+
+def _size_names(func: PrimFunc) -> dict[Var, str]:
+    """A name for each size that a call tells: dimensions that stand alone, and scalar parameters."""
+    dims = [dim for buffer in func.buffers for dim in buffer.shape if isinstance(dim, Var)]
+    scalars = [param for param in func.params if param not in func.buffer_map]
+    supply = NameSupply(("min", "max"))
+    return {var: supply.fresh(var.name) for var in dict.fromkeys((*dims, *scalars))}
+
+
+def _moved_bytes(buffers: tuple[Buffer, ...], work: Work) -> PrimExpr:
+    """Each parameter's elements once, where fewer are accessed only those."""
+    analyzer = Analyzer()
+    total: PrimExpr = constant(0, "int64")
+    for buffer in buffers:
+        size: PrimExpr = constant(1, "int64")
+        for dim in buffer.shape:
+            size = size * dim.astype("int64")
+        for table in (work.reads, work.writes):
+            if buffer in table:
+                total = total + minimum(size, table[buffer]) * buffer.dtype.itemsize
+    return analyzer.simplify(total)  # type: ignore[no-any-return]

@@ -1,0 +1,80 @@
+"""The last error of this thread's native code, as an exception.
+
+`heddle_set_error` keeps the exception class in the low byte of its kind and the number of the diagnostic
+above it; 0 stands for U0404, a kernel's own check. In a message `%e` and `%g` are the numbers expected and
+got, `%t` the dtype packed in the number got, `%k` the kind of a kernel's argument, `%v` the type of a value.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import NoReturn
+
+from heddle.runtime.codes import U0404
+from heddle.runtime.dtype_word import dtype_from_packed
+from heddle.runtime.native.library import native_library
+from heddle.support.diagnostics import CODES, Trap, TrapIndexError, TrapTypeError, TrapValueError
+
+_TRAPS: dict[int, type[Trap]] = {0: Trap, 1: TrapValueError, 2: TrapTypeError, 3: TrapIndexError}
+_ARGUMENT_KINDS = {0: "None", 1: "an int", 2: "a bool", 3: "a float", 4: "a pointer", 7: "a tensor"}
+_VALUE_TYPES = {
+    0: "NoneType",
+    1: "int",
+    2: "bool",
+    3: "float",
+    7: "Tensor",
+    8: "Shape",
+    9: "Array",
+    10: "VMClosure",
+    11: "Storage",
+}
+_FIRST_RUNTIME_NUMBER = (
+    600  # diagnostics of the machine are numbered below it, those of the runtime from it on
+)
+_LARGEST_KIND = 64
+
+
+class _Error(ctypes.Structure):
+    _fields_ = (
+        ("is_set", ctypes.c_int32),
+        ("kind", ctypes.c_int32),
+        ("expected", ctypes.c_int64),
+        ("got", ctypes.c_int64),
+        ("message", ctypes.c_char * 488),
+    )
+
+
+def take_native_error(notes: Sequence[str] = ()) -> Trap | None:
+    """The error, which is thereby forgotten; None where there is none."""
+    error = _Error.from_address(native_library().thread())
+    if not error.is_set:
+        return None
+    error.is_set = 0
+    text = error.message.decode("utf-8", "replace")
+    text = text.replace("%e", str(error.expected)).replace("%g", str(error.got))
+    if "%t" in text:
+        text = text.replace("%t", dtype_from_packed(error.got))
+    text = text.replace("%k", _ARGUMENT_KINDS.get(error.got, "a value"))
+    if "%v" in text:
+        text = text.replace("%v", _type_name(error.got))
+    number = error.kind >> 8
+    letter = "V" if number < _FIRST_RUNTIME_NUMBER else "U"
+    code = CODES[f"{letter}{number:04}"] if number else U0404
+    return _TRAPS.get(error.kind & 0xFF, Trap)(code, text, notes=list(notes))
+
+
+def raise_native_error(notes: Sequence[str] = (), place: str | None = None) -> NoReturn:
+    """Raise the error. `notes` belong to its message; `place` is where it happened."""
+    error = take_native_error(notes) or Trap(U0404, "native code failed without a message", notes=list(notes))
+    if place is not None:
+        error.add_note(place)
+    raise error
+
+
+def _type_name(got: int) -> str:
+    """The name of a value's type: a kind, or the address of a Python type."""
+    if got < _LARGEST_KIND:
+        return _VALUE_TYPES.get(got, "a value")
+    name: str = ctypes.cast(got, ctypes.py_object).value.__name__
+    return name

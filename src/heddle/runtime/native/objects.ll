@@ -1,0 +1,970 @@
+; Values of native programs: what compiled functions of the machine hold in their registers.
+;
+; A value is {i32 kind, i32 0, i64 payload}: 0 none, 1 int, 2 bool, 3 float; from 7 on the payload points into an
+; object behind its head of 32 bytes. A tensor's payload is its DLTensor, so that kernels take values as they are.
+;
+;     kind           behind the head
+;      7 tensor      DLTensor (48 bytes), sizes
+;      8 shape       i64 count, sizes
+;      9 tuple       i64 count, values
+;     10 closure     i64 function, i64 count, bound values
+;     11 storage     i64 bytes asked for, i64 bytes of the block, 16 unused, then the memory, aligned to 64
+;     12 foreign     an object of the host language
+;
+; Objects are counted. One program runs on one thread, so counts are plain, but for those of storages: tensors that
+; went out to the host language are dropped on any thread. Objects of the host language are dropped through the list
+; `deferred` of the context while the program runs without the interpreter's lock.
+
+%Head = type { i64, i32, i32, ptr, i64 }        ; count, kind, flags (1: owner is foreign, 2: is the owner), owner, class
+%DLTensor = type { ptr, i32, i32, i32, i32, ptr, ptr, i64 }
+; pools, constants, functions, host call, deferred, unlocked state, error place, stack limit, its thread, calls under way, place
+; of the call that the host gets
+%Context = type { ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, i64, i64 }
+%Entry = type { ptr, i64 }                      ; code of a function of the program (null: the host's), arguments
+; bytes in use, peak, cached, limit (-1: none), allocations, the allocation that fails (-1: none), fresh blocks,
+; whether free blocks are kept, lock, device type, device id, free blocks by class
+%Pool = type { i64, i64, i64, i64, i64, i64, i64, i32, i32, i32, i32, [512 x ptr] }
+
+@no_storage = internal constant [67 x i8] c"memory limit of %e bytes reached: %g more bytes do not fit into it\00"
+@no_system_memory = internal constant [42 x i8] c"the system has no %g bytes of memory left\00"
+@negative_storage = internal constant [48 x i8] c"storage size must not be negative, got %g bytes\00"
+@outside_storage = internal constant [63 x i8] c"tensor ends at byte %g of its storage, which has only %e bytes\00"
+@too_large_view = internal constant [58 x i8] c"cannot view a tensor of %e elements as one of %g elements\00"
+@no_such_item = internal constant [58 x i8] c"tuple index %g is out of range: the tuple has %e elements\00"
+@too_deep = internal constant [61 x i8] c"call depth exceeded: the stack has no room for another frame\00"
+@bad_device = internal constant [54 x i8] c"device index %g is out of range: there are %e devices\00"
+
+declare ptr @malloc(i64)
+declare ptr @llvm.frameaddress.p0(i32)
+declare i64 @llvm.ctlz.i64(i64, i1)
+declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
+
+; ---- memory
+
+define internal void @pool_lock(ptr %pool) {
+entry:
+  %at = getelementptr %Pool, ptr %pool, i32 0, i32 8
+  br label %try
+try:
+  %old = atomicrmw xchg ptr %at, i32 1 acquire
+  %free = icmp eq i32 %old, 0
+  br i1 %free, label %out, label %wait
+wait:
+  $PAUSE
+  br label %try
+out:
+  ret void
+}
+
+define internal void @pool_unlock(ptr %pool) {
+  %at = getelementptr %Pool, ptr %pool, i32 0, i32 8
+  store atomic i32 0, ptr %at release, align 4
+  ret void
+}
+
+; The class of a size, and the bytes of its blocks: eight classes to a power of two, from 64 bytes.
+define internal { i64, i64 } @size_class(i64 %bytes) {
+entry:
+  %wish = call i64 @llvm.smax.i64(i64 %bytes, i64 64)
+  %less = sub i64 %wish, 1
+  %zeros = call i64 @llvm.ctlz.i64(i64 %less, i1 false)
+  %log = sub i64 63, %zeros
+  %step_log_ = sub i64 %log, 3
+  %step_log = call i64 @llvm.smax.i64(i64 %step_log_, i64 0)
+  %quotient = lshr i64 %less, %step_log
+  %up = add i64 %quotient, 1
+  %size = shl i64 %up, %step_log
+  %group = shl i64 %log, 3
+  %part = and i64 %quotient, 7
+  %class = or i64 %group, %part
+  %a = insertvalue { i64, i64 } poison, i64 %class, 0
+  %b = insertvalue { i64, i64 } %a, i64 %size, 1
+  ret { i64, i64 } %b
+}
+
+; Give the free blocks back to the system. The lock is held.
+define internal void @pool_trim_locked(ptr %pool) {
+entry:
+  br label %bins
+bins:
+  %class = phi i64 [ 0, %entry ], [ %next_class, %emptied ]
+  %more = icmp ult i64 %class, 512
+  br i1 %more, label %bin, label %out
+bin:
+  %at = getelementptr %Pool, ptr %pool, i32 0, i32 11, i64 %class
+  %first = load ptr, ptr %at
+  store ptr null, ptr %at
+  br label %blocks
+blocks:
+  %block = phi ptr [ %first, %bin ], [ %following, %drop ]
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %emptied, label %drop
+drop:
+  %following_at = getelementptr %Head, ptr %block, i32 0, i32 3
+  %following = load ptr, ptr %following_at
+  call void @free(ptr %block)
+  br label %blocks
+emptied:
+  %next_class = add i64 %class, 1
+  br label %bins
+out:
+  %cached_at = getelementptr %Pool, ptr %pool, i32 0, i32 2
+  store i64 0, ptr %cached_at
+  ret void
+}
+
+define void @heddle_pool_trim(ptr %pool) {
+  call void @pool_lock(ptr %pool)
+  call void @pool_trim_locked(ptr %pool)
+  call void @pool_unlock(ptr %pool)
+  ret void
+}
+
+; A storage's payload, or null after heddle_set_error.
+define internal ptr @pool_take(ptr %pool, i64 %bytes) {
+entry:
+  %negative = icmp slt i64 %bytes, 0
+  br i1 %negative, label %refuse, label %go
+refuse:
+  call void @heddle_set_error(i32 154113, ptr @negative_storage, i64 0, i64 %bytes)
+  ret ptr null
+go:
+  %pair = call { i64, i64 } @size_class(i64 %bytes)
+  %class = extractvalue { i64, i64 } %pair, 0
+  %size = extractvalue { i64, i64 } %pair, 1
+  call void @pool_lock(ptr %pool)
+  %count_at = getelementptr %Pool, ptr %pool, i32 0, i32 4
+  %count = load i64, ptr %count_at
+  %counted = add i64 %count, 1
+  store i64 %counted, ptr %count_at
+  %fail_at = getelementptr %Pool, ptr %pool, i32 0, i32 5
+  %fail_number = load i64, ptr %fail_at
+  %injected = icmp eq i64 %fail_number, %count
+  br i1 %injected, label %no_memory, label %look
+look:
+  %bin = getelementptr %Pool, ptr %pool, i32 0, i32 11, i64 %class
+  %waiting = load ptr, ptr %bin
+  %empty = icmp eq ptr %waiting, null
+  %cached_at = getelementptr %Pool, ptr %pool, i32 0, i32 2
+  br i1 %empty, label %fresh, label %reuse
+reuse:
+  %following_at = getelementptr %Head, ptr %waiting, i32 0, i32 3
+  %following = load ptr, ptr %following_at
+  store ptr %following, ptr %bin
+  %cached = load i64, ptr %cached_at
+  %uncached = sub i64 %cached, %size
+  store i64 %uncached, ptr %cached_at
+  br label %book
+fresh:
+  %limit_at = getelementptr %Pool, ptr %pool, i32 0, i32 3
+  %limit = load i64, ptr %limit_at
+  %used = load i64, ptr %pool
+  %kept = load i64, ptr %cached_at
+  %wanted = add i64 %used, %size
+  %held = add i64 %wanted, %kept
+  %crowded = icmp ugt i64 %held, %limit
+  br i1 %crowded, label %make_room, label %get
+make_room:
+  call void @pool_trim_locked(ptr %pool)
+  %over = icmp ugt i64 %wanted, %limit
+  br i1 %over, label %limit_reached, label %get
+limit_reached:
+  call void @pool_unlock(ptr %pool)
+  call void @heddle_set_error(i32 153856, ptr @no_storage, i64 %limit, i64 %bytes)
+  ret ptr null
+get:
+  %whole = add i64 %size, 64
+  %rounded_ = add i64 %whole, 63
+  %rounded = and i64 %rounded_, -64
+  %block = call ptr @aligned_alloc(i64 64, i64 %rounded)
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %no_memory, label %got
+got:
+  %fresh_at = getelementptr %Pool, ptr %pool, i32 0, i32 6
+  %fresh_count = load i64, ptr %fresh_at
+  %fresh_counted = add i64 %fresh_count, 1
+  store i64 %fresh_counted, ptr %fresh_at
+  br label %book
+no_memory:
+  call void @pool_trim_locked(ptr %pool)
+  call void @pool_unlock(ptr %pool)
+  call void @heddle_set_error(i32 153856, ptr @no_system_memory, i64 0, i64 %bytes)
+  ret ptr null
+book:
+  %start = phi ptr [ %waiting, %reuse ], [ %block, %got ]
+  %in_use = load i64, ptr %pool
+  %now = add i64 %in_use, %size
+  store i64 %now, ptr %pool
+  %peak_at = getelementptr %Pool, ptr %pool, i32 0, i32 1
+  %peak = load i64, ptr %peak_at
+  %higher = call i64 @llvm.smax.i64(i64 %peak, i64 %now)
+  store i64 %higher, ptr %peak_at
+  call void @pool_unlock(ptr %pool)
+  store i64 1, ptr %start
+  %kind_at = getelementptr %Head, ptr %start, i32 0, i32 1
+  store i32 11, ptr %kind_at
+  %flags_at = getelementptr %Head, ptr %start, i32 0, i32 2
+  store i32 0, ptr %flags_at
+  %owner_at = getelementptr %Head, ptr %start, i32 0, i32 3
+  store ptr %pool, ptr %owner_at
+  %class_at = getelementptr %Head, ptr %start, i32 0, i32 4
+  store i64 %class, ptr %class_at
+  %payload = getelementptr i8, ptr %start, i64 32
+  store i64 %bytes, ptr %payload
+  %block_bytes_at = getelementptr i64, ptr %payload, i64 1
+  store i64 %size, ptr %block_bytes_at
+  ret ptr %payload
+}
+
+define internal void @pool_give(ptr %payload) {
+entry:
+  %start = getelementptr i8, ptr %payload, i64 -32
+  %owner_at = getelementptr %Head, ptr %start, i32 0, i32 3
+  %pool = load ptr, ptr %owner_at
+  %size_at = getelementptr i64, ptr %payload, i64 1
+  %size = load i64, ptr %size_at
+  call void @pool_lock(ptr %pool)
+  %used = load i64, ptr %pool
+  %left = sub i64 %used, %size
+  store i64 %left, ptr %pool
+  %keeps_at = getelementptr %Pool, ptr %pool, i32 0, i32 7
+  %keeps = load i32, ptr %keeps_at
+  %keep = icmp ne i32 %keeps, 0
+  br i1 %keep, label %shelve, label %drop
+shelve:
+  %class_at = getelementptr %Head, ptr %start, i32 0, i32 4
+  %class = load i64, ptr %class_at
+  %bin = getelementptr %Pool, ptr %pool, i32 0, i32 11, i64 %class
+  %first = load ptr, ptr %bin
+  store ptr %first, ptr %owner_at
+  store ptr %start, ptr %bin
+  %cached_at = getelementptr %Pool, ptr %pool, i32 0, i32 2
+  %cached = load i64, ptr %cached_at
+  %more = add i64 %cached, %size
+  store i64 %more, ptr %cached_at
+  call void @pool_unlock(ptr %pool)
+  ret void
+drop:
+  call void @pool_unlock(ptr %pool)
+  call void @free(ptr %start)
+  ret void
+}
+
+; ---- counting
+
+define void @heddle_retain(i32 %kind, ptr %payload) {
+entry:
+  %counted = icmp uge i32 %kind, 7
+  br i1 %counted, label %count, label %out
+count:
+  %head = getelementptr i8, ptr %payload, i64 -32
+  %shared = icmp eq i32 %kind, 11
+  br i1 %shared, label %atomic, label %plain
+atomic:
+  %old = atomicrmw add ptr %head, i64 1 monotonic
+  ret void
+plain:
+  %n = load i64, ptr %head
+  %more = add i64 %n, 1
+  store i64 %more, ptr %head
+  ret void
+out:
+  ret void
+}
+
+; %context is null where the interpreter's lock is held.
+define void @heddle_release(ptr %context, i32 %kind, ptr %payload) {
+entry:
+  %counted = icmp uge i32 %kind, 7
+  br i1 %counted, label %count, label %out
+count:
+  %head = getelementptr i8, ptr %payload, i64 -32
+  %shared = icmp eq i32 %kind, 11
+  br i1 %shared, label %atomic, label %plain
+atomic:
+  %old = atomicrmw sub ptr %head, i64 1 acq_rel
+  %last = icmp eq i64 %old, 1
+  br i1 %last, label %storage, label %out
+storage:
+  call void @pool_give(ptr %payload)
+  ret void
+plain:
+  %n = load i64, ptr %head
+  %fewer = sub i64 %n, 1
+  store i64 %fewer, ptr %head
+  %dead = icmp eq i64 %fewer, 0
+  br i1 %dead, label %destroy, label %out
+destroy:
+  switch i32 %kind, label %plain_memory [
+    i32 7, label %tensor
+    i32 9, label %tuple
+    i32 10, label %closure
+    i32 12, label %foreign
+  ]
+tensor:
+  %flags_at = getelementptr %Head, ptr %head, i32 0, i32 2
+  %flags = load i32, ptr %flags_at
+  %is_foreign = and i32 %flags, 1
+  %foreign_owner = icmp ne i32 %is_foreign, 0
+  br i1 %foreign_owner, label %foreign, label %own
+own:
+  %owner_at = getelementptr %Head, ptr %head, i32 0, i32 3
+  %owner = load ptr, ptr %owner_at
+  %unowned = icmp eq ptr %owner, null
+  br i1 %unowned, label %plain_memory, label %release_owner
+release_owner:
+  %owner_kind_at = getelementptr i8, ptr %owner, i64 -24
+  %owner_kind = load i32, ptr %owner_kind_at
+  call void @heddle_release(ptr %context, i32 %owner_kind, ptr %owner)
+  br label %plain_memory
+tuple:
+  %items = load i64, ptr %payload
+  %first_item = getelementptr i64, ptr %payload, i64 1
+  call void @heddle_release_all(ptr %context, ptr %first_item, i64 %items)
+  br label %plain_memory
+closure:
+  %bound_at = getelementptr i64, ptr %payload, i64 1
+  %bound = load i64, ptr %bound_at
+  %first_bound = getelementptr i64, ptr %payload, i64 2
+  call void @heddle_release_all(ptr %context, ptr %first_bound, i64 %bound)
+  br label %plain_memory
+foreign:
+  call void @drop_foreign(ptr %context, ptr %head)
+  ret void
+plain_memory:
+  call void @free(ptr %head)
+  ret void
+out:
+  ret void
+}
+
+define void @heddle_release_all(ptr %context, ptr %values, i64 %count) {
+entry:
+  br label %check
+check:
+  %i = phi i64 [ 0, %entry ], [ %next, %skip ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %look, label %out
+look:
+  %at = getelementptr %Value, ptr %values, i64 %i
+  %kind = load i32, ptr %at
+  %counted = icmp uge i32 %kind, 7
+  br i1 %counted, label %drop, label %skip
+drop:
+  %payload_at = getelementptr %Value, ptr %at, i64 0, i32 2
+  %payload = load ptr, ptr %payload_at
+  store i32 0, ptr %at
+  call void @heddle_release(ptr %context, i32 %kind, ptr %payload)
+  br label %skip
+skip:
+  %next = add i64 %i, 1
+  br label %check
+out:
+  ret void
+}
+
+; An object that holds one of the host language's. `owner` is it; while the program runs unlocked it waits in the list.
+define internal void @drop_foreign(ptr %context, ptr %head) {
+entry:
+  %nowhere = icmp eq ptr %context, null
+  br i1 %nowhere, label %now, label %look
+look:
+  %state_at = getelementptr %Context, ptr %context, i32 0, i32 5
+  %state = load ptr, ptr %state_at
+  %locked = icmp eq ptr %state, null
+  br i1 %locked, label %now, label %later
+later:
+  %list_at = getelementptr %Context, ptr %context, i32 0, i32 4
+  %list = load ptr, ptr %list_at
+  %class_at = getelementptr %Head, ptr %head, i32 0, i32 4
+  store ptr %list, ptr %class_at
+  store ptr %head, ptr %list_at
+  ret void
+now:
+  %owner_at = getelementptr %Head, ptr %head, i32 0, i32 3
+  %owner = load ptr, ptr %owner_at
+  %drop = load ptr, ptr @heddle_host_drop
+  call void %drop(ptr %owner)
+  call void @free(ptr %head)
+  ret void
+}
+
+@heddle_host_drop = global ptr @no_host
+
+define internal void @no_host(ptr %object) {
+  ret void
+}
+
+; Drop what waits. The interpreter's lock is held.
+define void @heddle_drop_deferred(ptr %context) {
+entry:
+  %list_at = getelementptr %Context, ptr %context, i32 0, i32 4
+  br label %next
+next:
+  %head = load ptr, ptr %list_at
+  %empty = icmp eq ptr %head, null
+  br i1 %empty, label %out, label %drop
+drop:
+  %class_at = getelementptr %Head, ptr %head, i32 0, i32 4
+  %following = load ptr, ptr %class_at
+  store ptr %following, ptr %list_at
+  call void @drop_foreign(ptr null, ptr %head)
+  br label %next
+out:
+  ret void
+}
+
+; Put a value into a register; the count of the new one is the register's.
+define internal void @put(ptr %context, ptr %register, i32 %kind, ptr %payload) {
+entry:
+  %old_kind = load i32, ptr %register
+  %payload_at = getelementptr %Value, ptr %register, i64 0, i32 2
+  %old = load ptr, ptr %payload_at
+  store i32 %kind, ptr %register
+  store ptr %payload, ptr %payload_at
+  %counted = icmp uge i32 %old_kind, 7
+  br i1 %counted, label %drop, label %out
+drop:
+  call void @heddle_release(ptr %context, i32 %old_kind, ptr %old)
+  ret void
+out:
+  ret void
+}
+
+define void @heddle_put(ptr %context, ptr %register, i32 %kind, ptr %payload) {
+  call void @put(ptr %context, ptr %register, i32 %kind, ptr %payload)
+  ret void
+}
+
+define void @heddle_copy(ptr %context, ptr %register, ptr %value) {
+  %kind = load i32, ptr %value
+  %payload_at = getelementptr %Value, ptr %value, i64 0, i32 2
+  %payload = load ptr, ptr %payload_at
+  call void @heddle_retain(i32 %kind, ptr %payload)
+  call void @put(ptr %context, ptr %register, i32 %kind, ptr %payload)
+  ret void
+}
+
+; ---- making objects
+
+; An object of %bytes behind its head, or null after heddle_set_error.
+define ptr @heddle_new(i32 %kind, i64 %bytes, ptr %owner, i32 %flags) {
+entry:
+  %whole = add i64 %bytes, 32
+  %head = call ptr @malloc(i64 %whole)
+  %none = icmp eq ptr %head, null
+  br i1 %none, label %fail, label %fill
+fail:
+  call void @heddle_set_error(i32 153856, ptr @no_system_memory, i64 0, i64 %whole)
+  ret ptr null
+fill:
+  store i64 1, ptr %head
+  %kind_at = getelementptr %Head, ptr %head, i32 0, i32 1
+  store i32 %kind, ptr %kind_at
+  %flags_at = getelementptr %Head, ptr %head, i32 0, i32 2
+  store i32 %flags, ptr %flags_at
+  %owner_at = getelementptr %Head, ptr %head, i32 0, i32 3
+  store ptr %owner, ptr %owner_at
+  %payload = getelementptr i8, ptr %head, i64 32
+  ret ptr %payload
+}
+
+; Storage for as many elements of %element bytes as the sizes say.
+define i32 @heddle_alloc_storage(
+    ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device) {
+entry:
+  %elements = call i64 @product(i64 %ndim, ptr %sizes)
+  %negative = icmp slt i64 %elements, 0
+  %product_bytes = mul i64 %elements, %element
+  %bytes = select i1 %negative, i64 -1, i64 %product_bytes
+  %pools = load ptr, ptr %context
+  %count = load i64, ptr %pools
+  %host = icmp eq i32 %device, -1
+  %wide = sext i32 %device to i64
+  %last = sub i64 %count, 1
+  %index = select i1 %host, i64 %last, i64 %wide
+  %known = icmp ult i64 %index, %count
+  br i1 %known, label %take, label %refuse
+refuse:
+  call void @heddle_set_error(i32 103937, ptr @bad_device, i64 %count, i64 %wide)
+  ret i32 -1
+take:
+  %slot = add i64 %index, 1
+  %pool_at = getelementptr ptr, ptr %pools, i64 %slot
+  %pool = load ptr, ptr %pool_at
+  %payload = call ptr @pool_take(ptr %pool, i64 %bytes)
+  %none = icmp eq ptr %payload, null
+  br i1 %none, label %fail, label %done
+fail:
+  ret i32 -1
+done:
+  call void @put(ptr %context, ptr %register, i32 11, ptr %payload)
+  ret i32 0
+}
+
+; The product of sizes, or -1 where it is negative or too large.
+define internal i64 @product(i64 %ndim, ptr %sizes) {
+entry:
+  br label %check
+check:
+  %i = phi i64 [ 0, %entry ], [ %next, %grow ]
+  %n = phi i64 [ 1, %entry ], [ %grown, %grow ]
+  %more = icmp slt i64 %i, %ndim
+  br i1 %more, label %look, label %out
+look:
+  %at = getelementptr i64, ptr %sizes, i64 %i
+  %size = load i64, ptr %at
+  %pair = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %n, i64 %size)
+  %grown = extractvalue { i64, i1 } %pair, 0
+  %over = extractvalue { i64, i1 } %pair, 1
+  %negative = icmp slt i64 %size, 0
+  %bad = or i1 %over, %negative
+  br i1 %bad, label %fail, label %grow
+grow:
+  %next = add i64 %i, 1
+  br label %check
+fail:
+  ret i64 -1
+out:
+  ret i64 %n
+}
+
+; A tensor's payload with sizes of its own. The owner's count is the new tensor's.
+define ptr @heddle_new_tensor(ptr %data, i64 %ndim, ptr %sizes, i32 %dtype, i64 %device, ptr %owner, i32 %flags) {
+entry:
+  %sizes_bytes = shl i64 %ndim, 3
+  %bytes = add i64 %sizes_bytes, 48
+  %dl = call ptr @heddle_new(i32 7, i64 %bytes, ptr %owner, i32 %flags)
+  %none = icmp eq ptr %dl, null
+  br i1 %none, label %out, label %fill
+fill:
+  store ptr %data, ptr %dl
+  %device_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 1
+  store i64 %device, ptr %device_at, align 4
+  %ndim_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 3
+  %narrow = trunc i64 %ndim to i32
+  store i32 %narrow, ptr %ndim_at
+  %dtype_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 4
+  store i32 %dtype, ptr %dtype_at
+  %own_sizes = getelementptr i8, ptr %dl, i64 48
+  %shape_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 5
+  store ptr %own_sizes, ptr %shape_at
+  %strides_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 6
+  store ptr null, ptr %strides_at
+  %offset_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 7
+  store i64 0, ptr %offset_at
+  call void @llvm.memcpy.p0.p0.i64(ptr %own_sizes, ptr %sizes, i64 %sizes_bytes, i1 false)
+  ret ptr %dl
+out:
+  ret ptr null
+}
+
+define internal i64 @element_bytes(i32 %dtype) {
+  %shifted = lshr i32 %dtype, 8
+  %bits = and i32 %shifted, 255
+  %lanes = lshr i32 %dtype, 16
+  %all = mul i32 %bits, %lanes
+  %up = add i32 %all, 7
+  %bytes = lshr i32 %up, 3
+  %wide = zext i32 %bytes to i64
+  ret i64 %wide
+}
+
+define i32 @heddle_alloc_tensor(
+    ptr %context, ptr %register, ptr %storage, i64 %offset, i64 %ndim, ptr %sizes, i32 %dtype) {
+entry:
+  %count = call i64 @product(i64 %ndim, ptr %sizes)
+  %element = call i64 @element_bytes(i32 %dtype)
+  %bytes = mul i64 %count, %element
+  %end = add i64 %bytes, %offset
+  %has = load i64, ptr %storage
+  %over = icmp ugt i64 %end, %has
+  %negative = or i64 %count, %offset
+  %invalid = icmp slt i64 %negative, 0
+  %bad = or i1 %over, %invalid
+  br i1 %bad, label %refuse, label %make
+refuse:
+  call void @heddle_set_error(i32 154113, ptr @outside_storage, i64 %has, i64 %end)
+  ret i32 -1
+make:
+  %memory = getelementptr i8, ptr %storage, i64 32
+  %data = getelementptr i8, ptr %memory, i64 %offset
+  %pool_at = getelementptr i8, ptr %storage, i64 -16
+  %pool = load ptr, ptr %pool_at
+  %device_at = getelementptr %Pool, ptr %pool, i32 0, i32 9
+  %device = load i64, ptr %device_at, align 4
+  %dl = call ptr @heddle_new_tensor(
+      ptr %data, i64 %ndim, ptr %sizes, i32 %dtype, i64 %device, ptr %storage, i32 0)
+  %none = icmp eq ptr %dl, null
+  br i1 %none, label %fail, label %done
+fail:
+  ret i32 -1
+done:
+  call void @heddle_retain(i32 11, ptr %storage)
+  call void @put(ptr %context, ptr %register, i32 7, ptr %dl)
+  ret i32 0
+}
+
+; A view of the same memory with other sizes. Its owner is the tensor's, or the tensor where the host owns the memory.
+define i32 @heddle_reshape(ptr %context, ptr %register, ptr %tensor, i64 %ndim, ptr %sizes) {
+entry:
+  %ndim_at = getelementptr %DLTensor, ptr %tensor, i32 0, i32 3
+  %old_ndim = load i32, ptr %ndim_at
+  %old_wide = sext i32 %old_ndim to i64
+  %shape_at = getelementptr %DLTensor, ptr %tensor, i32 0, i32 5
+  %old_sizes = load ptr, ptr %shape_at
+  %have = call i64 @product(i64 %old_wide, ptr %old_sizes)
+  %want = call i64 @product(i64 %ndim, ptr %sizes)
+  %over = icmp ugt i64 %want, %have
+  br i1 %over, label %refuse, label %make
+refuse:
+  call void @heddle_set_error(i32 154113, ptr @too_large_view, i64 %have, i64 %want)
+  ret i32 -1
+make:
+  %head = getelementptr i8, ptr %tensor, i64 -32
+  %flags_at = getelementptr %Head, ptr %head, i32 0, i32 2
+  %flags = load i32, ptr %flags_at
+  %foreign = and i32 %flags, 1
+  %is_foreign = icmp ne i32 %foreign, 0
+  %owner_at = getelementptr %Head, ptr %head, i32 0, i32 3
+  %its_owner = load ptr, ptr %owner_at
+  %owner = select i1 %is_foreign, ptr %tensor, ptr %its_owner
+  %unowned = icmp eq ptr %owner, null
+  br i1 %unowned, label %view, label %count
+count:
+  %owner_kind_at = getelementptr i8, ptr %owner, i64 -24
+  %owner_kind = load i32, ptr %owner_kind_at
+  call void @heddle_retain(i32 %owner_kind, ptr %owner)
+  br label %view
+view:
+  %data = load ptr, ptr %tensor
+  %device_at = getelementptr %DLTensor, ptr %tensor, i32 0, i32 1
+  %device = load i64, ptr %device_at, align 4
+  %dtype_at = getelementptr %DLTensor, ptr %tensor, i32 0, i32 4
+  %dtype = load i32, ptr %dtype_at
+  %dl = call ptr @heddle_new_tensor(
+      ptr %data, i64 %ndim, ptr %sizes, i32 %dtype, i64 %device, ptr %owner, i32 0)
+  %none = icmp eq ptr %dl, null
+  br i1 %none, label %fail, label %done
+fail:
+  ret i32 -1
+done:
+  call void @put(ptr %context, ptr %register, i32 7, ptr %dl)
+  ret i32 0
+}
+
+define i32 @heddle_make_shape(ptr %context, ptr %register, i64 %count, ptr %sizes) {
+entry:
+  %sizes_bytes = shl i64 %count, 3
+  %bytes = add i64 %sizes_bytes, 8
+  %shape = call ptr @heddle_new(i32 8, i64 %bytes, ptr null, i32 0)
+  %none = icmp eq ptr %shape, null
+  br i1 %none, label %fail, label %fill
+fail:
+  ret i32 -1
+fill:
+  store i64 %count, ptr %shape
+  %own = getelementptr i64, ptr %shape, i64 1
+  call void @llvm.memcpy.p0.p0.i64(ptr %own, ptr %sizes, i64 %sizes_bytes, i1 false)
+  call void @put(ptr %context, ptr %register, i32 8, ptr %shape)
+  ret i32 0
+}
+
+; Copies of values, counted.
+define internal void @copy_values(ptr %to, ptr %from, i64 %count) {
+entry:
+  br label %check
+check:
+  %i = phi i64 [ 0, %entry ], [ %next, %copy ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %copy, label %out
+copy:
+  %from_at = getelementptr %Value, ptr %from, i64 %i
+  %to_at = getelementptr %Value, ptr %to, i64 %i
+  %value = load %Value, ptr %from_at
+  store %Value %value, ptr %to_at
+  %kind = extractvalue %Value %value, 0
+  %bits = extractvalue %Value %value, 2
+  %payload = inttoptr i64 %bits to ptr
+  call void @heddle_retain(i32 %kind, ptr %payload)
+  %next = add i64 %i, 1
+  br label %check
+out:
+  ret void
+}
+
+define i32 @heddle_make_tuple(ptr %context, ptr %register, i64 %count, ptr %items) {
+entry:
+  %items_bytes = shl i64 %count, 4
+  %bytes = add i64 %items_bytes, 8
+  %tuple = call ptr @heddle_new(i32 9, i64 %bytes, ptr null, i32 0)
+  %none = icmp eq ptr %tuple, null
+  br i1 %none, label %fail, label %fill
+fail:
+  ret i32 -1
+fill:
+  store i64 %count, ptr %tuple
+  %own = getelementptr i64, ptr %tuple, i64 1
+  call void @copy_values(ptr %own, ptr %items, i64 %count)
+  call void @put(ptr %context, ptr %register, i32 9, ptr %tuple)
+  ret i32 0
+}
+
+define i32 @heddle_tuple_getitem(ptr %context, ptr %register, ptr %tuple, i64 %index) {
+entry:
+  %count = load i64, ptr %tuple
+  %inside = icmp ult i64 %index, %count
+  br i1 %inside, label %get, label %refuse
+refuse:
+  call void @heddle_set_error(i32 103427, ptr @no_such_item, i64 %count, i64 %index)
+  ret i32 -1
+get:
+  %items = getelementptr i64, ptr %tuple, i64 1
+  %item = getelementptr %Value, ptr %items, i64 %index
+  call void @heddle_copy(ptr %context, ptr %register, ptr %item)
+  ret i32 0
+}
+
+define i32 @heddle_make_closure(ptr %context, ptr %register, i64 %function, i64 %count, ptr %items) {
+entry:
+  %items_bytes = shl i64 %count, 4
+  %bytes = add i64 %items_bytes, 16
+  %closure = call ptr @heddle_new(i32 10, i64 %bytes, ptr null, i32 0)
+  %none = icmp eq ptr %closure, null
+  br i1 %none, label %fail, label %fill
+fail:
+  ret i32 -1
+fill:
+  store i64 %function, ptr %closure
+  %count_at = getelementptr i64, ptr %closure, i64 1
+  store i64 %count, ptr %count_at
+  %own = getelementptr i64, ptr %closure, i64 2
+  call void @copy_values(ptr %own, ptr %items, i64 %count)
+  call void @put(ptr %context, ptr %register, i32 10, ptr %closure)
+  ret i32 0
+}
+
+; ---- calls
+
+; Call function number %function of the program, or of the host. Arguments are lent.
+define i32 @heddle_call(ptr %context, ptr %register, i64 %function, ptr %args, i64 %count) {
+entry:
+  %table_at = getelementptr %Context, ptr %context, i32 0, i32 2
+  %table = load ptr, ptr %table_at
+  %code_at = getelementptr %Entry, ptr %table, i64 %function, i32 0
+  %code = load ptr, ptr %code_at
+  %foreign = icmp eq ptr %code, null
+  br i1 %foreign, label %host, label %count_args
+count_args:
+  %arity_at = getelementptr %Entry, ptr %table, i64 %function, i32 1
+  %arity = load i64, ptr %arity_at
+  %fits = icmp eq i64 %arity, %count
+  br i1 %fits, label %native, label %host
+native:
+  %status = call i32 %code(ptr %context, ptr %args, ptr %register)
+  ret i32 %status
+host:
+  ; Also where the count is wrong: the host says so in its words.
+  %call_at = getelementptr %Context, ptr %context, i32 0, i32 3
+  %call = load ptr, ptr %call_at
+  %host_status = call i32 %call(ptr %context, i64 %function, ptr %args, i64 %count, ptr %register)
+  ret i32 %host_status
+}
+
+; Call a closure with more arguments before its bound ones. Number -1 asks the host to call a foreign function, which
+; is then the first argument.
+define i32 @heddle_invoke(ptr %context, ptr %register, ptr %callee, ptr %args, i64 %count) {
+entry:
+  %kind = load i32, ptr %callee
+  %payload_at = getelementptr %Value, ptr %callee, i64 0, i32 2
+  %closure = load ptr, ptr %payload_at
+  %own = icmp eq i32 %kind, 10
+  br i1 %own, label %native, label %host
+native:
+  %function = load i64, ptr %closure
+  %bound_at = getelementptr i64, ptr %closure, i64 1
+  %bound = load i64, ptr %bound_at
+  %values = getelementptr i64, ptr %closure, i64 2
+  %all = add i64 %count, %bound
+  %room = alloca %Value, i64 %all, align 16
+  %args_bytes = shl i64 %count, 4
+  %bound_bytes = shl i64 %bound, 4
+  call void @llvm.memcpy.p0.p0.i64(ptr %room, ptr %args, i64 %args_bytes, i1 false)
+  %rest = getelementptr %Value, ptr %room, i64 %count
+  call void @llvm.memcpy.p0.p0.i64(ptr %rest, ptr %values, i64 %bound_bytes, i1 false)
+  call void @heddle_retain(i32 10, ptr %closure)
+  %status = call i32 @heddle_call(ptr %context, ptr %register, i64 %function, ptr %room, i64 %all)
+  call void @heddle_release(ptr %context, i32 10, ptr %closure)
+  ret i32 %status
+host:
+  %more = add i64 %count, 1
+  %host_room = alloca %Value, i64 %more, align 16
+  %callee_value = load %Value, ptr %callee
+  store %Value %callee_value, ptr %host_room
+  %host_rest = getelementptr %Value, ptr %host_room, i64 1
+  %host_bytes = shl i64 %count, 4
+  call void @llvm.memcpy.p0.p0.i64(ptr %host_rest, ptr %args, i64 %host_bytes, i1 false)
+  %call_at = getelementptr %Context, ptr %context, i32 0, i32 3
+  %call = load ptr, ptr %call_at
+  %host_status = call i32 %call(ptr %context, i64 -1, ptr %host_room, i64 %more, ptr %register)
+  ret i32 %host_status
+}
+
+; Enter a function: arguments become its first registers. 0, or -1 where the stack has no room.
+define i32 @heddle_enter(ptr %context, ptr %registers, ptr %args, i64 %count) {
+entry:
+  %limit_at = getelementptr %Context, ptr %context, i32 0, i32 7
+  %limit = load ptr, ptr %limit_at
+  %here = call ptr @llvm.frameaddress.p0(i32 0)
+  %deep = icmp ult ptr %here, %limit
+  br i1 %deep, label %refuse, label %go
+refuse:
+  call void @heddle_set_error(i32 78080, ptr @too_deep, i64 0, i64 0)
+  ret i32 -1
+go:
+  call void @copy_values(ptr %registers, ptr %args, i64 %count)
+  ret i32 0
+}
+
+; The function ends: its result moves to the caller's register, what is left in its own is dropped.
+define void @heddle_leave(ptr %context, ptr %registers, i64 %count, ptr %value, ptr %result) {
+entry:
+  call void @heddle_copy(ptr %context, ptr %result, ptr %value)
+  call void @heddle_release_all(ptr %context, ptr %registers, i64 %count)
+  ret void
+}
+
+; The function fails at instruction %place: the innermost place is kept.
+define void @heddle_fail(ptr %context, ptr %registers, i64 %count, i64 %place) {
+entry:
+  %at = getelementptr %Context, ptr %context, i32 0, i32 6
+  %known = load i64, ptr %at
+  %first = icmp eq i64 %known, -1
+  br i1 %first, label %mark, label %drop
+mark:
+  store i64 %place, ptr %at
+  br label %drop
+drop:
+  call void @heddle_release_all(ptr %context, ptr %registers, i64 %count)
+  ret void
+}
+
+; ---- looking at values
+
+; The number of sizes of a tensor or shape, their address to %sizes; -1 for something else.
+define i64 @heddle_sizes(ptr %value, ptr %sizes) {
+entry:
+  %kind = load i32, ptr %value
+  %payload_at = getelementptr %Value, ptr %value, i64 0, i32 2
+  %payload = load ptr, ptr %payload_at
+  switch i32 %kind, label %other [
+    i32 7, label %tensor
+    i32 8, label %shape
+  ]
+tensor:
+  %shape_at = getelementptr %DLTensor, ptr %payload, i32 0, i32 5
+  %dims = load ptr, ptr %shape_at
+  store ptr %dims, ptr %sizes
+  %ndim_at = getelementptr %DLTensor, ptr %payload, i32 0, i32 3
+  %ndim = load i32, ptr %ndim_at
+  %wide = sext i32 %ndim to i64
+  ret i64 %wide
+shape:
+  %own = getelementptr i64, ptr %payload, i64 1
+  store ptr %own, ptr %sizes
+  %count = load i64, ptr %payload
+  ret i64 %count
+other:
+  ret i64 -1
+}
+
+; The truth of an int, bool, or first element of an int or bool tensor: 0 or 1; -1 where the host has to say.
+define i32 @heddle_condition(ptr %value) {
+entry:
+  %kind = load i32, ptr %value
+  %payload_at = getelementptr %Value, ptr %value, i64 0, i32 2
+  switch i32 %kind, label %other [
+    i32 1, label %scalar
+    i32 2, label %scalar
+    i32 7, label %tensor
+  ]
+scalar:
+  %bits = load i64, ptr %payload_at
+  br label %test
+tensor:
+  %dl = load ptr, ptr %payload_at
+  %ndim_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 3
+  %ndim = load i32, ptr %ndim_at
+  %is_scalar = icmp eq i32 %ndim, 0
+  br i1 %is_scalar, label %look, label %other
+look:
+  %data = load ptr, ptr %dl
+  %dtype_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 4
+  %dtype = load i32, ptr %dtype_at
+  %code = and i32 %dtype, 255
+  %is_int = icmp ule i32 %code, 1
+  %is_bool = icmp eq i32 %code, 6
+  %known = or i1 %is_int, %is_bool
+  %bytes = call i64 @element_bytes(i32 %dtype)
+  %width = select i1 %known, i64 %bytes, i64 0
+  switch i64 %width, label %other [
+    i64 1, label %load8
+    i64 2, label %load16
+    i64 4, label %load32
+    i64 8, label %load64
+  ]
+load8:
+  %v8 = load i8, ptr %data
+  %w8 = zext i8 %v8 to i64
+  br label %test
+load16:
+  %v16 = load i16, ptr %data
+  %w16 = zext i16 %v16 to i64
+  br label %test
+load32:
+  %v32 = load i32, ptr %data
+  %w32 = zext i32 %v32 to i64
+  br label %test
+load64:
+  %w64 = load i64, ptr %data
+  br label %test
+test:
+  %n = phi i64 [ %bits, %scalar ], [ %w8, %load8 ], [ %w16, %load16 ], [ %w32, %load32 ], [ %w64, %load64 ]
+  %set = icmp ne i64 %n, 0
+  %result = zext i1 %set to i32
+  ret i32 %result
+other:
+  ret i32 -1
+}
+
+; What an error message names as got: a value's kind, or the type of a foreign object.
+define i64 @heddle_kind_of(ptr %value) {
+entry:
+  %kind = load i32, ptr %value
+  %foreign = icmp eq i32 %kind, 12
+  br i1 %foreign, label %look, label %own
+look:
+  %payload_at = getelementptr %Value, ptr %value, i64 0, i32 2
+  %payload = load ptr, ptr %payload_at
+  %owner_at = getelementptr i8, ptr %payload, i64 -16
+  %object = load ptr, ptr %owner_at
+  %type_at = getelementptr i8, ptr %object, i64 8
+  %type = load i64, ptr %type_at
+  ret i64 %type
+own:
+  %wide = zext i32 %kind to i64
+  ret i64 %wide
+}
+
+; ---- self calls in tail position
+
+; The arguments become the first registers of the same frame, all others are dropped.
+define void @heddle_again(ptr %context, ptr %registers, i64 %registers_count, ptr %args, i64 %count) {
+entry:
+  %room = alloca %Value, i64 %count, align 16
+  call void @copy_values(ptr %room, ptr %args, i64 %count)
+  call void @heddle_release_all(ptr %context, ptr %registers, i64 %registers_count)
+  %bytes = shl i64 %count, 4
+  call void @llvm.memcpy.p0.p0.i64(ptr %registers, ptr %room, i64 %bytes, i1 false)
+  ret void
+}

@@ -1,0 +1,199 @@
+"""Values of native programs as Python sees them: `objects.ll` in ctypes, and objects to and from Python.
+
+| kind | value | Python object |
+|---|---|---|
+| 0-3 | none, int, bool, float | None, int, bool, float |
+| 6 | the machine | the machine |
+| 7 | tensor | Tensor |
+| 8, 9 | shape, tuple | Shape, Array |
+| 10 | closure | what `ObjectTranslator.closure` makes of it |
+| 11 | storage | Storage |
+| 12 | foreign | any other object |
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from heddle.runtime.device import Device
+from heddle.runtime.dtype import DataType
+from heddle.runtime.dtype_word import dtype_from_packed
+from heddle.runtime.layout import layout_of
+from heddle.runtime.native.library import native_library
+from heddle.runtime.shape import Array, Shape
+from heddle.runtime.storage import Storage, allocator_at
+from heddle.runtime.tensor import Tensor, make_tensor
+
+VALUE_BYTES = 16
+HEAD_BYTES = 32
+IMMORTAL = 1 << 60
+NONE, INT, BOOL, FLOAT, MACHINE = 0, 1, 2, 3, 6
+TENSOR, SHAPE, TUPLE, CLOSURE, STORAGE, FOREIGN = range(7, 13)
+_FOREIGN_OWNER, _IS_OWNER = 1, 2
+_DL_BYTES = 48
+_VALUE = struct.Struct("<iiq")
+_FLOAT_VALUE = struct.Struct("<iid")
+_DL = struct.Struct("<qiiiIqqq")
+_HEAD = struct.Struct("<qiiqq")
+
+_read = ctypes.string_at
+
+
+class _Runtime:
+    """The exported functions, typed."""
+
+    def __init__(self) -> None:
+        at = native_library().addresses
+        word, pointer = ctypes.c_int64, ctypes.c_void_p
+        self.new = ctypes.CFUNCTYPE(pointer, ctypes.c_int32, word, pointer, ctypes.c_int32)(at["heddle_new"])
+        # These may drop Python objects, and so keep the interpreter's lock.
+        self.retain = ctypes.PYFUNCTYPE(None, ctypes.c_int32, pointer)(at["heddle_retain"])
+        self.release = ctypes.PYFUNCTYPE(None, pointer, ctypes.c_int32, pointer)(at["heddle_release"])
+        self.release_all = ctypes.PYFUNCTYPE(None, pointer, pointer, word)(at["heddle_release_all"])
+        self.put = ctypes.PYFUNCTYPE(None, pointer, pointer, ctypes.c_int32, pointer)(at["heddle_put"])
+
+
+_runtime_of_process: list[_Runtime] = []
+
+
+def runtime() -> _Runtime:
+    if not _runtime_of_process:
+        _runtime_of_process.append(_Runtime())
+    return _runtime_of_process[0]
+
+
+def write_value(at: int, kind: int, payload: int) -> None:
+    ctypes.memmove(at, _VALUE.pack(kind, 0, payload), VALUE_BYTES)
+
+
+def read_value(at: int) -> tuple[int, int]:
+    """Kind and payload."""
+    kind, _, payload = _VALUE.unpack(_read(at, VALUE_BYTES))
+    return kind, payload
+
+
+def words_at(at: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"<{count}q", _read(at, 8 * count))
+
+
+def lend(tensor: Tensor) -> int:
+    """The payload of a new tensor object over a Python tensor, which it keeps."""
+    made: int = runtime().new(TENSOR, _DL_BYTES, id(tensor), _FOREIGN_OWNER | _IS_OWNER)
+    _keep(tensor)
+    ctypes.memmove(made, tensor._header, _DL_BYTES)
+    return made
+
+
+def _keep(value: object) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
+def _object_at(address: int) -> Any:
+    return ctypes.cast(address, ctypes.py_object).value
+
+
+class ObjectTranslator:
+    """Python objects to native values and back, for one machine.
+
+    `closure(number, bound)` makes the Python form of a native closure.
+    """
+
+    def __init__(self, machine: Any, closure: Callable[[int, tuple[Any, ...]], Any]) -> None:
+        self._machine = machine
+        self._closure = closure
+
+    def to_native(self, value: Any) -> tuple[int, int]:
+        """Kind and payload; the count of a new object is the caller's."""
+        if value is None:
+            return NONE, 0
+        if isinstance(value, bool):
+            return BOOL, int(value)
+        if isinstance(value, int):
+            return INT, value
+        if isinstance(value, float):
+            return FLOAT, _VALUE.unpack(_FLOAT_VALUE.pack(0, 0, value))[2]
+        if isinstance(value, Tensor):
+            return TENSOR, lend(value if value.layout.strides is None else value.contiguous())
+        if isinstance(value, Shape):
+            return SHAPE, self._new(SHAPE, struct.pack(f"<{len(value) + 1}q", len(value), *value))
+        if isinstance(value, Array):
+            items = [_VALUE.pack(kind, 0, payload) for kind, payload in map(self.to_native, value)]
+            return TUPLE, self._new(TUPLE, struct.pack("<q", len(value)) + b"".join(items))
+        if isinstance(value, Storage):
+            runtime().retain(STORAGE, value.payload)
+            return STORAGE, value.payload
+        payload = runtime().new(FOREIGN, 0, id(value), _FOREIGN_OWNER)
+        _keep(value)
+        return FOREIGN, payload
+
+    def _new(self, kind: int, content: bytes) -> int:
+        payload: int = runtime().new(kind, len(content), None, 0)
+        ctypes.memmove(payload, content, len(content))
+        return payload
+
+    def new_closure(self, number: int) -> int:
+        """The payload of a closure of function `number` that binds nothing."""
+        return self._new(CLOSURE, struct.pack("<qq", number, 0))
+
+    def store(self, at: int, value: Any) -> None:
+        """Write a value to a register, whose old one is dropped."""
+        kind, payload = self.to_native(value)
+        runtime().put(None, at, kind, payload & (1 << 64) - 1)
+
+    def from_native(self, at: int) -> Any:
+        """The Python object of a value, which stays the register's."""
+        kind, payload = read_value(at)
+        if kind == NONE:
+            return None
+        if kind == TENSOR:
+            return self._tensor(payload)
+        if kind == INT:
+            return payload
+        if kind == BOOL:
+            return bool(payload)
+        if kind == FLOAT:
+            return _FLOAT_VALUE.unpack(_read(at, VALUE_BYTES))[2]
+        if kind == SHAPE:
+            return Shape(words_at(payload + 8, words_at(payload, 1)[0]))
+        if kind == TUPLE:
+            return Array(self._values(payload + 8, words_at(payload, 1)[0]))
+        if kind == CLOSURE:
+            number, count = words_at(payload, 2)
+            return self._closure(number, tuple(self._values(payload + 16, count)))
+        if kind == STORAGE:
+            return _storage(payload)
+        return self._machine if kind == MACHINE else _object_at(_owner(payload)[1])
+
+    def _values(self, at: int, count: int) -> list[Any]:
+        return [self.from_native(at + VALUE_BYTES * index) for index in range(count)]
+
+    def _tensor(self, payload: int) -> Tensor:
+        flags, owner = _owner(payload)
+        if flags & _IS_OWNER:
+            same: Tensor = _object_at(owner)
+            return same
+        data, device_type, device_id, ndim, word, sizes, _, _ = _DL.unpack(_read(payload, _DL_BYTES))
+        layout, dtype = layout_of(words_at(sizes, ndim)), DataType(dtype_from_packed(word))
+        keeper: Any
+        if flags & _FOREIGN_OWNER:
+            keeper = _object_at(owner)
+        elif _HEAD.unpack(_read(owner - HEAD_BYTES, HEAD_BYTES))[1] == TENSOR:  # a view of a lent tensor
+            keeper = _object_at(_owner(owner)[1])
+        else:
+            keeper = _storage(owner)
+        return make_tensor(data, layout, dtype, Device(device_type, device_id), keeper)
+
+
+def _owner(payload: int) -> tuple[int, int]:
+    """Flags and owner in an object's head."""
+    _, _, flags, owner, _ = _HEAD.unpack(_read(payload - HEAD_BYTES, HEAD_BYTES))
+    return flags, owner
+
+
+def _storage(payload: int) -> Storage:
+    """A Python object for a native storage, with a count of its own."""
+    runtime().retain(STORAGE, payload)
+    return Storage(allocator_at(_owner(payload)[1]), payload, words_at(payload, 1)[0])

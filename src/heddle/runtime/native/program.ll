@@ -1,0 +1,280 @@
+; Native programs and Python: the METH_FASTCALL body of a program's functions, and calls back into Python.
+;
+; self is the tuple (record, keepalive); record is a bytes object {context, code, arity}. A call holds the context; a
+; second thread that wants it is refused. The interpreter's lock is given up while the program runs.
+
+@to_native = internal global ptr null           ; (keepalive, object, address of a value): writes the value
+@from_native = internal global ptr null         ; (keepalive, address of a value): the object
+@host_call_hook = internal global ptr null      ; (context, function, arguments, count, address of the result)
+@refuse_hook = internal global ptr null         ; (keepalive, number of arguments): raises
+@error_hook = internal global ptr null          ; (keepalive): raises this thread's error
+@native_format = internal constant [5 x i8] c"OOLL\00"
+@python_format = internal constant [3 x i8] c"OL\00"
+@host_format = internal constant [6 x i8] c"LLLLL\00"
+
+declare i64 @pthread_self()
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyFloat_FromDouble(double)
+declare ptr @PyObject_CallFunction(ptr, ptr, ...)
+@_Py_FalseStruct = external global i64
+
+define void @heddle_program_configure(ptr %to, ptr %from, ptr %host, ptr %refuse, ptr %error) {
+  store ptr %to, ptr @to_native
+  store ptr %from, ptr @from_native
+  store ptr %host, ptr @host_call_hook
+  store ptr %refuse, ptr @refuse_hook
+  store ptr %error, ptr @error_hook
+  store ptr @Py_DecRef, ptr @heddle_host_drop
+  ret void
+}
+
+define i32 @heddle_python_call(ptr %context, i64 %function, ptr %args, i64 %count, ptr %register) {
+entry:
+  %state_at = getelementptr %Context, ptr %context, i32 0, i32 5
+  %state = load ptr, ptr %state_at
+  store ptr null, ptr %state_at
+  call void @PyEval_RestoreThread(ptr %state)
+  %hook = load ptr, ptr @host_call_hook
+  %context_bits = ptrtoint ptr %context to i64
+  %args_bits = ptrtoint ptr %args to i64
+  %register_bits = ptrtoint ptr %register to i64
+  %result = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %hook, ptr @host_format, i64 %context_bits,
+      i64 %function, i64 %args_bits, i64 %count, i64 %register_bits)
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %leave, label %good
+good:
+  call void @Py_DecRef(ptr %result)
+  br label %leave
+leave:
+  %status = phi i32 [ -1, %entry ], [ 0, %good ]
+  %again = call ptr @PyEval_SaveThread()
+  store ptr %again, ptr %state_at
+  ret i32 %status
+}
+
+; A tensor object over a Python tensor's header.
+define internal ptr @lend_tensor(ptr %arg, ptr %header) {
+entry:
+  %dl = call ptr @heddle_new(i32 7, i64 48, ptr %arg, i32 3)
+  %none = icmp eq ptr %dl, null
+  br i1 %none, label %out, label %fill
+fill:
+  call void @llvm.memcpy.p0.p0.i64(ptr %dl, ptr %header, i64 48, i1 false)
+  call void @Py_IncRef(ptr %arg)
+  br label %out
+out:
+  ret ptr %dl
+}
+
+define ptr @heddle_call_program(ptr %self, ptr %args, i64 %nargs) {
+entry:
+  %record_at = getelementptr i8, ptr %self, i64 $TUPLE_ITEMS
+  %record_object = load ptr, ptr %record_at
+  %record = getelementptr i8, ptr %record_object, i64 $BYTES_CONTENT
+  %keep_at = getelementptr i8, ptr %record_at, i64 8
+  %keep = load ptr, ptr %keep_at
+  %context = load ptr, ptr %record
+  %code_at = getelementptr i8, ptr %record, i64 8
+  %code = load ptr, ptr %code_at
+  %arity_at = getelementptr i8, ptr %record, i64 16
+  %arity = load i64, ptr %arity_at
+  %tensor_type = load ptr, ptr @tensor_type
+  %header_slot = load i64, ptr @header_slot
+  %me = call i64 @pthread_self()
+  %thread_at = getelementptr %Context, ptr %context, i32 0, i32 8
+  %calls_at = getelementptr %Context, ptr %context, i32 0, i32 9
+  %calls = load i64, ptr %calls_at
+  %holder = load i64, ptr %thread_at
+  %idle = icmp eq i64 %calls, 0
+  %mine = icmp eq i64 %holder, %me
+  %allowed = or i1 %idle, %mine
+  %fits = icmp eq i64 %nargs, %arity
+  %good_call = and i1 %allowed, %fits
+  br i1 %good_call, label %room, label %refuse
+refuse:
+  %counted = select i1 %allowed, i64 %nargs, i64 -1
+  %refuse_with = load ptr, ptr @refuse_hook
+  %refused = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %refuse_with, ptr @python_format, ptr %keep, i64 %counted)
+  ret ptr null
+room:
+  %slots = add i64 %nargs, 1
+  %values = alloca %Value, i64 %slots, align 16
+  %result = getelementptr %Value, ptr %values, i64 %nargs
+  store %Value zeroinitializer, ptr %result
+  br label %check
+check:
+  %i = phi i64 [ 0, %room ], [ %i_next, %next ]
+  %more = icmp slt i64 %i, %nargs
+  br i1 %more, label %convert, label %invoke
+convert:
+  %arg_at = getelementptr ptr, ptr %args, i64 %i
+  %arg = load ptr, ptr %arg_at
+  %value_at = getelementptr %Value, ptr %values, i64 %i
+  store %Value zeroinitializer, ptr %value_at
+  %type_at = getelementptr i8, ptr %arg, i64 8
+  %type = load ptr, ptr %type_at
+  %is_tensor = icmp eq ptr %type, %tensor_type
+  br i1 %is_tensor, label %as_tensor, label %not_tensor
+as_tensor:
+  %header_at = getelementptr i8, ptr %arg, i64 %header_slot
+  %header_object = load ptr, ptr %header_at
+  %header = getelementptr i8, ptr %header_object, i64 $BYTES_CONTENT
+  %strides_at = getelementptr %DLTensor, ptr %header, i32 0, i32 6
+  %strides = load ptr, ptr %strides_at
+  %strided = icmp ne ptr %strides, null
+  br i1 %strided, label %slow, label %lend
+lend:
+  %dl = call ptr @lend_tensor(ptr %arg, ptr %header)
+  %no_memory = icmp eq ptr %dl, null
+  br i1 %no_memory, label %native_failure, label %lent
+lent:
+  %dl_bits = ptrtoint ptr %dl to i64
+  br label %store
+not_tensor:
+  %is_int = icmp eq ptr %type, @PyLong_Type
+  br i1 %is_int, label %as_int, label %not_int
+not_int:
+  %is_float = icmp eq ptr %type, @PyFloat_Type
+  br i1 %is_float, label %as_float, label %not_float
+not_float:
+  %is_bool = icmp eq ptr %type, @PyBool_Type
+  br i1 %is_bool, label %as_bool, label %not_bool
+not_bool:
+  %is_none = icmp eq ptr %arg, @_Py_NoneStruct
+  br i1 %is_none, label %next, label %slow
+as_int:
+  %int = call i64 @PyLong_AsLongLong(ptr %arg)
+  %suspect = icmp eq i64 %int, -1
+  br i1 %suspect, label %int_check, label %store
+int_check:
+  %raised = call ptr @PyErr_Occurred()
+  %bad = icmp ne ptr %raised, null
+  br i1 %bad, label %failure, label %store
+as_float:
+  %double = call double @PyFloat_AsDouble(ptr %arg)
+  %float_bits = bitcast double %double to i64
+  br label %store
+as_bool:
+  %is_true = icmp eq ptr %arg, @_Py_TrueStruct
+  %bool = zext i1 %is_true to i64
+  br label %store
+slow:
+  %to = load ptr, ptr @to_native
+  %value_bits = ptrtoint ptr %value_at to i64
+  %context_bits = ptrtoint ptr %context to i64
+  %made = call ptr (ptr, ptr, ...) @PyObject_CallFunction(
+      ptr %to, ptr @native_format, ptr %keep, ptr %arg, i64 %context_bits, i64 %value_bits)
+  %unmade = icmp eq ptr %made, null
+  br i1 %unmade, label %failure, label %slow_done
+slow_done:
+  call void @Py_DecRef(ptr %made)
+  br label %next
+store:
+  %kind = phi i32 [ 7, %lent ], [ 1, %as_int ], [ 1, %int_check ], [ 3, %as_float ], [ 2, %as_bool ]
+  %payload = phi i64 [ %dl_bits, %lent ], [ %int, %as_int ], [ %int, %int_check ], [ %float_bits, %as_float ], [ %bool, %as_bool ]
+  store i32 %kind, ptr %value_at
+  %payload_at = getelementptr %Value, ptr %value_at, i64 0, i32 2
+  store i64 %payload, ptr %payload_at
+  br label %next
+next:
+  %i_next = add i64 %i, 1
+  br label %check
+invoke:
+  store i64 %me, ptr %thread_at
+  %more_calls = add i64 %calls, 1
+  store i64 %more_calls, ptr %calls_at
+  %limit_at = getelementptr %Context, ptr %context, i32 0, i32 7
+  %old_limit = load ptr, ptr %limit_at
+  %here = call ptr @llvm.frameaddress.p0(i32 0)
+  %new_limit = getelementptr i8, ptr %here, i64 -$STACK_BYTES
+  %limit = select i1 %idle, ptr %new_limit, ptr %old_limit
+  store ptr %limit, ptr %limit_at
+  %state_at = getelementptr %Context, ptr %context, i32 0, i32 5
+  %outer_state = load ptr, ptr %state_at
+  %place_at = getelementptr %Context, ptr %context, i32 0, i32 6
+  store i64 -1, ptr %place_at
+  %state = call ptr @PyEval_SaveThread()
+  store ptr %state, ptr %state_at
+  %status = call i32 %code(ptr %context, ptr %values, ptr %result)
+  %state_again = load ptr, ptr %state_at
+  call void @PyEval_RestoreThread(ptr %state_again)
+  store ptr %outer_state, ptr %state_at
+  store i64 %calls, ptr %calls_at
+  call void @heddle_release_all(ptr null, ptr %values, i64 %nargs)
+  call void @heddle_drop_deferred(ptr %context)
+  %good = icmp eq i32 %status, 0
+  br i1 %good, label %give, label %error
+give:
+  %result_kind = load i32, ptr %result
+  %result_at = getelementptr %Value, ptr %result, i64 0, i32 2
+  %bits = load i64, ptr %result_at
+  switch i32 %result_kind, label %give_object [
+    i32 0, label %give_none
+    i32 1, label %give_int
+    i32 2, label %give_bool
+    i32 3, label %give_float
+  ]
+give_none:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  ret ptr @_Py_NoneStruct
+give_int:
+  %int_object = call ptr @PyLong_FromLongLong(i64 %bits)
+  ret ptr %int_object
+give_bool:
+  %set = icmp ne i64 %bits, 0
+  %bool_object = select i1 %set, ptr @_Py_TrueStruct, ptr @_Py_FalseStruct
+  call void @Py_IncRef(ptr %bool_object)
+  ret ptr %bool_object
+give_float:
+  %as_double = bitcast i64 %bits to double
+  %float_object = call ptr @PyFloat_FromDouble(double %as_double)
+  ret ptr %float_object
+give_object:
+  %from = load ptr, ptr @from_native
+  %result_bits = ptrtoint ptr %result to i64
+  %object = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %from, ptr @python_format, ptr %keep, i64 %result_bits)
+  %result_payload = inttoptr i64 %bits to ptr
+  call void @heddle_release(ptr null, i32 %result_kind, ptr %result_payload)
+  ret ptr %object
+error:
+  %pending = call ptr @PyErr_Occurred()
+  %python_error = icmp ne ptr %pending, null
+  br i1 %python_error, label %out, label %raise
+raise:
+  %error_with = load ptr, ptr @error_hook
+  %never = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %error_with, ptr %keep, ptr null)
+  ret ptr null
+native_failure:
+  call void @heddle_release_all(ptr null, ptr %values, i64 %i)
+  br label %raise
+failure:
+  call void @heddle_release_all(ptr null, ptr %values, i64 %i)
+  ret ptr null
+out:
+  ret ptr null
+}
+
+; Storage for Python: METH_FASTCALL bodies whose self is (record {pool}, ...).
+
+; The payload of a storage of so many bytes, or 0 with the error set.
+define ptr @heddle_take_storage(ptr %self, ptr %args, i64 %nargs) {
+  %record_at = getelementptr i8, ptr %self, i64 $TUPLE_ITEMS
+  %record_object = load ptr, ptr %record_at
+  %record = getelementptr i8, ptr %record_object, i64 $BYTES_CONTENT
+  %pool = load ptr, ptr %record
+  %arg = load ptr, ptr %args
+  %bytes = call i64 @PyLong_AsLongLong(ptr %arg)
+  %payload = call ptr @pool_take(ptr %pool, i64 %bytes)
+  %number = ptrtoint ptr %payload to i64
+  %result = call ptr @PyLong_FromLongLong(i64 %number)
+  ret ptr %result
+}
+
+define ptr @heddle_drop_storage(ptr %self, ptr %args, i64 %nargs) {
+  %arg = load ptr, ptr %args
+  %number = call i64 @PyLong_AsLongLong(ptr %arg)
+  %payload = inttoptr i64 %number to ptr
+  call void @heddle_release(ptr null, i32 11, ptr %payload)
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  ret ptr @_Py_NoneStruct
+}

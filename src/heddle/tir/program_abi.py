@@ -1,0 +1,121 @@
+"""Functions of the graph machine as loop functions: their calling convention, and the intrinsics of their
+bodies.
+
+Bytecode function `f` becomes the PrimFunc `__vmtir__f(context, args, result)` with attribute
+`calling_conv = "program"`: a flat sequence of calls, labels and jumps over a file of registers, one statement
+an instruction. It works on the values that `heddle/runtime/native/objects.ll` defines. `args` and `result`
+point to values of 16 bytes; it returns 0, or -1 with the thread's error, or the host's exception, set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from heddle.ir.expr import Expr, StringImm
+from heddle.ir.op import OP_RECORDS, Op
+from heddle.prim.intrinsics import PURE, WRITES, Intrinsic
+from heddle.prim.nodes import Call, PrimExpr
+from heddle.prim.ops import const
+from heddle.runtime.dtype import DataType
+
+PROGRAM_CONV = "program"
+"""The value of the attribute `calling_conv` of such a function."""
+NUM_REGISTERS, NUM_ARGS, FUNCTION_NUMBER = "vm_num_registers", "vm_num_args", "vm_function_number"
+"""Attributes: the size of the register file, how many registers are arguments, the row in the function
+table."""
+KERNELS = "vm_kernels"
+"""Attribute: the packed functions that are kernels linked beside the function, and called directly."""
+MACHINE = 6
+"""The kind of the value that stands for the machine; it is no object."""
+
+
+class ObjectKind(IntEnum):
+    """The kinds of values that are objects of their own, beyond `kernel_abi.ValueKind`."""
+
+    TENSOR = 7
+    SHAPE = 8
+    TUPLE = 9
+    CLOSURE = 10
+    STORAGE = 11
+    FOREIGN = 12
+
+
+def _declare(name: str, num_args: int | None, effect: str, meaning: str) -> None:
+    OP_RECORDS.add(f"tir.{name}", Intrinsic(f"tir.{name}", num_args, effect, None, meaning))
+
+
+_declare("vm_call", None, WRITES, "call of a machine: name, function number, pc, destination, operands")
+_declare("vm_label", 1, WRITES, "a place to jump to")
+_declare("vm_goto", 1, WRITES, "a jump to a label")
+_declare("vm_branch", 2, WRITES, "a jump to a label where a register is false")
+_declare("vm_return", 1, WRITES, "the end of the function, with an operand as result")
+_declare("vm_again", None, WRITES, "the function begins anew with other arguments: a tail call of itself")
+_declare("vm_register", 1, PURE, "operand: a register")
+_declare("vm_constant", None, PURE, "operand: a constant's number, and what it holds where it is no tensor")
+_declare("vm_function", 2, PURE, "operand: a function of the table: number, name")
+_declare("vm_machine", 0, PURE, "operand: the machine itself")
+_declare("vm_nothing", 0, PURE, "operand: no value")
+_declare("vm_shape", None, PURE, "the sizes of a shape constant")
+_declare("vm_dtype", 1, PURE, "a dtype constant")
+
+VOID = -1
+"""The destination of a call whose result is dropped."""
+
+
+def _call(name: str, *args: Expr) -> PrimExpr:
+    return Call(DataType("int32"), Op.get(f"tir.{name}"), args)
+
+
+def vm_call(name: str, number: int, pc: int, destination: int, operands: Sequence[Expr]) -> PrimExpr:
+    head = (StringImm(name), const(number), const(pc), const(destination))
+    return _call("vm_call", *head, *operands)
+
+
+def vm_again(operands: Sequence[Expr]) -> PrimExpr:
+    return _call("vm_again", *operands)
+
+
+def vm_label(number: int) -> PrimExpr:
+    return _call("vm_label", const(number))
+
+
+def vm_goto(label: int) -> PrimExpr:
+    return _call("vm_goto", const(label))
+
+
+def vm_branch(register: int, label: int) -> PrimExpr:
+    """On where the register is true, to the label where it is false."""
+    return _call("vm_branch", const(register), const(label))
+
+
+def vm_return(operand: Expr) -> PrimExpr:
+    return _call("vm_return", operand)
+
+
+def vm_register(number: int) -> PrimExpr:
+    return _call("vm_register", const(number))
+
+
+def vm_constant(number: int, *content: Expr) -> PrimExpr:
+    return _call("vm_constant", const(number), *content)
+
+
+def vm_function(number: int, name: str) -> PrimExpr:
+    return _call("vm_function", const(number), StringImm(name))
+
+
+def vm_machine() -> PrimExpr:
+    return _call("vm_machine")
+
+
+def vm_nothing() -> PrimExpr:
+    return _call("vm_nothing")
+
+
+def vm_shape(sizes: Sequence[int]) -> PrimExpr:
+    return _call("vm_shape", *(const(size, "int64") for size in sizes))
+
+
+def vm_dtype(name: str) -> PrimExpr:
+    return _call("vm_dtype", StringImm(name))

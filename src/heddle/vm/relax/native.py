@@ -1,0 +1,208 @@
+"""Machine code of a program's functions, joined to a machine: what `exec_mode="compiled"` runs.
+
+A context holds what the code needs: pools by device, constants and functions as values, and the entry by
+which it calls back. Python is entered for functions that are not native (callbacks, rare builtins) and to
+word errors. See `heddle/runtime/native/objects.ll` and `program.ll`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from heddle.runtime.function import to_value
+from heddle.runtime.module import PROGRAM_PREFIX, KernelModule, Module
+from heddle.runtime.native import objects
+from heddle.runtime.native.errors import raise_native_error
+from heddle.runtime.native.glue import configure_glue
+from heddle.runtime.native.library import native_library
+from heddle.runtime.native.methods import make_fast_method
+from heddle.runtime.storage import Allocator
+from heddle.support.diagnostics import HeddleError, Trap
+from heddle.vm.codes import V0307
+from heddle.vm.objects import VMClosure
+from heddle.vm.relax.builtins.table import BUILTINS
+from heddle.vm.relax.frames import add_notes, wrong_count
+from heddle.vm.relax.isa import CALL, FuncKind
+from heddle.vm.relax.program import FunctionRow, Program
+
+_CLOSURE_CALL = -1
+_BUSY = -1
+_CONTEXT_BYTES = 88
+_ERROR_PLACE_OFFSET, _CALL_PLACE_OFFSET = 48, 80
+
+
+def native_code(executable: Module, row: FunctionRow) -> KernelModule | None:
+    """The module that holds a compiled function's machine code."""
+    if row.kind is FuncKind.VMTIR:
+        for module in executable.imports:
+            if isinstance(module, KernelModule) and PROGRAM_PREFIX + row.name in module.names:
+                return module
+    return None
+
+
+class NativeProgram:
+    """The native functions of one machine. `machine` has `pool_entry`, `invoke_closure`, `place_of`."""
+
+    def __init__(self, machine: Any, program: Program, pools: Sequence[Allocator]) -> None:
+        configure_programs()
+        self._machine = machine
+        self._program = program
+        self._pools = list(pools)
+        self._translator = objects.ObjectTranslator(machine, self._closure)
+        self._callables: dict[str, Callable[..., Any]] = {}
+        self._entries = ctypes.create_string_buffer(16 * max(len(program.functions), 1))
+        words = [len(pools), *(pool.address for pool in pools)]
+        self._pool_table = ctypes.create_string_buffer(struct.pack(f"<{len(words)}q", *words))
+        count = len(program.functions) + len(program.constants)
+        self._values = ctypes.create_string_buffer(16 * (count + 1))
+        self._base = ctypes.addressof(self._values) + 16 * len(program.functions)
+        library = native_library()
+        self._context = ctypes.create_string_buffer(
+            struct.pack(
+                "<11q",
+                ctypes.addressof(self._pool_table),
+                self._base,
+                ctypes.addressof(self._entries),
+                library.addresses["heddle_python_call"],
+                0,
+                0,
+                -1,
+                0,
+                0,
+                0,
+                0,
+            ),
+            _CONTEXT_BYTES,
+        )
+        self.address = ctypes.addressof(self._context)
+        _programs[self.address] = self
+
+    def place_constants(self, constants: Sequence[Any], functions: Sequence[Any]) -> None:
+        """Make the constants and the function pool known to the code. Constants come after their address,
+        functions before it, last first."""
+        for number, value in enumerate(constants):
+            self._translator.store(self._base + 16 * number, value)
+        for number, entry in enumerate(functions):
+            row = self._program.functions[number]
+            at = self._base - 16 * (number + 1)
+            if row.name in self._callables:
+                kind, payload = objects.CLOSURE, self._translator.new_closure(number)
+                objects.write_value(at, kind, payload)
+            else:
+                self._translator.store(at, entry)
+
+    def add_function(self, number: int, module: KernelModule) -> Callable[..., Any]:
+        """A builtin function that runs the machine code of a function with this machine's context."""
+        row = self._program.functions[number]
+        code = module.address(PROGRAM_PREFIX + row.name)
+        struct.pack_into("<qq", self._entries, 16 * number, code, row.num_args)
+        record = struct.pack("<qqq", self.address, code, row.num_args)
+        call = make_fast_method(
+            row.name, native_library().addresses["heddle_call_program"], record, (self, number, module)
+        )
+        self._callables[row.name] = call
+        return call
+
+    def _closure(self, number: int, bound: tuple[Any, ...]) -> VMClosure:
+        """The Python form of a native closure."""
+        entry: VMClosure = self._machine.pool_entry(number)
+        return entry.bind_last(bound) if bound else entry
+
+    # What native code asks Python for
+
+    def to_native(self, value: Any, at: int) -> None:
+        value = to_value(value)
+        objects.write_value(at, *self._translator.to_native(value))
+
+    def from_native(self, at: int) -> Any:
+        return self._translator.from_native(at)
+
+    def call_host(self, function: int, args: int, count: int, result: int) -> None:
+        row, pc = self._place(_CALL_PLACE_OFFSET)
+        values = [self._translator.from_native(args + objects.VALUE_BYTES * i) for i in range(count)]
+        try:
+            if function == _CLOSURE_CALL:
+                value = self._machine.invoke_closure(*values)
+            else:
+                value = self._machine.invoke_closure(self._machine.pool_entry(function), *values)
+        except HeddleError as error:
+            add_notes(error, [self._machine.place_of(row.name, row.start, pc)])
+            raise
+        self._translator.store(result, value)
+
+    def refuse(self, number: int, count: int) -> None:
+        """Say what is wrong with a call that was not begun."""
+        row = self._program.functions[number]
+        if count == _BUSY:
+            raise Trap(
+                V0307,
+                f"function {row.name!r} was called while another thread runs the same machine",
+                help="give each thread a machine of its own: they can share the executable",
+            )
+        raise wrong_count(row.name, row.num_args, row.param_names, count)
+
+    def raise_error(self) -> None:
+        if struct.unpack_from("<q", self._context, _ERROR_PLACE_OFFSET)[0] == -1:
+            raise_native_error()  # before the first instruction: no memory for the arguments
+        row, pc = self._place(_ERROR_PLACE_OFFSET)
+        raise_native_error(self._kernel_note(row, pc), self._machine.place_of(row.name, row.start, pc))
+
+    def _place(self, offset: int) -> tuple[FunctionRow, int]:
+        """The function and instruction that the context holds at `offset`."""
+        place = struct.unpack_from("<q", self._context, offset)[0]
+        return self._program.functions[place >> 32], place & 0xFFFFFFFF
+
+    def _kernel_note(self, row: FunctionRow, pc: int) -> list[str]:
+        step = self._program.instruction(row.start + pc) if row.has_bytecode else None
+        if step is None or step.spec is not CALL:
+            return []
+        callee = self._program.functions[step.values[1]]
+        is_kernel = callee.kind is FuncKind.PACKED and callee.name not in BUILTINS
+        return [f"in kernel {callee.name!r}"] if is_kernel else []
+
+    def __del__(self) -> None:
+        release_all = objects.runtime().release_all
+        first = self._base - 16 * len(self._program.functions)
+        release_all(None, first, len(self._program.functions) + len(self._program.constants))
+
+
+_programs: WeakValueDictionary[int, NativeProgram] = WeakValueDictionary()
+_Keep = tuple[NativeProgram, int, KernelModule]
+
+
+def _to_native(keep: _Keep, value: Any, _context: int, at: int) -> None:
+    keep[0].to_native(value, at)
+
+
+def _from_native(keep: _Keep, at: int) -> Any:
+    return keep[0].from_native(at)
+
+
+def _call_host(context: int, function: int, args: int, count: int, result: int) -> None:
+    _programs[context].call_host(function, args, count, result)
+
+
+def _refuse(keep: _Keep, count: int) -> None:
+    keep[0].refuse(keep[1], count)
+
+
+def _raise_error(keep: _Keep) -> None:
+    keep[0].raise_error()
+
+
+_configured: list[bool] = []
+
+
+def configure_programs() -> None:
+    """Tell the native library which Python functions it may ask."""
+    if not _configured:
+        configure_glue()
+        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(
+            native_library().addresses["heddle_program_configure"]
+        )
+        configure(*map(id, (_to_native, _from_native, _call_host, _refuse, _raise_error)))
+        _configured.append(True)
