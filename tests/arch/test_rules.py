@@ -174,4 +174,4 @@ def test_native_sources_are_packaged() -> None:
     other = {
         path.suffix for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
     }
-    assert other <= {".ll", ".typed"}
+    assert other <= {".ll", ".h", ".typed"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ import pytest
 
 from heddle.driver.compile import build
 from heddle.driver.models import find_model, import_model
-from heddle.runtime import cpu, load_module
+from heddle.runtime import cpu, linker, load_module
 from heddle.runtime import native as native_package
 from heddle.runtime.linker import archive_command, shared_library_command
 from heddle.support.diagnostics import UsageError
+from heddle.support.settings import settings
 from heddle.vm.relax import VirtualMachine
 
 MODEL = """
@@ -82,13 +84,18 @@ def test_library_loads_again(folder: Path) -> None:
     assert load_module(again)["as_text"]() == loaded["as_text"]()
 
 
+def use_linker(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    changed = replace(settings(), linker=name)
+    monkeypatch.setattr(linker, "settings", lambda: changed)
+
+
 def test_no_linker_and_a_linker_that_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load_module(folder / "model.so")
     target = folder / "other.so"
-    monkeypatch.setenv("HEDDLE_LINKER", "no-such-linker")
+    use_linker(monkeypatch, "no-such-linker")
     with pytest.raises(UsageError, match="U0504"):
         loaded.export_library(target)
-    monkeypatch.setenv("HEDDLE_LINKER", "false")
+    use_linker(monkeypatch, "false")
     with pytest.raises(UsageError, match="U0505"):
         loaded.export_library(target)
     assert not target.exists() and not list(folder.glob(".other*"))

@@ -6,7 +6,6 @@ Running a model in this process needs none of it: code is linked in memory.
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from heddle.runtime.codes import U0504, U0505
 from heddle.support.diagnostics import UsageError
+from heddle.support.settings import settings
 
 _SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld", "ld.lld")
 _DRIVERS = ("cc", "gcc", "clang")
@@ -29,9 +29,9 @@ def _zig(tool: str) -> list[str] | None:
 def shared_library_command() -> list[str]:
     """The command that links a shared library; objects and `-o FILE` follow.
 
-    `HEDDLE_LINKER` names another one. Raises: UsageError U0504 where there is none.
+    The setting HEDDLE_LINKER names another one. Raises: UsageError U0504 where there is none.
     """
-    chosen = os.environ.get("HEDDLE_LINKER")
+    chosen = settings().linker
     found = shutil.which(chosen) if chosen else None
     if chosen and found is None:
         raise UsageError(U0504, f"HEDDLE_LINKER is {chosen!r}: there is no such program")

@@ -5,6 +5,7 @@
 | HEDDLE_NUM_THREADS, OMP_NUM_THREADS | threads of parallel loops; default: the cores this process may use |
 | HEDDLE_CACHE_DIR, XDG_CACHE_HOME | where compiled kernels are kept |
 | HEDDLE_CACHE=0 | no kernel cache on disk |
+| HEDDLE_LINKER | the program that links shared libraries; default: the system's |
 | HEDDLE_TRACEBACK=1 | the CLI shows Python tracebacks |
 """
 
@@ -26,6 +27,7 @@ class Settings:
     cache_dir: Path
     use_disk_cache: bool
     show_traceback: bool
+    linker: str | None = None
 
 
 def _thread_count(env: Mapping[str, str], available: int) -> int:
@@ -60,6 +62,7 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         cache_dir=Path(env["HEDDLE_CACHE_DIR"]) if env.get("HEDDLE_CACHE_DIR") else base / "heddle",
         use_disk_cache=env.get("HEDDLE_CACHE", "1") != "0",
         show_traceback=env.get("HEDDLE_TRACEBACK", "0") == "1",
+        linker=env.get("HEDDLE_LINKER") or None,
     )
 
 
