@@ -18,13 +18,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from heddle.runtime.codes import U0202, U0601, U0602
 from heddle.runtime.device import CPU, Device, cpu
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
-from heddle.runtime.native.methods import make_fast_method
+from heddle.runtime.native.methods import make_fast_method, slot_offset
 from heddle.support.diagnostics import Trap, TrapValueError, UsageError
 
 ALIGN_BYTES = 64
@@ -56,22 +56,24 @@ class Storage:
     """A block on loan. `size_bytes` is the size that was asked for; `address` is a multiple of 64; `payload`
     names it in native code, where it is counted."""
 
-    __slots__ = ("__weakref__", "_allocator", "_drop", "address", "payload", "size_bytes")
+    # Made by native code, with its first two slots: the lease gives the block back when it dies.
+    __slots__ = ("__weakref__", "_allocator", "_lease", "address", "payload", "size_bytes")
+    _allocator: Allocator
+    address: int
+    payload: int
+    size_bytes: int
 
-    def __init__(self, allocator: Allocator, payload: int, size_bytes: int) -> None:
-        """Takes over one count of the native storage."""
-        self._allocator = allocator
-        self._drop = allocator._drop
-        self.payload = payload
-        self.address = payload + _HEAD_BYTES
-        self.size_bytes = size_bytes
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("address", "payload", "size_bytes"):
+            raise AttributeError(f"storage has no attribute {name!r}", name=name, obj=self)
+        payload: int = self._allocator.payload_of(self)
+        self.payload, self.address = payload, payload + _HEAD_BYTES
+        self.size_bytes = ctypes.c_int64.from_address(payload).value
+        return getattr(self, name)
 
     @property
     def device(self) -> Device:
         return self._allocator.device
-
-    def __del__(self) -> None:
-        self._drop(self.payload)
 
     def __repr__(self) -> str:
         return f"Storage({self.size_bytes} bytes on {self.device})"
@@ -101,9 +103,8 @@ class Allocator:
         self.address = ctypes.addressof(self.books)
         self._lock = threading.Lock()
         self._listeners: tuple[AllocationListener, ...] = ()
-        addresses, record = native_library().addresses, struct.pack("<q", self.address)
-        self._take = make_fast_method("take", addresses["heddle_take_storage"], record, self.books)
-        self._drop = make_fast_method("drop", addresses["heddle_drop_storage"], record, self.books)
+        self.payload_of, self._share = _storage_methods()
+        self._take = self._taker(0)
         _by_address[self.address] = self
 
     @property
@@ -123,10 +124,32 @@ class Allocator:
         """
         if not 0 <= size_bytes < _MAX_BYTES:
             raise _absurd(size_bytes, self.device)
-        payload: int = self._take(size_bytes)
-        if not payload:
-            raise_native_error([f"on {self.device}: {self.books.bytes_in_use} bytes are in use"])
-        return Storage(self, payload, size_bytes)
+        made: Storage | None = self._take(size_bytes)
+        return self.refuse() if made is None else made
+
+    def refuse(self) -> NoReturn:
+        """Raise the error of an allocation that failed."""
+        raise_native_error([f"on {self.device}: {self.books.bytes_in_use} bytes are in use"])
+
+    def _taker(self, size_bytes: int) -> Callable[..., Any]:
+        """A builtin function that lends storage of its argument's size, or of `size_bytes`; None where it
+        cannot."""
+        record = struct.pack("<qq", self.address, size_bytes)
+        return make_fast_method("take", native_library().addresses["heddle_take_storage"], record, self)
+
+    def lender(self, size_bytes: int) -> Callable[[], Storage | None]:
+        """What lends storage of one size, quicker than `alloc`, and gives None where that would raise.
+
+        Watchers do not hear of it. Raises: as `alloc` for a size that cannot be.
+        """
+        if not 0 <= size_bytes < _MAX_BYTES:
+            raise _absurd(size_bytes, self.device)
+        return self._taker(size_bytes)
+
+    def share(self, payload: int) -> Storage:
+        """A storage object for a native storage of this pool, counted once more."""
+        made: Storage = self._share(payload, self)
+        return made
 
     def fail_allocation(self, number: int) -> None:
         """Let the allocation fail that is `number`-th from now, as if the system had no memory: for tests."""
@@ -170,6 +193,20 @@ def _absurd(size_bytes: int, device: Device) -> Trap:
     if size_bytes < 0:
         return TrapValueError(U0602, f"storage size must not be negative, got {size_bytes} bytes")
     return Trap(U0601, f"the system has no {size_bytes} bytes of memory for {device}")
+
+
+@cache
+def _storage_methods() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Builtin functions: the payload of a storage, and a storage for a payload."""
+    addresses = native_library().addresses
+    configure = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        addresses["heddle_storage_configure"]
+    )
+    configure(id(Storage), slot_offset(Storage, "_lease"), slot_offset(Storage, "_allocator"))
+    return (
+        make_fast_method("payload", addresses["heddle_storage_payload"], b"", None),
+        make_fast_method("share", addresses["heddle_share_storage"], b"", None),
+    )
 
 
 @cache

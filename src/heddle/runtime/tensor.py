@@ -32,7 +32,7 @@ from heddle.runtime.dlpack import export_capsule, import_capsule
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.runtime.dtype_word import CODE_NAMES, DTYPE_CODES, dtype_from_packed
 from heddle.runtime.layout import Layout, layout_of, strided_layout
-from heddle.runtime.native.methods import CONTENT_OFFSET
+from heddle.runtime.native.methods import CONTENT_OFFSET, slot_offset
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Storage, allocator_for
 from heddle.support.diagnostics import IRTypeError, TrapValueError, UsageError
@@ -189,12 +189,7 @@ class Tensor:
 
 
 # CPython lays slots out in the order of their names, after the object's head.
-def _slot_offset(name: str) -> int:
-    """Where in a tensor object the slot lies: slots follow the object's head in the order of their names."""
-    return object.__basicsize__ + 8 * sorted(set(Tensor.__slots__) - {"__weakref__"}).index(name)
-
-
-HEADER_SLOT_OFFSET, OWNER_SLOT_OFFSET = _slot_offset("_header"), _slot_offset("owner")
+HEADER_SLOT_OFFSET, OWNER_SLOT_OFFSET = slot_offset(Tensor, "_header"), slot_offset(Tensor, "owner")
 
 
 class _Memory:

@@ -25,6 +25,11 @@ _new_function: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes
 )
 
 
+def slot_offset(cls: Any, name: str) -> int:
+    """Where in its objects a class keeps a slot: slots follow the head in the order of their names."""
+    return object.__basicsize__ + 8 * sorted(set(cls.__slots__) - {"__weakref__"}).index(name)
+
+
 def make_fast_method(name: str, body: int, record: bytes, owner: object) -> Callable[..., Any]:
     """A builtin function with the METH_FASTCALL body at address `body`, whose self is `(record, owner)`. It
     keeps both alive."""

@@ -195,5 +195,4 @@ def _owner(payload: int) -> tuple[int, int]:
 
 def _storage(payload: int) -> Storage:
     """A Python object for a native storage, with a count of its own."""
-    runtime().retain(STORAGE, payload)
-    return Storage(allocator_at(_owner(payload)[1]), payload, words_at(payload, 1)[0])
+    return allocator_at(_owner(payload)[1]).share(payload)

@@ -71,8 +71,43 @@ out:
   ret ptr %dl
 }
 
+; A Python tensor over a native one, whose count it takes over; null with the exception set. Only its header and owner
+; are set: it reads the rest from the header.
+define internal ptr @wrap_tensor(ptr %payload) {
+entry:
+  %capsule = call ptr @PyCapsule_New(ptr %payload, ptr null, ptr @drop_capsule)
+  %no_capsule = icmp eq ptr %capsule, null
+  br i1 %no_capsule, label %fail, label %wrap_header
+wrap_header:
+  %header = call ptr @PyBytes_FromStringAndSize(ptr %payload, i64 48)
+  %no_header = icmp eq ptr %header, null
+  br i1 %no_header, label %drop_capsule_again, label %wrap
+wrap:
+  %type = load ptr, ptr @tensor_type
+  %made = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %no_tensor = icmp eq ptr %made, null
+  br i1 %no_tensor, label %drop_header, label %fill
+fill:
+  %header_slot = load i64, ptr @header_slot
+  %header_at = getelementptr i8, ptr %made, i64 %header_slot
+  store ptr %header, ptr %header_at
+  %owner_slot = load i64, ptr @owner_slot
+  %owner_at = getelementptr i8, ptr %made, i64 %owner_slot
+  store ptr %capsule, ptr %owner_at
+  ret ptr %made
+drop_header:
+  call void @Py_DecRef(ptr %header)
+  br label %drop_capsule_again
+drop_capsule_again:
+  call void @Py_DecRef(ptr %capsule)
+  ret ptr null
+fail:
+  call void @heddle_release(ptr null, i32 7, ptr %payload)
+  ret ptr null
+}
+
 ; The Python object of a value. Tensors that nothing else holds (%alone: neither does what holds the value) take
-; their native object along; a tensor made so has only its header and owner set, and reads the rest from the header.
+; their native object along.
 define internal ptr @to_object(ptr %keep, ptr %value, i1 %alone) {
 entry:
   %kind = load i32, ptr %value
@@ -122,33 +157,9 @@ own:
   %free = and i1 %free_, %owned
   br i1 %free, label %wrap, label %ask
 wrap:
-  %capsule = call ptr @PyCapsule_New(ptr %payload, ptr null, ptr @drop_capsule)
-  %no_capsule = icmp eq ptr %capsule, null
-  br i1 %no_capsule, label %fail, label %wrap_header
-wrap_header:
   store i64 2, ptr %head
-  %header = call ptr @PyBytes_FromStringAndSize(ptr %payload, i64 48)
-  %no_header = icmp eq ptr %header, null
-  br i1 %no_header, label %drop_capsule_again, label %wrap_tensor
-wrap_tensor:
-  %type = load ptr, ptr @tensor_type
-  %made = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
-  %no_tensor = icmp eq ptr %made, null
-  br i1 %no_tensor, label %drop_header, label %fill
-fill:
-  %header_slot = load i64, ptr @header_slot
-  %header_at = getelementptr i8, ptr %made, i64 %header_slot
-  store ptr %header, ptr %header_at
-  %owner_slot = load i64, ptr @owner_slot
-  %owner_slot_at = getelementptr i8, ptr %made, i64 %owner_slot
-  store ptr %capsule, ptr %owner_slot_at
+  %made = call ptr @wrap_tensor(ptr %payload)
   ret ptr %made
-drop_header:
-  call void @Py_DecRef(ptr %header)
-  br label %drop_capsule_again
-drop_capsule_again:
-  call void @Py_DecRef(ptr %capsule)
-  ret ptr null
 tuple:
   %length = load i64, ptr %payload
   %items = getelementptr i64, ptr %payload, i64 1
@@ -373,27 +384,159 @@ out:
   ret ptr null
 }
 
-; Storage for Python: METH_FASTCALL bodies whose self is (record {pool}, ...).
+; ---- storage and tensors for Python: METH_FASTCALL bodies
 
-; The payload of a storage of so many bytes, or 0 with the error set.
+@storage_type = internal global ptr null
+@lease_slot = internal global i64 0
+@allocator_slot = internal global i64 0
+
+define void @heddle_storage_configure(ptr %type, i64 %lease, i64 %allocator) {
+  store ptr %type, ptr @storage_type
+  store i64 %lease, ptr @lease_slot
+  store i64 %allocator, ptr @allocator_slot
+  ret void
+}
+
+define internal void @drop_lease(ptr %capsule) {
+  %payload = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
+  call void @heddle_release(ptr null, i32 11, ptr %payload)
+  ret void
+}
+
+; A Python storage over a native one, whose count it takes over.
+define internal ptr @wrap_storage(ptr %payload, ptr %allocator) {
+entry:
+  %capsule = call ptr @PyCapsule_New(ptr %payload, ptr null, ptr @drop_lease)
+  %no_capsule = icmp eq ptr %capsule, null
+  br i1 %no_capsule, label %fail, label %wrap
+wrap:
+  %type = load ptr, ptr @storage_type
+  %made = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %no_object = icmp eq ptr %made, null
+  br i1 %no_object, label %drop, label %fill
+fill:
+  %lease_slot = load i64, ptr @lease_slot
+  %lease_at = getelementptr i8, ptr %made, i64 %lease_slot
+  store ptr %capsule, ptr %lease_at
+  %allocator_slot = load i64, ptr @allocator_slot
+  %allocator_at = getelementptr i8, ptr %made, i64 %allocator_slot
+  call void @Py_IncRef(ptr %allocator)
+  store ptr %allocator, ptr %allocator_at
+  ret ptr %made
+drop:
+  call void @Py_DecRef(ptr %capsule)
+  ret ptr null
+fail:
+  call void @heddle_release(ptr null, i32 11, ptr %payload)
+  ret ptr null
+}
+
+; self is (record {pool, bytes}, allocator): a storage of args[0] bytes, or of the record's where nothing is given; None
+; with the thread's error set where there is no memory.
 define ptr @heddle_take_storage(ptr %self, ptr %args, i64 %nargs) {
+entry:
   %record_at = getelementptr i8, ptr %self, i64 $TUPLE_ITEMS
   %record_object = load ptr, ptr %record_at
   %record = getelementptr i8, ptr %record_object, i64 $BYTES_CONTENT
+  %allocator_at = getelementptr i8, ptr %record_at, i64 8
+  %allocator = load ptr, ptr %allocator_at
   %pool = load ptr, ptr %record
+  %fixed_at = getelementptr i64, ptr %record, i64 1
+  %fixed = load i64, ptr %fixed_at
+  %given = icmp ne i64 %nargs, 0
+  br i1 %given, label %read, label %take
+read:
   %arg = load ptr, ptr %args
-  %bytes = call i64 @PyLong_AsLongLong(ptr %arg)
+  %wish = call i64 @PyLong_AsLongLong(ptr %arg)
+  br label %take
+take:
+  %bytes = phi i64 [ %fixed, %entry ], [ %wish, %read ]
   %payload = call ptr @pool_take(ptr %pool, i64 %bytes)
+  %none = icmp eq ptr %payload, null
+  br i1 %none, label %refuse, label %wrap
+refuse:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  ret ptr @_Py_NoneStruct
+wrap:
+  %made = call ptr @wrap_storage(ptr %payload, ptr %allocator)
+  ret ptr %made
+}
+
+; The payload of the storage in args[0], as an int.
+define ptr @heddle_storage_payload(ptr %self, ptr %args, i64 %nargs) {
+  %storage = load ptr, ptr %args
+  %lease_slot = load i64, ptr @lease_slot
+  %lease_at = getelementptr i8, ptr %storage, i64 %lease_slot
+  %lease = load ptr, ptr %lease_at
+  %payload = call ptr @PyCapsule_GetPointer(ptr %lease, ptr null)
   %number = ptrtoint ptr %payload to i64
   %result = call ptr @PyLong_FromLongLong(i64 %number)
   ret ptr %result
 }
 
-define ptr @heddle_drop_storage(ptr %self, ptr %args, i64 %nargs) {
-  %arg = load ptr, ptr %args
-  %number = call i64 @PyLong_AsLongLong(ptr %arg)
+; A Python storage for the native one whose payload is args[0] (counted once more); args[1] is its allocator.
+define ptr @heddle_share_storage(ptr %self, ptr %args, i64 %nargs) {
+  %number_object = load ptr, ptr %args
+  %number = call i64 @PyLong_AsLongLong(ptr %number_object)
   %payload = inttoptr i64 %number to ptr
-  call void @heddle_release(ptr null, i32 11, ptr %payload)
-  call void @Py_IncRef(ptr @_Py_NoneStruct)
-  ret ptr @_Py_NoneStruct
+  %allocator_at = getelementptr ptr, ptr %args, i64 1
+  %allocator = load ptr, ptr %allocator_at
+  call void @heddle_retain(i32 11, ptr %payload)
+  %made = call ptr @wrap_storage(ptr %payload, ptr %allocator)
+  ret ptr %made
+}
+
+; self is (record {offset, end, dtype, ndim, sizes...}, fallback): the tensor of that form in the storage args[0]. What
+; is no storage, or is too small, goes to the fallback, which says what is wrong.
+define ptr @heddle_place_tensor(ptr %self, ptr %args, i64 %nargs) {
+entry:
+  %record_at = getelementptr i8, ptr %self, i64 $TUPLE_ITEMS
+  %record_object = load ptr, ptr %record_at
+  %record = getelementptr i8, ptr %record_object, i64 $BYTES_CONTENT
+  %one = icmp eq i64 %nargs, 1
+  br i1 %one, label %look, label %refuse
+look:
+  %storage = load ptr, ptr %args
+  %type_at = getelementptr i8, ptr %storage, i64 8
+  %type = load ptr, ptr %type_at
+  %wanted = load ptr, ptr @storage_type
+  %is_storage = icmp eq ptr %type, %wanted
+  br i1 %is_storage, label %open, label %refuse
+open:
+  %lease_slot = load i64, ptr @lease_slot
+  %lease_at = getelementptr i8, ptr %storage, i64 %lease_slot
+  %lease = load ptr, ptr %lease_at
+  %payload = call ptr @PyCapsule_GetPointer(ptr %lease, ptr null)
+  %has = load i64, ptr %payload
+  %end_at = getelementptr i64, ptr %record, i64 1
+  %end = load i64, ptr %end_at
+  %fits = icmp sle i64 %end, %has
+  br i1 %fits, label %make, label %refuse
+make:
+  %offset = load i64, ptr %record
+  %memory = getelementptr i8, ptr %payload, i64 32
+  %data = getelementptr i8, ptr %memory, i64 %offset
+  %pool_at = getelementptr i8, ptr %payload, i64 -16
+  %pool = load ptr, ptr %pool_at
+  %device_at = getelementptr %Pool, ptr %pool, i32 0, i32 9
+  %device = load i64, ptr %device_at, align 4
+  %dtype_at = getelementptr i64, ptr %record, i64 2
+  %dtype_wide = load i64, ptr %dtype_at
+  %dtype = trunc i64 %dtype_wide to i32
+  %ndim_at = getelementptr i64, ptr %record, i64 3
+  %ndim = load i64, ptr %ndim_at
+  %sizes = getelementptr i64, ptr %record, i64 4
+  %dl = call ptr @heddle_new_tensor(
+      ptr %data, i64 %ndim, ptr %sizes, i32 %dtype, i64 %device, ptr %payload, i32 0)
+  %none = icmp eq ptr %dl, null
+  br i1 %none, label %refuse, label %wrap
+wrap:
+  call void @heddle_retain(i32 11, ptr %payload)
+  %made = call ptr @wrap_tensor(ptr %dl)
+  ret ptr %made
+refuse:
+  %fallback_at = getelementptr i8, ptr %record_at, i64 8
+  %fallback = load ptr, ptr %fallback_at
+  %result = call ptr @call_with_tuple(ptr %fallback, ptr %self, ptr %args, i64 %nargs)
+  ret ptr %result
 }

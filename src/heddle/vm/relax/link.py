@@ -8,8 +8,13 @@ instruction's arguments are one `itemgetter` over the frame, whatever their kind
     (ENTER, function, getter, dst)    as DO, for a function of the program: a new frame, no Python recursion
     (TAIL, function, getter, dst)     as ENTER, where the result is this function's own: its frame may go
     (INVOKE, None, getter, dst)       as ENTER, for the closure that is the second argument (the first: the
-    machine) (LEAVE, src, None, 0)             return frame[src] (JUMP,  target, None, 0)          absolute
+                                      machine)
+    (LEAVE, src, None, 0)             return frame[src]
+    (JUMP,  target, None, 0)          absolute
     (TEST,  src, target, 0)           to target where frame[src] is false, else on
+    (CLEAR, None, None, dst)          frame[dst] = None: this and the next two are shortcuts.py's
+    (DO0,   callable, None, dst)      frame[dst] = callable()
+    (DO1,   callable, src, dst)       frame[dst] = callable(frame[src])
 """
 
 from __future__ import annotations
@@ -23,14 +28,15 @@ from heddle.vm.relax.isa import CALL, GOTO, RET, VOID, ArgKind
 from heddle.vm.relax.program import FunctionRow, Program
 from heddle.vm.relax.tail import tail_calls
 
-DO, ENTER, TAIL, INVOKE, LEAVE, JUMP, TEST = range(7)
+DO, ENTER, TAIL, INVOKE, LEAVE, JUMP, TEST, CLEAR, DO0, DO1 = range(10)
 Step = tuple[int, Any, Any, int]
 
 
 class LinkedFunction:
-    """A function of the program, ready to run. `first` is its first instruction's number in the program."""
+    """A function of the program, ready to run. `first` is its first instruction's number in the program;
+    `code` has a step for each instruction in its plain form, `steps` in its quickest."""
 
-    __slots__ = ("code", "first", "name", "num_args", "param_names", "template")
+    __slots__ = ("code", "first", "name", "num_args", "param_names", "steps", "template")
 
     def __init__(self, row: FunctionRow) -> None:
         self.name = row.name
@@ -38,6 +44,7 @@ class LinkedFunction:
         self.param_names = row.param_names
         self.first = row.start
         self.code: list[Step] = []
+        self.steps: list[Step] = []
         self.template: list[Any] = []
 
 
@@ -50,6 +57,10 @@ class _Slots:
         self._resolve = resolve
         self._known: dict[int, int] = {}
 
+    def known(self, slot: int) -> Any:
+        """What the slot holds in every call, UNKNOWN for registers."""
+        return UNKNOWN if slot < self.void else self.template[slot]
+
     def of(self, word: int) -> int:
         kind, value = decode_arg(word)
         if kind is ArgKind.REGISTER and value < VOID:
@@ -61,11 +72,26 @@ class _Slots:
         return slot
 
 
+UNKNOWN = object()
+"""Stands for an operand that is a register."""
+Shorten = Callable[[Callable[..., Any], Sequence[Any]], tuple[int, Any] | None]
+
+
 def _getter(slots: Sequence[int]) -> Callable[[list[Any]], Any]:
     """What takes the arguments out of a frame, as something to be unpacked."""
     if len(slots) > 1:
         return itemgetter(*slots)
     return itemgetter(slice(slots[0], slots[0] + 1) if slots else slice(0, 0))
+
+
+def _quickest(step: Step, places: Sequence[int], slots: _Slots, shorten: Shorten | None) -> Step:
+    kind, function, _, dst = step
+    if kind != DO or shorten is None:
+        return step
+    short = shorten(function, [slots.known(place) for place in places])
+    if short is None:
+        return step
+    return short[0], short[1], places[0] if places else None, dst
 
 
 def link_function(
@@ -74,14 +100,16 @@ def link_function(
     target: LinkedFunction,
     callee: Callable[[int, int], tuple[int, Any]],
     resolve: Callable[[ArgKind, int], Any],
+    shorten: Shorten | None = None,
 ) -> None:
     """Fill `target` with the steps of `row`.
 
     `callee` gives the step kind and callable for a function's number and a number of arguments; `resolve` the
-    value of an operand that is no register.
+    value of an operand that is no register; `shorten` a quicker form of a call (`shortcuts.py`).
     """
     slots = _Slots(row.register_file_size, resolve)
     code: list[Step] = []
+    steps: list[Step] = []
     tails = tail_calls(program, row)
     for index in range(row.start, row.end):
         instruction = program.instruction(index)
@@ -90,13 +118,16 @@ def link_function(
             kind, function = callee(number, len(instruction.args))
             if kind == ENTER and index - row.start in tails:
                 kind = TAIL
-            arguments = _getter([slots.of(word) for word in instruction.args])
-            code.append((kind, function, arguments, slots.void if dst == VOID else dst))
-        elif instruction.spec is RET:
+            places = [slots.of(word) for word in instruction.args]
+            code.append((kind, function, _getter(places), slots.void if dst == VOID else dst))
+            steps.append(_quickest(code[-1], places, slots, shorten))
+            continue
+        if instruction.spec is RET:
             code.append((LEAVE, slots.of(instruction.values[0]), None, 0))
         elif instruction.spec is GOTO:
             code.append((JUMP, index - row.start + instruction.values[0], None, 0))
         else:
             condition, false_offset = instruction.values
             code.append((TEST, condition, index - row.start + false_offset, 0))
-    target.code, target.template = code, slots.template
+        steps.append(code[-1])
+    target.code, target.steps, target.template = code, steps, slots.template

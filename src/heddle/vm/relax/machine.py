@@ -34,10 +34,23 @@ from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.frames import MAX_FRAMES, add_notes, closure_target, too_deep, wrong_count
 from heddle.vm.relax.insight.watchable import Watchable
 from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
-from heddle.vm.relax.link import DO, ENTER, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction, link_function
+from heddle.vm.relax.link import (
+    CLEAR,
+    DO,
+    DO0,
+    DO1,
+    ENTER,
+    INVOKE,
+    JUMP,
+    LEAVE,
+    TAIL,
+    LinkedFunction,
+    link_function,
+)
 from heddle.vm.relax.native import NativeProgram, native_code
 from heddle.vm.relax.placement import MemoryConfig, allocators_for, with_host
 from heddle.vm.relax.program import FunctionRow
+from heddle.vm.relax.shortcuts import shortcut
 from heddle.vm.relax.stateful import StatefulCalls
 
 
@@ -179,7 +192,13 @@ class VirtualMachine(StatefulCalls, Watchable):
         program = self.executable.program
         for row in program.functions:
             if row.has_bytecode:
-                link_function(program, row, self._linked[row.name], self._callee, self._operand)
+                link_function(
+                    program, row, self._linked[row.name], self._callee, self._operand, self._shorten
+                )
+
+    def _shorten(self, call: Callable[..., Any], operands: Sequence[Any]) -> tuple[int, Any] | None:
+        """A quicker form of a call, unless an instrument wants to see it."""
+        return None if self._instrument is not None else shortcut(call, operands, self.allocators)
 
     def _callee(self, number: int, num_args: int) -> tuple[int, Any]:
         entry = self._pool[number]
@@ -216,13 +235,22 @@ class VirtualMachine(StatefulCalls, Watchable):
             raise wrong_count(function.name, function.num_args, function.param_names, len(args))
         frame = function.template.copy()
         frame[: function.num_args] = args
-        code, pc = function.code, 0
+        code, pc = function.steps, 0
         callers: list[tuple[LinkedFunction, list[Any], int]] = []
         try:
             while True:
                 op, a, b, dst = code[pc]
                 if op == DO:
                     frame[dst] = a(*b(frame))
+                    pc += 1
+                elif op == CLEAR:
+                    frame[dst] = None
+                    pc += 1
+                elif op == DO1:
+                    frame[dst] = a(frame[b])
+                    pc += 1
+                elif op == DO0:
+                    frame[dst] = a()
                     pc += 1
                 elif op <= INVOKE:
                     args = b(frame)
@@ -238,13 +266,13 @@ class VirtualMachine(StatefulCalls, Watchable):
                         callers.append((function, frame, pc))
                     inner = a.template.copy()
                     inner[: a.num_args] = args
-                    function, frame, code, pc = a, inner, a.code, 0
+                    function, frame, code, pc = a, inner, a.steps, 0
                 elif op == LEAVE:
                     value = frame[a]
                     if not callers:
                         return value
                     function, frame, pc = callers.pop()
-                    code = function.code
+                    code = function.steps
                     frame[code[pc][3]] = value
                     pc += 1
                 elif op == JUMP:
