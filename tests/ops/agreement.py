@@ -124,11 +124,12 @@ def disagreements(record: OpDef, made: Sequence[Program], evaluator: str) -> lis
     """What an evaluator gets wrong, a line each."""
     functions = EVALUATORS[evaluator](module_of(made))
     found = []
-    warnings.simplefilter("ignore", RuntimeWarning)  # references divide by zero where the operator does
     for program in made:
         for run in program.runs:
             try:
-                got = flat(functions(program.name)(*(array.copy() for array in run.arrays)))
+                with np.errstate(all="ignore"), warnings.catch_warnings():  # references may divide by zero
+                    warnings.simplefilter("ignore", RuntimeWarning)
+                    got = flat(functions(program.name)(*(array.copy() for array in run.arrays)))
                 for one, other in zip(got, flat(run.want), strict=True):
                     assert_close(one, other, record.name)
             except Exception as error:  # every failure of every program is of interest, whatever it is
