@@ -111,7 +111,6 @@ BAD = [
     (("compile", "dense.py", "-o", "nowhere/dense.heddle"), "S0101", "nowhere"),
     (("compile", "dense.py", "-o", "."), "S0101", "ordinary file"),
     (("compile", "dense.py", "-o", "/dev/null"), "S0101", "ordinary file"),
-    (("compile", "dense.py", "-o", "dense.so"), "U0504", "linker"),
     (("run", "dense.py", "--target", "lvm"), "H0102", "lvm"),
     (("run", "broken.py"), "", "broken.py:"),
 ]

@@ -7,7 +7,8 @@ reference.
 | loops | the loop interpreter on the legalised loops |
 | scheduled | the loop interpreter on the loops with their default schedules, parallel loops backwards |
 | machine code | the legalised loops compiled as they are |
-| machine | the driver's pipeline, verified and round-tripped after each pass; stored, loaded and run |
+| machine | the driver's pipeline, verified and round-tripped after each pass; stored, loaded and run, as
+bytecode and as machine code, with the same bits |
 
 `python -m tests.ops.agreement [OPERATOR ...]` runs all of it and prints a table; tests/ops/test_agreement.py
 runs what CI runs.
@@ -28,7 +29,7 @@ import numpy as np
 
 from heddle.codegen.build import build as build_kernels
 from heddle.codegen.cache import KernelCache
-from heddle.driver.compile import build
+from heddle.driver.compile import build, with_machine_code
 from heddle.ir.instrument import VerifyEach
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import OpDef
@@ -88,10 +89,19 @@ def on_machine_code(mod: IRModule) -> Functions:
 def on_virtual_machine(mod: IRModule) -> Functions:
     with PassContext(instruments=(VerifyEach(), RoundTripEach())), tempfile.TemporaryDirectory() as folder:
         build(mod, TARGET, cache=KernelCache(None)).export_library(Path(folder, "ops.heddle"))
-        machine = VirtualMachine(load_module(Path(folder, "ops.heddle")), cpu())
+        loaded = load_module(Path(folder, "ops.heddle"))
+        machine = VirtualMachine(loaded, cpu())
+        native = VirtualMachine(with_machine_code(loaded, TARGET, KernelCache(None)), cpu())
 
     def function(name: str) -> Callable[..., Any]:
-        return lambda *arrays: _as_numpy(machine[name](*arrays))
+        def run(*arrays: np.ndarray) -> Any:
+            copies = [array.copy() for array in arrays]
+            one, other = _as_numpy(machine[name](*arrays)), _as_numpy(native[name](*copies))
+            same = [mine.tobytes() == its.tobytes() for mine, its in zip(flat(one), flat(other), strict=True)]
+            assert all(same), "bytecode and machine code of the program differ"
+            return one
+
+        return run
 
     return function
 
@@ -124,11 +134,12 @@ def disagreements(record: OpDef, made: Sequence[Program], evaluator: str) -> lis
     """What an evaluator gets wrong, a line each."""
     functions = EVALUATORS[evaluator](module_of(made))
     found = []
-    warnings.simplefilter("ignore", RuntimeWarning)  # references divide by zero where the operator does
     for program in made:
         for run in program.runs:
             try:
-                got = flat(functions(program.name)(*(array.copy() for array in run.arrays)))
+                with np.errstate(all="ignore"), warnings.catch_warnings():  # references may divide by zero
+                    warnings.simplefilter("ignore", RuntimeWarning)
+                    got = flat(functions(program.name)(*(array.copy() for array in run.arrays)))
                 for one, other in zip(got, flat(run.want), strict=True):
                     assert_close(one, other, record.name)
             except Exception as error:  # every failure of every program is of interest, whatever it is

@@ -40,7 +40,7 @@ def runs(case: Case, typed: Typed, arguments: tuple[Any, ...], want: Any) -> Ite
 
 
 def _grown(known: list[int], accepted: Callable[[dict[int, int]], Run | None]) -> Run | None:
-    """All sizes one greater; where the operator does not take that, as many as it does."""
+    """All sizes one greater; where the operator does not take that, those that it takes, or doubled."""
     found = accepted({size: size + 1 for size in known})
     mapping = {size: size for size in known}
     for size in known if found is None else ():

@@ -1,9 +1,9 @@
 """The evaluators agree on every sample × dtype of every operator, static and with symbolic dimensions.
 
-Programs are compiled an operator at a time: all its samples are functions of one module, which is also what
-makes passes meet several functions at once. CI runs everything but one thing: on the loop interpreter,
-default schedules run with each sample's first dtype and sizes alone, since tiled loops take long to
-interpret. All of it: `python -m tests.ops.agreement`.
+Programs are compiled an operator at a time: all its samples are functions of one module, so that passes meet
+several functions at once. CI runs everything but one thing: on the loop interpreter, default schedules run
+with each sample's first dtype and static sizes alone, since tiled loops take long to interpret. All of it:
+`python -m tests.ops.agreement`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from heddle.codegen.cache import KernelCache
 from heddle.driver.codes import D0103
 from heddle.driver.pipeline import default_pipeline
 from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec
-from heddle.ir.expr import Function
+from heddle.ir.expr import Function, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass
 from heddle.ir.types import TupleType, Type
@@ -18,6 +18,7 @@ from heddle.lower.codegen_vm import vm_codegen
 from heddle.lower.program_to_tir import program_functions
 from heddle.ops.load import load as load_operators
 from heddle.prim.nodes import IntImm
+from heddle.relax.nodes import SeqExpr
 from heddle.relax.types import ShapeType, TensorType
 from heddle.runtime.module import KernelModule, Module
 from heddle.support.diagnostics import UsageError
@@ -115,10 +116,20 @@ def kernel_modules(mod: IRModule, target: Target, cache: KernelCache | None = No
 
 
 def function_signature(func: Function) -> Signature:
-    """The parameters and results of a graph function, as they were written."""
+    """The parameters and results of a graph function, as they were written. A result that is a variable has
+    its name, another one its number.
+    """
     result = func.ret_ty if func.ret_ty is not None else func.body.ty
     fields = result.fields if isinstance(result, TupleType) else (result,)
-    outputs = [_spec(f"output_{index}", ty) for index, ty in enumerate(fields)]
+    body = func.body.body if isinstance(func.body, SeqExpr) else func.body
+    values = body.fields if isinstance(body, Tuple) else (body,)
+    names = [value.name_hint if isinstance(value, Var) else None for value in values]
+    if len(names) != len(fields):
+        names = [None] * len(fields)
+    outputs = [
+        _spec(name or f"output_{index}", ty)
+        for index, (name, ty) in enumerate(zip(names, fields, strict=True))
+    ]
     return Signature(tuple(_spec(var.name_hint, var.ty) for var in func.params), tuple(outputs))
 
 

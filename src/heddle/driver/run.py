@@ -30,12 +30,13 @@ from heddle.vm.relax import VirtualMachine, VMExecutable
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """`target` is a target's text; `listener` is told of progress (see `heddle.driver.phases`);
-    `disabled_passes` are left out of the pipeline.
+    `disabled_passes` are left out of the pipeline; `exec_mode` is that of `heddle.compile`.
     """
 
     target: str | None = None
     listener: Callable[[Any], None] | None = None
     disabled_passes: tuple[str, ...] = ()
+    exec_mode: str = "compiled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def _compile(model: ModelFile, options: CompileOptions) -> Compiled:
     clock.enter("import", model.name)
     mod = import_model(model)
     with PassContext(instruments=[clock], disabled_pass=options.disabled_passes):
-        executable = build(mod, target)
+        executable = build(mod, target, exec_mode=options.exec_mode)
     clock.stop()
     kernels = {"compiled": counters.compiles - before[0], "cached": counters.hits - before[1]}
     return Compiled(executable, clock.seconds, str(target), kernels)

@@ -27,6 +27,12 @@ app = typer.Typer(
 PROFILE_ROWS = 40
 _DIM_HELP = "Value of a symbolic dimension of the inputs; may be repeated."
 ModelArg = Annotated[str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.heddle or onnx:NAME.")]
+ExecModeOpt = Annotated[
+    str,
+    typer.Option(
+        metavar="MODE", help="`compiled` makes machine code of the graph too, `bytecode` interprets it."
+    ),
+]
 TargetOpt = Annotated[
     str | None, typer.Option(help='Target, for example "llvm -mcpu=x86-64-v3"; default: this machine.')
 ]
@@ -75,6 +81,7 @@ def run_command(
         int | None, typer.Option(min=1, help="Threads of parallel loops; default: the cores.")
     ] = None,
     target: TargetOpt = None,
+    exec_mode: ExecModeOpt = "compiled",
     compare: Annotated[str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime` too.")] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of a call goes.")] = False,
     profile_json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile.")] = None,
@@ -95,7 +102,7 @@ def run_command(
         dims = parse_dims(dim or ())
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
         with progress_bar(model) as listener:
-            compiled = load_or_compile(found, CompileOptions(target, listener))
+            compiled = load_or_compile(found, CompileOptions(target, listener, exec_mode=exec_mode))
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         if compare is not None:
             from heddle.driver.compare import compare as compare_with
@@ -130,6 +137,7 @@ def compile_command(
     model: ModelArg,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     target: TargetOpt = None,
+    exec_mode: ExecModeOpt = "compiled",
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model into one file that runs without the compiler."""
@@ -143,7 +151,7 @@ def compile_command(
         check_writable(output)
         start = time.perf_counter()
         with progress_bar(model) as listener:
-            compiled = load_or_compile(found, CompileOptions(target, listener))
+            compiled = load_or_compile(found, CompileOptions(target, listener, exec_mode=exec_mode))
         compiled.executable.export_library(output)
         facts = {
             "model": model,

@@ -14,7 +14,7 @@ from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it 
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.check import check_model, is_straight
 from heddle.frontend.onnx.importer import GraphImporter, Parameters
-from heddle.frontend.onnx.inputs import InputTypes
+from heddle.frontend.onnx.inputs import InputTypes, sanitized
 from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
 from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.ir.expr import Expr, Var
@@ -43,7 +43,8 @@ def from_onnx(
       `params`.
     - `sanitize_input_names`: make the inputs' names identifiers.
 
-    `main` has the attribute `num_input`. A dimension's name is one symbolic variable in all inputs.
+    `main` has the attribute `num_input`, and its results are variables of the outputs' names. A dimension's
+    name is one symbolic variable in all inputs.
 
     Raises: FormatError N01.. for a damaged file, ImportModelError with one diagnostic for each node that
     cannot be imported, UsageError N0302 for arguments that do not fit.
@@ -80,9 +81,9 @@ def _main(importer: GraphImporter, inputs: list[Var]) -> IRModule:
     with builder.function("main", inputs, {"num_input": len(inputs)}):
         if is_straight(graph, importer.functions):
             with builder.dataflow():
-                results: list[Expr] = [builder.emit_output(expr) for expr in _outputs(importer)]
+                results = [builder.emit_output(expr, name) for name, expr in _outputs(importer)]
         else:
-            results = [builder.leaf(expr) for expr in _outputs(importer)]
+            results = [builder.emit(expr, name) for name, expr in _outputs(importer)]
         kept = importer.params.vars if importer.params is not None else []
         builder.emit_func_output(results[0] if len(results) == 1 else tuple(results), [*inputs, *kept])
     mod = builder.get()
@@ -91,9 +92,12 @@ def _main(importer: GraphImporter, inputs: list[Var]) -> IRModule:
     return mod
 
 
-def _outputs(importer: GraphImporter) -> list[Expr]:
-    values: list[Value] = importer.run_graph(importer.model.proto.graph)
-    return [importer.tensor_of(value) for value in values]
+def _outputs(importer: GraphImporter) -> list[tuple[str, Expr]]:
+    """The outputs' names, as identifiers, and their values."""
+    graph = importer.model.proto.graph
+    values: list[Value] = importer.run_graph(graph)
+    named = zip(graph.output, values, strict=True)
+    return [(sanitized(output.name), importer.tensor_of(value)) for output, value in named]
 
 
 def _loaded(model: ModelProto | str | Path) -> LoadedModel:
