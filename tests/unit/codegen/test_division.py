@@ -1,4 +1,4 @@
-"""Divisions in machine code: under a condition in loops that LLVM would vectorise, and where processors trap."""
+"""Divisions in machine code: under a condition in loops that LLVM vectorises, and where processors trap."""
 
 from __future__ import annotations
 
