@@ -21,6 +21,9 @@ class Run:
     arrays: tuple[np.ndarray, ...]
     want: Any
 
+    def is_no_greater(self, other: Run) -> bool:
+        return all(size <= other.sizes[var] for var, size in self.sizes.items())
+
 
 def runs(case: Case, typed: Typed, arguments: tuple[Any, ...], want: Any) -> Iterator[Run]:
     """The sample itself, and where it is symbolic: all dimensions grown, all 1, and each one 0 in turn."""

@@ -14,12 +14,15 @@ TOLERANCES: dict[tuple[str, str], tuple[float, float]] = {
     ("rounded", "float64"): (1e-14, 1e-14),
     ("rounded", "float32"): (1e-6, 1e-6),
     ("rounded", "float16"): (2e-3, 1e-3),
+    ("rounded", "bfloat16"): (1.6e-2, 8e-3),
     ("transcendental", "float64"): (1e-12, 1e-12),
     ("transcendental", "float32"): (2e-6, 2e-6),
     ("transcendental", "float16"): (4e-3, 2e-3),
+    ("transcendental", "bfloat16"): (3.2e-2, 1.6e-2),
     ("accumulated", "float64"): (1e-12, 1e-12),
     ("accumulated", "float32"): (2e-5, 2e-5),
-    ("accumulated", "float16"): (1e-2, 1e-2),  # a matmul accumulates in float16 when asked to
+    ("accumulated", "float16"): (4e-3, 4e-3),
+    ("accumulated", "bfloat16"): (1.6e-2, 1.6e-2),
 }
 """(class, dtype) → relative and absolute tolerance."""
 

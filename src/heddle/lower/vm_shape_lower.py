@@ -16,6 +16,7 @@ parameter, match_cast or return value that it is about.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -40,8 +41,9 @@ from heddle.ir.structural import structural_digest
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.ir.visitor import Rewriter, walk
-from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.prim.nodes import Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.ops import not_equal
 from heddle.prim.substitute import free_vars, substitute
 from heddle.relax.analysis.type_relations import erase_vars, is_base_of, symbolic_vars
 from heddle.relax.block_builder import BlockBuilder
@@ -49,7 +51,7 @@ from heddle.relax.infer import type_of
 from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.support.span import at
-from heddle.tir.nodes import BufferLoad, BufferStore, PrimFunc, decl_buffer, seq
+from heddle.tir.nodes import AssertStmt, BufferLoad, BufferStore, PrimFunc, Stmt, decl_buffer, seq
 
 
 class MatchShapeCode(IntEnum):
@@ -224,9 +226,10 @@ class _ShapeLowerer(BlockBuilder):
             for _, expr in ready
             for var in free_vars(expr)
         }
-        stores = [
-            BufferStore(heap, substitute(expr, loads), (constant(slot, "int64"),)) for slot, expr in ready
-        ]
+        stores: list[Stmt] = []
+        for slot, expr in ready:
+            stores.extend(_divisors_are_not_zero(expr, loads))
+            stores.append(BufferStore(heap, substitute(expr, loads), (constant(slot, "int64"),)))
         param = PrimVar("H_handle", "handle")  # type: ignore[arg-type]
         attrs = attrs_of({"tir.is_host_func": True, "tir.is_scheduled": True})
         return PrimFunc((param,), seq(*stores), None, {param: heap}, attrs)  # type: ignore[arg-type]
@@ -291,6 +294,23 @@ class _ShapeLowerer(BlockBuilder):
         if isinstance(dim, IntImm):
             return MakeShapeCode.USE_IMM, dim.value
         return MakeShapeCode.LOAD, self._slots.of(dim)
+
+
+def _divisors_are_not_zero(expr: PrimExpr, loads: Mapping[PrimVar, PrimExpr]) -> list[Stmt]:
+    """Checks in front of an expression that divides by sizes."""
+    divisors = [
+        node.b
+        for node in walk(expr)
+        if isinstance(node, (FloorDiv, FloorMod, Div, Mod)) and not isinstance(node.b, IntImm)
+    ]
+    return [
+        AssertStmt(
+            not_equal(substitute(divisor, loads), 0),
+            f"the size {expr} divides by {divisor}, which is 0",
+            "ValueError",
+        )
+        for divisor in reversed(divisors)  # inner ones first
+    ]
 
 
 class _DimEraser(Rewriter):

@@ -99,9 +99,17 @@ def _uniform(shape: tuple[int, ...], low: float, high: float) -> Callable[[Any, 
 
 
 def unary_samples(low: float, high: float, dtypes: tuple[str, ...]) -> tuple[Sample, ...]:
-    """Uniform values of [low, high) in odd shapes."""
+    """Uniform values of [low, high) in odd shapes; the first also in bfloat16, where floats are accepted."""
     shapes = ((3, 7), (), (1,), (0, 4), (33,))
-    return tuple(Sample((shape,), dtypes=dtypes, make=_uniform(shape, low, high)) for shape in shapes)
+    return tuple(
+        Sample((shape,), dtypes=first_narrow(dtypes, k), make=_uniform(shape, low, high))
+        for k, shape in enumerate(shapes)
+    )
+
+
+def first_narrow(dtypes: tuple[str, ...], number: int) -> tuple[str, ...]:
+    """The dtypes of a sample by its number: of floats the first takes bfloat16 too."""
+    return (*dtypes, "bfloat16") if number == 0 and "float32" in dtypes else dtypes
 
 
 def _declare_unary(row: _Unary) -> None:
@@ -223,9 +231,13 @@ def binary_samples(dtypes: tuple[str, ...], positive: tuple[str, ...] = ()) -> t
     pairs = (((3, 7), (3, 7)), ((5, 1, 4), (3, 1)), ((), (2, 3)), ((0, 3), (3,)), ((31,), (1,)))
 
     def make(pair: Any) -> Callable[[Any, str], tuple[Any, ...]]:
-        return lambda rng, dtype: tuple(random_array(rng, shape, dtype, dtype in positive) for shape in pair)
+        return lambda rng, dtype: tuple(
+            random_array(rng, shape, dtype, dtype in positive or dtype == "bfloat16") for shape in pair
+        )
 
-    return tuple(Sample(pair, dtypes=dtypes, make=make(pair)) for pair in pairs)
+    return tuple(
+        Sample(pair, dtypes=first_narrow(dtypes, k), make=make(pair)) for k, pair in enumerate(pairs)
+    )
 
 
 def _declare_binary(row: _Binary, infer: Callable[..., Any], is_bool: bool) -> None:

@@ -99,7 +99,10 @@ def _declare_take() -> None:
             return _floats(rng, shape, dtype), indices_in(rng, index, int(size * reach), index_dtype)
 
         return Sample(
-            (shape, index), attrs, ("float32", "float16") if attrs == {"axis": 0} else ("float32",), make
+            (shape, index),
+            attrs,
+            ("float32", "float16", "bfloat16", "int8") if attrs == {"axis": 0} else ("float32",),
+            make,
         )
 
     declare_op(

@@ -37,7 +37,7 @@ def _infer_matmul(ctx: Inference) -> Type:
 
 def _reference_matmul(attrs: Any, a: Any, b: Any) -> Any:
     dtype = DataType(attrs.out_dtype).numpy() if attrs.out_dtype else a.dtype
-    wide = np.float64 if np.dtype(dtype).kind == "f" else dtype
+    wide = dtype if np.dtype(dtype).kind in "iub" else np.float64
     return np.matmul(a.astype(wide), b.astype(wide)).astype(dtype)
 
 
@@ -65,8 +65,8 @@ def declare() -> None:
             samples=tuple(
                 Sample(shapes, dtypes=dtypes)
                 for shapes, dtypes in (
-                    (((3, 5), (5, 7)), ("float32", "float64", "int32")),
-                    (((2, 3, 4), (4, 5)), ("float32",)),
+                    (((3, 5), (5, 7)), ("float32", "float64", "int32", "bfloat16", "int8")),
+                    (((2, 3, 4), (4, 5)), ("float32", "bfloat16")),
                     (((2, 1, 3, 4), (5, 4, 6)), ("float32",)),
                     (((4,), (4,)), ("float32",)),
                     (((4,), (4, 3)), ("float32",)),

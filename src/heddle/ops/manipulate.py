@@ -19,7 +19,7 @@ from heddle.topi.dims import product, simplified
 
 _X = Input("x", meaning="a tensor")
 _LAYOUT = Without("axes are attributes")
-_ALL = ("float32", "int64", "bool", "float16")
+_ALL = ("float32", "int64", "bool", "float16", "bfloat16", "int8")
 
 
 def target_shape(ctx: Inference, index: int) -> tuple[PrimExpr, ...] | None:

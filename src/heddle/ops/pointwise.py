@@ -106,7 +106,7 @@ def _reference_astype(attrs: Any, x: Any) -> Any:
 
 
 def _declare_astype() -> None:
-    targets = ("float32", "float16", "int32", "uint8", "bool", "int64", "float64")
+    targets = ("float32", "float16", "int32", "uint8", "bool", "int64", "float64", "bfloat16", "int8")
 
     def make(rng: Any, dtype: str) -> Any:
         return (np.abs(random_array(rng, (3, 7), dtype).astype("float32")).astype(dtype),)
@@ -122,7 +122,12 @@ def _declare_astype() -> None:
             lower=lambda attrs, x: elementwise(lambda v: ops.cast(DataType(attrs.dtype), v), x, name="cast"),
             layout=ANY_LAYOUT,
             samples=tuple(
-                Sample(((3, 7),), {"dtype": target}, ("float32", "int32", "bool", "float16"), make)
+                Sample(
+                    ((3, 7),),
+                    {"dtype": target},
+                    ("float32", "int32", "bool", "float16", "bfloat16", "int8"),
+                    make,
+                )
                 for target in targets
             ),
             errors=(ErrorSample(((2,),), {"dtype": "float33"}, "U0101", "unknown dtype"),),

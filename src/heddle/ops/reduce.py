@@ -105,12 +105,19 @@ def _samples(dtypes: tuple[str, ...], can_be_empty: bool) -> tuple[Sample, ...]:
 
 
 _ROWS: tuple[tuple[str, Any, str, tuple[str, ...], str, bool], ...] = (
-    ("sum", np.sum, "numbers", ("float32", "int32", "float16", "int64"), "The sum", True),
+    ("sum", np.sum, "numbers", ("float32", "int32", "float16", "int64", "bfloat16", "int8"), "The sum", True),
     ("prod", np.prod, "numbers", ("float32", "int32"), "The product", True),
     ("max", _extreme(np.max), "numbers", ("float32", "int32", "uint8"), "The greatest element", True),
     ("min", _extreme(np.min), "numbers", ("float32", "int32", "uint8"), "The least element", True),
-    ("mean", np.mean, "floats", ("float32", "float16"), "The mean", False),
-    ("variance", np.var, "floats", ("float32", "float16"), "The mean squared distance from the mean", False),
+    ("mean", np.mean, "floats", ("float32", "float16", "bfloat16"), "The mean", False),
+    (
+        "variance",
+        np.var,
+        "floats",
+        ("float32", "float16", "bfloat16"),
+        "The mean squared distance from the mean",
+        False,
+    ),
     ("std", np.std, "floats", ("float32",), "The square root of the variance", False),
     ("all", np.all, "bools", ("bool",), "Whether all elements hold", True),
     ("any", np.any, "bools", ("bool",), "Whether any element holds", True),

@@ -280,7 +280,7 @@ def _declare_prelu() -> None:
             lower=_lower_prelu,
             layout=Without("the channel axis is an attribute"),
             samples=(
-                Sample(((2, 3, 5), (3,)), dtypes=("float32", "float16")),
+                Sample(((2, 3, 5), (3,)), dtypes=("float32", "float16", "bfloat16")),
                 Sample(((2, 3, 5), (5,)), {"axis": -1}),
                 Sample(((4, 3), (1,))),
             ),

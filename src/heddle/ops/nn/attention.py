@@ -137,7 +137,7 @@ def declare() -> None:
             decompose=_decompose,
             layout=Without("axes have fixed places"),
             samples=(
-                Sample((q, k, v)),
+                Sample((q, k, v), dtypes=("float32", "float16", "bfloat16")),
                 Sample((q, k, v, (2, 1, 3, 5)), {"scale": 0.3}),
                 Sample((q, k, v), {"causal_mask": "TopLeft"}),
                 Sample((q, k, v), {"causal_mask": "BottomRight", "window_size": 2}),

@@ -87,7 +87,7 @@ def _reference(attrs: Any, data: Any, weight: Any) -> Any:
     ndim = data.ndim - 2
     spatial = spatial_letters(ndim)
     dtype = np.dtype(DataType(attrs.out_dtype).numpy()) if attrs.out_dtype else data.dtype
-    wide = np.float64 if dtype.kind == "f" else dtype
+    wide = dtype if dtype.kind in "iub" else np.float64
     x = numpy_layout(data, attrs.data_layout, "NC" + spatial).astype(wide)
     w = numpy_layout(weight, attrs.kernel_layout, "OI" + spatial).astype(wide)
     before, after = pads(attrs.padding, ndim)
@@ -277,7 +277,10 @@ def _declare(ndim: int, transposed: bool) -> None:
             reference=_reference_transposed if transposed else _reference,
             lower=lower,
             layout=_LAYOUT,
-            samples=tuple(Sample(shapes, attrs) for shapes, attrs in rows),
+            samples=tuple(
+                Sample(shapes, attrs, ("float32",) if k or ndim == 3 else ("float32", "float16", "bfloat16"))
+                for k, (shapes, attrs) in enumerate(rows)
+            ),
             errors=_errors(ndim, transposed),
         )
     )

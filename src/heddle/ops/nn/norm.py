@@ -78,7 +78,7 @@ def _declare_softmax() -> None:
                 lower=lambda attrs, x, function=function: function(x, int(attrs.axis)),
                 layout=_LAYOUT,
                 samples=(
-                    Sample(((3, 7),), dtypes=("float32", "float16", "float64")),
+                    Sample(((3, 7),), dtypes=("float32", "float16", "float64", "bfloat16")),
                     Sample(((2, 3, 5),), {"axis": 1}),
                     Sample(((1,),)),
                     Sample(((0, 4),)),
@@ -185,7 +185,7 @@ def _declare_layer_norm() -> None:
             lower=lambda attrs, x, g, b: topi.layer_norm(x, *_given(attrs, g, b), attrs.axes, attrs.epsilon),
             layout=_LAYOUT,
             samples=(
-                Sample(((3, 7), (7,), (7,)), {"axes": [-1]}, ("float32", "float16")),
+                Sample(((3, 7), (7,), (7,)), {"axes": [-1]}, ("float32", "float16", "bfloat16")),
                 Sample(((2, 3, 5), (3, 5), (3, 5)), {"axes": [1, 2], "epsilon": 1e-3}),
                 Sample(((2, 5), (5,), (5,)), {"axes": -1, "center": False, "scale": False}),
                 Sample(((0, 5), (5,), (5,)), {"axes": -1}),
@@ -221,7 +221,7 @@ def _declare_layer_norm() -> None:
             lower=lambda attrs, x, w: topi.rms_norm(x, w, attrs.axes, attrs.epsilon),
             layout=_LAYOUT,
             samples=(
-                Sample(((3, 7), (7,)), {"axes": [-1]}, ("float32", "float16")),
+                Sample(((3, 7), (7,)), {"axes": [-1]}, ("float32", "float16", "bfloat16")),
                 Sample(((2, 3, 5), (3, 5)), {"axes": [1, 2]}),
                 Sample(((2, 1), (1,))),
             ),
@@ -252,7 +252,7 @@ def _declare_channel_norms() -> None:
                 Sample(
                     ((2, 6, 5), (6,), (6,)),
                     {"num_groups": 3, "channel_axis": 1, "axes": [2]},
-                    ("float32", "float16"),
+                    ("float32", "float16", "bfloat16"),
                 ),
                 Sample(((2, 3, 2, 4), (4,), (4,)), {"num_groups": 2, "channel_axis": -1, "axes": [1, 2]}),
                 Sample(
@@ -294,7 +294,11 @@ def _declare_channel_norms() -> None:
             ),
             layout=_LAYOUT,
             samples=(
-                Sample(((2, 3, 5), (3,), (3,)), {"channel_axis": 1, "axes": [2]}, ("float32", "float16")),
+                Sample(
+                    ((2, 3, 5), (3,), (3,)),
+                    {"channel_axis": 1, "axes": [2]},
+                    ("float32", "float16", "bfloat16"),
+                ),
                 Sample(((2, 3, 4, 5), (3,), (3,)), {"channel_axis": 1, "axes": [2, 3], "epsilon": 1e-2}),
             ),
             errors=(ErrorSample(((2, 4, 3), (3,), (4,)), {"axes": [2]}, "R0203", "sizes of data and gamma"),),
@@ -374,7 +378,9 @@ def _declare_batch_norm() -> None:
             ),
             layout=_LAYOUT,
             samples=(
-                _batch_norm_sample((2, 3, 5), {"axis": 1, "training": False}, ("float32", "float16")),
+                _batch_norm_sample(
+                    (2, 3, 5), {"axis": 1, "training": False}, ("float32", "float16", "bfloat16")
+                ),
                 _batch_norm_sample(
                     (2, 3, 2, 4), {"axis": -1, "scale": False, "center": False, "training": False}
                 ),
