@@ -19,6 +19,7 @@ from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForIn
 from heddle.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from heddle.relax.transform.fold_constant import FoldConstant
 from heddle.relax.transform.kill_after_last_use import KillAfterLastUse
+from heddle.relax.transform.lambda_lift import LambdaLift
 from heddle.relax.transform.lower_alloc_tensor import LowerAllocTensor
 from heddle.relax.transform.lower_runtime_builtin import LowerRuntimeBuiltin
 from heddle.relax.transform.remove_purity_checking import RemovePurityChecking
@@ -30,6 +31,7 @@ from heddle.target import Target
 def optimize_passes(target: Target) -> tuple[Pass, ...]:
     """Graphs of operators to smaller graphs of operators."""
     return (
+        LambdaLift(),  # local functions are optimised as all others are
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         CanonicalizeBindings(),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed

@@ -97,12 +97,12 @@ class _ShapeLowerer(BlockBuilder):
         self._emit_err_ctx = emit_err_ctx
         self._slots = _Slots()
         self._stored: set[int] = set()
-        self._heap: Expr = Call(Op.get("relax.null_value"), (), ty=AnyType())
+        self._heap: Expr = _no_heap()
 
     # ---- functions
 
     def lower(self, func: Function) -> Function:
-        self._slots, self._stored = _Slots(), set()
+        self._slots, self._stored, self._heap = _Slots(), set(), _no_heap()
         for expr in _symbolic_exprs(func):
             self._slots.of(expr)
         with self.scope() as scope:
@@ -291,6 +291,11 @@ class _ShapeLowerer(BlockBuilder):
         if isinstance(dim, IntImm):
             return MakeShapeCode.USE_IMM, dim.value
         return MakeShapeCode.LOAD, self._slots.of(dim)
+
+
+def _no_heap() -> Expr:
+    """The heap of a function without symbolic dimensions."""
+    return Call(Op.get("relax.null_value"), (), ty=AnyType())
 
 
 def _symbolic_exprs(func: Function) -> list[PrimExpr]:

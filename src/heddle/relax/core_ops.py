@@ -15,9 +15,12 @@ import numpy as np
 from heddle.ir.expr import DataTypeImm, GlobalVar, Tuple
 from heddle.ir.op_def import AttrSpec, Input, OpDef, Without, declare_op
 from heddle.ir.types import AnyType, FuncType, TupleType, Type
-from heddle.prim.nodes import IntImm
+from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.substitute import substitute
+from heddle.relax.analysis.type_relations import match_dims
 from heddle.relax.codes import R0201, R0202
-from heddle.relax.infer import Inference
+from heddle.relax.infer import Inference, type_of
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
 
@@ -119,11 +122,20 @@ _REST = Input("args", "any", "the arguments", variadic=True)
 
 
 def _closure_type(ctx: Inference) -> Type:
-    """The function's type without the bound, last parameters."""
+    """The function's type without the bound, last parameters, in the dimensions of what is bound."""
     ty, bound = ctx.type_of(0), ctx.args[1]
     if not isinstance(ty, FuncType) or ty.params is None or not isinstance(bound, Tuple):
         return FuncType.opaque_func()
-    return FuncType(ty.params[: len(ty.params) - len(bound.fields)], ty.ret, ty.is_pure)
+    count = len(ty.params) - len(bound.fields)
+    if count < 0:
+        ctx.fail(R0201, f"a function of {len(ty.params)} parameters cannot bind {len(bound.fields)}")
+    mapping: dict[PrimVar, PrimExpr] = {}
+    for index, (param, arg) in enumerate(zip(ty.params[count:], bound.fields, strict=True)):
+        problem = match_dims(param, type_of(arg), arg, mapping, ctx.analyzer)
+        if problem:
+            ctx.fail(R0202, f"bound argument {index}: {problem}")
+    closed: Type = substitute(FuncType(ty.params[:count], ty.ret, ty.is_pure), mapping)
+    return closed
 
 
 def declare() -> None:

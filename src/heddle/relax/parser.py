@@ -166,6 +166,10 @@ class FunctionParser(ScalarParser):
         self, node: ast.stmt, target: ast.expr, value_node: ast.expr, annotation: ast.expr | None
     ) -> None:
         value = self.eval(value_node)
+        if isinstance(target, ast.Tuple) and isinstance(value_node, ast.Tuple) and _are_dims(value, target):
+            for item, part in zip(target.elts, value_node.elts, strict=True):  # n, m = T.int64(), T.int64()
+                self._assign(node, item, part, None)
+            return
         if isinstance(target, ast.Tuple):
             self._unpack(target, graph_expr(value))
             return
@@ -295,6 +299,11 @@ class FunctionParser(ScalarParser):
     def _types(self, node: ast.AST, given: Any) -> tuple[Type, ...]:
         items = given if isinstance(given, (list, tuple)) else [given]
         return tuple(self._as_type(node, item) for item in items)
+
+
+def _are_dims(value: Any, target: ast.Tuple) -> bool:
+    same = isinstance(value, tuple) and len(value) == len(target.elts)
+    return same and all(isinstance(item, PrimVar) for item in value)
 
 
 _TYPE_KEYWORDS = ("ty_args", "out_ty", "out_sinfo", "sinfo_args")
