@@ -108,7 +108,8 @@ def _same_as_first(ctx: Inference) -> Type:
 
 
 def _reshape_result(ctx: Inference) -> Type:
-    return TensorType(ctx.args[1], ctx.tensor(0).dtype)
+    source = ctx.tensor(0)
+    return TensorType(ctx.args[1], source.dtype, source.vdevice)
 
 
 def _first_shape(ctx: Inference) -> Type:
@@ -143,6 +144,7 @@ def declare() -> None:
     _declare_calls()
     _declare_closures()
     _declare_shapes()
+    _declare_devices()
     _declare_memory()
     _declare_machine()
 
@@ -236,6 +238,32 @@ def _declare_shapes() -> None:
         _shape_to_tensor,
         "A shape as a 1-dimensional int64 tensor.",
         reference=lambda attrs, x: np.asarray(x, dtype=np.int64),
+    )
+
+
+def _on_target(ctx: Inference) -> Type:
+    """The argument's type on the device that the call names."""
+    ty = ctx.tensor(0)
+    return TensorType(ty.shape, ty.dtype, ctx.attrs.dst_vdevice, ty.ndim)
+
+
+def _declare_devices() -> None:
+    target = AttrSpec("dst_vdevice", "vdevice", meaning='a VDevice, a Device, or text such as "llvm:1"')
+    _declare(
+        "to_vdevice",
+        (Input("data"),),
+        _on_target,
+        "A copy of a tensor on a virtual device.",
+        attrs=(target,),
+        reference=lambda attrs, data: data,
+    )
+    _declare(
+        "hint_on_device",
+        (Input("data"),),
+        _on_target,
+        "The tensor, which is wanted on a device. RealizeVDevice decides what is computed where, and copies.",
+        attrs=(target, AttrSpec("memory_scope", "str", "global", "where a Device has no scope of its own")),
+        reference=lambda attrs, data: data,
     )
 
 

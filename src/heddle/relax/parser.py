@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0301
 from heddle.ir.expr import Call, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
+from heddle.ir.op_def import OpDef
 from heddle.ir.script_parser import decorator_of
 from heddle.ir.types import AnyType, FuncType, Type
 from heddle.prim.nodes import PrimExpr, SizeVar
@@ -19,7 +20,7 @@ from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.codes import R0401, R0402
 from heddle.relax.infer import type_of
 from heddle.relax.nodes import MatchCast, SeqExpr, VarBinding
-from heddle.relax.op_builder import build_call, graph_expr, typed_constant
+from heddle.relax.op_builder import build_call, const, graph_expr, typed_constant
 from heddle.relax.script import (
     DataflowFrame,
     FuncAttrs,
@@ -29,6 +30,9 @@ from heddle.relax.script import (
     PackedCallWord,
     TypeWord,
 )
+from heddle.relax.types import VDevice
+from heddle.relax.vdevices import vdevice_of
+from heddle.runtime.device import Device
 from heddle.support.diagnostics import did_you_mean
 from heddle.support.span import Source, at
 from heddle.tir.parser import ScalarParser
@@ -43,9 +47,11 @@ class FunctionParser(ScalarParser):
         names: Mapping[str, Any],
         mod: IRModule | None = None,
         constants: list[Any] | None = None,
+        vdevices: Sequence[VDevice] = (),
     ) -> None:
         super().__init__(source, {"metadata": [typed_constant(c) for c in constants or []], **names})
         self.builder = BlockBuilder(mod)
+        self._vdevices = vdevices
         self._attrs: list[dict[str, Any]] = []
         self._outputs: list[set[str]] = []
 
@@ -284,7 +290,12 @@ class FunctionParser(ScalarParser):
         return super().eval_Subscript(node)
 
     def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if function is script.Tensor:
+            return function(*self._with_device(args, 2), **self._with_device_named(kwargs, "vdevice"))
+        if function is const and len(args) > 1 and isinstance(args[1], TypeWord):
+            return function(args[0], self._as_type(node, args[1]))
         if isinstance(function, OpWord):
+            args, kwargs = self._device_attrs(function.record, args, kwargs)
             types = next((kwargs.pop(key) for key in _TYPE_KEYWORDS if key in kwargs), ())
             return build_call(function.record, args, kwargs, self._types(node, types))
         if isinstance(function, PackedCallWord):
@@ -295,6 +306,27 @@ class FunctionParser(ScalarParser):
             types = self._types(node, kwargs.pop("ty_args", ()))
             return Call(function, tuple(graph_expr(arg) for arg in args), attrs, types)
         return super().call(node, function, args, kwargs)
+
+    def _with_device(self, args: list[Any], at: int) -> list[Any]:
+        """Arguments of which one may name a virtual device of the module."""
+        if len(args) <= at or not isinstance(args[at], (str, Device)):
+            return args
+        return [*args[:at], vdevice_of(args[at], self._vdevices), *args[at + 1 :]]
+
+    def _with_device_named(self, kwargs: dict[str, Any], name: str) -> dict[str, Any]:
+        if not isinstance(kwargs.get(name), (str, Device)):
+            return kwargs
+        scope = kwargs.get("memory_scope", "global")
+        return {**kwargs, name: vdevice_of(kwargs[name], self._vdevices, scope)}
+
+    def _device_attrs(
+        self, record: OpDef, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        for position, spec in enumerate(record.attrs, len(record.inputs)):
+            if spec.kind == "vdevice":
+                args = self._with_device(args, position)
+                kwargs = self._with_device_named(kwargs, spec.name)
+        return args, kwargs
 
     def _types(self, node: ast.AST, given: Any) -> tuple[Type, ...]:
         items = given if isinstance(given, (list, tuple)) else [given]

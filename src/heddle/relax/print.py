@@ -196,10 +196,16 @@ class RelaxPrinter(TypePrinter):
     # ---- expressions
 
     def visit_Constant(self, node: Constant) -> str:
+        if isinstance(node.ty, TensorType) and node.ty.vdevice is not None:
+            return f"R.const({self._constant_value(node)}, {self.type(node.ty)})"
+        text = self._constant_value(node)
+        return text if text.startswith("metadata") else f"R.const({text}, {quote(node.data.dtype)})"
+
+    def _constant_value(self, node: Constant) -> str:
+        """A literal, or where the parser finds the value."""
         data = np.asarray(node.data.numpy())
         if data.size <= INLINE_ELEMENTS and data.dtype.kind in "biuf" and (data.size or data.ndim == 1):
-            literal = self._literal(data)
-            return f"R.const({literal}, {quote(node.data.dtype)})"
+            return self._literal(data)
         self.constants.append(node.data)
         return f"metadata[{len(self.constants) - 1}]"
 
