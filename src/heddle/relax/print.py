@@ -164,12 +164,17 @@ class RelaxPrinter(TypePrinter):
             outputs = [self.expr(b.var) for b in block.bindings if not b.var.is_dataflow]
             self.out.line(f"R.output({', '.join(outputs)})")
 
+    def _new_dims(self, ty: Type | None) -> None:
+        """Dimensions that a type mentions first: a match_cast's, or what is left of one that was lowered."""
+        for var in symbolic_vars(ty) if ty is not None else ():
+            if var not in self.names:
+                self.out.line(f"{self.names.define(var, var.name)} = T.{var.dtype}()")
+
     def _binding(self, binding: Binding) -> None:
         value = binding.value
+        if not isinstance(value, Function):
+            self._new_dims(binding.ty if isinstance(binding, MatchCast) else binding.var.ty)
         if isinstance(binding, MatchCast):
-            for var in symbolic_vars(binding.ty):
-                if var not in self.names:
-                    self.out.line(f"{self.names.define(var, var.name)} = T.{var.dtype}()")
             call = f"R.match_cast({self.expr(value)}, {self.type(binding.ty)})"
             self.out.line(f"{self._target(binding.var)} = {call}")
         elif isinstance(value, Function):
