@@ -36,7 +36,7 @@ def test_nested_expressions_get_variables():
     x = Var("x", TensorType((3,), "float32"))
     nested = op.multiply(op.add(x, x), op.exp(op.add(x, x)))
     assert isinstance(nested.args[0], Call)
-    mod = IRModule.from_expr(Function((x,), nested))
+    mod = IRModule.from_expr(Function((x,), nested).with_attr("global_symbol", "main"))
     made = Normalize()(mod)
     assert not verify_module(made)
     assert len(body_of(made["main"]).bindings()) == 4
