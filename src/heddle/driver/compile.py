@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from heddle.lower.program_to_tir import program_functions
 from heddle.ops.load import load as load_operators
 from heddle.prim.nodes import IntImm
 from heddle.relax.nodes import SeqExpr
+from heddle.relax.transform.bind_params import BindParams
 from heddle.relax.types import ShapeType, TensorType
 from heddle.runtime.module import KernelModule, Module
 from heddle.support.diagnostics import UsageError
@@ -29,46 +31,72 @@ from heddle.vm.relax.isa import FuncKind
 
 
 def compile(
-    mod: Any, target: Any = None, *, relax_pipeline: Any = "default", exec_mode: str = "bytecode"
+    mod: Any,
+    target: Any = None,
+    *,
+    params: Mapping[str, Any] | None = None,
+    relax_pipeline: Any = "default",
+    tir_pipeline: Any = "default",
+    exec_mode: str = "bytecode",
 ) -> Module:
     """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel
     module.
 
-    `target` is a Target or its text; by default the current target, else this machine. `relax_pipeline` is
-    "default" or a pass that takes the graph module to what code generation accepts. `exec_mode`: "bytecode"
-    leaves graph functions to the machine's interpreter, "compiled" makes machine code of them too.
-
-    Raises: UsageError D0103 for another `exec_mode` (a ValueError).
+    `target` is a Target or its text; by default the current target, else this machine. The other options are
+    those of `build`.
     """
     chosen = as_target(target)
     functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
     if any(isinstance(func, Function) for func in functions):
         module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-        return build(module, chosen, relax_pipeline, exec_mode)
-    return build_kernels(mod, chosen)
+        return build(module, chosen, params, relax_pipeline, tir_pipeline, exec_mode)
+    return build_kernels(_pipeline("tir_pipeline", tir_pipeline, None)(mod), chosen)
 
 
 def build(
     mod: IRModule,
     target: Any = None,
+    params: Mapping[str, Any] | None = None,
     relax_pipeline: Any = "default",
+    tir_pipeline: Any = "default",
     exec_mode: str = "bytecode",
     cache: KernelCache | None = None,
 ) -> VMExecutable:
-    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable. Kernels are looked
-    up in `cache`, by default the process's.
+    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable.
+
+    `params` are values of parameters of `main` by name; they become constants. `relax_pipeline` is "default",
+    None for a module that is lowered already, or a pass (any function from module to module) that takes the
+    graph module to what code generation accepts; `tir_pipeline` is None or such a pass over the loop
+    functions, before the passes of code generation. `exec_mode`: "bytecode" leaves graph functions to the
+    machine's interpreter, "compiled" makes machine code of them too. Kernels are looked up in `cache`, by
+    default the process's.
+
+    Raises: OptionError D0103 (a ValueError) for another option; BindingError R0208 for other parameters.
     """
     if exec_mode not in EXEC_MODES:
         raise OptionError(D0103, f"unknown exec_mode {exec_mode!r}: expected one of {', '.join(EXEC_MODES)}")
     chosen = as_target(target)
     load_operators()
-    pipeline = relax_pipeline if isinstance(relax_pipeline, Pass) else default_pipeline(chosen)
+    if params:
+        mod = BindParams("main", params)(mod)
+    pipeline = _pipeline("relax_pipeline", relax_pipeline, default_pipeline(chosen))
+    lower_loops = _pipeline("tir_pipeline", tir_pipeline, None)
     builder, loops = vm_codegen(pipeline(mod))
     for var, func in mod.functions.items():
         if isinstance(func, Function):
             builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
-    executable = builder.get(imports=kernel_modules(loops, chosen, cache))
+    executable = builder.get(imports=kernel_modules(lower_loops(loops), chosen, cache))
     return with_machine_code(executable, chosen, cache) if exec_mode == "compiled" else executable
+
+
+def _pipeline(option: str, given: Any, default: Pass | None) -> Callable[[Any], Any]:
+    """What runs for an option: a pass, or nothing."""
+    if given is None or (isinstance(given, str) and given == "default"):
+        chosen = default if given is not None else None
+        return chosen if chosen is not None else lambda mod: mod
+    if not callable(given):
+        raise OptionError(D0103, f"unknown {option} {given!r}: expected 'default', None or a pass")
+    return given  # type: ignore[no-any-return]
 
 
 class OptionError(UsageError, ValueError):

@@ -19,8 +19,10 @@ from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForIn
 from heddle.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from heddle.relax.transform.fold_constant import FoldConstant
 from heddle.relax.transform.kill_after_last_use import KillAfterLastUse
+from heddle.relax.transform.lambda_lift import LambdaLift
 from heddle.relax.transform.lower_alloc_tensor import LowerAllocTensor
 from heddle.relax.transform.lower_runtime_builtin import LowerRuntimeBuiltin
+from heddle.relax.transform.realize_v_device import RealizeVDevice
 from heddle.relax.transform.remove_purity_checking import RemovePurityChecking
 from heddle.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from heddle.relax.transform.to_non_dataflow import ToNonDataflow
@@ -30,6 +32,7 @@ from heddle.target import Target
 def optimize_passes(target: Target) -> tuple[Pass, ...]:
     """Graphs of operators to smaller graphs of operators."""
     return (
+        LambdaLift(),  # local functions are optimised as all others are
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         CanonicalizeBindings(),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed
@@ -41,6 +44,7 @@ def optimize_passes(target: Target) -> tuple[Pass, ...]:
 def legalize_passes(target: Target) -> tuple[Pass, ...]:
     """Operators to loops, and few loop functions out of many."""
     return (
+        RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
         CanonicalizeBindings(),  # decompositions leave names for names
         FuseOps(),  # loop functions that can share a loop nest are grouped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
@@ -36,7 +36,8 @@ class IRModule(Node):
         self.set_derived("functions", Map(table))
         self.set_derived("attrs", attrs_of(self.attrs))
         if not isinstance(self.global_infos, Map):
-            self.set_derived("global_infos", Map(self.global_infos))
+            infos = {name: tuple(items) for name, items in dict(self.global_infos).items()}
+            self.set_derived("global_infos", Map(infos))
 
     @staticmethod
     def from_expr(func: BaseFunc) -> IRModule:
@@ -109,6 +110,14 @@ class IRModule(Node):
 
     def without_attr(self, name: str) -> IRModule:
         return replace(self, attrs=self.attrs.without(name))
+
+    def with_global_info(self, name: str, infos: Sequence[Any]) -> IRModule:
+        """A copy with the information of one kind (`"vdevice"`, say) replaced."""
+        return replace(self, global_infos=self.global_infos.with_item(name, tuple(infos)))
+
+    def update_global_info(self, name: str, infos: Sequence[Any]) -> None:
+        """Replace the information of one kind in place, as users' programs do."""
+        self.set_derived("global_infos", self.global_infos.with_item(name, tuple(infos)))
 
     def get_attr(self, name: str) -> Any:
         return self.attrs.get(name)

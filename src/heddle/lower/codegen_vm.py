@@ -31,7 +31,8 @@ from heddle.lower.codes import L0101, L0201, L0202
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
 from heddle.relax.nodes import SeqExpr
-from heddle.relax.types import ShapeExpr
+from heddle.relax.types import ShapeExpr, TensorType
+from heddle.relax.vdevices import device_index
 from heddle.runtime.dtype import DataType
 from heddle.runtime.shape import Shape
 from heddle.support.diagnostics import VerifyError
@@ -39,6 +40,7 @@ from heddle.support.span import Span, places_text
 from heddle.vm.relax.builder import ExecBuilder
 from heddle.vm.relax.insight.kernel_cost import METADATA_PREFIX, KernelCost
 from heddle.vm.relax.isa import FuncKind
+from heddle.vm.relax.placement import placement_text
 
 
 def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecBuilder, IRModule]:
@@ -192,7 +194,14 @@ class _FunctionCodegen:
             return builder.f(expr.global_symbol)
         if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == "relax.null_value":
             return builder.void_arg()
-        return builder.convert_constant(_constant_value(expr))
+        return builder.convert_constant(_constant_value(expr), self._placement(expr))
+
+    def _placement(self, expr: Expr) -> str:
+        """Where a tensor constant lies, if its type says so."""
+        ty = expr.ty if isinstance(expr, Constant) else None
+        if not isinstance(ty, TensorType) or ty.vdevice is None:
+            return ""
+        return placement_text(ty.vdevice.memory_scope, device_index(self.mod, ty.vdevice))
 
     def _function_operand(self, var: GlobalVar) -> int:
         func = self.mod.get(var)

@@ -15,6 +15,7 @@ from typing import Any
 
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
+from heddle.ir.node import replace
 from heddle.ir.op_def import OpDef, op_def
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
@@ -23,6 +24,7 @@ from heddle.prim.nodes import SizeVar
 from heddle.relax.infer import Inference, type_of
 from heddle.relax.rewriter import BindingRewriter
 from heddle.relax.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
+from heddle.relax.vdevices import common_device, on_device
 from heddle.support.diagnostics import IRTypeError
 
 OPERATORS = "operators"
@@ -87,6 +89,8 @@ class _Legalizer(BindingRewriter):
 
         name = record.name.rsplit(".", 1)[-1]
         lowered = self.call_te(build, *call.args, primfunc_name_hint=name)
+        device = common_device(call.args, call.span)
+        lowered = replace(lowered, ty_args=tuple(on_device(ty, device) for ty in lowered.ty_args))
         callee = lowered.args[0]
         assert isinstance(callee, GlobalVar)
         self.operators.setdefault(callee, record.name)

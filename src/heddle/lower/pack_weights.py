@@ -27,6 +27,7 @@ from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 from heddle.relax.op_builder import const
 from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.op_pattern import is_contraction
@@ -198,5 +199,11 @@ class _ConstantPacker(BindingRewriter):
         assert isinstance(old, Constant)
         key = (id(old.data), plan)
         if key not in self._packed:
-            self._packed[key] = const(plan.data(old.data.numpy()), old.data.dtype)
+            self._packed[key] = _placed_as(old, plan.data(old.data.numpy()))
         return self._packed[key]
+
+
+def _placed_as(old: Constant, data: Any) -> Constant:
+    """A constant of the old one's element type, on its device."""
+    device = old.ty.vdevice if isinstance(old.ty, TensorType) else None
+    return const(data, old.data.dtype if device is None else TensorType(None, old.data.dtype, device))

@@ -37,6 +37,16 @@ R0206 = declare_code(
     "callee cannot be called",
     "Only operators, global functions, closures and external functions can be called.",
 )
+R0207 = declare_code(
+    "R0207",
+    "virtual device does not fit",
+    "A virtual device is not listed in the module, or operands are on different devices.",
+)
+R0208 = declare_code(
+    "R0208",
+    "cannot bind",
+    "A parameter or symbolic dimension to be bound does not exist, or the value does not fit it.",
+)
 R0301 = declare_code("R0301", "undefined variable", "A variable is used where no definition reaches it.")
 R0302 = declare_code("R0302", "variable defined twice", "Each variable is bound once in a function.")
 R0303 = declare_code(

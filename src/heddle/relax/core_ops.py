@@ -15,9 +15,12 @@ import numpy as np
 from heddle.ir.expr import DataTypeImm, GlobalVar, Tuple
 from heddle.ir.op_def import AttrSpec, Input, OpDef, Without, declare_op
 from heddle.ir.types import AnyType, FuncType, TupleType, Type
-from heddle.prim.nodes import IntImm
+from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.substitute import substitute
+from heddle.relax.analysis.type_relations import match_dims
 from heddle.relax.codes import R0201, R0202
-from heddle.relax.infer import Inference
+from heddle.relax.infer import Inference, type_of
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
 
@@ -105,7 +108,8 @@ def _same_as_first(ctx: Inference) -> Type:
 
 
 def _reshape_result(ctx: Inference) -> Type:
-    return TensorType(ctx.args[1], ctx.tensor(0).dtype)
+    source = ctx.tensor(0)
+    return TensorType(ctx.args[1], source.dtype, source.vdevice)
 
 
 def _first_shape(ctx: Inference) -> Type:
@@ -119,11 +123,20 @@ _REST = Input("args", "any", "the arguments", variadic=True)
 
 
 def _closure_type(ctx: Inference) -> Type:
-    """The function's type without the bound, last parameters."""
+    """The function's type without the bound, last parameters, in the dimensions of what is bound."""
     ty, bound = ctx.type_of(0), ctx.args[1]
     if not isinstance(ty, FuncType) or ty.params is None or not isinstance(bound, Tuple):
         return FuncType.opaque_func()
-    return FuncType(ty.params[: len(ty.params) - len(bound.fields)], ty.ret, ty.is_pure)
+    count = len(ty.params) - len(bound.fields)
+    if count < 0:
+        ctx.fail(R0201, f"a function of {len(ty.params)} parameters cannot bind {len(bound.fields)}")
+    mapping: dict[PrimVar, PrimExpr] = {}
+    for index, (param, arg) in enumerate(zip(ty.params[count:], bound.fields, strict=True)):
+        problem = match_dims(param, type_of(arg), arg, mapping, ctx.analyzer)
+        if problem:
+            ctx.fail(R0202, f"bound argument {index}: {problem}")
+    closed: Type = substitute(FuncType(ty.params[:count], ty.ret, ty.is_pure), mapping)
+    return closed
 
 
 def declare() -> None:
@@ -131,6 +144,7 @@ def declare() -> None:
     _declare_calls()
     _declare_closures()
     _declare_shapes()
+    _declare_devices()
     _declare_memory()
     _declare_machine()
 
@@ -224,6 +238,32 @@ def _declare_shapes() -> None:
         _shape_to_tensor,
         "A shape as a 1-dimensional int64 tensor.",
         reference=lambda attrs, x: np.asarray(x, dtype=np.int64),
+    )
+
+
+def _on_target(ctx: Inference) -> Type:
+    """The argument's type on the device that the call names."""
+    ty = ctx.tensor(0)
+    return TensorType(ty.shape, ty.dtype, ctx.attrs.dst_vdevice, ty.ndim)
+
+
+def _declare_devices() -> None:
+    target = AttrSpec("dst_vdevice", "vdevice", meaning='a VDevice, a Device, or text such as "llvm:1"')
+    _declare(
+        "to_vdevice",
+        (Input("data"),),
+        _on_target,
+        "A copy of a tensor on a virtual device.",
+        attrs=(target,),
+        reference=lambda attrs, data: data,
+    )
+    _declare(
+        "hint_on_device",
+        (Input("data"),),
+        _on_target,
+        "The tensor, which is wanted on a device. RealizeVDevice decides what is computed where, and copies.",
+        attrs=(target, AttrSpec("memory_scope", "str", "global", "where a Device has no scope of its own")),
+        reference=lambda attrs, data: data,
     )
 
 

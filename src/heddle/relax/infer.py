@@ -43,6 +43,7 @@ from heddle.relax.analysis.type_relations import (
 from heddle.relax.codes import R0102, R0201, R0202, R0203, R0204, R0205, R0206
 from heddle.relax.nodes import MatchCast, SeqExpr
 from heddle.relax.types import ShapeExpr, TensorType
+from heddle.relax.vdevices import common_device, on_device
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Code, IRTypeError
 
@@ -219,7 +220,10 @@ def infer_call(call: Call, mod: IRModule | None, analyzer: Analyzer) -> Type:
     """The type of a call of an operator or function."""
     record = op_def(call.op)
     if record is not None:
-        return record.infer(Inference(call, record.name, analyzer))
+        inferred: Type = record.infer(Inference(call, record.name, analyzer))
+        if record.opaque is not None:
+            return inferred
+        return on_device(inferred, common_device(call.args, call.span))
     if isinstance(call.op, ExternFunc):
         return _extern_result(call)
     ty = getattr(call.op, "ty", None)

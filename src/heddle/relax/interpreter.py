@@ -147,12 +147,21 @@ class _Frame:
             return self._call_loops(expr)
         if record.name == "call_pure_packed":
             return _as_value(self.eval(expr.args[0])(*(self.eval(arg) for arg in expr.args[1:])))
+        if record.name == "make_closure":
+            return self._bound(*(self.eval(arg) for arg in expr.args))
+        if record.name in ("invoke_closure", "invoke_pure_closure"):
+            return _as_value(self.eval(expr.args[0])(*self.eval(expr.args[1])))
         if isinstance(record.reference, Without):
             raise VerifyError(
                 R0602, f"operator {record.name} has no reference: {record.reference.reason}", span=expr.span
             )
         result = record.reference(expr.attrs, *(self.eval(arg) for arg in expr.args))
         return _as_value(result)
+
+    @staticmethod
+    def _bound(function: Callable[..., Any], last: tuple[Any, ...]) -> Callable[..., Any]:
+        """A function with its last parameters bound."""
+        return lambda *args: function(*args, *last)
 
     def _call_loops(self, expr: Call) -> Any:
         """Allocate outputs, run the loop function, give the outputs."""

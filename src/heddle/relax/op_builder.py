@@ -15,14 +15,19 @@ from heddle.ir.op_def import Input, OpDef
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.relax.codes import R0103, R0201
 from heddle.relax.types import ShapeExpr, TensorType, dim
+from heddle.relax.vdevices import vdevice_of
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import IRTypeError, UsageError
 
 
-def const(value: Any, dtype: str | None = None) -> Constant:
-    """A tensor constant. Python floats give float32, ints int32, bools bool, unless `dtype` says
-    otherwise."""
+def const(value: Any, dtype: Any = None) -> Constant:
+    """A tensor constant. Python floats give float32, ints int32, bools bool, unless `dtype` says otherwise:
+    an element type, or a whole TensorType, which may name a virtual device."""
+    if isinstance(dtype, TensorType):
+        plain = value if isinstance(value, Constant) else const(value, dtype.dtype)
+        known = TensorType(tuple(plain.data.shape), plain.data.dtype, dtype.vdevice)
+        return Constant(plain.data, known)
     if isinstance(value, Tensor):
         return typed_constant(value)
     array = np.asarray(value)
@@ -109,4 +114,7 @@ def build_call(
     if twice:
         raise UsageError(I0403, f"{record.name} got {twice[0]!r} twice")
     bound = record.bind_attrs({**attrs, **kwargs})
+    for attr in record.attrs:
+        if attr.kind == "vdevice":
+            bound[attr.name] = vdevice_of(bound[attr.name], scope=bound.get("memory_scope", "global"))
     return Call(Op.get(f"relax.{record.name}"), tuple(given), attrs_of(bound), tuple(ty_args))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0301
 from heddle.ir.expr import Call, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
+from heddle.ir.op_def import OpDef
 from heddle.ir.script_parser import decorator_of
 from heddle.ir.types import AnyType, FuncType, Type
 from heddle.prim.nodes import PrimExpr, SizeVar
@@ -19,7 +20,7 @@ from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.codes import R0401, R0402
 from heddle.relax.infer import type_of
 from heddle.relax.nodes import MatchCast, SeqExpr, VarBinding
-from heddle.relax.op_builder import build_call, graph_expr, typed_constant
+from heddle.relax.op_builder import build_call, const, graph_expr, typed_constant
 from heddle.relax.script import (
     DataflowFrame,
     FuncAttrs,
@@ -29,6 +30,9 @@ from heddle.relax.script import (
     PackedCallWord,
     TypeWord,
 )
+from heddle.relax.types import VDevice
+from heddle.relax.vdevices import vdevice_of
+from heddle.runtime.device import Device
 from heddle.support.diagnostics import did_you_mean
 from heddle.support.span import Source, at
 from heddle.tir.parser import ScalarParser
@@ -43,9 +47,11 @@ class FunctionParser(ScalarParser):
         names: Mapping[str, Any],
         mod: IRModule | None = None,
         constants: list[Any] | None = None,
+        vdevices: Sequence[VDevice] = (),
     ) -> None:
         super().__init__(source, {"metadata": [typed_constant(c) for c in constants or []], **names})
         self.builder = BlockBuilder(mod)
+        self._vdevices = vdevices
         self._attrs: list[dict[str, Any]] = []
         self._outputs: list[set[str]] = []
 
@@ -166,6 +172,10 @@ class FunctionParser(ScalarParser):
         self, node: ast.stmt, target: ast.expr, value_node: ast.expr, annotation: ast.expr | None
     ) -> None:
         value = self.eval(value_node)
+        if isinstance(target, ast.Tuple) and isinstance(value_node, ast.Tuple) and _are_dims(value, target):
+            for item, part in zip(target.elts, value_node.elts, strict=True):  # n, m = T.int64(), T.int64()
+                self._assign(node, item, part, None)
+            return
         if isinstance(target, ast.Tuple):
             self._unpack(target, graph_expr(value))
             return
@@ -280,7 +290,12 @@ class FunctionParser(ScalarParser):
         return super().eval_Subscript(node)
 
     def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if function is script.Tensor:
+            return function(*self._with_device(args, 2), **self._with_device_named(kwargs, "vdevice"))
+        if function is const and len(args) > 1 and isinstance(args[1], TypeWord):
+            return function(args[0], self._as_type(node, args[1]))
         if isinstance(function, OpWord):
+            args, kwargs = self._device_attrs(function.record, args, kwargs)
             types = next((kwargs.pop(key) for key in _TYPE_KEYWORDS if key in kwargs), ())
             return build_call(function.record, args, kwargs, self._types(node, types))
         if isinstance(function, PackedCallWord):
@@ -292,9 +307,35 @@ class FunctionParser(ScalarParser):
             return Call(function, tuple(graph_expr(arg) for arg in args), attrs, types)
         return super().call(node, function, args, kwargs)
 
+    def _with_device(self, args: list[Any], at: int) -> list[Any]:
+        """Arguments of which one may name a virtual device of the module."""
+        if len(args) <= at or not isinstance(args[at], (str, Device)):
+            return args
+        return [*args[:at], vdevice_of(args[at], self._vdevices), *args[at + 1 :]]
+
+    def _with_device_named(self, kwargs: dict[str, Any], name: str) -> dict[str, Any]:
+        if not isinstance(kwargs.get(name), (str, Device)):
+            return kwargs
+        scope = kwargs.get("memory_scope", "global")
+        return {**kwargs, name: vdevice_of(kwargs[name], self._vdevices, scope)}
+
+    def _device_attrs(
+        self, record: OpDef, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        for position, spec in enumerate(record.attrs, len(record.inputs)):
+            if spec.kind == "vdevice":
+                args = self._with_device(args, position)
+                kwargs = self._with_device_named(kwargs, spec.name)
+        return args, kwargs
+
     def _types(self, node: ast.AST, given: Any) -> tuple[Type, ...]:
         items = given if isinstance(given, (list, tuple)) else [given]
         return tuple(self._as_type(node, item) for item in items)
+
+
+def _are_dims(value: Any, target: ast.Tuple) -> bool:
+    same = isinstance(value, tuple) and len(value) == len(target.elts)
+    return same and all(isinstance(item, PrimVar) for item in value)
 
 
 _TYPE_KEYWORDS = ("ty_args", "out_ty", "out_sinfo", "sinfo_args")

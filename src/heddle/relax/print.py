@@ -164,12 +164,17 @@ class RelaxPrinter(TypePrinter):
             outputs = [self.expr(b.var) for b in block.bindings if not b.var.is_dataflow]
             self.out.line(f"R.output({', '.join(outputs)})")
 
+    def _new_dims(self, ty: Type | None) -> None:
+        """Dimensions that a type mentions first: a match_cast's, or what is left of one that was lowered."""
+        for var in symbolic_vars(ty) if ty is not None else ():
+            if var not in self.names:
+                self.out.line(f"{self.names.define(var, var.name)} = T.{var.dtype}()")
+
     def _binding(self, binding: Binding) -> None:
         value = binding.value
+        if not isinstance(value, Function):
+            self._new_dims(binding.ty if isinstance(binding, MatchCast) else binding.var.ty)
         if isinstance(binding, MatchCast):
-            for var in symbolic_vars(binding.ty):
-                if var not in self.names:
-                    self.out.line(f"{self.names.define(var, var.name)} = T.{var.dtype}()")
             call = f"R.match_cast({self.expr(value)}, {self.type(binding.ty)})"
             self.out.line(f"{self._target(binding.var)} = {call}")
         elif isinstance(value, Function):
@@ -196,10 +201,16 @@ class RelaxPrinter(TypePrinter):
     # ---- expressions
 
     def visit_Constant(self, node: Constant) -> str:
+        if isinstance(node.ty, TensorType) and node.ty.vdevice is not None:
+            return f"R.const({self._constant_value(node)}, {self.type(node.ty)})"
+        text = self._constant_value(node)
+        return text if text.startswith("metadata") else f"R.const({text}, {quote(node.data.dtype)})"
+
+    def _constant_value(self, node: Constant) -> str:
+        """A literal, or where the parser finds the value."""
         data = np.asarray(node.data.numpy())
         if data.size <= INLINE_ELEMENTS and data.dtype.kind in "biuf" and (data.size or data.ndim == 1):
-            literal = self._literal(data)
-            return f"R.const({literal}, {quote(node.data.dtype)})"
+            return self._literal(data)
         self.constants.append(node.data)
         return f"metadata[{len(self.constants) - 1}]"
 

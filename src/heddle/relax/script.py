@@ -19,6 +19,7 @@ from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.relax.op_builder import build_call, const, graph_expr, shape_expr
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType, VDevice
+from heddle.relax.vdevices import vdevice_of
 
 Dim = _Function[[_Value], _Value]
 
@@ -47,11 +48,13 @@ def _tensor(
     if isinstance(shape, str) and dtype is None:
         shape, dtype = None, shape
 
+    device = None if vdevice is None else vdevice_of(vdevice)
+
     def build(dim: Dim) -> Type:
         known = shape
         if isinstance(known, (tuple, list)):
             known = ShapeExpr(tuple(dim(value) for value in known))
-        return TensorType(known, dtype, vdevice, ndim)  # type: ignore[arg-type]
+        return TensorType(known, dtype, device, ndim)  # type: ignore[arg-type]
 
     return TypeWord(build)
 

@@ -7,6 +7,7 @@ ShapeType((n, 4)), ShapeType(ndim=2), ShapeType()      the same for shape values
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from heddle.ir.expr import Expr
@@ -14,6 +15,7 @@ from heddle.ir.node import Node, node
 from heddle.ir.types import Type
 from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant
 from heddle.relax.codes import R0101
+from heddle.runtime.device import Device, device
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 
@@ -22,11 +24,32 @@ UNKNOWN_NDIM = -1
 
 @node("relax.VDevice")
 class VDevice(Node):
-    """A virtual device: a target, a device number and a memory scope."""
+    """A virtual device: a target, a device number and a memory scope.
 
-    target: Any = None
+    `target` is kept as text, so that a program can name devices that this machine cannot compile
+    for.
+    """
+
+    target: Any = "llvm"
     vdevice_id: int = 0
     memory_scope: str = "global"
+
+    def __post_init__(self) -> None:
+        given = self.target if self.target is not None else "llvm"
+        if isinstance(given, Mapping):
+            options = [f"-{key}={value}" for key, value in sorted(given.items()) if key != "kind"]
+            given = " ".join([str(given["kind"]), *options])
+        self.set_derived("target", str(given))
+
+    @property
+    def kind(self) -> str:
+        """The target's kind: "llvm", "cuda", ..."""
+        return str(self.target).split()[0]
+
+    @property
+    def device(self) -> Device:
+        """The device of this kind and number. Raises: UsageError U0201 for an unknown kind."""
+        return device(self.kind, self.vdevice_id)
 
 
 @node("relax.ShapeType")

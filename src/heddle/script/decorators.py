@@ -12,6 +12,11 @@ from heddle.script.parser import parse_source
 from heddle.support.span import Source
 
 
+def left_alone(target: Any) -> Any:
+    """What a decorator does to a function in a class body: the class's decorator reads it there."""
+    return target if target is not None else left_alone
+
+
 def unwrapped(target: Any, options: dict[str, Any], make: Callable[[Any], Any]) -> Any:
     """Serve both `@decorator` and `@decorator(option=...)`; the options are read from the source text."""
     return make(target) if target is not None else make

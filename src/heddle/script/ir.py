@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.prim.nodes import Range
+from heddle.relax.types import VDevice
 from heddle.script.decorators import parse_decorated, unwrapped
 
-__all__ = ["Range", "ir_module", "module_attrs", "module_global_infos"]
+__all__ = ["Range", "ir_module", "module_attrs", "module_global_infos", "vdevice"]
 
 
 def ir_module(cls: Any = None, **options: Any) -> Any:
     """Decorator: the IRModule that a class of functions describes."""
     return unwrapped(cls, options, parse_decorated)
+
+
+def vdevice(target: Any = "llvm", vdevice_id: int = 0, memory_scope: str = "global") -> VDevice:
+    """A virtual device for `module_global_infos`."""
+    return VDevice(target, vdevice_id, memory_scope)
 
 
 def module_attrs(attrs: dict[str, Any]) -> dict[str, Any]:

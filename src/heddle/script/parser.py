@@ -15,6 +15,8 @@ from heddle.ir.script_parser import ScriptParser, decorator_of, parse_python
 from heddle.relax import script as relax_words
 from heddle.relax.infer import function_type
 from heddle.relax.parser import FunctionParser, ModuleAlias
+from heddle.relax.types import VDevice
+from heddle.relax.vdevices import LISTED
 from heddle.support.span import Source
 from heddle.tir import script as tir_words
 from heddle.tir.nodes import PrimFunc
@@ -33,6 +35,8 @@ class _ModuleWords:
     @staticmethod
     def module_global_infos(infos: dict[str, Any]) -> dict[str, Any]:
         return infos
+
+    vdevice = VDevice
 
 
 DEFAULT_NAMES: dict[str, Any] = {"T": tir_words, "R": relax_words, "I": _ModuleWords}
@@ -92,6 +96,8 @@ def _module(
 ) -> IRModule:
     """Loop functions first, then the signatures of graph functions, then their bodies: so they may refer to
     each other."""
+    attrs, infos = _module_words(source, names, node)
+    vdevices = infos.get(LISTED, ())
     nodes = [item for item in node.body if isinstance(item, ast.FunctionDef)]
     dialects = {item.name: _dialect(source, names, item) for item in nodes}
     made: dict[str, PrimFunc | Function] = {}
@@ -104,11 +110,11 @@ def _module(
     scope = {**names, node.name: alias, "cls": alias}
     graph = [item for item in nodes if dialects[item.name] == "relax"]
     for item in graph:
-        signature = FunctionParser(source, scope).signature(item)
+        signature = FunctionParser(source, scope, vdevices=vdevices).signature(item)
         variables[item.name] = GlobalVar(item.name, signature)
     for item in graph:
-        made[item.name] = FunctionParser(source, scope, constants=constants).parse(item)
-    attrs, infos = _module_words(source, names, node)
+        reader = FunctionParser(source, scope, constants=constants, vdevices=vdevices)
+        made[item.name] = reader.parse(item)
     return IRModule(
         Map({GlobalVar(item.name): made[item.name] for item in nodes}), attrs_of(attrs), Map(infos)
     )

@@ -6,14 +6,14 @@ from typing import Any
 
 from heddle.relax import script as _words
 from heddle.relax.script import *  # type: ignore[assignment]  # noqa: F403 (a namespace hands on every word)
-from heddle.script.decorators import in_class_body, parse_decorated, unwrapped
+from heddle.script.decorators import in_class_body, left_alone, parse_decorated, unwrapped
 
 
 def function(func: Any = None, **options: Any) -> Any:
     """Decorator: the Function that a function describes. Inside a module class the class's decorator does
     it."""
-    if func is not None and in_class_body():
-        return func
+    if in_class_body():
+        return left_alone(func)
     return unwrapped(func, options, parse_decorated)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.script.decorators import in_class_body, parse_decorated, unwrapped
+from heddle.script.decorators import in_class_body, left_alone, parse_decorated, unwrapped
 from heddle.tir import script as _words
 from heddle.tir.script import *  # noqa: F403 (a namespace is meant to hand on every word)
 
@@ -12,8 +12,8 @@ from heddle.tir.script import *  # noqa: F403 (a namespace is meant to hand on e
 def prim_func(func: Any = None, **options: Any) -> Any:
     """Decorator: the PrimFunc that a function describes. Inside a module class the class's decorator does
     it."""
-    if func is not None and in_class_body():
-        return func
+    if in_class_body():
+        return left_alone(func)
     return unwrapped(func, options, parse_decorated)
 
 

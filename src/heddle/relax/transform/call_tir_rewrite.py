@@ -4,6 +4,8 @@ y = R.call_tir(cls.f, (x,), out_ty=R.Tensor((n,), "float32"))
     →
 y = R.builtin.alloc_tensor(R.shape([n]), R.dtype("float32"), 0)
 _ = cls.f(x, y)
+
+An output on a virtual device is allocated on the machine's device of that number, in its memory scope.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from heddle.relax.infer import type_of
 from heddle.relax.nodes import VarBinding
 from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.relax.types import ShapeExpr, TensorType
+from heddle.relax.vdevices import device_index
 from heddle.support.diagnostics import IRTypeError
 
 
@@ -76,7 +79,9 @@ class _Rewriter(BindingRewriter):
     def _alloc(self, ty: Type) -> Var:
         if not isinstance(ty, TensorType) or ty.shape is None or ty.dtype is None:
             raise IRTypeError(R0202, f"an output needs a known shape and dtype, got {ty}")
-        args = (ty.shape, DataTypeImm(ty.dtype), constant(0, "int64"), StringImm("global"))
+        index = device_index(self.mod, ty.vdevice)
+        scope = "global" if ty.vdevice is None else ty.vdevice.memory_scope
+        args = (ty.shape, DataTypeImm(ty.dtype), constant(index, "int64"), StringImm(scope))
         return self.bind(self.value(Call(Op.get("relax.builtin.alloc_tensor"), args)), "alloc")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
-from heddle.ir.structural import structural_digest
+from heddle.ir.structural import structural_digest, structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.normalize import is_impure_call
@@ -47,7 +47,8 @@ class _Eliminator(BindingRewriter):
             return value
         key = structural_digest(value)
         found = self._seen.get(key)
-        if found is None or (found.is_dataflow and not var.is_dataflow):
+        is_apart = found is not None and not structural_equal(found.ty, var.ty)  # on another device, say
+        if found is None or is_apart or (found.is_dataflow and not var.is_dataflow):
             self._seen.setdefault(key, var)
             return value
         self.renamed[var] = found

@@ -71,7 +71,8 @@ class _Folder(BindingRewriter):
         result = np.asarray(record.reference(value.attrs, *args))
         ty = type_of(value)
         assert isinstance(ty, TensorType) and ty.dtype is not None
-        folded = const(result.astype(ty.dtype.numpy(), order="C").reshape(ty.static_shape()), ty.dtype)
+        data = result.astype(ty.dtype.numpy(), order="C").reshape(ty.static_shape())
+        folded = const(data, ty if ty.vdevice is not None else ty.dtype)
         if not var.is_dataflow:
             return folded
         self.renamed[var] = folded

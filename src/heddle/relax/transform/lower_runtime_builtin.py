@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.attrs import NO_ATTRS
-from heddle.ir.expr import Call, Expr, ExternFunc, Function, Tuple, Var
+from heddle.ir.expr import Call, Expr, ExternFunc, Function, StringImm, Tuple, Var
 from heddle.ir.op import Op
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.types import TupleType
+from heddle.prim.nodes import constant
 from heddle.relax.infer import type_of
 from heddle.relax.rewriter import BindingRewriter
 
@@ -28,7 +29,6 @@ BUILTINS: dict[str, str] = {
     "relax.memory.view_reshape": "reshape",
     "relax.vm.call_tir_dyn": "call_tir_dyn",
     "relax.make_closure": "make_closure",
-    "relax.to_vdevice": "to_device",
 }
 """Operators whose arguments are the builtin's, as they are."""
 
@@ -55,6 +55,8 @@ class _Rewriter(BindingRewriter):
             return self._with_machine("invoke_closure", (args[0], *fields), value)
         if name == "relax.call_pure_packed":
             return Call(args[0], args[1:], value.attrs, value.ty_args)
+        if name == "relax.to_vdevice":
+            return _to_device(args[0], value)
         if name in BUILTINS:
             flat = tuple(item for arg in args for item in (arg.fields if isinstance(arg, Tuple) else (arg,)))
             return Call(ExternFunc(f"vm.builtin.{BUILTINS[name]}"), flat, NO_ATTRS, (type_of(value),))
@@ -73,3 +75,11 @@ class _Rewriter(BindingRewriter):
 
     def _kill(self, target: Expr) -> Call:
         return Call(Op.get("relax.vm.kill_object"), (target,), NO_ATTRS, (), TupleType(()))
+
+
+def _to_device(source: Expr, value: Call) -> Call:
+    """The builtin takes the device's kind and number, not the machine's list."""
+    target = value.attrs.dst_vdevice
+    device, scope = target.device, StringImm(target.memory_scope)
+    numbers = constant(device.device_type, "int64"), constant(device.device_id, "int64")
+    return Call(ExternFunc("vm.builtin.to_device"), (source, *numbers, scope), NO_ATTRS, (type_of(value),))

@@ -96,9 +96,9 @@ class ExecBuilder:
     def vm_state(self) -> int:
         return VM_STATE
 
-    def convert_constant(self, value: Any) -> int:
+    def convert_constant(self, value: Any, placement: str = "") -> int:
         """An operand for a Python value: small ints are immediates, the rest goes to the pool, equal values
-        once.
+        once. `placement` says where a tensor lies (see `placement_text`).
 
         Raises: UsageError V0203 for a value that cannot be a constant.
         """
@@ -106,10 +106,12 @@ class ExecBuilder:
             return self.imm(int(value))
         if type(value) is tuple:
             value = Shape(value)
-        key = constant_key(value)
+        key = (constant_key(value), placement)
         number = self._pool.setdefault(key, len(self._constants))
         if number == len(self._constants):
             self._constants.append(value)
+            if placement:
+                self.memory_scopes[number] = placement
         return self.c(number)
 
     # Functions

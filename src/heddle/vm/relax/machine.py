@@ -48,7 +48,7 @@ from heddle.vm.relax.link import (
     link_function,
 )
 from heddle.vm.relax.native import NativeProgram, native_code
-from heddle.vm.relax.placement import MemoryConfig, allocators_for, with_host
+from heddle.vm.relax.placement import MemoryConfig, allocators_for, placement_of, with_host
 from heddle.vm.relax.program import FunctionRow
 from heddle.vm.relax.shortcuts import shortcut
 from heddle.vm.relax.stateful import StatefulCalls
@@ -118,14 +118,20 @@ class VirtualMachine(StatefulCalls, Watchable):
     # Loading
 
     def _place(self, number: int, value: Any) -> Any:
-        scope = self.executable.program.memory_scopes.get(number, "")
         if not isinstance(value, Tensor):
             return value
+        placement = placement_of(self.executable.program.memory_scopes.get(number, ""))
+        assert placement is not None  # the verifier has seen it
+        scope, index = placement
+        if index >= len(self.devices):
+            raise UsageError(
+                V0303, f"constant {number} lies on device {index}: there are {len(self.devices)} devices"
+            )
         if scope not in PLAIN_SCOPES:
             raise UsageError(
-                V0303, f"memory scope {scope!r} of constant {number} does not exist on {self.devices[0]}"
+                V0303, f"memory scope {scope!r} of constant {number} does not exist on {self.devices[index]}"
             )
-        return value.to_device(self.devices[0])
+        return value.to_device(self.devices[index])
 
     def _resolve_packed(self, name: str) -> Callable[..., Any]:
         found = self.executable.find_function(name, True) or find_global_func(name)

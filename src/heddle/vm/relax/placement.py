@@ -20,6 +20,21 @@ class MachineTypeError(UsageError, TypeError):
     """An argument of the machine that is of another type."""
 
 
+def placement_text(scope: str, device_index: int) -> str:
+    """How the table of memory scopes says where a constant lies: `"global@1"` for `devices[1]`, no number
+    for the first.
+    """
+    return f"{scope}@{device_index}" if device_index else scope
+
+
+def placement_of(text: str) -> tuple[str, int] | None:
+    """Scope and device number of such a text; None where it is malformed."""
+    scope, mark, number = text.partition("@")
+    if not mark:
+        return scope, 0
+    return (scope, int(number)) if number.isascii() and number.isdecimal() and len(number) < 10 else None
+
+
 def with_host(device: Device | Sequence[Device]) -> list[Device]:
     """The machine's devices; the last one is the host, which holds the shape heap.
 

@@ -32,6 +32,7 @@ from heddle.vm.relax.isa import (
     Instruction,
     Operand,
 )
+from heddle.vm.relax.placement import placement_of
 from heddle.vm.relax.program import FunctionRow, Program
 
 
@@ -87,7 +88,9 @@ def _check_rows(program: Program) -> list[Diagnostic]:
             free = max(free, row.end)
         if problem:
             findings.append(Diagnostic(V0109, f"function {number} {row.name!r}: {problem}"))
-    for constant in program.memory_scopes:
+    for constant, text in program.memory_scopes.items():
+        if placement_of(text) is None:
+            findings.append(Diagnostic(V0104, f"memory scope of constant {constant} is malformed: {text!r}"))
         if not 0 <= constant < len(program.constants):
             findings.append(
                 Diagnostic(V0104, f"memory scope of constant {constant}: there are {len(program.constants)}")

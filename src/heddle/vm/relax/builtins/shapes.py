@@ -12,10 +12,12 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import numpy as np
+
 from heddle.runtime.dtype import DataType
 from heddle.runtime.layout import layout_of
 from heddle.runtime.shape import Shape
-from heddle.runtime.tensor import Tensor, make_tensor
+from heddle.runtime.tensor import Tensor, make_tensor, tensor
 from heddle.support.diagnostics import Trap, TrapTypeError
 from heddle.vm.codes import V0401, V0402, V0408
 from heddle.vm.relax.builtins.table import builtin
@@ -116,14 +118,22 @@ def shape_of(tensor: Tensor) -> Shape:
 
 
 @builtin("tensor_to_shape")
-def tensor_to_shape(tensor: Tensor) -> Shape:
+def tensor_to_shape(source: Tensor) -> Shape:
     """The Shape that a 1-D tensor of int16, int32 or int64 holds. Raises: TrapTypeError V0402 for another
     tensor.
     """
-    if tensor.ndim != 1 or tensor.dtype not in ("int16", "int32", "int64"):
+    if source.ndim != 1 or source.dtype not in ("int16", "int32", "int64"):
         raise TrapTypeError(
             V0402,
             "a shape is made from a 1-D int16, int32 or int64 tensor, got "
-            f"ndim {tensor.ndim} and dtype {tensor.dtype}",
+            f"ndim {source.ndim} and dtype {source.dtype}",
         )
-    return Shape(tensor.numpy().tolist())
+    return Shape(source.numpy().tolist())
+
+
+@builtin("shape_to_tensor")
+def shape_to_tensor(shape: Shape) -> Tensor:
+    """The sizes of a Shape as a 1-D int64 tensor on cpu(0). Raises: TrapTypeError V0402 for another value."""
+    if not isinstance(shape, Shape):
+        raise TrapTypeError(V0402, f"expected a shape, got {type(shape).__name__}")
+    return tensor(np.asarray(shape, dtype=np.int64))

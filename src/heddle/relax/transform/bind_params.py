@@ -1,0 +1,33 @@
+"""BindParams: parameters whose values are known become constants.
+
+    def main(x: R.Tensor((n, 4)), w: R.Tensor((4, m))):           def main(x: R.Tensor((n, 4))):
+        return R.matmul(x, w)                               →         return R.matmul(x, metadata[0])
+
+A value's shape says what the symbolic dimensions of its parameter are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, PassContext
+from heddle.relax.binding import bind_params
+
+
+@dataclass(frozen=True)
+class BindParams(Pass):
+    """`params` maps names or variables of the function's parameters to arrays, tensors or numbers.
+
+    Raises: BindingError R0208 (a ValueError) for a parameter that there is not, or a value that does not fit.
+    """
+
+    func_name: str
+    params: Mapping[Any, Any]
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        var = mod.get_global_var(self.func_name)
+        bound = bind_params(mod[var], self.params)
+        return mod if bound is mod[var] else mod.with_functions(mod.functions.with_item(var, bound))

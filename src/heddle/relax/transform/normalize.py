@@ -1,0 +1,36 @@
+"""Normalize: nested expressions get variables, and every expression its type.
+
+return R.multiply(R.add(x, y), x)      →      lv = R.add(x, y)
+                                              lv1 = R.multiply(lv, x)
+                                              return lv1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.expr import Call, Constant, Function, If, Tuple, TupleGetItem
+from heddle.ir.structural import structural_equal
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.ir.visitor import walk
+from heddle.relax.block_builder import BlockBuilder
+from heddle.relax.nodes import Binding
+
+_TYPED = (Call, Constant, Function, If, Tuple, TupleGetItem)
+
+
+@dataclass(frozen=True)
+class Normalize(FunctionPass):
+    """Establishes the normal form."""
+
+    function_kind: ClassVar[type] = Function
+
+    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
+        builder = BlockBuilder(mod)
+        for node in walk(func):
+            if isinstance(node, Binding):
+                builder.names.reserve(node.var.name_hint)
+        made = builder.normalize_function(func)
+        is_typed = all(node.ty is not None for node in walk(func) if isinstance(node, _TYPED))
+        return func if is_typed and structural_equal(made, func) else made
