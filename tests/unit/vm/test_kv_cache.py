@@ -412,7 +412,7 @@ def test_rows_beyond_the_step_do_not_count(plain):
         ),
         (np.zeros((2, fused, DIM), "f4"), np.zeros((2, H_Q), "f4"), r"out: expected shape \(any, 4, 8\)"),
     ):
-        with pytest.raises(ValueError, match=rf"V050[38].*{message}"):
+        with pytest.raises(ValueError, match=rf"V070[38].*{message}"):
             call("attention_kv_cache_attention_with_fused_qkv", cache, 0, 1.0, qkv, out)
     with pytest.raises(TypeError, match=r"V0402.*expected a paged cache, got str"):
         call("attention_kv_cache_empty", "cache")
