@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,6 +56,20 @@ def is_true(condition: Any) -> bool:
     raise TrapTypeError(V0405, f"a branch needs a bool or an integer, got {type(condition).__name__}")
 
 
+FAILURES = (
+    HeddleError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    BufferError,
+    MemoryError,
+    RuntimeError,
+    struct.error,
+)
+"""What the machine looks into: its own errors, and what Python and numpy raise for operands of a wrong form."""
 _TRAPS: dict[type[Exception], type[Trap]] = {
     TypeError: TrapTypeError,
     ValueError: TrapValueError,

@@ -32,6 +32,7 @@ from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
 from heddle.vm.relax.builtins.table import BUILTINS, check_call
 from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.frames import (
+    FAILURES,
     MAX_FRAMES,
     add_notes,
     closure_target,
@@ -263,7 +264,7 @@ class VirtualMachine(StatefulCalls, Watchable):
                     pc = pc + 1 if frame[a] else b
                 else:
                     pc = pc + 1 if is_true(frame[a]) else b
-        except Exception as error:
+        except FAILURES as error:
             blamed = self.blame(error, function, pc)
             if blamed is error:
                 raise

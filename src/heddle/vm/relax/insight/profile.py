@@ -19,7 +19,7 @@ from heddle.runtime.profiling import CallRow, Report, TraceEvent
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Allocator, Storage
 from heddle.runtime.tensor import Tensor
-from heddle.vm.relax.frames import MAX_FRAMES, closure_target, is_true, new_frame, too_deep
+from heddle.vm.relax.frames import FAILURES, MAX_FRAMES, closure_target, is_true, new_frame, too_deep
 from heddle.vm.relax.insight.kernel_cost import KernelCosts
 from heddle.vm.relax.insight.sites import Site, Sites
 from heddle.vm.relax.link import DO, INVOKE, JUMP, LEAVE, LinkedFunction
@@ -122,7 +122,7 @@ class Profiler:
                     pc = a
                 else:
                     pc = pc + 1 if is_true(frame[a]) else b
-        except Exception as error:
+        except FAILURES as error:
             blamed = self._machine.blame(error, function, pc)
             if blamed is error:
                 raise

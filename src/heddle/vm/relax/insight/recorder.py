@@ -23,7 +23,7 @@ from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
 from heddle.vm.codes import V0502
 from heddle.vm.relax.builtins.table import PREFIX
-from heddle.vm.relax.frames import MAX_FRAMES, closure_target, is_true, new_frame, too_deep
+from heddle.vm.relax.frames import FAILURES, MAX_FRAMES, closure_target, is_true, new_frame, too_deep
 from heddle.vm.relax.insight.kernel_cost import KernelCosts
 from heddle.vm.relax.insight.recording import (
     DEFAULT_BUDGET_BYTES,
@@ -190,7 +190,7 @@ class Recorder:
         self._is_in_program = True
         try:
             return self._execute(frame, site)
-        except Exception as failure:
+        except FAILURES as failure:
             if not self._is_in_program:
                 raise
             blamed = self.machine.blame(failure, frame.function, pc)
