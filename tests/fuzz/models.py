@@ -13,7 +13,8 @@ import heddle
 from heddle.runtime import DataType, Shape, register_global_func, tensor
 from heddle.runtime.function import find_global_func
 from heddle.script import from_source
-from heddle.support.diagnostics import TrapTypeError, declare_code
+from heddle.support.diagnostics import TrapTypeError
+from heddle.vm.codes import V0402
 from heddle.vm.relax import ExecBuilder, VMExecutable
 
 _GRAPH = """
@@ -45,13 +46,11 @@ class Module:
         return y
 """
 
-WRONG_OPERAND = declare_code("T9901", "helper got a wrong operand", "Helpers of the fuzzers take numbers.")
-
 
 def _helper(function: Any, *numbers: Any) -> Any:
     """What `function` gives for numbers; the typed error of a careful helper for other operands."""
     if not all(isinstance(number, int) and abs(number) < 1 << 62 for number in numbers):
-        raise TrapTypeError(WRONG_OPERAND, f"expected numbers, got {[type(number) for number in numbers]}")
+        raise TrapTypeError(V0402, f"expected numbers, got {[type(number) for number in numbers]}")
     return function(*numbers)
 
 
@@ -64,7 +63,7 @@ HELPERS = {
 
 def _exactly(count: int, values: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(values) != count:
-        raise TrapTypeError(WRONG_OPERAND, f"expected {count} numbers, got {len(values)}")
+        raise TrapTypeError(V0402, f"expected {count} numbers, got {len(values)}")
     return values
 
 

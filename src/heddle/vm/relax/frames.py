@@ -69,7 +69,7 @@ FAILURES = (
     RuntimeError,
     struct.error,
 )
-"""What the machine looks into: its own errors, and what Python and numpy raise for operands of a wrong form."""
+"""Its own errors, and what Python and numpy raise for operands of a wrong form."""
 _TRAPS: dict[type[Exception], type[Trap]] = {
     TypeError: TrapTypeError,
     ValueError: TrapValueError,
