@@ -16,6 +16,8 @@ from heddle.runtime.codes import U0101
 from heddle.support.diagnostics import IRTypeError, did_you_mean
 
 _SPELLING = re.compile(r"(float8_\w+?|bfloat|float|uint|int|handle|void|bool)(\d*)(?:x(\d+))?")
+_MAX_SPELLING = 64  # far longer than any; the pattern must not be tried on texts from hostile files
+_MAX_LANES = (1 << 16) - 1  # as many as DLPack's field holds
 _BITS = {
     "int": (1, 4, 8, 16, 32, 64),
     "uint": (1, 4, 8, 16, 32, 64),
@@ -134,12 +136,12 @@ class DataType(str):
 
 
 def _parse(spelling: str) -> tuple[str, int, int]:
-    matched = _SPELLING.fullmatch(spelling)
+    matched = _SPELLING.fullmatch(spelling) if len(spelling) <= _MAX_SPELLING else None
     if matched is None:
-        raise _unknown(spelling)
+        raise _unknown(spelling[:_MAX_SPELLING])
     code, bits_text, lanes_text = matched.groups()
     lanes = int(lanes_text) if lanes_text else 1
-    if lanes < 1:
+    if not 1 <= lanes <= _MAX_LANES:
         raise _unknown(spelling)
     if code + bits_text in _FLOAT8:
         return code + bits_text, 8, lanes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, ClassVar
 
@@ -63,13 +63,11 @@ class Module:
 
     def find_function(self, name: str, query_imports: bool = False) -> Callable[..., Any] | None:
         """The function, or None."""
-        found = self._find(name)
-        if found is None and query_imports:
-            for module in self._imports:
-                found = module.find_function(name, True)
-                if found is not None:
-                    break
-        return found
+        for module in _depth_first(self) if query_imports else (self,):
+            found = module._find(name)
+            if found is not None:
+                return found
+        return None
 
     def get_function(self, name: str, query_imports: bool = False) -> Callable[..., Any]:
         """The function `name`. Raises: MissingNameError U0501 (an AttributeError)."""
@@ -152,18 +150,33 @@ class Module:
         return f"{type(self).__name__}(kind={self.kind!r}, functions={list(self.function_names())[:8]})"
 
 
-def _parents_first(root: Module) -> list[Module]:
-    order: list[Module] = []
+def _depth_first(root: Module) -> Iterator[Module]:
+    """A tree's modules in the order of search, each once. Trees from files may be deep, and share parts."""
     seen: set[int] = set()
-
-    def visit(module: Module) -> None:
+    pending = [root]
+    while pending:
+        module = pending.pop()
         if id(module) not in seen:
             seen.add(id(module))
-            for child in reversed(module.imports):
-                visit(child)
-            order.append(module)
+            yield module
+            pending.extend(reversed(module.imports))
 
-    visit(root)
+
+def _parents_first(root: Module) -> list[Module]:
+    order: list[Module] = []
+    entered: set[int] = set()
+    left: set[int] = set()
+    pending = [root]
+    while pending:
+        module = pending[-1]
+        if id(module) not in entered:
+            entered.add(id(module))
+            pending.extend(child for child in module.imports if id(child) not in entered)
+        else:
+            pending.pop()
+            if id(module) not in left:
+                left.add(id(module))
+                order.append(module)
     return order[::-1]
 
 
@@ -203,14 +216,16 @@ def modules_from_sections(sections: Mapping[str, Section]) -> Module:
     index.done()
     if not rows:
         raise FormatError(F0106, "artefact holds no module")
+    parts: dict[str, dict[str, Section]] = {}
+    for name, part in sections.items():
+        number_text, _, own_name = name.partition("/")
+        parts.setdefault(number_text, {})[own_name] = part
     modules: list[Module] = []
     for number, (kind, _) in enumerate(rows):
         loader = LOADERS.get(kind)
         if loader is None:
             raise FormatError(F0107, f"unknown module kind {kind!r}", help=did_you_mean(kind, LOADERS))
-        prefix = f"{number}/"
-        own = {name[len(prefix) :]: part for name, part in sections.items() if name.startswith(prefix)}
-        modules.append(loader(own))
+        modules.append(loader(parts.get(str(number), {})))
     for number, (kind, children) in enumerate(rows):
         for child in children:
             # A child's number is larger than its first parent's; cycles would need a smaller one.
@@ -252,6 +267,7 @@ class KernelModule(Module):
         super().__init__()
         self.objects = tuple(objects)
         self.names = tuple(names)
+        self._known = frozenset(self.names)
         self.target = target
         self.source = dict(source or {})
         self._lock = threading.Lock()
@@ -271,7 +287,7 @@ class KernelModule(Module):
 
     def _find(self, name: str) -> Callable[..., Any] | None:
         found = self._builtins.get(name)
-        if found is None and name in self.names and not name.startswith(PROGRAM_PREFIX):
+        if found is None and name in self._known and not name.startswith(PROGRAM_PREFIX):
             address = self.address(name)
             found = self._builtins.setdefault(name, make_builtin(name, address, self._tracker))
         return found

@@ -29,6 +29,11 @@ V0110 = declare_code(
 V0111 = declare_code(
     "V0111", "operand has an unknown kind", "The top eight bits of an argument word name no kind."
 )
+V0112 = declare_code(
+    "V0112",
+    "function is too tangled to verify",
+    "The verifier bounds its own work. Split the function: no compiler makes such a tangle of jumps.",
+)
 V0201 = declare_code(
     "V0201", "instruction outside a function", "`emit_*` is called within `with builder.function(...)`."
 )

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import struct
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from heddle.support.diagnostics import HeddleError, Trap
-from heddle.vm.codes import V0302, V0305
+import numpy as np
+
+from heddle.runtime.codes import U0601
+from heddle.support.diagnostics import HeddleError, Trap, TrapIndexError, TrapTypeError, TrapValueError
+from heddle.vm.codes import V0302, V0305, V0405, V0408
 from heddle.vm.objects import VMClosure
+from heddle.vm.relax.builtins.table import BUILTINS, CALLING_BUILTINS
 from heddle.vm.relax.link import LinkedFunction
 
 MAX_FRAMES = 100_000
@@ -40,6 +47,58 @@ def add_notes(error: HeddleError, notes: Sequence[str]) -> None:
     for note in notes:
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
+
+
+def is_true(condition: Any) -> bool:
+    """What an If does with its register. Raises: TrapTypeError V0405 for anything but a bool or an int."""
+    if isinstance(condition, int):
+        return condition != 0
+    raise TrapTypeError(V0405, f"a branch needs a bool or an integer, got {type(condition).__name__}")
+
+
+FAILURES = (
+    HeddleError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    BufferError,
+    MemoryError,
+    RuntimeError,
+    struct.error,
+)
+"""Its own errors, and what Python and numpy raise for operands of a wrong form."""
+_TRAPS: dict[type[Exception], type[Trap]] = {
+    TypeError: TrapTypeError,
+    ValueError: TrapValueError,
+    IndexError: TrapIndexError,
+}
+_OWN_CODE, _NUMPY = str(Path(__file__).parents[2]), str(Path(np.__file__).parent)
+
+
+def typed_failure(error: Exception, callee: str) -> Trap | None:
+    """The trap for an exception that the machine or a builtin raised, because a program's operands fit no
+    check; None for what came out of a function of the user's, whose exceptions keep their type.
+
+    `callee` is the function that the failing instruction calls.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, HeddleError) or any(not _is_own(frame.filename) for frame in frames[1:]):
+        return None
+    if isinstance(error, MemoryError):
+        return Trap(U0601, f"the system has no memory left for {callee or 'another frame'}")
+    if callee not in BUILTINS or callee in CALLING_BUILTINS:
+        return None
+    for kind, trap in _TRAPS.items():
+        if isinstance(error, kind):
+            return trap(V0408, f"{callee} cannot take its operands: {error}")
+    return Trap(V0408, f"{callee} cannot take its operands: {type(error).__name__}: {error}")
+
+
+def _is_own(filename: str) -> bool:
+    return filename.startswith((_OWN_CODE, _NUMPY, "<__array_function__", "<frozen"))
 
 
 def new_frame(function: LinkedFunction, args: Sequence[Any]) -> list[Any]:

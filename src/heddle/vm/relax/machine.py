@@ -31,9 +31,18 @@ from heddle.vm.relax.builtins.closures import invoke_closure
 from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
 from heddle.vm.relax.builtins.table import BUILTINS, check_call
 from heddle.vm.relax.executable import VMExecutable
-from heddle.vm.relax.frames import MAX_FRAMES, add_notes, closure_target, too_deep, wrong_count
+from heddle.vm.relax.frames import (
+    FAILURES,
+    MAX_FRAMES,
+    add_notes,
+    closure_target,
+    is_true,
+    too_deep,
+    typed_failure,
+    wrong_count,
+)
 from heddle.vm.relax.insight.watchable import Watchable
-from heddle.vm.relax.isa import VM_STATE, ArgKind, FuncKind
+from heddle.vm.relax.isa import CALL, UNDEFINED_ARGS, VM_STATE, ArgKind, FuncKind
 from heddle.vm.relax.link import (
     CLEAR,
     DO,
@@ -157,6 +166,8 @@ class VirtualMachine(StatefulCalls, Watchable):
         code = native_code(self.executable, row)
         if code is not None and self._native is not None:
             return self._native_closure(row, linked, self._native.add_function(number, code))
+        if row.num_args == UNDEFINED_ARGS:
+            return VMClosure(row.name, _undefined(row.name))
         if row.kind is FuncKind.VM:
             return VMClosure(row.name, lambda vm, *args: vm._run(linked, args), linked)
         compiled = raw_callable(self._resolve_packed(f"__vmtir__{row.name}"))
@@ -283,11 +294,15 @@ class VirtualMachine(StatefulCalls, Watchable):
                     pc += 1
                 elif op == JUMP:
                     pc = a
-                else:
+                elif type(frame[a]) is bool:
                     pc = pc + 1 if frame[a] else b
-        except HeddleError as error:
-            self._locate(error, function, pc)
-            raise
+                else:
+                    pc = pc + 1 if is_true(frame[a]) else b
+        except FAILURES as error:
+            blamed = self.blame(error, function, pc)
+            if blamed is error:
+                raise
+            raise blamed from error
 
     def _run_compiled(self, row: FunctionRow, compiled: Callable[..., Any], args: Sequence[Any]) -> Any:
         """A compiled function works on (machine, registers, constants, functions); its result register comes
@@ -298,8 +313,15 @@ class VirtualMachine(StatefulCalls, Watchable):
         compiled(self, registers, self._constants, self._pool)
         return registers[row.num_args]
 
-    def _locate(self, error: HeddleError, function: LinkedFunction, pc: int) -> None:
-        add_notes(error, [self.place_of(function.name, function.first, pc)])
+    def blame(self, error: Exception, function: LinkedFunction, pc: int) -> Exception:
+        """What to raise for an exception at an instruction: typed where it is no user function's, with its
+        place."""
+        step = self.executable.program.instruction(function.first + pc)
+        callee = self.executable.program.functions[step.values[1]].name if step.spec is CALL else ""
+        found = typed_failure(error, callee) or error
+        if isinstance(found, HeddleError):
+            add_notes(found, [self.place_of(function.name, function.first, pc)])
+        return found
 
     def place_of(self, name: str, first: int, pc: int) -> str:
         """Where instruction `pc` of a function is, in the program and in the user's model."""
@@ -398,6 +420,13 @@ class VirtualMachine(StatefulCalls, Watchable):
             repeats_to_cooldown,
             f_preproc,
         )
+
+
+def _undefined(name: str) -> Callable[..., Any]:
+    def refuse(*_: Any) -> Any:
+        raise UnknownFunctionError(V0301, f"function {name!r} was declared and never defined")
+
+    return refuse
 
 
 class MachineModule(Module):

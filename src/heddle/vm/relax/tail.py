@@ -23,29 +23,46 @@ _CALLEES = (FuncKind.VM, FuncKind.VMTIR)
 def tail_calls(program: Program, row: FunctionRow) -> frozenset[int]:
     """The tail calls of a function, counted from its first instruction."""
     code = [program.instruction(index) for index in range(row.start, row.end)]
-    return frozenset(pc for pc in range(len(code)) if _is_tail_call(program, code, pc))
+    returned: dict[int, int | None] = {}
+    return frozenset(
+        pc
+        for pc, step in enumerate(code)
+        if step.spec is CALL
+        and program.functions[step.values[1]].kind in _CALLEES
+        and step.values[0] < VOID
+        and _returned_from(program, code, pc + 1, returned) == step.values[0]
+    )
 
 
-def _is_tail_call(program: Program, code: list[Instruction], pc: int) -> bool:
-    call = code[pc]
-    if call.spec is not CALL or program.functions[call.values[1]].kind not in _CALLEES:
-        return False
-    result, at = call.values[0], pc + 1
-    if result >= VOID:
-        return False
-    for _ in code:  # more steps than instructions: a cycle
-        step = code[at]
+def _returned_from(
+    program: Program, code: list[Instruction], pc: int, known: dict[int, int | None]
+) -> int | None:
+    """The register whose value is what the function returns from `pc` on, where nothing else happens. Found
+    once for each instruction, from the return back."""
+    path = []
+    while pc not in known:
+        path.append(pc)
+        known[pc] = None  # until it is found out: a cycle returns nothing
+        step = code[pc]
         if step.spec is RET:
-            return step.values[0] == result
-        if step.spec is GOTO:
-            at += step.values[0]
-            continue
-        if step.spec is not CALL:
-            return False
-        dst, name = step.values[0], program.functions[step.values[1]].name
-        if name == _COPY and len(step.args) == 1 and decode_arg(step.args[0]) == (ArgKind.REGISTER, result):
-            result = dst
-        elif name not in (_CLEAR, _COPY) or dst == result:
-            return False
-        at += 1
-    return False
+            known[path.pop()] = step.values[0]
+        elif step.spec is GOTO:
+            pc += step.values[0]
+        elif step.spec is CALL and program.functions[step.values[1]].name in (_CLEAR, _COPY):
+            pc += 1
+        else:
+            path.pop()
+    result = known[pc]
+    for at in reversed(path):
+        result = known[at] = _before(program, code[at], result)
+    return result
+
+
+def _before(program: Program, step: Instruction, register: int | None) -> int | None:
+    """Where the value that is in `register` after a clear, copy or jump was before it."""
+    if step.spec is GOTO or step.values[0] != register:
+        return register
+    if program.functions[step.values[1]].name != _COPY or len(step.args) != 1:
+        return None
+    kind, source = decode_arg(step.args[0])
+    return source if kind is ArgKind.REGISTER and source < VOID else None

@@ -7,14 +7,21 @@ fall through (V0110); on every path a register is written before it is read (V01
 state is the set of registers written for certain, met by intersection); calls of the program's own functions
 have the right number of arguments (V0108). What a builtin or kernel makes of its arguments is its own check
 at run time.
+
+A program cannot make its verification, or the machine that runs it, costly: registers are counted over all
+functions (V0109), findings beyond `MAX_FINDINGS` are left out, and the analysis of V0107 keeps sets of
+registers at jump targets only and refuses a program for which it would need many more of them than it has
+instructions (V0112).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 
 from heddle.support.diagnostics import Code, Diagnostic
-from heddle.vm.codes import V0102, V0103, V0104, V0105, V0106, V0107, V0108, V0109, V0110, V0111
+from heddle.vm.codes import V0102, V0103, V0104, V0105, V0106, V0107, V0108, V0109, V0110, V0111, V0112
 from heddle.vm.objects import BytecodeError
 from heddle.vm.relax.encode import decode, decode_arg
 from heddle.vm.relax.isa import (
@@ -35,6 +42,10 @@ from heddle.vm.relax.isa import (
 from heddle.vm.relax.placement import placement_of
 from heddle.vm.relax.program import FunctionRow, Program
 
+MAX_FINDINGS = 100
+WORK_AT_LEAST, WORK_PER_INSTRUCTION = 1 << 20, 256
+"""64-bit words of register sets that the analysis of a program may go through."""
+
 
 def check_program(program: Program) -> None:
     """Raises: BytecodeError with all findings of `verify_program`, if there are any."""
@@ -44,16 +55,25 @@ def check_program(program: Program) -> None:
 
 
 def verify_program(program: Program) -> list[Diagnostic]:
-    """All findings, in the order of the code. Later rules are checked where earlier ones hold."""
+    """The findings, in the order of the code. Later rules are checked where earlier ones hold."""
+    return list(islice(_findings(program), MAX_FINDINGS))
+
+
+def _findings(program: Program) -> Iterator[Diagnostic]:
     instructions, findings = _decode_all(program)
     findings += _check_rows(program)
+    yield from findings
     if findings:
-        return findings
+        return
+    budget = [WORK_AT_LEAST + WORK_PER_INSTRUCTION * len(instructions)]
     for row in program.functions:
         if row.has_bytecode:
-            found = list(_check_function(program, row, instructions))
-            findings += found or _check_definite_writes(program, row, instructions)
-    return findings
+            found = False
+            for finding in _check_function(program, row, instructions):
+                found = True
+                yield finding
+            if not found:
+                yield from _check_definite_writes(program, row, instructions, budget)
 
 
 def _decode_all(program: Program) -> tuple[list[Instruction], list[Diagnostic]]:
@@ -78,7 +98,7 @@ def _decode_all(program: Program) -> tuple[list[Instruction], list[Diagnostic]]:
 def _check_rows(program: Program) -> list[Diagnostic]:
     findings = []
     names: set[str] = set()
-    free = 0
+    free = num_registers = 0
     for number, row in enumerate(program.functions):
         problem = _row_problem(row, free, len(program.offsets))
         if row.name in names:
@@ -86,6 +106,11 @@ def _check_rows(program: Program) -> list[Diagnostic]:
         names.add(row.name)
         if row.has_bytecode:
             free = max(free, row.end)
+            num_registers += row.register_file_size
+            if num_registers > MAX_REGISTERS and problem is None:
+                problem = (
+                    f"the functions up to it have {num_registers} registers: expected at most {MAX_REGISTERS}"
+                )
         if problem:
             findings.append(Diagnostic(V0109, f"function {number} {row.name!r}: {problem}"))
     for constant, text in program.memory_scopes.items():
@@ -101,6 +126,8 @@ def _check_rows(program: Program) -> list[Diagnostic]:
 def _row_problem(row: FunctionRow, free: int, num_instructions: int) -> str | None:
     if row.kind is FuncKind.PACKED or row.num_args == UNDEFINED_ARGS:
         return "it has code but is not defined" if row.end != row.start else None
+    if row.has_bytecode and row.register_file_size > row.num_args + (row.end - row.start) + 1:
+        return f"{row.register_file_size} registers are more than its instructions can write"
     if not 0 <= row.num_args <= row.register_file_size <= MAX_REGISTERS:
         return f"{row.num_args} arguments do not fit {row.register_file_size} of {MAX_REGISTERS} registers"
     if len(row.param_names) not in (0, row.num_args):
@@ -160,16 +187,24 @@ def _register_problem(row: FunctionRow, number: int, special: bool = False) -> I
         yield V0103, f"register {number} is out of range: the function has {row.register_file_size}"
 
 
-def _callee_problem(program: Program, number: int, num_args: int) -> Iterator[tuple[Code, str]]:
+def _function_problem(program: Program, number: int) -> Iterator[tuple[Code, str]]:
     if not 0 <= number < len(program.functions):
         yield V0105, f"function {number} is out of range: the table has {len(program.functions)}"
+    elif _is_undefined(program.functions[number]):
+        yield V0105, f"function {program.functions[number].name!r} was declared and never defined"
+
+
+def _is_undefined(row: FunctionRow) -> bool:
+    return row.kind is not FuncKind.PACKED and row.num_args == UNDEFINED_ARGS
+
+
+def _callee_problem(program: Program, number: int, num_args: int) -> Iterator[tuple[Code, str]]:
+    problems = list(_function_problem(program, number))
+    yield from problems
+    if problems:
         return
     callee = program.functions[number]
-    if callee.kind is FuncKind.PACKED:
-        return
-    if callee.num_args == UNDEFINED_ARGS:
-        yield V0105, f"function {callee.name!r} was declared and never defined"
-    elif callee.num_args != num_args:
+    if callee.kind is not FuncKind.PACKED and callee.num_args != num_args:
         yield V0108, f"function {callee.name!r} takes {callee.num_args} arguments, got {num_args}"
 
 
@@ -183,8 +218,8 @@ def _argument_problem(program: Program, row: FunctionRow, word: int) -> Iterator
         yield from _register_problem(row, value, special=True)
     elif kind is ArgKind.CONSTANT and not 0 <= value < len(program.constants):
         yield V0104, f"constant {value} is out of range: the pool has {len(program.constants)}"
-    elif kind is ArgKind.FUNCTION and not 0 <= value < len(program.functions):
-        yield V0105, f"function {value} is out of range: the table has {len(program.functions)}"
+    elif kind is ArgKind.FUNCTION:
+        yield from _function_problem(program, value)
 
 
 def _reads(instruction: Instruction) -> Iterator[int]:
@@ -205,31 +240,69 @@ def _successors(index: int, instruction: Instruction) -> tuple[int, ...]:
     return () if Effect.ENDS in instruction.spec.effects else (index + 1,)
 
 
+@dataclass(slots=True)
+class _Block:
+    """Instructions between jump targets: what they write, as a set of bits, and where control goes after."""
+
+    start: int
+    end: int
+    writes: int
+    successors: tuple[int, ...]
+
+
+def _blocks(row: FunctionRow, instructions: list[Instruction]) -> dict[int, _Block]:
+    """The blocks of a function by their first instruction."""
+    body = range(row.start, row.end)
+    jumps = [index for index in body if Effect.JUMPS in instructions[index].spec.effects]
+    targets = {index + instructions[index].values[-1] for index in jumps} | {index + 1 for index in jumps}
+    starts = sorted({row.start, *targets} & set(body))
+    blocks = {}
+    for start, end in zip(starts, (*starts[1:], row.end), strict=True):
+        bits = bytearray(row.register_file_size // 8 + 1)
+        last = start
+        for last in range(start, end):
+            if instructions[last].spec is CALL and instructions[last].values[0] != VOID:
+                register = instructions[last].values[0]
+                bits[register >> 3] |= 1 << (register & 7)
+            if Effect.ENDS in instructions[last].spec.effects:
+                break
+        successors = _successors(last, instructions[last])
+        blocks[start] = _Block(start, last + 1, int.from_bytes(bits, "little"), successors)
+    return blocks
+
+
 def _check_definite_writes(
-    program: Program, row: FunctionRow, instructions: list[Instruction]
-) -> list[Diagnostic]:
-    """Sets of registers are ints, a bit a register. The state at an instruction only ever loses bits: it
-    ends.
+    program: Program, row: FunctionRow, instructions: list[Instruction], budget: list[int]
+) -> Iterator[Diagnostic]:
+    """Sets of registers are ints, a bit a register. The state at a block only ever loses bits: it ends.
+    `budget` holds the words of sets that may still be touched.
     """
+    blocks = _blocks(row, instructions)
     written: dict[int, int] = {row.start: (1 << row.num_args) - 1}
     pending = [row.start]
+    cost = 16 + row.register_file_size // 64
     while pending:
-        index = pending.pop()
-        instruction = instructions[index]
-        after = written[index]
-        if instruction.spec is CALL and instruction.values[0] != VOID:
-            after |= 1 << instruction.values[0]
-        for successor in _successors(index, instruction):
+        block = blocks[pending.pop()]
+        after = written[block.start] | block.writes
+        for successor in block.successors:
+            budget[0] -= cost
             before = written.get(successor)
             met = after if before is None else before & after
             if met != before:
                 written[successor] = met
                 pending.append(successor)
-    return [
-        _finding(
-            program, row, index, V0107, f"register {register} is read before it is written on every path"
-        )
-        for index in sorted(written)
-        for register in dict.fromkeys(_reads(instructions[index]))
-        if register < VOID and not written[index] >> register & 1
-    ]
+        if budget[0] < 0:
+            yield _finding(program, row, row.start, V0112, "its jumps and registers are too many to check")
+            return
+    for start in sorted(written):
+        known = written[start].to_bytes(row.register_file_size // 8 + 1, "little")
+        fresh: set[int] = set()
+        for index in range(start, blocks[start].end):
+            instruction = instructions[index]
+            for register in dict.fromkeys(_reads(instruction)):
+                is_known = register >= VOID or register in fresh or known[register >> 3] >> (register & 7) & 1
+                if not is_known:
+                    message = f"register {register} is read before it is written on every path"
+                    yield _finding(program, row, index, V0107, message)
+            if instruction.spec is CALL:
+                fresh.add(instruction.values[0])

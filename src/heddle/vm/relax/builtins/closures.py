@@ -23,17 +23,19 @@ def make_closure(function: Any, *bound: Any) -> Any:
     return Function(lambda *args: call(*args, *bound), getattr(function, "name", None))
 
 
-@builtin("invoke_closure")
+@builtin("invoke_closure", calls=True)
 def invoke_closure(vm: Any, closure: Any, *args: Any) -> Any:
     """Call a closure of the machine, or a plain function. Raises: TrapTypeError V0402."""
     return vm.invoke_closure(closure, *args)
 
 
-@builtin("call_tir_dyn")
+@builtin("call_tir_dyn", calls=True)
 def call_tir_dyn(function: Any, *args: Any) -> None:
     """Call a kernel with the tensors, and the sizes in the trailing Shape as integers after them."""
-    shape = args[-1]
+    shape = args[-1] if args else None
     if not isinstance(shape, Shape):
         raise TrapTypeError(V0402, f"expected a shape as the last argument, got {type(shape).__name__}")
+    if not callable(function):
+        raise TrapTypeError(V0402, f"expected a function, got {type(function).__name__}")
     call = function.call if isinstance(function, Function) else function
     call(*args[:-1], *shape)

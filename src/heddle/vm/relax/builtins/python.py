@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle.runtime.function import Function, find_global_func, to_value
-from heddle.support.diagnostics import Trap, TrapValueError, did_you_mean
-from heddle.vm.codes import V0407
+from heddle.support.diagnostics import Trap, TrapTypeError, TrapValueError, did_you_mean
+from heddle.vm.codes import V0402, V0407
 from heddle.vm.relax.builtins.table import builtin
 
 _py_functions: dict[str, Callable[..., Any]] = {}
@@ -35,14 +35,16 @@ def clear_py_func_registry() -> None:
     _py_functions.clear()
 
 
-@builtin("call_py_func")
+@builtin("call_py_func", calls=True)
 def call_py_func(packed: Any) -> Any:
     """`packed` is (name, tuple of arguments)."""
+    if not isinstance(packed, tuple) or len(packed) != 2 or not isinstance(packed[1], tuple):
+        raise TrapTypeError(V0402, f"expected a name and a tuple of arguments, got {packed!r}")
     name, args = packed
     return to_value(get_py_func(name).call(*args))
 
 
-@builtin("invoke_debug_func")
+@builtin("invoke_debug_func", calls=True)
 def invoke_debug_func(_: Any, func_name: str, line_info: str, *args: Any) -> Any:
     """Call the global function `func_name(line_info, *args)`. Raises: TrapValueError V0407 where it is
     missing.

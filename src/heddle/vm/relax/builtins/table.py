@@ -13,6 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PREFIX = "vm.builtin."
 BUILTINS: dict[str, Callable[..., Any]] = {}
+CALLING_BUILTINS: set[str] = set()
+"""Those that call a function of the user's: its exceptions pass through."""
 
 
 def check_call(name: str, num_args: int) -> None:
@@ -26,12 +28,14 @@ def check_call(name: str, num_args: int) -> None:
         raise BytecodeError(V0408, f"builtin {name!r} does not take {num_args} arguments")
 
 
-def builtin(name: str) -> Callable[[F], F]:
-    """Declare the function below as `vm.builtin.<name>`."""
+def builtin(name: str, calls: bool = False) -> Callable[[F], F]:
+    """Declare the function below as `vm.builtin.<name>`. `calls`: it calls functions that it is given."""
 
     def declare(function: F) -> F:
         assert PREFIX + name not in BUILTINS, f"builtin {name} is declared twice"
         BUILTINS[PREFIX + name] = function
+        if calls:
+            CALLING_BUILTINS.add(PREFIX + name)
         return function
 
     return declare

@@ -19,8 +19,7 @@ from heddle.runtime.profiling import CallRow, Report, TraceEvent
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Allocator, Storage
 from heddle.runtime.tensor import Tensor
-from heddle.support.diagnostics import HeddleError
-from heddle.vm.relax.frames import MAX_FRAMES, closure_target, new_frame, too_deep
+from heddle.vm.relax.frames import FAILURES, MAX_FRAMES, closure_target, is_true, new_frame, too_deep
 from heddle.vm.relax.insight.kernel_cost import KernelCosts
 from heddle.vm.relax.insight.sites import Site, Sites
 from heddle.vm.relax.link import DO, INVOKE, JUMP, LEAVE, LinkedFunction
@@ -122,10 +121,12 @@ class Profiler:
                 elif op == JUMP:
                     pc = a
                 else:
-                    pc = pc + 1 if frame[a] else b
-        except HeddleError as error:
-            self._machine._locate(error, function, pc)
-            raise
+                    pc = pc + 1 if is_true(frame[a]) else b
+        except FAILURES as error:
+            blamed = self._machine.blame(error, function, pc)
+            if blamed is error:
+                raise
+            raise blamed from error
         finally:
             self._depth -= 1
             own_bookkeeping = self._bookkeeping_ns - booked

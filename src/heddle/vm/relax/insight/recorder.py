@@ -20,10 +20,10 @@ from typing import Any
 
 from heddle.runtime.storage import Allocator, Storage
 from heddle.runtime.tensor import Tensor
-from heddle.support.diagnostics import HeddleError, UsageError
+from heddle.support.diagnostics import UsageError
 from heddle.vm.codes import V0502
 from heddle.vm.relax.builtins.table import PREFIX
-from heddle.vm.relax.frames import MAX_FRAMES, closure_target, new_frame, too_deep
+from heddle.vm.relax.frames import FAILURES, MAX_FRAMES, closure_target, is_true, new_frame, too_deep
 from heddle.vm.relax.insight.kernel_cost import KernelCosts
 from heddle.vm.relax.insight.recording import (
     DEFAULT_BUDGET_BYTES,
@@ -190,9 +190,13 @@ class Recorder:
         self._is_in_program = True
         try:
             return self._execute(frame, site)
-        except HeddleError as trap:
-            self.machine._locate(trap, frame.function, pc)
-            raise
+        except FAILURES as failure:
+            if not self._is_in_program:
+                raise
+            blamed = self.machine.blame(failure, frame.function, pc)
+            if blamed is failure:
+                raise
+            raise blamed from failure
         finally:
             error = sys.exc_info()[1] if self._is_in_program else None
             self._is_in_program = False
@@ -265,7 +269,7 @@ class Recorder:
         elif op == JUMP:
             frame.pc = a
         else:
-            frame.pc = frame.pc + 1 if frame.values[a] else b
+            frame.pc = frame.pc + 1 if is_true(frame.values[a]) else b
         self._is_in_program = False
         return result
 

@@ -1,0 +1,242 @@
+"""Hostile files: `python -m tests.fuzz.artefacts --count 1000000 --seed 1 --jobs 2`.
+
+Each mutation of a real artefact must load and verify, or be refused with a HeddleError, within a second of
+processor time for a megabyte and within a fixed number of bytes of address space. With `--run`, programs
+that load are called too, as bytecode: each call ends in a result or a HeddleError, or is stopped when its
+time is up (a loop that jumps back for ever is a legal program). Object code is machine code, which nothing
+can verify: programs that run keep the kernels they were made with.
+
+Workers are processes; each writes the number of its mutation before it begins, so that a crash names the one
+that did it: `--only NUMBER` repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import mmap
+import multiprocessing
+import random
+import resource
+import signal
+import struct
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from heddle.runtime import cpu
+from heddle.runtime.artefact import parse_artefact
+from heddle.runtime.module import modules_from_sections
+from heddle.support.diagnostics import HeddleError
+from heddle.vm.relax import VirtualMachine, VMExecutable
+from tests.fuzz.layout import Layout, entries_of, put_together, take_apart
+from tests.fuzz.models import MODELS, random_value, register_helpers, stored
+from tests.fuzz.mutate import mutate, mutate_program
+
+SECONDS_PER_MEGABYTE = 1.0
+SECONDS_PER_CALL = 0.25
+MEGABYTES_BEYOND_START = 512
+_ALLOWED_IN_CALLS = ("test.fuzz.", "vm.builtin.")
+
+
+class OutOfTime(BaseException):
+    """The time of a load or call is up. No handler for ordinary errors may take it."""
+
+
+def _raise_out_of_time(*_: object) -> None:
+    raise OutOfTime
+
+
+@dataclass
+class Count:
+    """What became of the mutations."""
+
+    outcomes: collections.Counter[str] = field(default_factory=collections.Counter)
+    calls: collections.Counter[str] = field(default_factory=collections.Counter)
+    faults: dict[str, str] = field(default_factory=dict)
+    num_faults: int = 0
+
+    def add(self, other: Count) -> None:
+        self.outcomes += other.outcomes
+        self.calls += other.calls
+        self.faults = {**other.faults, **self.faults}
+        self.num_faults += other.num_faults
+
+    def fault(self, place: str, text: str) -> None:
+        """Keep the first fault of a place."""
+        self.faults.setdefault(place, text)
+        self.num_faults += 1
+
+
+class Fuzzer:
+    """Mutates, loads and runs in this process. A mutation is its seed and number."""
+
+    def __init__(self, seed: int, run: bool = False) -> None:
+        register_helpers()
+        self._seed, self._run = seed, run
+        self._layouts: list[Layout] = [take_apart(stored(make())) for make in MODELS.values()]
+        self._donors = [
+            item for layout in self._layouts for fields in layout.fields.values() for item in fields
+        ]
+        self.count = Count()
+        for layout in self._layouts:  # warm: tables, imports, caches
+            self._load(put_together(entries_of(layout.sections)))
+
+    def one(self, number: int) -> None:
+        rng = random.Random(f"{self._seed} {number}")
+        layout = rng.choice(self._layouts)
+        if self._run:
+            data = put_together(entries_of(mutate_program(rng, layout, self._donors)))
+        else:
+            data = mutate(rng, layout, self._donors)
+        try:
+            module = self._load(data)
+        except HeddleError as error:
+            self.count.outcomes[error.code] += 1
+            return
+        except (Exception, OutOfTime):
+            self._fault(number, "loading")
+            return
+        self.count.outcomes["loads"] += 1
+        if self._run and isinstance(module, VMExecutable):
+            self._call(rng, number, module)
+
+    def _load(self, data: bytes) -> Any:
+        signal.setitimer(signal.ITIMER_PROF, max(1.0, len(data) / 1e6) * SECONDS_PER_MEGABYTE)
+        try:
+            return modules_from_sections(parse_artefact(memoryview(bytearray(data))))
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+    def _call(self, rng: random.Random, number: int, executable: VMExecutable) -> None:
+        """Call each function of a program that loads."""
+        names = [row.name for row in executable.program.functions]
+        if any("debug" in name or not _is_known(name, executable) for name in names):
+            self.count.calls["callee left out"] += 1
+            return
+        try:
+            signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_CALL)
+            try:
+                vm = VirtualMachine(executable, cpu())
+                for row in executable.program.functions:
+                    if row.has_bytecode:
+                        self._call_function(rng, vm, row)
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+        except OutOfTime:
+            self.count.calls["stopped"] += 1
+        except HeddleError as error:
+            self.count.calls[f"machine {error.code}"] += 1
+        except Exception:
+            self._fault(number, "running")
+
+    def _call_function(self, rng: random.Random, vm: VirtualMachine, row: Any) -> None:
+        for _ in range(2):
+            if row.num_args > 16:
+                return
+            try:
+                vm[row.name](*[random_value(rng) for _ in range(row.num_args)])
+                self.count.calls["result"] += 1
+            except HeddleError as error:
+                self.count.calls[str(error.code)] += 1
+
+    def _fault(self, number: int, doing: str) -> None:
+        frame = traceback.extract_tb(sys.exc_info()[2])[-1]
+        where = f"{sys.exc_info()[0]} {frame.filename}:{frame.lineno}"
+        text = traceback.format_exc(limit=-6)
+        self.count.fault(where, f"mutation {number} of seed {self._seed}, {doing}:\n{text}")
+
+
+def _is_known(name: str, executable: VMExecutable) -> bool:
+    """Whether running the function is within the game: what else the process has registered is not."""
+    return (
+        name.startswith(_ALLOWED_IN_CALLS)
+        or executable.has_function(name)
+        or any(name in module.function_names() for module in executable.imports)
+    )
+
+
+def limit_memory(megabytes: int = MEGABYTES_BEYOND_START) -> None:
+    """Refuse this process more than so much address space beyond what it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + (megabytes << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _work(numbers: range, fuzzer: Fuzzer, place: mmap.mmap, slot: int, results: Any) -> None:
+    signal.signal(signal.SIGPROF, _raise_out_of_time)
+    limit_memory()
+    for number in numbers:
+        struct.pack_into("<q", place, 8 * slot, number)
+        fuzzer.one(number)
+        if number // numbers.step % 20000 == 0:
+            print(f"  {number} of {numbers.stop}: {dict(fuzzer.count.outcomes.most_common(4))}", flush=True)
+    results.put(fuzzer.count)
+
+
+def fuzz(count: int, seed: int, jobs: int = 1, run: bool = False, first: int = 0) -> Count:
+    """Run mutations `first` up to `first + count` in `jobs` processes."""
+    context = multiprocessing.get_context("fork")
+    place, results = mmap.mmap(-1, 8 * jobs), context.Queue()
+    total, pending = Count(), {}
+    signal.signal(signal.SIGPROF, _raise_out_of_time)
+    fuzzer = Fuzzer(seed, run)
+
+    def start(slot: int, begin: int) -> None:
+        args = (range(begin, first + count, jobs), fuzzer, place, slot, results)
+        pending[slot] = context.Process(target=_work, args=args)
+        pending[slot].start()
+
+    for slot in range(jobs):
+        start(slot, first + slot)
+    while pending:
+        while not results.empty():
+            total.add(results.get())
+        for slot, process in list(pending.items()):
+            process.join(0.2)
+            if process.exitcode is None:
+                continue
+            del pending[slot]
+            if process.exitcode:
+                number = struct.unpack_from("<q", place, 8 * slot)[0]
+                text = f"mutation {number} of seed {seed}: process ended with {process.exitcode}"
+                total.fault(text, text)
+                start(slot, number + jobs)
+    while not results.empty():
+        total.add(results.get())
+    return total
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--count", type=int, default=10000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--run", action="store_true", help="call the programs that load")
+    parser.add_argument("--only", type=int, help="repeat one mutation in this process")
+    chosen = parser.parse_args()
+    begin = time.perf_counter()
+    if chosen.only is not None:
+        signal.signal(signal.SIGPROF, _raise_out_of_time)
+        fuzzer = Fuzzer(chosen.seed, chosen.run)
+        fuzzer.one(chosen.only)
+        total = fuzzer.count
+    else:
+        total = fuzz(chosen.count, chosen.seed, chosen.jobs, chosen.run)
+    done = sum(total.outcomes.values()) + total.num_faults
+    print(
+        f"{done} mutations in {time.perf_counter() - begin:.0f} s;",
+        f"outcomes: {dict(total.outcomes.most_common())}",
+    )
+    if chosen.run:
+        print(f"calls: {dict(total.calls.most_common())}")
+    print(f"{total.num_faults} faults at {len(total.faults)} places")
+    print("\n".join(total.faults.values()))
+    return 1 if total.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
