@@ -1,4 +1,4 @@
-"""VMShapeLower: heaps of several functions, dimensions that match_casts define, sizes that divide by sizes."""
+"""VMShapeLower: heaps of several functions, dimensions of match_casts, sizes that divide by sizes."""
 
 from __future__ import annotations
 
