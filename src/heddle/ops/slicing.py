@@ -262,7 +262,8 @@ def _np_reverse_sequence(attrs: Any, x: Any, lengths: Any) -> Any:
     seq, batch = attrs.seq_axis % x.ndim, attrs.batch_axis % x.ndim
     for b, length in enumerate(lengths):
         row = np.moveaxis(np.take(x, b, batch), seq - (seq > batch), 0).copy()
-        row[: int(length)] = row[: int(length)][::-1]
+        count = max(int(length), 0)
+        row[:count] = row[:count][::-1]
         at: list[Any] = [slice(None)] * x.ndim
         at[batch] = b
         result[tuple(at)] = np.moveaxis(row, 0, seq - (seq > batch))
@@ -302,7 +303,7 @@ def _declare_parts() -> None:
             ("float32",),
             lambda rng, dtype: (
                 rng.standard_normal(shape).astype(dtype),
-                rng.integers(0, shape[seq] + 1, size=shape[batch]),
+                rng.integers(-1, shape[seq] + 3, size=shape[batch]),
             ),
         )
 
@@ -311,7 +312,7 @@ def _declare_parts() -> None:
             name="reverse_sequence",
             inputs=(Input("data", meaning="a tensor"), Input("seq_lengths", meaning="(batch,) integers")),
             attrs=(AttrSpec("seq_axis", "int", 1), AttrSpec("batch_axis", "int", 0)),
-            doc="The first seq_lengths[b] elements along seq_axis reversed, for each b of batch_axis.",
+            doc="The first seq_lengths[b] elements along seq_axis (at most all) reversed, for each b of batch_axis.",
             infer=_infer_reverse_sequence,
             reference=_np_reverse_sequence,
             lower=lambda attrs, x, n: transform.sequence_reverse(
