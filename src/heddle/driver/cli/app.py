@@ -205,7 +205,7 @@ def inspect_command(
         from heddle.driver.disassembly import bytecode_text
 
         executable = load_or_compile(found, CompileOptions()).executable
-        typer.echo(bytecode_text(executable.as_text(sources), function))
+        typer.echo(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
         return ExitCode.DONE
 
     raise typer.Exit(guarded(command))

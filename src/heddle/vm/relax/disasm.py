@@ -54,15 +54,16 @@ def _listing(program: Program, start: int, end: int, with_sources: bool) -> str:
     return "".join(lines)
 
 
-def as_text(program: Program, with_sources: bool = False) -> str:
+def as_text(program: Program, with_sources: bool = False, with_bytecode: bool = False) -> str:
     """A listing of every row of the function table, each followed by a blank line. `with_sources` adds a
-    comment where the place that instructions came from changes.
+    comment where the place that instructions came from changes; `with_bytecode` lists compiled functions by
+    the bytecode that they were made from.
     """
     blocks = []
     for row in program.functions:
         if row.kind is FuncKind.PACKED:
             blocks.append(f"@{row.name} packed_func;\n")
-        elif row.kind is FuncKind.VMTIR:
+        elif row.kind is FuncKind.VMTIR and not (with_bytecode and row.has_bytecode):
             blocks.append(f"@{row.name} num_inputs={row.num_args} vm_tir_func;\n")
         else:
             blocks.append(f"@{row.name}:\n{_listing(program, row.start, row.end, with_sources)}")

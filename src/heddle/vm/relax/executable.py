@@ -48,9 +48,9 @@ class VMExecutable(Module):
     def stats(self) -> str:
         return stats(self.program)
 
-    def as_text(self, with_sources: bool = False) -> str:
+    def as_text(self, with_sources: bool = False, with_bytecode: bool = False) -> str:
         """The listing; `with_sources` puts before each run of instructions the place that it came from."""
-        return as_text(self.program, with_sources)
+        return as_text(self.program, with_sources, with_bytecode)
 
     def as_python(self) -> str:
         return as_python(self.program)
