@@ -16,6 +16,7 @@ ALIASES: dict[str, str] = {
     "heddle.script.tirx": "heddle.script.tir",
     "heddle.nd": "heddle.runtime",
     "heddle.s_tir.schedule": "heddle.tir.schedule",
+    "heddle.relax.transform.transform": "heddle.relax.transform",
 }
 
 PASSES: dict[str, tuple[str, ...]] = {
@@ -105,7 +106,9 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relax.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
+        "heddle.relax.transform.lower_runtime_builtin": "VMBuiltinLower=LowerRuntimeBuiltin",
     },
+    "heddle.relax.utils": {"heddle.relax.copying": "copy_with_new_vars"},
     "heddle.relax.pipeline": {"heddle.driver.pipeline": "get_default_pipeline=default_pipeline"},
     "heddle.ir": {
         "heddle.ir.expr": "BaseFunc Call Constant Expr GlobalVar StringImm Tuple TupleGetItem Var",
