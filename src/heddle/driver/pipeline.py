@@ -34,10 +34,10 @@ def optimize_passes(target: Target) -> tuple[Pass, ...]:
     return (
         LambdaLift(),  # local functions are optimised as all others are
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
-        CanonicalizeBindings(),  # names for names go, so that later passes see through them
+        CanonicalizeBindings(True),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed
         EliminateCommonSubexpr(),  # what is computed twice is computed once
-        DeadCodeElimination(),  # what nothing needs goes
+        DeadCodeElimination(keep_packed_calls=True),  # what nothing needs goes
     )
 
 
@@ -46,7 +46,7 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
     return (
         RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
-        CanonicalizeBindings(),  # decompositions leave names for names
+        CanonicalizeBindings(True),  # decompositions leave names for names
         FuseOps(),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
         RewriteDataflowReshape(),  # what only renumbers elements becomes a view

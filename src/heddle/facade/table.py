@@ -17,6 +17,7 @@ ALIASES: dict[str, str] = {
     "heddle.nd": "heddle.runtime",
     "heddle.relax.testing.vm": "heddle.testing.vm",
     "heddle.s_tir.schedule": "heddle.tir.schedule",
+    "heddle.relax.transform.transform": "heddle.relax.transform",
 }
 
 PASSES: dict[str, tuple[str, ...]] = {
@@ -127,7 +128,9 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relax.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
+        "heddle.relax.transform.lower_runtime_builtin": "VMBuiltinLower=LowerRuntimeBuiltin",
     },
+    "heddle.relax.utils": {"heddle.relax.copying": "copy_with_new_vars"},
     "heddle.relax.pipeline": {"heddle.driver.pipeline": "get_default_pipeline=default_pipeline"},
     "heddle.ir": {
         "heddle.ir.expr": "BaseFunc Call Constant Expr GlobalVar StringImm Tuple TupleGetItem Var",

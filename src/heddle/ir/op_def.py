@@ -24,9 +24,10 @@ REQUIRED = object()
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A value argument. `kind` is tensor, tensors (a tuple), shape, prim (a scalar), func, args (a tuple;
-    one value is wrapped), or any; an optional argument
-    that is left out is not in the call; a `variadic` one comes last and takes the rest."""
+    """A value argument. `kind` is tensor, tensors (a tuple), shape, prim (a scalar), func, packed (a named
+    function or its name), args (a tuple; one value is wrapped), or any; an optional argument that is left out
+    is not in the call; a `variadic` one comes last and takes the rest.
+    """
 
     name: str
     kind: str = "tensor"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from heddle.ir.node import Node, node
 from heddle.runtime.dtype import DataType
 
@@ -14,9 +16,10 @@ class Type(Node):
 
 @node("ir.PrimType")
 class PrimType(Type):
-    """A scalar of the given element type."""
+    """A scalar of the given element type; `value` is the expression that it equals, where one is stated."""
 
     dtype: DataType
+    value: Any = None
 
     def __post_init__(self) -> None:
         self.set_derived("dtype", DataType(self.dtype))

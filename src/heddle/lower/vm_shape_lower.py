@@ -9,9 +9,9 @@ heap.
 
 A slot belongs to one distinct expression of the function. A dimension is stored at its first sight; other
 expressions
-are computed by a generated loop function as soon as their variables are known, and compared. Every check
-names the
-parameter, match_cast or return value that it is about.
+are computed by a generated loop function as soon as their variables are known, and compared then. Every check
+names the parameter, match_cast or return value that it is about. Of the parameters after `num_input`, the
+model's own, only those with symbolic dimensions are checked.
 """
 
 from __future__ import annotations
@@ -41,15 +41,18 @@ from heddle.ir.structural import structural_digest
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.ir.visitor import Rewriter, walk
+from heddle.prim.intrinsics import reinterpret
 from heddle.prim.nodes import Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
-from heddle.prim.ops import not_equal
+from heddle.prim.ops import cast, not_equal
 from heddle.prim.substitute import free_vars, substitute
 from heddle.relax.analysis.type_relations import erase_vars, is_base_of, symbolic_vars
 from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.infer import type_of
 from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.relax.num_input import num_inputs
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType
+from heddle.runtime.dtype import DataType
 from heddle.support.span import at
 from heddle.tir.nodes import AssertStmt, BufferLoad, BufferStore, PrimFunc, Stmt, decl_buffer, seq
 
@@ -93,27 +96,41 @@ class _Slots:
         return self.numbers[key]
 
 
+@dataclass(frozen=True, slots=True)
+class _LateMatch:
+    """A value some of whose sizes are expressions of variables that were not known when it was met."""
+
+    value: Expr
+    dims: tuple[PrimExpr, ...]
+    context: str
+    is_scalar: bool
+
+
 class _ShapeLowerer(BlockBuilder):
     def __init__(self, mod: IRModule, emit_err_ctx: bool) -> None:
         super().__init__(mod)
         self._emit_err_ctx = emit_err_ctx
         self._slots = _Slots()
         self._stored: set[int] = set()
+        self._late: list[_LateMatch] = []
         self._heap: Expr = _no_heap()
 
     # ---- functions
 
     def lower(self, func: Function) -> Function:
-        self._slots, self._stored, self._heap = _Slots(), set(), _no_heap()
+        self._slots, self._stored, self._late, self._heap = _Slots(), set(), [], _no_heap()
         for expr in _symbolic_exprs(func):
             self._slots.of(expr)
         with self.scope() as scope:
             with at(func.span):
                 self._make_heap()
                 for index, param in enumerate(func.params):
-                    with at(param.span):
-                        self._check(param, type_of(param), self._param_context(index, param))
+                    ty = type_of(param)
+                    if index < num_inputs(func) or _dims_of_type(ty):  # weights are what they were
+                        with at(param.span):
+                            self._check(param, ty, self._param_context(index, param))
                 self._compute_known()
+                self._match_late()
             self._bindings(func.body)
             with at(func.span):
                 result = self._leaf(func.body.body)  # type: ignore[attr-defined]
@@ -160,13 +177,15 @@ class _ShapeLowerer(BlockBuilder):
             dtype = () if ty.dtype is None else (DataTypeImm(ty.dtype),)
             self._packed("check_tensor_info", value, ty.ndim, *dtype, context)
             if ty.dims is not None:
-                self._match_shape(value, ty.dims, context)
+                self._match(value, ty.dims, context)
         elif isinstance(ty, ShapeType):
             self._packed("check_shape_info", value, ty.ndim, context)
             if ty.values is not None:
-                self._match_shape(value, ty.values, context)
+                self._match(value, ty.values, context)
         elif isinstance(ty, PrimType):
             self._packed("check_prim_value_info", value, DataTypeImm(ty.dtype), context)
+            if ty.value is not None:
+                self._match(value, (ty.value,), context, is_scalar=True)
         elif isinstance(ty, TupleType):
             self._packed("check_tuple_info", value, len(ty.fields), context)
             for index, item in enumerate(ty.fields):
@@ -176,20 +195,34 @@ class _ShapeLowerer(BlockBuilder):
         elif isinstance(ty, FuncType):
             self._packed("check_func_info", value, context)
 
-    def _match_shape(self, value: Expr, dims: tuple[PrimExpr, ...], context: str) -> None:
+    def _match(self, value: Expr, dims: tuple[PrimExpr, ...], context: str, is_scalar: bool = False) -> None:
+        """Store what is new and compare what is known. The rest is compared once its variables are."""
         self._compute_known()
-        codes: list[int] = []
-        late: list[tuple[int, PrimExpr]] = []
-        for dim in dims:
-            code, operand = self._match_code(dim, late)
-            codes.extend((code, operand))
-        self._packed("match_shape", value, self._heap, len(dims), *codes, context)
-        self._compute_known()
+        late: list[PrimExpr] = []
+        codes = [part for dim in dims for part in self._match_code(dim, late)]
+        if not (is_scalar and late):
+            self._emit_match(value, codes, context, is_scalar)
         if late:
-            second = [part for dim in dims for part in self._match_code(dim, [])]
-            self._packed("match_shape", value, self._heap, len(dims), *second, context)
+            self._late.append(_LateMatch(value, dims, context, is_scalar))
+        self._compute_known()
+        self._match_late()
 
-    def _match_code(self, dim: PrimExpr, late: list[tuple[int, PrimExpr]]) -> tuple[int, int]:
+    def _emit_match(self, value: Expr, codes: list[int], context: str, is_scalar: bool) -> None:
+        if is_scalar:
+            self._packed("match_prim_value", value, self._heap, *codes, context)
+        else:
+            self._packed("match_shape", value, self._heap, len(codes) // 2, *codes, context)
+
+    def _match_late(self) -> None:
+        waiting, self._late = self._late, []
+        for item in waiting:
+            if all(isinstance(dim, IntImm) or self._slots.of(dim) in self._stored for dim in item.dims):
+                codes = [part for dim in item.dims for part in self._match_code(dim, [])]
+                self._emit_match(item.value, codes, item.context, item.is_scalar)
+            else:
+                self._late.append(item)
+
+    def _match_code(self, dim: PrimExpr, late: list[PrimExpr]) -> tuple[int, int]:
         if isinstance(dim, IntImm):
             return MatchShapeCode.EQUALS_IMM, dim.value
         slot = self._slots.of(dim)
@@ -198,7 +231,7 @@ class _ShapeLowerer(BlockBuilder):
         if isinstance(dim, PrimVar):
             self._stored.add(slot)
             return MatchShapeCode.STORE, slot
-        late.append((slot, dim))
+        late.append(dim)
         return MatchShapeCode.NOTHING, 0
 
     def _compute_known(self) -> None:
@@ -229,7 +262,7 @@ class _ShapeLowerer(BlockBuilder):
         stores: list[Stmt] = []
         for slot, expr in ready:
             stores.extend(_divisors_are_not_zero(expr, loads))
-            stores.append(BufferStore(heap, substitute(expr, loads), (constant(slot, "int64"),)))
+            stores.append(BufferStore(heap, _as_bits(substitute(expr, loads)), (constant(slot, "int64"),)))
         param = PrimVar("H_handle", "handle")  # type: ignore[arg-type]
         attrs = attrs_of({"tir.is_host_func": True, "tir.is_scheduled": True})
         return PrimFunc((param,), seq(*stores), None, {param: heap}, attrs)  # type: ignore[arg-type]
@@ -257,12 +290,12 @@ class _ShapeLowerer(BlockBuilder):
 
     def _branch(self, branch: Any) -> SeqExpr:
         """What a branch stores is not known after it."""
-        before = set(self._stored)
+        before, late = set(self._stored), list(self._late)
         with self.scope() as scope:
             self._bindings(branch)
             result = self._leaf(branch.body)
             scope.close_block()
-        self._stored = before
+        self._stored, self._late = before, late
         return SeqExpr(tuple(scope.blocks), result, type_of(result), span=branch.span)
 
     def _lowered(self, value: Expr) -> Expr:
@@ -283,8 +316,18 @@ class _ShapeLowerer(BlockBuilder):
             codes = [part for dim in expr.values for part in self._make_code(dim)]
             return self._made("make_shape", (len(expr), *codes), ShapeType(None, len(expr)), "shape")
         if isinstance(expr, PrimExpr) and free_vars(expr):
-            return self._made("make_prim_value", self._make_code(expr), PrimType(expr.dtype), "value")
+            return self._made_scalar(expr)
         return expr
+
+    def _made_scalar(self, expr: PrimExpr) -> Var:
+        """The heap holds a bool or float as bits."""
+        ty = PrimType(expr.dtype)
+        if expr.dtype.is_int:
+            return self._made("make_prim_value", self._make_code(expr), ty, "value")
+        bits = self._made("make_prim_value", self._make_code(expr), PrimType(DataType("int64")), "bits")
+        args = (bits, DataTypeImm(expr.dtype))
+        call = Call(ExternFunc("vm.builtin.prim_value_of_bits"), args, attrs_of({}), (ty,))
+        return self.bind(self.value(call), "value")
 
     def _made(self, name: str, codes: tuple[int, ...], ty: Type, hint: str) -> Var:
         args = (self._heap, *(constant(int(code), "int64") for code in codes))
@@ -357,18 +400,38 @@ def _symbolic_exprs(func: Function) -> list[PrimExpr]:
             found.extend(_dims_of_type(node.ty))
         elif isinstance(node, ShapeExpr):
             found.extend(dim for dim in node.values if free_vars(dim))
-        elif isinstance(node, Call):
-            found.extend(arg for arg in node.args if isinstance(arg, PrimExpr) and free_vars(arg))
-        elif isinstance(node, Tuple):
-            found.extend(arg for arg in node.fields if isinstance(arg, PrimExpr) and free_vars(arg))
+        else:
+            found.extend(part for part in _operands(node) if isinstance(part, PrimExpr) and free_vars(part))
     if func.ret_ty is not None and not is_base_of(func.ret_ty, type_of(func.body.body)):  # type: ignore[attr-defined]
         found.extend(_dims_of_type(func.ret_ty))
     variables = list(dict.fromkeys(var for expr in found for var in free_vars(expr)))
     return [*variables, *(expr for expr in found if not isinstance(expr, PrimVar))]
 
 
+def _operands(node: Any) -> tuple[Any, ...]:
+    """The places of a node where a scalar may stand as a value."""
+    if isinstance(node, Call) and not isinstance(node, PrimExpr):
+        return node.args
+    if isinstance(node, Tuple):
+        return node.fields
+    if isinstance(node, If):
+        return (node.cond,)
+    if isinstance(node, SeqExpr):
+        return (node.body,)
+    return (node.value,) if isinstance(node, VarBinding) else ()
+
+
+def _as_bits(expr: PrimExpr) -> PrimExpr:
+    """A scalar as an element of the heap: integers and bools as numbers, floats as the bits of a float64."""
+    if expr.dtype.is_float:
+        return reinterpret("int64", cast("float64", expr))
+    return cast("int64", expr)
+
+
 def _dims_of_type(ty: Type) -> list[PrimExpr]:
     if isinstance(ty, TupleType):
         return [dim for item in ty.fields for dim in _dims_of_type(item)]
+    if isinstance(ty, PrimType):
+        return [] if ty.value is None or not free_vars(ty.value) else [ty.value]
     dims = ty.dims if isinstance(ty, TensorType) else ty.values if isinstance(ty, ShapeType) else None
     return [dim for dim in dims or () if free_vars(dim)]

@@ -168,26 +168,26 @@ def _declare_calls() -> None:
     )
     _declare(
         "call_dps_packed",
-        (Input("func", "any", "a packed function"), _ARGS),
+        (Input("func", "packed", "a packed function or its name"), _ARGS),
         _stated_type,
         "Call a packed function on the arguments and on fresh outputs of the stated type; give the outputs.",
     )
     _declare(
         "call_pure_packed",
-        (Input("func", "any", "a packed function"), _REST),
+        (Input("func", "packed", "a packed function or its name"), _REST),
         _stated_or_any,
         "Call a packed function that has no effects.",
     )
     _declare(
         "call_inplace_packed",
-        (Input("func", "any", "a packed function"), _REST),
+        (Input("func", "packed", "a packed function or its name"), _REST),
         _stated_or_any,
         "Call a packed function that overwrites some arguments and gives them.",
         attrs=(AttrSpec("inplace_indices", "ints"),),
     )
     _declare(
         "call_builtin_with_ctx",
-        (Input("func", "any", "a builtin"), _ARGS),
+        (Input("func", "packed", "a builtin or its name"), _ARGS),
         _stated_or_any,
         "Call a builtin with the machine as hidden first argument.",
         is_pure=False,

@@ -28,7 +28,7 @@ from heddle.ir.expr import (
 )
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import Without, op_def
-from heddle.ir.types import TupleType, Type
+from heddle.ir.types import PrimType, TupleType, Type
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
@@ -88,6 +88,8 @@ class _Frame:
                 self.match(item, part, where)
         elif isinstance(ty, TensorType):
             self._match_tensor(value, ty, where)
+        elif isinstance(ty, PrimType) and ty.value is not None:
+            self._match_dims((value,), (ty.value,), where)
         elif isinstance(ty, ShapeType) and ty.values is not None:
             self._match_dims(tuple(value), ty.values, where)
 

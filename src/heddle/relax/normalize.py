@@ -24,7 +24,7 @@ from heddle.ir.expr import (
 )
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
-from heddle.ir.op import Op
+from heddle.ir.op import Op, is_op
 from heddle.ir.op_def import op_def
 from heddle.ir.types import Type
 from heddle.prim.nodes import PrimExpr
@@ -89,7 +89,8 @@ class Normalizer:
         if isinstance(expr, Tuple):
             return self._normal_tuple(expr)
         value = self.value(expr)
-        return value if isinstance(value, (_LEAVES, Tuple)) else self.bind(value)
+        is_leaf = isinstance(value, (_LEAVES, Tuple)) or _is_nothing(value)
+        return value if is_leaf else self.bind(value)
 
     def value(self, expr: Expr) -> Expr:
         """A typed value whose parts are leaves."""
@@ -190,6 +191,11 @@ _METHODS: dict[type, Any] = {
     Function: Normalizer._normal_function,
     SeqExpr: Normalizer._normal_seq,
 }
+
+
+def _is_nothing(expr: Expr) -> bool:
+    """`null_value` is an operand of the machine, not a computation."""
+    return isinstance(expr, Call) and is_op(expr.op, "relax.null_value")
 
 
 def is_impure_call(expr: Expr, mod: IRModule | None = None) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0403
-from heddle.ir.expr import Call, Constant, DataTypeImm, Expr, StringImm, Tuple
+from heddle.ir.expr import Call, Constant, DataTypeImm, Expr, ExternFunc, StringImm, Tuple
 from heddle.ir.op import Op
 from heddle.ir.op_def import Input, OpDef
 from heddle.prim.nodes import PrimExpr, as_expr
@@ -73,6 +73,8 @@ def convert_input(spec: Input, value: Any) -> Expr:
     """A Python value as the kind of argument that an operator declares."""
     if spec.kind == "shape":
         return shape_expr(value)
+    if spec.kind == "packed" and isinstance(value, str):
+        return ExternFunc(value)
     if spec.kind == "args" and not isinstance(value, (tuple, list, Tuple)):
         return Tuple((graph_expr(value),))
     if spec.kind == "prim":

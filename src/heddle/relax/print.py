@@ -68,7 +68,8 @@ class TypePrinter(ExprPrinter):
         return "R.Any"
 
     def visit_PrimType(self, ty: PrimType) -> str:
-        return f"R.Prim({quote(ty.dtype)})"
+        value = "" if ty.value is None else f", value={self.dim(ty.value)}"
+        return f"R.Prim({quote(ty.dtype)}{value})"
 
     def visit_TensorType(self, ty: TensorType) -> str:
         parts = []

@@ -94,7 +94,13 @@ Any = Object = _any()
 
 
 def Prim(dtype: str = "int64", value: _Value = None) -> TypeWord:
-    return TypeWord(lambda _dim: PrimType(dtype))  # type: ignore[arg-type]
+    """A scalar; `value` names the symbolic variable that it gives, or states what it equals."""
+
+    def build(dim: Dim) -> Type:
+        stated = None if value is None else as_expr(dim(value), dtype)
+        return PrimType(dtype if stated is None else stated.dtype, stated)  # type: ignore[arg-type]
+
+    return TypeWord(build)
 
 
 @dataclass(frozen=True, slots=True)

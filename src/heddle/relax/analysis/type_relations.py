@@ -44,6 +44,8 @@ def definable_vars(ty: Type) -> tuple[Var, ...]:
             if isinstance(item, ShapeType)
             else None
         )
+        if isinstance(item, PrimType) and item.value is not None:
+            values = (item.value,)
         found.extend(value for value in values or () if isinstance(value, Var))
     return tuple(dict.fromkeys(found))
 
@@ -58,7 +60,7 @@ def erase_vars(ty: Type, gone: Collection[Var]) -> Type:
         return ShapeType(None, ty.ndim)
     if isinstance(ty, TupleType):
         return TupleType(tuple(erase_vars(item, gone) for item in ty.fields))
-    return ty
+    return PrimType(ty.dtype) if isinstance(ty, PrimType) else ty
 
 
 def type_lca(a: Type, b: Type, analyzer: Analyzer) -> Type:
@@ -97,7 +99,7 @@ def base_check(base: Type, derived: Type, analyzer: Analyzer) -> BaseCheck:
     if isinstance(base, ShapeType) and isinstance(derived, ShapeType):
         return _shape_check(base.values, base.ndim, derived.values, derived.ndim, analyzer)
     if isinstance(base, PrimType) and isinstance(derived, PrimType):
-        return BaseCheck.PASS if base.dtype == derived.dtype else BaseCheck.FAIL_L0
+        return _prim_check(base, derived, analyzer)
     if isinstance(base, TupleType) and isinstance(derived, TupleType):
         if len(base.fields) != len(derived.fields):
             return BaseCheck.FAIL_L0
@@ -108,6 +110,16 @@ def base_check(base: Type, derived: Type, analyzer: Analyzer) -> BaseCheck:
             return BaseCheck.PASS
         return BaseCheck.FAIL_L2
     return BaseCheck.FAIL_L0
+
+
+def _prim_check(base: PrimType, derived: PrimType, analyzer: Analyzer) -> BaseCheck:
+    if base.dtype != derived.dtype:
+        return BaseCheck.FAIL_L0
+    if base.value is None:
+        return BaseCheck.PASS
+    if derived.value is None:
+        return BaseCheck.FAIL_L2
+    return _shape_check((base.value,), 1, (derived.value,), 1, analyzer)
 
 
 def _dtype_check(base: TensorType, derived: TensorType) -> BaseCheck:
@@ -163,7 +175,12 @@ def match_dims(
                 return problem
         return None
     if isinstance(param, PrimType) and isinstance(arg, PrimExpr):
+        if isinstance(param.value, Var) and param.dtype == arg.dtype:
+            mapping.setdefault(param.value, arg)
         return None if param.dtype == arg.dtype else f"expected {param.dtype}, got {arg.dtype}"
+    if isinstance(param, PrimType) and isinstance(given, PrimType) and isinstance(param.value, Var):
+        if given.value is not None and param.dtype == given.dtype:
+            mapping.setdefault(param.value, given.value)
     expected = (
         param.dims
         if isinstance(param, TensorType)
@@ -202,4 +219,6 @@ def symbolic_differs(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> bool:
 def _without_dims(ty: Type) -> Type:
     if isinstance(ty, TensorType):
         return TensorType(None, ty.dtype, ty.vdevice, ty.ndim)
+    if isinstance(ty, PrimType):
+        return PrimType(ty.dtype)
     return ShapeType(None, ty.ndim) if isinstance(ty, ShapeType) else ty

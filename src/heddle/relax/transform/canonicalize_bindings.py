@@ -25,13 +25,16 @@ from heddle.relax.types import ShapeExpr
 
 @dataclass(frozen=True)
 class CanonicalizeBindings(FunctionPass):
-    """Requires the normal form."""
+    """Requires the normal form. What nothing needs any more goes; `keep_packed_calls` as in
+    DeadCodeElimination.
+    """
 
+    keep_packed_calls: bool = False
     function_kind: ClassVar[type] = Function
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         changed = _Canonicalizer(mod).run(func)
-        return func if changed is func else remove_unused_bindings(changed, mod)
+        return func if changed is func else remove_unused_bindings(changed, mod, self.keep_packed_calls)
 
 
 class _Canonicalizer(BindingRewriter):

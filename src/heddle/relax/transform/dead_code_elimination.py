@@ -19,16 +19,23 @@ from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.visitor import walk
 from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr
 from heddle.relax.normalize import is_impure_call
+from heddle.relax.rewriter import is_call
 
 
 @dataclass(frozen=True)
 class DeadCodeElimination(Pass):
-    """`entry_functions` are kept with all that they call; by default every function with a global_symbol."""
+    """`entry_functions` are kept with all that they call; by default every function with a global_symbol.
+    `keep_packed_calls` keeps calls of packed functions, also those that the program calls pure: whoever wrote
+    one may watch it run.
+    """
 
     entry_functions: tuple[str, ...] | None = None
+    keep_packed_calls: bool = False
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        mod = map_functions(mod, Function, lambda _var, func: remove_unused_bindings(func, mod))
+        mod = map_functions(
+            mod, Function, lambda _var, func: remove_unused_bindings(func, mod, self.keep_packed_calls)
+        )
         entries = [
             var
             for var, func in mod.functions.items()
@@ -57,13 +64,13 @@ def reachable(mod: IRModule, entries: Iterable[GlobalVar]) -> set[GlobalVar]:
     return live
 
 
-def remove_unused_bindings(func: Function, mod: IRModule) -> Function:
+def remove_unused_bindings(func: Function, mod: IRModule, keep_packed_calls: bool = False) -> Function:
     """The function without bindings that nothing needs; the same object where all are needed."""
-    body = _clean(func.body, mod)
+    body = _clean(func.body, mod, keep_packed_calls)
     return func if body is func.body else replace(func, body=body)
 
 
-def _clean(body: Any, mod: IRModule) -> Any:
+def _clean(body: Any, mod: IRModule, keep_packed: bool) -> Any:
     assert isinstance(body, SeqExpr)
     needed = set(_variables(body.body))
     blocks: list[BindingBlock] = []
@@ -71,10 +78,10 @@ def _clean(body: Any, mod: IRModule) -> Any:
     for block in reversed(body.blocks):
         kept: list[Binding] = []
         for binding in reversed(block.bindings):
-            if binding.var not in needed and _is_droppable(binding, mod):
+            if binding.var not in needed and _is_droppable(binding, mod, keep_packed):
                 changed = True
                 continue
-            cleaned = _clean_inside(binding, mod)
+            cleaned = _clean_inside(binding, mod, keep_packed)
             changed = changed or cleaned is not binding
             needed.update(_variables(cleaned.value))
             kept.append(cleaned)
@@ -91,23 +98,27 @@ def _variables(expr: Expr) -> list[Var]:
     return [node for node in walk(expr) if isinstance(node, Var)]
 
 
-def _clean_inside(binding: Binding, mod: IRModule) -> Binding:
+def _clean_inside(binding: Binding, mod: IRModule, keep_packed: bool) -> Binding:
     value = binding.value
     if isinstance(value, If):
-        branches = _clean(value.true_branch, mod), _clean(value.false_branch, mod)
+        true, false = value.true_branch, value.false_branch
+        branches = _clean(true, mod, keep_packed), _clean(false, mod, keep_packed)
         if branches[0] is value.true_branch and branches[1] is value.false_branch:
             return binding
         return replace(binding, value=replace(value, true_branch=branches[0], false_branch=branches[1]))
     if isinstance(value, Function):
-        cleaned = remove_unused_bindings(value, mod)
+        cleaned = remove_unused_bindings(value, mod, keep_packed)
         return binding if cleaned is value else replace(binding, value=cleaned)
     return binding
 
 
-def _is_droppable(binding: Binding, mod: IRModule) -> bool:
+def _is_droppable(binding: Binding, mod: IRModule, keep_packed: bool) -> bool:
     """A match_cast may fail and binds dimensions, so it stays; so does whatever has an effect."""
     if isinstance(binding, MatchCast):
         return False
-    if isinstance(binding.value, If):
-        return not any(isinstance(node, Call) and is_impure_call(node, mod) for node in walk(binding.value))
-    return not is_impure_call(binding.value, mod)
+    nodes = walk(binding.value) if isinstance(binding.value, If) else (binding.value,)
+    return not any(
+        is_impure_call(node, mod) or (keep_packed and is_call(node, "relax.call_pure_packed"))
+        for node in nodes
+        if isinstance(node, Call)
+    )

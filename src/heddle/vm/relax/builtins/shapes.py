@@ -10,6 +10,7 @@ right, and what was stored before a failure stays. A code and an operand stand f
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Any
 
 import numpy as np
@@ -137,3 +138,12 @@ def shape_to_tensor(shape: Shape) -> Tensor:
     if not isinstance(shape, Shape):
         raise TrapTypeError(V0402, f"expected a shape, got {type(shape).__name__}")
     return tensor(np.asarray(shape, dtype=np.int64))
+
+
+@builtin("prim_value_of_bits")
+def prim_value_of_bits(bits: int, dtype: DataType) -> bool | float:
+    """A bool or float that lies in the heap as an int64: 0 is False, a float is kept as a float64's bits."""
+    if dtype.is_bool:
+        return bits != 0
+    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    return value

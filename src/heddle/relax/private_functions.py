@@ -1,0 +1,56 @@
+"""What a pass may do to a function's signature: private functions are seen by the module's calls alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
+from heddle.ir.module import IRModule
+from heddle.ir.visitor import walk
+from heddle.relax.rewriter import BindingRewriter
+
+
+def changeable_functions(mod: IRModule) -> dict[GlobalVar, Function]:
+    """Private graph functions that are only called, never used as values."""
+    private = {
+        var: func
+        for var, func in mod.functions.items()
+        if isinstance(func, Function) and "global_symbol" not in func.attrs
+    }
+    for func in mod.functions.values():
+        nodes = list(walk(func))
+        callees = {id(node.op) for node in nodes if isinstance(node, Call)}
+        for node in nodes:
+            if isinstance(node, GlobalVar) and id(node) not in callees:
+                private.pop(node, None)
+    return private
+
+
+CallRewrite = Callable[[BindingRewriter, Call], Expr]
+
+
+class CallSites(BindingRewriter):
+    """Rewrites the calls of some functions, each by its own rule."""
+
+    def __init__(self, mod: IRModule, rules: Mapping[GlobalVar, CallRewrite]) -> None:
+        super().__init__(mod)
+        self._rules = rules
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if isinstance(value, Call) and isinstance(value.op, GlobalVar) and value.op in self._rules:
+            return self._rules[value.op](self, value)
+        return value
+
+
+def with_new_signatures(
+    mod: IRModule, functions: Mapping[GlobalVar, Function], rules: Mapping[GlobalVar, CallRewrite]
+) -> IRModule:
+    """The module with some functions replaced, and all calls of them rewritten."""
+    if not functions:
+        return mod
+    changed = mod.with_functions({var: functions.get(var, func) for var, func in mod.functions.items()})
+    sites = CallSites(changed, rules)
+    for var, func in changed.functions.items():
+        if isinstance(func, Function):
+            sites.update_func(var, sites.run(func))
+    return sites.get()
