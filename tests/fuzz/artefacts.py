@@ -3,8 +3,8 @@
 Each mutation of a real artefact must load and verify, or be refused with a HeddleError, within a second of
 processor time for a megabyte and within a fixed number of bytes of address space. With `--run`, programs
 that load are called too, as bytecode: each call ends in a result or a HeddleError, or is stopped when its
-time is up (a loop that jumps back for ever is a legal program). Object code is machine code, which nothing can
-verify: programs that run keep the kernels they were made with.
+time is up (a loop that jumps back for ever is a legal program). Object code is machine code, which nothing
+can verify: programs that run keep the kernels they were made with.
 
 Workers are processes; each writes the number of its mutation before it begins, so that a crash names the one
 that did it: `--only NUMBER` repeats it.
