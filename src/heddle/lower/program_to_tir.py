@@ -2,7 +2,7 @@
 
     @f:                                                __vmtir__f(context, args, result):
       call match_shape in: %0, %1, i1, i1, i0, c[3]        vm_call("vm.builtin.match_shape", 2, 0, -1, ...)
-      If   %2, 3                                           vm_branch(2, 4)
+      If   %2, 3                                           vm_branch(2, 4, 3)
       call add in: %0, %1 dst: %3                          vm_call("add", 5, 2, 3, vm_register(0), ...)
       goto 2                                               vm_goto(5)
       call ...                                             vm_label(4); vm_call(...)
@@ -108,7 +108,7 @@ def _statement(program: Program, pc: int, step: Instruction, again: bool) -> Pri
     if step.spec is isa.GOTO:
         return vm_goto(pc + step.values[0])
     if step.spec is isa.IF:
-        return vm_branch(step.values[0], pc + step.values[1])
+        return vm_branch(step.values[0], pc + step.values[1], pc)
     if step.spec is isa.RET:
         return vm_return(_operand(program, step.values[0]))
     operands = [_operand(program, word) for word in step.args]

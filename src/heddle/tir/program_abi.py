@@ -48,7 +48,7 @@ def _declare(name: str, num_args: int | None, effect: str, meaning: str) -> None
 _declare("vm_call", None, WRITES, "call of a machine: name, function number, pc, destination, operands")
 _declare("vm_label", 1, WRITES, "a place to jump to")
 _declare("vm_goto", 1, WRITES, "a jump to a label")
-_declare("vm_branch", 2, WRITES, "a jump to a label where a register is false")
+_declare("vm_branch", 3, WRITES, "a jump to a label where a register is false: register, label, pc")
 _declare("vm_return", 1, WRITES, "the end of the function, with an operand as result")
 _declare("vm_again", None, WRITES, "the function begins anew with other arguments: a tail call of itself")
 _declare("vm_register", 1, PURE, "operand: a register")
@@ -84,9 +84,9 @@ def vm_goto(label: int) -> PrimExpr:
     return _call("vm_goto", const(label))
 
 
-def vm_branch(register: int, label: int) -> PrimExpr:
+def vm_branch(register: int, label: int, pc: int) -> PrimExpr:
     """On where the register is true, to the label where it is false."""
-    return _call("vm_branch", const(register), const(label))
+    return _call("vm_branch", const(register), const(label), const(pc))
 
 
 def vm_return(operand: Expr) -> PrimExpr:

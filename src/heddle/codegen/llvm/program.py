@@ -42,6 +42,7 @@ _SIGNATURES = {  # runtime function: its parameters; all but those of `_VOID` gi
     "heddle_make_closure": ("ptr", "ptr", "i64", "i64", "ptr"),
     "heddle_call": ("ptr", "ptr", "i64", "ptr", "i64"),
     "heddle_invoke": ("ptr", "ptr", "ptr", "ptr", "i64"),
+    "heddle_room": ("ptr", "i64"),
     "heddle_enter": ("ptr", "ptr", "ptr", "i64"),
     "heddle_condition": ("ptr",),
     "heddle_sizes": ("ptr", "ptr"),
@@ -55,11 +56,12 @@ _SIGNATURES = {  # runtime function: its parameters; all but those of `_VOID` gi
     "heddle_set_error": ("i32", "ptr", "i64", "i64"),
 }
 _RESULTS = dict.fromkeys(
-    ("heddle_put", "heddle_copy", "heddle_leave", "heddle_fail", "heddle_again")
+    ("heddle_put", "heddle_copy", "heddle_enter", "heddle_leave", "heddle_fail", "heddle_again")
     + ("heddle_release_all", "heddle_set_error"),
     "void",
 ) | {"heddle_sizes": "i64", "heddle_kind_of": "i64"}
 
+_BAD_CONDITION, _TYPE_ERROR = 405, 2
 _FRAME_KINDS = {"immediate": ValueKind.INT.value, "nothing": ValueKind.NONE.value, "machine": MACHINE}
 """Operands that are in no array, with the kind of their value."""
 
@@ -107,7 +109,6 @@ def content_of(operand: Expr) -> Expr | None:
 _HEAP_READERS = {"match_shape": 1, "make_shape": 0, "match_prim_value": 1, "make_prim_value": 0}
 _SHAPE_READERS = {"alloc_storage": 1, "alloc_tensor": 2, "reshape": 1, "match_shape": 0}
 """Builtins with the operand that is a shape heap, or a shape of which only the sizes are read."""
-_CLEAR = "vm.builtin.null_value"
 
 
 class Uses:
@@ -136,10 +137,8 @@ class Uses:
                 if kind_of_operand(operand) == "register":
                     self._reads.setdefault(number_of(operand), []).append((callee, place))
         made = {
-            register: names[0]
-            for register, all_names in writers.items()
-            if len(names := [name for name in all_names if name != _CLEAR]) == 1
-        }
+            register: names[0] for register, names in writers.items() if len(names) == 1
+        }  # nor is it cleared: what reads it would have to see that
         self.heaps = self._registers(made, "vm.builtin.alloc_shape_heap", self._heap)
         self.shapes = self._registers(made, "vm.builtin.make_shape", self._shape)
 
@@ -160,21 +159,27 @@ class Uses:
 
 
 class ProgramEmitter:
-    """Emits one function. `emit_call` emits its calls."""
+    """Emits one function. `emit_call` emits its calls; `reserve_slot` gives a call's result room in the frame
+    where it is a register of `Uses` that needs no object."""
 
     def __init__(
-        self, module: ModuleWriter, func: PrimFunc, emit_call: Callable[[ProgramEmitter, Step], None]
+        self,
+        module: ModuleWriter,
+        func: PrimFunc,
+        emit_call: Callable[[ProgramEmitter, Step], None],
+        reserve_slot: Callable[[ProgramEmitter, Step], None],
     ) -> None:
         self.module, self.out = module, FunctionWriter()
         self.kernels = frozenset(str(name) for name in func.attrs[KERNELS])
         self._func = func
-        self._emit_call = emit_call
+        self._emit_call, self._reserve_slot = emit_call, reserve_slot
         self.num_registers = int(func.attrs[NUM_REGISTERS])
         self.num_args = int(func.attrs[NUM_ARGS])
         self._number = int(func.attrs[FUNCTION_NUMBER])
         self.statements = [_call_of(stmt) for stmt in _flat(func.body)]
         self.uses = Uses(self.statements, self.kernels)
-        self.heap_slots: dict[int, str] = {}
+        self._frame_bytes = 4096  # what the compiler adds, and the support library's own frames
+        self.heap_slots: dict[int, tuple[str, str, int]] = {}
         self.shape_slots: dict[int, tuple[str, int]] = {}
         self._failures: list[tuple[str, str]] = []
         self._pc = 0
@@ -185,17 +190,20 @@ class ProgramEmitter:
         out = self.out
         # Sizes may follow the operands of one call: as many as the operands that made or name the shape.
         widest = 2 * max((len(list(walk(call))) for call in self.statements), default=1)
-        self.registers = out.alloca(f"[{max(self.num_registers, 1)} x {VALUE}], align 16")
-        self.scratch = out.alloca(f"[{widest} x {VALUE}], align 16")
-        self.dropped = out.alloca(f"{VALUE}, align 16")
-        self._immediate = out.alloca(f"{VALUE}, align 16")
-        self.sizes_out = out.alloca("ptr")
-        out.effect(self._clear(self.registers, max(self.num_registers, 1)))
+        count = max(self.num_registers, 1)
+        self.registers = self.alloca(f"[{count} x {VALUE}], align 16", 16 * count)
+        self.scratch = self.alloca(f"[{widest} x {VALUE}], align 16", 16 * widest)
+        self.dropped = self.alloca(f"{VALUE}, align 16", 16)
+        self._immediate = self.alloca(f"{VALUE}, align 16", 16)
+        self.sizes_out = self.alloca("ptr", 8)
+        out.effect(self._clear(self.registers, count))
         out.effect(self._clear(self.dropped, 1))
-        status = self.call("heddle_enter", "%context", self.registers, "%args", str(self.num_args))
-        self.check(status)
+        self.call("heddle_enter", "%context", self.registers, "%args", str(self.num_args))
         constants_at = out.value("getelementptr [8 x ptr], ptr %context, i64 0, i64 1")
         self._constants = out.value(f"load ptr, ptr {constants_at}")
+        for call in self.statements:
+            if call.op.name == "tir.vm_call":
+                self._reserve_slot(self, step_of(call))
         out.start("again")
         for call in self.statements:
             self._statement(call)
@@ -203,8 +211,29 @@ class ProgramEmitter:
             out.terminate("unreachable")
         self._emit_failure()
         name = kernel_symbol(str(self._func.attrs["global_symbol"]))
-        attributes = self.module.attributes("nounwind")
-        return out.build(f"define i32 {symbol(name)}(ptr %context, ptr %args, ptr %result) {attributes}")
+        attributes, params = self.module.attributes("nounwind"), "ptr %context, ptr %args, ptr %result"
+        body = symbol(f"heddle_body_{name}")
+        apart = self.module.attributes("noinline nounwind")
+        text = out.build(f"define internal i32 {body}({params}) {apart}")
+        return text + self._entrance(body).build(f"define i32 {symbol(name)}({params}) {attributes}")
+
+    def _entrance(self, body: str) -> FunctionWriter:
+        """What asks for room on the stack before the frame, which may be large, is taken."""
+        out = FunctionWriter()
+        callee = self.module.declare("heddle_room", "i32", ["ptr", "i64"])
+        status = out.value(f"call i32 {callee}(ptr %context, i64 {self._frame_bytes})")
+        out.branch(out.value(f"icmp eq i32 {status}, 0"), "enter", "refuse")
+        out.start("refuse")
+        out.terminate("ret i32 -1")
+        out.start("enter")
+        result = out.value(f"call i32 {body}(ptr %context, ptr %args, ptr %result)")
+        out.terminate(f"ret i32 {result}")
+        return out
+
+    def alloca(self, text: str, size_bytes: int) -> str:
+        """Memory of the frame, counted."""
+        self._frame_bytes += size_bytes + 64
+        return self.out.alloca(text)
 
     def _clear(self, at: str, count: int) -> str:
         callee = self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
@@ -221,7 +250,7 @@ class ProgramEmitter:
         elif kind == "goto":
             self.out.terminate(f"br label %pc{_int(call.args[0])}")
         elif kind == "branch":
-            self._branch(_int(call.args[0]), _int(call.args[1]))
+            self._branch(*map(_int, call.args))
         elif kind == "again":
             args = self.arguments(call.args)
             self.call(
@@ -234,8 +263,16 @@ class ProgramEmitter:
             self.call("heddle_leave", "%context", self.registers, count, value, "%result")
             self.out.terminate("ret i32 0")
 
-    def _branch(self, register: int, label: int) -> None:
-        payload = self.payload(self.register(register), "i64")
+    def _branch(self, register: int, label: int, pc: int) -> None:
+        at = self.register(register)
+        kind = self.kind(at)
+        is_number = self.out.value(
+            f"icmp ult i32 {self.out.value(f'sub i32 {kind}, {ValueKind.INT.value}')}, 2"
+        )
+        message = "a branch needs a bool or an integer, got %v"
+        self._pc = pc
+        self.require(is_number, _BAD_CONDITION << 8 | _TYPE_ERROR, message, got=f"kind of {at}")
+        payload = self.payload(at, "i64")
         true = self.out.label("true")
         self.out.branch(self.out.value(f"icmp ne i64 {payload}, 0"), true, f"pc{label}")
         self.out.start(true)

@@ -7,7 +7,8 @@ constant) leaves the call to the host's builtin, which does the same. Messages a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from heddle.codegen.llvm.program import ProgramEmitter, Step, content_of, kind_of_operand, number_of
 from heddle.codegen.llvm.types import INT64
@@ -25,7 +26,9 @@ Emit = Callable[[ProgramEmitter, Step], None]
 _PREFIX = "vm.builtin."
 _IMMORTAL = 1 << 60  # the count of an object that lies in a frame
 _RUNTIME, _VALUE, _TYPE = 0, 1, 2
-_MATCH_CAST, _WRONG_KIND, _DIFFERS = 401, 402, 403
+_INDEX = 3
+_MATCH_CAST, _WRONG_KIND, _DIFFERS, _MALFORMED = 401, 402, 403, 408
+_MAX_FRAME_SLOTS = 4096
 _EQUALS_IMM, _STORE, _NOTHING, _EQUALS_HEAP = range(4)
 _HOST_SCOPES = ("global", "")
 
@@ -33,7 +36,8 @@ _HOST_SCOPES = ("global", "")
 def emit_program_function(module: ModuleWriter, func: PrimFunc) -> None:
     """Add a function whose calling convention is PROGRAM_CONV to a module."""
     module.add_function(
-        kernel_symbol(str(func.attrs["global_symbol"])), ProgramEmitter(module, func, emit_call).run()
+        kernel_symbol(str(func.attrs["global_symbol"])),
+        ProgramEmitter(module, func, emit_call, reserve_slot).run(),
     )
 
 
@@ -112,32 +116,70 @@ def _sizes(emitter: ProgramEmitter, operand: Expr) -> tuple[str, str] | None:
     return count, emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
 
 
-def _heap(emitter: ProgramEmitter, operand: Expr) -> str:
-    """The address of the heap's first element."""
+@dataclass(frozen=True, slots=True)
+class _Heap:
+    """A shape heap: the address of its first element, and how many it has."""
+
+    address: str
+    size: str
+
+    def slot(self, emitter: ProgramEmitter, index: int) -> str:
+        """The address of an element. The code fails where there is none."""
+        if index < 0 or not self.size.isdecimal() or index >= int(self.size):
+            inside = emitter.out.value(f"icmp ult i64 {index}, {self.size}")
+            message = f"shape heap has no slot {index}: it has %e slots"
+            emitter.require(inside, _error(_MALFORMED, _INDEX), message, self.size)
+        return _word_at(emitter, self.address, index)
+
+
+def _heap(emitter: ProgramEmitter, operand: Expr) -> _Heap:
+    """What is in the frame, else an object that is a heap."""
     slot = emitter.heap_slots.get(number_of(operand)) if kind_of_operand(operand) == "register" else None
     if slot is not None:
-        return slot
+        return _Heap(slot[0], str(slot[2]))
     value = emitter.value(operand)
-    is_heap = emitter.is_kind(value, ObjectKind.TENSOR)
     message = "expected a shape heap, got %v"
+    is_tensor = emitter.is_kind(value, ObjectKind.TENSOR)
+    emitter.require(is_tensor, _error(_WRONG_KIND, _TYPE), message, got=f"kind of {value}")
+    tensor, out = emitter.payload(value), emitter.out
+    dtype = emitter.tensor_field(tensor, _offset("dtype"), "i32")
+    ndim = emitter.tensor_field(tensor, _offset("ndim"), "i32")
+    same_dtype = out.value(f"icmp eq i32 {dtype}, {packed_dtype(INT64)}")
+    same_ndim = out.value(f"icmp eq i32 {ndim}, 1")
+    is_heap = out.value(f"and i1 {same_dtype}, {same_ndim}")
     emitter.require(is_heap, _error(_WRONG_KIND, _TYPE), message, got=f"kind of {value}")
-    return emitter.tensor_field(emitter.payload(value), 0, "ptr")
+    shape = emitter.tensor_field(tensor, _offset("shape"), "ptr")
+    return _Heap(emitter.tensor_field(tensor, 0, "ptr"), out.value(f"load i64, ptr {shape}"))
 
 
-def _heap_slot(emitter: ProgramEmitter, heap: str, index: int) -> str:
-    return emitter.out.value(f"getelementptr i64, ptr {heap}, i64 {index}")
+def _word_at(emitter: ProgramEmitter, words: str, index: int) -> str:
+    return emitter.out.value(f"getelementptr i64, ptr {words}, i64 {index}")
+
+
+def reserve_slot(emitter: ProgramEmitter, step: Step) -> None:
+    """Memory of the frame for a shape heap or a shape that needs no object."""
+    if step.dst in emitter.uses.heaps:
+        words = _ints(step.operands[1:])
+        if words is not None and 0 <= words[0] <= _MAX_FRAME_SLOTS:
+            memory = emitter.alloca(f"[{max(words[0], 1)} x i64], align 64", 8 * words[0])
+            fields = "{ i64, i32, i32, ptr, i64, ptr, i32, i32, i32, i32, ptr, ptr, i64, i64 }"
+            emitter.heap_slots[step.dst] = memory, emitter.alloca(f"{fields}, align 16", 96), words[0]
+    elif step.dst in emitter.uses.shapes:
+        pairs = _shape_pairs(step)
+        if pairs is not None and len(pairs) <= _MAX_FRAME_SLOTS:
+            memory = emitter.alloca(f"[{max(len(pairs), 1)} x i64], align 16", 8 * len(pairs))
+            emitter.shape_slots[step.dst] = memory, len(pairs)
 
 
 def _alloc_shape_heap(emitter: ProgramEmitter, step: Step) -> None:
-    words = _ints(step.operands[1:])
-    if step.dst not in emitter.uses.heaps or words is None:
+    slot = emitter.heap_slots.get(step.dst)
+    if slot is None:
         emitter.host_call(step)
         return
-    count, out = max(words[0], 1), emitter.out
-    memory = out.alloca(f"[{count} x i64], align 64")
-    head = out.alloca("{ i64, i32, i32, ptr, i64, ptr, i32, i32, i32, i32, ptr, ptr, i64, i64 }, align 16")
+    memory, head, count = slot
+    out = emitter.out
     callee = emitter.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
-    out.effect(f"call void {callee}(ptr {memory}, i8 0, i64 {8 * count}, i1 false)")
+    out.effect(f"call void {callee}(ptr {memory}, i8 0, i64 {8 * max(count, 1)}, i1 false)")
     tensor = out.value(f"getelementptr i8, ptr {head}, i64 32")
     size = out.value(f"getelementptr i8, ptr {tensor}, i64 48")
     fields = {
@@ -148,7 +190,7 @@ def _alloc_shape_heap(emitter: ProgramEmitter, step: Step) -> None:
         24: ("ptr", size),
         32: ("ptr", "null"),
         40: ("i64", "0"),
-        48: ("i64", str(words[0])),
+        48: ("i64", str(count)),
     }
     out.effect(f"store i64 {_IMMORTAL}, ptr {head}")
     kind = out.value(f"getelementptr i8, ptr {head}, i64 8")
@@ -157,10 +199,11 @@ def _alloc_shape_heap(emitter: ProgramEmitter, step: Step) -> None:
         place = out.value(f"getelementptr i8, ptr {tensor}, i64 {offset}")
         out.effect(f"store {ty} {value}, ptr {place}")
     emitter.set_value(emitter.register(step.dst), str(ObjectKind.TENSOR.value), f"ptr {tensor}")
-    emitter.heap_slots[step.dst] = memory
 
 
-def _match(emitter: ProgramEmitter, heap: str | None, size: str, code: int, operand: int, what: str) -> None:
+def _match(
+    emitter: ProgramEmitter, heap: _Heap | None, size: str, code: int, operand: int, what: str
+) -> None:
     out = emitter.out
     if code == _NOTHING:
         return
@@ -168,7 +211,7 @@ def _match(emitter: ProgramEmitter, heap: str | None, size: str, code: int, oper
         expected = str(operand)
     else:
         assert heap is not None
-        place = _heap_slot(emitter, heap, operand)
+        place = heap.slot(emitter, operand)
         if code == _STORE:
             out.effect(f"store i64 {size}, ptr {place}")
             return
@@ -177,11 +220,30 @@ def _match(emitter: ProgramEmitter, heap: str | None, size: str, code: int, oper
     emitter.require(equal, _error(_MATCH_CAST, _RUNTIME), f"{what}: expected %e, got %g", expected, size)
 
 
+def _known_codes(pairs: Sequence[tuple[int, int]], known: Collection[int]) -> bool:
+    return all(code in known for code, _ in pairs)
+
+
+_MATCH_CODES, _MAKE_CODES = range(4), range(2)
+
+
+def _shape_pairs(step: Step) -> list[tuple[int, int]] | None:
+    """The codes and operands of a make_shape of the documented form."""
+    pairs, ranks = _pairs(step.operands[2:]), _ints(step.operands[1:2])
+    is_good = pairs is not None and ranks == [len(pairs)] and _known_codes(pairs, _MAKE_CODES)
+    return pairs if is_good else None
+
+
 def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
     value, heap_operand, rank, *rest = step.operands
     context, pairs, ranks = _text(rest[-1]), _pairs(rest[:-1]), _ints([rank])
     known = kind_of_operand(value) == "register" and context is not None and pairs is not None
-    if not known or ranks is None or len(pairs or ()) != ranks[0]:
+    if (
+        not known
+        or ranks is None
+        or len(pairs or ()) != ranks[0]
+        or not _known_codes(pairs or (), _MATCH_CODES)
+    ):
         emitter.host_call(step)
         return
     assert pairs is not None and context is not None
@@ -201,36 +263,38 @@ def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
     needs_heap = any(code in (_STORE, _EQUALS_HEAP) for code, _ in pairs)
     heap = _heap(emitter, heap_operand) if needs_heap else None
     for axis, (code, operand) in enumerate(pairs):
-        size = emitter.out.value(f"load i64, ptr {_heap_slot(emitter, sizes, axis)}")
+        size = emitter.out.value(f"load i64, ptr {_word_at(emitter, sizes, axis)}")
         what = f"{context} match_cast error: size of dimension {axis}"
         _match(emitter, heap, size, code, operand, what)
     emitter.clear(step)
 
 
 def _make_shape(emitter: ProgramEmitter, step: Step) -> None:
-    heap_operand, rank, *rest = step.operands
-    pairs, ranks = _pairs(rest), _ints([rank])
-    if pairs is None or ranks is None or len(pairs) != ranks[0]:
+    pairs = _shape_pairs(step)
+    if pairs is None:
         emitter.host_call(step)
         return
     out = emitter.out
-    needs_heap = any(code for code, _ in pairs)
-    heap = _heap(emitter, heap_operand) if needs_heap else ""
-    memory = out.alloca(f"[{max(len(pairs), 1)} x i64], align 16")
+    heap = _heap(emitter, step.operands[0]) if any(code for code, _ in pairs) else None
+    slot = emitter.shape_slots.get(step.dst)
+    memory = (
+        emitter.alloca(f"[{max(len(pairs), 1)} x i64], align 16", 8 * len(pairs)) if slot is None else slot[0]
+    )
     for axis, (code, operand) in enumerate(pairs):
-        size = out.value(f"load i64, ptr {_heap_slot(emitter, heap, operand)}") if code else str(operand)
-        out.effect(f"store i64 {size}, ptr {_heap_slot(emitter, memory, axis)}")
-    if step.dst in emitter.uses.shapes:
-        emitter.shape_slots[step.dst] = memory, len(pairs)
-        return
-    status = emitter.call("heddle_make_shape", "%context", emitter.destination(step), str(len(pairs)), memory)
-    emitter.finish(step, status)
+        size = str(operand)
+        if code and heap is not None:
+            size = out.value(f"load i64, ptr {heap.slot(emitter, operand)}")
+        out.effect(f"store i64 {size}, ptr {_word_at(emitter, memory, axis)}")
+    if slot is None:
+        given = emitter.destination(step), str(len(pairs)), memory
+        emitter.finish(step, emitter.call("heddle_make_shape", "%context", *given))
 
 
 def _match_prim_value(emitter: ProgramEmitter, step: Step) -> None:
     value, heap_operand, *rest = step.operands
     words, context = _ints(rest[:2]), _text(rest[2])
-    if words is None or context is None or kind_of_operand(value) != "register":
+    known = words is not None and words[0] in _MATCH_CODES
+    if words is None or not known or context is None or kind_of_operand(value) != "register":
         emitter.host_call(step)
         return
     at = emitter.value(value)
@@ -245,12 +309,12 @@ def _match_prim_value(emitter: ProgramEmitter, step: Step) -> None:
 def _make_prim_value(emitter: ProgramEmitter, step: Step) -> None:
     heap_operand, *rest = step.operands
     words = _ints(rest)
-    if words is None:
+    if words is None or words[0] not in _MAKE_CODES:
         emitter.host_call(step)
         return
     number = str(words[1])
     if words[0]:
-        place = _heap_slot(emitter, _heap(emitter, heap_operand), words[1])
+        place = _heap(emitter, heap_operand).slot(emitter, words[1])
         number = emitter.out.value(f"load i64, ptr {place}")
     pointer = emitter.out.value(f"inttoptr i64 {number} to ptr")
     emitter.call("heddle_put", "%context", emitter.destination(step), str(ValueKind.INT.value), pointer)
@@ -385,8 +449,7 @@ def _reshape(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def _null_value(emitter: ProgramEmitter, step: Step) -> None:
-    if step.dst not in emitter.uses.shapes:
-        emitter.clear(step)
+    emitter.clear(step)
 
 
 def _copy(emitter: ProgramEmitter, step: Step) -> None:
@@ -475,7 +538,7 @@ def _call_tir_dyn(emitter: ProgramEmitter, step: Step) -> None:
     assert isinstance(name, StringImm)
     sizes = [str(size) for size in constant or ()]
     if slot is not None:
-        places = [_heap_slot(emitter, slot[0], axis) for axis in range(slot[1])]
+        places = [_word_at(emitter, slot[0], axis) for axis in range(slot[1])]
         sizes = [emitter.out.value(f"load i64, ptr {place}") for place in places]
     _call_kernel(emitter, step, name.value, tensors, sizes)
 

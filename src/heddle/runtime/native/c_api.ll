@@ -225,8 +225,7 @@ lent:
 go:
   %place_at = getelementptr %Context, ptr %program, i32 0, i32 6
   store i64 -1, ptr %place_at
-  %here = call ptr @llvm.frameaddress.p0(i32 0)
-  %limit = getelementptr i8, ptr %here, i64 -$STACK_BYTES
+  %limit = call ptr @stack_limit()
   %limit_at = getelementptr %Context, ptr %program, i32 0, i32 7
   store ptr %limit, ptr %limit_at
   %code_at = getelementptr %Entry, ptr %entries, i64 %number, i32 0

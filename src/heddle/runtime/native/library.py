@@ -44,6 +44,7 @@ PROGRAM_SYMBOLS = (
     "heddle_condition",
     "heddle_copy",
     "heddle_enter",
+    "heddle_room",
     "heddle_fail",
     "heddle_invoke",
     "heddle_kind_of",
@@ -83,6 +84,45 @@ _SOURCES = ("thread.ll", "pool.ll", "glue.ll", "objects.ll", "program.ll")
 _CORE_SOURCES = ("thread.ll", "pool.ll", "objects.ll", "c_api.ll")  # what libraries of their own contain
 _PROGRAM_BYTES = 96 + 8 + 16 + 1024  # %Program in c_api.ll
 _STACK_BYTES = 4 << 20  # of the stack that a native program may fill; threads have 8 MiB
+_STACK_RESERVE_BYTES = 128 << 10  # of a smaller stack, what is left to kernels and callbacks
+_STACK_END = """
+declare i32 @pthread_getattr_np(i64, ptr)
+declare i32 @pthread_attr_getstack(ptr, ptr, ptr)
+declare i32 @pthread_attr_destroy(ptr)
+declare i64 @pthread_self()
+
+define internal ptr @stack_end() {
+entry:
+  %attributes = alloca [256 x i8], align 16
+  %lowest = alloca ptr
+  %size = alloca i64
+  %me = call i64 @pthread_self()
+  %status = call i32 @pthread_getattr_np(i64 %me, ptr %attributes)
+  %good = icmp eq i32 %status, 0
+  br i1 %good, label %get, label %none
+get:
+  call i32 @pthread_attr_getstack(ptr %attributes, ptr %lowest, ptr %size)
+  call i32 @pthread_attr_destroy(ptr %attributes)
+  %end = load ptr, ptr %lowest
+  ret ptr %end
+none:
+  ret ptr inttoptr (i64 1 to ptr)
+}
+"""
+_STACK_END_DARWIN = """
+declare ptr @pthread_get_stackaddr_np(i64)
+declare i64 @pthread_get_stacksize_np(i64)
+declare i64 @pthread_self()
+
+define internal ptr @stack_end() {
+  %me = call i64 @pthread_self()
+  %top = call ptr @pthread_get_stackaddr_np(i64 %me)
+  %size = call i64 @pthread_get_stacksize_np(i64 %me)
+  %down = sub i64 0, %size
+  %end = getelementptr i8, ptr %top, i64 %down
+  ret ptr %end
+}
+"""
 _DIGEST_BYTES = 32
 _MAX_THREADS = 1024
 _SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
@@ -103,6 +143,8 @@ def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
         BYTES_CONTENT=str(CONTENT_OFFSET),
         TUPLE_ITEMS=str(tuple.__basicsize__),
         STACK_BYTES=str(_STACK_BYTES),
+        STACK_RESERVE_BYTES=str(_STACK_RESERVE_BYTES),
+        STACK_END=_STACK_END_DARWIN if sys.platform == "darwin" else _STACK_END,
         SC_NPROCESSORS=str(os.sysconf_names["SC_NPROCESSORS_ONLN"]),
         MAX_THREADS=str(_MAX_THREADS),
         SPINS=str(_SPINS),

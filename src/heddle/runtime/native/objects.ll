@@ -35,7 +35,6 @@
 @bad_device = internal constant [54 x i8] c"device index %g is out of range: there are %e devices\00"
 
 declare ptr @malloc(i64)
-declare ptr @llvm.frameaddress.p0(i32)
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 
@@ -129,6 +128,12 @@ refuse:
   call void @heddle_set_error(i32 154113, ptr @negative_storage, i64 0, i64 %bytes)
   ret ptr null
 go:
+  %absurd = icmp ugt i64 %bytes, 72057594037927936
+  br i1 %absurd, label %nowhere, label %judge
+nowhere:
+  call void @heddle_set_error(i32 153856, ptr @no_system_memory, i64 0, i64 %bytes)
+  ret ptr null
+judge:
   %pair = call { i64, i64 } @size_class(i64 %bytes)
   %class = extractvalue { i64, i64 } %pair, 0
   %size = extractvalue { i64, i64 } %pair, 1
@@ -293,47 +298,131 @@ plain:
   %fewer = sub i64 %n, 1
   store i64 %fewer, ptr %head
   %dead = icmp eq i64 %fewer, 0
-  br i1 %dead, label %destroy, label %out
-destroy:
-  switch i32 %kind, label %plain_memory [
+  br i1 %dead, label %end, label %out
+end:
+  call void @destroy(ptr %context, ptr %head)
+  ret void
+out:
+  ret void
+}
+
+; Free an object that nothing counts any more, and all that die with it. They wait in a list (field `class`), not on the
+; stack: programs build tuples of tuples without end.
+define internal void @destroy(ptr %context, ptr %first) {
+entry:
+  %list = alloca ptr
+  store ptr %first, ptr %list
+  %end_at = getelementptr %Head, ptr %first, i32 0, i32 4
+  store ptr null, ptr %end_at
+  br label %next
+next:
+  %head = load ptr, ptr %list
+  %empty = icmp eq ptr %head, null
+  br i1 %empty, label %out, label %work
+work:
+  %next_at = getelementptr %Head, ptr %head, i32 0, i32 4
+  %following = load ptr, ptr %next_at
+  store ptr %following, ptr %list
+  %payload = getelementptr i8, ptr %head, i64 32
+  %kind_at = getelementptr %Head, ptr %head, i32 0, i32 1
+  %kind = load i32, ptr %kind_at
+  switch i32 %kind, label %judge_owner [
     i32 7, label %tensor
     i32 9, label %tuple
     i32 10, label %closure
-    i32 12, label %foreign
   ]
 tensor:
-  %flags_at = getelementptr %Head, ptr %head, i32 0, i32 2
-  %flags = load i32, ptr %flags_at
-  %is_foreign = and i32 %flags, 1
-  %foreign_owner = icmp ne i32 %is_foreign, 0
-  br i1 %foreign_owner, label %foreign, label %own
+  %tensor_flags_at = getelementptr %Head, ptr %head, i32 0, i32 2
+  %tensor_flags = load i32, ptr %tensor_flags_at
+  %is_host = and i32 %tensor_flags, 1
+  %host_owner = icmp ne i32 %is_host, 0
+  br i1 %host_owner, label %foreign, label %own
 own:
-  %owner_at = getelementptr %Head, ptr %head, i32 0, i32 3
-  %owner = load ptr, ptr %owner_at
-  %unowned = icmp eq ptr %owner, null
+  %own_at = getelementptr %Head, ptr %head, i32 0, i32 3
+  %own_owner = load ptr, ptr %own_at
+  %unowned = icmp eq ptr %own_owner, null
   br i1 %unowned, label %plain_memory, label %release_owner
 release_owner:
-  %owner_kind_at = getelementptr i8, ptr %owner, i64 -24
+  %owner_kind_at = getelementptr i8, ptr %own_owner, i64 -24
   %owner_kind = load i32, ptr %owner_kind_at
-  call void @heddle_release(ptr %context, i32 %owner_kind, ptr %owner)
+  call void @let_go(ptr %list, i32 %owner_kind, ptr %own_owner)
   br label %plain_memory
 tuple:
   %items = load i64, ptr %payload
   %first_item = getelementptr i64, ptr %payload, i64 1
-  call void @heddle_release_all(ptr %context, ptr %first_item, i64 %items)
-  br label %plain_memory
+  call void @let_all_go(ptr %list, ptr %first_item, i64 %items)
+  br label %judge_owner
 closure:
   %bound_at = getelementptr i64, ptr %payload, i64 1
   %bound = load i64, ptr %bound_at
   %first_bound = getelementptr i64, ptr %payload, i64 2
-  call void @heddle_release_all(ptr %context, ptr %first_bound, i64 %bound)
-  br label %plain_memory
+  call void @let_all_go(ptr %list, ptr %first_bound, i64 %bound)
+  br label %judge_owner
+judge_owner:
+  %flags_at = getelementptr %Head, ptr %head, i32 0, i32 2
+  %flags = load i32, ptr %flags_at
+  %foreign_bit = and i32 %flags, 1
+  %foreign_owner = icmp ne i32 %foreign_bit, 0
+  br i1 %foreign_owner, label %foreign, label %plain_memory
 foreign:
   call void @drop_foreign(ptr %context, ptr %head)
-  ret void
+  br label %next
 plain_memory:
   call void @free(ptr %head)
+  br label %next
+out:
   ret void
+}
+
+; One count less; an object that dies joins the list.
+define internal void @let_go(ptr %list, i32 %kind, ptr %payload) {
+entry:
+  %head = getelementptr i8, ptr %payload, i64 -32
+  %shared = icmp eq i32 %kind, 11
+  br i1 %shared, label %atomic, label %plain
+atomic:
+  %old = atomicrmw sub ptr %head, i64 1 acq_rel
+  %last = icmp eq i64 %old, 1
+  br i1 %last, label %storage, label %out
+storage:
+  call void @pool_give(ptr %payload)
+  ret void
+plain:
+  %n = load i64, ptr %head
+  %fewer = sub i64 %n, 1
+  store i64 %fewer, ptr %head
+  %dead = icmp eq i64 %fewer, 0
+  br i1 %dead, label %join, label %out
+join:
+  %others = load ptr, ptr %list
+  %next_at = getelementptr %Head, ptr %head, i32 0, i32 4
+  store ptr %others, ptr %next_at
+  store ptr %head, ptr %list
+  ret void
+out:
+  ret void
+}
+
+define internal void @let_all_go(ptr %list, ptr %values, i64 %count) {
+entry:
+  br label %check
+check:
+  %i = phi i64 [ 0, %entry ], [ %next, %skip ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %look, label %out
+look:
+  %at = getelementptr %Value, ptr %values, i64 %i
+  %kind = load i32, ptr %at
+  %counted = icmp uge i32 %kind, 7
+  br i1 %counted, label %drop, label %skip
+drop:
+  %payload_at = getelementptr %Value, ptr %at, i64 0, i32 2
+  %payload = load ptr, ptr %payload_at
+  call void @let_go(ptr %list, i32 %kind, ptr %payload)
+  br label %skip
+skip:
+  %next = add i64 %i, 1
+  br label %check
 out:
   ret void
 }
@@ -474,9 +563,7 @@ define i32 @heddle_alloc_storage(
     ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device) {
 entry:
   %elements = call i64 @product(i64 %ndim, ptr %sizes)
-  %negative = icmp slt i64 %elements, 0
-  %product_bytes = mul i64 %elements, %element
-  %bytes = select i1 %negative, i64 -1, i64 %product_bytes
+  %bytes = call i64 @bytes_of(i64 %elements, i64 %element)
   %pools = load ptr, ptr %context
   %count = load i64, ptr %pools
   %host = icmp eq i32 %device, -1
@@ -502,31 +589,45 @@ done:
   ret i32 0
 }
 
-; The product of sizes, or -1 where it is negative or too large.
+; The product of sizes: -1 where one is negative, the largest number where it is too large.
 define internal i64 @product(i64 %ndim, ptr %sizes) {
 entry:
   br label %check
 check:
-  %i = phi i64 [ 0, %entry ], [ %next, %grow ]
-  %n = phi i64 [ 1, %entry ], [ %grown, %grow ]
+  %i = phi i64 [ 0, %entry ], [ %next, %look ]
+  %n = phi i64 [ 1, %entry ], [ %bounded, %look ]
+  %any_negative = phi i1 [ false, %entry ], [ %negative_now, %look ]
+  %any_zero = phi i1 [ false, %entry ], [ %zero_now, %look ]
   %more = icmp slt i64 %i, %ndim
   br i1 %more, label %look, label %out
 look:
   %at = getelementptr i64, ptr %sizes, i64 %i
   %size = load i64, ptr %at
+  %negative = icmp slt i64 %size, 0
+  %negative_now = or i1 %any_negative, %negative
+  %zero = icmp eq i64 %size, 0
+  %zero_now = or i1 %any_zero, %zero
   %pair = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %n, i64 %size)
   %grown = extractvalue { i64, i1 } %pair, 0
   %over = extractvalue { i64, i1 } %pair, 1
-  %negative = icmp slt i64 %size, 0
-  %bad = or i1 %over, %negative
-  br i1 %bad, label %fail, label %grow
-grow:
+  %bounded = select i1 %over, i64 9223372036854775807, i64 %grown
   %next = add i64 %i, 1
   br label %check
-fail:
-  ret i64 -1
 out:
-  ret i64 %n
+  %known = select i1 %any_zero, i64 0, i64 %n
+  %result = select i1 %any_negative, i64 -1, i64 %known
+  ret i64 %result
+}
+
+; The bytes of so many elements: -1 where the number is negative, the largest number where they are too many.
+define internal i64 @bytes_of(i64 %count, i64 %element) {
+  %pair = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %count, i64 %element)
+  %product = extractvalue { i64, i1 } %pair, 0
+  %over = extractvalue { i64, i1 } %pair, 1
+  %bounded = select i1 %over, i64 9223372036854775807, i64 %product
+  %negative = icmp slt i64 %count, 0
+  %bytes = select i1 %negative, i64 -1, i64 %bounded
+  ret i64 %bytes
 }
 
 ; A tensor's payload with sizes of its own. The owner's count is the new tensor's.
@@ -575,7 +676,7 @@ define i32 @heddle_alloc_tensor(
 entry:
   %count = call i64 @product(i64 %ndim, ptr %sizes)
   %element = call i64 @element_bytes(i32 %dtype)
-  %bytes = mul i64 %count, %element
+  %bytes = call i64 @bytes_of(i64 %count, i64 %element)
   %end = add i64 %bytes, %offset
   %has = load i64, ptr %storage
   %over = icmp ugt i64 %end, %has
@@ -810,20 +911,27 @@ host:
   ret i32 %host_status
 }
 
-; Enter a function: arguments become its first registers. 0, or -1 where the stack has no room.
-define i32 @heddle_enter(ptr %context, ptr %registers, ptr %args, i64 %count) {
+; Whether the stack has room for a frame of so many bytes: 0, or -1 with the error set.
+define i32 @heddle_room(ptr %context, i64 %bytes) {
 entry:
   %limit_at = getelementptr %Context, ptr %context, i32 0, i32 7
   %limit = load ptr, ptr %limit_at
   %here = call ptr @llvm.frameaddress.p0(i32 0)
-  %deep = icmp ult ptr %here, %limit
+  %less = sub i64 0, %bytes
+  %lowest = getelementptr i8, ptr %here, i64 %less
+  %deep = icmp ult ptr %lowest, %limit
   br i1 %deep, label %refuse, label %go
 refuse:
   call void @heddle_set_error(i32 78080, ptr @too_deep, i64 0, i64 0)
   ret i32 -1
 go:
-  call void @copy_values(ptr %registers, ptr %args, i64 %count)
   ret i32 0
+}
+
+; Enter a function: arguments become its first registers.
+define void @heddle_enter(ptr %context, ptr %registers, ptr %args, i64 %count) {
+  call void @copy_values(ptr %registers, ptr %args, i64 %count)
+  ret void
 }
 
 ; The function ends: its result moves to the caller's register, what is left in its own is dropped.

@@ -95,6 +95,11 @@ def _object_at(address: int) -> Any:
     return ctypes.cast(address, ctypes.py_object).value
 
 
+def _fits_word(value: int) -> bool:
+    """Larger integers, and shapes of them, stay objects of Python: compiled code passes them on."""
+    return -(1 << 63) <= value < 1 << 63
+
+
 class ObjectTranslator:
     """Python objects to native values and back, for one machine.
 
@@ -111,13 +116,13 @@ class ObjectTranslator:
             return NONE, 0
         if isinstance(value, bool):
             return BOOL, int(value)
-        if isinstance(value, int):
+        if isinstance(value, int) and _fits_word(value):
             return INT, value
         if isinstance(value, float):
             return FLOAT, _VALUE.unpack(_FLOAT_VALUE.pack(0, 0, value))[2]
         if isinstance(value, Tensor):
             return TENSOR, lend(value if value.layout.strides is None else value.contiguous())
-        if isinstance(value, Shape):
+        if isinstance(value, Shape) and all(map(_fits_word, value)):
             return SHAPE, self._new(SHAPE, struct.pack(f"<{len(value) + 1}q", len(value), *value))
         if isinstance(value, Array):
             items = [_VALUE.pack(kind, 0, payload) for kind, payload in map(self.to_native, value)]

@@ -9,13 +9,14 @@
 @refuse_hook = internal global ptr null         ; (keepalive, number of arguments): raises
 @error_hook = internal global ptr null          ; (keepalive): raises this thread's error
 @watch_hook = internal global ptr null          ; (self, arguments): the result
+@nested_too_deep = internal constant [57 x i8] c"the stack has no room for the tuples in a result's tuple\00"
 @native_format = internal constant [5 x i8] c"OOLL\00"
 @python_format = internal constant [3 x i8] c"OL\00"
 @host_format = internal constant [6 x i8] c"LLLLL\00"
 
-declare i64 @pthread_self()
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyFloat_FromDouble(double)
+declare void @PyErr_Clear()
 declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 @_Py_FalseStruct = external global i64
 
@@ -106,6 +107,13 @@ fail:
   ret ptr null
 }
 
+; Raise this thread's error without a place in the program.
+define internal void @raise_own_error(ptr %keep) {
+  %hook = load ptr, ptr @refuse_hook
+  %nothing = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %hook, ptr @python_format, ptr %keep, i64 -2)
+  ret void
+}
+
 ; The Python object of a value. Tensors that nothing else holds (%alone: neither does what holds the value) take
 ; their native object along.
 define internal ptr @to_object(ptr %keep, ptr %value, i1 %alone) {
@@ -155,12 +163,25 @@ own:
   %owned = icmp ne ptr %owner, null
   %free_ = and i1 %single, %alone
   %free = and i1 %free_, %owned
-  br i1 %free, label %wrap, label %ask
+  br i1 %free, label %judge_owner, label %ask
+judge_owner:
+  ; Only storages are counted for all threads: what views a tensor of the host's keeps that tensor instead.
+  %owner_kind_at = getelementptr i8, ptr %owner, i64 -24
+  %owner_kind = load i32, ptr %owner_kind_at
+  %on_storage = icmp eq i32 %owner_kind, 11
+  br i1 %on_storage, label %wrap, label %ask
 wrap:
   store i64 2, ptr %head
   %made = call ptr @wrap_tensor(ptr %payload)
   ret ptr %made
 tuple:
+  %deep = call i1 @stack_is_short()
+  br i1 %deep, label %too_deep_tuple, label %tuple_fits
+too_deep_tuple:
+  call void @heddle_set_error(i32 78080, ptr @nested_too_deep, i64 0, i64 0)
+  call void @raise_own_error(ptr %keep)
+  ret ptr null
+tuple_fits:
   %length = load i64, ptr %payload
   %items = getelementptr i64, ptr %payload, i64 1
   %tuple_count_at = getelementptr i8, ptr %payload, i64 -32
@@ -171,7 +192,7 @@ tuple:
   %no_tuple = icmp eq ptr %made_tuple, null
   br i1 %no_tuple, label %fail, label %check
 check:
-  %i = phi i64 [ 0, %tuple ], [ %next, %put ]
+  %i = phi i64 [ 0, %tuple_fits ], [ %next, %put ]
   %more = icmp slt i64 %i, %length
   br i1 %more, label %convert, label %wrap_array
 convert:
@@ -255,6 +276,10 @@ refuse:
   %refused = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %refuse_with, ptr @python_format, ptr %keep, i64 %counted)
   ret ptr null
 room:
+  ; The call holds the context until its result is converted: whatever runs Python on the way may change threads.
+  store i64 %me, ptr %thread_at
+  %more_calls = add i64 %calls, 1
+  store i64 %more_calls, ptr %calls_at
   %slots = add i64 %nargs, 1
   %values = alloca %Value, i64 %slots, align 16
   %result = getelementptr %Value, ptr %values, i64 %nargs
@@ -307,7 +332,10 @@ as_int:
 int_check:
   %raised = call ptr @PyErr_Occurred()
   %bad = icmp ne ptr %raised, null
-  br i1 %bad, label %failure, label %store
+  br i1 %bad, label %large_int, label %store
+large_int:
+  call void @PyErr_Clear()
+  br label %slow
 as_float:
   %double = call double @PyFloat_AsDouble(ptr %arg)
   %float_bits = bitcast double %double to i64
@@ -338,18 +366,15 @@ next:
   %i_next = add i64 %i, 1
   br label %check
 invoke:
-  store i64 %me, ptr %thread_at
-  %more_calls = add i64 %calls, 1
-  store i64 %more_calls, ptr %calls_at
   %limit_at = getelementptr %Context, ptr %context, i32 0, i32 7
   %old_limit = load ptr, ptr %limit_at
-  %here = call ptr @llvm.frameaddress.p0(i32 0)
-  %new_limit = getelementptr i8, ptr %here, i64 -$STACK_BYTES
+  %new_limit = call ptr @stack_limit()
   %limit = select i1 %idle, ptr %new_limit, ptr %old_limit
   store ptr %limit, ptr %limit_at
   %state_at = getelementptr %Context, ptr %context, i32 0, i32 5
   %outer_state = load ptr, ptr %state_at
   %place_at = getelementptr %Context, ptr %context, i32 0, i32 6
+  %outer_place = load i64, ptr %place_at
   store i64 -1, ptr %place_at
   %state = call ptr @PyEval_SaveThread()
   store ptr %state, ptr %state_at
@@ -357,7 +382,6 @@ invoke:
   %state_again = load ptr, ptr %state_at
   call void @PyEval_RestoreThread(ptr %state_again)
   store ptr %outer_state, ptr %state_at
-  store i64 %calls, ptr %calls_at
   call void @heddle_release_all(ptr null, ptr %values, i64 %nargs)
   call void @heddle_drop_deferred(ptr %context)
   %good = icmp eq i32 %status, 0
@@ -365,23 +389,30 @@ invoke:
 give:
   %object = call ptr @to_object(ptr %keep, ptr %result, i1 true)
   call void @heddle_release_all(ptr null, ptr %result, i64 1)
-  ret ptr %object
+  br label %left
 error:
   %pending = call ptr @PyErr_Occurred()
   %python_error = icmp ne ptr %pending, null
-  br i1 %python_error, label %out, label %raise
+  br i1 %python_error, label %left, label %raise
 raise:
   %error_with = load ptr, ptr @error_hook
   %never = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %error_with, ptr %keep, ptr null)
-  ret ptr null
+  br label %left
+left:
+  %answer = phi ptr [ %object, %give ], [ null, %error ], [ null, %raise ]
+  store i64 %outer_place, ptr %place_at
+  br label %out
 native_failure:
   call void @heddle_release_all(ptr null, ptr %values, i64 %i)
-  br label %raise
+  call void @raise_own_error(ptr %keep)
+  br label %out
 failure:
   call void @heddle_release_all(ptr null, ptr %values, i64 %i)
-  ret ptr null
+  br label %out
 out:
-  ret ptr null
+  %returned = phi ptr [ %answer, %left ], [ null, %native_failure ], [ null, %failure ]
+  store i64 %calls, ptr %calls_at
+  ret ptr %returned
 }
 
 ; ---- storage and tensors for Python: METH_FASTCALL bodies

@@ -6,8 +6,8 @@
 %Error = type { i32, i32, i64, i64, [488 x i8] }                ; is set, kind, expected, got, message: 512 bytes
 %Value = type { i32, i32, i64 }                                 ; kind, zero, payload: see objects.ll
 %Block = type { ptr, i64 }                                      ; address, usable bytes
-%Thread = type { %Error, i32, i32, [8 x %Block], i64, i64 }     ; error, inside a loop, number of free blocks, they,
-                                                                ; cycles and indices run
+%Thread = type { %Error, i32, i32, [8 x %Block], i64, i64, ptr } ; error, inside a loop, number of free blocks, they,
+                                                                ; cycles and indices run, where the stack ends
 
 @thread_key = internal global i32 0
 
@@ -59,6 +59,40 @@ make:
 out:
   ret ptr %known
 }
+
+; How far down the stack of this thread a program may go that begins here: some way, and not near the end.
+define internal ptr @stack_limit() {
+entry:
+  %here = call ptr @llvm.frameaddress.p0(i32 0)
+  %self = call ptr @heddle_thread()
+  %end_at = getelementptr %Thread, ptr %self, i32 0, i32 6
+  %known = load ptr, ptr %end_at
+  %unknown = icmp eq ptr %known, null
+  br i1 %unknown, label %ask, label %decide
+ask:
+  %found = call ptr @stack_end()
+  store ptr %found, ptr %end_at
+  br label %decide
+decide:
+  %end = phi ptr [ %known, %entry ], [ %found, %ask ]
+  %spare = getelementptr i8, ptr %end, i64 $STACK_RESERVE_BYTES
+  %far = getelementptr i8, ptr %here, i64 -$STACK_BYTES
+  %short = icmp ugt ptr %spare, %far
+  %limit = select i1 %short, ptr %spare, ptr %far
+  ret ptr %limit
+}
+
+; Whether this thread is so near the end of its stack that nothing more should begin.
+define internal i1 @stack_is_short() {
+  %limit = call ptr @stack_limit()
+  %here = call ptr @llvm.frameaddress.p0(i32 0)
+  %short = icmp ult ptr %here, %limit
+  ret i1 %short
+}
+
+$STACK_END
+
+declare ptr @llvm.frameaddress.p0(i32)
 
 define void @heddle_set_error(i32 %kind, ptr %message, i64 %expected, i64 %got) {
   %self = call ptr @heddle_thread()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -24,15 +25,16 @@ from heddle.runtime.shape import Array
 from heddle.runtime.storage import Allocator
 from heddle.runtime.tensor import OWNER_SLOT_OFFSET
 from heddle.support.diagnostics import HeddleError, Trap
-from heddle.vm.codes import V0307
+from heddle.vm.codes import V0305, V0307
 from heddle.vm.objects import VMClosure
+from heddle.vm.relax.builtins.closures import make_closure
 from heddle.vm.relax.builtins.table import BUILTINS
-from heddle.vm.relax.frames import add_notes, wrong_count
+from heddle.vm.relax.frames import FAILURES, add_notes, typed_failure, wrong_count
 from heddle.vm.relax.isa import CALL, FuncKind
 from heddle.vm.relax.program import FunctionRow, Program
 
 _CLOSURE_CALL = -1
-_BUSY = -1
+_BUSY, _OWN_ERROR = -1, -2
 _CONTEXT_BYTES = 96
 _ERROR_PLACE_OFFSET, _CALL_PLACE_OFFSET, _WATCHED_OFFSET = 48, 80, 88
 
@@ -106,36 +108,47 @@ class NativeProgram:
         self._callables[row.name] = call
         return call
 
-    def _closure(self, number: int, bound: tuple[Any, ...]) -> VMClosure:
+    def _closure(self, number: int, bound: tuple[Any, ...]) -> Any:
         """The Python form of a native closure."""
-        entry: VMClosure = self._machine.pool_entry(number)
-        return entry.bind_last(bound) if bound else entry
+        entry = self._machine.pool_entry(number)
+        return make_closure(entry, *bound) if bound else entry
 
     # What native code asks Python for
 
     def to_native(self, value: Any, at: int) -> None:
         value = to_value(value)
-        objects.write_value(at, *self._translator.to_native(value))
+        with _bounded_nesting():
+            objects.write_value(at, *self._translator.to_native(value))
 
     def from_native(self, at: int) -> Any:
-        return self._translator.from_native(at)
+        with _bounded_nesting():
+            return self._translator.from_native(at)
 
     def call_host(self, function: int, args: int, count: int, result: int) -> None:
         row, pc = self._place(_CALL_PLACE_OFFSET)
-        values = [self._translator.from_native(args + objects.VALUE_BYTES * i) for i in range(count)]
         try:
+            with _bounded_nesting():
+                values = [self._translator.from_native(args + objects.VALUE_BYTES * i) for i in range(count)]
             if function == _CLOSURE_CALL:
                 value = self._machine.invoke_closure(*values)
             else:
                 value = self._machine.invoke_closure(self._machine.pool_entry(function), *values)
-        except HeddleError as error:
-            add_notes(error, [self._machine.place_of(row.name, row.start, pc)])
-            raise
-        self._translator.store(result, value)
+            with _bounded_nesting():
+                self._translator.store(result, value)
+        except FAILURES as error:
+            callee = "" if function == _CLOSURE_CALL else self._program.functions[function].name
+            blamed = typed_failure(error, callee) or error
+            if isinstance(blamed, HeddleError):
+                add_notes(blamed, [self._machine.place_of(row.name, row.start, pc)])
+            if blamed is error:
+                raise
+            raise blamed from error
 
     def refuse(self, number: int, count: int) -> None:
         """Say what is wrong with a call that was not begun."""
         row = self._program.functions[number]
+        if count == _OWN_ERROR:
+            raise_native_error()
         if count == _BUSY:
             raise Trap(
                 V0307,
@@ -154,7 +167,7 @@ class NativeProgram:
 
     def raise_error(self) -> None:
         if struct.unpack_from("<q", self._context, _ERROR_PLACE_OFFSET)[0] == -1:
-            raise_native_error()  # before the first instruction: no memory for the arguments
+            raise_native_error()  # before the first instruction: the stack has no room
         row, pc = self._place(_ERROR_PLACE_OFFSET)
         raise_native_error(self._kernel_note(row, pc), self._machine.place_of(row.name, row.start, pc))
 
@@ -175,6 +188,15 @@ class NativeProgram:
         release_all = objects.runtime().release_all
         first = self._base - 16 * len(self._program.functions)
         release_all(None, first, len(self._program.functions) + len(self._program.constants))
+
+
+@contextmanager
+def _bounded_nesting() -> Iterator[None]:
+    """Tuples in tuples are converted by recursion, which Python bounds."""
+    try:
+        yield
+    except RecursionError as error:
+        raise Trap(V0305, "a tuple is nested too deep to pass between Python and machine code") from error
 
 
 _programs: WeakValueDictionary[int, NativeProgram] = WeakValueDictionary()

@@ -35,6 +35,8 @@ def alloc_storage(
     size_bytes = dtype.itemsize
     for size in shape:
         size_bytes *= size
+    if size_bytes >= 0 and shape and min(shape) < 0:
+        size_bytes = -1
     storage: Storage = allocators[device_index].alloc(size_bytes)
     return storage
 

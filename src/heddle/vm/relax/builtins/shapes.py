@@ -19,7 +19,7 @@ from heddle.runtime.dtype import DataType
 from heddle.runtime.layout import layout_of
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor, make_tensor, tensor
-from heddle.support.diagnostics import Trap, TrapTypeError
+from heddle.support.diagnostics import Trap, TrapIndexError, TrapTypeError
 from heddle.vm.codes import V0401, V0402, V0408
 from heddle.vm.relax.builtins.table import builtin
 
@@ -31,9 +31,22 @@ _INT64 = DataType("int64")
 def heap_view(heap: Tensor | None) -> Any:
     """The heap as something indexable by int. A heap made here carries it as its owner."""
     if heap is None:
-        return ()
-    owner = heap.owner
-    return owner if type(owner) in _heap_types else heap.numpy().data
+        return None
+    owner = getattr(heap, "owner", None)
+    if type(owner) in _heap_types:
+        return owner
+    if not isinstance(heap, Tensor) or heap.ndim != 1 or heap.dtype != _INT64:
+        raise TrapTypeError(V0402, f"expected a shape heap, got {type(heap).__name__}")
+    return heap.numpy().data
+
+
+def _checked(heap: Any, slot: int) -> int:
+    """A slot that the heap has. Raises: TrapTypeError V0402 without a heap, TrapIndexError V0408."""
+    if heap is None:
+        raise TrapTypeError(V0402, "expected a shape heap, got NoneType")
+    if not 0 <= slot < len(heap):
+        raise TrapIndexError(V0408, f"shape heap has no slot {slot}: it has {len(heap)} slots")
+    return slot
 
 
 def _heap_type(size: int) -> type[ctypes.Array[ctypes.c_int64]]:
@@ -51,9 +64,9 @@ def alloc_shape_heap(vm: Any, size: int) -> Tensor:
 
 def _match(value: int, heap: Any, code: int, operand: int, axis: int | None, context: str) -> None:
     if code == _STORE:
-        heap[operand] = value
+        heap[_checked(heap, operand)] = value
     elif code in (_EQUALS_IMM, _EQUALS_HEAP):
-        expected = operand if code == _EQUALS_IMM else heap[operand]
+        expected = operand if code == _EQUALS_IMM else heap[_checked(heap, operand)]
         if value != expected:
             what = "value" if axis is None else f"size of dimension {axis}"
             raise Trap(V0401, f"{context} match_cast error: {what}: expected {expected}, got {value}")
@@ -78,14 +91,13 @@ def match_shape(value: Tensor | Shape, heap: Tensor | None, rank: int, *rest: An
         raise Trap(
             V0401, f"{context} match_cast error: shape size mismatch: expected {rank} sizes, got {len(shape)}"
         )
+    if len(rest) != 2 * rank + 1:
+        raise Trap(
+            V0408, f"match_shape: expected {rank} pairs of code and operand, got {len(rest) - 1} words"
+        )
     view = heap_view(heap)
-    at = 0
-    for size in shape:
-        if rest[at] == _STORE:  # by far the most frequent: no call
-            view[rest[at + 1]] = size
-        else:
-            _match(size, view, rest[at], rest[at + 1], at // 2, context)
-        at += 2
+    for axis, size in enumerate(shape):
+        _match(size, view, rest[2 * axis], rest[2 * axis + 1], axis, context)
 
 
 @builtin("make_shape")
@@ -94,7 +106,12 @@ def make_shape(heap: Tensor | None, rank: int, *rest: int) -> Shape:
     view = heap_view(heap)
     if len(rest) != 2 * rank:
         raise Trap(V0408, f"make_shape: expected {rank} pairs of code and operand, got {len(rest)} words")
-    sizes = [view[rest[at + 1]] if rest[at] else rest[at + 1] for at in range(0, 2 * rank, 2)]
+    sizes = []
+    for at in range(0, 2 * rank, 2):
+        code, operand = rest[at], rest[at + 1]
+        if code not in (0, 1):
+            raise Trap(V0408, f"make_shape: code {code} does not exist")
+        sizes.append(view[_checked(view, operand)] if code else operand)
     return tuple.__new__(Shape, sizes)  # ints already: Shape's own constructor would check each
 
 
@@ -109,7 +126,10 @@ def match_prim_value(value: int, heap: Tensor | None, code: int, operand: int, c
 @builtin("make_prim_value")
 def make_prim_value(heap: Tensor | None, code: int, operand: int) -> int:
     """One integer, immediate or from the heap."""
-    value: int = heap_view(heap)[operand] if code else operand
+    if code not in (0, 1):
+        raise Trap(V0408, f"make_prim_value: code {code} does not exist")
+    view = heap_view(heap)
+    value: int = view[_checked(view, operand)] if code else operand
     return value
 
 
