@@ -121,7 +121,7 @@ def with_machine_code(
     joined = KernelModule(objects, [*kernels, *made.names], str(chosen), made.source)
     rows = tuple(
         replace(row, kind=FuncKind.VMTIR, register_file_size=max(row.register_file_size, row.num_args + 1))
-        if row.kind is FuncKind.VM
+        if row.kind is FuncKind.VM and row.has_bytecode
         else row
         for row in program.functions
     )

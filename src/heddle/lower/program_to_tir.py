@@ -68,7 +68,7 @@ def program_functions(program: Program, kernels: Collection[str]) -> IRModule:
     register_builtins()
     table = {}
     for number, row in enumerate(program.functions):
-        if row.kind is FuncKind.VM:
+        if row.kind is FuncKind.VM and row.has_bytecode:
             table[GlobalVar(PROGRAM_PREFIX + row.name)] = _function(program, number, row, kernels)
     return IRModule(Map(table))
 

@@ -39,6 +39,7 @@ _SIGNATURES = {  # runtime function: its parameters; all but those of `_VOID` gi
     "heddle_make_shape": ("ptr", "ptr", "i64", "ptr"),
     "heddle_make_tuple": ("ptr", "ptr", "i64", "ptr"),
     "heddle_tuple_getitem": ("ptr", "ptr", "ptr", "i64"),
+    "heddle_tuple_reset": ("ptr", "ptr", "i64"),
     "heddle_make_closure": ("ptr", "ptr", "i64", "i64", "ptr"),
     "heddle_call": ("ptr", "ptr", "i64", "ptr", "i64"),
     "heddle_invoke": ("ptr", "ptr", "ptr", "ptr", "i64"),

@@ -29,6 +29,7 @@ _RUNTIME, _VALUE, _TYPE = 0, 1, 2
 _INDEX = 3
 _MATCH_CAST, _WRONG_KIND, _DIFFERS, _MALFORMED = 401, 402, 403, 408
 _MAX_FRAME_SLOTS = 4096
+_FLAGS_OFFSET = -20  # of an object's head, from its payload
 _EQUALS_IMM, _STORE, _NOTHING, _EQUALS_HEAP = range(4)
 _HOST_SCOPES = ("global", "")
 
@@ -109,10 +110,8 @@ def _sizes(emitter: ProgramEmitter, operand: Expr) -> tuple[str, str] | None:
     if slot is not None:
         return str(slot[1]), slot[0]
     value = emitter.value(operand)
+    _require_kinds(emitter, value, (ObjectKind.SHAPE,), "expected a shape")
     count = emitter.call("heddle_sizes", value, emitter.sizes_out)
-    is_shape = emitter.out.value(f"icmp sge i64 {count}, 0")
-    message = "expected a shape, got %v"
-    emitter.require(is_shape, _error(_WRONG_KIND, _TYPE), message, got=f"kind of {value}")
     return count, emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
 
 
@@ -495,6 +494,26 @@ def _tuple_getitem(emitter: ProgramEmitter, step: Step) -> None:
     emitter.finish(step, status)
 
 
+def _tuple_reset_item(emitter: ProgramEmitter, step: Step) -> None:
+    """A tuple of the host's has another holder there, which the host's builtin tells first."""
+    indices, out = _ints(step.operands[1:]), emitter.out
+    if indices is None:
+        emitter.host_call(step)
+        return
+    at = emitter.value(step.operands[0])
+    _require_kinds(emitter, at, (ObjectKind.TUPLE,), "expected a tuple")
+    tuple_at = emitter.payload(at)
+    flags = emitter.tensor_field(tuple_at, _FLAGS_OFFSET, "i32")
+    shared, alone = out.label("shared"), out.label("alone")
+    out.branch(out.value(f"icmp ne i32 {flags}, 0"), shared, alone)
+    out.start(shared)
+    emitter.host_call(step)
+    out.start(alone)
+    status = emitter.call("heddle_tuple_reset", "%context", tuple_at, str(indices[0]))
+    emitter.check(status)
+    emitter.clear(step)
+
+
 def _read_if_cond(emitter: ProgramEmitter, step: Step) -> None:
     """0 or 1 of what the machine knows; the host judges the rest, and refuses what is no condition."""
     out = emitter.out
@@ -587,6 +606,7 @@ _TABLE: dict[str, Emit] = {
         "shape_of": _shape_of,
         "make_tuple": _make_tuple,
         "tuple_getitem": _tuple_getitem,
+        "tuple_reset_item": _tuple_reset_item,
         "read_if_cond": _read_if_cond,
         "make_closure": _make_closure,
         "invoke_closure": _invoke_closure,

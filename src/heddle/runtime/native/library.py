@@ -57,6 +57,7 @@ PROGRAM_SYMBOLS = (
     "heddle_reshape",
     "heddle_sizes",
     "heddle_tuple_getitem",
+    "heddle_tuple_reset",
 )
 """What compiled functions of the machine use besides: see objects.ll."""
 _KERNEL_PREFIX = "heddle_kernel_"

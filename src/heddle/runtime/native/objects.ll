@@ -826,6 +826,22 @@ get:
   ret i32 0
 }
 
+; Take an item out of a tuple, for all its holders.
+define i32 @heddle_tuple_reset(ptr %context, ptr %tuple, i64 %index) {
+entry:
+  %count = load i64, ptr %tuple
+  %inside = icmp ult i64 %index, %count
+  br i1 %inside, label %reset, label %refuse
+refuse:
+  call void @heddle_set_error(i32 103427, ptr @no_such_item, i64 %count, i64 %index)
+  ret i32 -1
+reset:
+  %items = getelementptr i64, ptr %tuple, i64 1
+  %item = getelementptr %Value, ptr %items, i64 %index
+  call void @put(ptr %context, ptr %item, i32 0, ptr null)
+  ret i32 0
+}
+
 define i32 @heddle_make_closure(ptr %context, ptr %register, i64 %function, i64 %count, ptr %items) {
 entry:
   %items_bytes = shl i64 %count, 4

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle.runtime.device import Device
@@ -126,7 +126,9 @@ class ObjectTranslator:
             return SHAPE, self._new(SHAPE, struct.pack(f"<{len(value) + 1}q", len(value), *value))
         if isinstance(value, Array):
             items = [_VALUE.pack(kind, 0, payload) for kind, payload in map(self.to_native, value)]
-            return TUPLE, self._new(TUPLE, struct.pack("<q", len(value)) + b"".join(items))
+            # Programs may take items out of it for all its holders, and give it back: it stays the same.
+            _keep(value)
+            return TUPLE, self._new(TUPLE, struct.pack("<q", len(value)) + b"".join(items), value)
         if isinstance(value, Storage):
             runtime().retain(STORAGE, value.payload)
             return STORAGE, value.payload
@@ -134,14 +136,23 @@ class ObjectTranslator:
         _keep(value)
         return FOREIGN, payload
 
-    def _new(self, kind: int, content: bytes) -> int:
-        payload: int = runtime().new(kind, len(content), None, 0)
+    def _new(self, kind: int, content: bytes, same: object = None) -> int:
+        flags = 0 if same is None else _FOREIGN_OWNER | _IS_OWNER
+        payload: int = runtime().new(kind, len(content), None if same is None else id(same), flags)
         ctypes.memmove(payload, content, len(content))
         return payload
 
     def new_closure(self, number: int) -> int:
         """The payload of a closure of function `number` that binds nothing."""
         return self._new(CLOSURE, struct.pack("<qq", number, 0))
+
+    def borrow(self, values: Sequence[Any]) -> tuple[ctypes.Array[Any], list[int]]:
+        """Memory with objects of Python that the caller keeps alive, and their payloads: nothing counts them,
+        so that the garbage collector sees all who hold them."""
+        heads = [_HEAD.pack(IMMORTAL, FOREIGN, _FOREIGN_OWNER, id(value), 0) for value in values]
+        memory = ctypes.create_string_buffer(b"".join(heads), HEAD_BYTES * len(heads) + 1)
+        first = ctypes.addressof(memory) + HEAD_BYTES
+        return memory, [first + HEAD_BYTES * number for number in range(len(heads))]
 
     def store(self, at: int, value: Any) -> None:
         """Write a value to a register, whose old one is dropped."""
@@ -164,6 +175,9 @@ class ObjectTranslator:
         if kind == SHAPE:
             return Shape(words_at(payload + 8, words_at(payload, 1)[0]))
         if kind == TUPLE:
+            flags, owner = _owner(payload)
+            if flags & _IS_OWNER:
+                return _object_at(owner)
             return Array(self._values(payload + 8, words_at(payload, 1)[0]))
         if kind == CLOSURE:
             number, count = words_at(payload, 2)

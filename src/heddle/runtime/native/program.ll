@@ -175,6 +175,17 @@ wrap:
   %made = call ptr @wrap_tensor(ptr %payload)
   ret ptr %made
 tuple:
+  %tuple_flags_at = getelementptr i8, ptr %payload, i64 -20
+  %tuple_flags = load i32, ptr %tuple_flags_at
+  %tuple_same_bits = and i32 %tuple_flags, 2
+  %is_same_tuple = icmp ne i32 %tuple_same_bits, 0
+  br i1 %is_same_tuple, label %same_tuple, label %other_tuple
+same_tuple:
+  %tuple_owner_at = getelementptr i8, ptr %payload, i64 -16
+  %tuple_owner = load ptr, ptr %tuple_owner_at
+  call void @Py_IncRef(ptr %tuple_owner)
+  ret ptr %tuple_owner
+other_tuple:
   %deep = call i1 @stack_is_short()
   br i1 %deep, label %too_deep_tuple, label %tuple_fits
 too_deep_tuple:

@@ -87,14 +87,14 @@ class NativeProgram:
         functions before it, last first."""
         for number, value in enumerate(constants):
             self._translator.store(self._base + 16 * number, value)
-        for number, entry in enumerate(functions):
-            row = self._program.functions[number]
+        self._functions = list(functions)
+        self._borrowed, payloads = self._translator.borrow(self._functions)
+        for number, payload in enumerate(payloads):
             at = self._base - 16 * (number + 1)
-            if row.name in self._callables:
-                kind, payload = objects.CLOSURE, self._translator.new_closure(number)
-                objects.write_value(at, kind, payload)
+            if self._program.functions[number].name in self._callables:
+                objects.write_value(at, objects.CLOSURE, self._translator.new_closure(number))
             else:
-                self._translator.store(at, entry)
+                objects.write_value(at, objects.FOREIGN, payload)
 
     def add_function(self, number: int, module: KernelModule) -> Callable[..., Any]:
         """A builtin function that runs the machine code of a function with this machine's context."""
