@@ -325,3 +325,22 @@ def test_debugging_hooks(capsys):
         b("invoke_debug_func")(None, "test.debug", "line 3")
     b("debug_print")("hello", 3)
     assert capsys.readouterr().out == "hello 3\n"
+
+
+def test_a_constant_shape_is_matched_and_a_heap_in_the_frame_reaches_pythons_builtin():
+    """The second match has a code that does not exist: the machine's own builtin refuses it, heap and all."""
+    made = builder()
+    with made.function("main", num_inputs=1):
+        heap = made.r(1)
+        made.emit_call("vm.builtin.alloc_shape_heap", [made.vm_state(), made.imm(2)], dst=heap)
+        sizes, context = made.convert_constant(Shape((3, 4))), made.convert_constant("here")
+        codes = [made.imm(code) for code in (1, 1, 1, 0)]
+        made.emit_call("vm.builtin.match_shape", [sizes, heap, made.imm(2), *codes, context])
+        made.emit_call("vm.builtin.make_shape", [heap, made.imm(2), *codes], dst=made.r(2))
+        made.emit_if(made.r(0), 2)
+        made.emit_call("vm.builtin.match_shape", [sizes, heap, made.imm(2), made.imm(9), *codes[1:], context])
+        made.emit_ret(made.r(2))
+    vm = run_machine(made)
+    assert vm["main"](False) == (3, 4)
+    with pytest.raises(RuntimeError, match="V0408"):
+        vm["main"](True)

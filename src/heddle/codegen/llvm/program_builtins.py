@@ -194,6 +194,8 @@ def _alloc_shape_heap(emitter: ProgramEmitter, step: Step) -> None:
     out.effect(f"store i64 {_IMMORTAL}, ptr {head}")
     kind = out.value(f"getelementptr i8, ptr {head}, i64 8")
     out.effect(f"store i64 {ObjectKind.TENSOR.value}, ptr {kind}")
+    owner = out.value(f"getelementptr i8, ptr {head}, i64 16")
+    out.effect(f"store ptr null, ptr {owner}")
     for offset, (ty, value) in fields.items():
         place = out.value(f"getelementptr i8, ptr {tensor}, i64 {offset}")
         out.effect(f"store {ty} {value}, ptr {place}")
@@ -236,7 +238,7 @@ def _shape_pairs(step: Step) -> list[tuple[int, int]] | None:
 def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
     value, heap_operand, rank, *rest = step.operands
     context, pairs, ranks = _text(rest[-1]), _pairs(rest[:-1]), _ints([rank])
-    known = kind_of_operand(value) == "register" and context is not None and pairs is not None
+    known = kind_of_operand(value) in ("register", "constant") and context is not None and pairs is not None
     if (
         not known
         or ranks is None
@@ -246,7 +248,7 @@ def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
         emitter.host_call(step)
         return
     assert pairs is not None and context is not None
-    slot = emitter.shape_slots.get(number_of(value))
+    slot = emitter.shape_slots.get(number_of(value)) if kind_of_operand(value) == "register" else None
     if slot is not None:
         count, sizes = str(slot[1]), slot[0]
     else:

@@ -196,7 +196,9 @@ class ObjectTranslator:
             return same
         data, device_type, device_id, ndim, word, sizes, _, _ = _DL.unpack(_read(payload, _DL_BYTES))
         layout, dtype = layout_of(words_at(sizes, ndim)), DataType(dtype_from_packed(word))
-        keeper: Any
+        keeper: Any = None  # of a shape heap in a frame: only builtins of shapes get it, for the call
+        if not owner:
+            return make_tensor(data, layout, dtype, Device(device_type, device_id), keeper)
         if flags & _FOREIGN_OWNER:
             keeper = _object_at(owner)
         elif _HEAD.unpack(_read(owner - HEAD_BYTES, HEAD_BYTES))[1] == TENSOR:  # a view of a lent tensor
