@@ -312,7 +312,7 @@ def _declare_parts() -> None:
             name="reverse_sequence",
             inputs=(Input("data", meaning="a tensor"), Input("seq_lengths", meaning="(batch,) integers")),
             attrs=(AttrSpec("seq_axis", "int", 1), AttrSpec("batch_axis", "int", 0)),
-            doc="The first seq_lengths[b] elements (at most all) of seq_axis reversed, for each b of batch_axis.",
+            doc="The first seq_lengths[b] elements (at most all) of seq_axis reversed, b along batch_axis.",
             infer=_infer_reverse_sequence,
             reference=_np_reverse_sequence,
             lower=lambda attrs, x, n: transform.sequence_reverse(
