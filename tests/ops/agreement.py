@@ -10,12 +10,13 @@ reference.
 | machine | the driver's pipeline, verified and round-tripped after each pass; stored, loaded and run, as
 bytecode and as machine code, with the same bits |
 
-`python -m tests.ops.agreement [OPERATOR ...]` runs all of it and prints a table; tests/ops/test_agreement.py
+`python -m tests.ops.agreement` runs all of it and prints a table; tests/ops/test_agreement.py
 runs what CI runs.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
@@ -157,30 +158,34 @@ def disagreements(record: OpDef, made: Sequence[Program], evaluator: str) -> lis
     return found
 
 
-def main(names: Sequence[str]) -> int:
-    """Run every evaluator on every operator; the number of disagreements decides the exit code."""
-    chosen = [record for record in records() if not names or record.name in names]
-    table: dict[str, list[float]] = {}
-    faults: list[str] = []
+def main(words: Sequence[str]) -> int:
+    """Run evaluators on operators, all by default; whether they agree decides the exit code. Lines come as
+    operators are done.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tests.ops.agreement", description=main.__doc__)
+    parser.add_argument("operators", nargs="*", help="such as add or nn.conv2d")
+    parser.add_argument("--on", nargs="+", choices=EVALUATORS, default=list(EVALUATORS), help="evaluators")
+    given = parser.parse_args(words)
+    chosen = [record for record in records() if not given.operators or record.name in given.operators]
+    table = {evaluator: [0, 0, 0, 0.0] for evaluator in given.on}
     for record in chosen:
         made = programs(record)
-        for evaluator in EVALUATORS:
+        runs = sum(len(program.runs) for program in made)
+        for evaluator in given.on:
             start = time.perf_counter()
             try:
                 wrong = disagreements(record, made, evaluator)
             except Exception as error:  # one operator that does not compile must not hide the others
                 wrong = [f"{record.name}: {type(error).__name__}: {error}"]
-            counts = table.setdefault(evaluator, [0, 0, 0, 0.0])
-            runs = sum(len(program.runs) for program in made)
-            for k, value in enumerate((len(made), runs, len(wrong), time.perf_counter() - start)):
-                counts[k] += value
-            faults += [f"[{evaluator}] {line}" for line in wrong]
-    for line in faults:
-        print(line)
+            seconds = time.perf_counter() - start
+            for k, value in enumerate((len(made), runs, len(wrong), seconds)):
+                table[evaluator][k] += value
+            line = f"{record.name:<32}{evaluator:<14}{runs:6} runs{len(wrong):6} wrong{seconds:8.1f} s"
+            print(line, *wrong, sep="\n", flush=True)
     print(f"{len(chosen)} operators")
-    for evaluator, (count, runs, wrong, seconds) in table.items():
-        print(f"{evaluator:<18}{count:7.0f} programs{runs:8.0f} runs{wrong:6.0f} wrong{seconds:8.1f} s")
-    return 1 if faults else 0
+    for evaluator, (count, runs, wrong_count, seconds) in table.items():
+        print(f"{evaluator:<14}{count:7} programs{runs:8} runs{wrong_count:6} wrong{seconds:8.1f} s")
+    return 1 if any(row[2] for row in table.values()) else 0
 
 
 if __name__ == "__main__":
