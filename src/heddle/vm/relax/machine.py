@@ -370,6 +370,12 @@ class VirtualMachine(StatefulCalls, Watchable):
     def get_function(self, name: str) -> Function:
         return self[name]
 
+    def trim(self) -> None:
+        """Give the unused memory of the machine's allocators back to the system. They serve other machines
+        too."""
+        for allocator in dict.fromkeys(self.allocators):
+            allocator.clear()
+
     def set_instrument(self, instrument: Callable[..., Any] | str | None) -> None:
         """Call `instrument(func, name, before_run, ret_value, *args)` before and after every call
         instruction.

@@ -1,0 +1,11 @@
+"""A few seconds of the programs that run for minutes or hours elsewhere."""
+
+from .networks import CONVOLUTION, ENCODER
+from .threads import run_threads
+
+
+def test_eight_threads_give_right_answers_and_leak_nothing():
+    outcome = run_threads(4, (ENCODER, CONVOLUTION))
+    assert not outcome.faults
+    assert outcome.leaked_bytes == 0
+    assert {"bytecode own", "bytecode shared", "compiled own", "compiled shared"} <= set(outcome.calls)
