@@ -138,7 +138,7 @@ class _ShapeLowerer(BlockBuilder):
                     self._check(result, func.ret_ty, self._context("loc=return", func.ret_ty))
             scope.close_block()
         body = SeqExpr(tuple(scope.blocks), result, type_of(result), span=func.body.span)
-        return replace(func, body=_without_matched_dims(body, func), ty=None)
+        return _without_matched_dims(replace(func, body=body, ty=None), func)
 
     def _make_heap(self) -> None:
         if not self._slots.exprs:
@@ -376,13 +376,17 @@ class _DimEraser(Rewriter):
         return node
 
 
-def _without_matched_dims(body: SeqExpr, func: Function) -> SeqExpr:
-    """The body without the names of dimensions that match_casts defined: they live in the heap now."""
+def _without_matched_dims(lowered: Function, func: Function) -> Function:
+    """The function without the names of dimensions that match_casts defined: they live in the heap now."""
     known = {var for param in func.params for var in symbolic_vars(type_of(param))}
     matched = {
         var for node in walk(func.body) if isinstance(node, MatchCast) for var in symbolic_vars(node.ty)
     } - known
-    return _DimEraser(matched).visit(body) if matched else body
+    if not matched:
+        return lowered
+    ret_ty = lowered.ret_ty
+    kept = ret_ty if ret_ty is None else erase_vars(ret_ty, matched)
+    return replace(lowered, body=_DimEraser(matched).visit(lowered.body), ret_ty=kept)
 
 
 def _no_heap() -> Expr:
