@@ -1,7 +1,7 @@
 """Many threads: `python -m tests.fuzz.threads --minutes 10`.
 
-Eight threads run one loaded executable, with a machine each, in both modes, and one machine of bytecode that
-all share; a machine of compiled code that they share runs one call at a time and refuses the others with V0307.
+Eight threads run one loaded executable, with a machine each, in both modes, and a machine of bytecode that
+all share; a compiled machine that they share runs one call at a time and refuses the others with V0307.
 No answer may be wrong, and afterwards the allocators hold as much as before.
 """
 
