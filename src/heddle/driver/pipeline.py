@@ -5,6 +5,7 @@ from __future__ import annotations
 from heddle.ir.transform import Pass, Sequential
 from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.lower.estimate_kernel_cost import EstimateKernelCost
+from heddle.lower.estimate_peak_memory import EstimatePeakMemory
 from heddle.lower.fuse_ops import FuseOps
 from heddle.lower.fuse_tir import FuseTIR
 from heddle.lower.legalize_ops import LegalizeOps
@@ -65,6 +66,7 @@ def finalize_passes(target: Target) -> tuple[Pass, ...]:
         StaticPlanBlockMemory(),  # tensors that are not alive together share storages
         LowerAllocTensor(),  # allocations become storages and tensors in them
         KillAfterLastUse(),  # registers are cleared, so that storages return to the pool
+        EstimatePeakMemory(),  # how much memory is alive at once, as a formula
         LowerRuntimeBuiltin(),  # what is left of operators becomes builtins
         VMShapeLower(),  # symbolic dimensions become heap slots, types become checks
         AttachGlobalSymbol(),

@@ -25,6 +25,7 @@ from heddle.runtime.storage import allocator_for
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
 from heddle.vm.relax import VirtualMachine, VMExecutable
+from heddle.vm.relax.insight.peak_memory import peak_memory_bytes as peak_memory_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class RunReport:
     repeat: int
     peak_memory_bytes: int
     peak_tensor_bytes: int
+    peak_bound_bytes: int | None = None
     comparison: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -190,6 +192,7 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
         repeat=options.repeat,
         peak_memory_bytes=peak_memory_bytes(),
         peak_tensor_bytes=allocator_for(cpu()).books.peak_bytes,
+        peak_bound_bytes=peak_memory_bound(compiled.executable.metadata, options.function, arguments.dims),
     )
     return Run(report, arguments, results)
 

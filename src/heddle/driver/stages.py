@@ -10,7 +10,7 @@
 | llvm | LLVM IR before LLVM's own passes |
 | asm | assembly text for the target |
 | bytecode | the machine's instructions |
-| memory | storages, what they hold, and their sizes |
+| memory | storages, what they hold, their sizes; the peak: the most bytes alive at once |
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from heddle.ir.expr import Call, Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassContext, PassInfo, PassInstrument
 from heddle.lower.codegen_vm import vm_codegen
+from heddle.lower.estimate_peak_memory import PEAK_MEMORY
 from heddle.ops.load import load as load_operators
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.rewriter import is_call
@@ -41,7 +42,7 @@ _MADE_BY = {
     "legalized": "LegalizeOps",
     "fused": "FuseTIR",
     "scheduled": "ApplyDefaultSchedule",
-    "memory": "LowerAllocTensor",
+    "memory": "EstimatePeakMemory",
 }
 
 
@@ -145,4 +146,6 @@ def memory_text(mod: IRModule) -> str:
                 lines.append(
                     f"    {binding.var.name_hint:<18} {binding.var.ty} in {value.args[0]} at {value.args[1]}"
                 )
+        if PEAK_MEMORY in func.attrs:
+            lines.append(f"  peak: {func.attrs[PEAK_MEMORY]}")
     return "\n".join(lines)

@@ -29,6 +29,7 @@ from heddle.ir.op import Op
 from heddle.ir.types import TupleType
 from heddle.lower.codes import L0101, L0201, L0202
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
+from heddle.lower.estimate_peak_memory import PEAK_MEMORY
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.types import ShapeExpr, TensorType
@@ -39,6 +40,7 @@ from heddle.support.diagnostics import VerifyError
 from heddle.support.span import Span, places_text
 from heddle.vm.relax.builder import ExecBuilder
 from heddle.vm.relax.insight.kernel_cost import METADATA_PREFIX, KernelCost
+from heddle.vm.relax.insight.peak_memory import METADATA_PREFIX as PEAK_METADATA_PREFIX
 from heddle.vm.relax.isa import FuncKind
 from heddle.vm.relax.placement import placement_text
 
@@ -83,6 +85,8 @@ class _FunctionCodegen:
         name = func.attrs.get("global_symbol")
         if name is None:
             raise VerifyError(L0201, f"function {var.name_hint!r} has no global_symbol", span=func.span)
+        if PEAK_MEMORY in func.attrs:
+            self.builder.metadata[PEAK_METADATA_PREFIX + str(name)] = str(func.attrs[PEAK_MEMORY])
         with self.builder.function(str(name), len(func.params), [param.name_hint for param in func.params]):
             for param in func.params:
                 self._registers[param] = self._fresh()

@@ -150,6 +150,7 @@ class PackedCallWord:
 
 
 call_packed = PackedCallWord(False)
+call_pure_packed = PackedCallWord(True)
 
 
 def dataflow() -> DataflowFrame:

@@ -1,7 +1,9 @@
 """Sizes as text: sums, products, quotients and remainders over names, as they travel with an executable.
 
     size = name | integer | size + size | size - size | size * size | size // size | size % size | -size
-         | min(size, size) | max(size, size)
+         | min(size, size) | max(size, size) | block(size)
+
+`block(size)` is how many bytes a pool lends for so many: see `size_class`.
 
 Written by the compiler (`heddle.prim.size_text`), read by what runs programs without it.
 """
@@ -13,6 +15,7 @@ import operator
 from collections.abc import Callable, Mapping
 
 from heddle.runtime.codes import F0108, U0901
+from heddle.runtime.size_class import block_bytes
 from heddle.support.diagnostics import FormatError, UsageError
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -60,6 +63,9 @@ def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
         if right == 0 and isinstance(node.op, (ast.FloorDiv, ast.Mod)):
             raise UsageError(U0901, f"dimension {ast.unparse(node)} divides by zero")
         return _OPERATORS[type(node.op)](left, right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
+        if node.func.id == "block" and not node.keywords:
+            return block_bytes(_evaluate(node.args[0], values))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
         choose = _CHOICES.get(node.func.id)
         if choose is not None and not node.keywords:

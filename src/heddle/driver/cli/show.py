@@ -70,9 +70,10 @@ def show_report(report: RunReport) -> None:
                 + f"{report.repeat} calls)",
             )
         )
-    lines.append(
-        ("peak memory", f"{_size(report.peak_memory_bytes)} ({_size(report.peak_tensor_bytes)} of tensors)")
-    )
+    bound = report.peak_bound_bytes
+    at_most = "" if bound is None else f"; a call allocates at most {_size(bound)}"
+    tensors = f"{_size(report.peak_tensor_bytes)} of tensors"
+    lines.append(("peak memory", f"{_size(report.peak_memory_bytes)} ({tensors}{at_most})"))
     for name, text in lines:
         console.print(f"{name:<13} {text}", highlight=False)
     if report.comparison is not None:

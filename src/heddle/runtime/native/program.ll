@@ -40,6 +40,7 @@ entry:
   %state = load ptr, ptr %state_at
   store ptr null, ptr %state_at
   call void @PyEval_RestoreThread(ptr %state)
+  call void @heddle_drop_deferred(ptr %context)
   %hook = load ptr, ptr @host_call_hook
   %context_bits = ptrtoint ptr %context to i64
   %args_bits = ptrtoint ptr %args to i64

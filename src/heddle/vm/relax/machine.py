@@ -275,15 +275,17 @@ class VirtualMachine(StatefulCalls, Watchable):
                         a, args = closure_target(args)
                     if a is None:
                         frame[dst] = self.invoke_closure(*args)
+                        args = ()
                         pc += 1
                         continue
                     if op != TAIL:
                         if len(callers) >= MAX_FRAMES:
                             raise too_deep(a)
                         callers.append((function, frame, pc))
-                    inner = a.template.copy()
-                    inner[: a.num_args] = args
-                    function, frame, code, pc = a, inner, a.steps, 0
+                    frame = a.template.copy()
+                    frame[: a.num_args] = args
+                    args = ()  # registers alone keep values: what they drop is free
+                    function, code, pc = a, a.steps, 0
                 elif op == LEAVE:
                     value = frame[a]
                     if not callers:
@@ -291,6 +293,7 @@ class VirtualMachine(StatefulCalls, Watchable):
                     function, frame, pc = callers.pop()
                     code = function.steps
                     frame[code[pc][3]] = value
+                    value = None
                     pc += 1
                 elif op == JUMP:
                     pc = a

@@ -1,0 +1,332 @@
+"""How much memory a graph function needs at most, as a formula over its symbolic dimensions.
+
+    s = alloc_storage(n * 16)        s                       block(16*n)
+    a = alloc_tensor(s, ...)         s, held by s and a
+    kill s                           s, held by a
+    t = alloc_storage(n * 4)         s and t                 block(16*n) + block(4*n)     the peak
+    ...
+
+A storage lives while a register leads to it: its own, a tensor's on it, or that of a tuple or view of those.
+Registers are those of the machine: what no kill clears, a branch's result or a tuple among operands, lives to
+the function's end. After a branch, both ways are followed. A call of a graph function needs what that
+function needs beside what is alive. Peaks are sums of blocks, of which the greatest counts; sums that are
+provably not greater than another one are left out.
+
+What memory the arguments take, and what a kernel takes for its scratch, is not counted; nor is what functions
+of the host do: a function that calls one, or itself, has no bound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from heddle.arith import Analyzer
+from heddle.ir.expr import Call, DataTypeImm, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.module import IRModule
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.size_text import size_text
+from heddle.prim.substitute import substitute
+from heddle.relax.infer import type_of
+from heddle.relax.nodes import Binding, SeqExpr
+from heddle.relax.rewriter import is_call
+from heddle.relax.types import ShapeExpr, ShapeType, TensorType
+from heddle.runtime.dtype import DataType
+from heddle.runtime.size_class import block_bytes
+
+_MAX_WAYS = 8
+"""Ways through branches that are followed apart; beyond, all that may be alive is taken to be."""
+_MAX_COMPARED = 64
+"""Sums that are compared with proofs; more are kept as they are."""
+_NO_MEMORY = (
+    "relax.shape_of",
+    "relax.tensor_to_shape",
+    "relax.vm.call_tir_dyn",
+    "relax.null_value",
+    "relax.make_closure",
+)
+_VIEWS = ("relax.memory.alloc_tensor", "relax.vm.alloc_tensor", "relax.memory.view_reshape")
+
+Sizes = Counter[PrimExpr]
+"""Storages that are alive together: sizes in bytes, each with how many there are."""
+
+
+class UnboundedError(Exception):
+    """A function whose memory has no formula; the reason is the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeakMemory:
+    """The sums of which the greatest is the peak, and the storages that the function's result keeps."""
+
+    peaks: tuple[Sizes, ...]
+    kept: tuple[PrimExpr, ...]
+
+
+def peak_memory(func: Function, mod: IRModule) -> str:
+    """The peak as text over the names of dimensions (`heddle.runtime.size_text`), or `unbounded: reason`.
+
+    Requires: explicit storages and kills (KillAfterLastUse). Units: bytes.
+    """
+    try:
+        found = _Walker(mod, (func,)).run(func)
+        return _text([sizes for sizes in found.peaks if sizes])
+    except UnboundedError as error:
+        return f"unbounded: {error}"
+
+
+@dataclass(slots=True)
+class _State:
+    """One way through the function: what each register leads to."""
+
+    held: dict[object, frozenset[int]] = field(default_factory=dict)
+
+    def copy(self) -> _State:
+        return _State(dict(self.held))
+
+    def alive(self) -> frozenset[int]:
+        return frozenset().union(*self.held.values())
+
+
+class _Walker:
+    def __init__(self, mod: IRModule, callers: tuple[Function, ...]) -> None:
+        self._mod, self._callers = mod, callers
+        self._sizes: list[PrimExpr] = []
+        self._peaks: dict[frozenset[tuple[PrimExpr, int]], Sizes] = {}
+        self._analyzer = Analyzer()
+
+    def run(self, func: Function) -> PeakMemory:
+        assert isinstance(func.body, SeqExpr)
+        _, kept = self._sequence(func.body, [_State()])
+        numbers = frozenset().union(*kept) if kept else frozenset()
+        return PeakMemory(
+            tuple(self._peaks.values()), tuple(self._sizes[number] for number in sorted(numbers))
+        )
+
+    def _sequence(self, body: SeqExpr, states: list[_State]) -> tuple[list[_State], list[frozenset[int]]]:
+        """The states after a sequence, and what its result leads to in each."""
+        for binding in body.bindings():
+            states = [after for state in states for after in self._binding(binding, state)]
+            if len(states) > _MAX_WAYS:
+                states = [_merged(states)]
+        return states, [self._leads_to(body.body, state) for state in states]
+
+    def _binding(self, binding: Binding, state: _State) -> list[_State]:
+        value = binding.value
+        if isinstance(value, If):
+            return self._if(binding.var, value, state)
+        if isinstance(value, Call):
+            state.held[binding.var] = self._call(value, state)
+        else:
+            state.held[binding.var] = self._leads_to(value, state)
+        return [state]
+
+    def _if(self, var: Var, value: If, state: _State) -> list[_State]:
+        ways = []
+        for branch in (value.true_branch, value.false_branch):
+            assert isinstance(branch, SeqExpr)
+            for after, result in zip(*self._sequence(branch, [state.copy()]), strict=True):
+                after.held[var] = result
+                ways.append(after)
+        return ways
+
+    def _leads_to(self, value: Expr, state: _State) -> frozenset[int]:
+        """The storages that a leaf, or a tuple of leaves, leads to."""
+        if isinstance(value, Var):
+            return state.held.get(value, frozenset())
+        if isinstance(value, Tuple):
+            return frozenset().union(*(self._leads_to(item, state) for item in value.fields))
+        if isinstance(value, TupleGetItem):
+            return self._leads_to(value.tuple_value, state)
+        if isinstance(value, Function):
+            raise UnboundedError("a function inside a function")
+        return frozenset()
+
+    def _call(self, call: Call, state: _State) -> frozenset[int]:
+        operands = [self._leads_to(arg, state) for arg in call.args]
+        for arg, numbers in zip(call.args, operands, strict=True):
+            if isinstance(arg, Tuple) and numbers:
+                state.held[arg] = numbers  # its register is never cleared
+        together = frozenset().union(*operands)
+        if isinstance(call.op, GlobalVar):
+            callee = self._mod.get(call.op)
+            return (
+                self._graph_call(call, callee, state, together)
+                if isinstance(callee, Function)
+                else frozenset()
+            )
+        if is_call(call, "relax.vm.kill_object"):
+            for target in call.args:
+                state.held.pop(target, None)
+            return frozenset()
+        if is_call(call, "relax.memory.alloc_storage") or is_call(call, "relax.vm.alloc_storage"):
+            return self._allocate(call, state)
+        if any(is_call(call, name) for name in _VIEWS):
+            return operands[0]
+        if any(is_call(call, name) for name in _NO_MEMORY):
+            return together
+        callee = call.args[0] if is_call(call, "relax.call_pure_packed") else call.op
+        name = getattr(callee, "global_symbol", None) or getattr(callee, "name", None) or callee
+        raise UnboundedError(f"call of {name}")
+
+    def _allocate(self, call: Call, state: _State) -> frozenset[int]:
+        shape = call.args[0]
+        dtypes = [arg for arg in call.args if isinstance(arg, DataTypeImm)]
+        if not isinstance(shape, ShapeExpr) or not dtypes:
+            raise UnboundedError("a storage of a size that is known only when it is made")
+        size: PrimExpr = constant(DataType(dtypes[0].value).itemsize, "int64")
+        for dim in shape.values:
+            size = size * dim
+        number = self._new(size)
+        self._note(state.alive() | {number})
+        return frozenset({number})
+
+    def _new(self, size: PrimExpr) -> int:
+        self._sizes.append(self._analyzer.simplify(size))
+        return len(self._sizes) - 1
+
+    def _note(self, numbers: frozenset[int], others: Mapping[PrimExpr, int] | None = None) -> None:
+        sizes = Counter(self._sizes[number] for number in numbers)
+        sizes.update(others or {})
+        self._peaks[frozenset(sizes.items())] = sizes
+
+    # Calls of graph functions
+
+    def _graph_call(
+        self, call: Call, callee: Function, state: _State, together: frozenset[int]
+    ) -> frozenset[int]:
+        name = str(call.op.name_hint) if isinstance(call.op, GlobalVar) else "a function"
+        if any(callee is caller for caller in self._callers):
+            raise UnboundedError(f"recursion of {name}")
+        inner = _Walker(self._mod, (*self._callers, callee)).run(callee)
+        dims = _dims_of_call(callee, call)
+        for sizes in inner.peaks:
+            there: Counter[PrimExpr] = Counter()
+            for size, count in sizes.items():
+                there[self._in_caller(size, dims, name)] += count
+            self._note(state.alive(), there)
+        kept = [self._new(self._in_caller(size, dims, name)) for size in inner.kept]
+        return together | frozenset(kept)
+
+    def _in_caller(self, size: PrimExpr, dims: Mapping[PrimVar, PrimExpr], name: str) -> PrimExpr:
+        unknown = [node for node in walk(size) if isinstance(node, PrimVar) and node not in dims]
+        if unknown:
+            raise UnboundedError(f"size {unknown[0].name} of {name} is not known where it is called")
+        found: PrimExpr = self._analyzer.simplify(substitute(size, dict(dims)))
+        return found
+
+
+def _merged(states: Sequence[_State]) -> _State:
+    """All that may be alive."""
+    merged = _State()
+    for state in states:
+        for register, numbers in state.held.items():
+            merged.held[register] = merged.held.get(register, frozenset()) | numbers
+    return merged
+
+
+def _dims_of_call(callee: Function, call: Call) -> dict[PrimVar, PrimExpr]:
+    """What the symbolic dimensions of a function's parameters are in a call."""
+    dims: dict[PrimVar, PrimExpr] = {}
+    for param, arg in zip(callee.params, call.args, strict=False):
+        wanted, given = _dims(param.ty), _dims(type_of(arg))
+        if wanted is not None and given is not None and len(wanted) == len(given):
+            for inner, outer in zip(wanted, given, strict=True):
+                if isinstance(inner, PrimVar):
+                    dims.setdefault(inner, outer)
+    return dims
+
+
+def _dims(ty: object) -> Sequence[PrimExpr] | None:
+    if isinstance(ty, TensorType):
+        return ty.dims
+    return ty.values if isinstance(ty, ShapeType) else None
+
+
+# Formulas
+
+
+def _text(peaks: list[Sizes]) -> str:
+    """The greatest of the sums as text."""
+    names = _names(peaks)
+    left = _without_dominated(peaks)
+    sums = dict.fromkeys(_sum_text(sizes, names) for sizes in left)
+    return _greatest(list(sums)) if sums else "0"
+
+
+def _names(peaks: Sequence[Sizes]) -> dict[PrimVar, str]:
+    found = dict.fromkeys(
+        node for sizes in peaks for size in sizes for node in walk(size) if isinstance(node, PrimVar)
+    )
+    by_name: dict[str, PrimVar] = {}
+    for var in found:
+        if by_name.setdefault(var.name, var) is not var:
+            raise UnboundedError(f"two sizes have the name {var.name}")
+    return {var: name for name, var in by_name.items()}
+
+
+def _sum_text(sizes: Sizes, names: Mapping[PrimVar, str]) -> str:
+    """`block(n * 16) + 2 * block(n * 4) + 4096`: what has symbols first, then what is known."""
+    terms: Counter[str] = Counter()
+    known = 0
+    for size, count in sizes.items():
+        if isinstance(size, IntImm):
+            known += count * block_bytes(size.value)
+            continue
+        text = size_text(size, names)
+        if text is None:
+            raise UnboundedError(f"no formula for a storage of {size} bytes")
+        terms[text] += count
+    parts = [f"block({text})" if count == 1 else f"{count} * block({text})" for text, count in terms.items()]
+    return " + ".join(parts + [str(known)] * (known > 0))
+
+
+def _greatest(sums: list[str]) -> str:
+    """A balanced tree of `max`, so that no reader recurses deep."""
+    if len(sums) == 1:
+        return sums[0]
+    middle = len(sums) // 2
+    return f"max({_greatest(sums[:middle])}, {_greatest(sums[middle:])})"
+
+
+def _without_dominated(peaks: list[Sizes]) -> list[Sizes]:
+    """Leave out sums that another one covers, storage by storage."""
+    analyzer = Analyzer()
+    for var in {
+        node for sizes in peaks for size in sizes for node in walk(size) if isinstance(node, PrimVar)
+    }:
+        analyzer.mark_global_non_neg(var)
+    proofs: dict[tuple[PrimExpr, PrimExpr], bool] = {}
+
+    def covers(large: PrimExpr, small: PrimExpr) -> bool:
+        if isinstance(large, IntImm) and isinstance(small, IntImm):
+            return large.value >= small.value
+        if (large, small) not in proofs:
+            proofs[large, small] = analyzer.can_prove_greater_equal(large - small, 0)
+        return proofs[large, small]
+
+    largest_first = sorted(peaks, key=lambda sizes: -sum(sizes.values()))
+    with_proofs = len(peaks) <= _MAX_COMPARED
+    left: list[Sizes] = []
+    for sizes in largest_first:
+        if not any(_is_covered(sizes, other, covers if with_proofs else None) for other in left):
+            left.append(sizes)
+    return left
+
+
+def _is_covered(sizes: Sizes, by: Sizes, covers: Callable[[PrimExpr, PrimExpr], bool] | None) -> bool:
+    """Whether each storage of `sizes` has one of its own in `by` that is provably no smaller."""
+    missing, free = sizes - by, list((by - sizes).elements())
+    if not missing:
+        return True
+    if covers is None or sum(missing.values()) > len(free):
+        return False
+    for size in missing.elements():
+        found = next((index for index, other in enumerate(free) if covers(other, size)), None)
+        if found is None:
+            return False
+        free.pop(found)
+    return True
