@@ -178,7 +178,8 @@ class Tensor:
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
         shared = self.copyto(self.device) if copy else self
-        return export_capsule(id(shared._header) + CONTENT_OFFSET, shared)
+        versioned = max_version is not None and max_version[0] >= 1
+        return export_capsule(id(shared._header) + CONTENT_OFFSET, shared, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.device_type, self.device.device_id)
