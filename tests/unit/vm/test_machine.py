@@ -1,3 +1,4 @@
+import gc
 import sys
 import threading
 import traceback
@@ -374,6 +375,40 @@ def test_memory_configurations():
         kinds("arena", cpu())
     with pytest.raises(TypeError, match="V0303"):
         kinds(3, cpu())
+
+
+@pytest.mark.fact("5.3", "9.14")
+@pytest.mark.parametrize("config", ["naive", {cpu(1): "naive"}])
+def test_copies_and_constants_come_from_the_configured_allocator(config):
+    """Told by the books: in use of the naive allocator, not of the pool."""
+    naive, pooled = allocator_for(cpu(1), "naive"), allocator_for(cpu(1))
+
+    def in_use():
+        return naive.books.bytes_in_use, pooled.books.bytes_in_use
+
+    size_bytes = 4 * 1024
+    made = builder()
+    with made.function("main", 1):
+        made.emit_call("vm.builtin.to_device", [made.r(0), made.imm(1), made.imm(1)], dst=made.r(1))
+        made.emit_ret(made.r(1))
+    with made.function("weights", 0):
+        made.emit_call("identity", [tensor(np.ones(1024, "float32"))], dst=made.r(0))
+        made.emit_ret(made.r(0))
+    gc.collect()  # machines of other tests give back theirs
+    start = in_use()
+    vm = run_machine(made, [cpu(1), cpu(0)], memory_cfg=config)
+    assert in_use() == (start[0] + size_bytes, start[1])  # the constant
+    copy = vm["main"](np.zeros(1024, "float32"))
+    assert copy.device == cpu(1)
+    assert in_use() == (start[0] + 2 * size_bytes, start[1])
+    vm.set_input("main", np.zeros(1024, "float32"))
+    assert in_use() == (start[0] + 3 * size_bytes, start[1])
+    made = builder()
+    with made.function("main", 1):
+        made.emit_call("vm.builtin.to_device", [made.r(0)], dst=made.r(1))
+        made.emit_ret(made.r(1))
+    with pytest.raises(RuntimeError, match="V0408"):
+        run_machine(made)
 
 
 # Saved functions and the stateful interface
