@@ -16,6 +16,7 @@ ALIASES: dict[str, str] = {
     "heddle.script.tirx": "heddle.script.tir",
     "heddle.nd": "heddle.runtime",
     "heddle.relax.testing.vm": "heddle.testing.vm",
+    "heddle.relax.testing.lib_comparator": "heddle.testing.lib_comparator",
     "heddle.s_tir.schedule": "heddle.tir.schedule",
     "heddle.relax.transform.transform": "heddle.relax.transform",
 }

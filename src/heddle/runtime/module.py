@@ -308,16 +308,52 @@ class KernelModule(Module):
         return {"kernels": head.bytes(), **{f"object.{i}": code for i, code in enumerate(self.objects)}}
 
 
-def _load_kernels(sections: Mapping[str, Section]) -> Module:
+def _read_kernels(sections: Mapping[str, Section], others: int = 0) -> tuple[list[bytes], list[str], str]:
+    """Objects, names and target; beside them there are `others` sections."""
     head = require(sections, "kernels").reader()
     target, names, count = head.text(), head.texts(), head.u64()
     head.done()
-    if count != len(sections) - 1:
-        raise head.fail(f"expected {count} objects, got {len(sections) - 1}")
-    return KernelModule([bytes(require(sections, f"object.{i}").data) for i in range(count)], names, target)
+    if count != len(sections) - 1 - others:
+        raise head.fail(f"expected {count} objects, got {len(sections) - 1 - others}")
+    return [bytes(require(sections, f"object.{i}").data) for i in range(count)], names, target
 
 
-register_loader(KernelModule.kind, _load_kernels)
+register_loader(KernelModule.kind, lambda sections: KernelModule(*_read_kernels(sections)))
+
+
+class CSourceModule(KernelModule):
+    """Kernels that a user wrote in C (or C++), compiled. The source travels with them."""
+
+    kind = "c"
+
+    def __init__(self, code: bytes, names: Sequence[str], target: str, fmt: str, text: str) -> None:
+        super().__init__([code], names, target, {fmt: text})
+        self.format = fmt
+
+    def inspect_source(self, fmt: str = "") -> str:
+        """The source. It has one format only, so another one gives an empty string."""
+        return self.source.get(fmt or self.format, "")
+
+    get_source = inspect_source
+
+    def save_sections(self) -> Mapping[str, SectionData]:
+        source = Writer()
+        source.text(self.format)
+        source.text(self.source[self.format])
+        return {**super().save_sections(), "source": source.bytes()}
+
+
+def _load_c_source(sections: Mapping[str, Section]) -> Module:
+    source = require(sections, "source").reader()
+    fmt, text = source.text(), source.text()
+    source.done()
+    objects, names, target = _read_kernels(sections, others=1)
+    if len(objects) != 1:
+        raise source.fail(f"expected one object, got {len(objects)}")
+    return CSourceModule(objects[0], names, target, fmt, text)
+
+
+register_loader(CSourceModule.kind, _load_c_source)
 
 
 class FunctionModule(Module):
