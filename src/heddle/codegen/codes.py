@@ -27,6 +27,6 @@ G0202 = declare_code("G0202", "C source does not compile", "The compiler's own m
 G0203 = declare_code(
     "G0203",
     "C source does not fit",
-    "`c_source_fmt` is 'c' or 'cc'; the source defines the function with HEDDLE_KERNEL of heddle_kernel.h; it "
-    "is compiled for the processor that the compiler runs on.",
+    "`c_source_fmt` is 'c' or 'cc'; the source defines the function with HEDDLE_KERNEL of heddle_kernel.h; "
+    "it is compiled for the processor that the compiler runs on.",
 )

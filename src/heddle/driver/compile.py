@@ -27,7 +27,7 @@ from heddle.runtime.module import KernelModule, Module
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
-from heddle.vm.relax.executable import VMExecutable
+from heddle.vm.relax.executable import LIBRARY_PREFIX, VMExecutable
 from heddle.vm.relax.isa import FuncKind
 
 
@@ -87,6 +87,8 @@ def build(
     for var, func in mod.functions.items():
         if isinstance(func, Function):
             builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
+    if mod.attrs.get(LIBRARY_PREFIX):
+        builder.metadata[LIBRARY_PREFIX] = str(mod.attrs[LIBRARY_PREFIX])
     modules = [*kernel_modules(lower_loops(loops), chosen, cache), *c_source_modules(mod, chosen)]
     executable = builder.get(imports=modules)
     return with_machine_code(executable, chosen, cache) if exec_mode == "compiled" else executable

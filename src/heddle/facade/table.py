@@ -228,6 +228,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.testing": {},
     "heddle.relax.testing": {},
     "heddle.support": {},
+    "heddle.support.cc": {"heddle.runtime.linker": "create_executable create_shared create_staticlib"},
     "heddle.support.utils": {"heddle.support.temporary": "TempDirectory tempdir"},
     "heddle.ffi": {
         "heddle.runtime": (

@@ -19,7 +19,13 @@ from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
 from heddle.runtime.native.glue import make_builtin
 from heddle.runtime.native.library import kernel_symbol, link_objects
-from heddle.runtime.shared_library import LibraryParts, LinkTool, export_library, read_library
+from heddle.runtime.shared_library import (
+    LibraryParts,
+    LinkTool,
+    export_library,
+    read_library,
+    read_system_library,
+)
 from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError, MissingNameError, UsageError, did_you_mean
@@ -123,8 +129,8 @@ class Module:
         `heddle.h` (compiled functions only), and for `load_module` (shared ones). Another name gives the
         one-file format. `fcompile(output, objects)` links in the linker's place.
 
-        Raises: UsageError U0504 where there is no linker, U0505 where it fails, U0503 for a module without a
-        stored form, S0101 where the path cannot be written.
+        Raises: UsageError U0504 where there is no linker, U0505 where it fails, U0506 for a prefix that
+        cannot be, U0503 for a module without a stored form, S0101 where the path cannot be written.
         """
         sections = module_sections(self)
         if fcompile is None and PurePath(path).suffix not in _LINKED_SUFFIXES:
@@ -137,7 +143,12 @@ class Module:
             for code in module.objects
         ]
         tables = self.library_tables("0/", section_offsets(sections))
-        export_library(path, LibraryParts(objects, sections, tables), fcompile)
+        export_library(path, LibraryParts(objects, sections, tables, self.library_prefix), fcompile)
+
+    @property
+    def library_prefix(self) -> str:
+        """What the names of all symbols of a library of this module begin with."""
+        return ""
 
     def library_tables(self, prefix: str, offsets: Mapping[str, int]) -> str:
         """LLVM IR that lets C programs run this module from a library of its own; "" where they cannot.
@@ -245,6 +256,16 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     if PurePath(path).suffix in _SHARED_SUFFIXES:
         return modules_from_sections(read_library(path))
     return modules_from_sections(read_artefact(path))
+
+
+def system_lib(symbol_prefix: str = "") -> Module:
+    """The module of a library that is linked into this process, or into a library that it has loaded.
+
+    `symbol_prefix` is what the attribute `system_lib_prefix` of its IRModule said.
+
+    Raises: UsageError U0507 where there is none; FormatError F01.. for a damaged one.
+    """
+    return modules_from_sections(read_system_library(symbol_prefix))
 
 
 class KernelModule(Module):

@@ -16,6 +16,10 @@ from heddle.vm.relax.program import FunctionRow, Program
 from heddle.vm.relax.verify import check_program
 
 
+LIBRARY_PREFIX = "system_lib_prefix"
+"""The metadata entry, and the module attribute, with the prefix of a library of this program."""
+
+
 class VMExecutable(Module):
     """A compiled program. Its imports hold the kernels; a VirtualMachine runs it."""
 
@@ -72,6 +76,10 @@ class VMExecutable(Module):
 
     def _find(self, name: str) -> Callable[..., Any] | None:
         return self._queries.get(name)
+
+    @property
+    def library_prefix(self) -> str:
+        return self.program.metadata.get(LIBRARY_PREFIX, "")
 
     def library_tables(self, prefix: str, offsets: Mapping[str, int]) -> str:
         if not any(row.kind is FuncKind.VMTIR for row in self.program.functions):
