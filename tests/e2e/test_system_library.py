@@ -1,4 +1,4 @@
-"""Several models in one library: module attribute `system_lib_prefix`, static libraries, `runtime.system_lib`."""
+"""Several models in one library: `system_lib_prefix`, static libraries, `runtime.system_lib`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from heddle.support import cc
 
 import heddle
 from heddle.runtime import cpu, linker, load_module, system_lib
 from heddle.runtime import native as native_package
 from heddle.runtime.native.elf import defined_symbols, prefix_symbols
 from heddle.script import from_source
+from heddle.support import cc
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.vm.relax import VirtualMachine
 
@@ -86,7 +86,7 @@ def test_libraries_with_prefixes_load_by_their_path(folder: Path) -> None:
         assert system_lib(prefix)["as_text"]() == loaded["as_text"]()
     with pytest.raises(FormatError, match=r"F0109.*several artefacts: libA_, libB_"):
         load_module(folder / "both.so")
-    with pytest.raises(UsageError, match="U0507.*'libC_'"):
+    with pytest.raises(UsageError, match=r"U0507.*'libC_'"):
         system_lib("libC_")
 
 

@@ -60,8 +60,8 @@ U0506 = declare_code(
 U0507 = declare_code(
     "U0507",
     "no such system library",
-    "`runtime.system_lib(prefix)` looks in the libraries that the process has loaded; load the one that holds "
-    "it first (`ctypes.CDLL`).",
+    "`runtime.system_lib(prefix)` looks in the libraries that the process has loaded; load the one that "
+    "holds it first (`ctypes.CDLL`).",
 )
 U0601 = declare_code(
     "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."

@@ -1,7 +1,8 @@
 """The linker behind `export_library("x.so")` and `"x.a"`: the system's, else the one in the extra `link`.
 
 Running a model in this process needs none of it: code is linked in memory. `create_shared`,
-`create_staticlib` and `create_executable` are the same tools for scripts; the first two do as `fcompile` of `export_library`.
+`create_staticlib` and `create_executable` are the same tools for scripts; the first two do as `fcompile`
+of `export_library`.
 """
 
 from __future__ import annotations

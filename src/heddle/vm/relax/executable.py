@@ -15,7 +15,6 @@ from heddle.vm.relax.native_tables import program_tables
 from heddle.vm.relax.program import FunctionRow, Program
 from heddle.vm.relax.verify import check_program
 
-
 LIBRARY_PREFIX = "system_lib_prefix"
 """The metadata entry, and the module attribute, with the prefix of a library of this program."""
 
