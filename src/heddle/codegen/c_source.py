@@ -20,7 +20,7 @@ from heddle.ir.expr import ExternFunc
 from heddle.ir.module import IRModule
 from heddle.ir.visitor import walk
 from heddle.runtime import native as native_package
-from heddle.runtime.module import CSourceModule
+from heddle.runtime.kernel_module import CSourceModule
 from heddle.runtime.native.library import kernel_symbol
 from heddle.support.diagnostics import UsageError
 from heddle.support.settings import settings

@@ -23,7 +23,8 @@ from heddle.prim.nodes import IntImm
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.transform.bind_params import BindParams
 from heddle.relax.types import ShapeType, TensorType
-from heddle.runtime.module import KernelModule, Module
+from heddle.runtime.kernel_module import KernelModule
+from heddle.runtime.module import Module
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc

@@ -91,6 +91,12 @@ F0107 = declare_code(
 F0109 = declare_code(
     "F0109", "library holds no artefact", "The shared library was not written by `export_library`."
 )
+F0110 = declare_code(
+    "F0110",
+    "kernels of another version",
+    "Object code in the artefact was compiled for another version of the native interface. Compile the "
+    "model again.",
+)
 F0108 = declare_code(
     "F0108",
     "size expression is malformed",

@@ -19,7 +19,7 @@ from heddle.prim.nodes import SizeVar
 from heddle.relax import TensorType, Var, call_dps_packed
 from heddle.relax.block_builder import BlockBuilder
 from heddle.runtime import load_module
-from heddle.runtime.module import CSourceModule
+from heddle.runtime.kernel_module import CSourceModule
 from heddle.script import from_source
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.settings import settings

@@ -12,7 +12,7 @@ from heddle.driver.pipeline import finalize_passes, legalize_passes
 from heddle.ir.transform import Sequential
 from heddle.lower.vm_shape_lower import VMShapeLower
 from heddle.runtime import Shape, register_global_func, remove_global_func
-from heddle.runtime.module import KernelModule
+from heddle.runtime.kernel_module import KernelModule
 from heddle.script import ir as I
 from heddle.script import relax as R
 from heddle.script import tir as T

@@ -306,6 +306,7 @@ def test_compiled_kernels_run(tmp_path):
         out = np.zeros(4, "float32")
         assert vm["main"](np.ones(4, "float32"), out).numpy().tolist() == [3.0] * 4
         assert out.tolist() == [3.0] * 4
+        assert vm.module.imports[0].kind == vm.executable.mod.imports[0].kind == "llvm"
         assert vm.module.imports[0].get_function("scale", query_imports=True)
         with pytest.raises(AttributeError):
             vm.module.imports[0].get_function("scael", query_imports=True)

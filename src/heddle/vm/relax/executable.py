@@ -143,6 +143,13 @@ def _read_numbered_table(section: Section) -> dict[int, str]:
     return {int(key): text for key, text in table.items()}
 
 
+def _memory_scopes(sections: Mapping[str, Section]) -> dict[int, str]:
+    """Files of version 1 have no such table: their constants lie on the first device."""
+    if "memory_scopes" not in sections and require(sections, "functions").version < 2:
+        return {}
+    return _read_numbered_table(require(sections, "memory_scopes"))
+
+
 def load_executable(sections: Mapping[str, Section]) -> VMExecutable:
     """The executable that `program_sections` stored, verified. A file without a line table has none.
 
@@ -160,7 +167,7 @@ def load_executable(sections: Mapping[str, Section]) -> VMExecutable:
         tuple(read_constants(sections)),
         tuple(offsets),
         tuple(words),
-        _read_numbered_table(require(sections, "memory_scopes")),
+        _memory_scopes(sections),
         _read_numbered_table(sections["line_table"]) if "line_table" in sections else {},
         _read_table(require(sections, "metadata")),
     )
