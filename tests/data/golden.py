@@ -3,9 +3,9 @@
     python -m tests.data.golden tests/data/NAME
 
 writes the files of the present version into a folder; tests never do. It was run once a version of the format
-(`heddle.runtime.artefact.VERSION`) and once a version of the native interface (`NATIVE_ABI`); what is
-there is never written again. Version 1 is the form without memory scopes and line table: `older` makes it of the same
-program.
+(`heddle.runtime.artefact.VERSION`) and once a version of the native interface (`NATIVE_ABI`); what is there
+is never written again. Version 1 is the form without memory scopes and line table: `older` makes it of the
+same program.
 
 | file | what is in it |
 |---|---|
@@ -76,7 +76,7 @@ def program() -> VMExecutable:
 
 
 def _main(ib: ExecBuilder) -> None:
-    """main(x: (n, 3) float32, c): the closure `pair` bound to Shape (3, n), called with x as (3, n) or not."""
+    """main(x: (n, 3) float32, c): `pair` bound to Shape (3, n), called with x, viewed so where c holds."""
     with ib.function("pair", 2):
         ib.emit_call("vm.builtin.make_tuple", [ib.r(0), ib.r(1)], dst=ib.r(2))
         ib.emit_ret(ib.r(2))
