@@ -19,6 +19,10 @@ The loop function gets a form without the output parameter, so that it says itse
 of its buffers share memory. Operators that qualify are legalised on the way; others stay what they are. It
 pays where elementwise work did not fuse into what makes its operand; `StaticPlanBlockMemory` cannot do it,
 since operand and result are alive together.
+
+It is not in the default pipeline. Fusion leaves little for it: of nine models (six convolution networks, BERT,
+ViT, GPT-2) it found something in GPT-2 alone, whose peak memory fell by 14%; and an operand that is
+overwritten is gone when the debugger asks what a result was made of. Put it after `RewriteDataflowReshape`.
 """
 
 from __future__ import annotations
