@@ -21,7 +21,9 @@ from tests.unit.relax.running import MODES, assert_runs, machine
 class Model:
     @R.function
     def main(
-        x: R.Tensor(("b", "v"), "float32"), u: R.Tensor(("n", 1), "float32"), rows: R.Tensor(("n", 1), "int64")
+        x: R.Tensor(("b", "v"), "float32"),
+        u: R.Tensor(("n", 1), "float32"),
+        rows: R.Tensor(("n", 1), "int64"),
     ) -> R.Tuple(R.Tensor(("n", 1), "int64"), R.Tensor(("b", "v"), "float32")):
         p = R.nn.softmax(x)
         chosen = R.multinomial_from_uniform(p, u, rows)
