@@ -152,6 +152,25 @@ def test_pad_einsum_makes_tiles_whole():
     check(before, sch)
 
 
+def test_clamped_padding_reads_rows_in_place():
+    before = matmul_bias()
+    sch = Schedule(before)
+    rows, out = sch.pad_einsum("C", [4, 1, 1])
+    sch.clamp_padding(rows)
+    sch.compute_inline(rows)
+    assert "if_then_else" not in str(sch.func)
+    check(before, sch)
+
+
+def test_padding_of_a_reduction_axis_is_no_mere_padding():
+    """Zeros along the reduction axis are summed up; copies of the last element would be counted twice."""
+    sch = Schedule(matmul_bias())
+    pad = sch.pad_einsum("C", [1, 1, 4])[0]
+    with pytest.raises(ScheduleError) as caught:
+        sch.clamp_padding(pad)
+    assert caught.value.code == "T0411"
+
+
 def test_transform_layout_of_a_temporary():
     before = matmul_bias(n=4)
     sch = Schedule(before)

@@ -34,6 +34,7 @@ from heddle.tir.schedule.rules.rule import (
     inline_maps,
     is_reduction,
     loop_extents,
+    try_primitive,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
@@ -133,7 +134,7 @@ def choose_tile(block: SBlock, axes: _Axes, target: Target) -> _Tile | None:
     if dtype.bits < 8 or not (dtype.is_float or dtype.is_int):
         return None
     lanes = max(1, target.vector_width_bits // dtype.bits)
-    budget = 28 if target.vector_width_bits >= 512 else 12
+    registers = 32 if target.vector_width_bits >= 512 else 16
     extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
     columns = axes.packed or extents[axes.n]
     if columns is not None and columns < lanes:
@@ -144,7 +145,7 @@ def choose_tile(block: SBlock, axes: _Axes, target: Target) -> _Tile | None:
     for vectors in (1, 2, 3, 4):
         if axes.packed is not None and axes.packed % (vectors * lanes):
             continue
-        for height in range(1, budget // vectors + 1):
+        for height in range(1, (registers - vectors - 2) // vectors + 1):
             if (rows is not None and height > rows) or (not plain_rows and (rows is None or rows % height)):
                 continue
             if height > 14:
@@ -228,7 +229,18 @@ def _pad(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> dict[str,
             _inline_unpad(sch, new)
         else:
             result[new.name] = "n" if _pads_lanes(sch, new, handle, axes) else "m"
-    return result
+    rows = [name for name, axis in result.items() if axis == "m"]
+    return {name: axis for name, axis in result.items() if name not in rows or not _read_in_place(sch, name)}
+
+
+def _read_in_place(sch: Schedule, pad: str) -> bool:
+    """Whether rows can be read where they are, the last one again beyond the end."""
+
+    def inline() -> None:
+        sch.clamp_padding(pad)
+        sch.compute_inline(pad)
+
+    return try_primitive(sch, inline)
 
 
 def _inline_unpad(sch: Schedule, handle: SBlockRV) -> None:
