@@ -37,7 +37,7 @@ from heddle.tir.schedule.tree import blocks_in, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
 BLOCKS = (64, 48, 32, 16, 8)
-"""Block sizes: the first that divides the axis is taken, or nearly does: the last block is filled up by zeros."""
+"""Block sizes: the first that divides the axis, or nearly: the last block is filled up by zeros."""
 
 MAX_FILL = 0.05
 """The share of an axis that may be zeros for the sake of a larger block."""
@@ -149,8 +149,8 @@ def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int) -> _Pack
     for dim, index in enumerate(own[0].indices):
         if isinstance(index, PrimVar) and index in spatial and index not in used:
             size = buffer.shape[dim]
-            block = choose_block(size.value) if isinstance(size, IntImm) else None
-            return None if block is None else _Packing(position, dim, block)
+            lanes = choose_block(size.value) if isinstance(size, IntImm) else None
+            return None if lanes is None else _Packing(position, dim, lanes)
     return None
 
 

@@ -13,7 +13,9 @@ from heddle.script import ir as I, relax as R, tir as T
 @I.ir_module
 class Module:
     @R.function
-    def main(x: R.Tensor(("m", {k}), "float32"), w: R.Tensor(({k}, {n}), "float32"), b: R.Tensor(({n},), "float32")):
+    def main(
+        x: R.Tensor(("m", {k}), "float32"), w: R.Tensor(({k}, {n}), "float32"), b: R.Tensor(({n},), "float32")
+    ):
         with R.dataflow():
             y = R.add(R.matmul(x, w), b)
             R.output(y)

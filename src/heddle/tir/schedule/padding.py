@@ -33,7 +33,7 @@ def clamp_padding(func: PrimFunc, block_name: str) -> PrimFunc:
 
 
 def _padding(func: PrimFunc, block: SBlock) -> tuple[BufferStore, Buffer, list[PrimExpr | None]]:
-    """The store of a padding block, the buffer it pads, and the unpadded size of each dimension that grows."""
+    """The store of a padding block, its source, and the unpadded size of each dimension that grows."""
     store, axes = block.body, tuple(axis.var for axis in block.iter_vars)
     if isinstance(store, BufferStore) and store.indices == axes and len(block.reads) == 1:
         source = block.reads[0].buffer
