@@ -20,8 +20,8 @@ of its buffers share memory. Operators that qualify are legalised on the way; ot
 pays where elementwise work did not fuse into what makes its operand; `StaticPlanBlockMemory` cannot do it,
 since operand and result are alive together.
 
-It is not in the default pipeline. Fusion leaves little for it: of nine models (six convolution networks, BERT,
-ViT, GPT-2) it found something in GPT-2 alone, whose peak memory fell by 14%; and an operand that is
+It is not in the default pipeline. Fusion leaves little for it: of nine models (six convolution networks,
+BERT, ViT, GPT-2) it found something in GPT-2 alone, whose peak memory fell by 14%; and an operand that is
 overwritten is gone when the debugger asks what a result was made of. Put it after `RewriteDataflowReshape`.
 """
 
@@ -45,7 +45,7 @@ from heddle.lower.rewrite_dataflow_reshape import has_reshape_pattern
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.nodes import is_const_int
 from heddle.relax.infer import Inference, type_of
-from heddle.relax.nodes import BindingBlock, MatchCast, SeqExpr, VarBinding
+from heddle.relax.nodes import BindingBlock, SeqExpr, VarBinding
 from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.relax.te_call import te_call
 from heddle.relax.types import ShapeExpr, TensorType
@@ -149,7 +149,11 @@ class _Rewriter(BindingRewriter):
         callee, operands, *scalars = value.args
         func = self.module.get(callee) if isinstance(callee, GlobalVar) else None
         ty = type_of(value)
-        if not isinstance(func, PrimFunc) or not isinstance(operands, Tuple) or not isinstance(ty, TensorType):
+        if (
+            not isinstance(func, PrimFunc)
+            or not isinstance(operands, Tuple)
+            or not isinstance(ty, TensorType)
+        ):
             return None
         assert isinstance(callee, GlobalVar)
         return _LoopCall(func, callee.name_hint, operands.fields, tuple(scalars), ty)

@@ -50,7 +50,9 @@ class Module:
 def overwritten(mod: Any) -> int:
     """How many calls overwrite an operand, once the module is legalised."""
     made = DataflowUseInplaceCalls()(LegalizeOps()(mod))
-    return sum(is_call(node, "relax.call_tir_inplace") for func in made.functions.values() for node in walk(func))
+    return sum(
+        is_call(node, "relax.call_tir_inplace") for func in made.functions.values() for node in walk(func)
+    )
 
 
 def check(mod: Any, *args: Any) -> None:
@@ -84,7 +86,11 @@ CASES = {
     "another dtype stays": ('a = R.exp(x)\ny = R.astype(a, "float64")', "y", 0),
     "another order stays": ("a = R.exp(x)\ny = R.flip(a, axis=1)", "y", 0),
     "a reduction stays": ("a = R.exp(x)\ny = R.cumsum(a, axis=1)", "y", 0),
-    "a view is another name": ("a = R.exp(x)\nb = R.reshape(a, (5, -1))\nc = R.sqrt(b)\ny = R.sum(a)", "c, y", 0),
+    "a view is another name": (
+        "a = R.exp(x)\nb = R.reshape(a, (5, -1))\nc = R.sqrt(b)\ny = R.sum(a)",
+        "c, y",
+        0,
+    ),
     "a tuple keeps": ("a = R.exp(x)\nt = (a, x)\nb = t[0]\ny = R.sqrt(a)\nz = R.sqrt(b)", "y, z", 0),
     "a second name": ("a = R.exp(x)\nb = a\ny = R.sqrt(a)\nz = R.nn.relu(b)", "y, z", 0),
 }
@@ -184,7 +190,9 @@ class Module:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_chain_needs_one_storage(mode: str) -> None:
-    mod = module("\n".join(f"a{k + 1} = R.exp(R.negative(a{k}))" for k in range(4)).replace("a0", "x"), outputs="a4")
+    mod = module(
+        "\n".join(f"a{k + 1} = R.exp(R.negative(a{k}))" for k in range(4)).replace("a0", "x"), outputs="a4"
+    )
     allocator = allocator_for(heddle.cpu())
 
     def peak(steps: Any) -> int:
