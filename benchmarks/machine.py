@@ -47,7 +47,8 @@ for n in (1, 100):
             for _ in range(n):
                 v = builder.emit_te(lambda a: te.compute(a.shape, lambda i: a[i] + np.float32(1)), v)
             builder.emit_func_output(v)
-        call = relax.VirtualMachine(relax.build(builder.get(), target="llvm", exec_mode=mode), tvm.cpu())["main"]
+        executable = relax.build(builder.get(), target="llvm", exec_mode=mode)
+        call = relax.VirtualMachine(executable, tvm.cpu())["main"]
         given = tvm.runtime.tensor(np.zeros(4, "float32"))
         assert call(given).numpy()[0] == n
         count = 200_000 // n // 10
