@@ -15,6 +15,7 @@ from heddle.lower.vm_shape_lower import VMShapeLower
 from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
 from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
 from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForInference
 from heddle.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
@@ -34,6 +35,7 @@ def optimize_passes(target: Target) -> tuple[Pass, ...]:
     """Graphs of operators to smaller graphs of operators."""
     return (
         LambdaLift(),  # local functions are optimised as all others are
+        ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         CanonicalizeBindings(True),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed
@@ -48,7 +50,7 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
         CanonicalizeBindings(True),  # decompositions leave names for names
-        FuseOps(),  # loop functions that can share a loop nest are grouped
+        FuseOps(record_boundaries=True),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
         RewriteDataflowReshape(),  # what only renumbers elements becomes a view
         EstimateKernelCost(),  # profilers want to know what a kernel does

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
@@ -27,18 +27,25 @@ from heddle.support.span import derive
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.nodes import PrimFunc
 
+FUSION_BOUNDARY = "fusion_boundary"
+"""Attribute of functions that become loop functions: why fusion ended there, at each of their calls."""
+
 
 @dataclass(frozen=True)
 class FuseOps(Pass):
     """Requires: calls of loop functions (LegalizeOps). Works on dataflow blocks. Establishes: functions with
-    the
-    attribute `Primitive`."""
+    the attribute `Primitive`. With `record_boundaries`, why groups end where they do stays as the attribute
+    `fusion_boundary`."""
+
+    record_boundaries: bool = False
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fuser = _Fuser(mod)
         for var, func in mod.functions.items():
             if isinstance(func, Function) and not func.attrs.get("Primitive"):
                 fuser.update_func(var, fuser.run(func))
+        if self.record_boundaries:
+            fuser.note_boundaries()
         return fuser.get()
 
 
@@ -46,16 +53,39 @@ class _Fuser(BlockBuilder):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self._patterns: dict[GlobalVar, OpPattern] = {}
+        self._boundaries: dict[GlobalVar, dict[str, None]] = {}
+
+    def note_boundaries(self) -> None:
+        """Put the reasons on the functions: only now, as equal functions are shared while they are made."""
+        for var, reasons in self._boundaries.items():
+            self.update_func(var, self.module[var].with_attr(FUSION_BOUNDARY, tuple(reasons)))
+
+    def _note(self, var: GlobalVar, group: FusionGroup) -> None:
+        self._boundaries.setdefault(var, {})[group.boundary] = None
 
     def run(self, func: Function) -> Function:
-        body = func.body
+        return replace(func, body=self._sequence(func.body))
+
+    def _sequence(self, body: Expr) -> SeqExpr:
+        """Fuse in every dataflow block of a sequence, those in branches included."""
         assert isinstance(body, SeqExpr)
         later = _uses_by_block(body)
         blocks = tuple(
-            self._block(block, later[index]) if block.is_dataflow else block
+            self._block(block, later[index]) if block.is_dataflow else self._branches(block)
             for index, block in enumerate(body.blocks)
         )
-        return replace(func, body=replace(body, blocks=blocks))
+        return replace(body, blocks=blocks)
+
+    def _branches(self, block: BindingBlock) -> BindingBlock:
+        made: list[Binding] = []
+        for binding in block.bindings:
+            value = binding.value
+            if isinstance(binding, VarBinding) and isinstance(value, If):
+                branches = self._sequence(value.true_branch), self._sequence(value.false_branch)
+                value = replace(value, true_branch=branches[0], false_branch=branches[1])
+                binding = replace(binding, value=value)
+            made.append(binding)
+        return replace(block, bindings=tuple(made))
 
     def _pattern(self, var: GlobalVar) -> OpPattern:
         if var not in self._patterns:
@@ -67,13 +97,17 @@ class _Fuser(BlockBuilder):
 
     def _block(self, block: BindingBlock, used_later: set[Var]) -> BindingBlock:
         nodes = self._graph(block, used_later)
-        groups = [group for group in find_groups(list(nodes.values())) if len(group.members) > 1]
+        every = find_groups(list(nodes.values()))
+        by_var = {binding.var: binding for binding in block.bindings}
+        for group in every:
+            if len(group.members) == 1 and group.pattern is not OpPattern.OPAQUE:
+                self._note(by_var[group.root.key].value.args[0], group)  # type: ignore[index, attr-defined]
+        groups = [group for group in every if len(group.members) > 1]
         if not groups:
             return block
         calls = {group.root.key: group for group in groups}
         inner = {member.key for group in groups for member in group.members}
         made: list[Binding] = []
-        by_var = {binding.var: binding for binding in block.bindings}
         for binding in block.bindings:
             if binding.var in calls:
                 made.append(self._fused_call(calls[binding.var], by_var))
@@ -141,6 +175,7 @@ class _Fuser(BlockBuilder):
         span = derive("FuseOps", *(binding.span for binding in bindings))
         func = Function(params, body, result.ty, True, attrs_of({"Primitive": True}), span=span)
         global_var = self.add_func(self.normalize_function(func), self._name(bindings))
+        self._note(global_var, group)
         extra = () if scalars is None else (_shape_of(scalars),)
         call = Call(GlobalVar(global_var.name_hint), (*outside, *extra), ty=result.ty, span=span)
         root = by_var[group.root.key]  # type: ignore[index]

@@ -37,7 +37,10 @@ from heddle.tir.schedule.tree import blocks_in, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
 BLOCKS = (64, 48, 32, 16, 8)
-"""Block sizes, the first that divides the axis and fits its size is taken."""
+"""Block sizes: the first that divides the axis, or nearly: the last block is filled up by zeros."""
+
+MAX_FILL = 0.05
+"""The share of an axis that may be zeros for the sake of a larger block."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class _Packing:
         size = shape[self.dim]
         assert isinstance(size, IntImm)
         rest = [dim for k, dim in enumerate(shape) if k != self.dim]
-        return (constant(size.value // self.block, size.dtype), *rest, constant(self.block, size.dtype))
+        count = -(-size.value // self.block)
+        return (constant(count, size.dtype), *rest, constant(self.block, size.dtype))
 
     def index(self, index: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
         position = index[self.dim]
@@ -83,6 +87,9 @@ class _Packing:
         return (position // self.block, *rest, position % self.block)
 
     def data(self, array: Any) -> Any:
+        fill = -array.shape[self.dim] % self.block
+        if fill:
+            array = np.pad(array, [(0, fill if k == self.dim else 0) for k in range(array.ndim)])
         shape = array.shape
         split = array.reshape(
             *shape[: self.dim], shape[self.dim] // self.block, self.block, *shape[self.dim + 1 :]
@@ -142,9 +149,15 @@ def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int) -> _Pack
     for dim, index in enumerate(own[0].indices):
         if isinstance(index, PrimVar) and index in spatial and index not in used:
             size = buffer.shape[dim]
-            fits = [b for b in BLOCKS if isinstance(size, IntImm) and size.value % b == 0]
-            return _Packing(position, dim, fits[0]) if fits else None
+            lanes = choose_block(size.value) if isinstance(size, IntImm) else None
+            return None if lanes is None else _Packing(position, dim, lanes)
     return None
+
+
+def choose_block(size: int) -> int | None:
+    """The block for an axis of this size; None where every one would be mostly zeros."""
+    fills = {block: -size % block / max(1, size) for block in BLOCKS}
+    return next((block for block, fill in fills.items() if fill <= MAX_FILL), None)
 
 
 def _apply(func: PrimFunc, old: Buffer, plan: _Packing) -> PrimFunc:
