@@ -27,6 +27,7 @@ from heddle.tir.schedule.rules.rule import (
     try_primitive,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+from heddle.tir.transform.run_in_lanes import MAP, REDUCTION
 
 
 class RowPass(ScheduleRule):
@@ -93,6 +94,21 @@ def _one_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> Non
     for handle in handles[:-1]:
         if is_reduction(block_of(sch, handle)):
             schedule_reduction_loops(sch, handle, row)
+    for handle in handles:
+        _run_map_in_lanes(sch, handle, row)
+
+
+def _run_map_in_lanes(sch: Schedule, handle: SBlockRV, row: LoopRV) -> None:
+    """Mark the innermost loop of a map along a row for vector lanes, where it writes memory in order."""
+    block, loop = block_of(sch, handle), sch.get_loops(handle)[-1]
+    if not is_spatial(block) or loop.var is row.var:
+        return
+    index = block.writes[0].region[-1].min
+    if any(
+        axis.var is index and loop.var in free_vars(value)
+        for axis, value in zip(block.iter_vars, sch.realization(handle).iter_values, strict=True)
+    ):
+        sch.annotate(loop, MAP, True)
 
 
 def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | None) -> None:
@@ -112,7 +128,7 @@ def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | No
         sch.reorder(*spatial[:-1], *reduce_loops, spatial[-1])
     else:
         sch.reorder(*spatial, *reduce_loops)
-        sch.annotate(reduce_loops[-1], "reassoc", True)
+        sch.annotate(reduce_loops[-1], REDUCTION, True)
     first = next(loop for loop in sch.get_loops(handle) if loop.var in {r.var for r in reduce_loops})
     sch.decompose_reduction(handle, first)
 
