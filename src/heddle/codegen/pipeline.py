@@ -19,6 +19,7 @@ from heddle.tir.transform.remove_no_op import RemoveNoOp
 from heddle.tir.transform.run_in_lanes import RunInLanes
 from heddle.tir.transform.simplify import Simplify
 from heddle.tir.transform.storage_rewrite import StorageRewrite
+from heddle.tir.transform.transpose_in_registers import TransposeInRegisters
 from heddle.tir.transform.unroll_loop import UnrollLoop
 from heddle.tir.transform.vectorize_loop import VectorizeLoop
 from heddle.tir.vector_math.small_float import SMALL_FLOATS
@@ -41,6 +42,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         RunInLanes(
             target.vector_width_bits
         ),  # rows of any length as vectors, before loops become vector code
+        TransposeInRegisters(),
         VectorizeLoop(),
         HoistIfThenElse(),
         StorageRewrite(),  # before unrolling, which copies allocations

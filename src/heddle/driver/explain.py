@@ -24,7 +24,7 @@ from heddle.vm.relax.insight.sites import CALL_TIR_DYN
 
 NUM_ADVICE = 3
 _REPEATS = 5
-_MAPS = "Elementwise"
+_MAPS = ("Elementwise", "Transpose")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def advice_on(rows: Sequence[KernelRow], call_us: float) -> list[Advice]:
 
 def _advice(row: KernelRow) -> Advice:
     """For a map: that it became part of another kernel. For others: that they reached the roofline."""
-    if row.rule == _MAPS and row.boundaries:
+    if row.rule in _MAPS and row.boundaries:
         return Advice(row.total_us, f"fuse {row.name} into what follows; now {'; '.join(row.boundaries)}")
     gain = row.total_us - row.least_us * row.count
     bound = "arithmetic" if (row.gflops or 0) > (row.gbytes_per_s or 0) else "bandwidth"
