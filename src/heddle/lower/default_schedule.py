@@ -17,10 +17,11 @@ from heddle.tir.schedule.rules.contraction import Contraction
 from heddle.tir.schedule.rules.elementwise import Elementwise
 from heddle.tir.schedule.rules.row_pass import RowPass
 from heddle.tir.schedule.rules.rule import ScheduleRule
+from heddle.tir.schedule.rules.transpose import Transpose
 from heddle.tir.schedule.schedule import Schedule
 from heddle.tir.schedule.tree import blocks_in
 
-CPU_RULES: tuple[ScheduleRule, ...] = (Elementwise(), Contraction(), RowPass())
+CPU_RULES: tuple[ScheduleRule, ...] = (Transpose(), Elementwise(), Contraction(), RowPass())
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,29 @@ def test_pad_einsum_makes_tiles_whole():
     check(before, sch)
 
 
+@given(st.sampled_from([2, 3]), st.integers(-3, 2), st.booleans())
+def test_rfactor_splits_a_reduction(factor, axis, inner):
+    before = matmul_bias()
+    sch = Schedule(before)
+    outer_loop, inner_loop = sch.split(sch.get_loops("C")[2], [None, factor])
+    partial = sch.rfactor(inner_loop if inner else outer_loop, axis)
+    check(before, sch, sizes=(0, 1, 4))
+    sch.set_scope(partial, 0, "local")
+    sch.compute_at(partial, sch.get_loops("C")[-1])
+    check(before, sch, sizes=(0, 1, 4))
+
+
+def test_rfactor_needs_a_reduction_loop():
+    sch = Schedule(matmul_bias())
+    with pytest.raises(ScheduleError) as caught:
+        sch.rfactor(sch.get_loops("C")[0], 0)
+    assert caught.value.code == "T0412"
+    r = sch.get_loops("C")[2]
+    with pytest.raises(ScheduleError) as caught:
+        sch.rfactor(r, 5)
+    assert "rank 2" in str(caught.value)
+
+
 def test_clamped_padding_reads_rows_in_place():
     before = matmul_bias()
     sch = Schedule(before)
