@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heddle.ir.transform import Pass, Sequential
+from heddle.lower.convert_layout import ConvertToBlockedLayout
 from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.lower.estimate_kernel_cost import EstimateKernelCost
 from heddle.lower.estimate_peak_memory import EstimatePeakMemory
@@ -51,6 +52,7 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         FuseOps(),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
         RewriteDataflowReshape(),  # what only renumbers elements becomes a view
+        ConvertToBlockedLayout(target),  # images lie as convolutions make and take them
         EstimateKernelCost(),  # profilers want to know what a kernel does
         PackWeights(target),  # constant weights lie as the vector lanes read them
         ApplyDefaultSchedule(target),  # loops are tiled, put on threads and into vectors
