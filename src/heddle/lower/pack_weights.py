@@ -39,7 +39,10 @@ from heddle.tir.schedule.tree import blocks_in, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
 BLOCKS = (64, 48, 32, 16, 8)
-"""Block sizes, the first that divides the axis and fits its size is taken."""
+"""Block sizes: the first that divides the axis, or nearly: the last block is filled up by zeros."""
+
+MAX_FILL = 0.05
+"""The share of an axis that may be zeros for the sake of a larger block."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +81,18 @@ class _Packing:
         for dim, block in self.blocks:
             size = shape[dim]
             assert isinstance(size, IntImm)
-            made[dim] = constant(size.value // block, size.dtype)
+            made[dim] = constant(-(-size.value // block), size.dtype)
         sizes = [constant(block, shape[dim].dtype) for dim, block in self.blocks]
         return (*self._ordered(made), *sizes)
 
     def index(self, index: Sequence[PrimExpr], analyzer: Analyzer) -> tuple[PrimExpr, ...]:
         made = list(index)
         for dim, block in self.blocks:
-            made[dim] = analyzer.simplify(index[dim] // block)
-        insides = [analyzer.simplify(index[dim] % block) for dim, block in self.blocks]
+            made[dim] = index[dim] // block
+        insides = [index[dim] % block for dim, block in self.blocks]
+        if all(isinstance(index[dim], PrimVar) for dim, _ in self.blocks):
+            return (*self._ordered(made), *insides)
+        made, insides = ([analyzer.simplify(item) for item in part] for part in (made, insides))
         return (*self._ordered(made), *insides)
 
     def _ordered(self, outer: Sequence[Any]) -> tuple[Any, ...]:
@@ -95,7 +101,11 @@ class _Packing:
         return (outer[first], *(item for k, item in enumerate(outer) if k != first))
 
     def data(self, array: Any) -> Any:
-        sizes, shape, outer, inside = dict(self.blocks), [], [], {}
+        sizes = dict(self.blocks)
+        array = np.pad(array, [(0, -size % sizes.get(dim, 1)) for dim, size in enumerate(array.shape)])
+        shape: list[int] = []
+        outer: list[int] = []
+        inside: dict[int, int] = {}
         for dim, size in enumerate(array.shape):
             outer.append(len(shape))
             shape.append(size // sizes.get(dim, 1))
@@ -164,9 +174,15 @@ def _plan(
     for dim, index in enumerate(own[0].indices):
         if isinstance(index, PrimVar) and index in spatial and index not in used:
             size = buffer.shape[dim]
-            fits = [b for b in BLOCKS if isinstance(size, IntImm) and size.value % b == 0]
-            return _Packing(position, ((dim, fits[0]),)) if fits else None
+            lanes = choose_block(size.value) if isinstance(size, IntImm) else None
+            return None if lanes is None else _Packing(position, ((dim, lanes),))
     return None
+
+
+def choose_block(size: int) -> int | None:
+    """The block for an axis of this size; None where every one would be mostly zeros."""
+    fills = {block: -size % block / max(1, size) for block in BLOCKS}
+    return next((block for block, fill in fills.items() if fill <= MAX_FILL), None)
 
 
 def _apply(func: PrimFunc, old: Buffer, plan: _Packing) -> PrimFunc:

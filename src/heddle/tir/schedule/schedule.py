@@ -30,6 +30,8 @@ from heddle.tir.schedule.compute_at import compute_at, reverse_compute_at
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.inline import compute_inline, reverse_compute_inline
 from heddle.tir.schedule.layout import transform_layout
+from heddle.tir.schedule.padding import clamp_padding
+from heddle.tir.schedule.prefetch import FAR, prefetch
 from heddle.tir.schedule.reduction import decompose_reduction, pad_einsum
 from heddle.tir.schedule.trace import Instruction, Trace
 from heddle.tir.schedule.tree import (
@@ -302,6 +304,23 @@ class Schedule:
         func, before, after = pad_einsum(self.func, self._name(block), padding)
         self._update(func)
         return [SBlockRV(name) for name in (*before, *after)]
+
+    @recorded
+    def clamp_padding(self, block: SBlockRV | str) -> None:
+        """Repeat the last row in a padding block of `pad_einsum`, where what comes of padding is cut off."""
+        self._update(clamp_padding(self.func, self._name(block)))
+
+    @recorded
+    def prefetch(
+        self,
+        block: SBlockRV | str,
+        read_buffer_index: int,
+        loop: LoopRV,
+        index_map: Callable[..., Sequence[Any]],
+        locality: int = FAR,
+    ) -> None:
+        """Ask in every iteration of a loop for the cache line of an element that is read later."""
+        self._update(prefetch(self.func, self._name(block), read_buffer_index, loop.var, index_map, locality))
 
     def loop_of(self, block: SBlockRV | str, index: int) -> LoopRV:
         """One of a block's loops by position. Raises: ScheduleError T0401."""

@@ -20,11 +20,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorMod, IntImm, Mul, PrimExpr, Var
+from heddle.prim.nodes import FloorMod, IntImm, Mul, PrimExpr, Var, constant
+from heddle.prim.ops import ceildiv, floormod, maximum
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
-from heddle.tir.nodes import BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.nodes import BufferLoad, BufferRegion, BufferStore, IterType, SBlock
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
@@ -34,6 +35,7 @@ from heddle.tir.schedule.rules.rule import (
     inline_maps,
     is_reduction,
     loop_extents,
+    try_primitive,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
@@ -133,7 +135,7 @@ def choose_tile(block: SBlock, axes: _Axes, target: Target) -> _Tile | None:
     if dtype.bits < 8 or not (dtype.is_float or dtype.is_int):
         return None
     lanes = max(1, target.vector_width_bits // dtype.bits)
-    budget = 28 if target.vector_width_bits >= 512 else 12
+    registers = 32 if target.vector_width_bits >= 512 else 16
     extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
     columns = axes.packed or extents[axes.n]
     if columns is not None and columns < lanes:
@@ -144,7 +146,7 @@ def choose_tile(block: SBlock, axes: _Axes, target: Target) -> _Tile | None:
     for vectors in (1, 2, 3, 4):
         if axes.packed is not None and axes.packed % (vectors * lanes):
             continue
-        for height in range(1, budget // vectors + 1):
+        for height in range(1, (registers - vectors - 2) // vectors + 1):
             if (rows is not None and height > rows) or (not plain_rows and (rows is None or rows % height)):
                 continue
             if height > 14:
@@ -207,6 +209,36 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> None
         sch.unroll(loop)
     sch.vectorize(loops.lanes)
     sch.decompose_reduction(handle, loops.reduce)
+    _prefetch_weights(sch, handle, axes, tile, loops)
+
+
+def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile, loops: _Loops) -> None:
+    """While a panel of packed weights is used, fetch the next from memory, a little with every step.
+
+    The first row tile would otherwise wait for memory and all others leave it idle. Each of the steps,
+    row tiles times k, asks for the line of an element that lies `stride` elements after the last one's.
+    """
+    if axes.packed != tile.columns or loops.rows is None or len(axes.reduce) != 1 or loops.batches:
+        return
+    reads = block_of(sch, handle).reads
+    found = [k for k, region in enumerate(reads) if _is_packed(region, axes)]
+    if len(found) != 1:
+        return
+    weights = reads[found[0]].buffer
+    steps = sch.get(loops.reduce).extent  # type: ignore[union-attr]
+    row_tiles = sch.get(loops.rows).extent  # type: ignore[union-attr]
+    stride = ceildiv(constant(tile.columns, row_tiles.dtype), maximum(row_tiles, 1))
+
+    def next_line(panel: Var, rows: Var, k: Var) -> tuple[PrimExpr, ...]:
+        offset = (rows * steps + k) * stride
+        return (floormod(panel, weights.shape[0]) + 1, constant(0, offset.dtype), offset)
+
+    sch.prefetch(handle, found[0], loops.reduce, next_line)
+
+
+def _is_packed(region: BufferRegion, axes: _Axes) -> bool:
+    index = region.region[-1].min
+    return isinstance(index, FloorMod) and index.a is axes.n and len(region.region) == 3
 
 
 def _pad(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> dict[str, str]:
@@ -228,7 +260,18 @@ def _pad(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> dict[str,
             _inline_unpad(sch, new)
         else:
             result[new.name] = "n" if _pads_lanes(sch, new, handle, axes) else "m"
-    return result
+    rows = [name for name, axis in result.items() if axis == "m"]
+    return {name: axis for name, axis in result.items() if name not in rows or not _read_in_place(sch, name)}
+
+
+def _read_in_place(sch: Schedule, pad: str) -> bool:
+    """Whether rows can be read where they are, the last one again beyond the end."""
+
+    def inline() -> None:
+        sch.clamp_padding(pad)
+        sch.compute_inline(pad)
+
+    return try_primitive(sch, inline)
 
 
 def _inline_unpad(sch: Schedule, handle: SBlockRV) -> None:
@@ -290,6 +333,8 @@ class _Loops:
     reduce: LoopRV
     unrolled: tuple[LoopRV, ...]
     lanes: LoopRV
+    batches: bool
+    """Whether outer axes lie inside the loop over column tiles."""
 
 
 def _tile_loops(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> _Loops:
@@ -314,7 +359,7 @@ def _tile_loops(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> _L
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // max(1, work or GRAIN_MULTIPLIES)))
     rows = m_tile[0] if m_tile else None
-    return _Loops(parallel, rows, rows or parallel, reduce[0], (*m_row, n_vector), lanes)
+    return _Loops(parallel, rows, rows or parallel, reduce[0], (*m_row, n_vector), lanes, bool(after))
 
 
 def _vectorize_last(sch: Schedule, handle: SBlockRV, lanes: int) -> None:
