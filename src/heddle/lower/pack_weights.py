@@ -23,7 +23,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 from heddle.relax.op_builder import const
@@ -201,7 +201,8 @@ class _Repoint(StmtSubstituter):
         self._old, self._new, self._plan = old, new, plan
         self._analyzer = Analyzer()
         for axis in block.iter_vars:
-            self._analyzer.bind(axis.var, axis.dom)
+            if not is_const_int(axis.dom.extent, 1):
+                self._analyzer.bind(axis.var, axis.dom)
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         if node.buffer is not self._old:

@@ -9,7 +9,7 @@ from typing import Any
 from heddle.arith import Analyzer
 from heddle.ir.node import Map, replace
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant
+from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import (
     Buffer,
@@ -111,7 +111,8 @@ class _Splitter(StmtSubstituter):
             self._parts[axis.var] = self._split(axis, factor)
         super().__init__({var: o.var * i.dom.extent + i.var for var, (o, i) in self._parts.items()})
         for axis in self._axes():
-            self._analyzer.bind(axis.var, axis.dom)
+            if not is_const_int(axis.dom.extent, 1):  # else the axis would vanish from indices
+                self._analyzer.bind(axis.var, axis.dom)
 
     def _split_axes(self) -> dict[IterVar, int]:
         """The axes to split and by what: the stored buffer's say goes first."""
