@@ -110,8 +110,9 @@ class _Splitter(StmtSubstituter):
         for axis, factor in self._split_axes().items():
             self._parts[axis.var] = self._split(axis, factor)
         super().__init__({var: o.var * i.dom.extent + i.var for var, (o, i) in self._parts.items()})
+        parts = {part for pair in self._parts.values() for part in pair}
         for axis in self._axes():
-            if not is_const_int(axis.dom.extent, 1):  # else the axis would vanish from indices
+            if axis not in parts or not is_const_int(axis.dom.extent, 1):  # else it would vanish from indices
                 self._analyzer.bind(axis.var, axis.dom)
 
     def _split_axes(self) -> dict[IterVar, int]:

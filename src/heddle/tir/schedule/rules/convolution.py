@@ -23,6 +23,7 @@ from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
     block_of,
@@ -31,9 +32,10 @@ from heddle.tir.schedule.rules.rule import (
     inline_maps,
     is_reduction,
     loop_extents,
-    parallelize,
+    local_result,
+    unrolled_vectors,
 )
-from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+from heddle.tir.schedule.schedule import SBlockRV, Schedule
 
 GRAIN_MULTIPLIES = 1 << 17
 """Multiply-adds that are worth a thread."""
@@ -187,8 +189,8 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
     inline_maps(sch, keep=producers)
     _pack_now(sch, handle, conv, tile)
     for name in producers:
-        _copy_rows(sch, SBlockRV(name))
-    consumer = _local_result(sch, handle)
+        schedule_map(sch, SBlockRV(name))
+    consumer = local_result(sch, handle)
     loops = dict(zip((a.var for a in conv.block.iter_vars), sch.get_loops(handle), strict=True))
     n, c, h, w, lane = (loops[var] for var in conv.axes)
     c_tile, vector = sch.split(c, [None, tile.vectors])
@@ -200,7 +202,7 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // (work or GRAIN_MULTIPLIES)))
     sch.reverse_compute_at(consumer, w_tile)
-    _unrolled_vectors(sch, consumer, w_tile)
+    unrolled_vectors(sch, consumer, w_tile)
     sch.unroll(pixel)
     sch.unroll(vector)
     sch.vectorize(lane)
@@ -225,7 +227,7 @@ def _pack_now(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: Convolut
         return (outer[first], *others, *(index[dim] % size for dim, size in blocks))
 
     sch.transform_layout(copy, 0, packed)
-    _copy_rows(sch, copy)
+    schedule_map(sch, copy)
 
 
 def _reading_order(conv: Convolution) -> list[Var]:
@@ -235,37 +237,3 @@ def _reading_order(conv: Convolution) -> list[Var]:
         found.update({var: None for var in free_vars(index) if var in conv.reduce})
     found.update({var: None for var in conv.reduce})
     return list(found)
-
-
-def _local_result(sch: Schedule, handle: SBlockRV) -> SBlockRV:
-    """Put the sums into registers; gives the block that takes them out: the epilogue, or a copy."""
-    consumers = sch.get_consumers(handle)
-    if len(consumers) == 1:
-        sch.set_scope(handle, 0, "local")
-        return SBlockRV(consumers[0].name)
-    copy = sch.cache_write(handle, 0, "local")
-    return SBlockRV(copy.name)
-
-
-def _unrolled_vectors(sch: Schedule, handle: SBlockRV, below: LoopRV) -> None:
-    """The tile's loops of a block: its last axis in lanes, the others unrolled."""
-    loops = sch.get_loops(handle)
-    inner = loops[[loop.var for loop in loops].index(below.var) + 1 :]
-    for loop in inner[:-1]:
-        sch.unroll(loop)
-    sch.vectorize(inner[-1])
-
-
-def _copy_rows(sch: Schedule, handle: SBlockRV) -> None:
-    """A spatial block by itself, in parallel, its last axis in lanes where that is short."""
-    loops = sch.get_loops(handle)
-    if not loops:
-        return
-    outer, inner = loops[:-1], loops[-1]
-    rows = max(1, len(outer) - 1)
-    fused = sch.fuse(*outer[:rows]) if rows > 1 else (outer or loops)[0]
-    rest = [loop for loop in loops if loop.var not in {l.var for l in outer[:rows]}]
-    parallelize(sch, fused, constant_product(loop_extents(sch, rest)))
-    extent = loop_extents(sch, [inner])[0]
-    if outer and extent in (4, 8, 16, 32):
-        sch.vectorize(inner)
