@@ -31,7 +31,7 @@ from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
 from heddle.tir.schedule.cache import cache_write
-from heddle.tir.schedule.rules.convolution import find_convolution
+from heddle.tir.schedule.rules.convolution import channel_block, find_convolution
 from heddle.tir.schedule.split_dimension import DimensionSplit, plain_nests, split_dimensions
 from heddle.tir.schedule.tree import root_block
 
@@ -122,12 +122,6 @@ def _channels(shape: Sequence[Any]) -> int:
     return size.value if isinstance(size, IntImm) else 0
 
 
-def _block_size(channels: int, lanes: int) -> int | None:
-    """The lanes of a vector, or half of them."""
-    fits = [size for size in (lanes, lanes // 2) if size > 1 and channels and channels % size == 0]
-    return fits[0] if fits else None
-
-
 # ---- which tensors
 
 
@@ -180,7 +174,7 @@ class _Rewriter(BindingRewriter):
 
     def convert(self, func: Function) -> Function:
         for var in _blocked_vars(func, self._facts):
-            size = _block_size(_channels(var.ty.dims or ()), self._lanes)  # type: ignore[union-attr]
+            size = channel_block(_channels(var.ty.dims or ()), self._lanes)  # type: ignore[union-attr]
             if size is not None:
                 self._blocked[var] = DimensionSplit(CHANNELS, size)
         return self.run(func)
@@ -229,7 +223,7 @@ def _with_layouts(func: PrimFunc, layouts: Sequence[DimensionSplit | None], lane
         func, _ = cache_write(func, found.block.name_hint, 0, "global")
         found = find_convolution(plain_nests(func) or [])
     for buffer in root_block(func).alloc_buffers:
-        size = _block_size(_channels(buffer.shape), lanes)
+        size = channel_block(_channels(buffer.shape), lanes)
         if size is not None:
             splits[buffer] = DimensionSplit(CHANNELS, size)
     return split_dimensions(func, splits)

@@ -82,14 +82,14 @@ def split_dimensions(func: PrimFunc, splits: Mapping[Buffer, DimensionSplit]) ->
         for old, split in splits.items()
     }
     root = root_block(func)
-    body = seq(*(_nest(_Splitter(block, splits, new).block()) for block in blocks))
+    body = seq(*(nest(_Splitter(block, splits, new).block()) for block in blocks))
     kept = tuple(new.get(buffer, buffer) for buffer in root.alloc_buffers)
     func = func.with_body(replace(func.body, block=replace(root, body=body, alloc_buffers=kept)))
     mapping = {param: new.get(buffer, buffer) for param, buffer in func.buffer_map.items()}
     return replace(func, buffer_map=Map(mapping))
 
 
-def _nest(block: SBlock) -> Stmt:
+def nest(block: SBlock) -> Stmt:
     """Serial loops over all axes of a block."""
     loops = [Var(axis.var.name.removeprefix("v_"), axis.var.dtype) for axis in block.iter_vars]
     stmt: Stmt = SBlockRealize(tuple(loops), constant(True), block, span=block.span)

@@ -95,6 +95,13 @@ def _factors(store: BufferStore) -> list[tuple[BufferLoad, BufferLoad]]:
     return []
 
 
+def channel_block(channels: int, lanes: int) -> int | None:
+    """How many channels of an image lie side by side: the lanes of a vector, or half of them; None where
+    neither divides them."""
+    fits = [size for size in (lanes, lanes // 2) if size > 1 and channels and channels % size == 0]
+    return fits[0] if fits else None
+
+
 # ---- the tile
 
 
