@@ -17,6 +17,7 @@ from heddle.lower.widen_groups import WidenGroups
 from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
 from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
 from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForInference
 from heddle.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
@@ -36,6 +37,7 @@ def optimize_passes(target: Target) -> tuple[Pass, ...]:
     """Graphs of operators to smaller graphs of operators."""
     return (
         LambdaLift(),  # local functions are optimised as all others are
+        ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         CanonicalizeBindings(True),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed

@@ -22,6 +22,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,10 @@ class Tensor:
         """This tensor, or a compact copy of it where it has strides."""
         return self if self.is_contiguous else self.copyto(self.device)
 
+    def raw_bytes(self) -> memoryview:
+        """The elements' bytes in row-major order, where they lie: weights may be gigabytes."""
+        return self.contiguous().numpy().reshape(-1).view(np.uint8).data
+
     def reshape(self, shape: Sequence[int]) -> Tensor:
         """A view of the same elements, row-major. A size of -1 is inferred.
 
@@ -267,6 +272,18 @@ def storage_tensor(storage: Storage, offset_bytes: int, shape: tuple[int, ...], 
             f"expected at most {storage.size_bytes} bytes, got {end}",
         )
     return make_tensor(storage.address + offset_bytes, layout, dtype, storage.device, storage)
+
+
+def tensor_from_bytes(data: Any, shape: Sequence[int], dtype: DataType) -> Tensor:
+    """A tensor on the host over bytes in row-major order, which it keeps alive.
+
+    Raises: TrapValueError U0301 where there are more or fewer bytes than the shape needs.
+    """
+    raw = np.frombuffer(data, np.uint8)
+    expected = prod(shape) * dtype.itemsize
+    if raw.size != expected:
+        raise TrapValueError(U0301, f"shape {tuple(shape)} of {dtype} needs {expected} bytes, got {raw.size}")
+    return make_tensor(raw.__array_interface__["data"][0], layout_of(tuple(shape)), dtype, cpu(0), raw)
 
 
 def empty(

@@ -97,6 +97,10 @@ def _without_inner_outputs(func: Function) -> Function:
     users: dict[Var, set[int]] = {}
 
     def note(expr: Expr, block: int) -> None:
+        if isinstance(expr, If):
+            expr = expr.cond  # what branches use, their own blocks note
+        elif isinstance(expr, Function):
+            return
         for node in walk(expr):
             if isinstance(node, Var):
                 users.setdefault(node, set()).add(block)

@@ -9,7 +9,6 @@ from heddle.prim.ops import (
     add,
     div,
     less,
-    minimum,
     multiply,
     negative,
     select,
@@ -47,25 +46,25 @@ _TANH = (
     0.0022927448161754573,
 )
 _ERF = (
-    0.12837916662064427,
-    -0.3761263351714081,
-    0.11283691519733095,
-    -0.026859151472438926,
-    0.005200368586864849,
-    -0.0008134709332118023,
-    8.334718615206234e-05,
+    0.36491942405700684,
+    -0.18215011060237885,
+    0.13545122742652893,
+    -0.10996592789888382,
+    0.09074098616838455,
+    -0.07349099963903427,
+    0.057270944118499756,
+    -0.04203055426478386,
+    0.02841666340827942,
+    -0.018739264458417892,
+    0.012827347032725811,
+    -0.006837411317974329,
+    0.0018750535091385245,
+    -0.0012640896020457149,
+    0.001720177591778338,
+    -0.000678965647239238,
 )
-_ERFC_LOG = (
-    -0.12873424113707332,
-    -0.6348386282013635,
-    -0.10666902192147967,
-    0.024020303040535013,
-    -0.003668697230723121,
-    0.0002762448311595206,
-    1.2793682133278364e-05,
-    -4.499955173814758e-06,
-    2.7748531289153523e-07,
-)
+_ERF_BOUND = 3.875
+"""erf of anything larger is 1 in float32, and so is the polynomial's value here."""
 _SINH = (0.16666666646842135, 0.00833333967591706, 0.0001983810196868388, 2.8062802582277454e-06)
 
 
@@ -122,12 +121,13 @@ def sigmoid(scope: Scope, x: PrimExpr) -> PrimExpr:
 
 
 def erf(scope: Scope, x: PrimExpr) -> PrimExpr:
-    """Odd polynomial below 0.93, else 1 - exp(polynomial)."""
-    square, size = scope.let(multiply(x, x)), scope.let(minimum(constant(4.0, x.dtype), absolute(x)))
-    small = fma(polynomial(square, _ERF), x, x)
-    exponent = fma(polynomial(size, _ERFC_LOG), size, negative(size))
-    large = copysign(subtract(1.0, exp_scaled(scope, exponent)), x)
-    return select(less(size, 0.93), small, large)
+    """x times a polynomial in t, the square of the bounded x moved to [-1, 1]: no branch, no exponential, no
+    division. Around the middle of the interval the terms stay below 1, so that Horner's scheme does not
+    cancel.
+    """
+    x = scope.let(clamped(x, -_ERF_BOUND, _ERF_BOUND))
+    t = scope.let(fma(multiply(x, x), constant(2.0 / _ERF_BOUND**2, x.dtype), constant(-1.0, x.dtype)))
+    return multiply(polynomial(t, _ERF), x)
 
 
 def sinh(scope: Scope, x: PrimExpr) -> PrimExpr:
