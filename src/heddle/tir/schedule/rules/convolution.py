@@ -19,10 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var
+from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var, constant
+from heddle.prim.ops import floordiv, floormod, minimum
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.schedule.prefetch import NEAR
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
@@ -40,6 +42,14 @@ from heddle.tir.schedule.schedule import SBlockRV, Schedule
 GRAIN_MULTIPLIES = 1 << 17
 """Multiply-adds that are worth a thread."""
 NO_UNROLL = "disable_unroll"
+PACKED_NDIM = 6
+"""Dimensions of weights whose input and output channels are both blocked."""
+LINE_BYTES, ELEMENT_BYTES = 64, 4
+MAX_PIXELS = 512
+"""More pixels than these hide the wait for a tile of weights."""
+MIN_IMAGE_BYTES = 1 << 18
+MAX_LINES = 16
+"""The most cache lines that a block of input channels asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +226,59 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
     for loop in reduce:
         sch.annotate(loop, NO_UNROLL, True)
     sch.decompose_reduction(handle, reduce[0])
+    _prefetch_weights(sch, handle, conv, tile)
+    _prefetch_pixels(sch, handle, conv, tile)
+
+
+def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
+    """While a tile of weights is used for the pixels of an image, fetch the next one, some lines with every
+    block of input channels.
+
+    The first pixels would otherwise wait for memory, and all others leave it idle.
+    """
+    rows, width = conv.extent(conv.axes[2]), conv.extent(conv.axes[3])
+    reads = block_of(sch, handle).reads
+    found = [k for k, region in enumerate(reads) if len(region.region) == PACKED_NDIM]
+    if len(found) != 1 or rows is None or width is None or rows * width > MAX_PIXELS:
+        return
+    *blocks, columns = (extent_of(dim) or 1 for dim in reads[found[0]].buffer.shape)
+    num_lines = blocks[-1] * columns * ELEMENT_BYTES // LINE_BYTES
+    w_tiles = width // tile.pixels
+    share = -(-num_lines // (rows * w_tiles))
+    if share > MAX_LINES:
+        return
+    for k in range(share):
+
+        def line(task: Var, w_tile: Var, *rest: Var, k: int = k) -> tuple[PrimExpr, ...]:
+            number = (floormod(task, rows) * w_tiles + w_tile) * share + k
+            at = minimum(number, num_lines - 1) * (LINE_BYTES // ELEMENT_BYTES)
+            panel = floormod(floordiv(task, rows), blocks[0]) + 1
+            return (panel, *rest, constant(0, at.dtype), at)
+
+        sch.prefetch(handle, found[0], sch.get_loops(handle)[4], line)
+
+
+def _prefetch_pixels(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
+    """Where each pixel is read alone, and the image does not fit the cache that is near, fetch the next pixels of
+    a block of channels while it is used: the next block lies too far away for the processor to guess it."""
+    rows, panels = conv.extent(conv.axes[2]) or 1, (conv.extent(conv.axes[1]) or 1) // tile.vectors
+    reads = block_of(sch, handle).reads
+    data = conv.data.buffer
+    found = [k for k, region in enumerate(reads) if region.buffer is data]
+    size = constant_product([extent_of(dim) for dim in data.shape[1:]])
+    image = [rows, conv.extent(conv.axes[3])]
+    is_pointwise = len(data.shape) == 5 and [extent_of(dim) for dim in data.shape[2:4]] == image
+    if not is_pointwise or len(found) != 1 or is_depthwise(conv) or len(_reading_order(conv)) != 4:
+        return
+    if size is None or size * ELEMENT_BYTES < MIN_IMAGE_BYTES:
+        return
+
+    def pixel(task: Var, w_tile: Var, *rest: Var) -> tuple[PrimExpr, ...]:
+        number, row = floordiv(task, rows * panels), floormod(task, rows)
+        at = (w_tile + 1) * tile.pixels + rest[-1]
+        return (number, rest[0], row, at, constant(0, at.dtype))
+
+    sch.prefetch(handle, found[0], sch.get_loops(handle)[5], pixel, NEAR)
 
 
 def _pack_now(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
