@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from heddle.ir.transform import Pass, Sequential
 from heddle.lower.convert_layout import ConvertToBlockedLayout
+from heddle.lower.convert_winograd import ConvertToWinograd
 from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.lower.estimate_kernel_cost import EstimateKernelCost
 from heddle.lower.estimate_peak_memory import EstimatePeakMemory
@@ -58,6 +59,7 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         WidenGroups(target),  # groups of channels that fill no vector are read together
         ConvertToBlockedLayout(target),  # images lie as convolutions make and take them
         EstimateKernelCost(),  # profilers want to know what a kernel does
+        ConvertToWinograd(target),  # convolutions that multiply less
         PackWeights(target),  # constant weights lie as the vector lanes read them
         ApplyDefaultSchedule(target),  # loops are tiled, put on threads and into vectors
     )

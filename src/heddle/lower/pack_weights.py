@@ -52,7 +52,7 @@ class PackWeights(Pass):
     target: Target
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        constants = _always_constant(mod)
+        constants = always_constant(mod)
         plans: dict[GlobalVar, list[_Packing]] = {}
         table: dict[GlobalVar, Any] = dict(mod.functions)
         for var, positions in constants.items():
@@ -122,7 +122,7 @@ def _calls(mod: IRModule) -> list[Call]:
     return [node for node in nodes if isinstance(node, Call) and is_call(node, "relax.call_tir")]
 
 
-def _always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:
+def always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:
     """For every called loop function, the arguments that are constants in all calls."""
     found: dict[GlobalVar, set[int]] = {}
     for call in _calls(mod):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var, constant
@@ -131,20 +132,19 @@ def choose_tile(conv: Convolution, target: Target) -> ConvolutionTile | None:
     width, blocks = conv.extent(w), conv.extent(c)
     if width is None or blocks is None or (lane in free_vars(*conv.data.indices) and not is_depthwise(conv)):
         return None
+    return best_tile(width, 1 if is_depthwise(conv) else gcd(blocks, *_group_sizes(conv)), target)
+
+
+def best_tile(pixels: int, vectors: int, target: Target) -> ConvolutionTile:
+    """The best tile whose sides divide the given numbers."""
     registers = 32 if target.vector_width_bits >= 512 else 16
-    best: tuple[float, ConvolutionTile] | None = None
-    for vectors in (1, 2, 3, 4):
-        if blocks % vectors or any(size % vectors for size in _group_sizes(conv)):
-            continue
-        if is_depthwise(conv) and vectors > 1:
-            continue
-        for pixels in range(1, (registers - vectors - 1) // vectors + 1):
-            if width % pixels:
-                continue
-            score = _score(pixels, vectors)
-            if best is None or score > best[0]:
-                best = score, ConvolutionTile(pixels, vectors)
-    return None if best is None else best[1]
+    tiles = [
+        ConvolutionTile(height, width)
+        for width in (1, 2, 3, 4)
+        for height in range(1, (registers - width - 1) // width + 1)
+        if pixels % height == 0 and vectors % width == 0
+    ]
+    return max(tiles, key=lambda tile: _score(tile.pixels, tile.vectors))
 
 
 def is_depthwise(conv: Convolution) -> bool:
