@@ -47,9 +47,7 @@ class ConvertToBlockedLayout(Pass):
     target: Target
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        facts = {
-            var: _Facts.of(func) for var, func in mod.functions.items() if isinstance(func, PrimFunc)
-        }
+        facts = {var: _Facts.of(func) for var, func in mod.functions.items() if isinstance(func, PrimFunc)}
         if not any(fact.is_convolution for fact in facts.values()):
             return mod
         rewriter = _Rewriter(mod, facts, self.target.vector_width_bits // 32)
@@ -158,7 +156,9 @@ def _blocked_vars(func: Function, facts: dict[GlobalVar, _Facts]) -> set[Var]:
         size = len(wanted)
         for _, images in groups:
             if images & wanted:
-                wanted |= {var for var in images if isinstance(var.ty, TensorType) and var.ty.ndim == IMAGE_NDIM}
+                wanted |= {
+                    var for var in images if isinstance(var.ty, TensorType) and var.ty.ndim == IMAGE_NDIM
+                }
     return (wanted & made) - plain
 
 
@@ -215,9 +215,7 @@ class _Rewriter(BindingRewriter):
 def _with_layouts(func: PrimFunc, layouts: Sequence[DimensionSplit | None], lanes: int) -> PrimFunc:
     """The function over parameters in their layouts. What a convolution accumulates and pads, and what
     follows it inside the function, is blocked whether its results are or not."""
-    splits = {
-        buffer: split for buffer, split in zip(func.buffers, layouts, strict=True) if split is not None
-    }
+    splits = {buffer: split for buffer, split in zip(func.buffers, layouts, strict=True) if split is not None}
     found = find_convolution(plain_nests(func) or [])
     if found is not None and found.result not in splits and found.result in func.buffers:
         func, _ = cache_write(func, found.block.name_hint, 0, "global")

@@ -79,7 +79,9 @@ def _problem(func: PrimFunc) -> WinogradProblem | None:
         return None
     consumers = sch.get_consumers(handle)
     epilogue = block_of(sch, SBlockRV(consumers[0].name)) if len(consumers) == 1 else None
-    if (epilogue is None) != (conv.result in func.buffers) or (epilogue and not _is_pointwise(epilogue, conv)):
+    if (epilogue is None) != (conv.result in func.buffers) or (
+        epilogue and not _is_pointwise(epilogue, conv)
+    ):
         return None
     source = _source(sch, conv, [block_of(sch, producer) for producer in producers])
     if source is None or source[0] not in func.buffers or conv.weights.buffer not in func.buffers:

@@ -152,9 +152,7 @@ def _pack_function(func: PrimFunc, positions: set[int], target: Target) -> tuple
     return func, plans
 
 
-def _plan(
-    func: PrimFunc, block: SBlock, buffer: Buffer, position: int, target: Target
-) -> _Packing | None:
+def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int, target: Target) -> _Packing | None:
     loads = [node for node in walk(block.body) if isinstance(node, BufferLoad)]
     own = [load for load in loads if load.buffer is buffer]
     other_blocks = [
@@ -207,9 +205,7 @@ class _Repoint(StmtSubstituter):
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         if node.buffer is not self._old:
             return super().visit_BufferLoad(node)
-        return BufferLoad(
-            self._new, self._plan.index(node.indices, self._analyzer), span=node.span
-        )
+        return BufferLoad(self._new, self._plan.index(node.indices, self._analyzer), span=node.span)
 
     def visit_BufferRegion(self, node: Any) -> Any:
         return node

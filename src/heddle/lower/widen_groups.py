@@ -99,7 +99,11 @@ def _groups(func: PrimFunc, lanes: int) -> _Groups | None:
     channel, out = conv.axes[1], conv.weights.buffer.shape[0]
     index, size = conv.data.indices[1], conv.data.buffer.shape[1]
     divisors = [node.b for node in walk(index) if isinstance(node, FloorDiv) and node.a is channel]
-    if len(divisors) != 1 or conv.weights.indices[0] is not channel or conv.weights.indices[1] not in conv.reduce:
+    if (
+        len(divisors) != 1
+        or conv.weights.indices[0] is not channel
+        or conv.weights.indices[1] not in conv.reduce
+    ):
         return None
     (outs,), ins = divisors, conv.extent(conv.weights.indices[1])  # type: ignore[arg-type]
     if not (isinstance(outs, IntImm) and isinstance(size, IntImm) and isinstance(out, IntImm)) or ins is None:
@@ -141,7 +145,9 @@ class _Reread(StmtSubstituter):
         if node.buffer is self._conv.weights.buffer:
             return BufferLoad(self._weights, node.indices, span=node.span)
         if node.buffer is self._conv.data.buffer:
-            return BufferLoad(node.buffer, (node.indices[0], self._channel, *node.indices[2:]), span=node.span)
+            return BufferLoad(
+                node.buffer, (node.indices[0], self._channel, *node.indices[2:]), span=node.span
+            )
         return super().visit_BufferLoad(node)
 
     def visit_BufferRegion(self, node: Any) -> Any:

@@ -34,8 +34,8 @@ from heddle.tir.schedule.rules.rule import (
     extent_of,
     inline_maps,
     is_reduction,
-    loop_extents,
     local_result,
+    loop_extents,
     unrolled_vectors,
 )
 from heddle.tir.schedule.schedule import SBlockRV, Schedule
@@ -171,8 +171,8 @@ def _score(pixels: int, vectors: int) -> float:
 
 
 def weight_blocks(conv: Convolution, tile: ConvolutionTile) -> tuple[tuple[int, int], ...] | None:
-    """How weights are to lie: (dimension, block size) with the insides of blocks last, the lanes' one the very
-    last. None where the weights are indexed in some other way already."""
+    """How weights are to lie: (dimension, block size) with the insides of blocks last, that of the lanes at the
+    end. None where the weights are indexed in some other way already."""
     _, c, _, _, lane = conv.axes
     found: list[tuple[int, int]] = []
     for dim, index in enumerate(conv.weights.indices):
@@ -182,7 +182,9 @@ def weight_blocks(conv: Convolution, tile: ConvolutionTile) -> tuple[tuple[int, 
         elif len(used) == 2 and used <= set(conv.reduce):
             inner = [var for var in conv.reduce if var in used][-1]
             found.insert(0, (dim, conv.extent(inner) or 1))
-    is_plain = len(conv.weights.indices) == 4 and bool(found) and c in free_vars(conv.weights.indices[found[-1][0]])
+    is_plain = (
+        len(conv.weights.indices) == 4 and bool(found) and c in free_vars(conv.weights.indices[found[-1][0]])
+    )
     return tuple(found) if is_plain else None
 
 
@@ -259,8 +261,8 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: 
 
 
 def _prefetch_pixels(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
-    """Where each pixel is read alone, and the image does not fit the cache that is near, fetch the next pixels of
-    a block of channels while it is used: the next block lies too far away for the processor to guess it."""
+    """Where pixels are read one by one, and the image does not fit the cache, fetch the next pixels of a block of
+    channels while it is used: the next block lies too far away for the processor to guess it."""
     rows, panels = conv.extent(conv.axes[2]) or 1, (conv.extent(conv.axes[1]) or 1) // tile.vectors
     reads = block_of(sch, handle).reads
     data = conv.data.buffer
@@ -305,5 +307,5 @@ def _reading_order(conv: Convolution) -> list[Var]:
     found: dict[Var, None] = {}
     for index in conv.weights.indices:
         found.update({var: None for var in free_vars(index) if var in conv.reduce})
-    found.update({var: None for var in conv.reduce})
+    found.update(dict.fromkeys(conv.reduce))
     return list(found)

@@ -1,10 +1,10 @@
 """Reductions beside the lanes (pooling and means of images in blocks of channels): vector by vector.
 
-    parallel (all but the last outer axis):
-        for the last outer axis:
-            accumulator[lanes] = identity
-            for the window:  accumulator = combine(accumulator, data[lanes])        (in a register)
-            epilogue
+parallel (all but the last outer axis):
+    for the last outer axis:
+        accumulator[lanes] = identity
+        for the window:  accumulator = combine(accumulator, data[lanes])        (in a register)
+        epilogue
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A tile of m × m results needs (m + 2)² products instead of 9 m²:
 
     Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A,        d a tile of (m + 2)² data, g the 3 × 3 weights
 
-Summed over input channels, each of the (m + 2)² positions is a matrix product of tiles × channels. The function is
+Summed over input channels, each of the (m + 2)² positions is a matrix product of tiles × channels. The function
+is
 
     for images, for bands of tiles that fit the cache:
         parallel:  V[position, tile, channel]  = Bᵀ d B
@@ -27,16 +28,13 @@ from heddle.ir.node import Map, replace
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import if_then_else
-from heddle.prim.substitute import Substituter
 from heddle.target import Target
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import (
     AllocBuffer,
     Buffer,
     BufferLoad,
-    BufferStore,
     ForKind,
-    IfThenElse,
     PrimFunc,
     SBlock,
     Stmt,
@@ -82,8 +80,8 @@ _G = {
 @dataclass(frozen=True, slots=True)
 class WinogradProblem:
     """A convolution that can be taken so: images of `ins` to images of `outs` channels, both in blocks of
-    `lanes`; results of `rows` × `columns` pixels that start `before` pixels outside the data. `epilogue` is the
-    block that reads the convolution's buffer `sums`, or None where `sums` is the function's result."""
+    `lanes`; results of `rows` × `columns` pixels that start `before` pixels outside the data. `epilogue` is
+    the block that reads the convolution's buffer `sums`, or None where `sums` is the function's result."""
 
     data: Buffer
     weights: Buffer
@@ -151,7 +149,9 @@ WORTH = 0.75
 def _plan(problem: WinogradProblem, size: int, target: Target) -> WinogradPlan | None:
     rows, columns = -(-problem.rows // size), -(-problem.columns // size)
     a_tile = (size + TAPS - 1) ** 2 * (problem.ins + problem.outs) * 4
-    bands = [n for n in range(1, rows + 1) if rows % n == 0 and (n == 1 or n * columns * a_tile <= BAND_BYTES)]
+    bands = [
+        n for n in range(1, rows + 1) if rows % n == 0 and (n == 1 or n * columns * a_tile <= BAND_BYTES)
+    ]
     product = best_tile(bands[-1] * columns, problem.outs // problem.lanes, target)
     return None if product is None else WinogradPlan(problem, size, bands[-1], product)
 
@@ -232,13 +232,9 @@ class _Writer:
         blocks, height, width, lanes = (int(dim.value) for dim in self.padded.shape)  # type: ignore[attr-defined]
         with self._parallel("line", blocks * height, width * lanes) as line, self.b.loop("x", width) as x:
             block, y = line // height, line % height
-            inside = all_of(
-                y >= top, y < data.shape[2] + top, x >= left, x < data.shape[3] + left
-            )
+            inside = all_of(y >= top, y < data.shape[2] + top, x >= left, x < data.shape[3] + left)
             with self._lanes() as lane:
-                value = if_then_else(
-                    inside, data[n, block, y - top, x - left, lane], constant(0, self.dtype)
-                )
+                value = if_then_else(inside, data[n, block, y - top, x - left, lane], constant(0, self.dtype))
                 self.b.store(self.padded, (block, y, x, lane), value)
 
     def _transform(self, band: Var) -> None:
@@ -262,14 +258,9 @@ class _Writer:
         self, matrix: Sequence[Sequence[int]], size: int, element: Callable[[int, int], PrimExpr], name: str
     ) -> Callable[[int, int], PrimExpr]:
         """The elements of matrix · x · matrixᵀ for x of size × size; the inner product is taken once."""
-        columns = [
-            [self.b.let(f"{name}_{r}_{s}", element(r, s)) for r in range(size)] for s in range(size)
-        ]
+        columns = [[self.b.let(f"{name}_{r}_{s}", element(r, s)) for r in range(size)] for s in range(size)]
         inner = [
-            [
-                self.b.let(f"{name}t_{k}_{s}", _combination(row, columns[s]))
-                for s in range(size)
-            ]
+            [self.b.let(f"{name}t_{k}_{s}", _combination(row, columns[s])) for s in range(size)]
             for k, row in enumerate(matrix)
         ]
         return lambda k, other: _combination(matrix[other], inner[k])
@@ -292,9 +283,7 @@ class _Writer:
                 ):
                     data = self.moved[position, block, first * tile.pixels + pixel, channel]
                     weight = self.weights[position, panel, block, channel, vector * lanes + lane]
-                    self.b.store(
-                        sums, (pixel, vector, lane), sums[pixel, vector, lane] + data * weight
-                    )
+                    self.b.store(sums, (pixel, vector, lane), sums[pixel, vector, lane] + data * weight)
                 with self._each(tile) as (pixel, vector, lane):
                     at = (position, panel * tile.vectors + vector, first * tile.pixels + pixel, lane)
                     self.b.store(self.products, at, sums[pixel, vector, lane])
