@@ -88,6 +88,19 @@ def test_inspect_every_stage(folder: Path, stage: str) -> None:
     assert sign in done.out
 
 
+def test_explain(folder: Path) -> None:
+    done = heddle("explain", "dense.py", "--dim", "n=3", "--threads", "1", "--json", cwd=folder)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["ceilings"]["num_threads"] == 1
+    assert found["dims"] == {"n": 3}
+    assert sum(row["total_us"] for row in found["kernels"]) == pytest.approx(found["kernels_us"])
+    shown = heddle("explain", "dense.heddle", cwd=folder)
+    assert shown.code == 0, shown.err
+    assert found["kernels"][0]["name"] in shown.out
+    assert "why not fused further" in shown.out
+
+
 BAD = [
     (("run", "no.onnx"), "D0101", "no.onnx"),
     (("run", "dense.txt"), "D0101", ".heddle"),

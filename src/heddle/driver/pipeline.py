@@ -53,7 +53,7 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
         CanonicalizeBindings(True),  # decompositions leave names for names
-        FuseOps(),  # loop functions that can share a loop nest are grouped
+        FuseOps(record_boundaries=True),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
         RewriteDataflowReshape(),  # what only renumbers elements becomes a view
         WidenGroups(target),  # groups of channels that fill no vector are read together

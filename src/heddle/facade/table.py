@@ -16,6 +16,7 @@ ALIASES: dict[str, str] = {
     "heddle.script.tirx": "heddle.script.tir",
     "heddle.nd": "heddle.runtime",
     "heddle.relax.testing.vm": "heddle.testing.vm",
+    "heddle.relax.testing.lib_comparator": "heddle.testing.lib_comparator",
     "heddle.s_tir.schedule": "heddle.tir.schedule",
     "heddle.relax.transform.transform": "heddle.relax.transform",
 }
@@ -227,6 +228,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.testing": {},
     "heddle.relax.testing": {},
     "heddle.support": {},
+    "heddle.support.cc": {"heddle.runtime.linker": "create_executable create_shared create_staticlib"},
     "heddle.support.utils": {"heddle.support.temporary": "TempDirectory tempdir"},
     "heddle.ffi": {
         "heddle.runtime": (

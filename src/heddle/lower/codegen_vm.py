@@ -70,7 +70,8 @@ def _note_cost(builder: ExecBuilder, var: GlobalVar, func: BaseFunc) -> BaseFunc
     if cost is None:
         return func
     name = str(func.attrs.get("global_symbol") or var.name_hint)
-    builder.metadata[METADATA_PREFIX + name] = KernelCost(**cost).to_json()
+    rule = str(func.attrs.get("schedule_rule", ""))
+    builder.metadata[METADATA_PREFIX + name] = KernelCost(**{**cost, "rule": rule}).to_json()
     return func.without_attr(KERNEL_COST)  # type: ignore[no-any-return]
 
 

@@ -24,6 +24,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
+from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relax.nodes import Binding, SeqExpr, VarBinding
 from heddle.relax.rewriter import BindingRewriter, is_call
@@ -54,20 +55,7 @@ class ConvertToBlockedLayout(Pass):
         for var, func in mod.functions.items():
             if isinstance(func, Function):
                 rewriter.update_func(var, rewriter.convert(func))
-        return _without_unused(rewriter.get(), mod)
-
-
-def _without_unused(mod: IRModule, before: IRModule) -> IRModule:
-    """Drops private loop functions whose calls all took another layout."""
-    graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
-    used = {node for func in graphs for node in walk(func) if isinstance(node, GlobalVar)}
-    return mod.with_functions(
-        {
-            var: func
-            for var, func in mod.functions.items()
-            if not isinstance(func, PrimFunc) or var in used or "global_symbol" in func.attrs
-        }
-    )
+        return drop_unused_loops(rewriter.get())
 
 
 # ---- what loop functions do with channels

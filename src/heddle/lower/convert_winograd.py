@@ -3,8 +3,8 @@
     y = cls.conv2d(x, w: (64, 64, 3, 3))      →      y = cls.conv2d(x, w': (36, 2, 4, 16, 32))
 
 The constant weights are transformed when the program is compiled; the loop function transforms tiles of the
-image, multiplies, and transforms back (`tir.schedule.rules.winograd`). Results differ from those of the direct
-sum by rounding: about 1e-6 of their scale.
+image, multiplies, and transforms back (`tir.schedule.rules.winograd`). Results differ from those of the
+direct sum by rounding: about 1e-6 of their scale.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class ConvertToWinograd(Pass):
 
 
 def _problem(func: PrimFunc) -> WinogradProblem | None:
-    """The convolution of a function, if it has 3 × 3 taps at stride 1 over blocked images, whole channels of a
-    vector on both sides, and at most padding before it and maps behind it."""
+    """The convolution of a function, if it has 3 × 3 taps at stride 1 over blocked images, whole channels of
+    a vector on both sides, and at most padding before it and maps behind it."""
     if find_convolution(plain_nests(func) or []) is None:
         return None
     sch = Schedule(func)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
 from heddle.ir.transform import FunctionPass, PassContext
+from heddle.lower.fuse_ops import FUSION_BOUNDARY
 from heddle.lower.legalize_ops import OPERATORS
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import minimum
@@ -37,7 +38,8 @@ class EstimateKernelCost(FunctionPass):
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         cost = kernel_cost(func)
-        return func.without_attr(OPERATORS).with_attr(KERNEL_COST, asdict(cost))  # type: ignore[no-any-return]
+        bare = func.without_attr(OPERATORS).without_attr(FUSION_BOUNDARY)
+        return bare.with_attr(KERNEL_COST, asdict(cost))  # type: ignore[no-any-return]
 
 
 def kernel_cost(func: PrimFunc) -> KernelCost:
@@ -47,10 +49,11 @@ def kernel_cost(func: PrimFunc) -> KernelCost:
     shapes = tuple(tuple(size_text(dim, names) or "?" for dim in buffer.shape) for buffer in buffers)
     scalars = tuple(names[p] for p in func.params if p not in func.buffer_map and p in names)
     operators = tuple(str(name) for name in func.attrs.get(OPERATORS, ()))
+    boundaries = tuple(str(reason) for reason in func.attrs.get(FUSION_BOUNDARY, ()))
     try:
         work = work_of(func)
     except UsageError:
-        return KernelCost(operators, shapes, scalars)
+        return KernelCost(operators, shapes, scalars, boundaries=boundaries)
     return KernelCost(
         operators,
         shapes,
@@ -58,6 +61,7 @@ def kernel_cost(func: PrimFunc) -> KernelCost:
         tuple(position for position, buffer in enumerate(buffers) if buffer in work.writes),
         size_text(work.flops, names),
         size_text(_moved_bytes(buffers, work), names),
+        boundaries=boundaries,
     )
 
 

@@ -27,18 +27,25 @@ from heddle.support.span import derive
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.nodes import PrimFunc
 
+FUSION_BOUNDARY = "fusion_boundary"
+"""Attribute of functions that become loop functions: why fusion ended there, at each of their calls."""
+
 
 @dataclass(frozen=True)
 class FuseOps(Pass):
     """Requires: calls of loop functions (LegalizeOps). Works on dataflow blocks. Establishes: functions with
-    the
-    attribute `Primitive`."""
+    the attribute `Primitive`. With `record_boundaries`, why groups end where they do stays as the attribute
+    `fusion_boundary`."""
+
+    record_boundaries: bool = False
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fuser = _Fuser(mod)
         for var, func in mod.functions.items():
             if isinstance(func, Function) and not func.attrs.get("Primitive"):
                 fuser.update_func(var, fuser.run(func))
+        if self.record_boundaries:
+            fuser.note_boundaries()
         return fuser.get()
 
 
@@ -46,6 +53,15 @@ class _Fuser(BlockBuilder):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self._patterns: dict[GlobalVar, OpPattern] = {}
+        self._boundaries: dict[GlobalVar, dict[str, None]] = {}
+
+    def note_boundaries(self) -> None:
+        """Put the reasons on the functions: only now, as equal functions are shared while they are made."""
+        for var, reasons in self._boundaries.items():
+            self.update_func(var, self.module[var].with_attr(FUSION_BOUNDARY, tuple(reasons)))
+
+    def _note(self, var: GlobalVar, group: FusionGroup) -> None:
+        self._boundaries.setdefault(var, {})[group.boundary] = None
 
     def run(self, func: Function) -> Function:
         return replace(func, body=self._sequence(func.body))
@@ -81,13 +97,17 @@ class _Fuser(BlockBuilder):
 
     def _block(self, block: BindingBlock, used_later: set[Var]) -> BindingBlock:
         nodes = self._graph(block, used_later)
-        groups = [group for group in find_groups(list(nodes.values())) if len(group.members) > 1]
+        every = find_groups(list(nodes.values()))
+        by_var = {binding.var: binding for binding in block.bindings}
+        for group in every:
+            if len(group.members) == 1 and group.pattern is not OpPattern.OPAQUE:
+                self._note(by_var[group.root.key].value.args[0], group)  # type: ignore[index, attr-defined]
+        groups = [group for group in every if len(group.members) > 1]
         if not groups:
             return block
         calls = {group.root.key: group for group in groups}
         inner = {member.key for group in groups for member in group.members}
         made: list[Binding] = []
-        by_var = {binding.var: binding for binding in block.bindings}
         for binding in block.bindings:
             if binding.var in calls:
                 made.append(self._fused_call(calls[binding.var], by_var))
@@ -155,6 +175,7 @@ class _Fuser(BlockBuilder):
         span = derive("FuseOps", *(binding.span for binding in bindings))
         func = Function(params, body, result.ty, True, attrs_of({"Primitive": True}), span=span)
         global_var = self.add_func(self.normalize_function(func), self._name(bindings))
+        self._note(global_var, group)
         extra = () if scalars is None else (_shape_of(scalars),)
         call = Call(GlobalVar(global_var.name_hint), (*outside, *extra), ty=result.ty, span=span)
         root = by_var[group.root.key]  # type: ignore[index]

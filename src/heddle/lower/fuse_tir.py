@@ -21,6 +21,7 @@ from heddle.ir.node import Map
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
+from heddle.lower.fuse_ops import FUSION_BOUNDARY
 from heddle.lower.legalize_ops import OPERATORS
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
@@ -63,7 +64,7 @@ class FuseTIR(Pass):
         for var, func in mod.functions.items():
             if isinstance(func, Function) and var not in fused:
                 table[var] = rewriter.run(func)
-        return _drop_unused_loops(mod.with_functions(table))
+        return drop_unused_loops(mod.with_functions(table))
 
 
 class _CallRewriter(BindingRewriter):
@@ -84,7 +85,7 @@ class _CallRewriter(BindingRewriter):
         )
 
 
-def _drop_unused_loops(mod: IRModule) -> IRModule:
+def drop_unused_loops(mod: IRModule) -> IRModule:
     """The module without private loop functions that nothing calls any more."""
     used = {
         n
@@ -137,6 +138,8 @@ class _Merger:
         buffer_map[handle] = result
         root = SBlock((), (), (), "root", seq(*self.stmts), None, tuple(self.allocated))
         attrs: Any = {"tir.noalias": True}
+        if FUSION_BOUNDARY in self.func.attrs:
+            attrs[FUSION_BOUNDARY] = self.func.attrs[FUSION_BOUNDARY]
         if self.operators:
             attrs[OPERATORS] = tuple(self.operators)
         return PrimFunc(

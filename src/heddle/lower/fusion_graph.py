@@ -18,6 +18,14 @@ MAX_GROUP = 64
 """Nodes of one group at most: huge kernels cost more to compile than they save."""
 
 
+_KINDS = {
+    OpPattern.COMM_REDUCE: "a reduction",
+    OpPattern.OUT_EWISE_FUSABLE: "a contraction or several passes",
+    OpPattern.TUPLE: "a tuple",
+    OpPattern.OPAQUE: "no loop nest that the compiler knows",
+}
+
+
 @dataclass(eq=False, slots=True)
 class FusionNode:
     """A binding: its pattern, and who uses its result. `escapes` marks results that are needed outside the
@@ -37,12 +45,13 @@ class FusionNode:
 
 @dataclass(eq=False, slots=True)
 class FusionGroup:
-    """A set of nodes with one result, that of `root`."""
+    """A set of nodes with one result, that of `root`. `boundary`: why it ends there."""
 
     root: FusionNode
     members: list[FusionNode]
     pattern: OpPattern
     anchor: OpPattern | None = None
+    boundary: str = ""
 
 
 def find_groups(nodes: Sequence[FusionNode]) -> list[FusionGroup]:
@@ -52,10 +61,14 @@ def find_groups(nodes: Sequence[FusionNode]) -> list[FusionGroup]:
         node.group = FusionGroup(
             node, [node], node.pattern, node.pattern if node.pattern >= OpPattern.COMM_REDUCE else None
         )
-    for phase in range(2):
+    for first in (True, False):  # contractions take what follows them before anything else does
         for node in nodes:
-            _try_fuse(node, phase)
-    return list(dict.fromkeys(_group(node) for node in nodes))
+            if (_group(node).pattern is OpPattern.OUT_EWISE_FUSABLE) is first and not _refusal(node):
+                _merge(node)
+    groups = list(dict.fromkeys(_group(node) for node in nodes))
+    for group in groups:
+        group.boundary = _refusal(group.root)
+    return groups
 
 
 def _group(node: FusionNode) -> FusionGroup:
@@ -93,29 +106,58 @@ def _common(
     return a, way
 
 
-def _try_fuse(node: FusionNode, phase: int) -> None:
-    target = node.parent
-    group = _group(node)
-    if target is None or group.pattern is OpPattern.OPAQUE or _group(target) is group:
-        return
+def _refusal(node: FusionNode) -> str:
+    """Why a node's group does not go into that of its post-dominator; empty where it can."""
+    target, group = node.parent, _group(node)
+    if target is None:
+        return (
+            "its result is needed outside its dataflow block"
+            if node.escapes
+            else "nothing that follows uses all its results"
+        )
+    if _group(target) is group:
+        return "it is in that group already"
     sink = _group(target)
+    if group.pattern is OpPattern.OPAQUE:
+        return "it is no loop nest that the compiler knows"
     if sink.pattern is OpPattern.OPAQUE:
-        return
+        return "what follows is no loop nest that the compiler knows"
     if group.pattern is OpPattern.OUT_EWISE_FUSABLE:
-        if (
-            phase == 0
-            and sink.anchor is None
-            and node.way <= OpPattern.BROADCAST
-            and _same_way(node, target, lambda n: n.pattern <= OpPattern.BROADCAST)
-        ):
-            _merge(node, target)
-    elif group.pattern <= OpPattern.INJECTIVE and phase == 1:
-        ends_well = target.pattern <= OpPattern.INJECTIVE or target.pattern is OpPattern.COMM_REDUCE
-        if ends_well and _same_way(
-            node, target, lambda n: n.pattern <= OpPattern.INJECTIVE, last_is_free=True
-        ):
-            if not (sink.anchor is OpPattern.OUT_EWISE_FUSABLE and group.pattern > OpPattern.BROADCAST):
-                _merge(node, target)
+        found = _contraction_refusal(node, target, sink)
+    elif group.pattern is OpPattern.COMM_REDUCE:
+        found = "a reduction is complete only after its last element"
+    else:
+        found = _map_refusal(node, target, group, sink)
+    return found or _size_refusal(node)
+
+
+def _contraction_refusal(node: FusionNode, target: FusionNode, sink: FusionGroup) -> str:
+    if sink.anchor is not None:
+        return f"what follows has {_KINDS[sink.anchor]} of its own"
+    if node.way > OpPattern.BROADCAST or not _same_way(
+        node, target, lambda n: n.pattern <= OpPattern.BROADCAST
+    ):
+        return "what follows reads its result in another order than it is made"
+    return ""
+
+
+def _map_refusal(node: FusionNode, target: FusionNode, group: FusionGroup, sink: FusionGroup) -> str:
+    if target.pattern > OpPattern.INJECTIVE and target.pattern is not OpPattern.COMM_REDUCE:
+        return f"what follows is {_KINDS.get(target.pattern, 'no map')}, which takes its operands from memory"
+    if not _same_way(node, target, lambda n: n.pattern <= OpPattern.INJECTIVE, last_is_free=True):
+        return "a reduction or contraction lies between it and where its results meet"
+    if sink.anchor is OpPattern.OUT_EWISE_FUSABLE and group.pattern > OpPattern.BROADCAST:
+        return "it moves elements, and what follows is the epilogue of a contraction"
+    return ""
+
+
+def _size_refusal(node: FusionNode) -> str:
+    parts = _parts(node)
+    if sum(len(part.members) for part in parts) > MAX_GROUP:
+        return f"together they would have more than {MAX_GROUP} operators"
+    if sum(part.anchor is not None for part in parts) > 1:
+        return "a kernel has one reduction or contraction"
+    return ""
 
 
 def _between(node: FusionNode, target: FusionNode) -> list[FusionNode]:
@@ -138,14 +180,17 @@ def _same_way(
     return all(allowed(n) for n in inner) and (last_is_free or allowed(target))
 
 
-def _merge(node: FusionNode, target: FusionNode) -> None:
-    """Put the node's group, what lies between, and the target's group together."""
-    sink = _group(target)
-    parts = list(dict.fromkeys(_group(n) for n in (node, *_between(node, target), target)))
+def _parts(node: FusionNode) -> list[FusionGroup]:
+    """The groups that would be one: the node's, what lies between, and its post-dominator's."""
+    assert node.parent is not None
+    return list(dict.fromkeys(_group(n) for n in (node, *_between(node, node.parent), node.parent)))
+
+
+def _merge(node: FusionNode) -> None:
+    assert node.parent is not None
+    sink, parts = _group(node.parent), _parts(node)
     members = sorted({m for part in parts for m in part.members}, key=lambda m: m.index)
     anchors = [part.anchor for part in parts if part.anchor is not None]
-    if len(members) > MAX_GROUP or len(anchors) > 1:
-        return
     pattern = max(part.pattern for part in parts)
     merged = FusionGroup(sink.root, members, pattern, anchors[0] if anchors else None)
     for member in members:

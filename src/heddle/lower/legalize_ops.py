@@ -20,6 +20,7 @@ from heddle.ir.op_def import OpDef, op_def
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
 from heddle.lower.codes import L0102
+from heddle.lower.lowering_memo import LoweringMemo
 from heddle.prim.nodes import SizeVar
 from heddle.relax.infer import Inference, type_of
 from heddle.relax.rewriter import BindingRewriter
@@ -62,6 +63,7 @@ class _Legalizer(BindingRewriter):
         super().__init__(mod)
         self._known: dict[Var, Var] = {}
         self.operators: dict[GlobalVar, str] = {}
+        self._memo = LoweringMemo()
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         record = op_def(value.op) if isinstance(value, Call) else None
@@ -83,6 +85,9 @@ class _Legalizer(BindingRewriter):
     def _lowered(self, record: OpDef, call: Call) -> Call:
         assert record.lower is not None
         lower = record.lower
+        known = self._memo.find(call)
+        if known is not None:
+            return known
 
         def build(*tensors: Any) -> Any:
             return lower(call.attrs, *tensors)
@@ -94,6 +99,7 @@ class _Legalizer(BindingRewriter):
         callee = lowered.args[0]
         assert isinstance(callee, GlobalVar)
         self.operators.setdefault(callee, record.name)
+        self._memo.note(call, lowered)
         return lowered
 
     def _check_assumptions(self, record: OpDef, call: Call) -> None:

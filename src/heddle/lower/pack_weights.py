@@ -70,8 +70,8 @@ class PackWeights(Pass):
 
 @dataclass(frozen=True, slots=True)
 class _Packing:
-    """Dimensions of parameter `position` are cut into blocks: `blocks` has (dimension, size), and the insides of
-    blocks become the last dimensions in this order."""
+    """Dimensions of parameter `position` are cut into blocks: `blocks` has (dimension, size), and the insides
+    of blocks become the last dimensions in this order."""
 
     position: int
     blocks: tuple[tuple[int, int], ...]

@@ -23,7 +23,7 @@ from heddle.ir.node import Map
 from heddle.prim.nodes import FloatImm, PrimExpr, Var
 from heddle.prim.ops import const
 from heddle.runtime.dtype import DataType
-from heddle.runtime.module import PROGRAM_PREFIX
+from heddle.runtime.kernel_module import PROGRAM_PREFIX
 from heddle.runtime.shape import Shape
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import Evaluate, PrimFunc, Stmt, seq

@@ -28,7 +28,13 @@ from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock, decl_buffer
-from heddle.tir.schedule.rules.convolution import Convolution, channel_block, find_convolution
+from heddle.tir.schedule.rules.convolution import (
+    GROUPS,
+    Convolution,
+    channel_block,
+    find_convolution,
+    group_start,
+)
 from heddle.tir.schedule.split_dimension import nest, plain_nests
 from heddle.tir.schedule.tree import find_block, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
@@ -79,8 +85,12 @@ class _Groups:
 
     def start(self, channel: Any, least: Any = minimum) -> Any:
         """The first input channel that an output channel's vector reads."""
-        first = channel // self.lanes * self.lanes // self.outs * self.ins
-        return least(first, self.in_channels - self.width)
+        vector = channel // self.lanes
+        return group_start(self.numbers, vector, least)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return self.lanes, self.outs, self.ins, self.in_channels - self.width
 
     def weights(self, array: Any) -> Any:
         channels = np.arange(array.shape[0])
@@ -92,7 +102,8 @@ class _Groups:
 
 
 def _groups(func: PrimFunc, lanes: int) -> _Groups | None:
-    """What to widen; None for a function without groups, or whose groups fill vectors or are single channels."""
+    """What to widen; None for a function without groups, or whose groups fill vectors or are single
+    channels."""
     conv = find_convolution(plain_nests(func) or [])
     if conv is None or len(conv.axes) != 4 or conv.weights.buffer not in func.buffers:
         return None
@@ -127,7 +138,8 @@ def _widened(func: PrimFunc, plan: _Groups) -> PrimFunc:
         replace(axis, dom=Range.from_min_extent(axis.dom.min, shape[1])) if axis.var is reduced else axis
         for axis in conv.block.iter_vars
     )
-    block = with_access_regions(replace(block, iter_vars=axes))
+    notes = conv.block.annotations.with_item(GROUPS, list(plan.numbers))
+    block = with_access_regions(replace(block, iter_vars=axes, annotations=notes))
     place = find_block(func, conv.block.name_hint)
     func = replace_stmt(func, place.loops()[0], nest(block))
     mapping = {param: new if buffer is old else buffer for param, buffer in func.buffer_map.items()}

@@ -35,7 +35,7 @@ from heddle.runtime.dtype_word import CODE_NAMES, DTYPE_CODES, dtype_from_packed
 from heddle.runtime.layout import Layout, layout_of, strided_layout
 from heddle.runtime.native.methods import CONTENT_OFFSET, slot_offset
 from heddle.runtime.shape import Shape
-from heddle.runtime.storage import Storage, allocator_for
+from heddle.runtime.storage import Allocator, Storage, allocator_for
 from heddle.support.diagnostics import IRTypeError, TrapValueError, UsageError
 
 MIN_ALIGN_BYTES = 16  # of memory shared with others; our own storage has 64
@@ -142,17 +142,20 @@ class Tensor:
         target[...] = values
         return self
 
-    def copyto(self, target: Tensor | Device) -> Tensor:
-        """Copy into a tensor of the same shape, or into new memory on a device. Returns the tensor
-        written.
+    def copyto(self, target: Tensor | Device | Allocator) -> Tensor:
+        """Copy into a tensor of the same shape, or into new memory on a device or of an allocator. Returns
+        the tensor written.
         """
         if isinstance(target, Device):
-            target = empty(self.shape, self.dtype, target)
+            target = allocator_for(target)
+        if isinstance(target, Allocator):
+            target = allocated(target, self.layout, self.dtype)
         return target.copyfrom(self)
 
-    def to_device(self, device: Device) -> Tensor:
-        """This tensor on `device`: itself where it is there already, else a copy."""
-        return self if device == self.device else self.copyto(device)
+    def to_device(self, device: Device, allocator: Allocator | None = None) -> Tensor:
+        """This tensor on `device`: itself where it is there already, else a copy, in memory of `allocator`
+        if one is given."""
+        return self if device == self.device else self.copyto(allocator or device)
 
     def contiguous(self) -> Tensor:
         """This tensor, or a compact copy of it where it has strides."""
@@ -183,7 +186,8 @@ class Tensor:
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
         shared = self.copyto(self.device) if copy else self
-        return export_capsule(id(shared._header) + CONTENT_OFFSET, shared)
+        versioned = max_version is not None and max_version[0] >= 1
+        return export_capsule(id(shared._header) + CONTENT_OFFSET, shared, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.device_type, self.device.device_id)
@@ -302,9 +306,13 @@ def empty(
     layout = layout_of((shape,) if isinstance(shape, int) else tuple(shape))
     if layout.shape and min(layout.shape) < 0:
         raise TrapValueError(U0602, f"sizes must not be negative, got {tuple(layout.shape)}")
-    where = device if device is not None else cpu(0)
-    storage = allocator_for(where).alloc(layout.num_elements * element.itemsize)
-    return make_tensor(storage.address, layout, element, where, storage)
+    return allocated(allocator_for(device if device is not None else cpu(0)), layout, element)
+
+
+def allocated(allocator: Allocator, layout: Layout, dtype: DataType) -> Tensor:
+    """A new tensor with undefined contents in memory of an allocator. Compact, whatever the layout says."""
+    storage = allocator.alloc(layout.num_elements * dtype.itemsize)
+    return make_tensor(storage.address, layout_of(layout.shape), dtype, allocator.device, storage)
 
 
 _numpy_dtypes: dict[np.dtype[Any], DataType] = {}

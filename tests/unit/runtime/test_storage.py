@@ -69,6 +69,7 @@ def test_absurd_sizes_are_traps():
         allocator_for().alloc(-1)
 
 
+@pytest.mark.fact("5.4")
 def test_one_allocator_a_device_and_kind():
     assert allocator_for(cpu(0)) is allocator_for(cpu(0), "pooled")
     assert allocator_for(cpu(0)) is not allocator_for(cpu(1))

@@ -261,6 +261,43 @@ def debug_command(
     raise typer.Exit(guarded(command))
 
 
+@app.command("explain")
+def explain_command(
+    model: ModelArg,
+    dim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help=_DIM_HELP)] = None,
+    input: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE.npy", help="An input from a file; the others are made up."),
+    ] = None,
+    function: FunctionOpt = "main",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of parallel loops; default: the cores.")
+    ] = None,
+    target: TargetOpt = None,
+    as_json: JsonOpt = False,
+) -> None:
+    """Time each kernel of a call against what this machine can do, and tell what would help most."""
+
+    def command() -> int:
+        from heddle.driver.cli.show import progress_bar, show_explanation
+        from heddle.driver.explain import ExplainOptions, explain
+
+        found = find_model(model)
+        given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
+        options = ExplainOptions(function, given, parse_dims(dim or ()), seed, threads)
+        with progress_bar(model) as listener:
+            compiled = load_or_compile(found, CompileOptions(target, listener, exec_mode="bytecode"))
+        explanation = explain(found.name, compiled, options)
+        if as_json:
+            typer.echo(json.dumps(explanation.as_dict()))
+        else:
+            show_explanation(explanation)
+        return ExitCode.DONE
+
+    raise typer.Exit(guarded(command))
+
+
 @app.command("ops")
 def ops_command() -> None:
     """List the operators of the graph dialect."""

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from heddle.driver.explain import Explanation
 from heddle.driver.run import RunReport, ValueSummary
 
+_ROW = "{:>5} {:>9} {:>6} {:>8} {:>7} {:>8}  {:<12} {}"
 PHASES = ("import", "optimize", "legalize", "finalize", "machine code")
 
 
@@ -91,6 +93,38 @@ def _show_comparison(console: Console, found: dict[str, Any]) -> None:
     if found["latency_ms"]:
         ratio = "" if found["speedup"] is None else f"; heddle is {found['speedup']:.2f} times as fast"
         console.print(f"  latency: median {found['latency_ms']['median']:.3f} ms{ratio}", highlight=False)
+
+
+def show_explanation(found: Explanation) -> None:
+    """Print a table of kernels, why fusion ended with them, and what would help most."""
+    console = Console(soft_wrap=True)
+    ceilings = found.ceilings
+    traffic = ", ".join(f"{rate:.0f} in {size / 2**20:g} MiB" for size, rate in ceilings.traffic)
+    dims = "".join(f", {name}={value}" for name, value in found.dims.items())
+    console.print(f"{found.model} {found.function}{dims}", style="bold", highlight=False)
+    console.print(
+        f"ceilings of {ceilings.num_threads} threads: {ceilings.gflops:.0f} GFLOP/s; GB/s: {traffic}\n"
+        f"one call {found.call_us / 1e3:.3f} ms, its kernels by themselves {found.kernels_us / 1e3:.3f} ms",
+        highlight=False,
+    )
+    console.print(_ROW.format("calls", "µs each", "share", "GFLOP/s", "GB/s", "roofline", "rule", "kernel"))
+    for row in found.rows:
+        share = f"{row.total_us / max(found.kernels_us, 1e-9):.1%}"
+        rates = [_figure_or_none(value) for value in (row.gflops, row.gbytes_per_s)]
+        part = f"{row.roofline:.0%}" if row.least_us else ""
+        kernel = " ".join([row.name, *("×".join(map(str, shape)) or "scalar" for shape in row.shapes)])
+        figures = (str(row.count), f"{row.time_us:.1f}", share, *rates, part, row.rule)
+        console.print(_ROW.format(*figures, kernel), highlight=False)
+    console.print("why not fused further", style="bold")
+    for name, reasons in {row.name: row.boundaries for row in found.rows if row.boundaries}.items():
+        console.print(f"  {name}: {'; '.join(reasons)}", highlight=False)
+    console.print("what would gain most, at most", style="bold")
+    for item in found.advice:
+        console.print(f"  {item.gain_us:9.1f} µs  {item.text}", highlight=False)
+
+
+def _figure_or_none(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
 
 
 def _values(title: str, rows: list[ValueSummary]) -> Table:

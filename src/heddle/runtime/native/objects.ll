@@ -719,7 +719,7 @@ entry:
   %over = icmp ugt i64 %want, %have
   br i1 %over, label %refuse, label %make
 refuse:
-  call void @heddle_set_error(i32 154113, ptr @too_large_view, i64 %have, i64 %want)
+  call void @heddle_set_error(i32 103169, ptr @too_large_view, i64 %have, i64 %want)
   ret i32 -1
 make:
   %head = getelementptr i8, ptr %tensor, i64 -32

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import Any
 
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var, constant
@@ -38,7 +39,7 @@ from heddle.tir.schedule.rules.rule import (
     loop_extents,
     unrolled_vectors,
 )
-from heddle.tir.schedule.schedule import SBlockRV, Schedule
+from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
 GRAIN_MULTIPLIES = 1 << 17
 """Multiply-adds that are worth a thread."""
@@ -113,6 +114,23 @@ def channel_block(channels: int, lanes: int) -> int | None:
     return fits[0] if fits else None
 
 
+GROUPS = "groups"
+"""Annotation of a block whose vectors of output channels read the input channels of all the groups that they
+meet: (lanes, channels out of a group, channels into one, the last input channel where a vector may begin)."""
+
+
+def group_start(groups: tuple[int, ...], vector: Any, least: Any = minimum) -> Any:
+    """The first input channel that a vector of output channels reads."""
+    lanes, outs, ins, last = groups
+    return least(vector * lanes // outs * ins, last)
+
+
+def group_end(groups: tuple[int, ...], vector: Any) -> Any:
+    """The input channel after the last group that a vector meets."""
+    lanes, outs, ins, _ = groups
+    return ((vector * lanes + lanes - 1) // outs + 1) * ins
+
+
 # ---- the tile
 
 
@@ -171,8 +189,8 @@ def _score(pixels: int, vectors: int) -> float:
 
 
 def weight_blocks(conv: Convolution, tile: ConvolutionTile) -> tuple[tuple[int, int], ...] | None:
-    """How weights are to lie: (dimension, block size) with the insides of blocks last, that of the lanes at the
-    end. None where the weights are indexed in some other way already."""
+    """How weights are to lie: (dimension, block size) with the insides of blocks last, that of the lanes at
+    the end. None where the weights are indexed in some other way already."""
     _, c, _, _, lane = conv.axes
     found: list[tuple[int, int]] = []
     for dim, index in enumerate(conv.weights.indices):
@@ -228,8 +246,18 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
     for loop in reduce:
         sch.annotate(loop, NO_UNROLL, True)
     sch.decompose_reduction(handle, reduce[0])
+    if GROUPS in conv.block.annotations:
+        _narrow(sch, handle, conv, reduce[0])
     _prefetch_weights(sch, handle, conv, tile)
     _prefetch_pixels(sch, handle, conv, tile)
+
+
+def _narrow(sch: Schedule, handle: SBlockRV, conv: Convolution, channels: LoopRV) -> None:
+    """Stop behind the last group that a vector meets: weights are zero from there."""
+    groups = tuple(int(part) for part in conv.block.annotations[GROUPS])
+    position = [axis.var for axis in conv.block.iter_vars].index(conv.axes[1])
+    vector = sch.realization(handle).iter_values[position]
+    sch.narrow(channels, group_end(groups, vector) - group_start(groups, vector))
 
 
 def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
@@ -261,8 +289,8 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: 
 
 
 def _prefetch_pixels(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
-    """Where pixels are read one by one, and the image does not fit the cache, fetch the next pixels of a block of
-    channels while it is used: the next block lies too far away for the processor to guess it."""
+    """Where pixels are read one by one, and the image does not fit the cache, fetch the next pixels of a
+    block of channels while it is used: the next block lies too far away for the processor to guess it."""
     rows, panels = conv.extent(conv.axes[2]) or 1, (conv.extent(conv.axes[1]) or 1) // tile.vectors
     reads = block_of(sch, handle).reads
     data = conv.data.buffer

@@ -4,8 +4,8 @@ A tile of m × m results needs (m + 2)² products instead of 9 m²:
 
     Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A,        d a tile of (m + 2)² data, g the 3 × 3 weights
 
-Summed over input channels, each of the (m + 2)² positions is a matrix product of tiles × channels. The function
-is
+Summed over input channels, each of the (m + 2)² positions is a matrix product of tiles × channels. The
+function is
 
     for images, for bands of tiles that fit the cache:
         parallel:  V[position, tile, channel]  = Bᵀ d B

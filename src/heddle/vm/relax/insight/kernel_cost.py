@@ -27,7 +27,8 @@ class KernelCost:
     parameters, as texts; `scalars` the names of the integers that follow them. `outputs` are the positions
     of the tensors that it writes. `flops` counts arithmetic operations, `size_bytes` the bytes that have to
     move between memory and the kernel at least: each tensor parameter once, and no more than is accessed.
-    Either is None where it depends on data.
+    Either is None where it depends on data. `rule` names the schedule rule that gave it its loops, and
+    `boundaries` tell why fusion ended with it, one entry for each reason among its calls.
     """
 
     operators: tuple[str, ...] = ()
@@ -36,6 +37,8 @@ class KernelCost:
     outputs: tuple[int, ...] = ()
     flops: str | None = None
     size_bytes: str | None = None
+    rule: str = ""
+    boundaries: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -82,6 +85,8 @@ def cost_from_json(text: str) -> KernelCost:
             tuple(int(position) for position in data["outputs"]),
             _optional_text(data["flops"]),
             _optional_text(data["size_bytes"]),
+            str(data.get("rule", "")),
+            _texts(data.get("boundaries", ())),
         )
         for size in (cost.flops, cost.size_bytes):
             names_in(size or "0")

@@ -1,0 +1,207 @@
+"""Where the time of a call goes, kernel by kernel, against what the machine can do: `heddle explain`.
+
+One call runs in the bytecode machine. The first time that a kernel is called with tensors of some shapes it
+is timed there and then, repeatedly and on the arguments of that call, before the call itself goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from heddle.driver.ceilings import Ceilings, best_s, measure_ceilings
+from heddle.driver.inputs import Array, make_arguments
+from heddle.driver.run import Compiled, signature_of, timed
+from heddle.runtime.device import cpu
+from heddle.runtime.function import Function
+from heddle.runtime.native.library import set_num_threads
+from heddle.runtime.shape import Shape
+from heddle.runtime.tensor import Tensor
+from heddle.vm.relax import VirtualMachine
+from heddle.vm.relax.insight.kernel_cost import KernelCost, KernelCosts
+from heddle.vm.relax.insight.sites import CALL_TIR_DYN
+
+NUM_ADVICE = 3
+_REPEATS = 5
+_MAPS = "Elementwise"
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainOptions:
+    """The call to explain, as in `RunOptions`."""
+
+    function: str = "main"
+    given: Mapping[str, Array] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+    seed: int = 0
+    num_threads: int | None = None
+
+
+@dataclass(slots=True)
+class KernelRow:
+    """A kernel with tensors of some shapes. Times are of one call; `least_us` is what the roofline allows.
+
+    `flops` and `size_bytes` are None where they depend on data.
+    """
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]
+    count: int = 0
+    time_us: float = 0.0
+    flops: int | None = None
+    size_bytes: int | None = None
+    least_us: float = 0.0
+    rule: str = ""
+    operators: tuple[str, ...] = ()
+    boundaries: tuple[str, ...] = ()
+
+    @property
+    def total_us(self) -> float:
+        return self.time_us * self.count
+
+    @property
+    def gflops(self) -> float | None:
+        return None if not self.flops else self.flops / self.time_us / 1e3
+
+    @property
+    def gbytes_per_s(self) -> float | None:
+        return None if not self.size_bytes else self.size_bytes / self.time_us / 1e3
+
+    @property
+    def roofline(self) -> float:
+        """What part of the roofline's speed is reached; 0 where the work is unknown."""
+        return self.least_us / self.time_us
+
+    def as_dict(self) -> dict[str, Any]:
+        derived = {"total_us": self.total_us, "gflops": self.gflops, "gbytes_per_s": self.gbytes_per_s}
+        return {**asdict(self), **derived, "roofline": self.roofline}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A change and what a call would gain by it at most, in microseconds."""
+
+    gain_us: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`call_us` is the median of whole calls; what of it is in no row is the machine's own or a builtin's."""
+
+    model: str
+    function: str
+    dims: dict[str, int]
+    ceilings: Ceilings
+    call_us: float
+    rows: list[KernelRow]
+    advice: list[Advice]
+
+    @property
+    def kernels_us(self) -> float:
+        return sum(row.total_us for row in self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "function": self.function,
+            "dims": self.dims,
+            "ceilings": asdict(self.ceilings),
+            "call_us": self.call_us,
+            "kernels_us": self.kernels_us,
+            "kernels": [row.as_dict() for row in self.rows],
+            "advice": [asdict(item) for item in self.advice],
+        }
+
+
+def explain(name: str, compiled: Compiled, options: ExplainOptions) -> Explanation:
+    """Run one call of an executable and time each of its kernels by itself.
+
+    Raises: as `heddle.driver.run.run`.
+    """
+    arguments = make_arguments(
+        signature_of(compiled.executable, options.function), options.given, options.dims, options.seed
+    )
+    if options.num_threads is not None:
+        set_num_threads(options.num_threads)
+    ceilings = measure_ceilings()
+    arrays = list(arguments.arrays.values())
+    machine = VirtualMachine(compiled.executable, cpu())
+    _value, seconds = timed(machine[options.function], arrays, 2 * _REPEATS + 1)
+    watch = _Watch(KernelCosts(compiled.executable.metadata), ceilings)
+    machine.set_instrument(watch)
+    machine[options.function](*arrays)
+    rows = sorted(watch.rows.values(), key=lambda row: -row.total_us)
+    call_us = sorted(seconds)[len(seconds) // 2] * 1e6
+    return Explanation(
+        name, options.function, arguments.dims, ceilings, call_us, rows, advice_on(rows, call_us)
+    )
+
+
+class _Watch:
+    """An instrument that times each kernel at its first call with tensors of some shapes."""
+
+    def __init__(self, costs: KernelCosts, ceilings: Ceilings) -> None:
+        self.rows: dict[Any, KernelRow] = {}
+        self._costs, self._ceilings = costs, ceilings
+
+    def __call__(self, func: Any, name: str, before: bool, _result: Any, *args: Any) -> None:
+        if not before:
+            return
+        kernel, operands = name, args
+        if name == CALL_TIR_DYN:
+            kernel, operands = getattr(args[0], "name", ""), args[1:]
+        cost = self._costs.of(kernel)
+        if cost is None:
+            return
+        shapes = tuple(tuple(item.shape) for item in operands if isinstance(item, Tensor))
+        scalars = _integers(operands)
+        key = (kernel, shapes, scalars)
+        if key not in self.rows:
+            self.rows[key] = self._timed(func, args, KernelRow(kernel, shapes), cost, scalars)
+        self.rows[key].count += 1
+
+    def _timed(
+        self, func: Function, args: Sequence[Any], row: KernelRow, cost: KernelCost, scalars: tuple[int, ...]
+    ) -> KernelRow:
+        sizes = cost.sizes(row.shapes, scalars)
+        row.flops, row.size_bytes = cost.flops_of(sizes), cost.bytes_of(sizes)
+        row.rule, row.operators, row.boundaries = cost.rule, cost.operators, cost.boundaries
+        row.time_us = best_s(lambda: func(*args), _REPEATS) * 1e6
+        row.least_us = self._ceilings.least_s(row.flops, row.size_bytes) * 1e6
+        return row
+
+
+def _integers(operands: Sequence[Any]) -> tuple[int, ...]:
+    """The integers that follow a kernel's tensors, one by one or as a shape."""
+    found: list[int] = []
+    for item in operands:
+        if isinstance(item, Shape):
+            found.extend(int(size) for size in item)
+        elif isinstance(item, int):
+            found.append(item)
+    return tuple(found)
+
+
+def advice_on(rows: Sequence[KernelRow], call_us: float) -> list[Advice]:
+    """The changes with the largest possible gain, at most one a kernel."""
+    found = [_advice(row) for row in rows]
+    outside = call_us - sum(row.total_us for row in rows)
+    if outside > 0:
+        found.append(
+            Advice(outside, "less outside of kernels: dispatch, allocations, shape arithmetic, builtins")
+        )
+    return sorted((item for item in found if item.gain_us > 0), key=lambda item: -item.gain_us)[:NUM_ADVICE]
+
+
+def _advice(row: KernelRow) -> Advice:
+    """For a map: that it became part of another kernel. For others: that they reached the roofline."""
+    if row.rule == _MAPS and row.boundaries:
+        return Advice(row.total_us, f"fuse {row.name} into what follows; now {'; '.join(row.boundaries)}")
+    gain = row.total_us - row.least_us * row.count
+    bound = "arithmetic" if (row.gflops or 0) > (row.gbytes_per_s or 0) else "bandwidth"
+    rule = row.rule or "no rule"
+    return Advice(
+        gain, f"better loops for {row.name} ({rule}): {row.roofline:.0%} of the {bound} that is possible"
+    )
