@@ -138,7 +138,7 @@ def _widened(func: PrimFunc, plan: _Groups) -> PrimFunc:
         replace(axis, dom=Range.from_min_extent(axis.dom.min, shape[1])) if axis.var is reduced else axis
         for axis in conv.block.iter_vars
     )
-    notes = conv.block.annotations.with_item(GROUPS, list(plan.numbers))
+    notes = Map({**conv.block.annotations, **dict(zip(GROUPS, plan.numbers, strict=True))})
     block = with_access_regions(replace(block, iter_vars=axes, annotations=notes))
     place = find_block(func, conv.block.name_hint)
     func = replace_stmt(func, place.loops()[0], nest(block))

@@ -114,9 +114,9 @@ def channel_block(channels: int, lanes: int) -> int | None:
     return fits[0] if fits else None
 
 
-GROUPS = "groups"
-"""Annotation of a block whose vectors of output channels read the input channels of all the groups that they
-meet: (lanes, channels out of a group, channels into one, the last input channel where a vector may begin)."""
+GROUPS = ("group_lanes", "group_outs", "group_ins", "group_last")
+"""Annotations of a block whose vectors of output channels read the input channels of all the groups that they
+meet: lanes, channels out of a group, channels into one, the last input channel where a vector may begin."""
 
 
 def group_start(groups: tuple[int, ...], vector: Any, least: Any = minimum) -> Any:
@@ -246,7 +246,7 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
     for loop in reduce:
         sch.annotate(loop, NO_UNROLL, True)
     sch.decompose_reduction(handle, reduce[0])
-    if GROUPS in conv.block.annotations:
+    if GROUPS[0] in conv.block.annotations:
         _narrow(sch, handle, conv, reduce[0])
     _prefetch_weights(sch, handle, conv, tile)
     _prefetch_pixels(sch, handle, conv, tile)
@@ -254,7 +254,7 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
 
 def _narrow(sch: Schedule, handle: SBlockRV, conv: Convolution, channels: LoopRV) -> None:
     """Stop behind the last group that a vector meets: weights are zero from there."""
-    groups = tuple(int(part) for part in conv.block.annotations[GROUPS])
+    groups = tuple(int(conv.block.annotations[name]) for name in GROUPS)
     position = [axis.var for axis in conv.block.iter_vars].index(conv.axes[1])
     vector = sch.realization(handle).iter_values[position]
     sch.narrow(channels, group_end(groups, vector) - group_start(groups, vector))
