@@ -212,6 +212,22 @@ def test_prefetches_reach_machine_code():
     assert "prefetch" in stage_text(IRModule.from_expr(sch.func.with_attr("tir.is_scheduled", True)), "asm")
 
 
+def test_fused_loops_need_no_guard():
+    """What `i // m` indexes under a loop of n * m iterations lies inside n, whatever n and m are."""
+    n, m = SizeVar("n"), SizeVar("m")
+    A = te.placeholder((n, m, dim(4)), name="A")
+    B = te.compute(A.shape, lambda i, j, k: A[i, j, k] * 2.0, name="B")
+    C = te.compute(A.shape, lambda i, j, k: B[i, j, k] + 1.0, name="C")
+    sch = Schedule(te.create_prim_func([A, C]))
+    i, j, _ = sch.get_loops("C")
+    sch.compute_at("B", sch.fuse(i, j))
+    assert "T.where" not in str(sch.func)
+    array = np.random.default_rng(3).standard_normal((3, 5, 4)).astype("float32")
+    made = np.empty_like(array)
+    run_primfunc(sch.func, array, made)
+    np.testing.assert_allclose(made, array * 2 + 1)
+
+
 def test_transform_layout_of_a_temporary():
     before = matmul_bias(n=4)
     sch = Schedule(before)

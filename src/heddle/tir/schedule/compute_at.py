@@ -182,9 +182,14 @@ def _guards(
 
 
 def _is_below(value: PrimExpr, end: PrimExpr, analyzer: Analyzer, around: Mapping[Var, PrimExpr]) -> bool:
-    """Whether a fused loop's variable divided by what was fused with it stays below a symbolic end."""
-    if not isinstance(value, FloorDiv) or not isinstance(value.a, Var) or value.a not in around:
-        return False
-    extent = around[value.a]
-    divides = isinstance(value.b, IntImm) and value.b.value > 0
-    return divides and analyzer.can_prove(extent <= end * value.b)
+    """Whether a fused loop's variable, divided by what was fused with it, stays below a symbolic end.
+
+    Divisors are positive constants, or sizes: where one is zero the loop has no iteration.
+    """
+    while isinstance(value, FloorDiv):
+        divisor = value.b
+        is_size = isinstance(divisor, Var) and divisor.is_size
+        if not is_size and not (isinstance(divisor, IntImm) and divisor.value > 0):
+            return False
+        value, end = value.a, end * divisor
+    return isinstance(value, Var) and value in around and analyzer.can_prove_equal(around[value], end)
