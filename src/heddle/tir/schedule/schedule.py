@@ -21,7 +21,7 @@ from typing import Any
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
-from heddle.prim.nodes import Var
+from heddle.prim.nodes import PrimExpr, Var
 from heddle.tir.codes import T0401
 from heddle.tir.nodes import For, ForKind, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule import loops as loop_primitives
@@ -216,6 +216,11 @@ class Schedule:
     def unroll(self, loop: LoopRV) -> None:
         """Repeat a loop's body for each iteration."""
         self._update(loop_primitives.set_kind(self.func, loop.var, ForKind.UNROLLED))
+
+    @recorded
+    def narrow(self, loop: LoopRV, extent: PrimExpr) -> None:
+        """Run only the first iterations of a loop; that the others change nothing is the caller's word."""
+        self._update(loop_primitives.narrow(self.func, loop.var, extent))
 
     @recorded
     def annotate(self, target: SBlockRV | LoopRV, key: str, value: Any) -> None:

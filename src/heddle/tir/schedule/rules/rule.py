@@ -103,3 +103,22 @@ def vectorize_last(sch: Schedule, handle: SBlockRV, lanes: int) -> None:
         return
     vector = sch.split(loops[-1], [None, lanes])[1] if extent > lanes else loops[-1]
     sch.vectorize(vector)
+
+
+def local_result(sch: Schedule, handle: SBlockRV) -> SBlockRV:
+    """Put a reduction's result into registers; gives the block that takes it out: the epilogue, or a copy."""
+    consumers = sch.get_consumers(handle)
+    if len(consumers) == 1:
+        sch.set_scope(handle, 0, "local")
+        return SBlockRV(consumers[0].name)
+    copy = sch.cache_write(handle, 0, "local")
+    return SBlockRV(copy.name)
+
+
+def unrolled_vectors(sch: Schedule, handle: SBlockRV, below: LoopRV) -> None:
+    """A block's loops inside `below`: the last in lanes, the others unrolled."""
+    loops = sch.get_loops(handle)
+    inner = loops[[loop.var for loop in loops].index(below.var) + 1 :]
+    for loop in inner[:-1]:
+        sch.unroll(loop)
+    sch.vectorize(inner[-1])
