@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
@@ -64,14 +64,29 @@ class _Fuser(BlockBuilder):
         self._boundaries.setdefault(var, {})[group.boundary] = None
 
     def run(self, func: Function) -> Function:
-        body = func.body
-        assert isinstance(body, SeqExpr)
+        assert isinstance(func.body, SeqExpr)
+        return replace(func, body=self._sequence(func.body))
+
+    def _sequence(self, body: Expr) -> Expr:
+        """A sequence with its blocks fused; those of branches as well."""
+        if not isinstance(body, SeqExpr):
+            return body
         later = _uses_by_block(body)
         blocks = tuple(
-            self._block(block, later[index]) if block.is_dataflow else block
+            self._block(block, later[index]) if block.is_dataflow else self._branches(block)
             for index, block in enumerate(body.blocks)
         )
-        return replace(func, body=replace(body, blocks=blocks))
+        return replace(body, blocks=blocks)
+
+    def _branches(self, block: BindingBlock) -> BindingBlock:
+        made: list[Binding] = []
+        for binding in block.bindings:
+            value = binding.value
+            if isinstance(binding, VarBinding) and isinstance(value, If):
+                then, other = self._sequence(value.true_branch), self._sequence(value.false_branch)
+                binding = replace(binding, value=replace(value, true_branch=then, false_branch=other))
+            made.append(binding)
+        return replace(block, bindings=tuple(made))
 
     def _pattern(self, var: GlobalVar) -> OpPattern:
         if var not in self._patterns:

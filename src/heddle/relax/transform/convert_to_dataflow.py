@@ -107,7 +107,8 @@ def _without_inner_outputs(func: Function) -> Function:
             note(node.body, -1)
         if isinstance(node, BindingBlock):
             for binding in node.bindings:
-                note(binding.value, id(node))
+                value = binding.value  # what lies in branches and functions has blocks of its own
+                note(value.cond if isinstance(value, If) else value, id(node))
                 if node.is_dataflow:
                     homes[binding.var] = id(node)
     inner = {var for var, home in homes.items() if users.get(var, set()) <= {home}}
