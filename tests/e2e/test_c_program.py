@@ -73,6 +73,7 @@ def test_c_program(folder: Path, library: str) -> None:
     assert "match_cast error: size of dimension 1: expected 8, got 9" in wrong.stderr
 
 
+@pytest.mark.fact("4.4")
 def test_library_loads_again(folder: Path) -> None:
     loaded = load_module(folder / "model.so")
     machine = VirtualMachine(loaded, cpu())

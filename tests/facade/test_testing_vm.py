@@ -1,4 +1,4 @@
-"""facts 12.2: functions for test programs under TVM's names."""
+"""Functions for test programs under TVM's names."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def of(name):
     return heddle.get_global_func(f"test.vm.{name}")
 
 
+@pytest.mark.fact("12.2")
 def test_functions_are_registered_on_import():
     a, b = heddle.runtime.tensor(np.array([1.0, 0.0])), heddle.runtime.tensor(np.array([3.0, 4.0]))
     assert of("move")(a) is a
@@ -29,6 +30,7 @@ def test_functions_are_registered_on_import():
     assert (of("check_if_defined")(a), of("check_if_defined")(None)) == (True, False)
 
 
+@pytest.mark.fact("12.2")
 def test_destinations_are_written_through():
     a = np.arange(6.0).reshape(2, 3)
     same, twice = np.zeros((2, 3)), np.zeros((2, 6))
@@ -38,6 +40,7 @@ def test_destinations_are_written_through():
     np.testing.assert_array_equal(twice, np.tile(a, (1, 2)))
 
 
+@pytest.mark.fact("12.2")
 def test_saved_function():
     ib = ExecBuilder()
     with ib.function("main", num_inputs=2):
@@ -63,6 +66,6 @@ def test_saved_function():
 
 
 def test_builtins_are_global_without_a_machine():
-    """facts 9: programs look these names up with get_global_func."""
+    """Programs look these names up with get_global_func."""
     program = "import heddle; heddle.get_global_func('vm.builtin.kv_state_clear')"
     subprocess.run([sys.executable, "-c", program], check=True)

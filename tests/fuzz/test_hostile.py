@@ -7,6 +7,7 @@ import pytest
 from heddle.runtime import DataType, cpu
 from heddle.runtime.artefact import parse_artefact
 from heddle.runtime.module import modules_from_sections
+from heddle.runtime.native.library import NATIVE_ABI
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import HeddleError, IRTypeError
 from heddle.vm.relax import FuncKind, FunctionRow, Program, VirtualMachine, VMExecutable
@@ -91,11 +92,13 @@ def modules(rows, sections):
     return {"modules": index.bytes(), **sections}
 
 
-def empty_kernels():
+def kernels_named(names):
+    """A section of kernels without object code."""
     head = Writer()
     head.text("llvm")
-    head.texts([])
+    head.texts(names)
     head.u64(0)
+    head.u64(NATIVE_ABI)
     return head.bytes()
 
 
@@ -112,7 +115,7 @@ def test_a_tree_of_modules_is_searched_once_however_it_is_shared():
     count = 3000
     rows = [("relax.VMExecutable", [1, 1])]
     rows += [("llvm", [number + 1] * 2 if number + 1 < count else []) for number in range(1, count)]
-    kernels = {f"{number}/kernels": empty_kernels() for number in range(1, count)}
+    kernels = {f"{number}/kernels": kernels_named([]) for number in range(1, count)}
     loaded = load(modules(rows, {**calling("nobody.has.this"), **kernels}))
     with pytest.raises(HeddleError, match="V0301"):
         VirtualMachine(loaded, cpu())
@@ -120,12 +123,8 @@ def test_a_tree_of_modules_is_searched_once_however_it_is_shared():
 
 def test_many_names_are_found_quickly():
     names = [f"kernel{number}" for number in range(30000)]
-    head = Writer()
-    head.text("llvm")
-    head.texts(names)
-    head.u64(0)
     rows = [("relax.VMExecutable", [1]), ("llvm", [])]
-    loaded = load(modules(rows, {**calling("vm.builtin.null_value"), "1/kernels": head.bytes()}))
+    loaded = load(modules(rows, {**calling("vm.builtin.null_value"), "1/kernels": kernels_named(names)}))
     for name in names:
         assert not loaded.implements_function(f"{name}x", True)
 

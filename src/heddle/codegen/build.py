@@ -21,7 +21,7 @@ from heddle.codegen.pipeline import lower
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
-from heddle.runtime.module import KernelModule
+from heddle.runtime.kernel_module import KernelModule
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.kernel_abi import CALLING_CONV

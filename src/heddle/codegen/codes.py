@@ -17,3 +17,16 @@ G0103 = declare_code(
     "function has no name",
     "A function that is compiled needs the attribute `global_symbol`, or a name in its module.",
 )
+G0201 = declare_code(
+    "G0201",
+    "C source needs a compiler",
+    "Sources in the attribute `c_source` of an external function are compiled by the system's compiler, by "
+    "the one that HEDDLE_CC or HEDDLE_CXX names, or by that of the extra `heddle[link]`.",
+)
+G0202 = declare_code("G0202", "C source does not compile", "The compiler's own message follows.")
+G0203 = declare_code(
+    "G0203",
+    "C source does not fit",
+    "`c_source_fmt` is 'c' or 'cc'; the source defines the function with HEDDLE_KERNEL of heddle_kernel.h; "
+    "it is compiled for the processor that the compiler runs on.",
+)

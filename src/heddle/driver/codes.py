@@ -15,6 +15,12 @@ D0102 = declare_code(
 D0103 = declare_code(
     "D0103", "unknown compiler option", "An option of `heddle.compile` has one of the values that are named."
 )
+D0104 = declare_code(
+    "D0104",
+    "model holds C source",
+    "A model file is read, not trusted: C source in it would be compiled and run. Compile the module from "
+    "Python.",
+)
 D0201 = declare_code(
     "D0201",
     "dimension is unknown or malformed",

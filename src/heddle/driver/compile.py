@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from heddle.codegen.build import build as build_kernels
+from heddle.codegen.c_source import c_source_modules
 from heddle.codegen.cache import KernelCache
 from heddle.driver.codes import D0103
 from heddle.driver.pipeline import default_pipeline
@@ -22,11 +23,12 @@ from heddle.prim.nodes import IntImm
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.transform.bind_params import BindParams
 from heddle.relax.types import ShapeType, TensorType
-from heddle.runtime.module import KernelModule, Module
+from heddle.runtime.kernel_module import KernelModule
+from heddle.runtime.module import Module
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
-from heddle.vm.relax.executable import VMExecutable
+from heddle.vm.relax.executable import LIBRARY_PREFIX, VMExecutable
 from heddle.vm.relax.isa import FuncKind
 
 
@@ -71,7 +73,8 @@ def build(
     machine's interpreter, "compiled" makes machine code of them too. Kernels are looked up in `cache`, by
     default the process's.
 
-    Raises: OptionError D0103 (a ValueError) for another option; BindingError R0208 for other parameters.
+    Raises: OptionError D0103 (a ValueError) for another option; BindingError R0208 for other parameters;
+    UsageError G02.. for C source that cannot be compiled.
     """
     if exec_mode not in EXEC_MODES:
         raise OptionError(D0103, f"unknown exec_mode {exec_mode!r}: expected one of {', '.join(EXEC_MODES)}")
@@ -85,7 +88,10 @@ def build(
     for var, func in mod.functions.items():
         if isinstance(func, Function):
             builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
-    executable = builder.get(imports=kernel_modules(lower_loops(loops), chosen, cache))
+    if mod.attrs.get(LIBRARY_PREFIX):
+        builder.metadata[LIBRARY_PREFIX] = str(mod.attrs[LIBRARY_PREFIX])
+    modules = [*kernel_modules(lower_loops(loops), chosen, cache), *c_source_modules(mod, chosen)]
+    executable = builder.get(imports=modules)
     return with_machine_code(executable, chosen, cache) if exec_mode == "compiled" else executable
 
 

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from heddle.driver.codes import D0101, D0401
+from heddle.driver.codes import D0101, D0104, D0401
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
 
@@ -78,7 +78,10 @@ def _packaged(name: str) -> Path:
 
 
 def import_model(model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = None) -> Any:
-    """The IRModule of a model that is not compiled yet. Raises: what its frontend or parser raises."""
+    """The IRModule of a model that is not compiled yet.
+
+    Raises: what its frontend or parser raises; UsageError D0104 for text with C source in it.
+    """
     from heddle.ops.load import load as load_operators
 
     load_operators()
@@ -86,6 +89,7 @@ def import_model(model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = 
         from heddle.frontend.onnx import from_onnx
 
         return from_onnx(str(model.path), shape_dict=shapes)
+    from heddle.codegen.c_source import c_sources
     from heddle.ir.module import IRModule
     from heddle.script.parser import DEFAULT_NAMES, parse_source
     from heddle.support.span import Source
@@ -97,4 +101,11 @@ def import_model(model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = 
             S0102, f"cannot read {model.name}: {getattr(error, 'strerror', None) or error}"
         ) from error
     parsed = parse_source(Source(str(model.path), text), DEFAULT_NAMES)
-    return parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed)
+    mod = parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed)
+    sources = c_sources(mod)
+    if sources:
+        names = ", ".join(name for group in sources.values() for name in group)
+        raise UsageError(
+            D0104, f"model {model.name} holds C source ({names})", help="compile the module from Python"
+        )
+    return mod

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from heddle.ir.transform import Pass, Sequential
+from heddle.lower.convert_layout import ConvertToBlockedLayout
+from heddle.lower.convert_winograd import ConvertToWinograd
 from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.lower.estimate_kernel_cost import EstimateKernelCost
 from heddle.lower.estimate_peak_memory import EstimatePeakMemory
@@ -12,6 +14,7 @@ from heddle.lower.legalize_ops import LegalizeOps
 from heddle.lower.pack_weights import PackWeights
 from heddle.lower.rewrite_dataflow_reshape import RewriteDataflowReshape
 from heddle.lower.vm_shape_lower import VMShapeLower
+from heddle.lower.widen_groups import WidenGroups
 from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
@@ -35,6 +38,7 @@ def optimize_passes(target: Target) -> tuple[Pass, ...]:
     """Graphs of operators to smaller graphs of operators."""
     return (
         LambdaLift(),  # local functions are optimised as all others are
+        ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         CanonicalizeBindings(True),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed
@@ -49,11 +53,13 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
         CanonicalizeBindings(True),  # decompositions leave names for names
-        ConvertToDataflow(),  # bodies of loops and branches fuse as well
         FuseOps(record_boundaries=True),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
         RewriteDataflowReshape(),  # what only renumbers elements becomes a view
+        WidenGroups(target),  # groups of channels that fill no vector are read together
+        ConvertToBlockedLayout(target),  # images lie as convolutions make and take them
         EstimateKernelCost(),  # profilers want to know what a kernel does
+        ConvertToWinograd(target),  # convolutions that multiply less
         PackWeights(target),  # constant weights lie as the vector lanes read them
         ApplyDefaultSchedule(target),  # loops are tiled, put on threads and into vectors
     )

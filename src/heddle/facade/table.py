@@ -16,12 +16,14 @@ ALIASES: dict[str, str] = {
     "heddle.script.tirx": "heddle.script.tir",
     "heddle.nd": "heddle.runtime",
     "heddle.relax.testing.vm": "heddle.testing.vm",
+    "heddle.relax.testing.lib_comparator": "heddle.testing.lib_comparator",
     "heddle.s_tir.schedule": "heddle.tir.schedule",
     "heddle.relax.transform.transform": "heddle.relax.transform",
 }
 
 PASSES: dict[str, tuple[str, ...]] = {
     "heddle.relax.transform": ("heddle.relax.transform", "heddle.lower"),
+    "heddle.relax.backend": ("heddle.lower",),
     "heddle.tir.transform": ("heddle.tir.transform",),
     "heddle.s_tir.transform": ("heddle.tir.transform",),
 }
@@ -130,6 +132,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
         "heddle.relax.transform.lower_runtime_builtin": "VMBuiltinLower=LowerRuntimeBuiltin",
     },
+    "heddle.relax.backend": {},
     "heddle.relax.utils": {"heddle.relax.copying": "copy_with_new_vars"},
     "heddle.relax.pipeline": {"heddle.driver.pipeline": "get_default_pipeline=default_pipeline"},
     "heddle.ir": {
@@ -227,6 +230,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.testing": {},
     "heddle.relax.testing": {},
     "heddle.support": {},
+    "heddle.support.cc": {"heddle.runtime.linker": "create_executable create_shared create_staticlib"},
     "heddle.support.utils": {"heddle.support.temporary": "TempDirectory tempdir"},
     "heddle.ffi": {
         "heddle.runtime": (

@@ -139,11 +139,18 @@ class If(Expr):
 
 @node("ir.ExternFunc")
 class ExternFunc(BaseFunc):
-    """A packed function that is looked up by name when the program is loaded."""
+    """A packed function that is looked up by name when the program is loaded.
+
+    With the attribute `c_source` it comes along, as C (`c_source_fmt`: "c", or "cc" for C++).
+    """
 
     global_symbol: str
     ty: Type | None = label(default=None)
     attrs: Attrs = NO_ATTRS
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attrs, Attrs):
+            self.set_derived("attrs", attrs_of(self.attrs))
 
 
 @node("ir.StringImm")

@@ -137,7 +137,7 @@ def load_json(text: str) -> Any:
         if not isinstance(data, dict) or data.get("heddle_json") != 1:
             raise FormatError(I0201, "expected a saved node (a JSON object with heddle_json = 1)")
         return _Reader(data["nodes"]).value(data["root"])
-    except HeddleError:
+    except FormatError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (HeddleError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(I0201, f"damaged node JSON: {error}") from error

@@ -14,14 +14,23 @@ from heddle.ir.transform import FunctionPass, PassContext
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc, SBlockRealize
 from heddle.tir.schedule.rules.contraction import Contraction
+from heddle.tir.schedule.rules.convolution import ConvolutionRule
 from heddle.tir.schedule.rules.elementwise import Elementwise
 from heddle.tir.schedule.rules.row_pass import RowPass
 from heddle.tir.schedule.rules.rule import ScheduleRule
 from heddle.tir.schedule.rules.transpose import Transpose
+from heddle.tir.schedule.rules.window import Window
 from heddle.tir.schedule.schedule import Schedule
 from heddle.tir.schedule.tree import blocks_in
 
-CPU_RULES: tuple[ScheduleRule, ...] = (Transpose(), Elementwise(), Contraction(), RowPass())
+CPU_RULES: tuple[ScheduleRule, ...] = (
+    Transpose(),
+    Elementwise(),
+    ConvolutionRule(),
+    Contraction(),
+    Window(),
+    RowPass(),
+)
 
 
 @dataclass(frozen=True)

@@ -64,13 +64,11 @@ class _Fuser(BlockBuilder):
         self._boundaries.setdefault(var, {})[group.boundary] = None
 
     def run(self, func: Function) -> Function:
-        assert isinstance(func.body, SeqExpr)
         return replace(func, body=self._sequence(func.body))
 
-    def _sequence(self, body: Expr) -> Expr:
-        """A sequence with its blocks fused; those of branches as well."""
-        if not isinstance(body, SeqExpr):
-            return body
+    def _sequence(self, body: Expr) -> SeqExpr:
+        """Fuse in every dataflow block of a sequence, those in branches included."""
+        assert isinstance(body, SeqExpr)
         later = _uses_by_block(body)
         blocks = tuple(
             self._block(block, later[index]) if block.is_dataflow else self._branches(block)
@@ -83,8 +81,9 @@ class _Fuser(BlockBuilder):
         for binding in block.bindings:
             value = binding.value
             if isinstance(binding, VarBinding) and isinstance(value, If):
-                then, other = self._sequence(value.true_branch), self._sequence(value.false_branch)
-                binding = replace(binding, value=replace(value, true_branch=then, false_branch=other))
+                branches = self._sequence(value.true_branch), self._sequence(value.false_branch)
+                value = replace(value, true_branch=branches[0], false_branch=branches[1])
+                binding = replace(binding, value=value)
             made.append(binding)
         return replace(block, bindings=tuple(made))
 

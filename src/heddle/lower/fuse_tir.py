@@ -64,7 +64,7 @@ class FuseTIR(Pass):
         for var, func in mod.functions.items():
             if isinstance(func, Function) and var not in fused:
                 table[var] = rewriter.run(func)
-        return _drop_unused_loops(mod.with_functions(table))
+        return drop_unused_loops(mod.with_functions(table))
 
 
 class _CallRewriter(BindingRewriter):
@@ -85,7 +85,7 @@ class _CallRewriter(BindingRewriter):
         )
 
 
-def _drop_unused_loops(mod: IRModule) -> IRModule:
+def drop_unused_loops(mod: IRModule) -> IRModule:
     """The module without private loop functions that nothing calls any more."""
     used = {
         n

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from heddle.arith import Analyzer
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 from heddle.relax.op_builder import const
@@ -32,12 +33,16 @@ from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import Buffer, BufferLoad, IterType, PrimFunc, SBlock, SBlockRealize, decl_buffer
+from heddle.tir.schedule.rules.convolution import choose_tile, find_convolution, weight_blocks
 from heddle.tir.schedule.rules.rule import is_reduction
 from heddle.tir.schedule.tree import blocks_in, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
 BLOCKS = (64, 48, 32, 16, 8)
-"""Block sizes, the first that divides the axis and fits its size is taken."""
+"""Block sizes: the first that divides the axis, or nearly: the last block is filled up by zeros."""
+
+MAX_FILL = 0.05
+"""The share of an axis that may be zeros for the sake of a larger block."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,11 @@ class PackWeights(Pass):
     target: Target
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        constants = _always_constant(mod)
+        constants = always_constant(mod)
         plans: dict[GlobalVar, list[_Packing]] = {}
         table: dict[GlobalVar, Any] = dict(mod.functions)
         for var, positions in constants.items():
-            packed, plan = _pack_function(mod[var], positions)
+            packed, plan = _pack_function(mod[var], positions, self.target)
             if plan:
                 table[var], plans[var] = packed, plan
         if not plans:
@@ -65,30 +70,50 @@ class PackWeights(Pass):
 
 @dataclass(frozen=True, slots=True)
 class _Packing:
-    """Parameter `position` is cut along dimension `dim` into blocks of `block`."""
+    """Dimensions of parameter `position` are cut into blocks: `blocks` has (dimension, size), and the insides
+    of blocks become the last dimensions in this order."""
 
     position: int
-    dim: int
-    block: int
+    blocks: tuple[tuple[int, int], ...]
 
     def shape(self, shape: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
-        size = shape[self.dim]
-        assert isinstance(size, IntImm)
-        rest = [dim for k, dim in enumerate(shape) if k != self.dim]
-        return (constant(size.value // self.block, size.dtype), *rest, constant(self.block, size.dtype))
+        made = list(shape)
+        for dim, block in self.blocks:
+            size = shape[dim]
+            assert isinstance(size, IntImm)
+            made[dim] = constant(-(-size.value // block), size.dtype)
+        sizes = [constant(block, shape[dim].dtype) for dim, block in self.blocks]
+        return (*self._ordered(made), *sizes)
 
-    def index(self, index: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
-        position = index[self.dim]
-        rest = [i for k, i in enumerate(index) if k != self.dim]
-        return (position // self.block, *rest, position % self.block)
+    def index(self, index: Sequence[PrimExpr], analyzer: Analyzer) -> tuple[PrimExpr, ...]:
+        made = list(index)
+        for dim, block in self.blocks:
+            made[dim] = index[dim] // block
+        insides = [index[dim] % block for dim, block in self.blocks]
+        if all(isinstance(index[dim], PrimVar) for dim, _ in self.blocks):
+            return (*self._ordered(made), *insides)
+        made, insides = ([analyzer.simplify(item) for item in part] for part in (made, insides))
+        return (*self._ordered(made), *insides)
+
+    def _ordered(self, outer: Sequence[Any]) -> tuple[Any, ...]:
+        """The blocks that lie in vector lanes go first."""
+        first = self.blocks[-1][0]
+        return (outer[first], *(item for k, item in enumerate(outer) if k != first))
 
     def data(self, array: Any) -> Any:
-        shape = array.shape
-        split = array.reshape(
-            *shape[: self.dim], shape[self.dim] // self.block, self.block, *shape[self.dim + 1 :]
-        )
-        moved = np.moveaxis(np.moveaxis(split, self.dim + 1, -1), self.dim, 0)
-        return np.ascontiguousarray(moved)
+        sizes = dict(self.blocks)
+        array = np.pad(array, [(0, -size % sizes.get(dim, 1)) for dim, size in enumerate(array.shape)])
+        shape: list[int] = []
+        outer: list[int] = []
+        inside: dict[int, int] = {}
+        for dim, size in enumerate(array.shape):
+            outer.append(len(shape))
+            shape.append(size // sizes.get(dim, 1))
+            if dim in sizes:
+                inside[dim] = len(shape)
+                shape.append(sizes[dim])
+        order = (*self._ordered(outer), *(inside[dim] for dim, _ in self.blocks))
+        return np.ascontiguousarray(array.reshape(shape).transpose(order))
 
 
 def _calls(mod: IRModule) -> list[Call]:
@@ -97,7 +122,7 @@ def _calls(mod: IRModule) -> list[Call]:
     return [node for node in nodes if isinstance(node, Call) and is_call(node, "relax.call_tir")]
 
 
-def _always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:
+def always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:
     """For every called loop function, the arguments that are constants in all calls."""
     found: dict[GlobalVar, set[int]] = {}
     for call in _calls(mod):
@@ -110,7 +135,7 @@ def _always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:
     }
 
 
-def _pack_function(func: PrimFunc, positions: set[int]) -> tuple[PrimFunc, list[_Packing]]:
+def _pack_function(func: PrimFunc, positions: set[int], target: Target) -> tuple[PrimFunc, list[_Packing]]:
     buffers = [func.buffer_map.get(param) for param in func.params]
     plans: list[_Packing] = []
     for realize in blocks_in(func.body):
@@ -119,7 +144,7 @@ def _pack_function(func: PrimFunc, positions: set[int]) -> tuple[PrimFunc, list[
             continue
         for position in sorted(positions):
             buffer = buffers[position]
-            plan = None if buffer is None else _plan(func, block, buffer, position)
+            plan = None if buffer is None else _plan(func, block, buffer, position, target)
             if plan is not None and buffer is not None:
                 func = _apply(func, buffer, plan)
                 plans.append(plan)
@@ -127,7 +152,7 @@ def _pack_function(func: PrimFunc, positions: set[int]) -> tuple[PrimFunc, list[
     return func, plans
 
 
-def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int) -> _Packing | None:
+def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int, target: Target) -> _Packing | None:
     loads = [node for node in walk(block.body) if isinstance(node, BufferLoad)]
     own = [load for load in loads if load.buffer is buffer]
     other_blocks = [
@@ -135,6 +160,11 @@ def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int) -> _Pack
     ]
     if len(own) != 1 or any(region.buffer is buffer for b in other_blocks for region in b.reads):
         return None
+    conv = find_convolution([block])
+    tile = None if conv is None else choose_tile(conv, target)
+    if conv is not None and tile is not None:
+        blocks = weight_blocks(conv, tile) if conv.weights.buffer is buffer else None
+        return _Packing(position, blocks) if blocks else None
     written = {region.buffer for region in block.writes}
     data = [load for load in loads if load.buffer is not buffer and load.buffer not in written]
     spatial = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar}
@@ -142,32 +172,40 @@ def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int) -> _Pack
     for dim, index in enumerate(own[0].indices):
         if isinstance(index, PrimVar) and index in spatial and index not in used:
             size = buffer.shape[dim]
-            fits = [b for b in BLOCKS if isinstance(size, IntImm) and size.value % b == 0]
-            return _Packing(position, dim, fits[0]) if fits else None
+            lanes = choose_block(size.value) if isinstance(size, IntImm) else None
+            return None if lanes is None else _Packing(position, ((dim, lanes),))
     return None
+
+
+def choose_block(size: int) -> int | None:
+    """The block for an axis of this size; None where every one would be mostly zeros."""
+    fills = {block: -size % block / max(1, size) for block in BLOCKS}
+    return next((block for block, fill in fills.items() if fill <= MAX_FILL), None)
 
 
 def _apply(func: PrimFunc, old: Buffer, plan: _Packing) -> PrimFunc:
     new = decl_buffer(plan.shape(old.shape), old.dtype, old.name)
     for realize in blocks_in(func.body):
         if any(region.buffer is old for region in realize.block.reads):
-            moved = _Repoint(old, new, plan).visit(realize.block)
+            moved = _Repoint(old, new, plan, realize.block).visit(realize.block)
             func = replace_stmt(func, realize.block, with_access_regions(moved))
     mapping = Map({param: new if buffer is old else buffer for param, buffer in func.buffer_map.items()})
     return replace(func, buffer_map=mapping)
 
 
 class _Repoint(StmtSubstituter):
-    def __init__(self, old: Buffer, new: Buffer, plan: _Packing) -> None:
+    def __init__(self, old: Buffer, new: Buffer, plan: _Packing, block: SBlock) -> None:
         super().__init__({})
         self._old, self._new, self._plan = old, new, plan
+        self._analyzer = Analyzer()
+        for axis in block.iter_vars:
+            if not is_const_int(axis.dom.extent, 1):
+                self._analyzer.bind(axis.var, axis.dom)
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         if node.buffer is not self._old:
             return super().visit_BufferLoad(node)
-        return BufferLoad(
-            self._new, self._plan.index([self.visit(index) for index in node.indices]), span=node.span
-        )
+        return BufferLoad(self._new, self._plan.index(node.indices, self._analyzer), span=node.span)
 
     def visit_BufferRegion(self, node: Any) -> Any:
         return node

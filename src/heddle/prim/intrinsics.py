@@ -150,9 +150,14 @@ _declare("call_llvm_intrin", None, WRITES, None, "an LLVM intrinsic by name")
 _declare("call_llvm_pure_intrin", None, PURE, None, "an LLVM intrinsic without effects by name")
 _declare("call_packed", None, WRITES, None, "a packed function by name")
 _declare("ret", None, WRITES, None, "return from the function")
-_declare("prefetch", 4, READS, None, "ask for a cache line: address, rw, locality, kind")
+_declare("prefetch", 4, WRITES, None, "ask for a cache line: address, rw, locality, kind")
 _declare("assume", 1, WRITES, None, "a condition that the compiler may take as given")
 _declare("undef", 0, PURE, None, "any value")
+
+
+def is_prefetch(node: Any) -> bool:
+    """Whether a node asks for a cache line: it names a buffer element that it does not access."""
+    return isinstance(node, Call) and node.op.name == "tir.prefetch"
 
 
 def intrinsic_of(call: Call) -> Intrinsic:

@@ -162,9 +162,8 @@ def _declare_calls() -> None:
         _call_tir,
         "As `call_tir`, with outputs that may be arguments: `inplace_indices[i]` is the argument that "
         "output i overwrites, "
-        "or -1 for a fresh one.",
+        "or -1 for a fresh one. Nothing else may need the argument afterwards, so it counts as pure.",
         attrs=(AttrSpec("inplace_indices", "ints"),),
-        is_pure=False,
     )
     _declare(
         "call_dps_packed",

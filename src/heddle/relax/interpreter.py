@@ -166,12 +166,17 @@ class _Frame:
         return lambda *args: function(*args, *last)
 
     def _call_loops(self, expr: Call) -> Any:
-        """Allocate outputs, run the loop function, give the outputs."""
+        """Allocate outputs that are no arguments, run the loop function, give the outputs."""
         ty = expr.ty
         types = ty.fields if isinstance(ty, TupleType) else (ty,)
-        outputs = [self._empty(t) for t in types]
+        given = self.eval(expr.args[1])
+        places = tuple(expr.attrs.get("inplace_indices") or (-1,) * len(types))
+        outputs = [
+            self._empty(t) if place < 0 else given[place] for t, place in zip(types, places, strict=True)
+        ]
+        fresh = [out for out, place in zip(outputs, places, strict=True) if place < 0]
         scalars = self.eval(expr.args[2]) if len(expr.args) > 2 else ()
-        args = [*self.eval(expr.args[1]), *outputs, *scalars]
+        args = [*given, *fresh, *scalars]
         callee = expr.args[0]
         if isinstance(callee, GlobalVar):
             self.machine.run_loops(self.machine.mod[callee], *args)

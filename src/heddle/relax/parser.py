@@ -22,6 +22,7 @@ from heddle.relax.infer import type_of
 from heddle.relax.nodes import MatchCast, SeqExpr, VarBinding
 from heddle.relax.op_builder import build_call, const, graph_expr, typed_constant
 from heddle.relax.script import (
+    TYPE_KEYWORDS,
     DataflowFrame,
     FuncAttrs,
     MatchCastWord,
@@ -296,10 +297,10 @@ class FunctionParser(ScalarParser):
             return function(args[0], self._as_type(node, args[1]))
         if isinstance(function, OpWord):
             args, kwargs = self._device_attrs(function.record, args, kwargs)
-            types = next((kwargs.pop(key) for key in _TYPE_KEYWORDS if key in kwargs), ())
+            types = next((kwargs.pop(key) for key in TYPE_KEYWORDS if key in kwargs), ())
             return build_call(function.record, args, kwargs, self._types(node, types))
         if isinstance(function, PackedCallWord):
-            types = next((kwargs.pop(key) for key in _TYPE_KEYWORDS if key in kwargs), ())
+            types = next((kwargs.pop(key) for key in TYPE_KEYWORDS if key in kwargs), ())
             return function.build(args, kwargs, self._types(node, types))
         if isinstance(function, (Var, GlobalVar, ExternFunc)):
             attrs = attrs_of(kwargs.pop("attrs", None))
@@ -336,9 +337,6 @@ class FunctionParser(ScalarParser):
 def _are_dims(value: Any, target: ast.Tuple) -> bool:
     same = isinstance(value, tuple) and len(value) == len(target.elts)
     return same and all(isinstance(item, PrimVar) for item in value)
-
-
-_TYPE_KEYWORDS = ("ty_args", "out_ty", "out_sinfo", "sinfo_args")
 
 
 class ModuleAlias:

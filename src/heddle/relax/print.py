@@ -237,7 +237,8 @@ class RelaxPrinter(TypePrinter):
         return f"R.dtype({quote(node.value)})"
 
     def visit_ExternFunc(self, node: ExternFunc) -> str:
-        return f"R.ExternFunc({quote(node.global_symbol)})"
+        attrs = f", attrs={self.value(node.attrs.values)}" if node.attrs else ""
+        return f"R.ExternFunc({quote(node.global_symbol)}{attrs})"
 
     def visit_Op(self, node: Op) -> str:
         return f"R.op({quote(node.name)})"
@@ -255,7 +256,8 @@ class RelaxPrinter(TypePrinter):
             return f"R.{record.name}({', '.join(args + self._op_attrs(node, record) + types)})"
         attrs = [f"attrs={self.value(node.attrs.values)}"] if node.attrs else []
         if isinstance(node.op, ExternFunc):
-            return f"R.call_packed({', '.join([quote(node.op.global_symbol), *args, *attrs, *types])})"
+            callee = self.expr(node.op) if node.op.attrs else quote(node.op.global_symbol)
+            return f"R.call_packed({', '.join([callee, *args, *attrs, *types])})"
         return f"{self.expr(node.op)}({', '.join(args + attrs + types)})"
 
     def _op_attrs(self, node: Call, record: OpDef) -> list[str]:

@@ -126,12 +126,24 @@ class MatchCastWord:
 
 @dataclass(frozen=True, slots=True)
 class OpWord:
-    """An operator as a function: `R.add(x, y)`."""
+    """An operator as a function: `R.add(x, y)`. Result types that it takes (of `call_tir`, say) may be among
+    the arguments, or have one of the names in `TYPE_KEYWORDS`."""
 
     record: OpDef
 
     def __call__(self, *args: _Value, **kwargs: _Value) -> Call:
-        return build_call(self.record, args, kwargs)
+        named = next((kwargs.pop(key) for key in TYPE_KEYWORDS if key in kwargs), ())
+        types = (*_types_in(named), *(ty for arg in args for ty in _types_in(arg)))
+        return build_call(self.record, [arg for arg in args if not _types_in(arg)], kwargs, types)
+
+
+TYPE_KEYWORDS = ("ty_args", "out_ty", "out_sinfo", "sinfo_args")
+
+
+def _types_in(value: _Value) -> tuple[Type, ...]:
+    """The types that an argument consists of, none where it is something else."""
+    items = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return items if all(isinstance(item, Type) for item in items) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from heddle.runtime.function import (
     register_global_func,
     remove_global_func,
 )
-from heddle.runtime.module import FunctionModule, KernelModule, Module, load_module
+from heddle.runtime.kernel_module import KernelModule
+from heddle.runtime.module import FunctionModule, Module, load_module, system_lib
 from heddle.runtime.native.library import set_num_threads
 from heddle.runtime.shape import Array, Map, Shape
 from heddle.runtime.storage import Allocator, Storage, allocator_for, clear_allocators
@@ -65,6 +66,7 @@ __all__ = [
     "remove_global_func",
     "rocm",
     "set_num_threads",
+    "system_lib",
     "tensor",
     "vulkan",
     "webgpu",

@@ -11,6 +11,9 @@ one reading. Everything is checked before anything is used: a malformed file giv
 offset, and no allocation is larger than the file. Sections are views of the mapped file; constants are used
 where they lie. A file that another process shortens while it is mapped kills the reader (SIGBUS): replace
 files, as our writer does.
+
+Version 2 added the memory scopes and the line table of a program, and the number of the native interface that
+kernels were compiled for. Files of version 1, which may lack them, are read.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import atomic_writer
 
 MAGIC = b"HEDDLE\0\1"
-VERSION = 1
+VERSION, OLDEST_VERSION = 2, 1
+"""What is written, and what is still read."""
 ALIGN_BYTES = 64
 _HEAD = struct.Struct("<8sIIQQ32s")
 _ENTRY_TAIL = struct.Struct("<QQ32s")
@@ -47,11 +51,12 @@ def _aligned(offset: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A named part of a file. `offset` is its place there, for messages."""
+    """A named part of a file. `offset` is its place there, for messages; `version` is the file's."""
 
     name: str
     data: memoryview
     offset: int
+    version: int = VERSION
 
     def reader(self) -> Reader:
         return Reader(self.data, self.name, self.offset)
@@ -118,8 +123,10 @@ def parse_artefact(data: memoryview) -> dict[str, Section]:
             F0103, f"artefact is truncated: expected a head of {_HEAD.size} bytes, got {len(data)}"
         )
     _, version, count, table_bytes, file_bytes, table_digest = _HEAD.unpack_from(data)
-    if version != VERSION:
-        raise FormatError(F0102, f"artefact version at byte 8: expected {VERSION}, got {version}")
+    if not OLDEST_VERSION <= version <= VERSION:
+        raise FormatError(
+            F0102, f"artefact version at byte 8: expected {OLDEST_VERSION} to {VERSION}, got {version}"
+        )
     if len(data) < file_bytes:
         raise FormatError(F0103, f"artefact is truncated: expected {file_bytes} bytes, got {len(data)}")
     if len(data) != file_bytes or _HEAD.size + table_bytes > file_bytes:
@@ -129,10 +136,11 @@ def parse_artefact(data: memoryview) -> dict[str, Section]:
     table = data[_HEAD.size : _HEAD.size + table_bytes]
     if _digest(table) != table_digest:
         raise FormatError(F0104, f"section table at byte {_HEAD.size} is damaged: its digest differs")
-    return _read_table(data, Reader(table, "section table", _HEAD.size), count, _HEAD.size + table_bytes)
+    reader = Reader(table, "section table", _HEAD.size)
+    return _read_table(data, version, reader, count, _HEAD.size + table_bytes)
 
 
-def _read_table(data: memoryview, table: Reader, count: int, free: int) -> dict[str, Section]:
+def _read_table(data: memoryview, version: int, table: Reader, count: int, free: int) -> dict[str, Section]:
     sections: dict[str, Section] = {}
     for _ in range(count):
         name, offset, length = table.text(), table.u64(), table.u64()
@@ -144,7 +152,7 @@ def _read_table(data: memoryview, table: Reader, count: int, free: int) -> dict[
         part = data[offset : offset + length]
         if _digest(part) != digest:
             raise FormatError(F0104, f"section {name!r} at byte {offset} is damaged: its digest differs")
-        sections[name] = Section(name, part, offset)
+        sections[name] = Section(name, part, offset, version)
         free = offset + length
     table.done()
     if free != len(data):

@@ -52,6 +52,17 @@ U0504 = declare_code(
     "`heddle[link]`. Any other file name writes Heddle's own one-file format.",
 )
 U0505 = declare_code("U0505", "linker failed", "The linker's own message follows.")
+U0506 = declare_code(
+    "U0506",
+    "library cannot have a prefix",
+    "The module attribute `system_lib_prefix` is a name in C; symbols are renamed in 64-bit ELF objects.",
+)
+U0507 = declare_code(
+    "U0507",
+    "no such system library",
+    "`runtime.system_lib(prefix)` looks in the libraries that the process has loaded; load the one that "
+    "holds it first (`ctypes.CDLL`).",
+)
 U0601 = declare_code(
     "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."
 )
@@ -79,6 +90,12 @@ F0107 = declare_code(
 )
 F0109 = declare_code(
     "F0109", "library holds no artefact", "The shared library was not written by `export_library`."
+)
+F0110 = declare_code(
+    "F0110",
+    "kernels of another version",
+    "Object code in the artefact was compiled for another version of the native interface. Compile the "
+    "model again.",
 )
 F0108 = declare_code(
     "F0108",

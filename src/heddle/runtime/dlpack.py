@@ -59,7 +59,7 @@ _capsule_rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctyp
 _dying_capsule_is = _api("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 _dying_capsule_get = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 
-_on_loan: dict[int, tuple[_Managed, object]] = {}
+_on_loan: dict[int, tuple[_Managed | _ManagedVersioned, object]] = {}
 
 
 def _return_loan(address: int) -> None:
@@ -67,24 +67,25 @@ def _return_loan(address: int) -> None:
 
 
 def _drop_unconsumed(capsule: int) -> None:
-    if _dying_capsule_is(capsule, _FRESH):
-        _return_loan(_dying_capsule_get(capsule, _FRESH))
+    for fresh in (_FRESH, _FRESH_VERSIONED):
+        if _dying_capsule_is(capsule, fresh):
+            _return_loan(_dying_capsule_get(capsule, fresh))
 
 
 _deleter = _Deleter(_return_loan)
 _destructor = _Destructor(_drop_unconsumed)
 
 
-def export_capsule(header_address: int, owner: object) -> Any:
-    """A capsule `dltensor` holding a copy of a DLTensor. `owner` lives until the consumer calls the
-    deleter.
+def export_capsule(header_address: int, owner: object, versioned: bool = False) -> Any:
+    """A capsule holding a copy of a DLTensor: `dltensor_versioned` (1.0) for consumers that know it, who may
+    write then, else `dltensor`. `owner` lives until the consumer calls the deleter.
     """
-    managed = _Managed()
-    ctypes.memmove(ctypes.byref(managed), header_address, ctypes.sizeof(_DLTensor))
+    managed = _ManagedVersioned(major=1) if versioned else _Managed()
+    managed.tensor = _DLTensor.from_address(header_address)
     managed.context, managed.deleter = None, _deleter
     address = ctypes.addressof(managed)
     _on_loan[address] = (managed, owner)
-    return _capsule_new(address, _FRESH, _destructor)
+    return _capsule_new(address, _FRESH_VERSIONED if versioned else _FRESH, _destructor)
 
 
 class _Borrowed:
@@ -138,7 +139,10 @@ def import_capsule(source: Any) -> Lent:
     Raises: IRTypeError U0303 where there is no usable capsule.
     """
     if hasattr(source, "__dlpack__"):
-        capsule = source.__dlpack__()
+        try:
+            capsule = source.__dlpack__()
+        except BufferError as error:  # memory that must not be written, or that is nobody's to lend
+            raise IRTypeError(U0303, f"the producer lends nothing: {error}") from error
     elif type(source).__name__ == "PyCapsule":
         capsule = source
     else:

@@ -1,11 +1,14 @@
 """The linker behind `export_library("x.so")` and `"x.a"`: the system's, else the one in the extra `link`.
 
-Running a model in this process needs none of it: code is linked in memory.
+Running a model in this process needs none of it: code is linked in memory. `create_shared`,
+`create_staticlib` and `create_executable` are the same tools for scripts; the first two do as `fcompile`
+of `export_library`.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -62,6 +65,50 @@ def _no_linker(what: str) -> UsageError:
         f"{what} needs a linker, and this machine has none of {', '.join(_SYSTEM_LINKERS)}",
         help="pip install 'heddle[link]', or give the file another suffix for the one-file format",
     )
+
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def _listed(paths: Paths) -> list[str]:
+    return (
+        [os.fspath(paths)] if isinstance(paths, (str, os.PathLike)) else [os.fspath(path) for path in paths]
+    )
+
+
+def _for_linker(command: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Options of a compiler's driver as the linker itself takes them, where the linker is called."""
+    if Path(command[0]).name in _DRIVERS:
+        return list(words)
+    return [part for word in words for part in (word[4:].split(",") if word.startswith("-Wl,") else [word])]
+
+
+def create_shared(
+    output: str | os.PathLike[str], objects: Paths, options: Sequence[str] = (), cc: str | None = None
+) -> None:
+    """Link objects, static libraries and linker options into a shared library.
+
+    Raises: UsageError U0504 without a linker, U0505 where it fails.
+    """
+    command = shared_library_command() if cc is None else [cc, "-shared"]
+    words = _for_linker(command, [*_listed(objects), *options])
+    run_tool([*command, *words, "-o", os.fspath(output)])
+
+
+def create_staticlib(output: str | os.PathLike[str], inputs: Paths) -> None:
+    """Put objects into a static library. Raises: UsageError U0504 without an archiver, U0505."""
+    run_tool([*archive_command(), os.fspath(output), *_listed(inputs)])
+
+
+def create_executable(
+    output: str | os.PathLike[str], objects: Paths, options: Sequence[str] = (), cc: str | None = None
+) -> None:
+    """Link a program, by the driver of a compiler. Raises: UsageError U0504 without one, U0505."""
+    found = next((name for name in (*([cc] if cc else []), *_DRIVERS) if shutil.which(name)), None)
+    command = [found] if found else _zig("cc")
+    if command is None:
+        raise _no_linker("a program")
+    run_tool([*command, *_listed(objects), *options, "-o", os.fspath(output)])
 
 
 def run_tool(command: Sequence[str]) -> None:

@@ -8,7 +8,6 @@ A stored tree is an artefact: section "modules" lists each module's kind and the
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, ClassVar
@@ -17,16 +16,18 @@ from heddle.runtime.artefact import Section, read_artefact, require, section_off
 from heddle.runtime.codes import F0106, F0107, U0501, U0503
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
-from heddle.runtime.native.glue import make_builtin
-from heddle.runtime.native.library import kernel_symbol, link_objects
-from heddle.runtime.shared_library import LibraryParts, LinkTool, export_library, read_library
+from heddle.runtime.shared_library import (
+    LibraryParts,
+    LinkTool,
+    export_library,
+    read_library,
+    read_system_library,
+)
 from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError, MissingNameError, UsageError, did_you_mean
 from heddle.support.registry import Registry
 
-PROGRAM_PREFIX = "__vmtir__"
-"""Names of compiled functions of a machine start with it; they have a calling convention of their own."""
 SectionData = bytes | memoryview
 _SHARED_SUFFIXES = (".so", ".dylib")
 _LINKED_SUFFIXES = (".so", ".dylib", ".a")
@@ -123,21 +124,25 @@ class Module:
         `heddle.h` (compiled functions only), and for `load_module` (shared ones). Another name gives the
         one-file format. `fcompile(output, objects)` links in the linker's place.
 
-        Raises: UsageError U0504 where there is no linker, U0505 where it fails, U0503 for a module without a
-        stored form, S0101 where the path cannot be written.
+        Raises: UsageError U0504 where there is no linker, U0505 where it fails, U0506 for a prefix that
+        cannot be, U0503 for a module without a stored form, S0101 where the path cannot be written.
         """
         sections = module_sections(self)
         if fcompile is None and PurePath(path).suffix not in _LINKED_SUFFIXES:
             write_artefact(path, sections)
             return
-        objects = [
-            code
-            for module in _parents_first(self)
-            if isinstance(module, KernelModule)
-            for code in module.objects
-        ]
+        objects = [code for module in _parents_first(self) for code in module.objects_to_link()]
         tables = self.library_tables("0/", section_offsets(sections))
-        export_library(path, LibraryParts(objects, sections, tables), fcompile)
+        export_library(path, LibraryParts(objects, sections, tables, self.library_prefix), fcompile)
+
+    def objects_to_link(self) -> Sequence[bytes]:
+        """Object files that a library of this module holds."""
+        return ()
+
+    @property
+    def library_prefix(self) -> str:
+        """What the names of all symbols of a library of this module begin with."""
+        return ""
 
     def library_tables(self, prefix: str, offsets: Mapping[str, int]) -> str:
         """LLVM IR that lets C programs run this module from a library of its own; "" where they cannot.
@@ -247,77 +252,14 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     return modules_from_sections(read_artefact(path))
 
 
-class KernelModule(Module):
-    """Compiled kernels: object code for one target and the names of its functions. Linked when one is asked
-    for.
+def system_lib(symbol_prefix: str = "") -> Module:
+    """The module of a library that is linked into this process, or into a library that it has loaded.
 
-    `objects` are relocatable object files. `get_function` gives a builtin that calls the kernel (see
-    `heddle.runtime.native.glue` for what it accepts).
+    `symbol_prefix` is what the attribute `system_lib_prefix` of its IRModule said.
+
+    Raises: UsageError U0507 where there is none; FormatError F01.. for a damaged one.
     """
-
-    kind = "llvm"
-
-    def __init__(
-        self,
-        objects: Sequence[bytes],
-        names: Sequence[str],
-        target: str,
-        source: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__()
-        self.objects = tuple(objects)
-        self.names = tuple(names)
-        self._known = frozenset(self.names)
-        self.target = target
-        self.source = dict(source or {})
-        self._lock = threading.Lock()
-        self._tracker: Any = None
-        self._builtins: dict[str, Callable[..., Any]] = {}
-
-    def function_names(self) -> Sequence[str]:
-        return self.names
-
-    def address(self, name: str) -> int:
-        """The kernel's machine code. Valid while this module, or a function from it, lives."""
-        with self._lock:
-            if self._tracker is None:
-                self._tracker = link_objects(self.objects, self.names)
-        found: int = self._tracker[kernel_symbol(name)]
-        return found
-
-    def _find(self, name: str) -> Callable[..., Any] | None:
-        found = self._builtins.get(name)
-        if found is None and name in self._known and not name.startswith(PROGRAM_PREFIX):
-            address = self.address(name)
-            found = self._builtins.setdefault(name, make_builtin(name, address, self._tracker))
-        return found
-
-    def inspect_source(self, fmt: str = "ll") -> str:
-        """The text that the kernels were compiled from, where it was kept ("ll" or "asm"); else an empty
-        string.
-        """
-        return self.source.get(fmt, "")
-
-    get_source = inspect_source
-
-    def save_sections(self) -> Mapping[str, SectionData]:
-        head = Writer()
-        head.text(self.target)
-        head.texts(self.names)
-        head.u64(len(self.objects))
-        return {"kernels": head.bytes(), **{f"object.{i}": code for i, code in enumerate(self.objects)}}
-
-
-def _load_kernels(sections: Mapping[str, Section]) -> Module:
-    head = require(sections, "kernels").reader()
-    target, names, count = head.text(), head.texts(), head.u64()
-    head.done()
-    if count != len(sections) - 1:
-        raise head.fail(f"expected {count} objects, got {len(sections) - 1}")
-    return KernelModule([bytes(require(sections, f"object.{i}").data) for i in range(count)], names, target)
-
-
-register_loader(KernelModule.kind, _load_kernels)
+    return modules_from_sections(read_system_library(symbol_prefix))
 
 
 class FunctionModule(Module):

@@ -3,20 +3,26 @@
 A library holds the kernels and compiled functions, the native support library without its Python part, the
 tables of its program, and the whole artefact as data. C programs use it through `heddle.h`; `load_module`
 reads the artefact out of it. Constants are there once: the tables point into the artefact.
+
+Libraries with prefixes can be linked together: all names that one defines, those of `heddle.h` too, begin
+with its prefix. `system_lib(prefix)` finds its artefact in whatever library of the process it came to lie in.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from heddle.runtime.artefact import Section, parse_artefact, write_artefact
-from heddle.runtime.codes import F0109
+from heddle.runtime.codes import F0109, U0506, U0507
 from heddle.runtime.linker import archive_command, run_tool, shared_library_command
+from heddle.runtime.loaded_libraries import loaded_libraries
+from heddle.runtime.native.elf import prefix_symbols
 from heddle.runtime.native.library import compile_ir, core_object
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, UsageError
@@ -41,11 +47,13 @@ module asm "{end}:"
 @dataclass(frozen=True, slots=True)
 class LibraryParts:
     """What goes into a library: object code, the sections of the artefact, and the program's tables as LLVM
-    IR, made from the places of the sections; "" where there is no compiled program."""
+    IR, made from the places of the sections; "" where there is no compiled program. `prefix` is put before
+    the names of all symbols."""
 
     objects: Sequence[bytes]
     sections: Mapping[str, SectionData]
     tables: str
+    prefix: str = ""
 
 
 LinkTool = Callable[[str, list[str]], object]
@@ -55,8 +63,11 @@ LinkTool = Callable[[str, list[str]], object]
 def export_library(path: str | os.PathLike[str], parts: LibraryParts, link: LinkTool | None = None) -> None:
     """Write a shared (or, for ".a", static) library, whole or not at all.
 
-    Raises: UsageError U0504 without a linker, U0505 where it fails, S0101 where the path cannot be written.
+    Raises: UsageError U0504 without a linker, U0505 where it fails, U0506 for a prefix that cannot be, S0101
+    where the path cannot be written.
     """
+    if parts.prefix and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", parts.prefix):
+        raise UsageError(U0506, f"the prefix of a library must be a name in C, got {parts.prefix!r}")
     target = Path(path)
     check_replaceable(target)
     link = link or _linker_for(target)
@@ -80,8 +91,9 @@ def _write_objects(folder: Path, parts: LibraryParts) -> list[Path]:
     data = _DATA.format(start=ARTEFACT, end=ARTEFACT_END, path=artefact)
     tables = compile_ir(f"{data}\n@{ARTEFACT} = external global i8\n{parts.tables or _NO_PROGRAM}")
     files = []
-    for number, code in enumerate([*parts.objects, core_object(), tables]):
-        files.append(folder / f"{number}.o")
+    objects = [*parts.objects, core_object(), tables]
+    for number, code in enumerate(prefix_symbols(objects, parts.prefix) if parts.prefix else objects):
+        files.append(folder / f"{parts.prefix}{number}.o")
         files[-1].write_bytes(code)
     return files
 
@@ -96,11 +108,51 @@ def read_library(path: str | os.PathLike[str]) -> dict[str, Section]:
         library = ctypes.CDLL(str(Path(path).absolute()))
     except OSError as error:
         raise UsageError(S0102, f"cannot load {os.fspath(path)}: {error}") from error
+    data = _artefact_in(library, "")
+    prefixes = () if data else _prefixes_in(path)
+    if len(prefixes) > 1:
+        names = ", ".join(prefixes)
+        raise FormatError(
+            F0109,
+            f"{os.fspath(path)} holds several artefacts: {names}",
+            help="name one with runtime.system_lib(prefix), once the library is loaded",
+        )
+    for prefix in prefixes:
+        data = _artefact_in(library, prefix)
+    if data is None:
+        raise FormatError(F0109, f"{os.fspath(path)} holds no heddle artefact")
+    return parse_artefact(data)
+
+
+def _artefact_in(library: ctypes.CDLL, prefix: str) -> memoryview | None:
     try:
         start, end = (
-            ctypes.addressof(ctypes.c_char.in_dll(library, name)) for name in (ARTEFACT, ARTEFACT_END)
+            ctypes.addressof(ctypes.c_char.in_dll(library, prefix + name))
+            for name in (ARTEFACT, ARTEFACT_END)
         )
     except ValueError:
-        raise FormatError(F0109, f"{os.fspath(path)} holds no heddle artefact") from None
+        return None
     memory = (ctypes.c_ubyte * (end - start)).from_address(start)
-    return parse_artefact(memoryview(memory).cast("B"))
+    return memoryview(memory).cast("B")
+
+
+def _prefixes_in(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The prefixes of the artefacts in a library, by the names of its symbols."""
+    names = re.findall(rb"(?<=\0)(\w+)" + ARTEFACT_END.encode() + rb"(?=\0)", Path(path).read_bytes())
+    return tuple(sorted({name.decode() for name in names}))
+
+
+def read_system_library(prefix: str) -> dict[str, Section]:
+    """The sections of the artefact with a prefix, in any library that the process has loaded.
+
+    Raises: UsageError U0507 where there is none; FormatError F01.. for a damaged one.
+    """
+    for library in loaded_libraries():
+        data = _artefact_in(library, prefix)
+        if data is not None:
+            return parse_artefact(data)
+    raise UsageError(
+        U0507,
+        f"no library of this process holds an artefact with the prefix {prefix!r}",
+        help="load the library that it is linked into first: ctypes.CDLL(path)",
+    )

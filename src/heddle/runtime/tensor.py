@@ -22,6 +22,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from heddle.runtime.dtype_word import CODE_NAMES, DTYPE_CODES, dtype_from_packed
 from heddle.runtime.layout import Layout, layout_of, strided_layout
 from heddle.runtime.native.methods import CONTENT_OFFSET, slot_offset
 from heddle.runtime.shape import Shape
-from heddle.runtime.storage import Storage, allocator_for
+from heddle.runtime.storage import Allocator, Storage, allocator_for
 from heddle.support.diagnostics import IRTypeError, TrapValueError, UsageError
 
 MIN_ALIGN_BYTES = 16  # of memory shared with others; our own storage has 64
@@ -141,21 +142,28 @@ class Tensor:
         target[...] = values
         return self
 
-    def copyto(self, target: Tensor | Device) -> Tensor:
-        """Copy into a tensor of the same shape, or into new memory on a device. Returns the tensor
-        written.
+    def copyto(self, target: Tensor | Device | Allocator) -> Tensor:
+        """Copy into a tensor of the same shape, or into new memory on a device or of an allocator. Returns
+        the tensor written.
         """
         if isinstance(target, Device):
-            target = empty(self.shape, self.dtype, target)
+            target = allocator_for(target)
+        if isinstance(target, Allocator):
+            target = allocated(target, self.layout, self.dtype)
         return target.copyfrom(self)
 
-    def to_device(self, device: Device) -> Tensor:
-        """This tensor on `device`: itself where it is there already, else a copy."""
-        return self if device == self.device else self.copyto(device)
+    def to_device(self, device: Device, allocator: Allocator | None = None) -> Tensor:
+        """This tensor on `device`: itself where it is there already, else a copy, in memory of `allocator`
+        if one is given."""
+        return self if device == self.device else self.copyto(allocator or device)
 
     def contiguous(self) -> Tensor:
         """This tensor, or a compact copy of it where it has strides."""
         return self if self.is_contiguous else self.copyto(self.device)
+
+    def raw_bytes(self) -> memoryview:
+        """The elements' bytes in row-major order, where they lie: weights may be gigabytes."""
+        return self.contiguous().numpy().reshape(-1).view(np.uint8).data
 
     def reshape(self, shape: Sequence[int]) -> Tensor:
         """A view of the same elements, row-major. A size of -1 is inferred.
@@ -178,7 +186,8 @@ class Tensor:
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
         shared = self.copyto(self.device) if copy else self
-        return export_capsule(id(shared._header) + CONTENT_OFFSET, shared)
+        versioned = max_version is not None and max_version[0] >= 1
+        return export_capsule(id(shared._header) + CONTENT_OFFSET, shared, versioned)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.device_type, self.device.device_id)
@@ -269,6 +278,18 @@ def storage_tensor(storage: Storage, offset_bytes: int, shape: tuple[int, ...], 
     return make_tensor(storage.address + offset_bytes, layout, dtype, storage.device, storage)
 
 
+def tensor_from_bytes(data: Any, shape: Sequence[int], dtype: DataType) -> Tensor:
+    """A tensor on the host over bytes in row-major order, which it keeps alive.
+
+    Raises: TrapValueError U0301 where there are more or fewer bytes than the shape needs.
+    """
+    raw = np.frombuffer(data, np.uint8)
+    expected = prod(shape) * dtype.itemsize
+    if raw.size != expected:
+        raise TrapValueError(U0301, f"shape {tuple(shape)} of {dtype} needs {expected} bytes, got {raw.size}")
+    return make_tensor(raw.__array_interface__["data"][0], layout_of(tuple(shape)), dtype, cpu(0), raw)
+
+
 def empty(
     shape: Sequence[int] | int,
     dtype: Any = "float32",
@@ -285,9 +306,13 @@ def empty(
     layout = layout_of((shape,) if isinstance(shape, int) else tuple(shape))
     if layout.shape and min(layout.shape) < 0:
         raise TrapValueError(U0602, f"sizes must not be negative, got {tuple(layout.shape)}")
-    where = device if device is not None else cpu(0)
-    storage = allocator_for(where).alloc(layout.num_elements * element.itemsize)
-    return make_tensor(storage.address, layout, element, where, storage)
+    return allocated(allocator_for(device if device is not None else cpu(0)), layout, element)
+
+
+def allocated(allocator: Allocator, layout: Layout, dtype: DataType) -> Tensor:
+    """A new tensor with undefined contents in memory of an allocator. Compact, whatever the layout says."""
+    storage = allocator.alloc(layout.num_elements * dtype.itemsize)
+    return make_tensor(storage.address, layout_of(layout.shape), dtype, allocator.device, storage)
 
 
 _numpy_dtypes: dict[np.dtype[Any], DataType] = {}

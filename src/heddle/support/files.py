@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,20 @@ from typing import IO
 
 from heddle.support.codes import S0101
 from heddle.support.diagnostics import UsageError
+
+
+def _new_neighbour(target: Path) -> tuple[int, str]:
+    """A new file beside `target`, open, and its path. Who may read it: as for the file that it will replace,
+    else as the process's mask says."""
+    while True:
+        name = str(target.with_name(f".{target.name}.{secrets.token_hex(6)}.part"))
+        try:
+            handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+        except FileExistsError:
+            continue
+        with suppress(OSError):
+            os.fchmod(handle, stat.S_IMODE(target.stat().st_mode))
+        return handle, name
 
 
 @contextmanager
@@ -24,7 +39,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     check_replaceable(target)
     temporary: str | None = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        handle, temporary = _new_neighbour(target)
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
@@ -47,7 +62,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        handle, name = _new_neighbour(target)
     except OSError as error:
         raise UsageError(S0101, f"cannot write {target}: {error.strerror or error}") from error
     os.close(handle)

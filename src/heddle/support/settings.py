@@ -6,6 +6,7 @@
 | HEDDLE_CACHE_DIR, XDG_CACHE_HOME | where compiled kernels are kept |
 | HEDDLE_CACHE=0 | no kernel cache on disk |
 | HEDDLE_LINKER | the program that links shared libraries; default: the system's |
+| HEDDLE_CC, HEDDLE_CXX | the compilers of C and C++ sources in a program; default: the system's |
 | HEDDLE_TRACEBACK=1 | the CLI shows Python tracebacks |
 """
 
@@ -28,6 +29,8 @@ class Settings:
     use_disk_cache: bool
     show_traceback: bool
     linker: str | None = None
+    c_compiler: str | None = None
+    cpp_compiler: str | None = None
 
 
 def _thread_count(env: Mapping[str, str], available: int) -> int:
@@ -63,6 +66,8 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         use_disk_cache=env.get("HEDDLE_CACHE", "1") != "0",
         show_traceback=env.get("HEDDLE_TRACEBACK", "0") == "1",
         linker=env.get("HEDDLE_LINKER") or None,
+        c_compiler=env.get("HEDDLE_CC") or None,
+        cpp_compiler=env.get("HEDDLE_CXX") or None,
     )
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from heddle.ir.expr import StringImm
 from heddle.ir.op import OP_RECORDS
 from heddle.prim.evaluate import Evaluator, convert
+from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import Call, PrimExpr, Range, Var
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType, dtype_of
@@ -204,7 +205,7 @@ class Interpreter(Evaluator):
         value = node.value
         if isinstance(value, Call) and value.op.name == "tir.ret":
             raise _ReturnError(self.eval(value.args[0]))
-        if isinstance(value, Call) and value.op.name == "tir.prefetch":
+        if is_prefetch(value):
             return
         if isinstance(value, Call) and value.op.name == "tir.assume":
             if not self.eval(value.args[0]):

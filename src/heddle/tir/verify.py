@@ -14,7 +14,8 @@ from heddle.ir.instrument import verify_function
 from heddle.ir.module import IRModule
 from heddle.ir.node import children
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import Let, Var
+from heddle.prim.intrinsics import is_prefetch
+from heddle.prim.nodes import Call, Let, Var
 from heddle.prim.substitute import free_vars
 from heddle.support.diagnostics import Code, Diagnostic
 from heddle.tir.codes import T0201, T0202, T0203, T0204, T0205, T0206
@@ -128,6 +129,13 @@ class _Checker:
         self._define(node.loop_var, node.loop_var.name, node)
         self._visit(node.body)
         self._defined = outer
+
+    def _visit_Call(self, node: Call) -> None:
+        if is_prefetch(node):
+            for arg in node.args:  # names an element without reading it
+                self._visit_outside(arg)
+        else:
+            self._children(node)
 
     def _visit_BufferLoad(self, node: BufferLoad) -> None:
         self._access(node)

@@ -12,7 +12,7 @@ from heddle.driver.pipeline import finalize_passes, legalize_passes
 from heddle.ir.transform import Sequential
 from heddle.lower.vm_shape_lower import VMShapeLower
 from heddle.runtime import Shape, register_global_func, remove_global_func
-from heddle.runtime.module import KernelModule
+from heddle.runtime.kernel_module import KernelModule
 from heddle.script import ir as I
 from heddle.script import relax as R
 from heddle.script import tir as T
@@ -49,8 +49,8 @@ def calls():
     remove_global_func("test.note")
 
 
+@pytest.mark.fact("11.1")
 def test_a_function_needs_a_global_symbol():
-    """facts 11.1"""
 
     @I.ir_module
     class Private:
@@ -80,9 +80,9 @@ class Constants:
         return R.const([1.0, 2.0], "float32")
 
 
+@pytest.mark.fact("11.2")
 @pytest.mark.parametrize("mode", MODES)
 def test_constants_go_to_the_pool_and_integers_into_the_code(mode: str, calls: list[Any]):
-    """facts 11.2"""
     vm = machine(Constants, mode)
     out = vm["main"](array(2))
     assert_same(out, np.array([1, 2], "float32"))
@@ -109,8 +109,8 @@ class Branch:
         return y
 
 
+@pytest.mark.fact("11.3")
 def test_branches_merge_in_one_register():
-    """facts 11.3"""
     lines = instructions(machine(Branch, "bytecode").executable)
     start = next(k for k, line in enumerate(lines) if "read_if_cond" in line)
     condition = lines[start].rsplit(" ", 1)[1]
@@ -123,9 +123,9 @@ def test_branches_merge_in_one_register():
     assert lines[start + 5] == f"ret {merge}"
 
 
+@pytest.mark.fact("11.3")
 @pytest.mark.parametrize("mode", MODES)
 def test_branches_run(mode: str):
-    """facts 11.3"""
     vm, x = machine(Branch, mode), array(2)
     assert_same(vm["main"](np.array(True), x), x)
     assert_same(vm["main"](np.array(False), x), np.array([1, 2], "float32"))
@@ -153,8 +153,8 @@ class Callees:
         return c
 
 
+@pytest.mark.fact("11.4")
 def test_callees_by_kind(calls: list[Any]):
-    """facts 11.4"""
     executable = heddle.relax.build(Callees, target="llvm", relax_pipeline=None)
     lines = instructions(executable)
     assert lines[0].startswith("call twice in: %0 dst: %")
@@ -169,8 +169,8 @@ def test_callees_by_kind(calls: list[Any]):
     assert calls[1][1] is None
 
 
+@pytest.mark.fact("11.5")
 def test_an_operator_that_was_not_lowered_is_an_error():
-    """facts 11.5"""
 
     @I.ir_module
     class Raw:
@@ -183,8 +183,8 @@ def test_an_operator_that_was_not_lowered_is_an_error():
         heddle.relax.build(Raw, target="llvm", relax_pipeline=None)
 
 
+@pytest.mark.fact("11.7")
 def test_compiled_functions_are_kernels_of_their_own_name():
-    """facts 11.7"""
     executable = machine(Branch, "compiled").executable
     assert "@main num_inputs=2 vm_tir_func;" in executable.as_text()
     kernels = [module for module in executable.imports if isinstance(module, KernelModule)]
@@ -193,8 +193,8 @@ def test_compiled_functions_are_kernels_of_their_own_name():
         heddle.relax.build(Branch, exec_mode="jit")
 
 
+@pytest.mark.fact("11.8")
 def test_options_of_build_are_checked():
-    """facts 11.8"""
     with pytest.raises(UsageError, match=r"D0103.*relax_pipeline 'fast'"):
         heddle.relax.build(Branch, relax_pipeline="fast")
     with pytest.raises(ValueError, match=r"D0103.*tir_pipeline 'fast'"):
@@ -209,8 +209,9 @@ def test_options_of_build_are_checked():
     assert seen == [1]  # the shape function
 
 
+@pytest.mark.fact("11.8")
 def test_order_of_the_default_pipeline():
-    """facts 11.8: those of TVM's default passes that we have come in its order."""
+    """Those of TVM's default passes that we have come in its order."""
     names = [type(step).__name__ for step in (*legalize_passes(TARGET), *finalize_passes(TARGET))]
     expected = [
         "LegalizeOps",
@@ -228,9 +229,10 @@ def test_order_of_the_default_pipeline():
     assert [name for name in names if name in expected] == expected
 
 
+@pytest.mark.fact("11.8")
 @pytest.mark.parametrize("mode", MODES)
 def test_an_unused_packed_call_runs(mode: str, calls: list[Any]):
-    """facts 11.8: `call_pure_packed` whose result nothing uses is still run."""
+    """`call_pure_packed` whose result nothing uses is still run."""
 
     @I.ir_module
     class Unused:
@@ -266,9 +268,10 @@ def shape_checks(executable: Any) -> int:
     return sum("match_shape" in line or "check_" in line for line in instructions(executable))
 
 
+@pytest.mark.fact("11.9")
 @pytest.mark.parametrize("mode", MODES)
 def test_expressions_of_later_dimensions_are_compared_too(mode: str, calls: list[Any]):
-    """facts 11.9: what parameters further on define is computed by `shape_func` and compared then."""
+    """What parameters further on define is computed by `shape_func` and compared then."""
     made = heddle.IRModule({"main": Shapes["main"]})
     made["main"] = heddle.relax.transform.RemovePurityChecking()(made)["main"]
     vm = machine(made, mode)
@@ -286,9 +289,10 @@ def test_expressions_of_later_dimensions_are_compared_too(mode: str, calls: list
         vm["main"](array(4, 1).astype("float64"), array(2, 3))
 
 
+@pytest.mark.fact("11.9")
 @pytest.mark.parametrize("mode", MODES)
 def test_results_are_checked_where_types_do_not_imply_it(mode: str, calls: list[Any]):
-    """facts 11.9: the context of a result contains `loc=return`."""
+    """The context of a result contains `loc=return`."""
 
     @I.ir_module
     class Result:
@@ -304,8 +308,9 @@ def test_results_are_checked_where_types_do_not_imply_it(mode: str, calls: list[
         vm["main"](x, Shape([4]))
 
 
+@pytest.mark.fact("11.9")
 def test_static_weights_are_not_checked():
-    """facts 11.9: with `num_input`, what follows the inputs is checked only where it is dynamic."""
+    """With `num_input`, what follows the inputs is checked only where it is dynamic."""
 
     @I.ir_module
     class Weights:
@@ -328,9 +333,9 @@ def test_static_weights_are_not_checked():
             vm["main"](x, array(1), array(5, 3))
 
 
+@pytest.mark.fact("11.10")
 @pytest.mark.parametrize("mode", MODES)
 def test_shape_parameters_are_matched(mode: str):
-    """facts 11.10"""
 
     @I.ir_module
     class Sizes:
@@ -349,9 +354,10 @@ def test_shape_parameters_are_matched(mode: str):
         vm["main"](Shape([5, 4]), x)
 
 
+@pytest.mark.fact("11.10")
 @pytest.mark.parametrize("mode", MODES)
 def test_scalar_parameters_are_matched(mode: str):
-    """facts 11.10: like sizes, defined at first sight or compared."""
+    """Like sizes, defined at first sight or compared."""
 
     @I.ir_module
     class Scalars:
@@ -392,8 +398,8 @@ def test_scalars_are_computed(mode: str):
         assert (type(whole), type(is_large), type(half)) == (int, bool, float)
 
 
+@pytest.mark.fact("11.11")
 def test_contexts_can_be_left_out():
-    """facts 11.11"""
 
     def texts(emit_err_ctx: bool) -> str:
         steps = [

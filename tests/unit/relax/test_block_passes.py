@@ -101,6 +101,7 @@ def test_a_dataflow_block_takes_in_its_neighbours():
     assert [block.is_dataflow for block in blocks] == [True, False]
     assert [binding.var.is_dataflow for binding in blocks[0].bindings] == [True, True, False]
     branch = blocks[1].bindings[0].value.true_branch
+    assert [binding.var.is_dataflow for binding in branch.blocks[0].bindings] == [True, True, False]
     assert [block.is_dataflow for block in branch.blocks] == [True]
     for choice in (True, False):
         assert_runs(made, array(3), np.array(choice), before=Before)

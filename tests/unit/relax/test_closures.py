@@ -96,8 +96,9 @@ class CapturesLifted:
         return d
 
 
+@pytest.mark.fact("6.8")
 def test_captured_variables_become_last_parameters():
-    """facts 6.8: what a closure binds are the function's last parameters."""
+    """What a closure binds are the function's last parameters."""
     made = lifted(Captures)
     assert_structural_equal(made, CapturesLifted, map_free_vars=True)
     for n in (1, 7):
@@ -175,9 +176,10 @@ def test_recursion_passes_captures_on():
         np.testing.assert_allclose(result, steps * step, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.fact("6.6")
 @pytest.mark.parametrize("mode", MODES)
 def test_deep_recursion_does_not_use_the_stack(mode: str):
-    """facts 6.6: recursion works, here far deeper than Python's own stack."""
+    """Recursion works, here far deeper than Python's own stack."""
     out = machine(Recursion, mode)["main"](np.array(20_000, "int32"), np.array([1, 0], "float32"))
     assert_same(out, np.array([20_000, 0], "float32"))
 
@@ -206,9 +208,10 @@ class Returned:
         return twice
 
 
+@pytest.mark.fact("6.3", "6.7")
 @pytest.mark.parametrize("mode", MODES)
 def test_closures_are_values(mode: str):
-    """facts 6.3, 6.7: a closure is a result that `invoke_closure` takes, and an argument; a plain function
+    """A closure is a result that `invoke_closure` takes, and an argument; a plain function
     works in its place.
     """
     vm = machine(Returned, mode)
@@ -322,15 +325,17 @@ def test_functions_without_captures_are_first_class():
     np.testing.assert_allclose(assert_runs(Values, x), x**4, rtol=1e-5)
 
 
+@pytest.mark.fact("11.1")
 def test_a_nested_function_is_an_error_of_code_generation():
-    """facts 11.1: without LambdaLift, nested functions cannot become bytecode."""
+    """Without LambdaLift, nested functions cannot become bytecode."""
     with pytest.raises(VerifyError, match=r"L0202(.|\n)*LambdaLift"):
         heddle.relax.build(Captures, relax_pipeline=Sequential([]))
 
 
+@pytest.mark.fact("11.1")
 @pytest.mark.parametrize("mode", MODES)
 def test_functions_expose_their_parameter_names(mode: str):
-    """facts 11.1: each function is known by its name and its parameters'."""
+    """Each function is known by its name and its parameters'."""
     vm = machine(Captures, mode)
     assert vm.module["get_function_arity"]("main") == 3
     assert [vm.module["get_function_param_name"]("main", k) for k in range(3)] == ["x", "y", "z"]

@@ -73,8 +73,9 @@ def arguments(n: int) -> list[Any]:
     return [RNG.standard_normal(shape).astype("float32") for shape in shapes]
 
 
+@pytest.mark.fact("5.6")
 def test_hints_become_copies_and_types_name_their_devices():
-    """facts 5.6: RealizeVDevice runs first; what an operator computes lies where its operands do."""
+    """RealizeVDevice runs first; what an operator computes lies where its operands do."""
     made = RealizeVDevice()(Hinted)
     assert not verify_module(made)
     assert_structural_equal(made, Realized, map_free_vars=True)
@@ -94,10 +95,11 @@ def test_a_module_without_devices_stays_the_same_object():
     assert RealizeVDevice()(Plain) is Plain
 
 
+@pytest.mark.fact("5.6")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("mod", [Hinted, Realized], ids=["hinted", "realized"])
 def test_two_cpus_in_one_program(mod: Any, mode: str):
-    """facts 5.6: `devices[i]` by runtime device index, copies by `vm.builtin.to_device`."""
+    """`devices[i]` by runtime device index, copies by `vm.builtin.to_device`."""
     vm = machine(mod, mode, CPUS)
     assert "vm.builtin.to_device" in vm.executable.as_text()
     for n in (1, 3, 0):
@@ -107,9 +109,10 @@ def test_two_cpus_in_one_program(mod: Any, mode: str):
         np.testing.assert_allclose(out.numpy(), (x + y) @ WEIGHT + z, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.fact("5.6", "5.4")
 @pytest.mark.parametrize("mode", MODES)
 def test_each_devices_memory_comes_from_its_own_allocator(mode: str):
-    """facts 5.4, 5.6: told by the allocators' books."""
+    """Told by the allocators' books."""
     vm = machine(Hinted, mode, CPUS, memory_cfg={heddle.cpu(0): "naive", heddle.cpu(1): "pooled"})
     x, y, z = arguments(7)
     values = [heddle.runtime.tensor(value) for value in (x, y, z)]
@@ -127,9 +130,10 @@ def test_each_devices_memory_comes_from_its_own_allocator(mode: str):
     assert books[1, "pooled"].bytes_in_use < in_use
 
 
+@pytest.mark.fact("5.6")
 @pytest.mark.parametrize("mode", MODES)
 def test_the_list_decides_which_device_an_index_means(mode: str):
-    """facts 5.6: the same program on devices in another order."""
+    """The same program on devices in another order."""
 
     @I.ir_module
     class Swapped:
@@ -147,9 +151,10 @@ def test_the_list_decides_which_device_an_index_means(mode: str):
     assert_same(out, x + x)
 
 
+@pytest.mark.fact("4.6", "5.6", "5.5")
 @pytest.mark.parametrize("mode", MODES)
 def test_constants_lie_on_their_device(mode: str, tmp_path: Any):
-    """facts 4.6, 5.5: the table of memory scopes says where, also in a file."""
+    """The table of memory scopes says where, also in a file."""
 
     @I.ir_module
     class Constants:

@@ -79,9 +79,10 @@ def test_what_cannot_be_bound_is_refused():
     assert BindParams("main", {})(Dense) is Dense
 
 
+@pytest.mark.fact("11.8")
 @pytest.mark.parametrize("mode", MODES)
 def test_build_binds_params(mode: str):
-    """facts 11.8: `relax.build(params=...)`."""
+    """`relax.build(params=...)`."""
     w, b = array(3, 5), array(5)
     built = heddle.relax.build(Dense, target="llvm", params={"w": w, "b": b}, exec_mode=mode)
     x = array(4, 3)

@@ -54,7 +54,7 @@ def test_appended_bytes_are_refused(image):
 def test_errors_name_what_and_where(image):
     with pytest.raises(FormatError, match="F0101"):
         parse_artefact(memoryview(b"PK\3\4" + image))
-    with pytest.raises(FormatError, match=r"F0102.*byte 8: expected 1, got 9"):
+    with pytest.raises(FormatError, match=r"F0102.*byte 8: expected 1 to 2, got 9"):
         parse_artefact(memoryview(image[:8] + struct.pack("<I", 9) + image[12:]))
     with pytest.raises(FormatError, match=r"F0103.*expected \d+ bytes, got 70"):
         parse_artefact(memoryview(image[:70]))

@@ -64,6 +64,7 @@ def test_misspelt_name_is_suggested(name):
         get_global_func("test.functoin")
 
 
+@pytest.mark.fact("6.2")
 def test_arguments_are_converted():
     seen = Function(lambda *args: seen_args.extend(args))
     seen_args = []

@@ -45,6 +45,7 @@ def test_round_trip_keeps_values_shape_and_dtype(dtype):
     assert made.numpy().tobytes() == values.tobytes()
 
 
+@pytest.mark.fact("12.4")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dlpack_round_trip(dtype):
     made = tensor(np.array([0, 1, 2, 3]).astype(DataType(dtype).numpy()))
@@ -144,6 +145,7 @@ def test_int4_is_a_byte_and_lanes_are_an_axis():
     assert empty((3,), "float32x4").numpy().shape == (3, 4)
 
 
+@pytest.mark.fact("12.4")
 def test_torch_both_ways():
     torch = pytest.importorskip("torch")
     source = torch.arange(12, dtype=torch.float32).reshape(3, 4)
@@ -188,6 +190,28 @@ def test_unconsumed_and_consumed_capsules():
     assert ref() is None
     with pytest.raises(IRTypeError, match="U0303"):
         from_dlpack("text")
+
+
+@pytest.mark.fact("12.4")
+def test_consumers_may_write():
+    """numpy takes capsules without a version for read-only memory."""
+    made = tensor(np.arange(4))
+    theirs = np.from_dlpack(made)
+    theirs[1] = 9
+    assert made.numpy().tolist() == [0, 9, 2, 3]
+    again = from_dlpack(theirs)
+    assert again.address == made.address
+    old, new = made.__dlpack__(max_version=(0, 8)), made.__dlpack__(max_version=(1, 1))
+    assert from_dlpack(old).address == from_dlpack(new).address == made.address
+    ref = weakref.ref(made)
+    unused = made.__dlpack__(max_version=(1, 0))
+    del made, theirs, again, old, new, unused
+    gc.collect()
+    assert ref() is None
+    locked = np.arange(3)
+    locked.flags.writeable = False
+    with pytest.raises(IRTypeError, match="U0303"):
+        from_dlpack(locked)
 
 
 @given(hnp.arrays(np.int32, hnp.array_shapes(min_dims=0, max_dims=4, max_side=4)))

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heddle import te
+from heddle.driver.stages import stage_text
 from heddle.ir.module import IRModule
 from heddle.ir.structural import assert_structural_equal, structural_equal
 from heddle.prim import intrinsics as prim
@@ -150,6 +151,65 @@ def test_pad_einsum_makes_tiles_whole():
     pads = sch.pad_einsum("C", [4, 4, 4])
     assert len(pads) == 3
     check(before, sch)
+
+
+@given(st.sampled_from([2, 3]), st.integers(-3, 2), st.booleans())
+def test_rfactor_splits_a_reduction(factor, axis, inner):
+    before = matmul_bias()
+    sch = Schedule(before)
+    outer_loop, inner_loop = sch.split(sch.get_loops("C")[2], [None, factor])
+    partial = sch.rfactor(inner_loop if inner else outer_loop, axis)
+    check(before, sch, sizes=(0, 1, 4))
+    sch.set_scope(partial, 0, "local")
+    sch.compute_at(partial, sch.get_loops("C")[-1])
+    check(before, sch, sizes=(0, 1, 4))
+
+
+def test_rfactor_needs_a_reduction_loop():
+    sch = Schedule(matmul_bias())
+    with pytest.raises(ScheduleError) as caught:
+        sch.rfactor(sch.get_loops("C")[0], 0)
+    assert caught.value.code == "T0412"
+    r = sch.get_loops("C")[2]
+    with pytest.raises(ScheduleError) as caught:
+        sch.rfactor(r, 5)
+    assert "rank 2" in str(caught.value)
+
+
+def test_clamped_padding_reads_rows_in_place():
+    before = matmul_bias()
+    sch = Schedule(before)
+    rows, _ = sch.pad_einsum("C", [4, 1, 1])
+    sch.clamp_padding(rows)
+    sch.compute_inline(rows)
+    assert "if_then_else" not in str(sch.func)
+    check(before, sch)
+
+
+def test_padding_of_a_reduction_axis_is_no_mere_padding():
+    """Zeros along the reduction axis are summed up; copies of the last element would be counted twice."""
+    sch = Schedule(matmul_bias())
+    pad = sch.pad_einsum("C", [1, 1, 4])[0]
+    with pytest.raises(ScheduleError) as caught:
+        sch.clamp_padding(pad)
+    assert caught.value.code == "T0411"
+
+
+def test_prefetch_changes_no_result():
+    before = matmul_bias()
+    sch = Schedule(before)
+    sch.prefetch("C", 1, sch.get_loops("C")[0], lambda i: (i + 1, 0))
+    assert "prefetch" in str(sch.func)
+    check(before, sch)
+    with pytest.raises(ScheduleError) as caught:
+        sch.prefetch("C", 9, sch.get_loops("C")[0], lambda i: (i, 0))
+    assert caught.value.code == "T0408"
+
+
+def test_prefetches_reach_machine_code():
+    sch = Schedule(matmul_bias(n=4))
+    sch.prefetch("C", 1, sch.get_loops("C")[0], lambda i: (i + 1, 0))
+    assert "prefetch" in stage_text(IRModule.from_expr(sch.func.with_attr("tir.is_scheduled", True)), "asm")
 
 
 def test_transform_layout_of_a_temporary():

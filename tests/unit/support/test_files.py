@@ -56,3 +56,17 @@ def test_temporary_folder() -> None:
     assert folder.listdir() == ["a"]
     folder.remove()
     assert not folder.path.exists()
+
+
+def test_who_may_read_a_file(tmp_path: Path) -> None:
+    """A new file follows the process's mask, one that replaces another keeps its mode."""
+    path = tmp_path / "model.heddle"
+    mask = os.umask(0o027)
+    try:
+        write_bytes(path, b"1")
+        assert path.stat().st_mode & 0o777 == 0o640
+        path.chmod(0o604)
+        write_bytes(path, b"2")
+        assert path.stat().st_mode & 0o777 == 0o604
+    finally:
+        os.umask(mask)

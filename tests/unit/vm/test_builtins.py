@@ -53,12 +53,14 @@ def test_wrong_number_of_operands_is_refused_before_running(name, count):
         run_machine(made)
 
 
+@pytest.mark.fact("9.1")
 def test_alloc_shape_heap():
     made = call_builtin("alloc_shape_heap", lambda ib: [ib.vm_state(), ib.imm(3)])
     assert (made.shape, made.dtype, made.device) == ((3,), "int64", cpu(0))
     assert made.numpy().tolist() == [0, 0, 0]
 
 
+@pytest.mark.fact("9.2")
 @pytest.mark.parametrize("value", [tensor(np.zeros((2, 5, 7))), Shape([2, 5, 7])])
 def test_match_shape(value):
     slots = heap(0, 7)
@@ -74,12 +76,14 @@ def test_match_shape(value):
         b("match_shape")(value, slots, 3, 2, 0, 2, 0, 3, 0, "ctx")
 
 
+@pytest.mark.fact("9.2")
 def test_match_shape_without_heap():
     b("match_shape")(Shape([4]), None, 1, 0, 4, "ctx")
     with pytest.raises(TypeError, match="V0402"):
         b("match_shape")(3, None, 1, 0, 4, "ctx")
 
 
+@pytest.mark.fact("9.3")
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=5))
 def test_make_shape(dims):
     slots = heap(10, 11, 12, 13, 14)
@@ -90,6 +94,7 @@ def test_make_shape(dims):
     assert isinstance(made, Shape)
 
 
+@pytest.mark.fact("9.1", "9.2", "9.3")
 def test_kernels_and_builtins_share_the_heap():
     made = call_builtin("alloc_shape_heap", lambda ib: [ib.vm_state(), ib.imm(2)])
     b("match_shape")(Shape([9]), made, 1, 1, 1, "")
@@ -97,6 +102,7 @@ def test_kernels_and_builtins_share_the_heap():
     assert b("make_shape")(made, 2, 1, 0, 1, 1) == (4, 9)
 
 
+@pytest.mark.fact("9.4")
 def test_prim_values():
     slots = heap(0, 5)
     b("match_prim_value")(7, slots, 1, 0, "ctx")
@@ -108,6 +114,7 @@ def test_prim_values():
         b("match_prim_value")(6, slots, 3, 1, "ctx")
 
 
+@pytest.mark.fact("9.5")
 def test_check_tensor_info():
     x = tensor(np.zeros((2, 3), "float32"))
     check = b("check_tensor_info")
@@ -122,6 +129,7 @@ def test_check_tensor_info():
         check(x, -1, DataType("int8"), "ctx")
 
 
+@pytest.mark.fact("9.6")
 def test_check_shape_info():
     check = b("check_shape_info")
     check(Shape([1, 2]), 2, "ctx")
@@ -133,6 +141,7 @@ def test_check_shape_info():
             check(value, 2, "ctx")
 
 
+@pytest.mark.fact("9.7")
 def test_check_prim_value_info():
     check = b("check_prim_value_info")
     for value, dtype in ((1, "int64"), (True, "int32"), (1.5, "float32"), (2, "float32"), (True, "bool")):
@@ -142,6 +151,7 @@ def test_check_prim_value_info():
             check(value, DataType(dtype), "ctx")
 
 
+@pytest.mark.fact("9.8")
 def test_check_tuple_info():
     check = b("check_tuple_info")
     check(Array((1, 2)), 2, "ctx")
@@ -151,6 +161,7 @@ def test_check_tuple_info():
         check(Shape([1]), 1, "ctx")
 
 
+@pytest.mark.fact("9.9")
 def test_check_func_info():
     check = b("check_func_info")
     check(Function(len), "ctx")
@@ -159,6 +170,7 @@ def test_check_func_info():
         check(3, "ctx")
 
 
+@pytest.mark.fact("9.10", "9.11")
 def test_alloc_storage_and_tensor():
     def emit(ib):
         ib.emit_call(
@@ -185,6 +197,7 @@ def test_alloc_storage_and_tensor():
     assert second[0].tolist() == [7.0] * 4  # the two alias
 
 
+@pytest.mark.fact("9.10", "9.11")
 def test_alloc_errors():
     class Machine:
         allocators = run_machine(builder_with_identity()).allocators
@@ -208,10 +221,12 @@ def builder_with_identity():
     return made
 
 
+@pytest.mark.fact("5.4")
 def test_memory_manager_clear_is_callable():
     assert b("memory_manager.clear")() is None
 
 
+@pytest.mark.fact("9.12")
 def test_copy_null_and_tuples():
     x = tensor([1.0])
     assert b("copy")(x) is x
@@ -228,6 +243,7 @@ def test_copy_null_and_tuples():
         b("tuple_getitem")(3, 0)
 
 
+@pytest.mark.fact("9.13")
 def test_shapes_of_tensors():
     x = tensor(np.zeros((2, 3)))
     assert b("shape_of")(x) == (2, 3)
@@ -244,6 +260,7 @@ def test_shapes_of_tensors():
     assert b("ensure_zero_offset")(x) is x
 
 
+@pytest.mark.fact("9.14")
 def test_to_device():
     x = tensor([1.0, 2.0])
     moved = b("to_device")(x, 1, 1, "global")
@@ -257,6 +274,7 @@ def test_to_device():
         b("to_device")(x, 2, 0)
 
 
+@pytest.mark.fact("9.15")
 def test_read_if_cond():
     read = b("read_if_cond")
     assert [read(v) for v in (True, False, 2, 0)] == [True, False, True, False]
@@ -268,6 +286,7 @@ def test_read_if_cond():
             read(bad)
 
 
+@pytest.mark.fact("6.7", "6.8", "9.16")
 def test_closures_bind_the_last_parameters():
     made = builder()
     with made.function("four", 4):
@@ -295,6 +314,7 @@ def test_closures_bind_the_last_parameters():
         vm.invoke_closure(3)
 
 
+@pytest.mark.fact("9.16")
 def test_call_tir_dyn_unpacks_the_shape():
     seen = []
     x = tensor([1.0])
@@ -304,6 +324,7 @@ def test_call_tir_dyn_unpacks_the_shape():
         b("call_tir_dyn")(Function(print), x)
 
 
+@pytest.mark.fact("9.17")
 def test_python_functions():
     b("register_py_func")("test.double", lambda x: [x, x])
     assert b("get_py_func")("test.double")(2) == (2, 2)
@@ -313,6 +334,7 @@ def test_python_functions():
         b("call_py_func")(("test.double", (3,)))
 
 
+@pytest.mark.fact("9.18")
 def test_debugging_hooks(capsys):
     seen = []
     register_global_func("test.debug", lambda *args: seen.append(args))
@@ -327,6 +349,7 @@ def test_debugging_hooks(capsys):
     assert capsys.readouterr().out == "hello 3\n"
 
 
+@pytest.mark.fact("9.2", "9.3")
 def test_a_constant_shape_is_matched_and_a_heap_in_the_frame_reaches_pythons_builtin():
     """The second match has a code that does not exist: the machine's own builtin refuses it, heap and all."""
     made = builder()

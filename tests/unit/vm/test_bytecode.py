@@ -39,6 +39,7 @@ def instructions(draw):
     return Instruction(spec, tuple(draw(WORDS) for _ in fixed), tuple(args))
 
 
+@pytest.mark.fact("1.3", "1.4")
 @given(st.lists(instructions(), max_size=6))
 def test_encode_decode_round_trip(program):
     offsets, words = assemble(program)
@@ -50,11 +51,13 @@ def test_encode_decode_round_trip(program):
     assert at == len(words)
 
 
+@pytest.mark.fact("1.5", "1.6")
 @given(st.sampled_from(ArgKind), WORDS)
 def test_argument_words(kind, value):
     assert decode_arg(encode_arg(kind, value)) == (kind, value)
 
 
+@pytest.mark.fact("1.2", "1.3", "1.5", "1.6", "1.7", "1.8")
 def test_encoding_is_the_documented_one():
     made = ExecBuilder()
     made.declare_function("f")
@@ -83,6 +86,7 @@ def test_decoding_noise_is_a_typed_error(words):
         pass
 
 
+@pytest.mark.fact("2.4", "2.8", "3.1", "3.2", "3.3")
 def test_as_text_layout():
     assert countdown().get().as_text() == (
         "@main:\n"
@@ -99,6 +103,7 @@ def test_as_text_layout():
     )
 
 
+@pytest.mark.fact("1.8", "3.5")
 def test_as_python_builds_the_same_program():
     made = countdown()
     scope = {"rx": type("rx", (), {"Builder": ExecBuilder})}
@@ -109,6 +114,7 @@ def test_as_python_builds_the_same_program():
     assert '    ib.emit_call("plus", args=[ib.r(4), ib.imm(1)], dst=ib.r(2))' in text.splitlines()
 
 
+@pytest.mark.fact("3.4", "2.4")
 def test_operands_in_text():
     made = ExecBuilder()
     with made.function("f", 1):
@@ -119,6 +125,7 @@ def test_operands_in_text():
     assert 'args=[ib.r(void), ib.r(vm), ib.imm(-5), ib.c(0), ib.f("f")])' in executable.as_python()
 
 
+@pytest.mark.fact("2.8", "3.5")
 def test_registers_are_renumbered_densely():
     def program(numbers):
         made = ExecBuilder()
@@ -126,14 +133,20 @@ def test_registers_are_renumbered_densely():
         with made.function("f", 1):
             made.emit_call("g", [made.r(0)], dst=made.r(a))
             made.emit_call("g", [made.r(a)], dst=made.r(b))
+            made.emit_if(made.r(b), 2)
             made.emit_call("g", [made.r(b)], dst=made.r(a))
+            made.emit_call("g", [made.vm_state()])
             made.emit_ret(made.r(b))
         return made.get()
 
     assert program((9, 3)).as_text() == program((1, 2)).as_text()
     assert program((9, 3)).program.functions[0].register_file_size == 3
+    lines = program((9, 3)).as_text().splitlines()
+    assert lines[3].split() == ["If", "%2,", "2"] and lines[6].split() == ["ret", "%2"]
+    assert "in: %vm" in lines[5] and lines[5].endswith("dst: %void")
 
 
+@pytest.mark.fact("2.6")
 def test_constants_are_shared_by_content():
     made = ExecBuilder()
     ones = tensor(np.ones((2, 3), "float32"))
@@ -171,10 +184,11 @@ def broken(emit, num_inputs=1):
     return made
 
 
+@pytest.mark.fact("2.9", "1.9")
 @pytest.mark.parametrize(
     ("emit", "code"),
     [
-        (lambda b: b.emit_ret(b.r(5)), "V0107"),
+        (lambda b: b.emit_ret(b.r(5)), "V0107.*register 5 of function 'f'"),
         (lambda b: (b.emit_call("g", [b.r(3)], dst=b.r(1)), b.emit_ret(b.r(1))), "V0107"),
         (lambda b: (b.emit_if(b.r(2), 2), b.emit_ret(b.r(0))), "V0107"),
         (lambda b: (b.emit_call("g", [b.c(4)]), b.emit_ret(b.r(0))), "V0104"),
@@ -189,6 +203,15 @@ def test_get_refuses(emit, code):
         broken(emit).get()
 
 
+@pytest.mark.fact("2.9")
+def test_get_wants_room_for_the_result_of_a_compiled_function():
+    made = ExecBuilder()
+    made.define_vmtir_function("f", 2, 2)
+    with pytest.raises(RuntimeError, match=r"V0109.*'f'.*3 registers.*got 2"):
+        made.get()
+
+
+@pytest.mark.fact("2.1", "2.3", "2.4", "2.5")
 def test_builder_misuse():
     made = ExecBuilder()
     with pytest.raises(ValueError, match="emit should happen in a function scope"):
@@ -198,6 +221,11 @@ def test_builder_misuse():
     with pytest.raises(BytecodeError, match="V0204"):
         made.f("nothing")
     with made.function("f", 1):
+        made.emit_ret(made.r(0))
+    for emit in (made.emit_ret, made.emit_goto, lambda word: made.emit_if(word, 2)):  # the scope is left
+        with pytest.raises(ValueError, match="emit should happen in a function scope"):
+            emit(made.r(0))
+    with made.function("again", 1):
         made.emit_ret(made.r(0))
         for argument in ("text", 2.5, True, None):
             with pytest.raises(UsageError, match="V0203"):
@@ -211,6 +239,7 @@ def test_builder_misuse():
     made.declare_function("f", FuncKind.VM)
 
 
+@pytest.mark.fact("2.7")
 def test_get_is_repeatable():
     made = countdown()
     assert made.get().program == made.get().program
@@ -284,6 +313,7 @@ def test_verify_accepts_both_sides_of_a_branch_and_loops():
     assert verify_program(program_of(loop[:2] + [Instruction(RET, (1,)), Instruction(GOTO, (-3,))])) == []
 
 
+@pytest.mark.fact("2.9")
 @pytest.mark.parametrize(
     "row",
     [
@@ -347,6 +377,7 @@ def rich_executable():
     return made.get()
 
 
+@pytest.mark.fact("3.5", "4.4", "4.5")
 def test_save_and_load(tmp_path):
     executable = rich_executable()
     executable.export_library(tmp_path / "x.heddle")
@@ -408,6 +439,7 @@ def test_missing_sections_are_named(tmp_path):
         assert name.split("/")[-1] in str(caught.value)
 
 
+@pytest.mark.fact("4.1", "4.3")
 def test_executable_surface():
     executable = countdown().get()
     assert executable.kind == executable.mod.kind == "relax.VMExecutable"

@@ -199,6 +199,7 @@ def test_sizes_that_overflow_are_no_small_storages(sizes, code):
     assert vm["main"](Shape([2**40, 2**40, 0])).shape == (2**40, 2**40, 0)
 
 
+@pytest.mark.fact("9.11")
 @pytest.mark.parametrize(
     "sizes", [(2**62,), (2**61, 2), (2**31, 2**31, 4), (17,), (-1,), (2**63 - 1, 2**63 - 1)]
 )
@@ -270,6 +271,7 @@ def test_an_if_takes_a_bool_or_an_integer(value):
     assert [vm["main"](n) for n in (True, False, 7, 0, -1)] == [True, None, 7, None, -1]
 
 
+@pytest.mark.fact("1.9")
 def test_code_may_lie_in_any_order():
     """A shape is read by an instruction that comes before the one that makes it, in the text."""
     arg, imm = (lambda n: encode_arg(ArgKind.REGISTER, n)), (lambda n: encode_arg(ArgKind.IMMEDIATE, n))
@@ -357,6 +359,7 @@ def test_a_machine_that_a_callback_knows_is_collected():
     assert gone() is None
 
 
+@pytest.mark.fact("9.12")
 def test_a_reset_item_is_gone_for_everybody():
     made = builder()
     with made.function("main", 1):
@@ -424,6 +427,7 @@ def test_an_error_that_a_callback_took_leaves_no_place_behind():
     assert caught.value.__notes__ == ["  --> instruction 2 of 'main'"]
 
 
+@pytest.mark.fact("6.5")
 @pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt, MemoryError, TypeError, StopIteration])
 def test_exceptions_of_callbacks_keep_their_type_wherever_they_come_from(kind):
     """From a function called directly, through a closure, within a nested call; nothing is left behind."""

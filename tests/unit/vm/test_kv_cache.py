@@ -49,8 +49,8 @@ def plain():
 # ---- 10.4: sequences
 
 
+@pytest.mark.fact("10.4")
 def test_unknown_and_duplicate_sequences(plain):
-    """facts 10.4"""
     cache, _ = plain
     for name, args in (
         ("kv_state_remove_sequence", (7,)),
@@ -68,6 +68,7 @@ def test_unknown_and_duplicate_sequences(plain):
         call("kv_state_fork_sequence", cache, 0, 0)
 
 
+@pytest.mark.fact("10.4")
 @pytest.mark.parametrize(
     ("name", "args", "message"),
     [
@@ -83,7 +84,7 @@ def test_unknown_and_duplicate_sequences(plain):
     ],
 )
 def test_counts_out_of_range_change_nothing(plain, name, args, message):
-    """facts 10.4: n out of range is of the RuntimeError kind."""
+    """A number out of range is of the RuntimeError kind."""
     cache, model = plain
     with pytest.raises(RuntimeError, match=rf"V0703.*{message}"):
         call(name, cache, *args)
@@ -91,8 +92,8 @@ def test_counts_out_of_range_change_nothing(plain, name, args, message):
     assert cache.total_length == 12
 
 
+@pytest.mark.fact("10.4", "10.10")
 def test_order_of_calls(plain):
-    """facts 10.4, 10.10"""
     cache, _ = plain
     qkv, out = np.zeros((1, H_Q + 2 * H_KV, DIM), "f4"), np.zeros((1, H_Q, DIM), "f4")
     for name, args in (
@@ -118,8 +119,8 @@ def test_order_of_calls(plain):
     add(cache, 0)
 
 
+@pytest.mark.fact("10.4")
 def test_pages_are_handed_out_low_first_and_reused_last_first():
-    """facts 10.4"""
     cache, model = make(np.random.default_rng(1), "none")
     add(cache, 0, 1)
     step(cache, model, [0, 1], [2 * PAGE, PAGE])
@@ -185,8 +186,9 @@ def arguments(**changes):
     return list({**named, **changes}.values())
 
 
+@pytest.mark.fact("10.5")
 def test_create_with_the_kernels_named_as_in_tvm():
-    """facts 10.5: 28 arguments, kernels as lists."""
+    """28 arguments, kernels as lists."""
     model = Model(np.random.default_rng(2), 2, H_Q, H_KV, DIM, "normal")
     model.theta, model.rope_scale = 1e4, 1.0
     cache = call("paged_attention_kv_cache_create", *arguments())
@@ -198,8 +200,8 @@ def test_create_with_the_kernels_named_as_in_tvm():
     assert cache.pages[0].shape == (26, 2, H_KV, PAGE, DIM)
 
 
+@pytest.mark.fact("10.5", "10.9")
 def test_last_kernel_is_for_token_trees_only():
-    """facts 10.5, 10.9"""
     cache = call("paged_attention_kv_cache_create", *arguments(compact=None))
     model = Model(np.random.default_rng(3), 2, H_Q, H_KV, DIM, "normal")
     model.theta, model.rope_scale = 1e4, 1.0
@@ -209,6 +211,7 @@ def test_last_kernel_is_for_token_trees_only():
         call("attention_kv_cache_commit_accepted_token_tree_nodes", cache, Shape([0]), Shape([2]))
 
 
+@pytest.mark.fact("10.5")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -232,13 +235,12 @@ def test_last_kernel_is_for_token_trees_only():
     ],
 )
 def test_contradictory_configurations(changes, message):
-    """facts 10.5"""
     with pytest.raises(Trap, match=message):
         call("paged_attention_kv_cache_create", *arguments(**changes))
 
 
+@pytest.mark.fact("10.5")
 def test_wrong_number_of_arguments():
-    """facts 10.5"""
     for given, count in ((arguments()[:-1], 27), ([*arguments(), None, None], 30)):
         with pytest.raises(TypeError, match=rf"V0408.*28 or 29 arguments, got {count}"):
             call("paged_attention_kv_cache_create", *given)
@@ -247,8 +249,9 @@ def test_wrong_number_of_arguments():
         call("paged_attention_kv_cache_create", *arguments(), 1)
 
 
+@pytest.mark.fact("10.5")
 def test_number_of_pages():
-    """facts 10.5: ceil(tokens / page) + 1, and 2 for each sequence with sliding windows."""
+    """There are ceil(tokens / page) + 1, and 2 for each sequence with sliding windows."""
     for is_sliding, expected in ((False, 11), (True, 27)):
         cache, _ = make(np.random.default_rng(0), "normal", is_sliding, tokens=38)
         assert cache.num_free_pages == expected
@@ -256,8 +259,9 @@ def test_number_of_pages():
         assert cache.config.rope_mode is (RopeMode.INLINE if is_sliding else RopeMode.NORMAL)
 
 
+@pytest.mark.fact("10.5")
 def test_part_of_the_layers():
-    """facts 10.5: the layer range."""
+    """The layer range."""
     cache = create_paged_kv_cache(
         max_batch_size=2,
         max_total_seq_len=20,
@@ -280,8 +284,8 @@ def test_part_of_the_layers():
             call("attention_kv_cache_attention_with_fused_qkv", cache, layer, 1.0, qkv, out)
 
 
+@pytest.mark.fact("10.5")
 def test_what_the_constructor_with_kernels_refuses():
-    """facts 10.5"""
     options = {
         "max_batch_size": 2,
         "max_total_seq_len": 20,
@@ -305,8 +309,9 @@ def test_what_the_constructor_with_kernels_refuses():
 # ---- 10.6: forking and popping
 
 
+@pytest.mark.fact("10.6")
 def test_forks_share_whole_pages_and_copy_a_part_filled_one(plain):
-    """facts 10.6: of 11 tokens in pages of 4, two pages are shared and the third is copied."""
+    """Of 11 tokens in pages of 4, two pages are shared and the third is copied."""
     cache, model = plain
     free = cache.num_free_pages
     call("kv_state_fork_sequence", cache, 0, 1)
@@ -322,8 +327,9 @@ def test_forks_share_whole_pages_and_copy_a_part_filled_one(plain):
         model.check_stored(cache, i)
 
 
+@pytest.mark.fact("10.6")
 def test_popping_into_a_shared_block_leaves_it_to_the_others(plain):
-    """facts 10.6: it is done by forking."""
+    """It is done by forking."""
     cache, model = plain
     call("kv_state_fork_sequence", cache, 0, 1)
     model.fork(0, 1, -1)
@@ -337,8 +343,9 @@ def test_popping_into_a_shared_block_leaves_it_to_the_others(plain):
     step(cache, model, [0, 1], [3, 2])
 
 
+@pytest.mark.fact("10.6")
 def test_deep_families_of_sequences():
-    """facts 10.6: at most two parts a sequence, deeper blocks are concatenated."""
+    """At most two parts a sequence, deeper blocks are concatenated."""
     cache, model = make(np.random.default_rng(4), "normal")
     add(cache, 0)
     step(cache, model, [0], [9])
@@ -355,8 +362,9 @@ def test_deep_families_of_sequences():
     assert call("attention_kv_cache_empty", cache)
 
 
+@pytest.mark.fact("10.6")
 def test_neighbours_read_a_shared_prefix_together():
-    """facts 10.6: one entry for the prefix, whose queries are those of both sequences."""
+    """One entry for the prefix, whose queries are those of both sequences."""
     cache, model = make(np.random.default_rng(5), "none")
     add(cache, 0)
     step(cache, model, [0], [2 * PAGE])
@@ -370,8 +378,9 @@ def test_neighbours_read_a_shared_prefix_together():
     call("kv_state_end_forward", cache)
 
 
+@pytest.mark.fact("10.4")
 def test_full_cache():
-    """facts 10.4: exhausted pages are refused before anything changes."""
+    """Exhausted pages are refused before anything changes."""
     cache, model = make(np.random.default_rng(6), "none", tokens=3 * PAGE)
     add(cache, 0, 1)
     step(cache, model, [0], [2 * PAGE])
@@ -388,8 +397,9 @@ def test_full_cache():
 # ---- 10.7: attention
 
 
+@pytest.mark.fact("10.7")
 def test_rows_beyond_the_step_do_not_count(plain):
-    """facts 10.7, and what does not fit."""
+    """... and what does not fit."""
     cache, _ = plain
     call("kv_state_begin_forward", cache, Shape([0]), Shape([2]))
     fused = H_Q + 2 * H_KV
@@ -418,8 +428,9 @@ def test_rows_beyond_the_step_do_not_count(plain):
         call("attention_kv_cache_empty", "cache")
 
 
+@pytest.mark.fact("10.7")
 def test_attention_in_pieces_is_the_same(plain):
-    """facts 10.7: self attention merged with attention over the pages through log-sum-exp."""
+    """Self attention merged with attention over the pages through log-sum-exp."""
     cache, model = plain
     rng = np.random.default_rng(8)
     tokens = model.sequences[0].tokens
@@ -437,8 +448,9 @@ def test_attention_in_pieces_is_the_same(plain):
     )
 
 
+@pytest.mark.fact("10.7")
 def test_attention_over_nothing():
-    """facts 10.7: nothing cached gives zeros, and merging with it changes nothing."""
+    """Nothing cached gives zeros, and merging with it changes nothing."""
     cache, _ = make(np.random.default_rng(9), "none")
     add(cache, 0)
     call("kv_state_begin_forward", cache, Shape([0]), Shape([2]))
@@ -450,9 +462,10 @@ def test_attention_over_nothing():
 # ---- 10.8: sliding windows
 
 
+@pytest.mark.fact("10.8")
 @pytest.mark.parametrize("sink", [0, 3, PAGE])
 def test_window_of_a_sequence(sink):
-    """facts 10.8: what falls out is dropped by pages, the sink stays."""
+    """What falls out is dropped by pages, the sink stays."""
     cache, model = make(np.random.default_rng(10), "normal", is_sliding=True)
     add(cache, 0)
     call("attention_kv_cache_enable_sliding_window_for_seq", cache, 0, 10, sink)
@@ -467,8 +480,8 @@ def test_window_of_a_sequence(sink):
     step(cache, model, [0], [3])
 
 
+@pytest.mark.fact("10.8")
 def test_shared_prefix_counts_as_sink():
-    """facts 10.8"""
     cache, model = make(np.random.default_rng(11), "none", is_sliding=True)
     add(cache, 0)
     step(cache, model, [0], [10])
@@ -484,8 +497,9 @@ def test_shared_prefix_counts_as_sink():
     model.check_stored(cache, 1)
 
 
+@pytest.mark.fact("10.8")
 def test_windows_that_are_refused():
-    """facts 10.8: once per sequence, sink < window, window > 0."""
+    """Once per sequence, sink < window, window > 0."""
     cache, model = make(np.random.default_rng(12), "none", is_sliding=True)
     add(cache, 0, 1)
     step(cache, model, [0], [13])
@@ -516,8 +530,9 @@ def test_windows_that_are_refused():
         enable(windows, 0, 5, 1)
 
 
+@pytest.mark.fact("10.5")
 def test_layers_with_windows_look_back_so_far_only():
-    """facts 10.5: kind 3 and the sixth size; also across shared blocks."""
+    """Kind 3 and the sixth size; also across shared blocks."""
     kinds = [AttnKind.MHA, AttnKind.MHA_SLIDING]
     cache, model = make(np.random.default_rng(13), "normal", kinds=kinds, layer_window=6)
     add(cache, 0)
@@ -537,8 +552,9 @@ def test_layers_with_windows_look_back_so_far_only():
 # ---- 10.9: token trees
 
 
+@pytest.mark.fact("10.9")
 def test_tree_then_commit(plain):
-    """facts 10.9: the path from root to leaf is kept; -1 drops all."""
+    """The path from root to leaf is kept; -1 drops all."""
     cache, model = plain
     add(cache, 1)
     step(cache, model, [1], [3])
@@ -566,8 +582,9 @@ def test_tree_then_commit(plain):
     step(cache, model, [0, 1], [1, 1])
 
 
+@pytest.mark.fact("10.9")
 def test_trees_that_wait_for_a_commit(plain):
-    """facts 10.9: a commit must come before the next non-tree forward."""
+    """A commit must come before the next non-tree forward."""
     cache, model = plain
     step(cache, model, [0], [2], [[-1, -1]])
     for name, args in (
@@ -581,6 +598,7 @@ def test_trees_that_wait_for_a_commit(plain):
     assert cache.is_empty
 
 
+@pytest.mark.fact("10.9")
 @pytest.mark.parametrize(
     ("parents", "message"),
     [
@@ -590,15 +608,14 @@ def test_trees_that_wait_for_a_commit(plain):
     ],
 )
 def test_malformed_trees(plain, parents, message):
-    """facts 10.9"""
     cache, model = plain
     with pytest.raises(Trap, match=message):
         call("kv_state_begin_forward", cache, Shape([0]), Shape([2]), Shape(parents))
     step(cache, model, [0], [1])
 
 
+@pytest.mark.fact("10.9")
 def test_trees_need_keys_rotated_when_stored():
-    """facts 10.9"""
     cache, model = make(np.random.default_rng(14), "inline")
     add(cache, 0)
     step(cache, model, [0], [3], [[-1, 0, 1]])  # a chain is no branching tree
@@ -609,8 +626,8 @@ def test_trees_need_keys_rotated_when_stored():
 # ---- 10.10: looking inside
 
 
+@pytest.mark.fact("10.10")
 def test_reading_back(plain):
-    """facts 10.10"""
     cache, model = plain
     model.check_stored(cache, 0, 3, 9)
     k = np.zeros((2, 4, H_KV, DIM), "f4")
@@ -628,8 +645,8 @@ def test_reading_back(plain):
     assert call("attention_kv_cache_get_total_sequence_length", cache) == 11
 
 
+@pytest.mark.fact("10.10")
 def test_every_page_is_free_after_all_sequences_are_removed(plain):
-    """facts 10.10"""
     cache, _ = plain
     call("kv_state_fork_sequence", cache, 0, 1, 6)
     assert not call("attention_kv_cache_empty", cache)
@@ -661,8 +678,9 @@ def latent():
     )
 
 
+@pytest.mark.fact("10.5", "10.7")
 def test_latent_attention(latent):
-    """facts 10.5, 10.7: MLA in pieces; decode finds the new token in its page, prefill merges."""
+    """MLA in pieces; decode finds the new token in its page, prefill merges."""
     rng, stored = np.random.default_rng(15), {0: [], 1: [], 2: []}
     add(latent, 0, 1)
     for number, (ids, lengths) in enumerate(
@@ -704,8 +722,8 @@ def test_latent_attention(latent):
         np.testing.assert_array_equal(got, np.stack(tokens, 1))
 
 
+@pytest.mark.fact("10.7")
 def test_latent_self_attention_has_sizes_of_its_own(latent):
-    """facts 10.7"""
     rng = np.random.default_rng(16)
     add(latent, 0, 1)
     call("kv_state_begin_forward", latent, Shape([0, 1]), Shape([5, 2]))
@@ -726,8 +744,9 @@ def test_latent_self_attention_has_sizes_of_its_own(latent):
 # ---- from a program
 
 
+@pytest.mark.fact("10.10")
 def test_a_program_that_decodes():
-    """facts 10.10: the builtins are called from bytecode by name."""
+    """The builtins are called from bytecode by name."""
     cache, _ = make(np.random.default_rng(17), "normal")
     add(cache, 0)
     ib = ExecBuilder()

@@ -1,4 +1,4 @@
-"""Random programs on the paged cache, step by step against a list-of-tokens model (facts 10.4 to 10.10)."""
+"""Random programs on the paged cache, step by step against a list-of-tokens model."""
 
 from __future__ import annotations
 
@@ -185,10 +185,11 @@ CASES = {
 }
 
 
+@pytest.mark.fact("10.4", "10.5", "10.6", "10.7", "10.8", "10.9", "10.10")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_program(case, seed):
-    """facts 10.4-10.10: attention, stored keys, positions, free pages after each of 350 operations."""
+    """Attention, stored keys, positions, free pages after each of 350 operations."""
     program = Program(seed, **CASES[case])
     for _ in range(350):
         program.step()
@@ -197,9 +198,10 @@ def test_random_program(case, seed):
     program.finish()
 
 
+@pytest.mark.fact("10.5")
 @pytest.mark.parametrize("rope", ["normal", "inline"])
 def test_random_program_in_half_precision(rope):
-    """facts 10.5: the initial tensor's dtype is the cache's."""
+    """The initial tensor's dtype is the cache's."""
     program = Program(7, rope=rope, dtype="float16")
     for _ in range(60):
         program.step()

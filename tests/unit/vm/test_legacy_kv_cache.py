@@ -1,4 +1,4 @@
-"""The simple attention cache (facts 10.1 to 10.3)."""
+"""The simple attention cache."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def filled(cache):
     return builtin("attention_kv_cache_view")(cache).numpy()[:, 0].tolist()
 
 
+@pytest.mark.fact("10.1")
 def test_create_appends_the_initial_rows():
-    """facts 10.1"""
     assert filled(create(rows(1, 2, 3), (8, 2))) == [1, 2, 3]
     assert filled(create(rows(1, 2, 3), (8, 2), 2)) == [1, 2]
     assert filled(create(rows(1, 2, 3), (2, 2), 0)) == []
@@ -32,8 +32,9 @@ def test_create_appends_the_initial_rows():
     assert view.dtype == "float32"
 
 
+@pytest.mark.fact("10.2")
 def test_append_doubles_and_gives_the_cache():
-    """facts 10.2: rows survive growth; the memory doubles."""
+    """Rows survive growth; the memory doubles."""
     cache, expected = create(rows(0), (2, 2)), [0]
     for i in range(1, 12):
         new = [10 * i + j for j in range(i % 4)]
@@ -43,8 +44,8 @@ def test_append_doubles_and_gives_the_cache():
         assert cache.data.shape[0] in (2, 4, 8, 16, 32)
 
 
+@pytest.mark.fact("10.2")
 def test_update_overwrites_from_the_start():
-    """facts 10.2"""
     cache = create(rows(1, 2, 3), (4, 2))
     assert builtin("attention_kv_cache_update")(cache, rows(7, 8)) is cache
     assert filled(cache) == [7, 8]
@@ -52,8 +53,8 @@ def test_update_overwrites_from_the_start():
     assert filled(cache) == list(range(9))
 
 
+@pytest.mark.fact("10.2")
 def test_view_shares_memory_and_fixes_the_number_of_rows():
-    """facts 10.2"""
     cache, view_of = create(rows(1, 2, 3), (8, 2)), builtin("attention_kv_cache_view")
     view = view_of(cache, Shape((3, 1, 2)))
     assert view.shape == (3, 1, 2)
@@ -65,8 +66,9 @@ def test_view_shares_memory_and_fixes_the_number_of_rows():
         view_of(cache, Shape((3, 4)))
 
 
+@pytest.mark.fact("10.2")
 def test_arrays_of_caches():
-    """facts 10.2: popn is all or nothing."""
+    """Popn is all or nothing."""
     caches = [create(rows(1, 2, 3), (8, 2)), create(rows(4, 5), (8, 2))]
     popped = builtin("attention_kv_cache_array_popn")(caches, 2)
     assert list(popped) == caches
@@ -78,10 +80,11 @@ def test_arrays_of_caches():
     assert [filled(cache) for cache in caches] == [[], []]
 
 
+@pytest.mark.fact("10.3")
 @pytest.mark.parametrize("sinks", [0, 1, 5])
 @pytest.mark.parametrize("start", [0, 3, 7])
 def test_ring(sinks, start):
-    """facts 10.3: after the last row the ring goes on at row `sinks`."""
+    """After the last row the ring goes on at row `sinks`."""
     size, rng = 7, np.random.default_rng(start * 10 + sinks)
     cache = create(rows(*[-1] * size), (size + 2, 2), start)
     expected, position, count = [-1] * size, start, start
@@ -98,8 +101,8 @@ def test_ring(sinks, start):
         assert filled(cache) == expected[:count]
 
 
+@pytest.mark.fact("10.3")
 def test_ring_errors():
-    """facts 10.3"""
     cache, override = create(rows(1), (4, 2)), builtin("attention_kv_cache_window_override_with_sinks")
     with pytest.raises(ValueError, match=r"V0703.*cache of at least 5 rows, got 4"):
         override(cache, rows(1), 5, 0)
@@ -107,8 +110,8 @@ def test_ring_errors():
         override(cache, rows(1), 4, 4)
 
 
+@pytest.mark.fact("10.1", "10.2")
 def test_what_does_not_fit():
-    """facts 10.1, 10.2"""
     cache, append = create(rows(1), (4, 2)), builtin("attention_kv_cache_append")
     with pytest.raises(ValueError, match=r"V0708.*shape \(any, 2\), got \(1, 3\)"):
         append(cache, rows(1, width=3))

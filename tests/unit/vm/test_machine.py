@@ -1,3 +1,4 @@
+import gc
 import sys
 import threading
 import traceback
@@ -45,11 +46,13 @@ def returner(value_of):
     return run_machine(made)
 
 
+@pytest.mark.fact("6.2")
 def test_call_with_tensors_and_numpy():
     vm = run_machine(adder())
     assert vm["main"](tensor([1.0]), np.array([2.0])).numpy().tolist() == [3.0]
 
 
+@pytest.mark.fact("6.2")
 def test_strided_input_is_made_compact():
     torch = pytest.importorskip("torch")
     vm = run_machine(adder())
@@ -57,11 +60,13 @@ def test_strided_input_is_made_compact():
     assert vm["main"](x.T, x.T).numpy().tolist() == (2 * x.T).tolist()
 
 
+@pytest.mark.fact("1.9", "6.6")
 @pytest.mark.parametrize("n", [0, 1, 7, 5000])
 def test_branches_and_recursion_deeper_than_pythons_stack(n):
     assert run_machine(countdown())["main"](n) == n
 
 
+@pytest.mark.fact("6.8")
 def test_recursion_through_closures_is_deep_too():
     made = builder()
     with made.function("down", 2):
@@ -124,6 +129,7 @@ def test_a_call_in_tail_position_needs_no_frame():
     assert VirtualMachine(executable, cpu())["main"](rounds, 1) == 1 + 2 * rounds
 
 
+@pytest.mark.fact("6.9")
 def test_void_destination_of_a_program_function_is_dropped():
     made = builder()
     with made.function("inner", 0):
@@ -135,6 +141,7 @@ def test_void_destination_of_a_program_function_is_dropped():
     assert run_machine(made)["main"](9) == 9
 
 
+@pytest.mark.fact("6.3")
 def test_results_of_every_kind():
     def result(value):
         def emit(made):
@@ -152,6 +159,7 @@ def test_results_of_every_kind():
     assert isinstance(result(lambda b: b.f("main")), VMClosure)
 
 
+@pytest.mark.fact("6.2", "6.3")
 def test_nested_tuples_come_back_as_arrays():
     made = builder()
     with made.function("main", 2):
@@ -164,6 +172,7 @@ def test_nested_tuples_come_back_as_arrays():
     assert isinstance(b, Array)
 
 
+@pytest.mark.fact("6.10")
 def test_kill_leaves_copies_alive():
     made = builder()
     with made.function("main", 1):
@@ -174,12 +183,14 @@ def test_kill_leaves_copies_alive():
     assert run_machine(made)["main"](5) == (None, 5)
 
 
+@pytest.mark.fact("6.4")
 def test_wrong_number_of_arguments_names_the_parameters():
     vm = run_machine(adder())
     with pytest.raises(RuntimeError, match=r"V0302.*expects 2 arguments \(a, b\), got 1"):
         vm["main"](1)
 
 
+@pytest.mark.fact("5.5", "6.1", "7.1", "7.4")
 def test_unknown_functions():
     vm = run_machine(adder())
     with pytest.raises(AttributeError, match=r"(?s)V0301.*did you mean 'main'"):
@@ -195,6 +206,7 @@ def test_unknown_functions():
         run_machine(made)
 
 
+@pytest.mark.fact("5.5")
 def test_imports_come_before_global_functions():
     register_global_func("identity", lambda x: "global")
     try:
@@ -206,6 +218,7 @@ def test_imports_come_before_global_functions():
         remove_global_func("identity")
 
 
+@pytest.mark.fact("6.5")
 def test_exceptions_keep_type_and_frame_and_leave_the_machine_clean():
     def boom(x):
         if x == 13:
@@ -241,6 +254,7 @@ def test_traps_say_which_instruction_and_where_it_came_from():
     assert caught.value.__notes__ == ["  --> instruction 0 of 'main', which comes from net.py:9"]
 
 
+@pytest.mark.fact("6.6")
 def test_reentrancy_through_a_callback():
     machines = []
     made = builder()
@@ -278,6 +292,7 @@ def test_one_machine_in_several_threads(mode):
     assert vm["main"](5) == 5
 
 
+@pytest.mark.fact("4.2", "4.4")
 def test_compiled_kernels_run(tmp_path):
     made = builder()
     with made.function("main", 2):
@@ -291,6 +306,7 @@ def test_compiled_kernels_run(tmp_path):
         out = np.zeros(4, "float32")
         assert vm["main"](np.ones(4, "float32"), out).numpy().tolist() == [3.0] * 4
         assert out.tolist() == [3.0] * 4
+        assert vm.module.imports[0].kind == vm.executable.mod.imports[0].kind == "llvm"
         assert vm.module.imports[0].get_function("scale", query_imports=True)
         with pytest.raises(AttributeError):
             vm.module.imports[0].get_function("scael", query_imports=True)
@@ -318,6 +334,7 @@ def test_compiled_functions_work_on_registers():
 # Devices and memory
 
 
+@pytest.mark.fact("4.3", "5.1", "5.2")
 def test_devices_and_host():
     executable = adder().get(imports=[FunctionModule(HELPERS)])
     devices = [cpu(0), cpu(1)]
@@ -332,6 +349,7 @@ def test_devices_and_host():
         VirtualMachine(object(), cpu())
 
 
+@pytest.mark.fact("5.5", "4.6")
 def test_constants_are_placed_on_the_first_device():
     def emit(made):
         made.emit_call("identity", [tensor([1.0])], dst=made.r(1))
@@ -346,6 +364,7 @@ def test_constants_are_placed_on_the_first_device():
         run_machine(made)
 
 
+@pytest.mark.fact("5.3", "5.4")
 def test_memory_configurations():
     executable = adder().get(imports=[FunctionModule(HELPERS)])
     kinds = lambda config, devices: [a.kind for a in VirtualMachine(executable, devices, config).allocators]  # noqa: E731
@@ -359,9 +378,44 @@ def test_memory_configurations():
         kinds(3, cpu())
 
 
+@pytest.mark.fact("5.3", "9.14")
+@pytest.mark.parametrize("config", ["naive", {cpu(1): "naive"}])
+def test_copies_and_constants_come_from_the_configured_allocator(config):
+    """Told by the books: in use of the naive allocator, not of the pool."""
+    naive, pooled = allocator_for(cpu(1), "naive"), allocator_for(cpu(1))
+
+    def in_use():
+        return naive.books.bytes_in_use, pooled.books.bytes_in_use
+
+    size_bytes = 4 * 1024
+    made = builder()
+    with made.function("main", 1):
+        made.emit_call("vm.builtin.to_device", [made.r(0), made.imm(1), made.imm(1)], dst=made.r(1))
+        made.emit_ret(made.r(1))
+    with made.function("weights", 0):
+        made.emit_call("identity", [tensor(np.ones(1024, "float32"))], dst=made.r(0))
+        made.emit_ret(made.r(0))
+    gc.collect()  # machines of other tests give back theirs
+    start = in_use()
+    vm = run_machine(made, [cpu(1), cpu(0)], memory_cfg=config)
+    assert in_use() == (start[0] + size_bytes, start[1])  # the constant
+    copy = vm["main"](np.zeros(1024, "float32"))
+    assert copy.device == cpu(1)
+    assert in_use() == (start[0] + 2 * size_bytes, start[1])
+    vm.set_input("main", np.zeros(1024, "float32"))
+    assert in_use() == (start[0] + 3 * size_bytes, start[1])
+    made = builder()
+    with made.function("main", 1):
+        made.emit_call("vm.builtin.to_device", [made.r(0)], dst=made.r(1))
+        made.emit_ret(made.r(1))
+    with pytest.raises(RuntimeError, match="V0408"):
+        run_machine(made)
+
+
 # Saved functions and the stateful interface
 
 
+@pytest.mark.fact("6.1", "7.1")
 def test_save_function():
     vm = run_machine(adder())
     vm.save_function("main", "saved", np.array([1.0]), np.array([2.0]))
@@ -374,6 +428,7 @@ def test_save_function():
     assert vm["main"]().numpy().tolist() == 3
 
 
+@pytest.mark.fact("7.2")
 def test_save_function_keywords(capsys):
     vm = run_machine(adder())
     vm.save_function("main", "saved", 1, 2, wrong=3)
@@ -385,6 +440,7 @@ def test_save_function_keywords(capsys):
             vm.save_function("main", "saved", *args, **kwargs)
 
 
+@pytest.mark.fact("7.3", "7.4")
 def test_bound_values_become_tensors():
     made = builder()
     with made.function("main", 1):
@@ -397,6 +453,13 @@ def test_bound_values_become_tensors():
         return vm.get_outputs("main")
 
     assert (bound(3).dtype, bound(True).dtype, bound(2.5).dtype) == ("int32", "int32", "float32")
+    assert [(bound(value).shape, bound(value).item()) for value in (3, True, 2.5)] == [
+        ((), 3),
+        ((), 1),
+        ((), 2.5),
+    ]
+    array = bound(np.arange(3))
+    assert isinstance(array, Tensor) and array.device == cpu(0)
     assert bound(np.float16(1)).dtype == "float16"
     assert bound("text") == "text"
     assert isinstance(bound([1, (2.0,)]), tuple)
@@ -406,6 +469,7 @@ def test_bound_values_become_tensors():
         bound(object())
 
 
+@pytest.mark.fact("7.4", "7.5", "7.6", "7.7")
 def test_stateful_calls():
     made = builder()
     with made.function("main", 2, param_names=["a", "b"]):
@@ -444,6 +508,7 @@ def test_stateful_calls():
         vm["main"]()
 
 
+@pytest.mark.fact("7.8")
 def test_inputs_from_a_parameter_module():
     vm = run_machine(adder())
     vm.set_input_with_param_module(
@@ -453,6 +518,7 @@ def test_inputs_from_a_parameter_module():
     assert vm.get_outputs("main").numpy().tolist() == [5.0]
 
 
+@pytest.mark.fact("7.9")
 def test_time_evaluator():
     calls = []
     made = builder()
@@ -477,6 +543,7 @@ def test_time_evaluator():
 # Instruments
 
 
+@pytest.mark.fact("8.1")
 def test_instrument_sees_every_call_before_and_after():
     seen = []
     vm = run_machine(countdown())
@@ -502,6 +569,7 @@ def test_instrument_sees_every_call_before_and_after():
     assert seen == []
 
 
+@pytest.mark.fact("8.2")
 def test_instrument_can_skip():
     vm = run_machine(adder())
     after = []
@@ -515,6 +583,7 @@ def test_instrument_can_skip():
     assert after == [True]
 
 
+@pytest.mark.fact("8.3")
 def test_instrument_gets_callables_and_can_be_a_global_name():
     seen = []
 

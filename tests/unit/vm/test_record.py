@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import heddle
+from heddle.driver.pipeline import default_pipeline
+from heddle.ir.transform import Sequential
 from heddle.runtime import FunctionModule, Shape, Tensor, cpu, tensor
 from heddle.script.parser import DEFAULT_NAMES, parse_source
 from heddle.support.diagnostics import Trap, UsageError
 from heddle.support.span import Source
+from heddle.target import Target
 from heddle.vm.relax import VirtualMachine
 from heddle.vm.relax.insight.recording import Cursor, num_nan
 from heddle.vm.relax.insight.summary import summarize
@@ -38,8 +41,11 @@ def softmax(x):
 
 @pytest.fixture(scope="module")
 def chain():
-    executable = heddle.compile(parse_source(Source("chain.py", CHAIN), DEFAULT_NAMES), target="llvm")
-    return VirtualMachine(executable, cpu())
+    """Every operator is a kernel of its own here, so that all values are written."""
+    passes = default_pipeline(Target("llvm")).passes
+    unfused = Sequential(tuple(p for p in passes if p.info.name not in ("FuseOps", "FuseTIR")), "unfused")
+    mod = parse_source(Source("chain.py", CHAIN), DEFAULT_NAMES)
+    return VirtualMachine(heddle.compile(mod, target="llvm", relax_pipeline=unfused), cpu())
 
 
 def states_of(recording):

@@ -1,4 +1,4 @@
-"""Recurrent states (facts 10.4, 10.11)."""
+"""Recurrent states."""
 
 from __future__ import annotations
 
@@ -91,8 +91,9 @@ def same(a, b):
     return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
+@pytest.mark.fact("10.11")
 def test_random_program(state):
-    """facts 10.11: each sequence is a list of states, of which the last ones can be gone back to."""
+    """Each sequence is a list of states, of which the last ones can be gone back to."""
     rng, initial = np.random.default_rng(0), list(START) * LAYERS
     model: dict[int, list] = {}  # id → states that can still be reached, newest last
     lengths: dict[int, int] = {}
@@ -136,8 +137,9 @@ def test_random_program(state):
             assert same(values_of(state, seq), states[-1])
 
 
+@pytest.mark.fact("10.11")
 def test_history_ends(state):
-    """facts 10.11: at most max_history - 1 steps back, none after several tokens at once."""
+    """At most max_history - 1 steps back, none after several tokens at once."""
     rng, pop = np.random.default_rng(1), builtin("kv_state_popn")
     builtin("kv_state_add_sequence")(state, 5)
     for _ in range(4):
@@ -154,8 +156,8 @@ def test_history_ends(state):
         builtin("kv_state_fork_sequence")(state, 5, 6, 2)
 
 
+@pytest.mark.fact("10.4")
 def test_slots_are_handed_out_low_first_and_reused_last_first(state):
-    """facts 10.4"""
     add, remove = builtin("kv_state_add_sequence"), builtin("kv_state_remove_sequence")
     for seq in (10, 11, 12, 13):
         add(state, seq)
@@ -171,8 +173,8 @@ def test_slots_are_handed_out_low_first_and_reused_last_first(state):
     assert same(values_of(state, 16), list(START) * LAYERS)
 
 
+@pytest.mark.fact("10.4")
 def test_order_of_calls_and_ids(state):
-    """facts 10.4"""
     begin, end = builtin("kv_state_begin_forward"), builtin("kv_state_end_forward")
     add = builtin("kv_state_add_sequence")
     add(state, 1)
@@ -195,8 +197,9 @@ def test_order_of_calls_and_ids(state):
     end(state)
 
 
+@pytest.mark.fact("10.9")
 def test_only_chains(state):
-    """facts 10.9: recurrent states accept only token trees that are chains."""
+    """Recurrent states accept only token trees that are chains."""
     begin = builtin("kv_state_begin_forward")
     builtin("kv_state_add_sequence")(state, 1)
     with pytest.raises(Trap, match=r"V0707.*only token trees that are chains"):
@@ -206,8 +209,8 @@ def test_only_chains(state):
     begin(state, [1], [3], [-1, 0, 1])
 
 
+@pytest.mark.fact("10.11")
 def test_what_does_not_fit(state):
-    """facts 10.11"""
     builtin("kv_state_add_sequence")(state, 1)
     builtin("kv_state_begin_forward")(state, [1], [1])
     get = builtin("rnn_state_get")

@@ -1,4 +1,4 @@
-"""Sampling (facts 9.19)."""
+"""Sampling."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def distribution(rng, n):
     return weights / weights.sum()
 
 
+@pytest.mark.fact("9.19")
 def test_multinomial_takes_the_first_index_whose_sum_exceeds():
     prob = tensor(np.array([[0.25, 0.5, 0.25]] * 5 + [[0.1, 0.1, 0.1]], "f4"))
     uniform = tensor(np.array([[0.0], [0.24], [0.25], [0.74], [0.99], [0.9]], "f4"))
@@ -38,6 +39,7 @@ def test_multinomial_has_the_distribution_asked_for():
     np.testing.assert_allclose(counts, prob, atol=2e-4)
 
 
+@pytest.mark.fact("9.19")
 @pytest.mark.parametrize("shape", [(9,), (1, 9), (1, 1, 9)])
 def test_top_p_keeps_the_fewest_tokens_that_reach_it(shape):
     """Drawn evenly, each kept token comes as often as its share; the others never."""
@@ -55,6 +57,7 @@ def test_top_p_keeps_the_fewest_tokens_that_reach_it(shape):
         np.testing.assert_allclose(counts, share, atol=1e-3)
 
 
+@pytest.mark.fact("9.19")
 def test_top_p_from_logits():
     rng = np.random.default_rng(2)
     logits = (rng.standard_normal(11) * 3).astype("f4")
@@ -65,6 +68,7 @@ def test_top_p_from_logits():
         assert from_logits(tensor(logits), 0.7, 0.9, uniform) == from_prob(prob, 0.9, uniform)
 
 
+@pytest.mark.fact("9.19")
 @pytest.mark.parametrize("temperature", [0.0, 1e-7])
 def test_no_temperature_means_the_most_probable(temperature):
     logits = f32(0.1, 3.0, 2.9, -1.0)
@@ -72,12 +76,14 @@ def test_no_temperature_means_the_most_probable(temperature):
         assert builtin("sample_top_p_from_logits")(logits, temperature, 0.95, uniform) == 1
 
 
+@pytest.mark.fact("9.19")
 def test_repetition_penalty():
     logits = f32(2.0, -2.0, 0.0, 5.0, -5.0)
     builtin("apply_repetition_penalty")(logits, tensor(np.array([0, 1, 2], "i4")), 4.0)
     np.testing.assert_allclose(logits.numpy(), [0.5, -8.0, 0.0, 5.0, -5.0])
 
 
+@pytest.mark.fact("9.19")
 def test_presence_and_frequency_penalty():
     logits = tensor(np.array([[1.0, 2.0, 3.0]], "f4"))
     ids, freqs = (tensor(np.array(values, "i4")) for values in ([2, 0], [3, 1]))
@@ -85,6 +91,7 @@ def test_presence_and_frequency_penalty():
     np.testing.assert_allclose(logits.numpy(), [[1.0 - 0.75, 2.0, 3.0 - 1.75]])
 
 
+@pytest.mark.fact("9.19")
 def test_softmax_with_temperature_in_place():
     rng = np.random.default_rng(3)
     values = (rng.standard_normal(13) * 50).astype("f4")

@@ -1,4 +1,4 @@
-"""Parameters on disk and in the process's pool (facts 9.20)."""
+"""Parameters on disk and in the process's pool."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ def some_params(rng):
     }
 
 
+@pytest.mark.fact("9.20")
 @pytest.mark.parametrize("encode", ["raw", "f32-to-bf16"])
 def test_dump_then_load(tmp_path, encode):
     params = some_params(np.random.default_rng(0))
@@ -63,6 +64,7 @@ def test_dump_then_load(tmp_path, encode):
     assert metadata["model"] == "m"
 
 
+@pytest.mark.fact("9.20")
 def test_form_of_the_index(tmp_path):
     """Per record: name, shape, dtype, format, nbytes, byteOffset; per shard: dataPath, format, nbytes."""
     tvmjs.dump_tensor_cache(
@@ -112,6 +114,7 @@ def test_shards_are_cut_at_the_cap(tmp_path):
     assert len(tvmjs.load_tensor_cache(tmp_path, cpu())[0]) == 5
 
 
+@pytest.mark.fact("9.20")
 @given(st.lists(st.floats(width=32), min_size=1, max_size=20))
 def test_upper_halves_are_rounded_to_nearest_even(values):
     array = np.array(values, "f4")
@@ -125,8 +128,9 @@ def test_upper_halves_are_rounded_to_nearest_even(values):
     np.testing.assert_array_equal(bits[~nan], expected[~nan])
 
 
+@pytest.mark.fact("9.20")
 def test_update_rewrites_in_place_and_appends(tmp_path):
-    """facts 9.20: update_if_exists."""
+    """Update_if_exists."""
     rng = np.random.default_rng(1)
     params = {f"x_{i}": rng.standard_normal((4, i + 1)).astype("f4") for i in range(3)}
     tvmjs.dump_tensor_cache(params, tmp_path, "raw")
@@ -149,6 +153,7 @@ def test_update_rewrites_in_place_and_appends(tmp_path):
     assert list(tvmjs.load_tensor_cache(tmp_path, cpu())[0]) == ["y"]
 
 
+@pytest.mark.fact("9.20")
 def test_pool():
     get, update = builtin("tensor_cache.get"), builtin("tensor_cache.update")
     a, b = tensor(np.zeros(2)), tensor(np.ones(2))
@@ -166,6 +171,7 @@ def test_pool():
         update("c", 3)
 
 
+@pytest.mark.fact("9.20")
 def test_collecting_parameters():
     values = [tensor(np.array([i])) for i in range(5)]
     for i in (0, 1, 2, 4):

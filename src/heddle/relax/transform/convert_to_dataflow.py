@@ -97,6 +97,10 @@ def _without_inner_outputs(func: Function) -> Function:
     users: dict[Var, set[int]] = {}
 
     def note(expr: Expr, block: int) -> None:
+        if isinstance(expr, If):
+            expr = expr.cond  # what branches use, their own blocks note
+        elif isinstance(expr, Function):
+            return
         for node in walk(expr):
             if isinstance(node, Var):
                 users.setdefault(node, set()).add(block)
@@ -107,8 +111,7 @@ def _without_inner_outputs(func: Function) -> Function:
             note(node.body, -1)
         if isinstance(node, BindingBlock):
             for binding in node.bindings:
-                value = binding.value  # what lies in branches and functions has blocks of its own
-                note(value.cond if isinstance(value, If) else value, id(node))
+                note(binding.value, id(node))
                 if node.is_dataflow:
                     homes[binding.var] = id(node)
     inner = {var for var, home in homes.items() if users.get(var, set()) <= {home}}

@@ -16,6 +16,14 @@ from heddle.ir.transform import FunctionPass, PassContext
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.normalize import is_impure_call
 from heddle.relax.rewriter import BindingRewriter
+from heddle.runtime.tensor import Tensor
+
+LARGE_BYTES = 1024
+"""Constants of more bytes are the same only where they are one object: reading all weights takes too long."""
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.size_bytes > LARGE_BYTES
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class _Eliminator(BindingRewriter):
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         if not isinstance(value, self._kinds) or is_impure_call(value, self.mod):
             return value
-        key = structural_digest(value)
+        key = structural_digest(value, by_identity=_is_large)
         found = self._seen.get(key)
         is_apart = found is not None and not structural_equal(found.ty, var.ty)  # on another device, say
         if found is None or is_apart or (found.is_dataflow and not var.is_dataflow):

@@ -42,6 +42,17 @@ const DLTensor* heddle_output(HeddleProgram* program, int index);
 /* What went wrong last on this thread; "" where nothing did. */
 const char* heddle_error(HeddleProgram* program);
 
+/* A library of a module with the attribute system_lib_prefix has these functions with the prefix before their names, so
+   that several can be linked into one program: HEDDLE_DECLARE(my_) declares my_heddle_open and the others. */
+#define HEDDLE_DECLARE(prefix)                                                                                   \
+  HeddleProgram* prefix##heddle_open(void);                                                                      \
+  void prefix##heddle_close(HeddleProgram* program);                                                             \
+  int prefix##heddle_run(HeddleProgram* program, const char* function, const DLTensor* const* inputs,            \
+                         int num_inputs);                                                                        \
+  int prefix##heddle_num_outputs(HeddleProgram* program);                                                        \
+  const DLTensor* prefix##heddle_output(HeddleProgram* program, int index);                                      \
+  const char* prefix##heddle_error(HeddleProgram* program);
+
 #ifdef __cplusplus
 }
 #endif

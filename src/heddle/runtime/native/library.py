@@ -30,6 +30,9 @@ from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import write_bytes
 from heddle.support.settings import settings
 
+NATIVE_ABI = 1
+"""The interface between object code in files and this library: the kernels' calling convention, values,
+contexts, and the symbols below. To change one of them means to raise it."""
 KERNEL_SYMBOLS = (
     "heddle_parallel_for",
     "heddle_set_error",

@@ -110,16 +110,14 @@ define void @heddle_set_error(i32 %kind, ptr %message, i64 %expected, i64 %got) 
 
 @no_memory = internal constant [45 x i8] c"no memory for a kernel's %e bytes of scratch\00"
 
-; Scratch of at least %bytes, aligned to 64. The 64 bytes before it hold its size. Freed blocks are kept per thread,
-; at most 8, and lent again where they are not more than twice too large: fresh pages cost more than the kernel.
+; Scratch of at least %bytes, aligned to 64. The 64 bytes before it hold its size. The 8 largest of the freed blocks are
+; kept per thread, and lent again where they are large enough: fresh pages cost more than the kernel.
 define ptr @heddle_workspace_alloc(i64 %bytes) {
 entry:
   %self = call ptr @heddle_thread()
   %wish = call i64 @llvm.smax.i64(i64 %bytes, i64 64)
   %up = add i64 %wish, 4095
   %size = and i64 %up, -4096
-  %double = shl i64 %size, 1
-  %too_large = add i64 %double, 65536
   %count_at = getelementptr %Thread, ptr %self, i32 0, i32 2
   %count = load i32, ptr %count_at
   br label %check
@@ -131,9 +129,7 @@ look:
   %slot = getelementptr %Thread, ptr %self, i32 0, i32 3, i32 %i
   %size_at = getelementptr %Block, ptr %slot, i32 0, i32 1
   %has = load i64, ptr %size_at
-  %enough = icmp uge i64 %has, %size
-  %modest = icmp ule i64 %has, %too_large
-  %fits = and i1 %enough, %modest
+  %fits = icmp uge i64 %has, %size
   br i1 %fits, label %take, label %skip
 skip:
   %next = add i32 %i, 1
@@ -174,7 +170,31 @@ give:
   %count_at = getelementptr %Thread, ptr %self, i32 0, i32 2
   %count = load i32, ptr %count_at
   %room = icmp slt i32 %count, 8
-  br i1 %room, label %keep, label %drop
+  br i1 %room, label %keep, label %search
+search:
+  %i = phi i32 [ 0, %give ], [ %next, %search ]
+  %least = phi i32 [ 0, %give ], [ %less, %search ]
+  %least_at = getelementptr %Thread, ptr %self, i32 0, i32 3, i32 %least, i32 1
+  %least_size = load i64, ptr %least_at
+  %here_at = getelementptr %Thread, ptr %self, i32 0, i32 3, i32 %i, i32 1
+  %here_size = load i64, ptr %here_at
+  %smaller = icmp ult i64 %here_size, %least_size
+  %less = select i1 %smaller, i32 %i, i32 %least
+  %next = add i32 %i, 1
+  %rest = icmp slt i32 %next, 8
+  br i1 %rest, label %search, label %found
+found:
+  %old_at = getelementptr %Thread, ptr %self, i32 0, i32 3, i32 %less
+  %old_size_at = getelementptr %Block, ptr %old_at, i32 0, i32 1
+  %old_size = load i64, ptr %old_size_at
+  %larger = icmp ugt i64 %size, %old_size
+  br i1 %larger, label %swap, label %drop
+swap:
+  %old = load ptr, ptr %old_at
+  store ptr %start, ptr %old_at
+  store i64 %size, ptr %old_size_at
+  call void @free(ptr %old)
+  ret void
 keep:
   %slot = getelementptr %Thread, ptr %self, i32 0, i32 3, i32 %count
   store ptr %start, ptr %slot

@@ -6,6 +6,7 @@ from typing import Any
 
 from heddle.arith import Analyzer, IntervalSet, neg_inf, pos_inf
 from heddle.ir.node import children, replace
+from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import PrimExpr, Range, Var, constant
 from heddle.prim.ops import maximum, minimum
 from heddle.prim.substitute import free_vars
@@ -50,7 +51,7 @@ class AccessRegions:
         elif isinstance(node, BufferLoad):
             self._touch(self.reads, node.buffer, node.indices)
             self._children(node)
-        else:
+        elif not is_prefetch(node):
             if isinstance(node, (AllocBuffer, DeclBuffer)):
                 self._local.add(node.buffer)
             if isinstance(node, Bind):

@@ -8,7 +8,7 @@ from typing import Any
 from heddle.arith import Analyzer
 from heddle.ir.node import Map, replace
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, as_expr, constant, is_const_int
-from heddle.prim.ops import ceildiv, logical_and
+from heddle.prim.ops import ceildiv, logical_and, minimum
 from heddle.prim.substitute import free_vars
 from heddle.tir.codes import T0403, T0404, T0405
 from heddle.tir.nodes import For, ForKind, IterType, PrimFunc, SBlockRealize, Stmt
@@ -197,6 +197,12 @@ def _check_spatial(func: PrimFunc, loop: For) -> None:
                     func,
                     loop,
                 )
+
+
+def narrow(func: PrimFunc, loop_var: Var, extent: PrimExpr) -> PrimFunc:
+    """for i in range(n)  →  for i in range(m): the caller knows that iterations from m on change nothing"""
+    loop: For = find_loop(func, loop_var).stmt
+    return replace_stmt(func, loop, replace(loop, extent=minimum(extent, loop.extent)))
 
 
 def annotate_loop(func: PrimFunc, loop_var: Var, key: str, value: Any) -> PrimFunc:

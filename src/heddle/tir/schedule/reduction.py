@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heddle.arith.analyzer import Analyzer
 from heddle.ir.node import replace
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant
 from heddle.prim.ops import all as all_of
@@ -118,7 +119,8 @@ def pad_einsum(
     mapping: dict[Buffer, Buffer] = {}
     pad_names: list[str] = []
     for region in block.reads:
-        if changed & set(free_vars(*(part.min for part in region.region))):
+        used = changed & set(free_vars(*(part.min for part in region.region)))
+        if used and not _covers(block, region, used, padded):
             axes = _padded_axes(func, block, region, changed)
             new = _padded_buffer(region.buffer, axes, padded)
             name = names.fresh(new.name)
@@ -141,6 +143,19 @@ def _round_up(extent: PrimExpr, multiple: int) -> PrimExpr:
         return extent
     result: PrimExpr = ceildiv(extent, multiple) * multiple
     return result
+
+
+def _covers(block: SBlock, region: BufferRegion, used: set[Var], padded: dict[Var, PrimExpr]) -> bool:
+    """Whether a buffer is large enough for the padded axes as it is, as packed weights are. Along reduction
+    axes it would have to hold zeros, which is not known."""
+    spatial = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar}
+    if not used <= spatial or all(isinstance(part.min, Var) for part in region.region):
+        return False
+    analyzer = Analyzer()
+    for var, extent in padded.items():
+        analyzer.bind(var, Range(extent))
+    pairs = zip(region.region, region.buffer.shape, strict=True)
+    return all(analyzer.can_prove(part.min < size) for part, size in pairs)
 
 
 def _padded_axes(func: PrimFunc, block: SBlock, region: BufferRegion, changed: set[Var]) -> list[Var | None]:

@@ -21,7 +21,7 @@ from typing import Any
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
-from heddle.prim.nodes import Var
+from heddle.prim.nodes import PrimExpr, Var
 from heddle.tir.codes import T0401
 from heddle.tir.nodes import For, ForKind, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule import loops as loop_primitives
@@ -30,7 +30,10 @@ from heddle.tir.schedule.compute_at import compute_at, reverse_compute_at
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.inline import compute_inline, reverse_compute_inline
 from heddle.tir.schedule.layout import transform_layout
+from heddle.tir.schedule.padding import clamp_padding
+from heddle.tir.schedule.prefetch import FAR, prefetch
 from heddle.tir.schedule.reduction import decompose_reduction, pad_einsum
+from heddle.tir.schedule.rfactor import rfactor
 from heddle.tir.schedule.trace import Instruction, Trace
 from heddle.tir.schedule.tree import (
     blocks_in,
@@ -215,6 +218,11 @@ class Schedule:
         self._update(loop_primitives.set_kind(self.func, loop.var, ForKind.UNROLLED))
 
     @recorded
+    def narrow(self, loop: LoopRV, extent: PrimExpr) -> None:
+        """Run only the first iterations of a loop; that the others change nothing is the caller's word."""
+        self._update(loop_primitives.narrow(self.func, loop.var, extent))
+
+    @recorded
     def annotate(self, target: SBlockRV | LoopRV, key: str, value: Any) -> None:
         """Attach a hint to a block or loop."""
         self._annotate(target, key, value)
@@ -297,11 +305,35 @@ class Schedule:
         return SBlockRV(name)
 
     @recorded
+    def rfactor(self, loop: LoopRV, factor_axis: int) -> SBlockRV:
+        """Make one loop of a reduction an axis of partial results; gives the block of those."""
+        func, name = rfactor(self.func, loop.var, factor_axis)
+        self._update(func)
+        return SBlockRV(name)
+
+    @recorded
     def pad_einsum(self, block: SBlockRV | str, padding: Sequence[int]) -> list[SBlockRV]:
         """Round a contraction's axes up to multiples; gives the padding blocks, then the copying-out one."""
         func, before, after = pad_einsum(self.func, self._name(block), padding)
         self._update(func)
         return [SBlockRV(name) for name in (*before, *after)]
+
+    @recorded
+    def clamp_padding(self, block: SBlockRV | str) -> None:
+        """Repeat the last row in a padding block of `pad_einsum`, where what comes of padding is cut off."""
+        self._update(clamp_padding(self.func, self._name(block)))
+
+    @recorded
+    def prefetch(
+        self,
+        block: SBlockRV | str,
+        read_buffer_index: int,
+        loop: LoopRV,
+        index_map: Callable[..., Sequence[Any]],
+        locality: int = FAR,
+    ) -> None:
+        """Ask in every iteration of a loop for the cache line of an element that is read later."""
+        self._update(prefetch(self.func, self._name(block), read_buffer_index, loop.var, index_map, locality))
 
     def loop_of(self, block: SBlockRV | str, index: int) -> LoopRV:
         """One of a block's loops by position. Raises: ScheduleError T0401."""

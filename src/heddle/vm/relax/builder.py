@@ -222,7 +222,8 @@ class ExecBuilder:
         """The executable. The builder stays usable and `get` may be called again.
 
         Raises: BytecodeError for a register read before a textually earlier write, an index out of range, an
-        empty body, a jump by 0, a false-offset below 2.
+        empty body, a jump by 0, a false-offset below 2, a compiled function without a register for
+        its result.
         """
         rows: list[FunctionRow] = []
         instructions: list[Instruction] = []
@@ -234,6 +235,12 @@ class ExecBuilder:
             if function.kind is FuncKind.VM and function.num_args != UNDEFINED_ARGS:
                 self._check(function)
                 body, size = _renumber(function)
+            elif function.kind is FuncKind.VMTIR and function.num_args >= size:
+                raise BytecodeError(
+                    V0109,
+                    f"function {function.name!r} is compiled and needs {function.num_args + 1} registers at "
+                    f"least, got {size}",
+                )
             instructions += body
             line_table |= {start + index: place for index, place in function.places.items()}
             has_code = bool(body)

@@ -11,14 +11,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from hashlib import blake2b
 from math import prod
 
-import numpy as np
-
 from heddle.runtime.artefact import Section, require
-from heddle.runtime.device import cpu
 from heddle.runtime.dtype import SCALAR_NAMES, DataType
-from heddle.runtime.layout import layout_of
 from heddle.runtime.shape import Shape
-from heddle.runtime.tensor import Tensor, make_tensor
+from heddle.runtime.tensor import Tensor, tensor_from_bytes
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import IRTypeError, UsageError
 from heddle.vm.codes import V0203
@@ -28,18 +24,13 @@ _TENSOR, _SHAPE, _STRING, _INT, _FLOAT, _DTYPE = range(6)
 _MAX_RANK = 64
 
 
-def _bytes_of(value: Tensor) -> memoryview:
-    """The tensor's bytes in row-major order, where they lie: weights may be gigabytes."""
-    return value.contiguous().numpy().reshape(-1).view(np.uint8).data
-
-
 def constant_key(value: Constant) -> Hashable:
     """Equal for constants that may share a pool entry: same type and, for tensors, shape, dtype and bits.
 
     Raises: UsageError V0203 for a value that cannot be a constant.
     """
     if isinstance(value, Tensor):
-        return (_TENSOR, value.shape, value.dtype, blake2b(_bytes_of(value), digest_size=32).digest())
+        return (_TENSOR, value.shape, value.dtype, blake2b(value.raw_bytes(), digest_size=32).digest())
     if isinstance(value, DataType):
         return (_DTYPE, str(value))
     if isinstance(value, Shape):
@@ -67,7 +58,7 @@ def write_constants(constants: Sequence[Constant]) -> dict[str, bytes | memoryvi
             table.u8(_TENSOR)
             table.text(value.dtype)
             table.words(value.shape)
-            sections[constant_section(number)] = _bytes_of(value)
+            sections[constant_section(number)] = value.raw_bytes()
         elif isinstance(value, DataType):
             table.u8(_DTYPE)
             table.text(value)
@@ -135,5 +126,4 @@ def _read_tensor(table: Reader, data: Section) -> Tensor:
         raise table.fail(
             f"a constant of shape {shape} and dtype {dtype} needs {expected} bytes, got {len(data.data)}"
         )
-    raw = np.frombuffer(data.data, np.uint8)
-    return make_tensor(raw.__array_interface__["data"][0], layout_of(shape), dtype, cpu(0), raw)
+    return tensor_from_bytes(data.data, shape, dtype)

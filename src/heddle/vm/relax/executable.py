@@ -15,6 +15,9 @@ from heddle.vm.relax.native_tables import program_tables
 from heddle.vm.relax.program import FunctionRow, Program
 from heddle.vm.relax.verify import check_program
 
+LIBRARY_PREFIX = "system_lib_prefix"
+"""The metadata entry, and the module attribute, with the prefix of a library of this program."""
+
 
 class VMExecutable(Module):
     """A compiled program. Its imports hold the kernels; a VirtualMachine runs it."""
@@ -72,6 +75,10 @@ class VMExecutable(Module):
 
     def _find(self, name: str) -> Callable[..., Any] | None:
         return self._queries.get(name)
+
+    @property
+    def library_prefix(self) -> str:
+        return self.program.metadata.get(LIBRARY_PREFIX, "")
 
     def library_tables(self, prefix: str, offsets: Mapping[str, int]) -> str:
         if not any(row.kind is FuncKind.VMTIR for row in self.program.functions):
@@ -136,6 +143,13 @@ def _read_numbered_table(section: Section) -> dict[int, str]:
     return {int(key): text for key, text in table.items()}
 
 
+def _memory_scopes(sections: Mapping[str, Section]) -> dict[int, str]:
+    """Files of version 1 have no such table: their constants lie on the first device."""
+    if "memory_scopes" not in sections and require(sections, "functions").version < 2:
+        return {}
+    return _read_numbered_table(require(sections, "memory_scopes"))
+
+
 def load_executable(sections: Mapping[str, Section]) -> VMExecutable:
     """The executable that `program_sections` stored, verified. A file without a line table has none.
 
@@ -153,7 +167,7 @@ def load_executable(sections: Mapping[str, Section]) -> VMExecutable:
         tuple(read_constants(sections)),
         tuple(offsets),
         tuple(words),
-        _read_numbered_table(require(sections, "memory_scopes")),
+        _memory_scopes(sections),
         _read_numbered_table(sections["line_table"]) if "line_table" in sections else {},
         _read_table(require(sections, "metadata")),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 from heddle.runtime.device import Device
@@ -29,7 +30,7 @@ from heddle.vm.objects import VMClosure
 from heddle.vm.relax.builtins import register_builtins
 from heddle.vm.relax.builtins.closures import invoke_closure
 from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
-from heddle.vm.relax.builtins.table import BUILTINS, check_call
+from heddle.vm.relax.builtins.table import ALLOCATING_BUILTINS, BUILTINS, check_call
 from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.frames import (
     FAILURES,
@@ -57,7 +58,7 @@ from heddle.vm.relax.link import (
     link_function,
 )
 from heddle.vm.relax.native import NativeProgram, native_code
-from heddle.vm.relax.placement import MemoryConfig, allocators_for, placement_of, with_host
+from heddle.vm.relax.placement import MachineMemory, MemoryConfig, placement_of, with_host
 from heddle.vm.relax.program import FunctionRow
 from heddle.vm.relax.shortcuts import shortcut
 from heddle.vm.relax.stateful import StatefulCalls
@@ -104,7 +105,8 @@ class VirtualMachine(StatefulCalls, Watchable):
         register_builtins()
         self.executable = rt_mod
         self.devices = with_host(device)
-        self.allocators = allocators_for(self.devices, memory_cfg)
+        self.memory = MachineMemory(memory_cfg)
+        self.allocators = [self.memory.allocator_of(where) for where in self.devices]
         self.module: Module = MachineModule(self)
         self._instrument: Callable[..., Any] | None = None
         program = rt_mod.program
@@ -140,7 +142,7 @@ class VirtualMachine(StatefulCalls, Watchable):
             raise UsageError(
                 V0303, f"memory scope {scope!r} of constant {number} does not exist on {self.devices[index]}"
             )
-        return value.to_device(self.devices[index])
+        return value.to_device(self.devices[index], self.allocators[index])
 
     def _resolve_packed(self, name: str) -> Callable[..., Any]:
         found = self.executable.find_function(name, True) or find_global_func(name)
@@ -150,6 +152,8 @@ class VirtualMachine(StatefulCalls, Watchable):
                 f"cannot find function {name!r} in the executable's modules or among the global functions",
                 help="register_global_func makes a python function known",
             )
+        if name in ALLOCATING_BUILTINS and raw_callable(found) is BUILTINS[name]:
+            return Function(partial(BUILTINS[name], memory=self.memory), name)
         return found
 
     def _native_program(self) -> NativeProgram | None:
@@ -220,7 +224,8 @@ class VirtualMachine(StatefulCalls, Watchable):
     def _callee(self, number: int, num_args: int) -> tuple[int, Any]:
         entry = self._pool[number]
         name = self.executable.program.functions[number].name
-        if raw_callable(entry) is BUILTINS.get(name):
+        is_builtin = _is_builtin(entry, name)
+        if is_builtin:
             check_call(name, num_args)
         if self._instrument is not None:
             return DO, self._instrumented(entry, name, self._instrument)
@@ -231,7 +236,7 @@ class VirtualMachine(StatefulCalls, Watchable):
         call = raw_callable(entry)
         if call is invoke_closure:
             return INVOKE, None
-        if isinstance(call, types.BuiltinFunctionType) or call is BUILTINS.get(name):
+        if isinstance(call, types.BuiltinFunctionType) or is_builtin:
             return DO, call  # kernels and builtins return runtime values
         return DO, lambda *args: to_value(call(*args))
 
@@ -466,6 +471,12 @@ class MachineModule(Module):
         if name in self._machine.executable.function_names() or name in self._machine.saved_names():
             return self._machine[name]
         return getattr(self._machine, name) if name in self._METHODS else None
+
+
+def _is_builtin(entry: Any, name: str) -> bool:
+    """Whether a row's entry is the machine's own builtin of that name, not a user's override."""
+    call = raw_callable(entry)
+    return name in BUILTINS and (call.func if isinstance(call, partial) else call) is BUILTINS[name]
 
 
 def raw_callable(entry: Any) -> Callable[..., Any]:

@@ -15,7 +15,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from heddle.runtime.function import to_value
-from heddle.runtime.module import PROGRAM_PREFIX, KernelModule, Module
+from heddle.runtime.kernel_module import PROGRAM_PREFIX, KernelModule
+from heddle.runtime.module import Module
 from heddle.runtime.native import objects
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.glue import configure_glue

@@ -48,22 +48,29 @@ def with_host(device: Device | Sequence[Device]) -> list[Device]:
     return devices if devices[-1].device_type == CPU else [*devices, cpu(0)]
 
 
-def allocators_for(devices: Sequence[Device], config: MemoryConfig) -> list[Allocator]:
-    """One allocator a device, pooled unless `config` says otherwise.
+class MachineMemory:
+    """Which allocator serves a device: pooled, unless the configuration says otherwise.
 
     Raises: MemoryKindError V0303 for an unknown kind, MachineTypeError V0303 for another configuration.
     """
-    kinds: Mapping[Device, str] = {}
-    default = "pooled"
-    if isinstance(config, str):
-        default = config
-    elif isinstance(config, Mapping):
-        kinds = config
-    elif config is not None:
-        raise MachineTypeError(
-            V0303, f"expected memory_cfg to be a string or a dict, got {type(config).__name__}"
-        )
-    for kind in (default, *kinds.values()):
-        if kind not in ("naive", "pooled"):
-            raise MemoryKindError(V0303, f"expected memory_cfg 'naive' or 'pooled', got {kind!r}")
-    return [allocator_for(device, kinds.get(device, default)) for device in devices]
+
+    __slots__ = ("_default", "_kinds")
+
+    def __init__(self, config: MemoryConfig) -> None:
+        self._kinds: Mapping[Device, str] = {}
+        self._default = "pooled"
+        if isinstance(config, str):
+            self._default = config
+        elif isinstance(config, Mapping):
+            self._kinds = dict(config)
+        elif config is not None:
+            raise MachineTypeError(
+                V0303, f"expected memory_cfg to be a string or a dict, got {type(config).__name__}"
+            )
+        for kind in (self._default, *self._kinds.values()):
+            if kind not in ("naive", "pooled"):
+                raise MemoryKindError(V0303, f"expected memory_cfg 'naive' or 'pooled', got {kind!r}")
+
+    def allocator_of(self, device: Device) -> Allocator:
+        """Raises: UsageError U0202 for a device that cannot be reached."""
+        return allocator_for(device, self._kinds.get(device, self._default))

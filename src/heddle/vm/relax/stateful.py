@@ -18,6 +18,7 @@ from heddle.runtime.tensor import Tensor, from_dlpack, tensor, tensor_from_numpy
 from heddle.support.diagnostics import Trap, TrapIndexError, TrapTypeError, TrapValueError, UsageError
 from heddle.vm.codes import V0302, V0303, V0304, V0306
 from heddle.vm.objects import VMClosure
+from heddle.vm.relax.placement import MachineMemory
 
 _UNCHANGED = (Tensor, Shape, Array, Map, str, Function, VMClosure, Device, DataType, Module)
 
@@ -52,6 +53,7 @@ class StatefulCalls(ABC):
     """The part of a machine that remembers: saved calls, bound inputs, outputs."""
 
     devices: list[Device]
+    memory: MachineMemory
 
     def __init__(self) -> None:
         self._saved: dict[str, VMClosure] = {}
@@ -68,7 +70,8 @@ class StatefulCalls(ABC):
 
     def _on_device(self, value: Any) -> Any:
         if isinstance(value, Tensor):
-            return value.to_device(self.devices[0]).contiguous()
+            where = self.devices[0]
+            return value.to_device(where, self.memory.allocator_of(where)).contiguous()
         return Array(map(self._on_device, value)) if isinstance(value, Array) else value
 
     def _bind(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:

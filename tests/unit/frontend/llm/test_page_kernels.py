@@ -16,6 +16,7 @@ from .test_attention_kernels import compiled, normal
 PAGE = 4
 
 
+@pytest.mark.fact("10.10")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_append_then_read_back(dtype):
     rng, n, heads, dim = np.random.default_rng(1), 11, 3, 20

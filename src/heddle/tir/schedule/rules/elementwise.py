@@ -20,7 +20,7 @@ from heddle.tir.schedule.rules.rule import (
     loop_extents,
     parallelize,
 )
-from heddle.tir.schedule.schedule import SBlockRV, Schedule
+from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
 
 class Elementwise(ScheduleRule):
@@ -43,9 +43,23 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
         fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
         parallelize(sch, fused, 1)
         return
+    if len(loops) > 2 and _is_one_vector(sch, loops[-1]):
+        schedule_lanes(sch, loops)
+        return
     outer, inner = loops[:-1], loops[-1]
     fused = sch.fuse(*outer) if len(outer) > 1 else outer[0]
     parallelize(sch, fused, constant_product(loop_extents(sch, [inner])))
+
+
+def _is_one_vector(sch: Schedule, loop: LoopRV) -> bool:
+    return loop_extents(sch, [loop])[0] in (4, 8, 16, 32)
+
+
+def schedule_lanes(sch: Schedule, loops: list[LoopRV]) -> None:
+    """The last loop in lanes; the one before it stays, so that indices are not divided for every vector."""
+    sch.vectorize(loops[-1])
+    outer = sch.fuse(*loops[:-2]) if len(loops) > 3 else loops[0]
+    parallelize(sch, outer, constant_product(loop_extents(sch, loops[-2:])))
 
 
 def is_flat(block: SBlock) -> bool:

@@ -16,6 +16,10 @@ GRAIN_ELEMENTS = 1 << 14
 """Work that is worth a thread: elements of elementwise work."""
 
 
+GRAIN_MULTIPLIES = 1 << 17
+"""Multiply-adds that are worth a thread."""
+
+
 class ScheduleRule(ABC):
     """Gives a schedule for functions of one kind, or None for any other."""
 
@@ -87,3 +91,34 @@ def block_of(sch: Schedule, handle: SBlockRV) -> SBlock:
     block = sch.get(handle)
     assert isinstance(block, SBlock)
     return block
+
+
+def vectorize_last(sch: Schedule, handle: SBlockRV, lanes: int) -> None:
+    """Vectorise a block's innermost loop where its extent is a multiple of the lanes."""
+    loops = sch.get_loops(handle)
+    if not loops:
+        return
+    extent = loop_extents(sch, loops[-1:])[0]
+    if extent is None or extent % lanes or lanes == 1:
+        return
+    vector = sch.split(loops[-1], [None, lanes])[1] if extent > lanes else loops[-1]
+    sch.vectorize(vector)
+
+
+def local_result(sch: Schedule, handle: SBlockRV) -> SBlockRV:
+    """Put a reduction's result into registers; gives the block that takes it out: the epilogue, or a copy."""
+    consumers = sch.get_consumers(handle)
+    if len(consumers) == 1:
+        sch.set_scope(handle, 0, "local")
+        return SBlockRV(consumers[0].name)
+    copy = sch.cache_write(handle, 0, "local")
+    return SBlockRV(copy.name)
+
+
+def unrolled_vectors(sch: Schedule, handle: SBlockRV, below: LoopRV) -> None:
+    """A block's loops inside `below`: the last in lanes, the others unrolled."""
+    loops = sch.get_loops(handle)
+    inner = loops[[loop.var for loop in loops].index(below.var) + 1 :]
+    for loop in inner[:-1]:
+        sch.unroll(loop)
+    sch.vectorize(inner[-1])

@@ -15,6 +15,8 @@ PREFIX = "vm.builtin."
 BUILTINS: dict[str, Callable[..., Any]] = {}
 CALLING_BUILTINS: set[str] = set()
 """Those that call a function of the user's: its exceptions pass through."""
+ALLOCATING_BUILTINS: set[str] = set()
+"""Those that take a keyword `memory`, which machines give them: where new tensors come from."""
 
 
 def check_call(name: str, num_args: int) -> None:
@@ -28,14 +30,17 @@ def check_call(name: str, num_args: int) -> None:
         raise BytecodeError(V0408, f"builtin {name!r} does not take {num_args} arguments")
 
 
-def builtin(name: str, calls: bool = False) -> Callable[[F], F]:
-    """Declare the function below as `vm.builtin.<name>`. `calls`: it calls functions that it is given."""
+def builtin(name: str, calls: bool = False, allocates: bool = False) -> Callable[[F], F]:
+    """Declare the function below as `vm.builtin.<name>`. `calls`: it calls functions that it is given.
+    `allocates`: it takes a keyword `memory`."""
 
     def declare(function: F) -> F:
         assert PREFIX + name not in BUILTINS, f"builtin {name} is declared twice"
         BUILTINS[PREFIX + name] = function
         if calls:
             CALLING_BUILTINS.add(PREFIX + name)
+        if allocates:
+            ALLOCATING_BUILTINS.add(PREFIX + name)
         return function
 
     return declare

@@ -1,0 +1,215 @@
+"""ConvertToBlockedLayout: images lie with a vector's worth of channels innermost, where convolutions make or
+take them.
+
+    y = cls.conv2d(x, w): (1, 64, 56, 56)         y = cls.conv2d(x, w): (1, 4, 56, 56, 16)
+    z = cls.max_pool2d(y): (1, 64, 28, 28)   →    z = cls.max_pool2d(y): (1, 4, 28, 28, 16)
+    gv = cls.softmax(z)                           gv = cls.softmax(z)
+
+Tensors (n, c, h, w) between loop functions become (n, c / b, h, w, b); the functions' accesses and loops are
+rewritten to match, so that none is copied: what reads a blocked tensor and writes a plain one, or the other
+way, does so in its own loops. A tensor is blocked if a convolution reads or writes it, or a function that
+leaves channels where they are does so together with one that is. What else sees the tensor (other functions,
+results, reshapes) keeps it plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.arith import Analyzer
+from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, Var
+from heddle.ir.module import IRModule
+from heddle.ir.node import replace
+from heddle.ir.transform import Pass, PassContext
+from heddle.ir.visitor import walk
+from heddle.lower.fuse_tir import drop_unused_loops
+from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.relax.nodes import Binding, SeqExpr, VarBinding
+from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.relax.types import TensorType
+from heddle.target import Target
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
+from heddle.tir.schedule.cache import cache_write
+from heddle.tir.schedule.rules.convolution import channel_block, find_convolution
+from heddle.tir.schedule.split_dimension import DimensionSplit, plain_nests, split_dimensions
+from heddle.tir.schedule.tree import root_block
+
+CHANNELS = 1
+"""The dimension of channels in images (n, c, h, w)."""
+IMAGE_NDIM = 4
+
+
+@dataclass(frozen=True)
+class ConvertToBlockedLayout(Pass):
+    """Requires: merged loop functions (FuseTIR). Runs before weights are packed and schedules chosen."""
+
+    target: Target
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        facts = {var: _Facts.of(func) for var, func in mod.functions.items() if isinstance(func, PrimFunc)}
+        if not any(fact.is_convolution for fact in facts.values()):
+            return mod
+        rewriter = _Rewriter(mod, facts, self.target.vector_width_bits // 32)
+        for var, func in mod.functions.items():
+            if isinstance(func, Function):
+                rewriter.update_func(var, rewriter.convert(func))
+        return drop_unused_loops(rewriter.get())
+
+
+# ---- what loop functions do with channels
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """`is_convolution`: it correlates images. `keeps_channels`: what it does elsewhere leaves every channel
+    in its place, up to a shift."""
+
+    is_convolution: bool
+    keeps_channels: bool
+
+    @staticmethod
+    def of(func: PrimFunc) -> _Facts:
+        blocks = plain_nests(func)
+        if blocks is None:
+            return _Facts(False, False)
+        found = find_convolution(blocks)
+        others = [block for block in blocks if found is None or block is not found.block]
+        return _Facts(found is not None, all(_keeps_channels(block) for block in others))
+
+    @property
+    def takes_blocks(self) -> bool:
+        return self.keeps_channels
+
+
+def _keeps_channels(block: SBlock) -> bool:
+    store = block.body
+    if not isinstance(store, BufferStore) or len(store.indices) <= CHANNELS:
+        return False
+    loads = [node for node in walk(store.value) if isinstance(node, BufferLoad)]
+    images = [load for load in loads if _has_channels(load.buffer)]
+    made = store.indices[CHANNELS]
+    return all(isinstance(_difference(load.indices[CHANNELS], made), IntImm) for load in images)
+
+
+def _difference(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    result: PrimExpr = Analyzer().simplify(a - b)
+    return result
+
+
+def _has_channels(buffer: Buffer) -> bool:
+    return _channels(buffer.shape) > 1
+
+
+def _channels(shape: Sequence[Any]) -> int:
+    """The number of channels of an image's shape; 0 for what is none or has no known number."""
+    size = shape[CHANNELS] if len(shape) == IMAGE_NDIM else None
+    return size.value if isinstance(size, IntImm) else 0
+
+
+# ---- which tensors
+
+
+def _call_of(value: Expr) -> tuple[GlobalVar, Tuple] | None:
+    if not isinstance(value, Call) or not is_call(value, "relax.call_tir"):
+        return None
+    callee, args = value.args[0], value.args[1]
+    return (callee, args) if isinstance(callee, GlobalVar) and isinstance(args, Tuple) else None
+
+
+def _blocked_vars(func: Function, facts: dict[GlobalVar, _Facts]) -> set[Var]:
+    """The variables that get the blocked layout."""
+    made: set[Var] = set()
+    plain: set[Var] = set()
+    groups: list[tuple[bool, set[Var]]] = []
+    for sequence in (node for node in walk(func) if isinstance(node, SeqExpr)):
+        plain.update(node for node in walk(sequence.body) if isinstance(node, Var))
+        for binding in sequence.bindings():
+            call = _call_of(binding.value) if isinstance(binding, VarBinding) else None
+            if call is None or not isinstance(binding.var.ty, TensorType):
+                value = binding.value.cond if isinstance(binding.value, If) else binding.value
+                plain.update(node for node in walk(value) if isinstance(node, Var))
+                continue
+            images = {arg for arg in call[1].fields if isinstance(arg, Var)} | {binding.var}
+            made.add(binding.var)
+            fact = facts.get(call[0])
+            if fact is None or not fact.takes_blocks:
+                plain |= images
+            else:
+                groups.append((fact.is_convolution, images))
+    wanted: set[Var] = set().union(*(images for is_convolution, images in groups if is_convolution))
+    size = -1
+    while size != len(wanted):
+        size = len(wanted)
+        for _, images in groups:
+            if images & wanted:
+                wanted |= {
+                    var for var in images if isinstance(var.ty, TensorType) and var.ty.ndim == IMAGE_NDIM
+                }
+    return (wanted & made) - plain
+
+
+class _Rewriter(BindingRewriter):
+    """Makes the loop functions for the layouts of their arguments, each once, and gives variables their
+    types."""
+
+    def __init__(self, mod: IRModule, facts: dict[GlobalVar, _Facts], lanes: int) -> None:
+        super().__init__(mod)
+        self._facts, self._lanes = facts, lanes
+        self._blocked: dict[Var, DimensionSplit] = {}
+        self._made: dict[tuple[GlobalVar, tuple[DimensionSplit | None, ...]], GlobalVar] = {}
+
+    def convert(self, func: Function) -> Function:
+        for var in _blocked_vars(func, self._facts):
+            size = channel_block(_channels(var.ty.dims or ()), self._lanes)  # type: ignore[union-attr]
+            if size is not None:
+                self._blocked[var] = DimensionSplit(CHANNELS, size)
+        return self.run(func)
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        call = _call_of(value)
+        if call is None or not isinstance(value, Call) or call[0] not in self._facts:
+            return value
+        layouts = tuple(self._layout(arg) for arg in (*call[1].fields, var))
+        if not any(layouts) and not self._facts[call[0]].is_convolution:
+            return value
+        callee = self._function(call[0], layouts)
+        ty, out = value.ty_args[0], layouts[-1]
+        if out is not None:
+            assert isinstance(ty, TensorType) and ty.dims is not None
+            ty = TensorType(out.shape(tuple(ty.dims)), ty.dtype, ty.vdevice)
+        return replace(value, args=(callee, *value.args[1:]), ty_args=(ty,), ty=None)
+
+    def binding(self, binding: Binding) -> None:
+        super().binding(binding)
+        new = self.renamed.get(binding.var)
+        if isinstance(new, Var) and binding.var in self._blocked:
+            self._blocked[new] = self._blocked[binding.var]
+
+    def _layout(self, arg: Expr) -> DimensionSplit | None:
+        return self._blocked.get(arg) if isinstance(arg, Var) else None
+
+    def _function(self, var: GlobalVar, layouts: tuple[DimensionSplit | None, ...]) -> GlobalVar:
+        key = var, layouts
+        if key not in self._made:
+            func = self.module[var]
+            assert isinstance(func, PrimFunc)
+            made = _with_layouts(func, layouts, self._lanes)
+            self._made[key] = self.add_func(made, var.name_hint)
+        return self._made[key]
+
+
+def _with_layouts(func: PrimFunc, layouts: Sequence[DimensionSplit | None], lanes: int) -> PrimFunc:
+    """The function over parameters in their layouts. What a convolution accumulates and pads, and what
+    follows it inside the function, is blocked whether its results are or not."""
+    splits = {buffer: split for buffer, split in zip(func.buffers, layouts, strict=True) if split is not None}
+    found = find_convolution(plain_nests(func) or [])
+    if found is not None and found.result not in splits and found.result in func.buffers:
+        func, _ = cache_write(func, found.block.name_hint, 0, "global")
+        found = find_convolution(plain_nests(func) or [])
+    for buffer in root_block(func).alloc_buffers:
+        size = channel_block(_channels(buffer.shape), lanes)
+        if size is not None:
+            splits[buffer] = DimensionSplit(CHANNELS, size)
+    return split_dimensions(func, splits)

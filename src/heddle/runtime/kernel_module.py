@@ -1,0 +1,139 @@
+"""Modules of machine code: compiled kernels, and kernels that a user wrote in C."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from heddle.runtime.artefact import Section, require
+from heddle.runtime.codes import F0110
+from heddle.runtime.module import Module, SectionData, register_loader
+from heddle.runtime.native.glue import make_builtin
+from heddle.runtime.native.library import NATIVE_ABI, kernel_symbol, link_objects
+from heddle.runtime.wire import Writer
+from heddle.support.diagnostics import FormatError
+
+PROGRAM_PREFIX = "__vmtir__"
+"""Names of compiled functions of a machine start with it; they have a calling convention of their own."""
+
+
+class KernelModule(Module):
+    """Compiled kernels: object code for one target and the names of its functions. Linked when one is asked
+    for.
+
+    `objects` are relocatable object files. `get_function` gives a builtin that calls the kernel (see
+    `heddle.runtime.native.glue` for what it accepts).
+    """
+
+    kind = "llvm"
+
+    def __init__(
+        self,
+        objects: Sequence[bytes],
+        names: Sequence[str],
+        target: str,
+        source: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.objects = tuple(objects)
+        self.names = tuple(names)
+        self._known = frozenset(self.names)
+        self.target = target
+        self.source = dict(source or {})
+        self._lock = threading.Lock()
+        self._tracker: Any = None
+        self._builtins: dict[str, Callable[..., Any]] = {}
+
+    def function_names(self) -> Sequence[str]:
+        return self.names
+
+    def objects_to_link(self) -> Sequence[bytes]:
+        return self.objects
+
+    def address(self, name: str) -> int:
+        """The kernel's machine code. Valid while this module, or a function from it, lives."""
+        with self._lock:
+            if self._tracker is None:
+                self._tracker = link_objects(self.objects, self.names)
+        found: int = self._tracker[kernel_symbol(name)]
+        return found
+
+    def _find(self, name: str) -> Callable[..., Any] | None:
+        found = self._builtins.get(name)
+        if found is None and name in self._known and not name.startswith(PROGRAM_PREFIX):
+            address = self.address(name)
+            found = self._builtins.setdefault(name, make_builtin(name, address, self._tracker))
+        return found
+
+    def inspect_source(self, fmt: str = "ll") -> str:
+        """The text that the kernels were compiled from, where it was kept ("ll" or "asm"); else an empty
+        string.
+        """
+        return self.source.get(fmt, "")
+
+    get_source = inspect_source
+
+    def save_sections(self) -> Mapping[str, SectionData]:
+        head = Writer()
+        head.text(self.target)
+        head.texts(self.names)
+        head.u64(len(self.objects))
+        head.u64(NATIVE_ABI)
+        return {"kernels": head.bytes(), **{f"object.{i}": code for i, code in enumerate(self.objects)}}
+
+
+def _read_kernels(sections: Mapping[str, Section], others: int = 0) -> tuple[list[bytes], list[str], str]:
+    """Objects, names and target; beside them there are `others` sections."""
+    section = require(sections, "kernels")
+    head = section.reader()
+    target, names, count = head.text(), head.texts(), head.u64()
+    abi = head.u64() if section.version >= 2 else 1
+    head.done()
+    if abi != NATIVE_ABI:
+        raise FormatError(
+            F0110,
+            f"kernels were compiled for native interface {abi}, and this is {NATIVE_ABI}",
+            help="compile the model again",
+        )
+    if count != len(sections) - 1 - others:
+        raise head.fail(f"expected {count} objects, got {len(sections) - 1 - others}")
+    return [bytes(require(sections, f"object.{i}").data) for i in range(count)], names, target
+
+
+register_loader(KernelModule.kind, lambda sections: KernelModule(*_read_kernels(sections)))
+
+
+class CSourceModule(KernelModule):
+    """Kernels that a user wrote in C (or C++), compiled. The source travels with them."""
+
+    kind = "c"
+
+    def __init__(self, code: bytes, names: Sequence[str], target: str, fmt: str, text: str) -> None:
+        super().__init__([code], names, target, {fmt: text})
+        self.format = fmt
+
+    def inspect_source(self, fmt: str = "") -> str:
+        """The source. It has one format only, so another one gives an empty string."""
+        return self.source.get(fmt or self.format, "")
+
+    get_source = inspect_source
+
+    def save_sections(self) -> Mapping[str, SectionData]:
+        source = Writer()
+        source.text(self.format)
+        source.text(self.source[self.format])
+        return {**super().save_sections(), "source": source.bytes()}
+
+
+def _load_c_source(sections: Mapping[str, Section]) -> Module:
+    source = require(sections, "source").reader()
+    fmt, text = source.text(), source.text()
+    source.done()
+    objects, names, target = _read_kernels(sections, others=1)
+    if len(objects) != 1:
+        raise source.fail(f"expected one object, got {len(objects)}")
+    return CSourceModule(objects[0], names, target, fmt, text)
+
+
+register_loader(CSourceModule.kind, _load_c_source)

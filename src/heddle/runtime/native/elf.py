@@ -1,0 +1,83 @@
+"""Renaming symbols in relocatable ELF objects: several libraries with the same functions in one file.
+
+Only the parts that this needs are read: the section table, symbol tables, and their strings. A new string
+table, the old one with the new names after it, goes to the end of the file, so all old references stay good.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from heddle.runtime.codes import U0506
+from heddle.support.diagnostics import UsageError
+
+_MAGIC_64_LITTLE = b"\x7fELF\x02\x01"
+_SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, align, entry
+_SYMBOL = struct.Struct("<IBBHQQ")  # name, info, other, section, value, size
+_SYMBOL_TABLE = 2
+_UNDEFINED = 0
+_LOCAL = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A symbol table: where its symbols begin, how many, and its strings (their section's header as well)."""
+
+    offset: int
+    count: int
+    strings_header: int
+    strings: bytes
+
+    def name(self, at: int) -> bytes:
+        return self.strings[at : self.strings.index(b"\0", at)]
+
+
+def _tables(code: bytes) -> Iterator[_Table]:
+    if not code.startswith(_MAGIC_64_LITTLE):
+        raise UsageError(U0506, "symbols can be given a prefix in 64-bit ELF objects only")
+    (first,) = struct.unpack_from("<Q", code, 0x28)
+    size, count = struct.unpack_from("<HH", code, 0x3A)
+    for number in range(count):
+        _, kind, _, _, offset, length, link, _, _, _ = _SECTION.unpack_from(code, first + number * size)
+        if kind == _SYMBOL_TABLE:
+            header = first + link * size
+            _, _, _, _, start, strings, *_ = _SECTION.unpack_from(code, header)
+            yield _Table(offset, length // _SYMBOL.size, header, code[start : start + strings])
+
+
+def defined_symbols(code: bytes) -> set[bytes]:
+    """The names that an object defines for others. Raises: UsageError U0506 for another kind of object."""
+    found = set()
+    for table in _tables(code):
+        for number in range(table.count):
+            name, info, _, section, _, _ = _SYMBOL.unpack_from(code, table.offset + number * _SYMBOL.size)
+            if info >> 4 != _LOCAL and section != _UNDEFINED:
+                found.add(table.name(name))
+    return found
+
+
+def prefix_symbols(objects: Sequence[bytes], prefix: str) -> list[bytes]:
+    """The objects with `prefix` before every name that one of them defines for the others; what they take
+    from elsewhere (the C library) keeps its name. Raises: UsageError U0506."""
+    defined = set().union(*map(defined_symbols, objects))
+    return [_renamed(code, defined, prefix.encode()) for code in objects]
+
+
+def _renamed(code: bytes, names: set[bytes], prefix: bytes) -> bytes:
+    made = bytearray(code)
+    for table in _tables(code):
+        strings = bytearray(table.strings)
+        for number in range(table.count):
+            at = table.offset + number * _SYMBOL.size
+            name_at, info = struct.unpack_from("<IB", code, at)
+            if info >> 4 == _LOCAL or table.name(name_at) not in names:
+                continue
+            struct.pack_into("<I", made, at, len(strings))
+            strings += prefix + table.name(name_at) + b"\0"
+        fields = list(_SECTION.unpack_from(made, table.strings_header))
+        fields[4:6] = len(made), len(strings)
+        _SECTION.pack_into(made, table.strings_header, *fields)
+        made += strings
+    return bytes(made)

@@ -1,0 +1,44 @@
+"""Asking for cache lines before they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from heddle.ir.node import replace
+from heddle.prim.nodes import Var
+from heddle.prim.ops import call_intrin
+from heddle.tir.codes import T0408
+from heddle.tir.nodes import BufferLoad, Evaluate, PrimFunc, SBlock, seq
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.tree import find_block, find_loop, replace_stmt
+
+NEAR, FAR = 3, 2
+"""Localities: into the first cache, into the second."""
+
+
+def prefetch(
+    func: PrimFunc,
+    block_name: str,
+    read_index: int,
+    loop_var: Var,
+    index_map: Callable[..., Sequence[Any]],
+    locality: int = FAR,
+) -> PrimFunc:
+    """for i: C[i] = f(B[i])   →   for i: prefetch(&B[g(i)]);  C[i] = f(B[i])
+
+    `index_map` gives the element whose cache line is asked for, from the variables of the loops down to
+    `loop_var`. It may lie outside the buffer: nothing is read.
+    """
+    block: SBlock = find_block(func, block_name).stmt.block
+    if not 0 <= read_index < len(block.reads):
+        raise ScheduleError(
+            T0408, f"block {block_name!r} has {len(block.reads)} reads, no {read_index}", func, block
+        )
+    buffer = block.reads[read_index].buffer
+    place = find_loop(func, loop_var)
+    outer = [loop.loop_var for loop in (*place.loops(), place.stmt)]
+    indices = tuple(index_map(*dict.fromkeys(outer)))
+    address = call_intrin("handle", "address_of", BufferLoad(buffer, indices))
+    asked = Evaluate(call_intrin("int32", "prefetch", address, 0, locality, 1))
+    return replace_stmt(func, place.stmt, replace(place.stmt, body=seq(asked, place.stmt.body)))

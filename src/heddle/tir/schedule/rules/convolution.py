@@ -1,0 +1,339 @@
+"""Convolutions of images: a register tile of pixels × output channels, channels in vector lanes.
+
+Of an image (n, c / b, h, w, b) the nest becomes
+
+    parallel (n, tiles of output channels, rows):
+        for tiles of the row's pixels:
+            accumulators[pixels, vectors, lanes] = 0
+            for blocks of input channels, kernel rows, kernel columns, channels of the block:
+                accumulators += data[pixel] ⊗ weights[vectors, lanes]        (all in registers)
+            epilogue on the tile
+
+A tile of weights is contiguous in the order in which it is read. Pixels of a tile lie in one row, and tiles
+divide it, so that the inner loops have no conditions; padding is copied around the image before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var, constant
+from heddle.prim.ops import floordiv, floormod, minimum
+from heddle.prim.substitute import free_vars
+from heddle.target import Target
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.schedule.prefetch import NEAR
+from heddle.tir.schedule.rules.elementwise import schedule_map
+from heddle.tir.schedule.rules.rule import (
+    ScheduleRule,
+    block_of,
+    constant_product,
+    extent_of,
+    inline_maps,
+    is_reduction,
+    local_result,
+    loop_extents,
+    unrolled_vectors,
+)
+from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+
+GRAIN_MULTIPLIES = 1 << 17
+"""Multiply-adds that are worth a thread."""
+NO_UNROLL = "disable_unroll"
+PACKED_NDIM = 6
+"""Dimensions of weights whose input and output channels are both blocked."""
+LINE_BYTES, ELEMENT_BYTES = 64, 4
+MAX_PIXELS = 512
+"""More pixels than these hide the wait for a tile of weights."""
+MIN_IMAGE_BYTES = 1 << 18
+MAX_LINES = 16
+"""The most cache lines that a block of input channels asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A block that correlates images: `axes` are those of its result (n, c, h, w, and the channel within its
+    block where channels are blocked)."""
+
+    block: SBlock
+    result: Buffer
+    data: BufferLoad
+    weights: BufferLoad
+    axes: tuple[Var, ...]
+
+    @property
+    def reduce(self) -> tuple[Var, ...]:
+        return tuple(axis.var for axis in self.block.iter_vars if axis.iter_type is IterType.CommReduce)
+
+    def extent(self, var: Var) -> int | None:
+        return next(extent_of(axis.dom.extent) for axis in self.block.iter_vars if axis.var is var)
+
+
+def find_convolution(blocks: Sequence[SBlock]) -> Convolution | None:
+    """The only reduction among blocks, if it is a convolution over two spatial axes."""
+    reductions = [block for block in blocks if is_reduction(block)]
+    return _convolution(reductions[0]) if len(reductions) == 1 else None
+
+
+def _convolution(block: SBlock) -> Convolution | None:
+    store = block.body
+    if not isinstance(store, BufferStore) or len(store.indices) not in (4, 5):
+        return None
+    spatial = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar}
+    axes = tuple(index for index in store.indices if isinstance(index, Var) and index in spatial)
+    if len(axes) != len(store.indices) or len(axes) != len(spatial):
+        return None
+    n, c, h, w = axes[:4]
+    for data, weights in _factors(store):
+        position, own = [set(free_vars(index)) for index in data.indices], set(free_vars(*weights.indices))
+        is_image = len(data.indices) in (4, 5) and h in position[2] and w in position[3] and n in position[0]
+        if is_image and not own & {n, h, w} and c in own:
+            return Convolution(block, store.buffer, data, weights, axes)
+    return None
+
+
+def _factors(store: BufferStore) -> list[tuple[BufferLoad, BufferLoad]]:
+    """The two loads that are multiplied, in both orders."""
+    for node in walk(store.value):
+        if isinstance(node, Mul):
+            sides = [[n for n in walk(side) if isinstance(n, BufferLoad)] for side in (node.a, node.b)]
+            if all(len(loads) == 1 and loads[0].buffer is not store.buffer for loads in sides):
+                a, b = sides[0][0], sides[1][0]
+                return [(a, b), (b, a)]
+    return []
+
+
+def channel_block(channels: int, lanes: int) -> int | None:
+    """How many channels of an image lie side by side: the lanes of a vector, or half of them; None where
+    neither divides them."""
+    fits = [size for size in (lanes, lanes // 2) if size > 1 and channels and channels % size == 0]
+    return fits[0] if fits else None
+
+
+GROUPS = ("group_lanes", "group_outs", "group_ins", "group_last")
+"""Annotations of a block whose vectors of output channels read the input channels of all the groups that they
+meet: lanes, channels out of a group, channels into one, the last input channel where a vector may begin."""
+
+
+def group_start(groups: tuple[int, ...], vector: Any, least: Any = minimum) -> Any:
+    """The first input channel that a vector of output channels reads."""
+    lanes, outs, ins, last = groups
+    return least(vector * lanes // outs * ins, last)
+
+
+def group_end(groups: tuple[int, ...], vector: Any) -> Any:
+    """The input channel after the last group that a vector meets."""
+    lanes, outs, ins, _ = groups
+    return ((vector * lanes + lanes - 1) // outs + 1) * ins
+
+
+# ---- the tile
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionTile:
+    """`pixels` of a row times `vectors` of output channels."""
+
+    pixels: int
+    vectors: int
+
+
+def choose_tile(conv: Convolution, target: Target) -> ConvolutionTile | None:
+    """The register tile that keeps the multipliers busiest; None for what this rule does not take."""
+    if len(conv.axes) != 5:
+        return None
+    _, c, _, w, lane = conv.axes
+    width, blocks = conv.extent(w), conv.extent(c)
+    if width is None or blocks is None or (lane in free_vars(*conv.data.indices) and not is_depthwise(conv)):
+        return None
+    return best_tile(width, 1 if is_depthwise(conv) else gcd(blocks, *_group_sizes(conv)), target)
+
+
+def best_tile(pixels: int, vectors: int, target: Target) -> ConvolutionTile:
+    """The best tile whose sides divide the given numbers."""
+    registers = 32 if target.vector_width_bits >= 512 else 16
+    tiles = [
+        ConvolutionTile(height, width)
+        for width in (1, 2, 3, 4)
+        for height in range(1, (registers - width - 1) // width + 1)
+        if pixels % height == 0 and vectors % width == 0
+    ]
+    return max(tiles, key=lambda tile: _score(tile.pixels, tile.vectors))
+
+
+def is_depthwise(conv: Convolution) -> bool:
+    """Whether every output channel reads the input channel of its own number."""
+    _, c, _, _, lane = conv.axes
+    indices = conv.data.indices
+    return len(indices) == 5 and indices[1] is c and indices[4] is lane
+
+
+def _group_sizes(conv: Convolution) -> list[int]:
+    """Blocks of output channels that read the same input channels."""
+    c = conv.axes[1]
+    divisions = [node for index in conv.data.indices for node in walk(index) if isinstance(node, FloorDiv)]
+    sizes = [node.b.value for node in divisions if node.a is c and isinstance(node.b, IntImm)]
+    return sizes or ([1] if c in free_vars(*conv.data.indices) else [])
+
+
+def _score(pixels: int, vectors: int) -> float:
+    """Multiply-adds per cycle, relative to the peak: two a cycle, as are loads; the sums of a tile must
+    outnumber the multiplications under way."""
+    sums = pixels * vectors
+    cycles = max(sums / 2, (pixels + vectors + 1) / 2, 4.0) + 0.25
+    return sums / 2 / cycles - 0.2 / pixels - 0.02 / vectors
+
+
+def weight_blocks(conv: Convolution, tile: ConvolutionTile) -> tuple[tuple[int, int], ...] | None:
+    """How weights are to lie: (dimension, block size) with the insides of blocks last, that of the lanes at
+    the end. None where the weights are indexed in some other way already."""
+    _, c, _, _, lane = conv.axes
+    found: list[tuple[int, int]] = []
+    for dim, index in enumerate(conv.weights.indices):
+        used = set(free_vars(index))
+        if {c, lane} <= used:
+            found.append((dim, tile.vectors * (conv.extent(lane) or 1)))
+        elif len(used) == 2 and used <= set(conv.reduce):
+            inner = [var for var in conv.reduce if var in used][-1]
+            found.insert(0, (dim, conv.extent(inner) or 1))
+    is_plain = (
+        len(conv.weights.indices) == 4 and bool(found) and c in free_vars(conv.weights.indices[found[-1][0]])
+    )
+    return tuple(found) if is_plain else None
+
+
+# ---- the schedule
+
+
+class ConvolutionRule(ScheduleRule):
+    def apply(self, sch: Schedule, target: Target) -> Schedule | None:
+        conv = find_convolution([block_of(sch, handle) for handle in sch.blocks()])
+        tile = None if conv is None else choose_tile(conv, target)
+        if conv is None or tile is None:
+            return None
+        sch = sch.copy()
+        _schedule(sch, conv, tile)
+        return sch
+
+
+def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
+    handle = SBlockRV(conv.block.name_hint)
+    producers = [producer.name for producer in sch.get_producers(handle)]
+    inline_maps(sch, keep=producers)
+    _pack_now(sch, handle, conv, tile)
+    for name in producers:
+        schedule_map(sch, SBlockRV(name))
+    consumer = local_result(sch, handle)
+    loops = dict(zip((a.var for a in conv.block.iter_vars), sch.get_loops(handle), strict=True))
+    n, c, h, w, lane = (loops[var] for var in conv.axes)
+    c_tile, vector = sch.split(c, [None, tile.vectors])
+    w_tile, pixel = sch.split(w, [None, tile.pixels])
+    reduce = [loops[var] for var in _reading_order(conv)]
+    sch.reorder(n, c_tile, h, w_tile, *reduce, pixel, vector, lane)
+    work = constant_product(loop_extents(sch, [w_tile, *reduce, pixel, vector, lane]))
+    parallel = sch.fuse(n, c_tile, h)
+    sch.parallel(parallel)
+    sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // (work or GRAIN_MULTIPLIES)))
+    sch.reverse_compute_at(consumer, w_tile)
+    unrolled_vectors(sch, consumer, w_tile)
+    sch.unroll(pixel)
+    sch.unroll(vector)
+    sch.vectorize(lane)
+    for loop in reduce:
+        sch.annotate(loop, NO_UNROLL, True)
+    sch.decompose_reduction(handle, reduce[0])
+    if GROUPS[0] in conv.block.annotations:
+        _narrow(sch, handle, conv, reduce[0])
+    _prefetch_weights(sch, handle, conv, tile)
+    _prefetch_pixels(sch, handle, conv, tile)
+
+
+def _narrow(sch: Schedule, handle: SBlockRV, conv: Convolution, channels: LoopRV) -> None:
+    """Stop behind the last group that a vector meets: weights are zero from there."""
+    groups = tuple(int(conv.block.annotations[name]) for name in GROUPS)
+    position = [axis.var for axis in conv.block.iter_vars].index(conv.axes[1])
+    vector = sch.realization(handle).iter_values[position]
+    sch.narrow(channels, group_end(groups, vector) - group_start(groups, vector))
+
+
+def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
+    """While a tile of weights is used for the pixels of an image, fetch the next one, some lines with every
+    block of input channels.
+
+    The first pixels would otherwise wait for memory, and all others leave it idle.
+    """
+    rows, width = conv.extent(conv.axes[2]), conv.extent(conv.axes[3])
+    reads = block_of(sch, handle).reads
+    found = [k for k, region in enumerate(reads) if len(region.region) == PACKED_NDIM]
+    if len(found) != 1 or rows is None or width is None or rows * width > MAX_PIXELS:
+        return
+    *blocks, columns = (extent_of(dim) or 1 for dim in reads[found[0]].buffer.shape)
+    num_lines = blocks[-1] * columns * ELEMENT_BYTES // LINE_BYTES
+    w_tiles = width // tile.pixels
+    share = -(-num_lines // (rows * w_tiles))
+    if share > MAX_LINES:
+        return
+    for k in range(share):
+
+        def line(task: Var, w_tile: Var, *rest: Var, k: int = k) -> tuple[PrimExpr, ...]:
+            number = (floormod(task, rows) * w_tiles + w_tile) * share + k
+            at = minimum(number, num_lines - 1) * (LINE_BYTES // ELEMENT_BYTES)
+            panel = floormod(floordiv(task, rows), blocks[0]) + 1
+            return (panel, *rest, constant(0, at.dtype), at)
+
+        sch.prefetch(handle, found[0], sch.get_loops(handle)[4], line)
+
+
+def _prefetch_pixels(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
+    """Where pixels are read one by one, and the image does not fit the cache, fetch the next pixels of a
+    block of channels while it is used: the next block lies too far away for the processor to guess it."""
+    rows, panels = conv.extent(conv.axes[2]) or 1, (conv.extent(conv.axes[1]) or 1) // tile.vectors
+    reads = block_of(sch, handle).reads
+    data = conv.data.buffer
+    found = [k for k, region in enumerate(reads) if region.buffer is data]
+    size = constant_product([extent_of(dim) for dim in data.shape[1:]])
+    image = [rows, conv.extent(conv.axes[3])]
+    is_pointwise = len(data.shape) == 5 and [extent_of(dim) for dim in data.shape[2:4]] == image
+    if not is_pointwise or len(found) != 1 or is_depthwise(conv) or len(_reading_order(conv)) != 4:
+        return
+    if size is None or size * ELEMENT_BYTES < MIN_IMAGE_BYTES:
+        return
+
+    def pixel(task: Var, w_tile: Var, *rest: Var) -> tuple[PrimExpr, ...]:
+        number, row = floordiv(task, rows * panels), floormod(task, rows)
+        at = (w_tile + 1) * tile.pixels + rest[-1]
+        return (number, rest[0], row, at, constant(0, at.dtype))
+
+    sch.prefetch(handle, found[0], sch.get_loops(handle)[5], pixel, NEAR)
+
+
+def _pack_now(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
+    """Weights that no constant gives are packed when the function runs."""
+    blocks = weight_blocks(conv, tile)
+    if blocks is None:
+        return
+    position = [region.buffer for region in block_of(sch, handle).reads].index(conv.weights.buffer)
+    copy = sch.cache_read(handle, position, "global")
+
+    def packed(*index: PrimExpr) -> tuple[PrimExpr, ...]:
+        outer, first = list(index), blocks[-1][0]
+        for dim, size in blocks:
+            outer[dim] = index[dim] // size
+        others = [item for dim, item in enumerate(outer) if dim != first]
+        return (outer[first], *others, *(index[dim] % size for dim, size in blocks))
+
+    sch.transform_layout(copy, 0, packed)
+    schedule_map(sch, copy)
+
+
+def _reading_order(conv: Convolution) -> list[Var]:
+    """The reduction axes in the order in which the weights lie."""
+    found: dict[Var, None] = {}
+    for index in conv.weights.indices:
+        found.update({var: None for var in free_vars(index) if var in conv.reduce})
+    found.update(dict.fromkeys(conv.reduce))
+    return list(found)

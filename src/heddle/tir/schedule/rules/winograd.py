@@ -1,0 +1,374 @@
+"""Convolutions of 3 × 3 taps at stride 1 by Winograd's minimal filtering: fewer multiplications.
+
+A tile of m × m results needs (m + 2)² products instead of 9 m²:
+
+    Y = Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A,        d a tile of (m + 2)² data, g the 3 × 3 weights
+
+Summed over input channels, each of the (m + 2)² positions is a matrix product of tiles × channels. The
+function is
+
+    for images, for bands of tiles that fit the cache:
+        parallel:  V[position, tile, channel]  = Bᵀ d B
+        parallel:  M[position, tile, out]      = Σ V[position, tile, channel] U[position, channel, out]
+        parallel:  result tile = Aᵀ M A,  epilogue
+
+Source: A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks (2015), sections 4.1 and 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from heddle.ir.node import Map, replace
+from heddle.prim.nodes import PrimExpr, Var, constant
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import if_then_else
+from heddle.target import Target
+from heddle.tir.builder import StmtBuilder
+from heddle.tir.nodes import (
+    AllocBuffer,
+    Buffer,
+    BufferLoad,
+    ForKind,
+    PrimFunc,
+    SBlock,
+    Stmt,
+    decl_buffer,
+)
+from heddle.tir.schedule.rules.convolution import NO_UNROLL, ConvolutionTile, best_tile
+from heddle.tir.schedule.rules.rule import GRAIN_ELEMENTS
+from heddle.tir.substitute import StmtSubstituter
+
+TAPS = 3
+BAND_BYTES = 3 << 20
+"""What the transformed data and products of a band of tiles may take."""
+
+_B = {
+    2: ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
+    4: (
+        (4, 0, -5, 0, 1, 0),
+        (0, -4, -4, 1, 1, 0),
+        (0, 4, -4, -1, 1, 0),
+        (0, -2, -1, 2, 1, 0),
+        (0, 2, -1, -2, 1, 0),
+        (0, 4, 0, -5, 0, 1),
+    ),
+}
+_A = {
+    2: ((1, 1, 1, 0), (0, 1, -1, -1)),
+    4: ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
+}
+_G = {
+    2: ((1, 0, 0), (Fraction(1, 2),) * 3, (Fraction(1, 2), Fraction(-1, 2), Fraction(1, 2)), (0, 0, 1)),
+    4: (
+        (Fraction(1, 4), 0, 0),
+        (Fraction(-1, 6), Fraction(-1, 6), Fraction(-1, 6)),
+        (Fraction(-1, 6), Fraction(1, 6), Fraction(-1, 6)),
+        (Fraction(1, 24), Fraction(1, 12), Fraction(1, 6)),
+        (Fraction(1, 24), Fraction(-1, 12), Fraction(1, 6)),
+        (0, 0, 1),
+    ),
+}
+"""Bᵀ, Aᵀ and G for tiles of m × m results."""
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradProblem:
+    """A convolution that can be taken so: images of `ins` to images of `outs` channels, both in blocks of
+    `lanes`; results of `rows` × `columns` pixels that start `before` pixels outside the data. `epilogue` is
+    the block that reads the convolution's buffer `sums`, or None where `sums` is the function's result."""
+
+    data: Buffer
+    weights: Buffer
+    sums: Buffer
+    epilogue: SBlock | None
+    before: tuple[int, int]
+    ins: int
+    outs: int
+    rows: int
+    columns: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradPlan:
+    """Tiles of `size` × `size` results, `band` rows of them at a time; `product` is the register tile."""
+
+    problem: WinogradProblem
+    size: int
+    band: int
+    product: ConvolutionTile
+
+    @property
+    def reach(self) -> int:
+        return self.size + TAPS - 1
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        return -(-self.problem.rows // self.size), -(-self.problem.columns // self.size)
+
+    @property
+    def panel(self) -> int:
+        return self.product.vectors * self.problem.lanes
+
+    def weights(self, array: Any) -> Any:
+        """(outs, ins, 3, 3) → (positions, outs / panel, ins / lanes, lanes, panel)."""
+        g = np.array(_G[self.size], dtype=np.float64)
+        made = np.einsum("ar,oirs,bs->aboi", g, array.astype(np.float64), g)
+        outs, ins, lanes = self.problem.outs, self.problem.ins, self.problem.lanes
+        split = made.reshape(self.reach**2, outs // self.panel, self.panel, ins // lanes, lanes)
+        return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2).astype(array.dtype))
+
+
+def plan_winograd(problem: WinogradProblem, target: Target) -> WinogradPlan | None:
+    """The tile size that takes the fewest cycles; None where summing the taps one by one is as fast."""
+    best: tuple[float, WinogradPlan] | None = None
+    for size in (2, 4):
+        plan = _plan(problem, size, target)
+        if plan is None:
+            continue
+        cycles = _cycles(plan, target)
+        if best is None or cycles < best[0]:
+            best = cycles, plan
+    taps = problem.ins * problem.outs * TAPS * TAPS
+    multiplies = max(taps * problem.rows * problem.columns / (2 * problem.lanes), taps * 4 / BYTES_PER_CYCLE)
+    return best[1] if best is not None and best[0] < WORTH * multiplies else None
+
+
+BYTES_PER_CYCLE = 5.0
+"""What memory gives a core."""
+WORTH = 0.75
+"""The share of the direct convolution's cycles below which the transforms are worth their code."""
+
+
+def _plan(problem: WinogradProblem, size: int, target: Target) -> WinogradPlan | None:
+    rows, columns = -(-problem.rows // size), -(-problem.columns // size)
+    a_tile = (size + TAPS - 1) ** 2 * (problem.ins + problem.outs) * 4
+    bands = [
+        n for n in range(1, rows + 1) if rows % n == 0 and (n == 1 or n * columns * a_tile <= BAND_BYTES)
+    ]
+    product = best_tile(bands[-1] * columns, problem.outs // problem.lanes, target)
+    return None if product is None else WinogradPlan(problem, size, bands[-1], product)
+
+
+def _cycles(plan: WinogradPlan, target: Target) -> float:
+    """An estimate: products at nine tenths of the peak or as fast as weights come, and transforms, which move
+    every position of every tile through the cache."""
+    problem, positions = plan.problem, plan.reach**2
+    tiles = plan.tiles[0] * plan.tiles[1]
+    weights = positions * problem.ins * problem.outs
+    products = max(weights * tiles / (2 * problem.lanes) / 0.9, weights * 4 / BYTES_PER_CYCLE)
+    return products + tiles * (problem.ins + problem.outs) / problem.lanes * positions * 4
+
+
+# ---- the function
+
+
+def winograd_function(func: PrimFunc, plan: WinogradPlan) -> PrimFunc:
+    """The function with its weights in the form of `plan.weights`."""
+    problem = plan.problem
+    shape = (
+        plan.reach**2,
+        problem.outs // plan.panel,
+        problem.ins // problem.lanes,
+        problem.lanes,
+        plan.panel,
+    )
+    weights = decl_buffer([constant(n, "int64") for n in shape], problem.weights.dtype, problem.weights.name)
+    body = _Writer(plan, weights, func).body()
+    mapping = {
+        param: weights if buffer is problem.weights else buffer for param, buffer in func.buffer_map.items()
+    }
+    return replace(func, body=body, buffer_map=Map(mapping))
+
+
+class _Writer:
+    """Writes the loops."""
+
+    def __init__(self, plan: WinogradPlan, weights: Buffer, func: PrimFunc) -> None:
+        self.plan, self.problem, self.weights = plan, plan.problem, weights
+        self.b = StmtBuilder()
+        self.dtype = str(self.problem.data.dtype)
+        tiles = plan.band * plan.tiles[1]
+        positions, lanes = plan.reach**2, self.problem.lanes
+        padded = (self.problem.ins // lanes, *(plan.size * n + TAPS - 1 for n in plan.tiles), lanes)
+        self.padded = self._buffer("padded", padded)
+        self.moved = self._buffer("transformed", (positions, self.problem.ins // lanes, tiles, lanes))
+        self.products = self._buffer("products", (positions, self.problem.outs // lanes, tiles, lanes))
+
+    def _buffer(self, name: str, shape: Sequence[int], scope: str = "global") -> Buffer:
+        return decl_buffer([constant(n, "int64") for n in shape], self.dtype, name, scope=scope)
+
+    def _local(self, name: str, *shape: int) -> Buffer:
+        buffer = self._buffer(name, shape, "local")
+        self.b.emit(AllocBuffer(buffer))
+        return buffer
+
+    def body(self) -> Stmt:
+        for buffer in (self.padded, self.moved, self.products):
+            self.b.emit(AllocBuffer(buffer))
+        with self.b.loop("n", self.problem.data.shape[0]) as n:
+            self._pad(n)
+            with self.b.loop("band", self.plan.tiles[0] // self.plan.band) as band:
+                self._transform(band)
+                self._multiply()
+                self._finish(n, band)
+        return self.b.func("winograd", ()).body
+
+    def _lanes(self) -> Any:
+        return self.b.loop("lane", self.problem.lanes, ForKind.VECTORIZED)
+
+    def _parallel(self, name: str, extent: int, work: int) -> Any:
+        return self.b.loop(name, extent, ForKind.PARALLEL, {"grain": max(1, GRAIN_ELEMENTS // max(1, work))})
+
+    def _pad(self, n: Var) -> None:
+        """The image with zeros around it, up to whole tiles."""
+        data, (top, left) = self.problem.data, self.problem.before
+        blocks, height, width, lanes = (int(dim.value) for dim in self.padded.shape)  # type: ignore[attr-defined]
+        with self._parallel("line", blocks * height, width * lanes) as line, self.b.loop("x", width) as x:
+            block, y = line // height, line % height
+            inside = all_of(y >= top, y < data.shape[2] + top, x >= left, x < data.shape[3] + left)
+            with self._lanes() as lane:
+                value = if_then_else(inside, data[n, block, y - top, x - left, lane], constant(0, self.dtype))
+                self.b.store(self.padded, (block, y, x, lane), value)
+
+    def _transform(self, band: Var) -> None:
+        """V = Bᵀ d B."""
+        plan, reach, columns = self.plan, self.plan.reach, self.plan.tiles[1]
+        blocks, matrix = self.problem.ins // self.problem.lanes, _B[plan.size]
+        tasks = self._parallel("task", blocks * plan.band, columns * reach**2 * 2 * self.problem.lanes)
+        with tasks as task, self.b.loop("column", columns) as column:
+            block, row = task // plan.band, task % plan.band
+            y, x = (band * plan.band + row) * plan.size, column * plan.size
+            with self._lanes() as lane:
+                values = self._sandwich(
+                    matrix, reach, lambda r, s: self.padded[block, y + r, x + s, lane], "d"
+                )
+                for r in range(reach):
+                    for s in range(reach):
+                        at = (r * reach + s, block, row * columns + column, lane)
+                        self.b.store(self.moved, at, values(r, s))
+
+    def _sandwich(
+        self, matrix: Sequence[Sequence[int]], size: int, element: Callable[[int, int], PrimExpr], name: str
+    ) -> Callable[[int, int], PrimExpr]:
+        """The elements of matrix · x · matrixᵀ for x of size × size; the inner product is taken once."""
+        columns = [[self.b.let(f"{name}_{r}_{s}", element(r, s)) for r in range(size)] for s in range(size)]
+        inner = [
+            [self.b.let(f"{name}t_{k}_{s}", _combination(row, columns[s])) for s in range(size)]
+            for k, row in enumerate(matrix)
+        ]
+        return lambda k, other: _combination(matrix[other], inner[k])
+
+    def _multiply(self) -> None:
+        """M = V · U at every position."""
+        plan, lanes, tile = self.plan, self.problem.lanes, self.plan.product
+        panels, tiles = self.problem.outs // plan.panel, plan.band * plan.tiles[1]
+        work = tiles * plan.panel * self.problem.ins // 8
+        with self._parallel("task", plan.reach**2 * panels, work) as task:
+            position, panel = task // panels, task % panels
+            with self.b.loop("tile", tiles // tile.pixels) as first:
+                sums = self._local("sums", tile.pixels, tile.vectors, lanes)
+                with self._each(tile) as (pixel, vector, lane):
+                    self.b.store(sums, (pixel, vector, lane), constant(0, self.dtype))
+                with (
+                    self.b.loop("block", self.problem.ins // lanes, notes={NO_UNROLL: True}) as block,
+                    self.b.loop("channel", lanes, notes={NO_UNROLL: True}) as channel,
+                    self._each(tile) as (pixel, vector, lane),
+                ):
+                    data = self.moved[position, block, first * tile.pixels + pixel, channel]
+                    weight = self.weights[position, panel, block, channel, vector * lanes + lane]
+                    self.b.store(sums, (pixel, vector, lane), sums[pixel, vector, lane] + data * weight)
+                with self._each(tile) as (pixel, vector, lane):
+                    at = (position, panel * tile.vectors + vector, first * tile.pixels + pixel, lane)
+                    self.b.store(self.products, at, sums[pixel, vector, lane])
+
+    def _each(self, tile: ConvolutionTile) -> _Nest:
+        unrolled = ForKind.UNROLLED
+        return _Nest(
+            self.b.loop("pixel", tile.pixels, unrolled),
+            self.b.loop("vector", tile.vectors, unrolled),
+            self._lanes(),
+        )
+
+    def _finish(self, n: Var, band: Var) -> None:
+        """Y = Aᵀ M A, and what follows the convolution."""
+        plan, problem, size, columns = self.plan, self.problem, self.plan.size, self.plan.tiles[1]
+        blocks = problem.outs // problem.lanes
+        tasks = self._parallel("task", blocks * plan.band, columns * plan.reach**2 * 2 * problem.lanes)
+        with tasks as task, self.b.loop("column", columns) as column:
+            block, row = task // plan.band, task % plan.band
+            y, x = (band * plan.band + row) * size, column * size
+            result = self._local("result", size, size, problem.lanes)
+            with self._lanes() as lane:
+
+                def product(r: int, s: int) -> Any:
+                    return self.products[r * plan.reach + s, block, row * columns + column, lane]
+
+                values = self._sandwich(_A[size], plan.reach, product, "m")
+                for i in range(size):
+                    for j in range(size):
+                        self.b.store(result, (i, j, lane), values(i, j))
+            for i in range(size):
+                for j in range(size):
+                    with self._guard(y + i, x + j), self._lanes() as lane:
+                        self._store((n, block, y + i, x + j, lane), result[i, j, lane])
+
+    def _guard(self, y: PrimExpr, x: PrimExpr) -> Any:
+        """A condition on pixels of tiles that reach over the image's edge."""
+        problem, size = self.problem, self.plan.size
+        is_whole = problem.rows % size == 0 and problem.columns % size == 0
+        return _Nest() if is_whole else self.b.when(all_of(y < problem.rows, x < problem.columns))
+
+    def _store(self, index: tuple[PrimExpr, ...], value: PrimExpr) -> None:
+        epilogue = self.problem.epilogue
+        if epilogue is None:
+            self.b.store(self.problem.sums, index, value)
+            return
+        axes = dict(zip((axis.var for axis in epilogue.iter_vars), index, strict=True))
+        self.b.emit(_Following(axes, self.problem.sums, value).visit(epilogue.body))
+
+
+class _Following(StmtSubstituter):
+    """The epilogue at one pixel, with the convolution's value in place."""
+
+    def __init__(self, axes: dict[Var, PrimExpr], sums: Buffer, value: PrimExpr) -> None:
+        super().__init__(axes)
+        self._sums, self._value = sums, value
+
+    def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        return self._value if node.buffer is self._sums else super().visit_BufferLoad(node)
+
+
+class _Nest:
+    """Contexts entered one inside the other."""
+
+    def __init__(self, *contexts: Any) -> None:
+        self._contexts = contexts
+
+    def __enter__(self) -> tuple[Any, ...]:
+        return tuple(context.__enter__() for context in self._contexts)
+
+    def __exit__(self, *error: Any) -> None:
+        for context in reversed(self._contexts):
+            context.__exit__(*error)
+
+
+def _combination(factors: Sequence[int], values: Sequence[PrimExpr]) -> PrimExpr:
+    """The sum of values times whole factors, without the zeros."""
+    total: PrimExpr | None = None
+    for factor, value in zip(factors, values, strict=True):
+        if not factor:
+            continue
+        term = value if abs(factor) == 1 else value * constant(float(abs(factor)), value.dtype)
+        if total is None:
+            total = term if factor > 0 else constant(0.0, value.dtype) - term
+        else:
+            total = total + term if factor > 0 else total - term
+    assert total is not None
+    return total

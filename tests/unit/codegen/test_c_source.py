@@ -1,0 +1,165 @@
+"""C that users bring along with a program."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heddle
+from heddle.codegen import c_source
+from heddle.driver.models import find_model, import_model
+from heddle.ir.expr import ExternFunc
+from heddle.ir.structural import assert_structural_equal
+from heddle.prim.nodes import SizeVar
+from heddle.relax import TensorType, Var, call_dps_packed
+from heddle.relax.block_builder import BlockBuilder
+from heddle.runtime import load_module
+from heddle.runtime.kernel_module import CSourceModule
+from heddle.script import from_source
+from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.settings import settings
+from heddle.vm.relax import VirtualMachine
+from tests.unit.relax.running import MODES, machine
+
+SOURCE = """
+#include <math.h>
+#include "heddle_kernel.h"
+
+static int32_t part(int64_t begin, int64_t end, void* data) {
+  float** both = data;
+  for (int64_t i = begin; i < end; ++i) both[1][i] = sqrtf(both[0][i]);
+  return 0;
+}
+
+HEDDLE_KERNEL(my_sqrt) {
+  const DLTensor *x = args[0].tensor, *out = args[num_args - 1].tensor;
+  if (x->shape[0] == 0) {
+    heddle_set_error(1, "my_sqrt: expected %e rows at least, got %g", 1, 0);
+    return -1;
+  }
+  float* both[2] = {x->data, out->data};
+  return heddle_parallel_for(part, both, x->shape[0], 8);
+}
+
+HEDDLE_KERNEL(my_shift) {
+  const DLTensor *x = args[0].tensor, *out = args[1].tensor;
+  for (int64_t i = 0; i < x->shape[0]; ++i) ((float*)out->data)[i] = ((float*)x->data)[i] + 1;
+  return 0;
+}
+"""
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler here")
+
+
+def program(source: str = SOURCE, fmt: str = "c", names: tuple[str, ...] = ("my_sqrt", "my_shift")) -> Any:
+    """main(x) runs the functions one after the other."""
+    builder = BlockBuilder()
+    x = Var("x", TensorType((SizeVar("n"),), "float32"))
+    with builder.function("main", [x]):
+        value: Any = x
+        for name in names:
+            callee = ExternFunc(name).with_attr("c_source", source).with_attr("c_source_fmt", fmt)
+            value = builder.emit(call_dps_packed(callee, (value,), x.ty))
+        builder.emit_func_output(value)
+    return builder.get()
+
+
+@needs_compiler
+@pytest.mark.fact("11.6")
+@pytest.mark.parametrize("mode", MODES)
+def test_functions_of_a_source_run(mode: str, tmp_path: Path) -> None:
+    vm = machine(program(), mode)
+    for n in (1, 2, 1009):
+        x = np.random.default_rng(n).random(n).astype("float32")
+        np.testing.assert_allclose(vm["main"](x).numpy(), np.sqrt(x) + 1, rtol=1e-6)
+    with pytest.raises(ValueError, match="my_sqrt: expected 1 rows at least, got 0"):
+        vm["main"](np.zeros(0, "float32"))
+    for name in ("m.heddle", "m.so"):
+        vm.executable.export_library(tmp_path / name)
+        loaded = load_module(tmp_path / name)
+        assert loaded["as_text"]() == vm.executable.as_text()
+        np.testing.assert_allclose(
+            VirtualMachine(loaded, heddle.cpu())["main"](x).numpy(), np.sqrt(x) + 1, rtol=1e-6
+        )
+
+
+@needs_compiler
+@pytest.mark.fact("11.6", "4.2")
+def test_a_source_is_one_module_that_keeps_its_text(tmp_path: Path) -> None:
+    executable = heddle.compile(program())
+    executable.export_library(tmp_path / "m.heddle")
+    for each in (executable, load_module(tmp_path / "m.heddle")):
+        (found,) = [module for module in each.imports if module.kind == "c"]
+        assert isinstance(found, CSourceModule)
+        assert found.inspect_source() == found.inspect_source("c") == SOURCE
+        assert found.inspect_source("ll") == ""
+        assert set(found.function_names()) == {"my_sqrt", "my_shift"}
+        out = np.zeros(1, "float32")
+        found["my_shift"](np.ones(1, "float32"), out)
+        assert out[0] == 2
+
+
+@needs_compiler
+def test_cpp_sources() -> None:
+    if shutil.which("c++") is None:
+        pytest.skip("there is no C++ compiler here")
+    source = """
+#include <algorithm>
+#include "heddle_kernel.h"
+HEDDLE_KERNEL(cap) {
+  const DLTensor *x = args[0].tensor, *out = args[1].tensor;
+  auto from = static_cast<const float*>(x->data);
+  auto cap = [](float v) { return std::min(v, 1.0f); };
+  std::transform(from, from + x->shape[0], static_cast<float*>(out->data), cap);
+  return 0;
+}
+"""
+    vm = machine(program(source, "cc", ("cap",)), "compiled")
+    assert vm["main"](np.array([0.5, 3], "float32")).numpy().tolist() == [0.5, 1.0]
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("source", "fmt", "names", "expected"),
+    [
+        ("int wrong(", "c", ("f",), "G0202.*f does not compile"),
+        (SOURCE, "c", ("other",), "G0203.*does not define 'other'"),
+        (SOURCE, "cu", ("my_sqrt",), "G0203.*expected 'c' or 'cc', got 'cu'"),
+    ],
+)
+def test_sources_that_do_not_fit(source: str, fmt: str, names: tuple[str, ...], expected: str) -> None:
+    with pytest.raises(UsageError, match=f"(?s){expected}"):
+        heddle.compile(program(source, fmt, names))
+
+
+@needs_compiler
+def test_a_function_of_nobody_is_found_when_the_code_is_linked() -> None:
+    source = '#include "heddle_kernel.h"\nint nobody(void);\nHEDDLE_KERNEL(f) { return nobody(); }\n'
+    executable = heddle.compile(program(source, "c", ("f",)))
+    with pytest.raises(FormatError, match="U0502"):
+        VirtualMachine(executable, heddle.cpu())
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = replace(settings(), c_compiler="no-such-compiler")
+    monkeypatch.setattr(c_source, "settings", lambda: changed)
+    with pytest.raises(UsageError, match=r"(?s)G0201.*no-such-compiler.*HEDDLE_CC"):
+        heddle.compile(program())
+
+
+def test_another_processor_is_refused() -> None:
+    other = "aarch64-linux-gnu" if "x86_64" in heddle.target.Target("llvm").mtriple else "x86_64-linux-gnu"
+    with pytest.raises(UsageError, match="G0203"):
+        c_source.compile_c_source(SOURCE, "c", ["my_sqrt"], heddle.target.Target(f"llvm -mtriple={other}"))
+
+
+def test_text_keeps_the_source_and_model_files_may_not_have_one(tmp_path: Path) -> None:
+    mod = program()
+    assert_structural_equal(from_source(mod.script()), mod)
+    (tmp_path / "model.py").write_text(mod.script())
+    with pytest.raises(UsageError, match=r"D0104.*my_sqrt, my_shift"):
+        import_model(find_model(str(tmp_path / "model.py")))

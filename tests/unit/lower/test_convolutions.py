@@ -1,0 +1,225 @@
+"""Convolutional graphs through the passes on layouts, groups and minimal filtering: PyTorch is the oracle."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import heddle
+from heddle import relax
+from heddle.driver.pipeline import legalize_passes, optimize_passes
+from heddle.ir.structural import structural_equal
+from heddle.ir.transform import PassContext
+from heddle.lower.convert_layout import ConvertToBlockedLayout
+from heddle.lower.convert_winograd import ConvertToWinograd
+from heddle.lower.widen_groups import WidenGroups
+from heddle.relax.types import TensorType
+from heddle.runtime.native.library import native_library, set_num_threads
+from heddle.script import from_source
+from heddle.target import Target
+from heddle.tir.nodes import PrimFunc
+
+TARGET = Target("llvm -mcpu=skylake-avx512")
+HOST = Target("llvm")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A 1 × 1 convolution to `ins` channels, then the one under test, a bias and a relu."""
+
+    ins: int
+    outs: int
+    size: tuple[int, int]
+    kernel: int = 3
+    batch: int | str = 1
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        attrs = "-".join(f"{name}{value}" for name, value in self.attrs.items())
+        return f"{self.batch}x{self.ins}to{self.outs}-{self.size[0]}x{self.size[1]}-k{self.kernel}-{attrs}"
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        groups = self.attrs.get("groups", 1)
+        weights = (self.outs, self.ins // groups, self.kernel, self.kernel)
+        return (self.ins, 3, 1, 1), weights, (1, self.outs, 1, 1)
+
+    def module(self, weights):
+        attrs = ", ".join(f"{name}={value}" for name, value in self.attrs.items())
+        first, second, bias = self.shapes
+        source = f"""
+from heddle.script import ir as I, relax as R, tir as T
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        x: R.Tensor(({self.batch!r}, 3, {self.size[0]}, {self.size[1]}), "float32"),
+        u: R.Tensor({first}, "float32"), w: R.Tensor({second}, "float32"), b: R.Tensor({bias}, "float32"),
+    ):
+        with R.dataflow():
+            t = R.nn.conv2d(x, u)
+            y = R.nn.relu(R.add(R.nn.conv2d(t, w, {attrs}), b))
+            R.output(y)
+        return y
+"""
+        return relax.transform.BindParams("main", dict(zip("uwb", weights, strict=True)))(from_source(source))
+
+    def weights(self, rng):
+        return [
+            (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype("float32")
+            for shape in self.shapes
+        ]
+
+    def expected(self, x, weights):
+        u, w, b = (torch.from_numpy(item).double() for item in weights)
+        names = {"strides": "stride"}
+        attrs = {names.get(name, name): value for name, value in self.attrs.items()}
+        made = F.conv2d(F.conv2d(torch.from_numpy(x).double(), u), w, **attrs) + b
+        return torch.relu(made).float().numpy()
+
+
+CASES = (
+    Case(16, 16, (7, 7), 1),
+    Case(16, 16, (9, 7), 3, 3, {"padding": 1}),
+    Case(32, 48, (14, 14), 1, "n"),
+    Case(32, 64, (11, 13), 3, "n", {"padding": 1, "strides": 2}),
+    Case(24, 40, (9, 9), 3, 1, {"padding": 2, "dilation": 2}),
+    Case(48, 32, (5, 37), 1, 2),
+    Case(8, 24, (1, 31), 1),
+    Case(5, 7, (6, 6), 3, 1, {"padding": 1}),
+    Case(16, 1000, (3, 3), 1),
+    Case(32, 32, (11, 11), 3, 2, {"padding": 1, "groups": 32}),
+    Case(24, 24, (10, 9), 5, 1, {"padding": 2, "groups": 24, "strides": 2}),
+    Case(12, 24, (6, 6), 3, 1, {"padding": 1, "groups": 12}),
+    Case(64, 96, (13, 13), 3, 1, {"padding": 1, "groups": 2}),
+    Case(272, 272, (7, 7), 1, 1, {"groups": 4}),
+    Case(20, 80, (5, 5), 3, 2, {"padding": 1, "groups": 5}),
+    Case(32, 16, (8, 8), 3, 1, {"groups": 8}),
+)
+FILTERED = (
+    Case(64, 64, (28, 28), 3, 1, {"padding": 1}),
+    Case(32, 64, (26, 23), 3, "n", {"padding": 1}),
+    Case(64, 32, (16, 18), 3, 2),
+    Case(64, 64, (9, 30), 3, 1, {"padding": [0, 1]}),
+)
+
+
+def run(mod, x):
+    return relax.VirtualMachine(heddle.compile(mod, target=HOST), heddle.cpu())["main"](x).numpy()
+
+
+def image(case, rng):
+    batch = 3 if isinstance(case.batch, str) else case.batch
+    return rng.standard_normal((batch, 3, *case.size)).astype("float32")
+
+
+def scheduled(mod, target=TARGET):
+    for step in (*optimize_passes(target), *legalize_passes(target)):
+        mod = step(mod)
+    return mod
+
+
+def rules(mod):
+    return [f.attrs.get("schedule_rule") for f in mod.functions.values() if isinstance(f, PrimFunc)]
+
+
+@pytest.mark.parametrize("case", [*CASES, *FILTERED], ids=str)
+def test_convolutions_agree_with_pytorch(case):
+    rng = np.random.default_rng(crc32(str(case).encode()))
+    weights, x = case.weights(rng), image(case, rng)
+    want, got = case.expected(x, weights), run(case.module(weights), x)
+    assert got.shape == want.shape and got.dtype == np.float32
+    assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("case", FILTERED, ids=str)
+def test_minimal_filtering_is_taken_and_rounds_little(case):
+    rng = np.random.default_rng(7)
+    weights, x = case.weights(rng), image(case, rng)
+    assert rules(scheduled(case.module(weights))).count("Winograd") == 1
+    want, got = case.expected(x, weights), run(case.module(weights), x)
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [{"padding": 1, "strides": 2}, {"padding": 2, "dilation": 2}, {"padding": 1, "groups": 2}],
+    ids=str,
+)
+def test_other_windows_are_summed_tap_by_tap(attrs):
+    case = Case(64, 64, (28, 28), 3, 1, attrs)
+    assert rules(scheduled(case.module(case.weights(np.random.default_rng(0))))) == ["ConvolutionRule"] * 2
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[9], CASES[13], FILTERED[0]], ids=str)
+def test_threads_do_not_change_bits(case):
+    rng = np.random.default_rng(3)
+    weights, x = case.weights(rng), image(case, rng)
+    machine = relax.VirtualMachine(heddle.compile(case.module(weights), target=HOST), heddle.cpu())
+    before, results = native_library().num_threads, []
+    try:
+        for threads in (1, 2):
+            set_num_threads(threads)
+            results.append(machine["main"](x).numpy().copy())
+    finally:
+        set_num_threads(before)
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+@pytest.mark.parametrize("case", [CASES[3], CASES[9], CASES[13], FILTERED[1]], ids=str)
+def test_every_pass_leaves_a_module_that_verifies_and_reads_back(case):
+    mod = case.module(case.weights(np.random.default_rng(0)))
+    with PassContext():
+        for step in (*optimize_passes(TARGET), *legalize_passes(TARGET)):
+            mod = step(mod)
+            if isinstance(step, (WidenGroups, ConvertToBlockedLayout, ConvertToWinograd)):
+                for func in mod.functions.values():
+                    if isinstance(func, PrimFunc):
+                        bare = func.without_attr("global_symbol")
+                        again = from_source(str(bare)).without_attr("global_symbol")
+                        assert structural_equal(again, bare)
+
+
+def layouts(source, **weights):
+    """The ranks of the tensors that the functions of a program make, in order."""
+    mod = relax.transform.BindParams("main", weights)(from_source(source))
+    body = scheduled(mod)["main"].body
+    return [b.var.ty.ndim for b in body.bindings() if isinstance(b.var.ty, TensorType)]
+
+
+NET = """
+from heddle.script import ir as I, relax as R, tir as T
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 3, 16, 16), "float32"), w: R.Tensor((32, 3, 3, 3), "float32"),
+             v: R.Tensor((32, 32, 1, 1), "float32")):
+        with R.dataflow():
+            a = R.nn.conv2d(x, w)
+            b = R.nn.max_pool2d(a, pool_size=(2, 2), strides=(2, 2))
+            c = {middle}
+            d = R.nn.conv2d(c, v)
+            R.output(d)
+        return d
+"""
+
+
+@pytest.mark.parametrize(
+    ("middle", "ranks"),
+    [
+        ("R.concat([b, b], axis=2)", [5, 5, 5, 4]),  # leaves channels in their places
+        ("R.nn.softmax(b, axis=1)", [5, 4, 4, 4]),  # mixes channels
+        ("R.permute_dims(b, (0, 1, 3, 2))", [5, 5, 5, 4]),
+        ("R.reshape(R.reshape(b, (-1, 32, 49)), (-1, 32, 7, 7))", [5, 4]),  # what sees it must be plain
+    ],
+)
+def test_a_blocked_layout_spreads_as_far_as_channels_keep_their_places(middle, ranks):
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((32, 3, 3, 3)).astype("float32")
+    v = rng.standard_normal((32, 32, 1, 1)).astype("float32")
+    found = layouts(NET.format(middle=middle), w=w, v=v)
+    assert found[: len(ranks)] == ranks and found[-1] == 4

@@ -1,0 +1,53 @@
+"""Packed weights: any number of columns, filled up by zeros that no result sees."""
+
+import numpy as np
+import pytest
+
+import heddle
+from heddle import relax
+from heddle.lower.pack_weights import MAX_FILL, choose_block
+from heddle.script import from_source
+
+MATMUL = """
+from heddle.script import ir as I, relax as R, tir as T
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        x: R.Tensor(("m", {k}), "float32"), w: R.Tensor(({k}, {n}), "float32"), b: R.Tensor(({n},), "float32")
+    ):
+        with R.dataflow():
+            y = R.add(R.matmul(x, w), b)
+            R.output(y)
+        return y
+"""
+
+
+@pytest.mark.parametrize(("size", "block"), [(64, 64), (1000, 64), (50257, 64), (96, 48), (24, 8), (7, None)])
+def test_the_block_wastes_little(size, block):
+    assert choose_block(size) == block
+    assert block is None or -size % block <= MAX_FILL * size
+
+
+@pytest.mark.parametrize(("k", "n"), [(5, 1000), (17, 61), (1, 127), (8, 64)])
+def test_columns_that_no_block_divides(k, n):
+    rng = np.random.default_rng(n)
+    w, b = rng.standard_normal((k, n)).astype("float32"), rng.standard_normal(n).astype("float32")
+    mod = relax.transform.BindParams("main", {"w": w, "b": b})(from_source(MATMUL.format(k=k, n=n)))
+    machine = relax.VirtualMachine(heddle.compile(mod, target="llvm"), heddle.cpu())
+    for rows in (0, 1, 5, 6, 7, 13):
+        x = rng.standard_normal((rows, k)).astype("float32")
+        np.testing.assert_allclose(machine["main"](x).numpy(), x @ w + b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("k", "n"), [(2048, 64), (3072, 130), (1031, 64)])
+def test_long_reductions_in_blocks(k, n):
+    """Sums of blocks; an axis that nothing divides stays whole."""
+    rng = np.random.default_rng(k)
+    w, b = rng.standard_normal((k, n)).astype("float32"), rng.standard_normal(n).astype("float32")
+    mod = relax.transform.BindParams("main", {"w": w, "b": b})(from_source(MATMUL.format(k=k, n=n)))
+    machine = relax.VirtualMachine(heddle.compile(mod, target="llvm"), heddle.cpu())
+    for rows in (0, 1, 6, 17):
+        x = rng.standard_normal((rows, k)).astype("float32")
+        exact = x.astype("float64") @ w + b
+        np.testing.assert_allclose(machine["main"](x).numpy(), exact, rtol=1e-4, atol=1e-3)
