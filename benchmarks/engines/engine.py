@@ -48,8 +48,8 @@ class Session(ABC):
         """The outputs of `call`."""
 
     def turn(self, requests: Sequence[Any], idle: int, count: int) -> list[float]:
-        """Milliseconds of `count` passes over all requests, after `idle` passes or some milliseconds that do
-        not count, whichever takes longer: threads of the engine before may still spin, and caches are its own.
+        """Milliseconds of `count` passes over all requests. Before them come `idle` passes, or 5 ms of them,
+        that do not count: threads of the engine before may still spin, and the caches are its own.
         """
         begin = time.perf_counter()
         while idle > 0 or time.perf_counter() - begin < IDLE_S:
