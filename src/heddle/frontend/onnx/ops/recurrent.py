@@ -20,6 +20,7 @@ from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.relax.types import ShapeExpr
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
@@ -114,7 +115,10 @@ def _direction(
     weight, recurrent_weight = (
         ctx.call("permute_dims", _part(ctx, ctx.tensor(index), way), axes=(1, 0)) for index in (1, 2)
     )
-    projected = ctx.call("matmul", x, weight)
+    steps, batch, size = ctx.dims_of(x)
+    flat = ctx.call("reshape", x, ShapeExpr((steps * batch, size)))  # one product for all steps
+    product = ctx.call("matmul", flat, weight)
+    projected = ctx.call("reshape", product, ShapeExpr((steps, batch, ctx.dims_of(product)[1])))
     names: dict[str, Value] = {"r": tensor_value(recurrent_weight)}
     rows = _GATES[kind] * hidden
     if ctx.has(3):
