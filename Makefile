@@ -3,6 +3,9 @@ PYTHON ?= python3
 export PYTHONPATH := src
 WORKERS := $(shell $(PYTHON) -c "import importlib.util as u; print('-n 2' if u.find_spec('xdist') else '')")
 
+# Options of the benchmarks, as in `make bench BENCH="--workloads bert-* --threads 1"`.
+BENCH ?=
+
 .PHONY: check test bench docs
 
 check:
@@ -15,6 +18,7 @@ test:
 
 bench:
 	$(PYTHON) benchmarks/import_time.py
+	$(PYTHON) -m benchmarks $(BENCH)
 
 docs:
 	$(PYTHON) -m heddle.driver.docs docs

@@ -83,7 +83,8 @@ def cnn(name: str, check: bool) -> Iterator[tuple[str, float, float]]:
 
 
 def transformer(kind: str, check: bool) -> Iterator[tuple[str, float, float]]:
-    from tests.e2e.model_zoo import BASE, GPT2, exported, sample_inputs
+    from tests.e2e.model_zoo import exported, sample_inputs
+    from tests.e2e.torch_modules import BASE, GPT2
 
     from heddle.codegen.cache import kernel_cache
 

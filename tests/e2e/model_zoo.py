@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from heddle.support.settings import settings
+from tests.e2e.torch_modules import SMALL, Sizes, torch_module
 
 LIGHT = (
     "bvlc_alexnet",
@@ -31,23 +31,6 @@ LIGHT = (
     "zfnet512",
 )
 LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What a transformer's config is made from; the defaults are for tests."""
-
-    layers: int = 2
-    hidden: int = 32
-    heads: int = 4
-    vocabulary: int = 100
-    positions: int = 64
-    image: int = 32
-    patch: int = 8
-
-
-BASE = Sizes(12, 768, 12, 30522, 512, 224, 16)
-GPT2 = Sizes(12, 768, 12, 50257, 1024)
 
 
 # ---- onnx's light models
@@ -122,9 +105,9 @@ def _weights(rng: Any, node: Any, shape: tuple[int, ...], graph: Any) -> np.ndar
 # ---- transformers
 
 
-def exported(kind: str, sizes: Sizes = Sizes()) -> Path:
-    """The path of an exported model: "bert", "gpt2" (with past keys and values) or "vit", batch and sequence
-    dynamic."""
+def exported(kind: str, sizes: Sizes = SMALL) -> Path:
+    """The path of an exported model: "bert", "gpt2" (with past keys and values), "vit", "resnet" or
+    "mobilenet"; batch and sequence are dynamic."""
     key = hashlib.sha256(json.dumps([kind, vars(sizes), 3], sort_keys=True).encode()).hexdigest()[:16]
     path = settings().cache_dir / "test-models" / f"{kind}-{key}.onnx"
     if not path.exists():
@@ -156,73 +139,19 @@ def _export(
 
 def _bert(sizes: Sizes, path: Path) -> None:
     import torch
-    from transformers import BertConfig, BertModel
-
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=sizes.vocabulary,
-        hidden_size=sizes.hidden,
-        num_hidden_layers=sizes.layers,
-        num_attention_heads=sizes.heads,
-        intermediate_size=4 * sizes.hidden,
-        max_position_embeddings=sizes.positions,
-        attn_implementation="eager",
-    )
-    model = BertModel(config)
-
-    class Wrapped(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = model
-
-        def forward(self, ids: Any, mask: Any, kinds: Any) -> Any:
-            out = self.inner(input_ids=ids, attention_mask=mask, token_type_ids=kinds, return_dict=False)
-            return out[0], out[1]
 
     ids = torch.ones(2, 7, dtype=torch.long)
+    args = (ids, torch.ones_like(ids), torch.zeros_like(ids))
     both = {0: "batch", 1: "seq"}
     names = ["input_ids", "attention_mask", "token_type_ids"]
     axes = {**dict.fromkeys(names, both), "hidden": both, "pooled": {0: "batch"}}
-    _export(
-        Wrapped(), (ids, torch.ones_like(ids), torch.zeros_like(ids)), path, names, ["hidden", "pooled"], axes
-    )
+    _export(torch_module("bert", sizes), args, path, names, ["hidden", "pooled"], axes)
 
 
 def _gpt2(sizes: Sizes, path: Path) -> None:
     import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-    from transformers.cache_utils import DynamicCache
 
-    torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=sizes.vocabulary,
-        n_positions=sizes.positions,
-        n_embd=sizes.hidden,
-        n_layer=sizes.layers,
-        n_head=sizes.heads,
-        attn_implementation="eager",
-    )
-    model = GPT2LMHeadModel(config)
-
-    class Wrapped(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = model
-
-        def forward(self, ids: Any, mask: Any, positions: Any, *past: Any) -> Any:
-            cache = DynamicCache()
-            for layer in range(sizes.layers):
-                cache.update(past[2 * layer], past[2 * layer + 1], layer)
-            out = self.inner(
-                input_ids=ids,
-                attention_mask=mask,
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=True,
-            )
-            flat = [part for layer in out.past_key_values.layers for part in (layer.keys, layer.values)]
-            return (out.logits, *flat)
-
+    module = torch_module("gpt2", sizes)
     batch, past, length = 2, 5, 3
     ids = torch.ones(batch, length, dtype=torch.long)
     mask = torch.ones(batch, past + length, dtype=torch.long)
@@ -239,55 +168,45 @@ def _gpt2(sizes: Sizes, path: Path) -> None:
         **{name: {0: "batch", 2: "past"} for name in names},
         **{name: {0: "batch", 2: "total"} for name in outputs},
     }
-    _export(
-        Wrapped(),
-        (ids, mask, positions, *keys),
-        path,
-        ["input_ids", "attention_mask", "position_ids", *names],
-        ["logits", *outputs],
-        axes,
-    )
+    inputs = ["input_ids", "attention_mask", "position_ids", *names]
+    _export(module, (ids, mask, positions, *keys), path, inputs, ["logits", *outputs], axes)
 
 
 def _vit(sizes: Sizes, path: Path) -> None:
     import torch
-    from transformers import ViTConfig, ViTModel
 
-    torch.manual_seed(0)
-    config = ViTConfig(
-        hidden_size=sizes.hidden,
-        num_hidden_layers=sizes.layers,
-        num_attention_heads=sizes.heads,
-        intermediate_size=4 * sizes.hidden,
-        image_size=sizes.image,
-        patch_size=sizes.patch,
-        attn_implementation="eager",
-    )
-    model = ViTModel(config)
-
-    class Wrapped(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = model
-
-        def forward(self, pixels: Any) -> Any:
-            out = self.inner(pixel_values=pixels, return_dict=False)
-            return out[0], out[1]
-
+    module = torch_module("vit", sizes)
     pixels = torch.randn(2, 3, sizes.image, sizes.image)
     axes = {"pixels": {0: "batch"}, "hidden": {0: "batch"}, "pooled": {0: "batch"}}
-    _export(Wrapped(), (pixels,), path, ["pixels"], ["hidden", "pooled"], axes)
+    _export(module, (pixels,), path, ["pixels"], ["hidden", "pooled"], axes)
 
 
-_EXPORTS: dict[str, Callable[[Sizes, Path], None]] = {"bert": _bert, "gpt2": _gpt2, "vit": _vit}
+def _image_classifier(kind: str) -> Callable[[Sizes, Path], None]:
+    def export(sizes: Sizes, path: Path) -> None:
+        import torch
+
+        pixels = torch.randn(2, 3, sizes.image, sizes.image)
+        axes = {"pixels": {0: "batch"}, "logits": {0: "batch"}}
+        _export(torch_module(kind, sizes), (pixels,), path, ["pixels"], ["logits"], axes)
+
+    return export
+
+
+_EXPORTS: dict[str, Callable[[Sizes, Path], None]] = {
+    "bert": _bert,
+    "gpt2": _gpt2,
+    "vit": _vit,
+    "resnet": _image_classifier("resnet"),
+    "mobilenet": _image_classifier("mobilenet"),
+}
 
 
 def sample_inputs(
-    kind: str, sizes: Sizes = Sizes(), batch: int = 3, seq: int = 4, past: int = 2
+    kind: str, sizes: Sizes = SMALL, batch: int = 3, seq: int = 4, past: int = 2
 ) -> list[np.ndarray]:
     """Inputs of an exported transformer, in its order."""
     rng = np.random.default_rng(7)
-    if kind == "vit":
+    if kind in ("vit", "resnet", "mobilenet"):
         return [rng.standard_normal((batch, 3, sizes.image, sizes.image)).astype(np.float32)]
     ids = rng.integers(0, sizes.vocabulary, (batch, seq))
     if kind == "bert":

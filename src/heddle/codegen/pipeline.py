@@ -16,8 +16,10 @@ from heddle.tir.transform.make_packed_api import MakePackedAPI
 from heddle.tir.transform.place_allocations import PlaceAllocations
 from heddle.tir.transform.remove_assume import RemoveAssume
 from heddle.tir.transform.remove_no_op import RemoveNoOp
+from heddle.tir.transform.run_in_lanes import RunInLanes
 from heddle.tir.transform.simplify import Simplify
 from heddle.tir.transform.storage_rewrite import StorageRewrite
+from heddle.tir.transform.transpose_in_registers import TransposeInRegisters
 from heddle.tir.transform.unroll_loop import UnrollLoop
 from heddle.tir.transform.vectorize_loop import VectorizeLoop
 from heddle.tir.vector_math.small_float import SMALL_FLOATS
@@ -37,6 +39,10 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         CompactBuffers(),
         FlattenBuffer(),  # one index an access: what vectorising and storage sharing look at
         Simplify(),  # guards that always hold go before they become masks
+        RunInLanes(
+            target.vector_width_bits
+        ),  # rows of any length as vectors, before loops become vector code
+        TransposeInRegisters(),
         VectorizeLoop(),
         HoistIfThenElse(),
         StorageRewrite(),  # before unrolling, which copies allocations

@@ -16,10 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from heddle.driver.compile import as_target, compile
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.runtime.tensor import Tensor, tensor
-from heddle.script.parser import DEFAULT_NAMES, parse_source
 from heddle.support.span import Source
 
 _CHAINS, _STEPS, _ROW = 12, 20_000, 1024
@@ -79,6 +77,9 @@ class Ceilings:
 
 def measure_ceilings(target: Any = None, num_threads: int | None = None) -> Ceilings:
     """Measure with so many threads, by default those in use; about a second."""
+    from heddle.driver.compile import as_target, compile
+    from heddle.script.parser import DEFAULT_NAMES, parse_source
+
     chosen = as_target(target)
     if num_threads is not None:
         set_num_threads(num_threads)

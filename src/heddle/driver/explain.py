@@ -18,13 +18,13 @@ from heddle.runtime.function import Function
 from heddle.runtime.native.library import set_num_threads
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
-from heddle.vm.relax import VirtualMachine
+from heddle.vm.relax import VirtualMachine, VMExecutable
 from heddle.vm.relax.insight.kernel_cost import KernelCost, KernelCosts
 from heddle.vm.relax.insight.sites import CALL_TIR_DYN
 
 NUM_ADVICE = 3
 _REPEATS = 5
-_MAPS = "Elementwise"
+_MAPS = ("Elementwise", "Transpose")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +139,21 @@ def explain(name: str, compiled: Compiled, options: ExplainOptions) -> Explanati
     )
 
 
+def least_us(executable: VMExecutable, arrays: Sequence[Any], ceilings: Ceilings) -> float:
+    """What the machine allows at best for the kernels of one call of `main`, in microseconds."""
+    machine = VirtualMachine(executable, cpu())
+    watch = _Watch(KernelCosts(executable.metadata), ceilings, with_times=False)
+    machine.set_instrument(watch)
+    machine["main"](*arrays)
+    return sum(row.least_us * row.count for row in watch.rows.values())
+
+
 class _Watch:
     """An instrument that times each kernel at its first call with tensors of some shapes."""
 
-    def __init__(self, costs: KernelCosts, ceilings: Ceilings) -> None:
+    def __init__(self, costs: KernelCosts, ceilings: Ceilings, with_times: bool = True) -> None:
         self.rows: dict[Any, KernelRow] = {}
-        self._costs, self._ceilings = costs, ceilings
+        self._costs, self._ceilings, self._with_times = costs, ceilings, with_times
 
     def __call__(self, func: Any, name: str, before: bool, _result: Any, *args: Any) -> None:
         if not before:
@@ -168,7 +177,8 @@ class _Watch:
         sizes = cost.sizes(row.shapes, scalars)
         row.flops, row.size_bytes = cost.flops_of(sizes), cost.bytes_of(sizes)
         row.rule, row.operators, row.boundaries = cost.rule, cost.operators, cost.boundaries
-        row.time_us = best_s(lambda: func(*args), _REPEATS) * 1e6
+        if self._with_times:
+            row.time_us = best_s(lambda: func(*args), _REPEATS) * 1e6
         row.least_us = self._ceilings.least_s(row.flops, row.size_bytes) * 1e6
         return row
 
@@ -197,7 +207,7 @@ def advice_on(rows: Sequence[KernelRow], call_us: float) -> list[Advice]:
 
 def _advice(row: KernelRow) -> Advice:
     """For a map: that it became part of another kernel. For others: that they reached the roofline."""
-    if row.rule == _MAPS and row.boundaries:
+    if row.rule in _MAPS and row.boundaries:
         return Advice(row.total_us, f"fuse {row.name} into what follows; now {'; '.join(row.boundaries)}")
     gain = row.total_us - row.least_us * row.count
     bound = "arithmetic" if (row.gflops or 0) > (row.gbytes_per_s or 0) else "bandwidth"

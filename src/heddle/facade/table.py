@@ -23,6 +23,7 @@ ALIASES: dict[str, str] = {
 
 PASSES: dict[str, tuple[str, ...]] = {
     "heddle.relax.transform": ("heddle.relax.transform", "heddle.lower"),
+    "heddle.relax.backend": ("heddle.lower",),
     "heddle.tir.transform": ("heddle.tir.transform",),
     "heddle.s_tir.transform": ("heddle.tir.transform",),
 }
@@ -131,6 +132,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
         "heddle.relax.transform.lower_runtime_builtin": "VMBuiltinLower=LowerRuntimeBuiltin",
     },
+    "heddle.relax.backend": {},
     "heddle.relax.utils": {"heddle.relax.copying": "copy_with_new_vars"},
     "heddle.relax.pipeline": {"heddle.driver.pipeline": "get_default_pipeline=default_pipeline"},
     "heddle.ir": {

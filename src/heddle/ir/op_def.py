@@ -102,6 +102,7 @@ class OpDef:
     and
       `opaque` says how it becomes code.
     - `is_pure`: whether a call may be moved, shared or dropped.
+    - `dispatch`: "sampling" or "sort_scan" for operators that a pass of that name legalises ahead of others.
     """
 
     name: str
@@ -118,6 +119,7 @@ class OpDef:
     samples: tuple[Sample, ...] | Without = Without("")
     errors: tuple[ErrorSample, ...] = ()
     relay_names: tuple[str, ...] = ()
+    dispatch: str = ""
 
     def __post_init__(self) -> None:
         ways = [self.lower, self.decompose, self.opaque]

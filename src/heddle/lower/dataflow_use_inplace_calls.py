@@ -22,7 +22,8 @@ since operand and result are alive together.
 
 It is not in the default pipeline. Fusion leaves little for it: of nine models (six convolution networks,
 BERT, ViT, GPT-2) it found something in GPT-2 alone, whose peak memory fell by 14%; and an operand that is
-overwritten is gone when the debugger asks what a result was made of. Put it after `RewriteDataflowReshape`.
+overwritten is gone when the debugger asks what a result was made of. Its place is after
+`RewriteDataflowReshape`.
 """
 
 from __future__ import annotations

@@ -18,11 +18,19 @@ from heddle.tir.schedule.rules.convolution import ConvolutionRule
 from heddle.tir.schedule.rules.elementwise import Elementwise
 from heddle.tir.schedule.rules.row_pass import RowPass
 from heddle.tir.schedule.rules.rule import ScheduleRule
+from heddle.tir.schedule.rules.transpose import Transpose
 from heddle.tir.schedule.rules.window import Window
 from heddle.tir.schedule.schedule import Schedule
 from heddle.tir.schedule.tree import blocks_in
 
-CPU_RULES: tuple[ScheduleRule, ...] = (Elementwise(), ConvolutionRule(), Contraction(), Window(), RowPass())
+CPU_RULES: tuple[ScheduleRule, ...] = (
+    Transpose(),
+    Elementwise(),
+    ConvolutionRule(),
+    Contraction(),
+    Window(),
+    RowPass(),
+)
 
 
 @dataclass(frozen=True)

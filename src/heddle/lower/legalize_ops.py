@@ -35,13 +35,14 @@ OPERATORS = "operators"
 @dataclass(frozen=True)
 class LegalizeOps(Pass):
     """Requires the normal form. `record_operators` leaves the operator's name on each loop function, as the
-    attribute `operators`.
+    attribute `operators`. `dispatch` picks the operators whose record says so; by default all are legalised.
     """
 
     record_operators: bool = False
+    dispatch: str = ""
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        rewriter = _Legalizer(mod)
+        rewriter = _Legalizer(mod, self.dispatch)
         for var, func in mod.functions.items():
             if isinstance(func, Function):
                 rewriter.update_func(var, rewriter.run(func))
@@ -59,15 +60,16 @@ def _with_operators(rewriter: _Legalizer) -> IRModule:
 
 
 class _Legalizer(BindingRewriter):
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, dispatch: str = "") -> None:
         super().__init__(mod)
+        self._dispatch = dispatch
         self._known: dict[Var, Var] = {}
         self.operators: dict[GlobalVar, str] = {}
         self._memo = LoweringMemo()
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         record = op_def(value.op) if isinstance(value, Call) else None
-        if record is None or record.opaque is not None:
+        if record is None or record.opaque is not None or self._dispatch not in ("", record.dispatch):
             return value
         assert isinstance(value, Call)
         args = tuple(self._with_shape(arg) for arg in value.args)

@@ -9,12 +9,13 @@
       ret  %3                                              vm_label(5); vm_return(vm_register(3))
 
 Every program has this form, also one that was built by hand or loaded from a file, whatever its jumps. A call
-of the function itself in tail position begins it anew.
+of the function itself in tail position begins it anew; one of another function, from where calls in tail
+position lead back, is left to the caller. So a loop that functions make takes the space of one frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from heddle.ir.attrs import Attrs
 from heddle.ir.expr import Expr, GlobalVar, StringImm
@@ -47,6 +48,7 @@ from heddle.tir.program_abi import (
     vm_register,
     vm_return,
     vm_shape,
+    vm_tail,
 )
 from heddle.vm.relax import isa
 from heddle.vm.relax.builtins import register_builtins
@@ -54,7 +56,7 @@ from heddle.vm.relax.builtins.table import check_call
 from heddle.vm.relax.encode import decode_arg
 from heddle.vm.relax.isa import ArgKind, FuncKind, Instruction
 from heddle.vm.relax.program import FunctionRow, Program
-from heddle.vm.relax.tail import tail_calls
+from heddle.vm.relax.tail import tail_calls, tail_cycles
 
 _HANDLE = DataType("handle")
 
@@ -67,21 +69,27 @@ def program_functions(program: Program, kernels: Collection[str]) -> IRModule:
     """
     register_builtins()
     table = {}
+    cycles = tail_cycles(program)
     for number, row in enumerate(program.functions):
         if row.kind is FuncKind.VM and row.has_bytecode:
-            table[GlobalVar(PROGRAM_PREFIX + row.name)] = _function(program, number, row, kernels)
+            table[GlobalVar(PROGRAM_PREFIX + row.name)] = _function(program, number, row, cycles, kernels)
     return IRModule(Map(table))
 
 
-def _function(program: Program, number: int, row: FunctionRow, kernels: Collection[str]) -> PrimFunc:
+def _function(
+    program: Program, number: int, row: FunctionRow, cycles: Sequence[int], kernels: Collection[str]
+) -> PrimFunc:
     code = [program.instruction(index) for index in range(row.start, row.end)]
     targets = {pc + jump for pc, step in enumerate(code) if (jump := _jump(step)) is not None}
-    tails = {pc for pc in tail_calls(program, row) if code[pc].values[1] == number}
+    tails = {pc for pc in tail_calls(program, row) if cycles[code[pc].values[1]] == cycles[number]}
     body: list[Stmt] = []
     for pc, step in enumerate(code):
         if pc in targets:
             body.append(Evaluate(vm_label(pc)))
-        body.append(Evaluate(_statement(program, pc, step, pc in tails)))
+        if pc in tails:
+            body.append(Evaluate(_tail_call(program, number, pc, step)))
+        else:
+            body.append(Evaluate(_statement(program, pc, step)))
     calls = [step for step in code if step.spec is isa.CALL]
     operands = [decode_arg(word) for step in calls for word in step.args]
     numbers = {step.values[1] for step in calls} | {n for kind, n in operands if kind is ArgKind.FUNCTION}
@@ -104,7 +112,14 @@ def _jump(step: Instruction) -> int | None:
     return step.values[1] if step.spec is isa.IF else None
 
 
-def _statement(program: Program, pc: int, step: Instruction, again: bool) -> PrimExpr:
+def _tail_call(program: Program, number: int, pc: int, step: Instruction) -> PrimExpr:
+    """A call in tail position of a function of the same cycle, perhaps of the function itself."""
+    operands = [_operand(program, word) for word in step.args]
+    callee = step.values[1]
+    return vm_again(operands) if callee == number else vm_tail(callee, pc, operands)
+
+
+def _statement(program: Program, pc: int, step: Instruction) -> PrimExpr:
     if step.spec is isa.GOTO:
         return vm_goto(pc + step.values[0])
     if step.spec is isa.IF:
@@ -112,8 +127,6 @@ def _statement(program: Program, pc: int, step: Instruction, again: bool) -> Pri
     if step.spec is isa.RET:
         return vm_return(_operand(program, step.values[0]))
     operands = [_operand(program, word) for word in step.args]
-    if again:
-        return vm_again(operands)
     dst, number = step.values
     check_call(program.functions[number].name, len(operands))
     return vm_call(program.functions[number].name, number, pc, VOID if dst >= isa.VOID else dst, operands)

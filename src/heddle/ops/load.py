@@ -17,6 +17,7 @@ from heddle.ops import (
     pointwise,
     quantization,
     reduce,
+    sampling,
     slicing,
     sorting,
 )
@@ -39,6 +40,7 @@ FAMILIES = (
     pad,
     image,
     sorting,
+    sampling,
     dynamic,
     contraction,
     attention,

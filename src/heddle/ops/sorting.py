@@ -76,6 +76,7 @@ def _declare_sorts() -> None:
     declare_op(
         OpDef(
             name="sort",
+            dispatch="sort_scan",
             inputs=(Input("x", meaning="a tensor"),),
             attrs=(_AXIS, _DESCENDING),
             doc="The elements along an axis in sorted order; NaN is the greatest.",
@@ -90,6 +91,7 @@ def _declare_sorts() -> None:
     declare_op(
         OpDef(
             name="argsort",
+            dispatch="sort_scan",
             inputs=(_DATA,),
             attrs=(_AXIS, _DESCENDING, AttrSpec("dtype", "dtype", "int32")),
             doc=(
@@ -108,6 +110,7 @@ def _declare_sorts() -> None:
     declare_op(
         OpDef(
             name="topk",
+            dispatch="sort_scan",
             inputs=(_DATA,),
             attrs=(
                 AttrSpec("k", "int", 1, "below 1 means all"),
@@ -256,6 +259,7 @@ def _declare_scans() -> None:
         declare_op(
             OpDef(
                 name=name,
+                dispatch="sort_scan",
                 inputs=(_DATA,),
                 attrs=(
                     AttrSpec("axis", "int", None, "None flattens"),

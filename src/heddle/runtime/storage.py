@@ -101,6 +101,8 @@ class Allocator:
             device_id=device.device_id,
         )
         self.address = ctypes.addressof(self.books)
+        # Blocks that die last, while the interpreter ends and modules are gone already, are given back too.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.books))
         self._lock = threading.Lock()
         self._listeners: tuple[AllocationListener, ...] = ()
         self.payload_of, self._share = _storage_methods()

@@ -91,6 +91,12 @@ T0411 = declare_code(
     "padding is read",
     "clamp_padding needs a block made by pad_einsum whose padding only reaches results that nobody reads.",
 )
+T0412 = declare_code(
+    "T0412",
+    "reduction cannot be split",
+    "rfactor needs a loop of a reduction block that reduces to one result, under no condition and alone in "
+    "its loops.",
+)
 T0501 = declare_code(
     "T0501",
     "dimension cannot be bound",

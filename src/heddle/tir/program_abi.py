@@ -4,7 +4,8 @@ bodies.
 Bytecode function `f` becomes the PrimFunc `__vmtir__f(context, args, result)` with attribute
 `calling_conv = "program"`: a flat sequence of calls, labels and jumps over a file of registers, one statement
 an instruction. It works on the values that `heddle/runtime/native/objects.ll` defines. `args` and `result`
-point to values of 16 bytes; it returns 0, or -1 with the thread's error, or the host's exception, set.
+point to values of 16 bytes; it returns 0, or -1 with the thread's error, or the host's exception, set; or 1
+where `result` is a closure over nothing but bound values, which is to be called for the result (`vm_tail`).
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ _declare("vm_goto", 1, WRITES, "a jump to a label")
 _declare("vm_branch", 3, WRITES, "a jump to a label where a register is false: register, label, pc")
 _declare("vm_return", 1, WRITES, "the end of the function, with an operand as result")
 _declare("vm_again", None, WRITES, "the function begins anew with other arguments: a tail call of itself")
+_declare(
+    "vm_tail", None, WRITES, "the function ends with a call of one that may come back: number, pc, operands"
+)
 _declare("vm_register", 1, PURE, "operand: a register")
 _declare("vm_constant", None, PURE, "operand: a constant's number, and what it holds where it is no tensor")
 _declare("vm_function", 2, PURE, "operand: a function of the table: number, name")
@@ -74,6 +78,10 @@ def vm_call(name: str, number: int, pc: int, destination: int, operands: Sequenc
 
 def vm_again(operands: Sequence[Expr]) -> PrimExpr:
     return _call("vm_again", *operands)
+
+
+def vm_tail(number: int, pc: int, operands: Sequence[Expr]) -> PrimExpr:
+    return _call("vm_tail", const(number), const(pc), *operands)
 
 
 def vm_label(number: int) -> PrimExpr:

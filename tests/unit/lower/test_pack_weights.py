@@ -38,3 +38,16 @@ def test_columns_that_no_block_divides(k, n):
     for rows in (0, 1, 5, 6, 7, 13):
         x = rng.standard_normal((rows, k)).astype("float32")
         np.testing.assert_allclose(machine["main"](x).numpy(), x @ w + b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("k", "n"), [(2048, 64), (3072, 130), (1031, 64)])
+def test_long_reductions_in_blocks(k, n):
+    """Sums of blocks; an axis that nothing divides stays whole."""
+    rng = np.random.default_rng(k)
+    w, b = rng.standard_normal((k, n)).astype("float32"), rng.standard_normal(n).astype("float32")
+    mod = relax.transform.BindParams("main", {"w": w, "b": b})(from_source(MATMUL.format(k=k, n=n)))
+    machine = relax.VirtualMachine(heddle.compile(mod, target="llvm"), heddle.cpu())
+    for rows in (0, 1, 6, 17):
+        x = rng.standard_normal((rows, k)).astype("float32")
+        exact = x.astype("float64") @ w + b
+        np.testing.assert_allclose(machine["main"](x).numpy(), exact, rtol=1e-4, atol=1e-3)

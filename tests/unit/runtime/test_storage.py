@@ -1,8 +1,9 @@
 import gc
+import weakref
 
 import pytest
 
-from heddle.runtime import cpu, cuda
+from heddle.runtime import cpu, cuda, storage
 from heddle.runtime.storage import Allocator, allocator_for, clear_allocators
 from heddle.support.diagnostics import Trap, UsageError
 
@@ -95,3 +96,12 @@ def test_an_allocation_fails_on_request_once():
     with pytest.raises(Trap, match="U0601"):
         allocator.alloc(100)
     assert allocator.alloc(100).size_bytes == kept.size_bytes
+
+
+def test_a_pool_outlives_its_allocator():
+    """What native code made may die when the interpreter has dropped its modules: its pool must be there."""
+    allocator = Allocator(cpu(5), "pooled")
+    pool = weakref.ref(allocator.books)
+    del storage._by_address[allocator.address], allocator
+    gc.collect()
+    assert pool() is not None

@@ -153,6 +153,29 @@ def test_pad_einsum_makes_tiles_whole():
     check(before, sch)
 
 
+@given(st.sampled_from([2, 3]), st.integers(-3, 2), st.booleans())
+def test_rfactor_splits_a_reduction(factor, axis, inner):
+    before = matmul_bias()
+    sch = Schedule(before)
+    outer_loop, inner_loop = sch.split(sch.get_loops("C")[2], [None, factor])
+    partial = sch.rfactor(inner_loop if inner else outer_loop, axis)
+    check(before, sch, sizes=(0, 1, 4))
+    sch.set_scope(partial, 0, "local")
+    sch.compute_at(partial, sch.get_loops("C")[-1])
+    check(before, sch, sizes=(0, 1, 4))
+
+
+def test_rfactor_needs_a_reduction_loop():
+    sch = Schedule(matmul_bias())
+    with pytest.raises(ScheduleError) as caught:
+        sch.rfactor(sch.get_loops("C")[0], 0)
+    assert caught.value.code == "T0412"
+    r = sch.get_loops("C")[2]
+    with pytest.raises(ScheduleError) as caught:
+        sch.rfactor(r, 5)
+    assert "rank 2" in str(caught.value)
+
+
 def test_clamped_padding_reads_rows_in_place():
     before = matmul_bias()
     sch = Schedule(before)
@@ -187,6 +210,22 @@ def test_prefetches_reach_machine_code():
     sch = Schedule(matmul_bias(n=4))
     sch.prefetch("C", 1, sch.get_loops("C")[0], lambda i: (i + 1, 0))
     assert "prefetch" in stage_text(IRModule.from_expr(sch.func.with_attr("tir.is_scheduled", True)), "asm")
+
+
+def test_fused_loops_need_no_guard():
+    """What `i // m` indexes under a loop of n * m iterations lies inside n, whatever n and m are."""
+    n, m = SizeVar("n"), SizeVar("m")
+    A = te.placeholder((n, m, dim(4)), name="A")
+    B = te.compute(A.shape, lambda i, j, k: A[i, j, k] * 2.0, name="B")
+    C = te.compute(A.shape, lambda i, j, k: B[i, j, k] + 1.0, name="C")
+    sch = Schedule(te.create_prim_func([A, C]))
+    i, j, _ = sch.get_loops("C")
+    sch.compute_at("B", sch.fuse(i, j))
+    assert "T.where" not in str(sch.func)
+    array = np.random.default_rng(3).standard_normal((3, 5, 4)).astype("float32")
+    made = np.empty_like(array)
+    run_primfunc(sch.func, array, made)
+    np.testing.assert_allclose(made, array * 2 + 1)
 
 
 def test_transform_layout_of_a_temporary():

@@ -123,7 +123,7 @@ CASES = {
     "conv 1x1 without padding": (lambda: conv(3, 4, 16, 1, pad=0, packed=8), "Contraction"),
     "softmax": (lambda: softmax("n", "m"), "RowPass"),
     "pooling": (pooling, "RowPass"),
-    "transpose": (lambda: transpose("n", "m"), "Elementwise"),
+    "transpose": (lambda: transpose("n", "m"), "Transpose"),
 }
 
 

@@ -133,12 +133,17 @@ def test_registers_are_renumbered_densely():
         with made.function("f", 1):
             made.emit_call("g", [made.r(0)], dst=made.r(a))
             made.emit_call("g", [made.r(a)], dst=made.r(b))
+            made.emit_if(made.r(b), 2)
             made.emit_call("g", [made.r(b)], dst=made.r(a))
+            made.emit_call("g", [made.vm_state()])
             made.emit_ret(made.r(b))
         return made.get()
 
     assert program((9, 3)).as_text() == program((1, 2)).as_text()
     assert program((9, 3)).program.functions[0].register_file_size == 3
+    lines = program((9, 3)).as_text().splitlines()
+    assert lines[3].split() == ["If", "%2,", "2"] and lines[6].split() == ["ret", "%2"]
+    assert "in: %vm" in lines[5] and lines[5].endswith("dst: %void")
 
 
 @pytest.mark.fact("2.6")

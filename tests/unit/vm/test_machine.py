@@ -453,6 +453,13 @@ def test_bound_values_become_tensors():
         return vm.get_outputs("main")
 
     assert (bound(3).dtype, bound(True).dtype, bound(2.5).dtype) == ("int32", "int32", "float32")
+    assert [(bound(value).shape, bound(value).item()) for value in (3, True, 2.5)] == [
+        ((), 3),
+        ((), 1),
+        ((), 2.5),
+    ]
+    array = bound(np.arange(3))
+    assert isinstance(array, Tensor) and array.device == cpu(0)
     assert bound(np.float16(1)).dtype == "float16"
     assert bound("text") == "text"
     assert isinstance(bound([1, (2.0,)]), tuple)

@@ -258,11 +258,21 @@ class ProgramEmitter:
                 "heddle_again", "%context", self.registers, str(self.num_registers), args, str(len(call.args))
             )
             self.out.terminate("br label %again")
+        elif kind == "tail":
+            self._tail(_int(call.args[0]), _int(call.args[1]), call.args[2:])
         else:
             value = self.value(call.args[0])
             count = str(self.num_registers)
             self.call("heddle_leave", "%context", self.registers, count, value, "%result")
             self.out.terminate("ret i32 0")
+
+    def _tail(self, number: int, pc: int, operands: Sequence[Expr]) -> None:
+        """Leave the call to whoever called this function: see `heddle_run_code`."""
+        self._pc = pc
+        args, count = self.arguments(operands), str(len(operands))
+        self.check(self.call("heddle_make_closure", "%context", "%result", str(number), count, args))
+        self.call("heddle_release_all", "%context", self.registers, str(self.num_registers))
+        self.out.terminate("ret i32 1")
 
     def _branch(self, register: int, label: int, pc: int) -> None:
         at = self.register(register)

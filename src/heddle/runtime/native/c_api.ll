@@ -230,7 +230,7 @@ go:
   store ptr %limit, ptr %limit_at
   %code_at = getelementptr %Entry, ptr %entries, i64 %number, i32 0
   %code = load ptr, ptr %code_at
-  %status = call i32 %code(ptr %program, ptr %values, ptr %result)
+  %status = call i32 @heddle_run_code(ptr %program, ptr %code, ptr %values, ptr %result)
   call void @heddle_release_all(ptr null, ptr %values, i64 %given)
   ret i32 %status
 }

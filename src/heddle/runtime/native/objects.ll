@@ -863,6 +863,33 @@ fill:
 
 ; ---- calls
 
+; Run the code of a function. One that ends with a call of another function, which may come back to it (status 1),
+; leaves that call as a closure in the register, and its frame is gone. The call is made here, and the next one: a cycle
+; of calls in tail position takes the space of one frame.
+define internal i32 @heddle_run_code(ptr %context, ptr %code, ptr %args, ptr %register) {
+entry:
+  %first = call i32 %code(ptr %context, ptr %args, ptr %register)
+  %goes_on = icmp eq i32 %first, 1
+  br i1 %goes_on, label %next, label %out
+next:
+  %payload_at = getelementptr %Value, ptr %register, i64 0, i32 2
+  %closure = load ptr, ptr %payload_at
+  store i32 0, ptr %register
+  %function = load i64, ptr %closure
+  %values = getelementptr i64, ptr %closure, i64 2
+  %table_at = getelementptr %Context, ptr %context, i32 0, i32 2
+  %table = load ptr, ptr %table_at
+  %its_code_at = getelementptr %Entry, ptr %table, i64 %function, i32 0
+  %its_code = load ptr, ptr %its_code_at
+  %status = call i32 %its_code(ptr %context, ptr %values, ptr %register)
+  call void @heddle_release(ptr %context, i32 10, ptr %closure)
+  %again = icmp eq i32 %status, 1
+  br i1 %again, label %next, label %out
+out:
+  %result = phi i32 [ %first, %entry ], [ %status, %next ]
+  ret i32 %result
+}
+
 ; Call function number %function of the program, or of the host. Arguments are lent.
 define i32 @heddle_call(ptr %context, ptr %register, i64 %function, ptr %args, i64 %count) {
 entry:
@@ -878,7 +905,7 @@ count_args:
   %fits = icmp eq i64 %arity, %count
   br i1 %fits, label %native, label %host
 native:
-  %status = call i32 %code(ptr %context, ptr %args, ptr %register)
+  %status = call i32 @heddle_run_code(ptr %context, ptr %code, ptr %args, ptr %register)
   ret i32 %status
 host:
   ; Also where the count is wrong: the host says so in its words.

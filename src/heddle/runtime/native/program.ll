@@ -390,7 +390,7 @@ invoke:
   store i64 -1, ptr %place_at
   %state = call ptr @PyEval_SaveThread()
   store ptr %state, ptr %state_at
-  %status = call i32 %code(ptr %context, ptr %values, ptr %result)
+  %status = call i32 @heddle_run_code(ptr %context, ptr %code, ptr %values, ptr %result)
   %state_again = load ptr, ptr %state_at
   call void @PyEval_RestoreThread(ptr %state_again)
   store ptr %outer_state, ptr %state_at

@@ -3,10 +3,12 @@ iteration needs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
+from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import logical_and
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.codes import T0407
@@ -128,6 +130,9 @@ def _new_nest(
     loops: list[tuple[Var, PrimExpr]] = []
     values: list[PrimExpr] = []
     guards: list[PrimExpr] = []
+    around = {
+        outer.loop_var: outer.extent for outer in (*place.loops(), place.stmt) if is_const_int(outer.min, 0)
+    }
     for axis in block.iter_vars:
         if axis.var in bounds and axis.iter_type is IterType.DataPar:
             low, high = bounds[axis.var]
@@ -136,7 +141,7 @@ def _new_nest(
             low, extent = axis.dom.min, axis.dom.extent
         value = _loop_value(axis.var.name, low, extent, loops, analyzer)
         values.append(analyzer.simplify(value))
-        guards.extend(_guards(value, axis.dom, analyzer))
+        guards.extend(_guards(value, axis.dom, analyzer, around))
     predicate: PrimExpr = constant(True)
     for guard in guards:
         predicate = logical_and(predicate, guard)
@@ -165,7 +170,26 @@ def _loop_value(
     return value
 
 
-def _guards(value: PrimExpr, domain: Range, analyzer: Analyzer) -> list[PrimExpr]:
-    """Conditions for a value to lie in a domain, without those that surely hold."""
-    conditions = [value >= domain.min, value < domain.end]
-    return [condition for condition in conditions if not analyzer.can_prove(condition)]
+def _guards(
+    value: PrimExpr, domain: Range, analyzer: Analyzer, around: Mapping[Var, PrimExpr]
+) -> list[PrimExpr]:
+    """Conditions for a value to lie in a domain, without those that surely hold. `around` are the extents of
+    the loops outside."""
+    conditions = [] if analyzer.can_prove(value >= domain.min) else [value >= domain.min]
+    if not analyzer.can_prove(value < domain.end) and not _is_below(value, domain.end, analyzer, around):
+        conditions.append(value < domain.end)
+    return conditions
+
+
+def _is_below(value: PrimExpr, end: PrimExpr, analyzer: Analyzer, around: Mapping[Var, PrimExpr]) -> bool:
+    """Whether a fused loop's variable, divided by what was fused with it, stays below a symbolic end.
+
+    Divisors are positive constants, or sizes: where one is zero the loop has no iteration.
+    """
+    while isinstance(value, FloorDiv):
+        divisor = value.b
+        is_size = isinstance(divisor, Var) and divisor.is_size
+        if not is_size and not (isinstance(divisor, IntImm) and divisor.value > 0):
+            return False
+        value, end = value.a, end * divisor
+    return isinstance(value, Var) and value in around and analyzer.can_prove_equal(around[value], end)

@@ -33,6 +33,7 @@ from heddle.tir.schedule.layout import transform_layout
 from heddle.tir.schedule.padding import clamp_padding
 from heddle.tir.schedule.prefetch import FAR, prefetch
 from heddle.tir.schedule.reduction import decompose_reduction, pad_einsum
+from heddle.tir.schedule.rfactor import rfactor
 from heddle.tir.schedule.trace import Instruction, Trace
 from heddle.tir.schedule.tree import (
     blocks_in,
@@ -300,6 +301,13 @@ class Schedule:
     def decompose_reduction(self, block: SBlockRV | str, loop: LoopRV) -> SBlockRV:
         """Initialise before a loop instead of in its first iteration; gives the initialising block."""
         func, name = decompose_reduction(self.func, self._name(block), loop.var)
+        self._update(func)
+        return SBlockRV(name)
+
+    @recorded
+    def rfactor(self, loop: LoopRV, factor_axis: int) -> SBlockRV:
+        """Make one loop of a reduction an axis of partial results; gives the block of those."""
+        func, name = rfactor(self.func, loop.var, factor_axis)
         self._update(func)
         return SBlockRV(name)
 

@@ -7,7 +7,8 @@
     ...
     ret %6
 
-A loop that a program writes as recursion runs in constant space because of them.
+A loop that a program writes as recursion, of one function or of several, runs in constant space because of
+them.
 """
 
 from __future__ import annotations
@@ -66,3 +67,45 @@ def _before(program: Program, step: Instruction, register: int | None) -> int | 
         return None
     kind, source = decode_arg(step.args[0])
     return source if kind is ArgKind.REGISTER and source < VOID else None
+
+
+def tail_cycles(program: Program) -> list[int]:
+    """A number for each function: equal for those that lead to each other through tail calls.
+
+    Source: Tarjan, Depth-first search and linear graph algorithms, 1972; without recursion.
+    """
+    callees = [_bytecode_callees(program, row) for row in program.functions]
+    order: dict[int, int] = {}
+    low: dict[int, int] = {}
+    groups = [-1] * len(callees)
+    open_rows: list[int] = []
+    for start in range(len(callees)):
+        path = [] if start in order else [(start, iter(callees[start]))]
+        if path:
+            order[start] = low[start] = len(order)
+            open_rows.append(start)
+        while path:
+            row, left = path[-1]
+            callee = next((other for other in left if other not in order or groups[other] < 0), None)
+            if callee is None:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[row])
+                if low[row] == order[row]:
+                    while groups[row] < 0:
+                        groups[open_rows.pop()] = row
+            elif callee in order:
+                low[row] = min(low[row], order[callee])
+            else:
+                order[callee] = low[callee] = len(order)
+                open_rows.append(callee)
+                path.append((callee, iter(callees[callee])))
+    return groups
+
+
+def _bytecode_callees(program: Program, row: FunctionRow) -> tuple[int, ...]:
+    """The functions with bytecode that a function calls in tail position."""
+    if row.kind is not FuncKind.VM or not row.has_bytecode:
+        return ()
+    found = {program.instruction(row.start + pc).values[1] for pc in tail_calls(program, row)}
+    return tuple(sorted(number for number in found if program.functions[number].kind is FuncKind.VM))

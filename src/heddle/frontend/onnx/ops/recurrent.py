@@ -77,8 +77,8 @@ def recurrent(ctx: NodeContext) -> Result:
     batch_first = ctx.flag("layout")
     if batch_first:
         x = ctx.call("permute_dims", x, axes=(1, 0, 2))
-    _check_lengths(ctx, ctx.dims_of(x)[0])
-    runs = [_direction(ctx, x, way, backwards, kind) for way, backwards in enumerate(ways)]
+    running = _running(ctx, ctx.dims_of(x)[0])
+    runs = [_direction(ctx, x, way, backwards, kind, running) for way, backwards in enumerate(ways)]
     outputs = [joined(ctx, [ctx.call("expand_dims", run[0], axis=(1,)) for run in runs], 1)]
     outputs += [
         joined(ctx, [ctx.call("expand_dims", run[part], axis=(0,)) for run in runs], 0)
@@ -92,18 +92,24 @@ def recurrent(ctx: NodeContext) -> Result:
     return outputs
 
 
-def _check_lengths(ctx: NodeContext, steps: PrimExpr) -> None:
+def _running(ctx: NodeContext, steps: PrimExpr) -> Expr | None:
+    """Which sequences of the batch are not over at each step: (steps, batch, 1). None where all have every
+    step."""
     if not ctx.has(4):
-        return
-    lengths = ctx.constant(4, "the lengths of the sequences")
-    if not isinstance(steps, IntImm) or (lengths != int(steps)).any():
-        ctx.unsupported(
-            "sequences of different lengths in a batch", "pad and mask them outside of the operator"
-        )
+        return None
+    known = ctx.array(4)
+    if known is not None and isinstance(steps, IntImm) and (known == int(steps)).all():
+        return None
+    lengths = ctx.call("expand_dims", ctx.call("astype", ctx.tensor(4), dtype="int64"), axis=(0, 2))
+    step = ctx.call("arange", 0, steps, 1, dtype="int64")
+    return ctx.call("less", ctx.call("expand_dims", step, axis=(1, 2)), lengths)
 
 
-def _direction(ctx: NodeContext, x: Expr, way: int, backwards: bool, kind: str) -> list[Expr]:
-    """One direction's outputs: all hidden states, the last one, and for LSTM the last cell state."""
+def _direction(
+    ctx: NodeContext, x: Expr, way: int, backwards: bool, kind: str, running: Expr | None
+) -> list[Expr]:
+    """One direction's outputs: all hidden states, the last one, and for LSTM the last cell state. A sequence
+    that is over keeps its states and gives zeros; backwards, one that has not begun."""
     hidden = ctx.static_dim(2, 2, "the size of the hidden state")
     weight, recurrent_weight = (
         ctx.call("permute_dims", _part(ctx, ctx.tensor(index), way), axes=(1, 0)) for index in (1, 2)
@@ -130,7 +136,9 @@ def _direction(ctx: NodeContext, x: Expr, way: int, backwards: bool, kind: str) 
     states = [_initial(ctx, 5, way, x, hidden)]
     if kind == "LSTM":
         states.append(_initial(ctx, 6, way, x, hidden))
-    made = _scan(ctx, cell, names, states, projected, backwards)
+    made = _scan(
+        ctx, cell, names, states, [projected, *([running] if running is not None else [])], backwards
+    )
     return [made[-1], *made[:-1]]
 
 
@@ -139,21 +147,29 @@ def _scan(
     cell: _Cell,
     names: dict[str, Value],
     states: list[Expr],
-    projected: Expr,
+    steps: list[Expr],
     backwards: bool,
 ) -> list[Expr]:
+    """Run the cell over the steps' inputs: the projected x and, if sequences differ, which are running."""
     importer, carried = ctx.importer, ["h", "c"][: len(states)]
     number = _NUMBERS[ctx.dtype(0)]
+    inputs = [_untyped("xg", number)]
+    results, shown = [f"{name}_next" for name in carried], "h_next"
+    if len(steps) > 1:
+        inputs.append(_untyped("running", _NUMBERS["bool"]))
+        cell.constant("zero", 0, ctx.dtype(0))
+        results = [cell.call("Where", "running", new, old) for new, old in zip(results, carried, strict=True)]
+        shown = cell.call("Where", "running", "h_next", "zero")
     graph: GraphProto = helper.make_graph(
         cell.nodes,
         "cell",
-        [_untyped(name, number) for name in (*carried, "xg")],
-        [_untyped(name, number) for name in (*(f"{name}_next" for name in carried), "h_next")],
+        [*(_untyped(name, number) for name in carried), *inputs],
+        [_untyped(name, number) for name in (*results, shown)],
     )
     attrs = {
         "body": graph,
-        "num_scan_inputs": 1,
-        "scan_input_directions": (int(backwards),),
+        "num_scan_inputs": len(steps),
+        "scan_input_directions": (int(backwards),) * len(steps),
         "scan_output_directions": (int(backwards),),
     }
     outputs = tuple(f"{ctx.node.label}_{index}" for index in range(len(states) + 1))
@@ -162,7 +178,7 @@ def _scan(
     importer.opsets = {**opsets, "": 18}
     try:
         with importer.closed(names):
-            given = [tensor_value(item) for item in (*states, projected)]
+            given = [tensor_value(item) for item in (*states, *steps)]
             return [importer.tensor_of(value) for value in importer.convert(node, given)]
     finally:
         importer.opsets = opsets

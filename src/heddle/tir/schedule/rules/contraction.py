@@ -19,15 +19,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorMod, IntImm, Mul, PrimExpr, Var, constant
-from heddle.prim.ops import ceildiv, floormod, maximum
+from heddle.prim.nodes import PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
-from heddle.tir.nodes import BufferLoad, BufferRegion, BufferStore, IterType, SBlock
+from heddle.tir.nodes import IterType, SBlock
+from heddle.tir.schedule.rules.deep_contraction import (
+    block_depth,
+    prefetch_stride,
+    prefetch_weights,
+    schedule_in_depth,
+)
 from heddle.tir.schedule.rules.elementwise import schedule_map
+from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify
 from heddle.tir.schedule.rules.rule import (
+    GRAIN_MULTIPLIES,
     ScheduleRule,
     block_of,
     constant_product,
@@ -36,34 +42,9 @@ from heddle.tir.schedule.rules.rule import (
     is_reduction,
     loop_extents,
     try_primitive,
+    vectorize_last,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
-
-GRAIN_MULTIPLIES = 1 << 17
-"""Multiply-adds that are worth a thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Axes:
-    """What each axis of a contraction is for. `packed` is the weights' block size where they are packed,
-    else None."""
-
-    m: Var | None
-    n: Var
-    outer: tuple[Var, ...]
-    reduce: tuple[Var, ...]
-    packed: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    rows: int
-    vectors: int
-    lanes: int
-
-    @property
-    def columns(self) -> int:
-        return self.vectors * self.lanes
 
 
 class Contraction(ScheduleRule):
@@ -72,7 +53,7 @@ class Contraction(ScheduleRule):
         if len(reductions) != 1 or not is_contraction(block_of(sch, reductions[0])):
             return None
         handle = reductions[0]
-        axes = _classify(block_of(sch, handle))
+        axes = classify(block_of(sch, handle))
         if axes is None:
             return None
         tile = choose_tile(block_of(sch, handle), axes, target)
@@ -83,109 +64,17 @@ class Contraction(ScheduleRule):
         return sch
 
 
-def _operands(block: SBlock) -> tuple[BufferLoad, BufferLoad] | None:
-    """The two loads that are multiplied."""
-    written = {region.buffer for region in block.writes}
-    for node in walk(block.body):
-        if isinstance(node, Mul):
-            sides = [[n for n in walk(side) if isinstance(n, BufferLoad)] for side in (node.a, node.b)]
-            if all(len(loads) == 1 and loads[0].buffer not in written for loads in sides):
-                return sides[0][0], sides[1][0]
-    return None
-
-
-def _classify(block: SBlock) -> _Axes | None:
-    loads = _operands(block)
-    if loads is None or not isinstance(block.body, BufferStore):
-        return None
-    spatial = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar]
-    reduce = tuple(axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce)
-    for weights, data in (loads, loads[::-1]):
-        if not weights.indices:
-            continue
-        found = _lane_axis(weights.indices[-1], spatial)
-        if found is None or found[0] in free_vars(*data.indices):
-            continue
-        n, packed = found
-        in_weights = set(free_vars(*weights.indices))
-        rows = [v for v in spatial if v in free_vars(*data.indices) and v not in in_weights]
-        m = rows[-1] if rows else None
-        outer = tuple(v for v in spatial if v not in (m, n))
-        return _Axes(m, n, outer, reduce, packed)
-    return None
-
-
-def _lane_axis(index: PrimExpr, spatial: list[Var]) -> tuple[Var, int | None] | None:
-    """The axis along which an index is contiguous: `n`, or `n % block` of packed weights."""
-    if isinstance(index, Var) and index in spatial:
-        return index, None
-    if (
-        isinstance(index, FloorMod)
-        and isinstance(index.a, Var)
-        and index.a in spatial
-        and isinstance(index.b, IntImm)
-    ):
-        return index.a, index.b.value
-    return None
-
-
-def choose_tile(block: SBlock, axes: _Axes, target: Target) -> _Tile | None:
-    """The register tile: as many accumulators as registers allow, with little padding."""
-    dtype = block.writes[0].buffer.dtype
-    if dtype.bits < 8 or not (dtype.is_float or dtype.is_int):
-        return None
-    lanes = max(1, target.vector_width_bits // dtype.bits)
-    registers = 32 if target.vector_width_bits >= 512 else 16
-    extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
-    columns = axes.packed or extents[axes.n]
-    if columns is not None and columns < lanes:
-        lanes = max(4, 1 << (columns - 1).bit_length()) if axes.packed is None else columns
-    rows = 1 if axes.m is None else extents[axes.m]
-    plain_rows = axes.m is None or _is_plain(block, axes.m)
-    best: tuple[float, _Tile] | None = None
-    for vectors in (1, 2, 3, 4):
-        if axes.packed is not None and axes.packed % (vectors * lanes):
-            continue
-        for height in range(1, (registers - vectors - 2) // vectors + 1):
-            if (rows is not None and height > rows) or (not plain_rows and (rows is None or rows % height)):
-                continue
-            if height > 14:
-                continue
-            score = _score(height, vectors, lanes, rows, columns)
-            if best is None or score > best[0]:
-                best = score, _Tile(height, vectors, lanes)
-    return best[1] if best is not None else None
-
-
-def _score(height: int, vectors: int, lanes: int, rows: int | None, columns: int | None) -> float:
-    """Multiply-adds per load, discounted by padding; unknown sizes count as middling ones."""
-    intensity = height * vectors / (height * 0.5 + vectors + 1.0)
-    known_rows, known_columns = rows or 40, columns or 40 * lanes
-    width = vectors * lanes
-    used = (known_rows / (-(-known_rows // height) * height)) * (
-        known_columns / (-(-known_columns // width) * width)
-    )
-    if rows is None:
-        used *= 1.0 if height <= 8 else 0.9
-    return intensity * used
-
-
-def _is_plain(block: SBlock, axis: Var) -> bool:
-    """Whether an axis is used only as an index by itself, so that it can be padded."""
-    for region in block.reads:
-        for part in region.region:
-            if part.min is not axis and axis in free_vars(part.min):
-                return False
-    return True
-
-
-def _schedule(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> None:
+def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> None:
     producers = [producer.name for producer in sch.get_producers(handle)]
     inline_maps(sch, keep=producers)
     for name in producers:
         schedule_map(sch, SBlockRV(name))
     pads = _pad(sch, handle, axes, tile)
     consumer = _consumer(sch, handle)
+    depth = None if pads else block_depth(sch, handle, axes, tile)
+    if depth is not None:
+        schedule_in_depth(sch, handle, consumer, axes, tile, depth)
+        return
     transposed = not _lanes_last(block_of(sch, handle), axes.n)
     if transposed:
         consumer_copy = sch.cache_write(handle, 0, "local")
@@ -195,7 +84,7 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> None
     loops = _tile_loops(sch, handle, axes, tile)
     for name, axis in pads.items():
         sch.compute_at(name, loops.rows if axis == "m" and loops.rows is not None else loops.parallel)
-        _vectorize_last(sch, SBlockRV(name), tile.lanes)
+        vectorize_last(sch, SBlockRV(name), tile.lanes)
     if transposed:
         _lanes_to_end(sch, handle, axes)
         _lanes_to_end(sch, consumer_copy, axes)
@@ -204,7 +93,7 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> None
         _schedule_copy(sch, consumer_copy, axes, tile)
     else:
         sch.reverse_compute_at(consumer, loops.tile)
-        _vectorize_last(sch, consumer, tile.lanes)
+        vectorize_last(sch, consumer, tile.lanes)
     for loop in loops.unrolled:
         sch.unroll(loop)
     sch.vectorize(loops.lanes)
@@ -212,36 +101,21 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> None
     _prefetch_weights(sch, handle, axes, tile, loops)
 
 
-def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile, loops: _Loops) -> None:
-    """While a panel of packed weights is used, fetch the next from memory, a little with every step.
-
-    The first row tile would otherwise wait for memory and all others leave it idle. Each of the steps,
-    row tiles times k, asks for the line of an element that lies `stride` elements after the last one's.
-    """
+def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, loops: _Loops) -> None:
+    """While a panel of packed weights is used, fetch the next one."""
     if axes.packed != tile.columns or loops.rows is None or len(axes.reduce) != 1 or loops.batches:
         return
-    reads = block_of(sch, handle).reads
-    found = [k for k, region in enumerate(reads) if _is_packed(region, axes)]
-    if len(found) != 1:
-        return
-    weights = reads[found[0]].buffer
+    stride = prefetch_stride(sch, loops.rows, tile)
     steps = sch.get(loops.reduce).extent  # type: ignore[union-attr]
-    row_tiles = sch.get(loops.rows).extent  # type: ignore[union-attr]
-    stride = ceildiv(constant(tile.columns, row_tiles.dtype), maximum(row_tiles, 1))
 
-    def next_line(panel: Var, rows: Var, k: Var) -> tuple[PrimExpr, ...]:
-        offset = (rows * steps + k) * stride
-        return (floormod(panel, weights.shape[0]) + 1, constant(0, offset.dtype), offset)
+    def ahead(rows: Var, k: Var) -> PrimExpr:
+        result: PrimExpr = steps * tile.columns + (rows * steps + k) * stride
+        return result
 
-    sch.prefetch(handle, found[0], loops.reduce, next_line)
+    prefetch_weights(sch, handle, loops.reduce, ahead)
 
 
-def _is_packed(region: BufferRegion, axes: _Axes) -> bool:
-    index = region.region[-1].min
-    return isinstance(index, FloorMod) and index.a is axes.n and len(region.region) == 3
-
-
-def _pad(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> dict[str, str]:
+def _pad(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> dict[str, str]:
     """Pad ragged edges; gives the padding blocks and which edge each pads."""
     block = block_of(sch, handle)
     multiples = []
@@ -281,7 +155,7 @@ def _inline_unpad(sch: Schedule, handle: SBlockRV) -> None:
         sch.compute_inline(handle)
 
 
-def _pads_lanes(sch: Schedule, pad: SBlockRV, handle: SBlockRV, axes: _Axes) -> bool:
+def _pads_lanes(sch: Schedule, pad: SBlockRV, handle: SBlockRV, axes: Axes) -> bool:
     buffer = block_of(sch, pad).writes[0].buffer
     region = next(r for r in block_of(sch, handle).reads if r.buffer is buffer)
     return axes.n in free_vars(*(part.min for part in region.region))
@@ -298,7 +172,7 @@ def _lanes_last(block: SBlock, n: Var) -> bool:
     return block.writes[0].region[-1].min is n
 
 
-def _lanes_to_end(sch: Schedule, handle: SBlockRV, axes: _Axes) -> None:
+def _lanes_to_end(sch: Schedule, handle: SBlockRV, axes: Axes) -> None:
     """Store the tile with the lane axis last."""
     block = block_of(sch, handle)
     position = _axis_position(sch, handle, axes)
@@ -307,7 +181,7 @@ def _lanes_to_end(sch: Schedule, handle: SBlockRV, axes: _Axes) -> None:
     sch.transform_layout(handle, 0, lambda *i: (*i[:position], *i[position + 1 :], i[position]))
 
 
-def _axis_position(sch: Schedule, handle: SBlockRV, axes: _Axes) -> int | None:
+def _axis_position(sch: Schedule, handle: SBlockRV, axes: Axes) -> int | None:
     """Which dimension of the block's result the lane axis indexes (for copies, by position)."""
     region = block_of(sch, handle).writes[0].region
     for k, part in enumerate(region):
@@ -316,7 +190,7 @@ def _axis_position(sch: Schedule, handle: SBlockRV, axes: _Axes) -> int | None:
     return None
 
 
-def _dimension(sch: Schedule, axes: _Axes) -> int:
+def _dimension(sch: Schedule, axes: Axes) -> int:
     for handle in sch.blocks():
         block = block_of(sch, handle)
         if is_reduction(block):
@@ -337,7 +211,7 @@ class _Loops:
     """Whether outer axes lie inside the loop over column tiles."""
 
 
-def _tile_loops(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> _Loops:
+def _tile_loops(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> _Loops:
     """Split and order the loops: outer and n tiles (parallel), m tiles, k, the tile itself."""
     loops = dict(
         zip((axis.var for axis in block_of(sch, handle).iter_vars), sch.get_loops(handle), strict=True)
@@ -362,19 +236,7 @@ def _tile_loops(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> _L
     return _Loops(parallel, rows, rows or parallel, reduce[0], (*m_row, n_vector), lanes, bool(after))
 
 
-def _vectorize_last(sch: Schedule, handle: SBlockRV, lanes: int) -> None:
-    """Vectorise a block's innermost loop where its extent is a multiple of the lanes."""
-    loops = sch.get_loops(handle)
-    if not loops:
-        return
-    extent = loop_extents(sch, loops[-1:])[0]
-    if extent is None or extent % lanes or lanes == 1:
-        return
-    vector = sch.split(loops[-1], [None, lanes])[1] if extent > lanes else loops[-1]
-    sch.vectorize(vector)
-
-
-def _schedule_copy(sch: Schedule, handle: SBlockRV, axes: _Axes, tile: _Tile) -> None:
+def _schedule_copy(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> None:
     """Copy the accumulators to a tile in memory, vector by vector."""
     realize = sch.realization(handle)
     position = _dimension(sch, axes)

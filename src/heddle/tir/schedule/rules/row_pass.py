@@ -19,6 +19,7 @@ from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
     block_of,
     constant_product,
+    extent_of,
     inline_maps,
     is_reduction,
     is_spatial,
@@ -27,6 +28,11 @@ from heddle.tir.schedule.rules.rule import (
     try_primitive,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+from heddle.tir.transform.run_in_lanes import MAP, REDUCTION
+
+_LEAST_COLUMNS = 16
+_STRIPS = (256, 128, 64)
+"""Columns that a thread reduces together, as many vectors as are under way at once."""
 
 
 class RowPass(ScheduleRule):
@@ -41,7 +47,7 @@ class RowPass(ScheduleRule):
         ends_alone = all(sch.get_consumers(handle) for handle in handles[:-1])
         if is_spatial(block_of(sch, last)) and len(handles) > 1 and ends_alone:
             rows = _row_loops(sch, last)
-            if not rows:
+            if not rows or _ends_in_columns(sch, handles, rows):
                 return _separately(sch)
             _one_pass(sch, handles, rows)
             return sch
@@ -93,6 +99,21 @@ def _one_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> Non
     for handle in handles[:-1]:
         if is_reduction(block_of(sch, handle)):
             schedule_reduction_loops(sch, handle, row)
+    for handle in handles:
+        _run_map_in_lanes(sch, handle, row)
+
+
+def _run_map_in_lanes(sch: Schedule, handle: SBlockRV, row: LoopRV) -> None:
+    """Mark the innermost loop of a map along a row for vector lanes, where it writes memory in order."""
+    block, loop = block_of(sch, handle), sch.get_loops(handle)[-1]
+    if not is_spatial(block) or loop.var is row.var:
+        return
+    index = block.writes[0].region[-1].min
+    if any(
+        axis.var is index and loop.var in free_vars(value)
+        for axis, value in zip(block.iter_vars, sch.realization(handle).iter_values, strict=True)
+    ):
+        sch.annotate(loop, MAP, True)
 
 
 def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | None) -> None:
@@ -112,9 +133,24 @@ def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | No
         sch.reorder(*spatial[:-1], *reduce_loops, spatial[-1])
     else:
         sch.reorder(*spatial, *reduce_loops)
-        sch.annotate(reduce_loops[-1], "reassoc", True)
+        if len(reduce_loops) > 1 and _reduces_whole_rows(sch, block, reduce_loops):
+            reduce_loops = [sch.fuse(*reduce_loops)]
+        sch.annotate(reduce_loops[-1], REDUCTION, True)
     first = next(loop for loop in sch.get_loops(handle) if loop.var in {r.var for r in reduce_loops})
     sch.decompose_reduction(handle, first)
+
+
+def _reduces_whole_rows(sch: Schedule, block: SBlock, reduce_loops: list[LoopRV]) -> bool:
+    """Whether the reduction axes are the last ones of every operand: their elements lie in one run."""
+    reduced = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce]
+    if len(reduced) != len(reduce_loops) or constant_product(loop_extents(sch, reduce_loops)) is None:
+        return False
+    written = {region.buffer for region in block.writes}
+    return all(
+        all(part.min is axis for part, axis in zip(region.region[-len(reduced) :], reduced, strict=True))
+        for region in block.reads
+        if region.buffer not in written
+    )
 
 
 def _runs_over_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
@@ -145,6 +181,9 @@ def _separately(sch: Schedule) -> Schedule:
             continue
         loops = sch.get_loops(handle)
         spatial = [loop for loop in loops if not _runs_over_reduction(sch, handle, loop)]
+        if spatial and _is_columns(sch, handle, spatial[-1]):
+            _in_columns(sch, handle, spatial)
+            continue
         keep_inner = 1 if len(spatial) > 1 and not _reduces_last(block) else 0
         outer = spatial[: len(spatial) - keep_inner]
         if outer:
@@ -156,3 +195,48 @@ def _separately(sch: Schedule) -> Schedule:
         else:
             schedule_reduction_loops(sch, handle, None)
     return sch
+
+
+def _ends_in_columns(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> bool:
+    """Whether reductions run across memory and the last block maps their results only (a mean of columns)."""
+    if len(rows) != len(sch.get_loops(handles[-1])):
+        return False
+    for handle in handles:
+        if is_reduction(block_of(sch, handle)):
+            loops = sch.get_loops(handle)
+            spatial = [loop for loop in loops if not _runs_over_reduction(sch, handle, loop)]
+            if not spatial or not _is_columns(sch, handle, spatial[-1]):
+                return False
+    return True
+
+
+def _is_columns(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
+    """Whether a reduction runs across memory while its result is contiguous along `loop`."""
+    block = block_of(sch, handle)
+    if _reduces_last(block) or len(sch.get_loops(handle)) == 1 or not block.reads:
+        return False
+    extent = extent_of(sch.get(loop).extent)  # type: ignore[union-attr]
+    if extent is not None and extent < _LEAST_COLUMNS:
+        return False
+    place, *others = [region.region[-1].min for region in (*block.writes, *block.reads) if region.region]
+    bound = [
+        axis.var
+        for axis, value in zip(block.iter_vars, sch.realization(handle).iter_values, strict=True)
+        if value is loop.var
+    ]
+    return place in bound and place in others
+
+
+def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
+    """Threads take strips of columns; within one, each row is added as vectors."""
+    extent = extent_of(sch.get(spatial[-1]).extent)  # type: ignore[union-attr]
+    width = next((w for w in _STRIPS if extent is not None and extent % w == 0), _STRIPS[-1])
+    strip, column = sch.split(spatial[-1], [None, width])
+    outer = [*spatial[:-1], strip]
+    reduced = [loop for loop in sch.get_loops(handle) if _runs_over_reduction(sch, handle, loop)]
+    sch.reorder(*outer, *reduced, column)
+    row = sch.fuse(*outer) if len(outer) > 1 else strip
+    work = constant_product(loop_extents(sch, reduced))
+    parallelize(sch, row, None if work is None else work * width)
+    sch.vectorize(column)
+    sch.decompose_reduction(handle, reduced[0])

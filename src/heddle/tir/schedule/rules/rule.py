@@ -16,6 +16,10 @@ GRAIN_ELEMENTS = 1 << 14
 """Work that is worth a thread: elements of elementwise work."""
 
 
+GRAIN_MULTIPLIES = 1 << 17
+"""Multiply-adds that are worth a thread."""
+
+
 class ScheduleRule(ABC):
     """Gives a schedule for functions of one kind, or None for any other."""
 
@@ -87,6 +91,18 @@ def block_of(sch: Schedule, handle: SBlockRV) -> SBlock:
     block = sch.get(handle)
     assert isinstance(block, SBlock)
     return block
+
+
+def vectorize_last(sch: Schedule, handle: SBlockRV, lanes: int) -> None:
+    """Vectorise a block's innermost loop where its extent is a multiple of the lanes."""
+    loops = sch.get_loops(handle)
+    if not loops:
+        return
+    extent = loop_extents(sch, loops[-1:])[0]
+    if extent is None or extent % lanes or lanes == 1:
+        return
+    vector = sch.split(loops[-1], [None, lanes])[1] if extent > lanes else loops[-1]
+    sch.vectorize(vector)
 
 
 def local_result(sch: Schedule, handle: SBlockRV) -> SBlockRV:

@@ -1,0 +1,52 @@
+"""Heddle, compiled."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import heddle
+from benchmarks.engines.engine import Arrays, Engine, Model, Session
+from heddle import relax
+from heddle.codegen.cache import kernel_cache
+from heddle.frontend.onnx import from_onnx
+
+
+class HeddleSession(Session):
+    def __init__(self, executable: Any) -> None:
+        self.executable = executable
+        self._main = relax.VirtualMachine(executable, heddle.cpu())["main"]
+
+    def call(self, prepared: Arrays) -> Any:
+        return self._main(*prepared)
+
+    def arrays(self, result: Any) -> Arrays:
+        items = result if isinstance(result, (tuple, list)) else (result,)
+        return [item.numpy() for item in items]
+
+
+class Heddle(Engine):
+    """`cold_s` and `warm_s` are the seconds that the last `load` took with an empty and a filled cache."""
+
+    cold_s = warm_s = 0.0
+
+    def version(self) -> str:
+        return str(heddle.__version__)
+
+    def load(self, model: Model) -> Session:
+        if model.threads is not None:
+            from heddle.runtime.native.library import set_num_threads
+
+            set_num_threads(model.threads)
+        with tempfile.TemporaryDirectory(prefix="heddle-bench-cache-") as folder:
+            cache = kernel_cache()
+            cache.folder, seconds = Path(folder), []
+            for _ in range(2):
+                cache.forget()
+                start = time.perf_counter()
+                executable = heddle.compile(from_onnx(str(model.path)), target="llvm")
+                seconds.append(time.perf_counter() - start)
+        self.cold_s, self.warm_s = seconds
+        return HeddleSession(executable)

@@ -1,0 +1,165 @@
+"""One workload on all engines: outputs are compared first, then passes are timed in turn."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.engines import Engine, Session, Unavailable
+from benchmarks.engines.engine import Arrays, Model
+from benchmarks.workloads import Workload
+
+IDLE_PASSES, COUNTED_PASSES = 2, 3
+LONG_MS = 1000.0
+"""A pass that takes longer is preceded by one idle pass and counted once a turn."""
+OURS = "heddle"
+
+
+@dataclass(slots=True)
+class Figure:
+    """One engine on one workload. Either `skipped` tells why there is no time, or the rest is set."""
+
+    engine: str
+    version: str = ""
+    median_ms: float = 0.0
+    quartiles_ms: tuple[float, float] = (0.0, 0.0)
+    repeats: int = 0
+    error: float = 0.0
+    is_reduced: bool = False
+    skipped: str = ""
+
+
+@dataclass(slots=True)
+class Result:
+    """A workload's figures. `roofline_ms` is the sum over our kernels of what the machine allows at best."""
+
+    workload: str
+    mode: str
+    threads: int | None
+    figures: list[Figure] = field(default_factory=list)
+    compile_cold_s: float = 0.0
+    compile_warm_s: float = 0.0
+    roofline_ms: float = 0.0
+
+    def figure(self, engine: str) -> Figure | None:
+        return next((item for item in self.figures if item.engine == engine and not item.skipped), None)
+
+    @property
+    def best_peer(self) -> Figure | None:
+        """The fastest peer that computes in float32."""
+        peers = [f for f in self.figures if f.engine != OURS and not f.skipped and not f.is_reduced]
+        return min(peers, key=lambda item: item.median_ms, default=None)
+
+    @property
+    def ratio(self) -> float | None:
+        """Our time over the best peer's: below 1 we are faster."""
+        ours, best = self.figure(OURS), self.best_peer
+        return None if ours is None or best is None else ours.median_ms / best.median_ms
+
+    @property
+    def over_roofline(self) -> float | None:
+        ours = self.figure(OURS)
+        return None if ours is None or not self.roofline_ms else ours.median_ms / self.roofline_ms
+
+    def as_dict(self) -> dict[str, Any]:
+        best = self.best_peer
+        derived = {
+            "ratio": self.ratio,
+            "best_peer": None if best is None else best.engine,
+            "over_roofline": self.over_roofline,
+        }
+        return {**asdict(self), **derived}
+
+
+def relative_error(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """The largest difference, relative to the largest expected value of its output; infinite where shapes
+    differ or something is not finite."""
+    if len(got) != len(expected):
+        return float("inf")
+    worst = 0.0
+    for mine, theirs in zip(got, expected, strict=True):
+        if mine.shape != theirs.shape or not np.isfinite(mine).all():
+            return float("inf")
+        if theirs.size:
+            worst = max(worst, float(np.abs(mine - theirs).max() / max(np.abs(theirs).max(), 1e-30)))
+    return worst
+
+
+@dataclass(slots=True)
+class _Entry:
+    figure: Figure
+    session: Session
+    requests: list[Any]
+    times: list[float] = field(default_factory=list)
+
+
+def run_workload(
+    workload: Workload,
+    engines: dict[str, Engine | Unavailable],
+    mode: str,
+    threads: int | None,
+    repeat: int,
+) -> tuple[Result, dict[str, Session]]:
+    """Measure one workload. The first engine that works gives the outputs that the others are held to.
+
+    Gives the sessions too, which the caller closes by dropping them.
+    """
+    model = Model(workload.path(), workload.torch_key, threads, workload.varies)
+    arrays = workload.requests()
+    result = Result(workload.name, mode, threads)
+    entries: list[_Entry] = []
+    expected: list[Arrays] | None = None
+    for name, engine in engines.items():
+        figure = Figure(name)
+        result.figures.append(figure)
+        try:
+            if isinstance(engine, Unavailable):
+                raise engine
+            figure.version, figure.is_reduced = engine.version(), engine.is_reduced
+            session = engine.load(model)
+            requests = [session.prepare(request) for request in arrays]
+            outputs = [session.arrays(session.call(request)) for request in requests]
+        except Unavailable as error:
+            figure.skipped = str(error)
+            continue
+        except Exception as error:  # a peer may fail in any way: that is its result
+            if name == OURS:
+                raise
+            figure.skipped = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
+            continue
+        expected = outputs if expected is None and not engine.is_reduced else expected
+        figure.error = max(
+            relative_error(mine, theirs) for mine, theirs in zip(outputs, expected or outputs, strict=True)
+        )
+        if not figure.error <= engine.tolerance:
+            figure.skipped = f"outputs differ by {figure.error:.1e} of their scale: no time counts"
+            continue
+        entries.append(_Entry(figure, session, requests))
+    _time_in_turn(entries, repeat)
+    for entry in entries:
+        entry.figure.median_ms = statistics.median(entry.times)
+        entry.figure.quartiles_ms = _quartiles(entry.times)
+        entry.figure.repeats = len(entry.times)
+    return result, {entry.figure.engine: entry.session for entry in entries}
+
+
+def _time_in_turn(entries: Sequence[_Entry], repeat: int) -> None:
+    """Each engine in its turn, until all have `repeat` times. A turn begins with passes that do not count."""
+    while any(len(entry.times) < repeat for entry in entries):
+        for entry in entries:
+            is_long = bool(entry.times) and entry.times[-1] > LONG_MS
+            idle, count = (1, 1) if is_long else (IDLE_PASSES, COUNTED_PASSES)
+            wanted = min(count, repeat - len(entry.times))
+            if wanted > 0:
+                entry.times += entry.session.turn(entry.requests, idle, wanted)
+
+
+def _quartiles(times: Sequence[float]) -> tuple[float, float]:
+    if len(times) < 2:
+        return times[0], times[0]
+    low, _, high = statistics.quantiles(times, n=4)
+    return low, high

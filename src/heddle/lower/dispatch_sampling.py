@@ -1,0 +1,23 @@
+"""DispatchSampling: operators that choose by chance become calls of loop functions, ahead of all others.
+
+    y = R.multinomial_from_uniform(p, u, rows)   →   y = R.call_tir(cls.multinomial_from_uniform, ...)
+
+On processors nothing is to be chosen: this is what `LegalizeOps` does to them. The default pipeline does
+without; pipelines that were written for TVM name it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, PassContext
+from heddle.lower.legalize_ops import LegalizeOps
+
+
+@dataclass(frozen=True)
+class DispatchSampling(Pass):
+    """Requires the normal form."""
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return LegalizeOps(dispatch="sampling").transform(mod, ctx)

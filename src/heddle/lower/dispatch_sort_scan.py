@@ -1,0 +1,24 @@
+"""DispatchSortScan: sorts, running sums and products become calls of loop functions ahead of others.
+
+    y = R.cumsum(x, axis=1)      →      y = R.call_tir(cls.cumsum, (x,), ...)
+    z = R.exp(y)                        z = R.exp(y)
+
+On processors nothing is to be chosen: this is what `LegalizeOps` does to them. The default pipeline does
+without; pipelines that were written for TVM name it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, PassContext
+from heddle.lower.legalize_ops import LegalizeOps
+
+
+@dataclass(frozen=True)
+class DispatchSortScan(Pass):
+    """Requires the normal form."""
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return LegalizeOps(dispatch="sort_scan").transform(mod, ctx)

@@ -1,0 +1,154 @@
+"""Products over a long axis, in blocks of it, so that a panel of weights stays in the second-level cache.
+
+    parallel (outer axes, n tiles):
+        sums[m, n tile] = 0
+        for blocks of k:
+            for m tiles:
+                accumulators = X[m tile, k block] ⊗ W[k block, n tile]      (all in registers)
+                sums[m tile, n tile] += accumulators
+        epilogue on sums[:, n tile]
+
+While one block of the weights is used, the next is fetched from memory, a line with every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from heddle.prim.nodes import FloorMod, PrimExpr, Var, constant
+from heddle.prim.ops import ceildiv, floormod, maximum
+from heddle.prim.substitute import free_vars
+from heddle.tir.nodes import BufferRegion, IterType
+from heddle.tir.schedule.rules.register_tile import Axes, Tile
+from heddle.tir.schedule.rules.rule import (
+    GRAIN_MULTIPLIES,
+    block_of,
+    constant_product,
+    extent_of,
+    loop_extents,
+    vectorize_last,
+)
+from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+
+PANEL_BYTES = 256 << 10
+"""A block of the weights' panel: a quarter of a usual second-level cache."""
+
+SHORTEST = 256
+"""Blocks of fewer steps pay too often for adding up."""
+
+
+def block_depth(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> int | None:
+    """How many steps of the reduction a block has, where blocks pay: the panel is packed, longer than
+    PANEL_BYTES, and cut evenly."""
+    block = block_of(sch, handle)
+    lanes_last = block.writes[0].region[-1].min is axes.n
+    if axes.m is None or axes.packed != tile.columns or len(axes.reduce) != 1 or not lanes_last:
+        return None
+    if len(axes.outer) > 1:
+        return None
+    steps = next(extent_of(axis.dom.extent) for axis in block.iter_vars if axis.var is axes.reduce[0])
+    longest: int = PANEL_BYTES // (tile.columns * block.writes[0].buffer.dtype.itemsize)
+    if steps is None or steps <= longest:
+        return None
+    return next((depth for depth in range(longest, SHORTEST - 1, -1) if steps % depth == 0), None)
+
+
+def schedule_in_depth(
+    sch: Schedule, handle: SBlockRV, consumer: SBlockRV, axes: Axes, tile: Tile, depth: int
+) -> None:
+    reduce_loop = _loop_of_axis(sch, handle, axes.reduce[0])
+    outer_k, _ = sch.split(reduce_loop, [None, depth])
+    partial = sch.rfactor(outer_k, 0)
+    sch.set_scope(partial, 0, "local")
+    panel, row_tiles, outer_k = _tile_sums(sch, handle, axes, tile)
+    sch.compute_at(partial, row_tiles)
+    inner_k = _tile_partial(sch, partial, row_tiles, tile)
+    sch.reverse_compute_at(consumer, panel)
+    vectorize_last(sch, consumer, tile.lanes)
+    sch.decompose_reduction(handle, outer_k)
+    stride = prefetch_stride(sch, row_tiles, tile)
+
+    def ahead(block: Var, rows: Var, k: Var) -> PrimExpr:
+        result: PrimExpr = (block + 1) * (depth * tile.columns) + (rows * depth + k) * stride
+        return result
+
+    prefetch_weights(sch, partial, inner_k, ahead)
+
+
+def _loop_of_axis(sch: Schedule, handle: SBlockRV, axis: Var) -> LoopRV:
+    realize = sch.realization(handle)
+    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    value = next(value for own, value in pairs if own.var is axis)
+    assert isinstance(value, Var)
+    return LoopRV(value)
+
+
+def _tile_sums(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> tuple[LoopRV, LoopRV, LoopRV]:
+    """Tile the block that adds partial results up; gives its loops over panels, row tiles and k blocks."""
+    assert axes.m is not None
+    reduction = next(a.var for a in block_of(sch, handle).iter_vars if a.iter_type is IterType.CommReduce)
+    outer_k = _loop_of_axis(sch, handle, reduction)
+    outer = [_loop_of_axis(sch, handle, var) for var in axes.outer]
+    n_tile, n_vector, lanes = sch.split(_loop_of_axis(sch, handle, axes.n), [None, tile.vectors, tile.lanes])
+    m_tile, m_row = sch.split(_loop_of_axis(sch, handle, axes.m), [None, tile.rows])
+    sch.reorder(*outer, n_tile, outer_k, m_tile, m_row, n_vector, lanes)
+    work = constant_product(loop_extents(sch, [outer_k, m_tile, m_row, n_vector, lanes]))
+    panel = sch.fuse(*outer, n_tile) if outer else n_tile
+    sch.parallel(panel)
+    sch.annotate(panel, "grain", max(1, GRAIN_MULTIPLIES // max(1, work or GRAIN_MULTIPLIES)))
+    for loop in (m_row, n_vector):
+        sch.unroll(loop)
+    sch.vectorize(lanes)
+    return panel, m_tile, outer_k
+
+
+def _tile_partial(sch: Schedule, partial: SBlockRV, row_tiles: LoopRV, tile: Tile) -> LoopRV:
+    """Order the loops of the accumulators; gives the loop over the steps of a k block."""
+    realize = sch.realization(partial)
+    loops = sch.get_loops(partial)
+    own = loops[[loop.var for loop in loops].index(row_tiles.var) + 1 :]
+    steps = [
+        value
+        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if axis.iter_type is IterType.CommReduce
+    ]
+    inner_k: LoopRV = next(loop for loop in own if loop.var in free_vars(*steps))
+    *rows, columns = (loop for loop in own if loop.var is not inner_k.var)
+    vector, lanes = sch.split(columns, [tile.vectors, tile.lanes])
+    sch.reorder(inner_k, *rows, vector, lanes)
+    for loop in (*rows, vector):
+        sch.unroll(loop)
+    sch.vectorize(lanes)
+    sch.decompose_reduction(partial, inner_k)
+    return inner_k
+
+
+def prefetch_stride(sch: Schedule, row_tiles: LoopRV, tile: Tile) -> PrimExpr:
+    """How many elements of the next panel each step asks for, so that all steps ask for all of it."""
+    count = sch.get(row_tiles).extent  # type: ignore[union-attr]
+    result: PrimExpr = ceildiv(constant(tile.columns, count.dtype), maximum(count, 1))
+    return result
+
+
+def prefetch_weights(sch: Schedule, handle: SBlockRV, loop: LoopRV, ahead: Callable[..., PrimExpr]) -> None:
+    """Fetch weights from memory before they are used, a little with every step of `loop`.
+
+    The first row tile would otherwise wait for memory and all others leave it idle. `ahead` gives, from the
+    variables of the loops inside the one over panels, how many elements after the panel's start to ask for;
+    after a panel comes the next.
+    """
+    reads = block_of(sch, handle).reads
+    found = [k for k, region in enumerate(reads) if _is_packed(region)]
+    if len(found) != 1:
+        return
+    count = reads[found[0]].buffer.shape[0]
+
+    def line(panel: Var, *inner: Var) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
+        element = ahead(*inner)
+        return floormod(panel, count), constant(0, element.dtype), element
+
+    sch.prefetch(handle, found[0], loop, line)
+
+
+def _is_packed(region: BufferRegion) -> bool:
+    return len(region.region) == 3 and isinstance(region.region[-1].min, FloorMod)

@@ -1,0 +1,136 @@
+"""The register tile of a contraction: what each axis is for, and how many accumulators fit.
+
+The product's two operands are told apart by their indices: the weights are contiguous in a spatial axis n
+that the data does not use, which goes into vector lanes; m is an axis of the data that the weights do not
+use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import FloorMod, IntImm, Mul, PrimExpr, Var
+from heddle.prim.substitute import free_vars
+from heddle.target import Target
+from heddle.tir.nodes import BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.schedule.rules.rule import extent_of
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What each axis of a contraction is for. `packed` is the weights' block size where they are packed,
+    else None."""
+
+    m: Var | None
+    n: Var
+    outer: tuple[Var, ...]
+    reduce: tuple[Var, ...]
+    packed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+
+def _operands(block: SBlock) -> tuple[BufferLoad, BufferLoad] | None:
+    """The two loads that are multiplied."""
+    written = {region.buffer for region in block.writes}
+    for node in walk(block.body):
+        if isinstance(node, Mul):
+            sides = [[n for n in walk(side) if isinstance(n, BufferLoad)] for side in (node.a, node.b)]
+            if all(len(loads) == 1 and loads[0].buffer not in written for loads in sides):
+                return sides[0][0], sides[1][0]
+    return None
+
+
+def classify(block: SBlock) -> Axes | None:
+    loads = _operands(block)
+    if loads is None or not isinstance(block.body, BufferStore):
+        return None
+    spatial = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar]
+    reduce = tuple(axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce)
+    for weights, data in (loads, loads[::-1]):
+        if not weights.indices:
+            continue
+        found = _lane_axis(weights.indices[-1], spatial)
+        if found is None or found[0] in free_vars(*data.indices):
+            continue
+        n, packed = found
+        in_weights = set(free_vars(*weights.indices))
+        rows = [v for v in spatial if v in free_vars(*data.indices) and v not in in_weights]
+        m = rows[-1] if rows else None
+        outer = tuple(v for v in spatial if v not in (m, n))
+        return Axes(m, n, outer, reduce, packed)
+    return None
+
+
+def _lane_axis(index: PrimExpr, spatial: list[Var]) -> tuple[Var, int | None] | None:
+    """The axis along which an index is contiguous: `n`, or `n % block` of packed weights."""
+    if isinstance(index, Var) and index in spatial:
+        return index, None
+    if (
+        isinstance(index, FloorMod)
+        and isinstance(index.a, Var)
+        and index.a in spatial
+        and isinstance(index.b, IntImm)
+    ):
+        return index.a, index.b.value
+    return None
+
+
+def choose_tile(block: SBlock, axes: Axes, target: Target) -> Tile | None:
+    """The register tile: as many accumulators as registers allow, with little padding."""
+    dtype = block.writes[0].buffer.dtype
+    if dtype.bits < 8 or not (dtype.is_float or dtype.is_int):
+        return None
+    lanes = max(1, target.vector_width_bits // dtype.bits)
+    registers = 32 if target.vector_width_bits >= 512 else 16
+    extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
+    columns = axes.packed or extents[axes.n]
+    if columns is not None and columns < lanes:
+        lanes = max(4, 1 << (columns - 1).bit_length()) if axes.packed is None else columns
+    rows = 1 if axes.m is None else extents[axes.m]
+    plain_rows = axes.m is None or _is_plain(block, axes.m)
+    best: tuple[float, Tile] | None = None
+    for vectors in (1, 2, 3, 4):
+        if axes.packed is not None and axes.packed % (vectors * lanes):
+            continue
+        for height in range(1, (registers - vectors - 2) // vectors + 1):
+            if (rows is not None and height > rows) or (not plain_rows and (rows is None or rows % height)):
+                continue
+            if height > 14:
+                continue
+            score = _score(height, vectors, lanes, rows, columns)
+            if best is None or score > best[0]:
+                best = score, Tile(height, vectors, lanes)
+    return best[1] if best is not None else None
+
+
+def _score(height: int, vectors: int, lanes: int, rows: int | None, columns: int | None) -> float:
+    """Multiply-adds per load, discounted by padding; unknown sizes count as middling ones."""
+    intensity = height * vectors / (height * 0.5 + vectors + 1.0)
+    known_rows, known_columns = rows or 40, columns or 40 * lanes
+    width = vectors * lanes
+    used = (known_rows / (-(-known_rows // height) * height)) * (
+        known_columns / (-(-known_columns // width) * width)
+    )
+    if rows is None:
+        used *= 1.0 if height <= 8 else 0.9
+    return intensity * used
+
+
+def _is_plain(block: SBlock, axis: Var) -> bool:
+    """Whether an axis is used only as an index by itself, so that it can be padded."""
+    for region in block.reads:
+        for part in region.region:
+            if part.min is not axis and axis in free_vars(part.min):
+                return False
+    return True

@@ -1,0 +1,112 @@
+"""Maps that read along another axis than they write: tiles that are transposed in registers.
+
+The nest is (other axes on threads) × i × j, where the result is contiguous along j and what is read is
+contiguous along i; `TransposeInRegisters` makes tiles of the two inner loops. Without other axes i runs on
+threads.
+"""
+
+from __future__ import annotations
+
+from heddle.arith import Analyzer
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import IntImm, PrimExpr, Var, constant, is_const_int
+from heddle.prim.substitute import free_vars, substitute
+from heddle.target import Target
+from heddle.tir.nodes import BufferLoad, BufferStore, SBlock
+from heddle.tir.schedule.rules.rule import (
+    ScheduleRule,
+    block_of,
+    constant_product,
+    extent_of,
+    inline_maps,
+    is_spatial,
+    loop_extents,
+    parallelize,
+)
+from heddle.tir.schedule.schedule import Schedule
+from heddle.tir.transform.transpose_in_registers import TRANSPOSE
+
+_LEAST_SIDE = 4
+
+
+class Transpose(ScheduleRule):
+    def apply(self, sch: Schedule, target: Target) -> Schedule | None:
+        if not all(is_spatial(block_of(sch, handle)) for handle in sch.blocks()):
+            return None
+        sch = sch.copy()
+        inline_maps(sch)
+        if len(sch.blocks()) != 1:
+            return None
+        (handle,) = sch.blocks()
+        block, loops = block_of(sch, handle), sch.get_loops(handle)
+        axes = transposed_axes(block)
+        if axes is None or [loop.var for loop in loops] != list(_loop_variables(sch, handle)):
+            return None
+        by_axis = dict(zip((axis.var for axis in block.iter_vars), loops, strict=True))
+        i, j = (by_axis[axis] for axis in axes)
+        side = _tile_side(target.vector_width_bits // 32, *loop_extents(sch, [i, j]))
+        if side is None:
+            return None
+        others = [loop for loop in loops if loop.var not in (i.var, j.var)]
+        sch.reorder(*others, i, j)
+        size = constant_product(loop_extents(sch, others))
+        if size is not None and size <= 1:
+            parallelize(sch, i, constant_product(loop_extents(sch, [j])))
+        else:
+            outer = sch.fuse(*others) if len(others) > 1 else others[0]
+            parallelize(sch, outer, constant_product(loop_extents(sch, [i, j])))
+        sch.annotate(i, TRANSPOSE, side)
+        return sch
+
+
+def _loop_variables(sch: Schedule, handle: object) -> list[PrimExpr]:
+    return list(sch.realization(handle).iter_values)  # type: ignore[arg-type]
+
+
+def _tile_side(lanes: int, *extents: int | None) -> int | None:
+    """The widest tile that fits into both extents, at most a vector wide; half of that where it divides them
+    and the widest does not."""
+    sides = [side for side in (lanes, lanes // 2, lanes // 4, lanes // 8) if side >= _LEAST_SIDE]
+    fitting = [side for side in sides if all(extent is None or extent >= side for extent in extents)]
+    if not fitting:
+        return None
+    dividing = (s for s in fitting[:2] if all(extent is None or extent % s == 0 for extent in extents))
+    return next(dividing, fitting[0])
+
+
+def transposed_axes(block: SBlock) -> tuple[Var, Var] | None:
+    """The axes (i, j) along which what is read and what is written is contiguous, if they differ and every
+    read that runs along both is contiguous along i."""
+    store = block.body
+    if not isinstance(store, BufferStore) or store.value.dtype.bits != 32 or not store.indices:
+        return None
+    j = store.indices[-1]
+    axes = {axis.var for axis in block.iter_vars}
+    if not isinstance(j, Var) or j not in axes:
+        return None
+    found: set[Var] = set()
+    for load in (node for node in walk(store.value) if isinstance(node, BufferLoad)):
+        used = set(free_vars(*load.indices))
+        if j not in used:
+            continue
+        along = _contiguous_axis(block, load)
+        if along is None or along is j:
+            return None
+        found.add(along)
+    return (found.pop(), j) if len(found) == 1 else None
+
+
+def _contiguous_axis(block: SBlock, load: BufferLoad) -> Var | None:
+    """The axis whose next value is the next element."""
+    analyzer = Analyzer()
+    for axis in block.iter_vars:
+        analyzer.bind(axis.var, axis.dom)
+    flat: PrimExpr = constant(0, "int64")
+    for index, size in zip(load.indices, load.buffer.shape, strict=True):
+        flat = flat * size.astype("int64") + index.astype("int64")
+    flat = analyzer.simplify(flat)
+    for axis in block.iter_vars:
+        following = substitute(flat, {axis.var: axis.var + IntImm(axis.var.dtype, 1)})
+        if is_const_int(analyzer.simplify(following - flat), 1) and extent_of(axis.dom.extent) != 1:
+            return axis.var
+    return None

@@ -1,0 +1,174 @@
+"""RunInLanes: loops that schedules mark → vector loops, and what is left over under a mask.
+
+    for k in 0 .. n {reassoc}:            for l in 0 .. 64 (vectorized): sums[l] = 0.0
+        s[0] = s[0] + A[k]                for b in 0 .. n // 64:
+                                    →         for l in 0 .. 64 (vectorized): sums[l] = sums[l] + A[b * 64 + l]
+                                          ... blocks of 16, then the last lanes where b * 16 + l < n ...
+                                          for l in 0 .. 32 (vectorized): sums[l] = sums[l] + sums[l + 32]; ...
+                                          s[0] = s[0] + sums[0]
+
+    for i in 0 .. n {lanes}:              for b in 0 .. n // 16:
+        B[i] = exp(A[i])            →         for l in 0 .. 16 (vectorized): B[b * 16 + l] = ...
+                                          for l in 0 .. 16 (vectorized): if n // 16 * 16 + l < n: ...
+
+The order of a sum depends on the width of the vectors alone. A marked loop that is no reduction into one
+place, or no plain statement, stays as it is. Requires: flat buffers. Runs before VectorizeLoop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.node import replace
+from heddle.ir.structural import structural_equal
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.ir.visitor import Rewriter, walk
+from heddle.prim.nodes import Add, IntImm, Max, Min, Mul, PrimExpr, Var, constant, is_const_int
+from heddle.prim.ops import const, floordiv, floormod, less, max_value, min_value
+from heddle.prim.substitute import free_vars, substitute
+from heddle.runtime.dtype import DataType
+from heddle.tir.nodes import (
+    AllocBuffer,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    PrimFunc,
+    Stmt,
+    decl_buffer,
+    seq,
+)
+from heddle.tir.substitute import substitute_stmt
+from heddle.tir.transform.fresh_definitions import definitions, with_fresh_definitions
+
+REDUCTION, MAP = "reassoc", "lanes"
+"""Annotations of serial loops."""
+CHAINS = 4
+"""Vectors that a reduction keeps: one addition takes as long as several can be under way."""
+_Operator = type[Add] | type[Mul] | type[Max] | type[Min]
+_IDENTITIES: dict[_Operator, Callable[[str], PrimExpr]] = {
+    Add: lambda dtype: constant(0, dtype),
+    Mul: lambda dtype: constant(1, dtype),
+    Max: min_value,
+    Min: max_value,
+}
+
+
+_Step = Callable[[PrimExpr, Var], Stmt]
+"""What one lane does: from the loop's variable and the lane's number."""
+
+
+@dataclass(frozen=True)
+class RunInLanes(FunctionPass):
+    """`vector_bits` is the width of the target's vectors."""
+
+    vector_bits: int = 256
+    function_kind: ClassVar[type] = PrimFunc
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        return func.with_body(_Loops(self.vector_bits).visit(func.body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """`store` is target[index] = operator(target[index], term)."""
+
+    store: BufferStore
+    operator: _Operator
+    term: PrimExpr
+
+
+class _Loops(Rewriter):
+    def __init__(self, vector_bits: int) -> None:
+        self._bits = vector_bits
+
+    def visit_For(self, node: For) -> Any:
+        marked = node.kind is ForKind.SERIAL and (
+            node.annotations.get(REDUCTION) or node.annotations.get(MAP)
+        )
+        if not marked or not isinstance(node.body, BufferStore):
+            return self.default(node)
+        lanes = self._bits // max(8, node.body.value.dtype.bits)
+        if lanes < 2 or (isinstance(node.extent, IntImm) and node.extent.value < lanes):
+            return node
+        if node.annotations.get(MAP):
+            return seq(*_blocks(_map_step(node), node.min, node.extent, lanes))
+        found = reduction_of(node)
+        return node if found is None else _in_lanes(node, found, lanes)
+
+
+def _map_step(loop: For) -> _Step:
+    return lambda place, _lane: substitute_stmt(loop.body, {loop.loop_var: place})
+
+
+def reduction_of(loop: For) -> _Reduction | None:
+    """The reduction that a loop is, if its body is one into a place that does not move."""
+    store = loop.body
+    assert isinstance(store, BufferStore)
+    value = store.value
+    if not isinstance(value, (Add, Mul, Max, Min)) or store.predicate is not None or value.dtype.bits < 16:
+        return None
+    data = store.buffer.data
+    loads = [node for node in walk(value) if isinstance(node, BufferLoad) and node.buffer.data is data]
+    if len(loads) != 1 or loads[0] is not value.a or not structural_equal(loads[0].indices, store.indices):
+        return None
+    if loop.loop_var in free_vars(*store.indices):
+        return None
+    return _Reduction(store, type(value), value.b)
+
+
+def _in_lanes(loop: For, found: _Reduction, lanes: int) -> Stmt:
+    """Partial results in several vectors, then in one, then halves of it, and at last the place itself."""
+    dtype, index_dtype = found.store.value.dtype, loop.loop_var.dtype
+    is_short = isinstance(loop.extent, IntImm) and loop.extent.value < CHAINS * lanes
+    wide = lanes if is_short else CHAINS * lanes
+    partial = decl_buffer((wide,), str(dtype), f"{found.store.buffer.name}_lanes", scope="local")
+
+    def step(place: PrimExpr, lane: Var) -> Stmt:
+        term = substitute(found.term, {loop.loop_var: place})
+        return BufferStore(partial, found.operator(BufferLoad(partial, (lane,)), term), (lane,))
+
+    first = Var("l", index_dtype)
+    identity = BufferStore(partial, _IDENTITIES[found.operator](str(dtype)), (first,))
+    stmts: list[Stmt] = [AllocBuffer(partial), _vector(first, wide, identity)]
+    begin, left = loop.min, loop.extent
+    for width in dict.fromkeys((wide, lanes)):
+        stmts += _blocks(step, begin, left, width, is_last=width == lanes)
+        begin, left = begin + floordiv(left, width) * width, floormod(left, width)
+    while wide > 1:
+        wide //= 2
+        stmts.append(_folded(found.operator, partial, wide, index_dtype))
+    result = BufferLoad(partial, (const(0, index_dtype),))
+    place = BufferLoad(found.store.buffer, found.store.indices)
+    return seq(*stmts, replace(found.store, value=found.operator(place, result)))
+
+
+def _blocks(step: _Step, begin: PrimExpr, extent: PrimExpr, width: int, is_last: bool = True) -> list[Stmt]:
+    """Blocks of `width` steps from `begin` on, and after the last of them the rest under a mask."""
+    block, lane, rest = (Var(name, extent.dtype) for name in ("block", "l", "l"))
+    whole, stmts = floordiv(extent, width), list[Stmt]()
+    if not is_const_int(whole, 0):
+        body = _vector(lane, width, step(begin + block * width + lane, lane))
+        stmts.append(For(block, const(0, extent.dtype), whole, ForKind.SERIAL, body))
+    if is_last and not is_const_int(floormod(extent, width), 0):
+        offset = whole * width + rest
+        guarded = IfThenElse(less(offset, extent), step(begin + offset, rest))
+        stmts.append(_vector(rest, width, guarded))
+    return [with_fresh_definitions(stmt, definitions(stmt)) for stmt in stmts]
+
+
+def _vector(lane: Var, width: int, body: Stmt) -> For:
+    return For(lane, const(0, lane.dtype), const(width, lane.dtype), ForKind.VECTORIZED, body)
+
+
+def _folded(operator: _Operator, partial: Buffer, half: int, dtype: DataType) -> Stmt:
+    """The lower half of the partial results combined with the upper one."""
+    lane = Var("l", dtype)
+    index: PrimExpr = lane if half > 1 else const(0, dtype)
+    value = operator(BufferLoad(partial, (index,)), BufferLoad(partial, (index + half,)))
+    store = BufferStore(partial, value, (index,))
+    return _vector(lane, half, store) if half > 1 else store

@@ -1,0 +1,50 @@
+"""Choosing by chance, given numbers that were drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heddle import te
+from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.ops import cast, if_then_else, maximum, minimum
+from heddle.tir.nodes import Buffer, Stmt, seq
+from heddle.topi.loops import Cell, load, loop, nest, store
+
+
+def multinomial_from_uniform(prob: te.Tensor, uniform: te.Tensor, rows: te.Tensor, dtype: str) -> te.Tensor:
+    """For each number drawn the first position of its row whose running sum of probabilities exceeds it, the
+    last one where none does. Row numbers are brought into range.
+
+    Shapes: prob (b, v), uniform (n, 1), rows (n, 1) → (n, 1).
+    """
+
+    def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
+        total, place = Cell("running", prob.dtype), Cell("place")
+        num_rows, num_values = (cast("int64", dim) for dim in prob.shape)
+
+        def draw(index: tuple[PrimExpr, ...]) -> Stmt:
+            row = maximum(minimum(cast("int64", load(inputs[2], index)), num_rows - 1), constant(0, "int64"))
+
+            def step(position: PrimExpr) -> Stmt:
+                passed = total.get() <= load(inputs[1], index)
+                further = place.set(
+                    place.get() + if_then_else(passed, constant(1, "int64"), constant(0, "int64"))
+                )
+                return seq(total.set(total.get() + load(inputs[0], (row, position))), further)
+
+            last = maximum(minimum(place.get(), num_values - 1), constant(0, "int64"))
+            return seq(
+                total.declare(),
+                place.declare(),
+                total.set(constant(0, prob.dtype)),
+                place.set(constant(0, "int64")),
+                loop("k", prob.shape[1], step),
+                store(outputs[0], cast(dtype, last), index),
+            )
+
+        return nest("i", uniform.shape, draw)
+
+    result: te.Tensor = te.extern(
+        tuple(uniform.shape), [prob, uniform, rows], body, name="multinomial", dtype=dtype
+    )
+    return result

@@ -1,0 +1,101 @@
+"""LSTM, GRU and RNN against ONNX Runtime: directions, states, peepholes, lengths, layouts of random sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import heddle
+from heddle import relax
+from heddle.frontend.onnx import from_onnx
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+STEPS, BATCH, INPUT, HIDDEN = 7, 3, 5, 6
+
+
+def case(
+    kind: str,
+    direction: str,
+    lengths: list[int] | None,
+    with_states: bool,
+    attrs: dict[str, Any] | None = None,
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    rng = np.random.default_rng(len(kind) + len(direction))
+    ways, rows = (2 if direction == "bidirectional" else 1), GATES[kind] * HIDDEN
+    arrays = {
+        "x": rng.standard_normal((STEPS, BATCH, INPUT)),
+        "w": rng.standard_normal((ways, rows, INPUT)) * 0.3,
+        "r": rng.standard_normal((ways, rows, HIDDEN)) * 0.3,
+        "b": rng.standard_normal((ways, 2 * rows)) * 0.3,
+    }
+    names = ["x", "w", "r", "b", "", ""]
+    if with_states:
+        arrays["h"] = rng.standard_normal((ways, BATCH, HIDDEN))
+        names[5] = "h"
+        if kind == "LSTM":
+            arrays["c"] = rng.standard_normal((ways, BATCH, HIDDEN))
+            arrays["p"] = rng.standard_normal((ways, 3 * HIDDEN)) * 0.3
+            names += ["c", "p"]
+    feed = {name: array.astype(np.float32) for name, array in arrays.items()}
+    if lengths is not None:
+        feed["lengths"], names[4] = np.array(lengths, np.int32), "lengths"
+    outputs = ["y", "y_h", *(["y_c"] if kind == "LSTM" else [])]
+    node = helper.make_node(kind, names, outputs, direction=direction, hidden_size=HIDDEN, **(attrs or {}))
+    constants = [
+        onnx.numpy_helper.from_array(feed[name], name) for name in ("w", "r", "b", "p") if name in feed
+    ]
+    inputs = {name: array for name, array in feed.items() if name not in ("w", "r", "b", "p")}
+    infos = [
+        helper.make_tensor_value_info(
+            name, TensorProto.INT32 if name == "lengths" else TensorProto.FLOAT, array.shape
+        )
+        for name, array in inputs.items()
+    ]
+    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    graph = helper.make_graph([node], "recurrent", infos, results, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), inputs
+
+
+def check(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> None:
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
+    machine = relax.VirtualMachine(heddle.compile(from_onnx(model), target="llvm"), heddle.cpu())
+    got = machine["main"](*feed.values())
+    for mine, theirs in zip(got, expected, strict=True):
+        assert mine.numpy().shape == theirs.shape
+        np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", GATES)
+def test_sequences_of_different_lengths(kind: str, direction: str) -> None:
+    check(*case(kind, direction, [7, 2, 5], with_states=True))
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_without_lengths_and_states(kind: str) -> None:
+    check(*case(kind, "bidirectional", None, with_states=False))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_one_program_takes_any_lengths(kind: str) -> None:
+    model, feed = case(kind, "reverse", [7, 7, 7], with_states=False)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    machine = relax.VirtualMachine(heddle.compile(from_onnx(model), target="llvm"), heddle.cpu())
+    for lengths in ([7, 7, 7], [1, 2, 3], [1, 1, 1]):
+        feed["lengths"] = np.array(lengths, np.int32)
+        got, expected = machine["main"](*feed.values()), session.run(None, feed)
+        for mine, theirs in zip(got, expected, strict=True):
+            np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_gru_that_resets_after_its_product() -> None:
+    check(*case("GRU", "forward", [3, 7, 1], with_states=True, attrs={"linear_before_reset": 1}))
+
+
+def test_clipped_gates() -> None:
+    check(*case("LSTM", "forward", [3, 7, 6], with_states=True, attrs={"clip": 0.5}))

@@ -1,0 +1,91 @@
+"""Transpositions through registers: every size, tiles and what is left of them, against numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heddle
+from heddle import relax
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import Shuffle, Var
+from heddle.script.parser import DEFAULT_NAMES, parse_source
+from heddle.support.span import Source
+from heddle.target import Target
+from heddle.tir.transform.transpose_in_registers import _Shuffles
+
+MODEL = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor({shape}, "{dtype}")):
+        with R.dataflow():
+            {body}
+            R.output(y)
+        return y
+"""
+SIZES = (0, 1, 3, 8, 16, 17, 33, 48)
+TARGETS = ("llvm", "llvm -vector-width=256", "llvm -vector-width=128")
+
+
+def machine(shape: str, body: str, dtype: str = "float32", target: str = "llvm") -> Any:
+    mod = parse_source(Source("model.py", MODEL.format(shape=shape, body=body, dtype=dtype)), DEFAULT_NAMES)
+    executable = heddle.compile(mod, target=Target(target))
+    rules = [text for name, text in executable.metadata.items() if name.startswith("kernel.")]
+    assert any('"rule": "Transpose"' in text for text in rules)
+    return relax.VirtualMachine(executable, heddle.cpu())["main"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_matrices_of_symbolic_size(target: str) -> None:
+    run = machine('("n", "m")', "y = R.permute_dims(x)", target=target)
+    for n in SIZES:
+        for m in SIZES:
+            x = np.random.default_rng(n * 99 + m).standard_normal((n, m)).astype(np.float32)
+            np.testing.assert_array_equal(run(x).numpy(), x.T)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize(("shape", "axes"), [((2, 37, 3, 24), (0, 2, 3, 1)), ((5, 7, 19), (2, 1, 0))])
+def test_axes_of_more_dimensions(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
+    run = machine(str(shape), f"y = R.permute_dims(x, axes={axes})", dtype)
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
+    np.testing.assert_array_equal(run(x).numpy(), x.transpose(axes))
+
+
+def test_arithmetic_on_the_way() -> None:
+    run = machine('("n", 20)', "h = R.permute_dims(R.exp(x))\n            y = R.add(h, R.const(1.0))")
+    for n in (1, 16, 21):
+        x = np.random.default_rng(n).standard_normal((n, 20)).astype(np.float32)
+        np.testing.assert_allclose(run(x).numpy(), np.exp(x).T + 1, rtol=1e-5)
+
+
+def test_heads_of_an_attention() -> None:
+    body = "h = R.reshape(x, (b, s, 3, 16))\n            y = R.permute_dims(h, axes=(0, 2, 3, 1))"
+    text = MODEL.format(shape='("b", "s", 48)', dtype="float32", body=body)
+    text = text.replace(
+        "        with R.dataflow", "        b, s = T.int64(), T.int64()\n        with R.dataflow"
+    )
+    mod = parse_source(Source("model.py", text), DEFAULT_NAMES)
+    run = relax.VirtualMachine(heddle.compile(mod, target="llvm"), heddle.cpu())["main"]
+    for b, s in ((1, 1), (2, 16), (3, 37)):
+        x = np.random.default_rng(s).standard_normal((b, s, 48)).astype(np.float32)
+        np.testing.assert_array_equal(run(x).numpy(), x.reshape(b, s, 3, 16).transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize(("side", "count"), [(4, 8), (8, 24), (16, 64)])
+def test_shuffles_transpose_a_tile(side: int, count: int) -> None:
+    columns = [Var(f"x{k}", f"float32x{side}") for k in range(side)]
+    held = {column: [(k, i) for i in range(side)] for k, column in enumerate(columns)}
+    made = _Shuffles().transposed(columns)
+    for step in made.steps:
+        if isinstance(step.value, Shuffle):
+            both = [item for vector in step.value.vectors for item in held[vector]]
+            held[step.var] = [both[index] for index in step.value.indices]
+        else:
+            held[step.var] = held[step.value]
+    for i, row in enumerate(made.vectors):
+        assert held[row] == [(k, i) for k in range(side)]
+    assert sum(isinstance(node, Shuffle) for step in made.steps for node in walk(step)) == count
