@@ -16,6 +16,7 @@ from heddle.lower.rewrite_dataflow_reshape import RewriteDataflowReshape
 from heddle.lower.vm_shape_lower import VMShapeLower
 from heddle.lower.widen_groups import WidenGroups
 from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
+from heddle.relax.transform.bind_constant_arguments import BindConstantArguments
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
@@ -38,6 +39,7 @@ def optimize_passes(target: Target) -> tuple[Pass, ...]:
     """Graphs of operators to smaller graphs of operators."""
     return (
         LambdaLift(),  # local functions are optimised as all others are
+        BindConstantArguments(),  # bodies of loops know their weights
         ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         CanonicalizeBindings(True),  # names for names go, so that later passes see through them

@@ -1,0 +1,71 @@
+"""BindConstantArguments: a parameter that is the same constant in all calls becomes that constant.
+
+    cls.loop(x, w0)                               cls.loop(x)
+    def loop(h, w):                        →      def loop(h):
+        return cls.loop(R.matmul(h, w), w)            return cls.loop(R.matmul(h, metadata[0]))
+
+Bodies of loops then know their weights and trip counts as other functions do: weights are packed, and what
+they are part of is folded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar
+from heddle.ir.module import IRModule
+from heddle.ir.node import replace
+from heddle.ir.structural import structural_equal
+from heddle.ir.transform import Pass, PassContext
+from heddle.ir.visitor import walk
+from heddle.relax.binding import bind_params
+from heddle.relax.private_functions import CallRewrite, changeable_functions, with_new_signatures
+from heddle.relax.rewriter import BindingRewriter
+from heddle.relax.types import TensorType
+
+
+@dataclass(frozen=True)
+class BindConstantArguments(Pass):
+    """For functions that only this module calls, themselves included."""
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        functions: dict[GlobalVar, Function] = {}
+        rules: dict[GlobalVar, CallRewrite] = {}
+        for var, func in changeable_functions(mod).items():
+            known = _constants(mod, var, func)
+            if known:
+                params = {func.params[index]: value.data for index, value in known.items()}
+                functions[var] = replace(bind_params(func, params), ty=None)
+                rules[var] = _without(tuple(known))
+        return with_new_signatures(mod, functions, rules) if functions else mod
+
+
+def _constants(mod: IRModule, var: GlobalVar, func: Function) -> dict[int, Constant]:
+    """The value of each parameter for which every call gives that value, or hands on the parameter."""
+    found: dict[int, Constant] = {}
+    unknown = {k for k, param in enumerate(func.params) if not isinstance(param.ty, TensorType)}
+    for caller_var, caller in mod.functions.items():
+        if not isinstance(caller, Function):
+            continue
+        for call in walk(caller):
+            if not isinstance(call, Call) or call.op != var:
+                continue
+            for index, arg in enumerate(call.args):
+                handed_on = caller_var == var and arg is func.params[index]
+                if not handed_on and not _is_same(arg, found.setdefault(index, arg)):  # type: ignore[arg-type]
+                    unknown.add(index)
+    return {index: value for index, value in found.items() if index not in unknown}
+
+
+def _is_same(arg: Expr, known: Expr) -> bool:
+    if not isinstance(arg, Constant) or not isinstance(known, Constant):
+        return False
+    return arg.data is known.data or structural_equal(arg, known)
+
+
+def _without(dropped: tuple[int, ...]) -> CallRewrite:
+    def call_site(rewriter: BindingRewriter, call: Call) -> Expr:
+        args = tuple(arg for index, arg in enumerate(call.args) if index not in dropped)
+        return replace(call, op=replace(call.op, ty=None), args=args, ty=None)
+
+    return call_site
