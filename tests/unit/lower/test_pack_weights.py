@@ -51,3 +51,13 @@ def test_long_reductions_in_blocks(k, n):
         x = rng.standard_normal((rows, k)).astype("float32")
         exact = x.astype("float64") @ w + b
         np.testing.assert_allclose(machine["main"](x).numpy(), exact, rtol=1e-4, atol=1e-3)
+
+
+def test_one_row_over_a_long_axis():
+    rng = np.random.default_rng(0)
+    w, b = rng.standard_normal((4096, 64)).astype("float32"), rng.standard_normal(64).astype("float32")
+    source = MATMUL.format(k=4096, n=64).replace('("m", 4096)', "(1, 4096)")
+    mod = relax.transform.BindParams("main", {"w": w, "b": b})(from_source(source))
+    x = rng.standard_normal((1, 4096)).astype("float32")
+    got = relax.VirtualMachine(heddle.compile(mod, target="llvm"), heddle.cpu())["main"](x).numpy()
+    np.testing.assert_allclose(got, x @ w + b, rtol=1e-4, atol=1e-3)

@@ -39,14 +39,15 @@ SHORTEST = 256
 
 def block_depth(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> int | None:
     """How many steps of the reduction a block has, where blocks pay: the panel is packed, longer than
-    PANEL_BYTES, and cut evenly."""
+    PANEL_BYTES, used for several rows, and cut evenly."""
     block = block_of(sch, handle)
     lanes_last = block.writes[0].region[-1].min is axes.n
     if axes.m is None or axes.packed != tile.columns or len(axes.reduce) != 1 or not lanes_last:
         return None
-    if len(axes.outer) > 1:
-        return None
-    steps = next(extent_of(axis.dom.extent) for axis in block.iter_vars if axis.var is axes.reduce[0])
+    extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
+    if len(axes.outer) > 1 or 1 in (extents[var] for var in (axes.m, axes.n, *axes.outer)):
+        return None  # a single row uses a panel once
+    steps = extents[axes.reduce[0]]
     longest: int = PANEL_BYTES // (tile.columns * block.writes[0].buffer.dtype.itemsize)
     if steps is None or steps <= longest:
         return None
