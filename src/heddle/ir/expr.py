@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import heddle.ir.tensor_values  # noqa: F401  (registers how constants' tensors compare and are saved)
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
 from heddle.ir.node import Node, defines, label, node
 from heddle.ir.types import AnyType, Type

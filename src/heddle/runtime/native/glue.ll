@@ -11,6 +11,7 @@
 @slow_call = internal global ptr null
 @raise_hook = internal global ptr null
 @header_slot = internal global i64 0
+@owner_slot = internal global i64 0
 
 @PyLong_Type = external global i8
 @PyBool_Type = external global i8
@@ -29,9 +30,10 @@ declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 
-define void @heddle_glue_configure(ptr %tensor, i64 %slot, ptr %slow, ptr %raise) {
+define void @heddle_glue_configure(ptr %tensor, i64 %header, i64 %owner, ptr %slow, ptr %raise) {
   store ptr %tensor, ptr @tensor_type
-  store i64 %slot, ptr @header_slot
+  store i64 %header, ptr @header_slot
+  store i64 %owner, ptr @owner_slot
   store ptr %slow, ptr @slow_call
   store ptr %raise, ptr @raise_hook
   ret void

@@ -16,7 +16,13 @@ from heddle.runtime.codes import U0403, U0404
 from heddle.runtime.native.errors import take_native_error
 from heddle.runtime.native.library import NativeLibrary, native_library
 from heddle.runtime.native.methods import make_fast_method
-from heddle.runtime.tensor import HEADER_SLOT_OFFSET, Tensor, from_dlpack, tensor_from_numpy
+from heddle.runtime.tensor import (
+    HEADER_SLOT_OFFSET,
+    OWNER_SLOT_OFFSET,
+    Tensor,
+    from_dlpack,
+    tensor_from_numpy,
+)
 from heddle.support.diagnostics import Trap, TrapTypeError
 
 
@@ -74,10 +80,12 @@ def configure_glue() -> NativeLibrary:
     """Tell the native library about Python's side, once."""
     library = native_library()
     if not _configured.is_set():
-        configure = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(
+        pointer, word = ctypes.c_void_p, ctypes.c_int64
+        configure = ctypes.CFUNCTYPE(None, pointer, word, word, pointer, pointer)(
             library.addresses["heddle_glue_configure"]
         )
-        configure(id(Tensor), HEADER_SLOT_OFFSET, id(_call_slowly), id(_raise_error))
+        slots = (HEADER_SLOT_OFFSET, OWNER_SLOT_OFFSET)
+        configure(id(Tensor), *slots, id(_call_slowly), id(_raise_error))
         _configured.set()
     return library
 

@@ -21,10 +21,9 @@ declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 @_Py_FalseStruct = external global i64
 
 define void @heddle_program_configure(
-    ptr %to, ptr %from, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %array, i64 %owner) {
+    ptr %to, ptr %from, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %array) {
   store ptr %watch, ptr @watch_hook
   store ptr %array, ptr @array_type
-  store i64 %owner, ptr @owner_slot
   store ptr %to, ptr @to_native
   store ptr %from, ptr @from_native
   store ptr %host, ptr @host_call_hook
@@ -244,7 +243,6 @@ declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare ptr @PyBytes_FromStringAndSize(ptr, i64)
 declare ptr @PyType_GenericAlloc(ptr, i64)
 
-@owner_slot = internal global i64 0
 @array_type = internal global ptr null
 
 define ptr @heddle_call_program(ptr %self, ptr %args, i64 %nargs) {

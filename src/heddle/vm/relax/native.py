@@ -24,7 +24,6 @@ from heddle.runtime.native.library import native_library
 from heddle.runtime.native.methods import make_fast_method
 from heddle.runtime.shape import Array
 from heddle.runtime.storage import Allocator
-from heddle.runtime.tensor import OWNER_SLOT_OFFSET
 from heddle.support.diagnostics import HeddleError, Trap
 from heddle.vm.codes import V0305, V0307
 from heddle.vm.objects import VMClosure
@@ -235,9 +234,9 @@ def configure_programs() -> None:
     """Tell the native library which Python functions it may ask."""
     if not _configured:
         configure_glue()
-        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7, ctypes.c_int64)(
+        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)(
             native_library().addresses["heddle_program_configure"]
         )
         hooks = (_to_native, _from_native, _call_host, _refuse, _raise_error, _watch, Array)
-        configure(*map(id, hooks), OWNER_SLOT_OFFSET)
+        configure(*map(id, hooks))
         _configured.append(True)

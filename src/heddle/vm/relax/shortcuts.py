@@ -18,7 +18,7 @@ from typing import Any
 
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
-from heddle.runtime.native.library import native_library
+from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.methods import make_fast_method
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Allocator
@@ -77,5 +77,5 @@ def fixed_tensor(operands: Sequence[Any]) -> Callable[[Any], Any] | None:
     words = (offset, end, packed_dtype(dtype), len(shape), *shape)
     record = struct.pack(f"<{len(words)}q", *words)
     given = (offset, shape, dtype, *scope)
-    code = native_library().addresses["heddle_place_tensor"]
+    code = configure_glue().addresses["heddle_place_tensor"]
     return make_fast_method("alloc_tensor", code, record, lambda _bound, args: alloc_tensor(*args, *given))

@@ -29,6 +29,7 @@ from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
 from heddle.tir.schedule.prefetch import NEAR
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
+    GRAIN_MULTIPLIES,
     ScheduleRule,
     block_of,
     constant_product,
@@ -41,8 +42,6 @@ from heddle.tir.schedule.rules.rule import (
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
-GRAIN_MULTIPLIES = 1 << 17
-"""Multiply-adds that are worth a thread."""
 NO_UNROLL = "disable_unroll"
 PACKED_NDIM = 6
 """Dimensions of weights whose input and output channels are both blocked."""
