@@ -1,8 +1,8 @@
-"""Long runs: `python -m tests.fuzz.soak --calls 100000`.
+"""Long runs: `python -m tests.fuzz.soak --calls 100000 [--modes bytecode]`.
 
 Networks with symbolic sizes run on random shapes, in both modes. After a warm-up the resident memory of the
 process stays within a percent, and what the allocator lends at once never exceeds the bound that the compiler
-wrote into the executable.
+wrote into the executable. A mode alone shows what the other one's set-up of the process would hide.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,11 +61,16 @@ class Soak:
         return self.resident_after / self.resident_before
 
 
-def soak(calls: int, networks: tuple[Network, ...] = NETWORKS, seed: int = 1) -> Soak:
+def soak(
+    calls: int,
+    networks: tuple[Network, ...] = NETWORKS,
+    seed: int = 1,
+    exec_modes: Sequence[str] = EXEC_MODES,
+) -> Soak:
     """Raises: AssertionError for a wrong answer or a peak above its bound."""
     made = []
     for network in networks:
-        for exec_mode in EXEC_MODES:
+        for exec_mode in exec_modes:
             executable = network.executable(exec_mode)
             made.append((network, executable, VirtualMachine(executable, cpu())))
     rng, found = np.random.default_rng(seed), Soak()
@@ -92,7 +98,9 @@ def soak(calls: int, networks: tuple[Network, ...] = NETWORKS, seed: int = 1) ->
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--calls", type=int, default=10000)
-    found = soak(parser.parse_args().calls)
+    parser.add_argument("--modes", nargs="+", choices=EXEC_MODES, default=EXEC_MODES)
+    options = parser.parse_args()
+    found = soak(options.calls, exec_modes=options.modes)
     print(
         f"{found.calls} calls; resident {found.resident_before / 1e6:.1f} MB after warm-up,",
         f"{found.resident_after / 1e6:.1f} MB at the end ({found.growth:.4f});",
