@@ -98,13 +98,13 @@ def test_what_is_observed_stays_below_the_bound_and_reaches_it(text, needs, exec
     vm = VirtualMachine(executable, cpu())
     rng = np.random.default_rng(0)
     closest = 0.0
+    gc.collect()
     for _ in range(25):
         n, m = (int(size) for size in rng.integers(1, 90, 2))
         width = {CHAIN: m, BRANCH: 8, NESTED: 4}[text]
         inputs = [tensor(rng.standard_normal((n, width)).astype("float32"))]
         for flag in (True, False):
             given = [*inputs, tensor(np.array(flag))][:needs]
-            gc.collect()
             peak, _ = observed_peak_bytes(vm, *given)
             bound = peak_memory_bytes(executable.metadata, "main", {"n": n, "m": m})
             assert peak <= bound, (n, m, flag)
