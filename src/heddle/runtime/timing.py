@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from heddle.runtime.codes import U0801
 from heddle.support.diagnostics import UsageError
@@ -20,11 +21,11 @@ class BenchmarkResult:
 
     @property
     def mean(self) -> float:
-        return statistics.fmean(self.results)
+        return float(np.mean(self.results))
 
     @property
     def median(self) -> float:
-        return statistics.median(self.results)
+        return float(np.median(self.results))
 
     @property
     def min(self) -> float:
@@ -36,7 +37,7 @@ class BenchmarkResult:
 
     @property
     def std(self) -> float:
-        return statistics.pstdev(self.results)
+        return float(np.std(self.results))
 
     def __str__(self) -> str:
         names = ("mean", "median", "max", "min", "std")
