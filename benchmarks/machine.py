@@ -198,7 +198,7 @@ def tvm_seconds(python: str) -> dict[str, float]:
     environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([python, "-c", TVM_CHAIN], capture_output=True, text=True, env=environment)
     if done.returncode:
-        raise SystemExit(f"TVM's side failed:\\n{done.stderr[-2000:]}")
+        raise SystemExit(f"TVM's side failed:\n{done.stderr[-2000:]}")
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return result
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith import Analyzer
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, Var
+from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
@@ -27,7 +27,7 @@ from heddle.ir.visitor import walk
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relax.nodes import Binding, SeqExpr, VarBinding
-from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
@@ -78,10 +78,6 @@ class _Facts:
         others = [block for block in blocks if found is None or block is not found.block]
         return _Facts(found is not None, all(_keeps_channels(block) for block in others))
 
-    @property
-    def takes_blocks(self) -> bool:
-        return self.keeps_channels
-
 
 def _keeps_channels(block: SBlock) -> bool:
     store = block.body
@@ -111,13 +107,6 @@ def _channels(shape: Sequence[Any]) -> int:
 # ---- which tensors
 
 
-def _call_of(value: Expr) -> tuple[GlobalVar, Tuple] | None:
-    if not isinstance(value, Call) or not is_call(value, "relax.call_tir"):
-        return None
-    callee, args = value.args[0], value.args[1]
-    return (callee, args) if isinstance(callee, GlobalVar) and isinstance(args, Tuple) else None
-
-
 def _blocked_vars(func: Function, facts: dict[GlobalVar, _Facts]) -> set[Var]:
     """The variables that get the blocked layout."""
     made: set[Var] = set()
@@ -126,7 +115,7 @@ def _blocked_vars(func: Function, facts: dict[GlobalVar, _Facts]) -> set[Var]:
     for sequence in (node for node in walk(func) if isinstance(node, SeqExpr)):
         plain.update(node for node in walk(sequence.body) if isinstance(node, Var))
         for binding in sequence.bindings():
-            call = _call_of(binding.value) if isinstance(binding, VarBinding) else None
+            call = loop_call(binding.value) if isinstance(binding, VarBinding) else None
             if call is None or not isinstance(binding.var.ty, TensorType):
                 value = binding.value.cond if isinstance(binding.value, If) else binding.value
                 plain.update(node for node in walk(value) if isinstance(node, Var))
@@ -134,7 +123,7 @@ def _blocked_vars(func: Function, facts: dict[GlobalVar, _Facts]) -> set[Var]:
             images = {arg for arg in call[1].fields if isinstance(arg, Var)} | {binding.var}
             made.add(binding.var)
             fact = facts.get(call[0])
-            if fact is None or not fact.takes_blocks:
+            if fact is None or not fact.keeps_channels:
                 plain |= images
             else:
                 groups.append((fact.is_convolution, images))
@@ -168,7 +157,7 @@ class _Rewriter(BindingRewriter):
         return self.run(func)
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        call = _call_of(value)
+        call = loop_call(value)
         if call is None or not isinstance(value, Call) or call[0] not in self._facts:
             return value
         layouts = tuple(self._layout(arg) for arg in (*call[1].fields, var))

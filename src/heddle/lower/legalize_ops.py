@@ -20,7 +20,7 @@ from heddle.ir.op_def import OpDef, op_def
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
 from heddle.lower.codes import L0102
-from heddle.lower.lowering_memo import LoweringMemo
+from heddle.lower.lowering_memo import LoweringMemo, memo_key
 from heddle.prim.nodes import SizeVar
 from heddle.relax.infer import Inference, type_of
 from heddle.relax.rewriter import BindingRewriter
@@ -87,7 +87,8 @@ class _Legalizer(BindingRewriter):
     def _lowered(self, record: OpDef, call: Call) -> Call:
         assert record.lower is not None
         lower = record.lower
-        known = self._memo.find(call)
+        key = memo_key(call)
+        known = self._memo.find(key, call)
         if known is not None:
             return known
 
@@ -101,7 +102,7 @@ class _Legalizer(BindingRewriter):
         callee = lowered.args[0]
         assert isinstance(callee, GlobalVar)
         self.operators.setdefault(callee, record.name)
-        self._memo.note(call, lowered)
+        self._memo.note(key, call, lowered)
         return lowered
 
     def _check_assumptions(self, record: OpDef, call: Call) -> None:

@@ -22,9 +22,9 @@ class LoweringMemo:
     def __init__(self) -> None:
         self._calls: dict[Hashable, tuple[Call, Call]] = {}  # the operator's call keeps its variables alive
 
-    def find(self, call: Call) -> Call | None:
-        """The lowered form of a call, with its own arguments, where one like it was lowered before."""
-        key = _key(call)
+    def find(self, key: Hashable | None, call: Call) -> Call | None:
+        """The lowered form of a call, with its own arguments, where one like it was lowered before. `key` is
+        the call's `memo_key`."""
         if key is None or key not in self._calls:
             return None
         like, lowered = self._calls[key]
@@ -37,8 +37,7 @@ class LoweringMemo:
             lowered.op, (lowered.args[0], Tuple(args), *lowered.args[2:]), lowered.attrs, lowered.ty_args
         )
 
-    def note(self, call: Call, lowered: Call) -> None:
-        key = _key(call)
+    def note(self, key: Hashable | None, call: Call, lowered: Call) -> None:
         places = {id(arg) for arg in _leaves(call.args)}
         tensors = lowered.args[1]
         if key is not None and isinstance(tensors, Tuple) and all(id(a) in places for a in tensors.fields):
@@ -49,7 +48,7 @@ def _leaves(args: Sequence[Expr]) -> list[Expr]:
     return [leaf for arg in args for leaf in (_leaves(arg.fields) if isinstance(arg, Tuple) else (arg,))]
 
 
-def _key(call: Call) -> Hashable | None:
+def memo_key(call: Call) -> Hashable | None:
     """Equal for calls that are lowered alike; None for arguments that this does not know about."""
     seen: dict[int, int] = {}
     parts = tuple(_describe(arg, seen) for arg in call.args)

@@ -27,7 +27,7 @@ from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 from heddle.relax.op_builder import const
-from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
@@ -116,18 +116,11 @@ class _Packing:
         return np.ascontiguousarray(array.reshape(shape).transpose(order))
 
 
-def _calls(mod: IRModule) -> list[Call]:
-    graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
-    nodes = [node for func in graphs for node in walk(func)]
-    return [node for node in nodes if isinstance(node, Call) and is_call(node, "relax.call_tir")]
-
-
 def always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:
     """For every called loop function, the arguments that are constants in all calls."""
     found: dict[GlobalVar, set[int]] = {}
-    for call in _calls(mod):
-        callee, args = call.args[0], call.args[1]
-        assert isinstance(callee, GlobalVar) and isinstance(args, Tuple)
+    graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
+    for callee, args in (call for func in graphs for call in map(loop_call, walk(func)) if call is not None):
         given = {k for k, arg in enumerate(args.fields) if isinstance(arg, Constant)}
         found[callee] = found[callee] & given if callee in found else given
     return {
@@ -223,11 +216,10 @@ class _ConstantPacker(BindingRewriter):
         self._packed: dict[tuple[int, _Packing], Constant] = {}
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        if not isinstance(value, Call) or not is_call(value, "relax.call_tir"):
+        called = loop_call(value)
+        if not isinstance(value, Call) or called is None or called[0] not in self._plans:
             return value
-        callee, args = value.args[0], value.args[1]
-        if not isinstance(callee, GlobalVar) or callee not in self._plans or not isinstance(args, Tuple):
-            return value
+        callee, args = called
         fields = list(args.fields)
         for plan in self._plans[callee]:
             fields[plan.position] = self._constant(fields[plan.position], plan)

@@ -24,7 +24,7 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, constant
 from heddle.prim.ops import minimum
 from heddle.relax.op_builder import const
-from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock, decl_buffer
@@ -173,11 +173,10 @@ class _Widener(BindingRewriter):
         self._made: dict[GlobalVar, GlobalVar] = {}
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        if not isinstance(value, Call) or not is_call(value, "relax.call_tir"):
+        called = loop_call(value)
+        if not isinstance(value, Call) or called is None or called[0] not in self._plans:
             return value
-        callee, args = value.args[0], value.args[1]
-        if not isinstance(callee, GlobalVar) or callee not in self._plans or not isinstance(args, Tuple):
-            return value
+        callee, args = called
         plan = self._plans[callee]
         weights = args.fields[plan.position]
         if not isinstance(weights, Constant):

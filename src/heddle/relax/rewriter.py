@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from heddle.ir.expr import Call, Expr, Function, If, Tuple, Var
+from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op import is_op
@@ -162,3 +162,11 @@ class BindingRewriter(BlockBuilder):
 def is_call(expr: object, name: str) -> bool:
     """Whether an expression is a call of the operator of this name ("relax.add")."""
     return isinstance(expr, Call) and is_op(expr.op, name)
+
+
+def loop_call(expr: object) -> tuple[GlobalVar, Tuple] | None:
+    """The loop function and the tensor arguments of a `call_tir`; None for anything else."""
+    if not isinstance(expr, Call) or not is_call(expr, "relax.call_tir"):
+        return None
+    callee, args = expr.args[0], expr.args[1]
+    return (callee, args) if isinstance(callee, GlobalVar) and isinstance(args, Tuple) else None

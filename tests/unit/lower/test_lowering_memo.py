@@ -37,9 +37,9 @@ def built(monkeypatch):
     names = []
     note = legalize_ops.LoweringMemo.note
 
-    def counting(self, call, lowered):
+    def counting(self, key, call, lowered):
         names.append(call.op.name)
-        note(self, call, lowered)
+        note(self, key, call, lowered)
 
     monkeypatch.setattr(legalize_ops.LoweringMemo, "note", counting)
     return names

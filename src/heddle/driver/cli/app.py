@@ -25,7 +25,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 PROFILE_ROWS = 40
-_DIM_HELP = "Value of a symbolic dimension of the inputs; may be repeated."
 ModelArg = Annotated[str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.heddle or onnx:NAME.")]
 ExecModeOpt = Annotated[
     str,
@@ -37,6 +36,16 @@ TargetOpt = Annotated[
     str | None, typer.Option(help='Target, for example "llvm -mcpu=x86-64-v3"; default: this machine.')
 ]
 FunctionOpt = Annotated[str, typer.Option(help="Function of the model.")]
+DimOpt = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Value of a symbolic dimension of the inputs; may be repeated."),
+]
+InputOpt = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=FILE.npy", help="An input from a file; the others are made up."),
+]
+SeedOpt = Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")]
+ThreadsOpt = Annotated[int | None, typer.Option(min=1, help="Threads of parallel loops; default: the cores.")]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -69,17 +78,12 @@ def options(
 @app.command("run")
 def run_command(
     model: ModelArg,
-    dim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help=_DIM_HELP)] = None,
-    input: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FILE.npy", help="An input from a file; the others are made up."),
-    ] = None,
+    dim: DimOpt = None,
+    input: InputOpt = None,
     function: FunctionOpt = "main",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")] = 0,
+    seed: SeedOpt = 0,
     repeat: Annotated[int, typer.Option(min=0, help="Timed calls after a first one.")] = 10,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of parallel loops; default: the cores.")
-    ] = None,
+    threads: ThreadsOpt = None,
     target: TargetOpt = None,
     exec_mode: ExecModeOpt = "compiled",
     compare: Annotated[str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime` too.")] = None,
@@ -214,13 +218,10 @@ def inspect_command(
 @app.command("debug")
 def debug_command(
     model: ModelArg,
-    dim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help=_DIM_HELP)] = None,
-    input: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FILE.npy", help="An input from a file; the others are made up."),
-    ] = None,
+    dim: DimOpt = None,
+    input: InputOpt = None,
     function: FunctionOpt = "main",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")] = 0,
+    seed: SeedOpt = 0,
     stops: Annotated[
         list[str] | None,
         typer.Option("--break", metavar="WHERE", help="A function, FUNCTION:PC, nan, inf, alloc BYTES, ..."),
@@ -264,16 +265,11 @@ def debug_command(
 @app.command("explain")
 def explain_command(
     model: ModelArg,
-    dim: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help=_DIM_HELP)] = None,
-    input: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FILE.npy", help="An input from a file; the others are made up."),
-    ] = None,
+    dim: DimOpt = None,
+    input: InputOpt = None,
     function: FunctionOpt = "main",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")] = 0,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of parallel loops; default: the cores.")
-    ] = None,
+    seed: SeedOpt = 0,
+    threads: ThreadsOpt = None,
     target: TargetOpt = None,
     as_json: JsonOpt = False,
 ) -> None:

@@ -10,6 +10,7 @@ they are part of is folded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar
@@ -31,8 +32,9 @@ class BindConstantArguments(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[GlobalVar, Function] = {}
         rules: dict[GlobalVar, CallRewrite] = {}
+        calls = _calls(mod)
         for var, func in changeable_functions(mod).items():
-            known = _constants(mod, var, func)
+            known = _constants(var, func, calls.get(var, []))
             if known:
                 params = {func.params[index]: value.data for index, value in known.items()}
                 functions[var] = replace(bind_params(func, params), ty=None)
@@ -40,20 +42,27 @@ class BindConstantArguments(Pass):
         return with_new_signatures(mod, functions, rules) if functions else mod
 
 
-def _constants(mod: IRModule, var: GlobalVar, func: Function) -> dict[int, Constant]:
+def _calls(mod: IRModule) -> dict[GlobalVar, list[tuple[GlobalVar, Call]]]:
+    """The calls of each function of the module, with the functions that they stand in."""
+    found: dict[GlobalVar, list[tuple[GlobalVar, Call]]] = {}
+    for caller, func in mod.functions.items():
+        for node in walk(func) if isinstance(func, Function) else ():
+            if isinstance(node, Call) and isinstance(node.op, GlobalVar):
+                found.setdefault(node.op, []).append((caller, node))
+    return found
+
+
+def _constants(
+    var: GlobalVar, func: Function, calls: Sequence[tuple[GlobalVar, Call]]
+) -> dict[int, Constant]:
     """The value of each parameter for which every call gives that value, or hands on the parameter."""
     found: dict[int, Constant] = {}
     unknown = {k for k, param in enumerate(func.params) if not isinstance(param.ty, TensorType)}
-    for caller_var, caller in mod.functions.items():
-        if not isinstance(caller, Function):
-            continue
-        for call in walk(caller):
-            if not isinstance(call, Call) or call.op != var:
-                continue
-            for index, arg in enumerate(call.args):
-                handed_on = caller_var == var and arg is func.params[index]
-                if not handed_on and not _is_same(arg, found.setdefault(index, arg)):  # type: ignore[arg-type]
-                    unknown.add(index)
+    for caller, call in calls:
+        for index, arg in enumerate(call.args):
+            handed_on = caller == var and arg is func.params[index]
+            if not handed_on and not _is_same(arg, found.setdefault(index, arg)):  # type: ignore[arg-type]
+                unknown.add(index)
     return {index: value for index, value in found.items() if index not in unknown}
 
 

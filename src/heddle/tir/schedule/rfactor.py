@@ -60,9 +60,7 @@ def rfactor(func: PrimFunc, loop_var: Var, factor_axis: int) -> tuple[PrimFunc, 
     name = NameSupply(r.block.name_hint for r in blocks_in(func.body)).fresh(f"{block.name_hint}_rf")
     first = _partial_nest(realize, loops, reducing, loop, partial, position, name)
     second = _final_nest(realize, loops, reducing, loop, partial, position, store)
-    top = loops[0]
-    scope = scope_of(func, find_block(func, block.name_hint))
-    func = replace_stmt(func, top, seq(first, second))
+    func = replace_stmt(func, loops[0], seq(first, second))
     scope = scope_of(func, find_block(func, block.name_hint))
     return replace_stmt(func, scope, replace(scope, alloc_buffers=(*scope.alloc_buffers, partial))), name
 
