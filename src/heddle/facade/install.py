@@ -62,6 +62,11 @@ class FacadeModule(ModuleType):
         setattr(self, name, found)
         return found
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python binds a submodule to its parent when it is loaded; an exported name of that spelling wins.
+        if not (isinstance(value, ModuleType) and name in exported(self.__name__)):
+            super().__setattr__(name, value)
+
     def _find(self, name: str) -> Any:
         place = exported(self.__name__).get(name)
         if place is not None:

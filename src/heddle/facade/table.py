@@ -28,6 +28,8 @@ PASSES: dict[str, tuple[str, ...]] = {
     "heddle.s_tir.transform": ("heddle.tir.transform",),
 }
 
+_DEVICES = "Device cpu cuda device ext_dev hexagon metal opencl rocm vulkan webgpu"
+_GLOBAL_FUNCTIONS = "get_global_func list_global_func_names register_global_func remove_global_func"
 _STRUCTURAL = "assert_structural_equal structural_equal structural_hash"
 _SCALARS = {
     "heddle.prim.nodes": (
@@ -99,11 +101,10 @@ _ATTENTION_KERNELS = {
 EXPORTS: dict[str, dict[str, str]] = {
     "heddle": {
         "heddle.driver.compile": "compile",
-        "heddle.runtime": (
-            "DataType Device Tensor cpu cuda device ext_dev get_global_func hexagon metal opencl "
-            "register_global_func "
-            "rocm tensor vulkan webgpu"
-        ),
+        "heddle.runtime.device": _DEVICES,
+        "heddle.runtime.dtype": "DataType",
+        "heddle.runtime.function": "get_global_func register_global_func",
+        "heddle.runtime.tensor": "Tensor tensor",
         "heddle.ir.module": "IRModule",
         "heddle.codegen.build": "build",
         "heddle.support.diagnostics": "HeddleError InternalError",
@@ -202,7 +203,18 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.arith": {},
     "heddle.target": {},
-    "heddle.runtime": {},
+    "heddle.runtime": {
+        "heddle.runtime.device": _DEVICES,
+        "heddle.runtime.dtype": "DataType dtype_of",
+        "heddle.runtime.function": _GLOBAL_FUNCTIONS + " Function convert",
+        "heddle.runtime.kernel_module": "KernelModule",
+        "heddle.runtime.module": "FunctionModule Module load_module system_lib",
+        "heddle.runtime.native.library": "set_num_threads",
+        "heddle.runtime.shape": "Array Map Shape",
+        "heddle.runtime.storage": "Allocator Storage allocator_for clear_allocators",
+        "heddle.runtime.tensor": "Tensor empty from_dlpack tensor",
+        "heddle.runtime.timing": "BenchmarkResult",
+    },
     "heddle.runtime.vm": {"heddle.vm.relax": "VMExecutable VMInstrumentReturnKind VirtualMachine"},
     "heddle.contrib": {},
     "heddle.contrib.tvmjs": {
@@ -233,15 +245,15 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.support.cc": {"heddle.runtime.linker": "create_executable create_shared create_staticlib"},
     "heddle.support.utils": {"heddle.support.temporary": "TempDirectory tempdir"},
     "heddle.ffi": {
-        "heddle.runtime": (
-            "Array Device Function Map Shape from_dlpack get_global_func register_global_func "
-            "remove_global_func"
-        ),
+        "heddle.runtime.device": "Device",
+        "heddle.runtime.function": "Function get_global_func register_global_func remove_global_func",
+        "heddle.runtime.shape": "Array Map Shape",
+        "heddle.runtime.tensor": "from_dlpack",
         "heddle.ir.structural": "structural_equal structural_hash",
     },
     "heddle.ffi.access_path": {"heddle.ir.access_path": "AccessPath"},
     "heddle.ffi.registry": {
-        "heddle.runtime": "get_global_func list_global_func_names register_global_func remove_global_func",
+        "heddle.runtime.function": _GLOBAL_FUNCTIONS,
     },
-    "heddle.ffi.container": {"heddle.runtime": "Array Map"},
+    "heddle.ffi.container": {"heddle.runtime.shape": "Array Map"},
 }

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from heddle.runtime import Device, Module, Tensor
+from heddle.runtime.device import Device
+from heddle.runtime.module import Module
+from heddle.runtime.tensor import Tensor
 from heddle.testing.checks import assert_allclose
 
 _BUILTINS = "vm.builtin."

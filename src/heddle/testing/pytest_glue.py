@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from heddle.runtime import cpu
+from heddle.runtime.device import cpu
 from heddle.target import TARGET_KINDS, Target
 
 try:

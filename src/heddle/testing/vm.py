@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from heddle.runtime import Device, Tensor, register_global_func, tensor
+from heddle.runtime.device import Device
+from heddle.runtime.function import register_global_func
+from heddle.runtime.tensor import Tensor, tensor
 from heddle.testing.checks import assert_allclose
 
 
