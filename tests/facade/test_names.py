@@ -49,9 +49,10 @@ def test_table_has_no_dead_entries(module: str) -> None:
 
 
 def test_an_export_wins_over_a_submodule_of_its_name() -> None:
-    """Importing a submodule sets the package's attribute of its name, before or after somebody asked for it."""
+    """Importing a submodule sets the package's attribute of its name, before or after its first use."""
     program = (
-        "import heddle.runtime.tensor; from heddle.runtime import tensor, device; import heddle.runtime.device\n"
+        "import heddle.runtime.tensor; from heddle.runtime import tensor, device\n"
+        "import heddle.runtime.device\n"
         "from heddle.runtime import device as later; import heddle.runtime\n"
         "assert device is later is heddle.runtime.device and tensor is heddle.runtime.tensor\n"
         "assert tensor([1.0]).shape == (1,) and device('cpu') == heddle.cpu(0)\n"
