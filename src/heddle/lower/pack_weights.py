@@ -32,9 +32,10 @@ from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.op_pattern import is_contraction
+from heddle.tir.dot_product import DEPTHS
 from heddle.tir.nodes import Buffer, BufferLoad, IterType, PrimFunc, SBlock, SBlockRealize, decl_buffer
 from heddle.tir.schedule.rules.convolution import choose_tile, find_convolution, weight_blocks
-from heddle.tir.schedule.rules.rule import is_reduction
+from heddle.tir.schedule.rules.rule import extent_of, is_reduction
 from heddle.tir.schedule.tree import blocks_in, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
@@ -71,10 +72,12 @@ class PackWeights(Pass):
 @dataclass(frozen=True, slots=True)
 class _Packing:
     """Dimensions of parameter `position` are cut into blocks: `blocks` has (dimension, size), and the insides
-    of blocks become the last dimensions in this order."""
+    of blocks become the last dimensions in this order. The blocks of dimension `first`, which lie in vector
+    lanes, become the first dimension."""
 
     position: int
     blocks: tuple[tuple[int, int], ...]
+    first: int
 
     def shape(self, shape: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
         made = list(shape)
@@ -96,9 +99,7 @@ class _Packing:
         return (*self._ordered(made), *insides)
 
     def _ordered(self, outer: Sequence[Any]) -> tuple[Any, ...]:
-        """The blocks that lie in vector lanes go first."""
-        first = self.blocks[-1][0]
-        return (outer[first], *(item for k, item in enumerate(outer) if k != first))
+        return (outer[self.first], *(item for k, item in enumerate(outer) if k != self.first))
 
     def data(self, array: Any) -> Any:
         sizes = dict(self.blocks)
@@ -157,7 +158,7 @@ def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int, target: 
     tile = None if conv is None else choose_tile(conv, target)
     if conv is not None and tile is not None:
         blocks = weight_blocks(conv, tile) if conv.weights.buffer is buffer else None
-        return _Packing(position, blocks) if blocks else None
+        return _Packing(position, blocks, blocks[-1][0]) if blocks else None
     written = {region.buffer for region in block.writes}
     data = [load for load in loads if load.buffer is not buffer and load.buffer not in written]
     spatial = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar}
@@ -166,8 +167,31 @@ def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int, target: 
         if isinstance(index, PrimVar) and index in spatial and index not in used:
             size = buffer.shape[dim]
             lanes = choose_block(size.value) if isinstance(size, IntImm) else None
-            return None if lanes is None else _Packing(position, ((dim, lanes),))
+            if lanes is None:
+                return None
+            beside = _side_by_side(block, own[0], data)
+            return _Packing(position, ((dim, lanes), *beside), dim)
     return None
+
+
+def _side_by_side(
+    block: SBlock, weights: BufferLoad, data: Sequence[BufferLoad]
+) -> tuple[tuple[int, int], ...]:
+    """The dimension of the weights whose elements lie side by side for dot products, and how many: steps of
+    the only reduction, which the data have in their last dimension."""
+    depth = DEPTHS.get(str(weights.dtype))
+    reduce = [axis for axis in block.iter_vars if axis.iter_type is IterType.CommReduce]
+    if depth is None or len(reduce) != 1 or len(data) != 1 or data[0].dtype != weights.dtype:
+        return ()
+    axis, indices = reduce[0], data[0].indices
+    steps = extent_of(axis.dom.extent)
+    if steps is None or steps % depth or block.writes[0].buffer.dtype != "float32":
+        return ()
+    used = [dim for dim, index in enumerate(weights.indices) if axis.var in free_vars(index)]
+    is_last = indices[-1] is axis.var and axis.var not in free_vars(*indices[:-1])
+    if not is_last or len(used) != 1 or weights.indices[used[0]] is not axis.var:
+        return ()
+    return ((used[0], depth),)
 
 
 def choose_block(size: int) -> int | None:

@@ -163,13 +163,22 @@ def _extern_by_lane(emitter: ExprEmitter, call: Call, name: str, args: list[Prim
 
 def _llvm_intrinsic(emitter: ExprEmitter, call: Call) -> str:
     args = [arg for arg in call.args[1:] if isinstance(arg, PrimExpr)]
-    operands = [(register_type(arg.dtype), emitter.emit(arg)) for arg in args]
+    operands = [_llvm_operand(emitter, arg) for arg in args]
     result = register_type(call.dtype)
     if result == "void":
         callee = emitter.module.declare(_string(call), result, [ty for ty, _ in operands])
         emitter.out.effect(f"call void {callee}({', '.join(f'{ty} {value}' for ty, value in operands)})")
         return ""
     return emitter.call_overloaded(_string(call), result, operands)
+
+
+def _llvm_operand(emitter: ExprEmitter, arg: PrimExpr) -> tuple[str, str]:
+    """An operand under the type by which LLVM's intrinsics know it: bfloat16 is no integer to them."""
+    ty, value = register_type(arg.dtype), emitter.emit(arg)
+    if arg.dtype.code != "bfloat":
+        return ty, value
+    known = ty.replace("i16", "bfloat")
+    return known, emitter.out.value(f"bitcast {ty} {value} to {known}")
 
 
 def _address_of(emitter: Any, call: Call) -> str:

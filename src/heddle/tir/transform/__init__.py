@@ -3,6 +3,7 @@
 from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_if import HoistIfThenElse
+from heddle.tir.transform.lower_dot_products import LowerDotProducts
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
 from heddle.tir.transform.lower_small_float import LowerSmallFloat
 from heddle.tir.transform.make_packed_api import MakePackedAPI
@@ -17,6 +18,7 @@ __all__ = [
     "BF16Legalize",
     "FlattenBuffer",
     "HoistIfThenElse",
+    "LowerDotProducts",
     "LowerIntrin",
     "LowerSmallFloat",
     "MakePackedAPI",

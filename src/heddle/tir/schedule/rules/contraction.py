@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from heddle.prim.nodes import PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
+from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import IterType, SBlock
 from heddle.tir.schedule.rules.deep_contraction import (
@@ -97,6 +98,8 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> None:
     for loop in loops.unrolled:
         sch.unroll(loop)
     sch.vectorize(loops.lanes)
+    if loops.pair is not None:
+        sch.annotate(loops.pair, DOT_PRODUCT, True)
     sch.decompose_reduction(handle, loops.reduce)
     _prefetch_weights(sch, handle, axes, tile, loops)
 
@@ -105,11 +108,11 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, l
     """While a panel of packed weights is used, fetch the next one."""
     if axes.packed != tile.columns or loops.rows is None or len(axes.reduce) != 1 or loops.batches:
         return
-    stride = prefetch_stride(sch, loops.rows, tile)
+    stride = prefetch_stride(sch, loops.rows, tile.columns * axes.depth)
     steps = sch.get(loops.reduce).extent  # type: ignore[union-attr]
 
     def ahead(rows: Var, k: Var) -> PrimExpr:
-        result: PrimExpr = steps * tile.columns + (rows * steps + k) * stride
+        result: PrimExpr = steps * (tile.columns * axes.depth) + (rows * steps + k) * stride
         return result
 
     prefetch_weights(sch, handle, loops.reduce, ahead)
@@ -207,6 +210,8 @@ class _Loops:
     reduce: LoopRV
     unrolled: tuple[LoopRV, ...]
     lanes: LoopRV
+    pair: LoopRV | None
+    """The loop over steps of the reduction that lie side by side in the weights."""
     batches: bool
     """Whether outer axes lie inside the loop over column tiles."""
 
@@ -224,16 +229,20 @@ def _tile_loops(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> _Loo
         m_tile, m_row = [first], [second]
     outer = [loops[var] for var in axes.outer]
     before, after = outer[:1] if len(outer) > 1 else outer, outer[1:] if len(outer) > 1 else []
-    reduce = [loops[var] for var in axes.reduce]
-    sch.reorder(*before, n_tile, *after, *m_tile, *reduce, *m_row, n_vector, lanes)
+    reduce, pair = [loops[var] for var in axes.reduce], list[LoopRV]()
+    if axes.depth > 1:
+        steps, inside = sch.split(reduce.pop(), [None, axes.depth])
+        reduce, pair = [steps], [inside]
+    sch.reorder(*before, n_tile, *after, *m_tile, *reduce, *m_row, n_vector, lanes, *pair)
     shared = [*before, n_tile, *after]
-    inner = [*m_tile, *reduce, *m_row, n_vector, lanes]
+    inner = [*m_tile, *reduce, *m_row, n_vector, lanes, *pair]
     work = constant_product(loop_extents(sch, inner))
     parallel = sch.fuse(*shared) if len(shared) > 1 else shared[0]
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // max(1, work or GRAIN_MULTIPLIES)))
     rows = m_tile[0] if m_tile else None
-    return _Loops(parallel, rows, rows or parallel, reduce[0], (*m_row, n_vector), lanes, bool(after))
+    tiled = (*m_row, n_vector), lanes, pair[0] if pair else None
+    return _Loops(parallel, rows, rows or parallel, reduce[0], *tiled, bool(after))
 
 
 def _schedule_copy(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from heddle.prim.nodes import FloorMod, PrimExpr, Var, constant
 from heddle.prim.ops import ceildiv, floormod, maximum
 from heddle.prim.substitute import free_vars
+from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.nodes import BufferRegion, IterType
 from heddle.tir.schedule.rules.register_tile import Axes, Tile
 from heddle.tir.schedule.rules.rule import (
@@ -48,10 +49,12 @@ def block_depth(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> int 
     if len(axes.outer) > 1 or 1 in (extents[var] for var in (axes.m, axes.n, *axes.outer)):
         return None  # a single row uses a panel once
     steps = extents[axes.reduce[0]]
-    longest: int = PANEL_BYTES // (tile.columns * block.writes[0].buffer.dtype.itemsize)
+    row_bytes = tile.columns * block.writes[0].buffer.dtype.itemsize
+    longest: int = PANEL_BYTES * axes.depth // row_bytes  # what lies side by side fills one sum's bytes
     if steps is None or steps <= longest:
         return None
-    return next((depth for depth in range(longest, SHORTEST - 1, -1) if steps % depth == 0), None)
+    depths = range(longest, SHORTEST - 1, -1)
+    return next((d for d in depths if steps % d == 0 and d % axes.depth == 0), None)
 
 
 def schedule_in_depth(
@@ -63,14 +66,14 @@ def schedule_in_depth(
     sch.set_scope(partial, 0, "local")
     panel, row_tiles, outer_k = _tile_sums(sch, handle, axes, tile)
     sch.compute_at(partial, row_tiles)
-    inner_k = _tile_partial(sch, partial, row_tiles, tile)
+    inner_k = _tile_partial(sch, partial, row_tiles, tile, axes.depth)
     sch.reverse_compute_at(consumer, panel)
     vectorize_last(sch, consumer, tile.lanes)
     sch.decompose_reduction(handle, outer_k)
-    stride = prefetch_stride(sch, row_tiles, tile)
+    stride = prefetch_stride(sch, row_tiles, tile.columns * axes.depth)
 
     def ahead(block: Var, rows: Var, k: Var) -> PrimExpr:
-        result: PrimExpr = (block + 1) * (depth * tile.columns) + (rows * depth + k) * stride
+        result: PrimExpr = (block + 1) * (depth * tile.columns) + (rows * (depth // axes.depth) + k) * stride
         return result
 
     prefetch_weights(sch, partial, inner_k, ahead)
@@ -103,8 +106,11 @@ def _tile_sums(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> tuple
     return panel, m_tile, outer_k
 
 
-def _tile_partial(sch: Schedule, partial: SBlockRV, row_tiles: LoopRV, tile: Tile) -> LoopRV:
-    """Order the loops of the accumulators; gives the loop over the steps of a k block."""
+def _tile_partial(
+    sch: Schedule, partial: SBlockRV, row_tiles: LoopRV, tile: Tile, side_by_side: int
+) -> LoopRV:
+    """Order the loops of the accumulators; gives the loop over the steps of a k block, of which each takes
+    those that lie side by side in the weights."""
     realize = sch.realization(partial)
     loops = sch.get_loops(partial)
     own = loops[[loop.var for loop in loops].index(row_tiles.var) + 1 :]
@@ -116,7 +122,12 @@ def _tile_partial(sch: Schedule, partial: SBlockRV, row_tiles: LoopRV, tile: Til
     inner_k: LoopRV = next(loop for loop in own if loop.var in free_vars(*steps))
     *rows, columns = (loop for loop in own if loop.var is not inner_k.var)
     vector, lanes = sch.split(columns, [tile.vectors, tile.lanes])
-    sch.reorder(inner_k, *rows, vector, lanes)
+    pair = list[LoopRV]()
+    if side_by_side > 1:
+        inner_k, inside = sch.split(inner_k, [None, side_by_side])
+        pair = [inside]
+        sch.annotate(inside, DOT_PRODUCT, True)
+    sch.reorder(inner_k, *rows, vector, lanes, *pair)
     for loop in (*rows, vector):
         sch.unroll(loop)
     sch.vectorize(lanes)
@@ -124,10 +135,11 @@ def _tile_partial(sch: Schedule, partial: SBlockRV, row_tiles: LoopRV, tile: Til
     return inner_k
 
 
-def prefetch_stride(sch: Schedule, row_tiles: LoopRV, tile: Tile) -> PrimExpr:
-    """How many elements of the next panel each step asks for, so that all steps ask for all of it."""
+def prefetch_stride(sch: Schedule, row_tiles: LoopRV, used: int) -> PrimExpr:
+    """How many elements of the next panel each step asks for, so that all steps ask for all of it; a step
+    has `used` elements of its own."""
     count = sch.get(row_tiles).extent  # type: ignore[union-attr]
-    result: PrimExpr = ceildiv(constant(tile.columns, count.dtype), maximum(count, 1))
+    result: PrimExpr = ceildiv(constant(used, count.dtype), maximum(count, 1))
     return result
 
 
@@ -144,12 +156,16 @@ def prefetch_weights(sch: Schedule, handle: SBlockRV, loop: LoopRV, ahead: Calla
         return
     count = reads[found[0]].buffer.shape[0]
 
-    def line(panel: Var, *inner: Var) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
+    dimensions = len(reads[found[0]].region)
+
+    def line(panel: Var, *inner: Var) -> tuple[PrimExpr, ...]:
         element = ahead(*inner)
-        return floormod(panel, count), constant(0, element.dtype), element
+        between = [constant(0, element.dtype)] * (dimensions - 2)
+        return floormod(panel, count), *between, element
 
     sch.prefetch(handle, found[0], loop, line)
 
 
 def _is_packed(region: BufferRegion) -> bool:
-    return len(region.region) == 3 and isinstance(region.region[-1].min, FloorMod)
+    """Whether an access is to a panel, a step and a column in it (and a step of those side by side)."""
+    return len(region.region) in (3, 4) and isinstance(region.region[-1].min, FloorMod)

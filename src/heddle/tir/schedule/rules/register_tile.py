@@ -20,13 +20,14 @@ from heddle.tir.schedule.rules.rule import extent_of
 @dataclass(frozen=True, slots=True)
 class Axes:
     """What each axis of a contraction is for. `packed` is the weights' block size where they are packed,
-    else None."""
+    else None; `depth` steps of the reduction lie side by side in weights that are packed for dot products."""
 
     m: Var | None
     n: Var
     outer: tuple[Var, ...]
     reduce: tuple[Var, ...]
     packed: int | None
+    depth: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ def classify(block: SBlock) -> Axes | None:
     for weights, data in (loads, loads[::-1]):
         if not weights.indices:
             continue
-        found = _lane_axis(weights.indices[-1], spatial)
+        depth = _side_by_side(weights.indices, reduce)
+        found = _lane_axis(weights.indices[-1 if depth == 1 else -2], spatial)
         if found is None or found[0] in free_vars(*data.indices):
             continue
         n, packed = found
@@ -68,8 +70,16 @@ def classify(block: SBlock) -> Axes | None:
         rows = [v for v in spatial if v in free_vars(*data.indices) and v not in in_weights]
         m = rows[-1] if rows else None
         outer = tuple(v for v in spatial if v not in (m, n))
-        return Axes(m, n, outer, reduce, packed)
+        return Axes(m, n, outer, reduce, packed, depth)
     return None
+
+
+def _side_by_side(indices: tuple[PrimExpr, ...], reduce: tuple[Var, ...]) -> int:
+    """How many steps of a reduction the last dimension of packed weights holds."""
+    last = indices[-1]
+    if len(indices) < 2 or not isinstance(last, FloorMod) or last.a not in reduce:
+        return 1
+    return last.b.value if isinstance(last.b, IntImm) else 1
 
 
 def _lane_axis(index: PrimExpr, spatial: list[Var]) -> tuple[Var, int | None] | None:
