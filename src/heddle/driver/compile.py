@@ -10,8 +10,8 @@ from heddle.codegen.build import build as build_kernels
 from heddle.codegen.c_source import c_source_modules
 from heddle.codegen.cache import KernelCache
 from heddle.driver.codes import D0103
-from heddle.driver.pipeline import default_pipeline
-from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec
+from heddle.driver.pipeline import OptionError, default_pipeline
+from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, TensorSpec
 from heddle.ir.expr import Function, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass
@@ -25,7 +25,6 @@ from heddle.relax.transform.bind_params import BindParams
 from heddle.relax.types import ShapeType, TensorType
 from heddle.runtime.kernel_module import KernelModule
 from heddle.runtime.module import Module
-from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 from heddle.vm.relax.executable import LIBRARY_PREFIX, VMExecutable
@@ -40,6 +39,7 @@ def compile(
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
     exec_mode: str = "bytecode",
+    precision: str = "fp32",
 ) -> Module:
     """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel
     module.
@@ -51,7 +51,7 @@ def compile(
     functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
     if any(isinstance(func, Function) for func in functions):
         module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-        return build(module, chosen, params, relax_pipeline, tir_pipeline, exec_mode)
+        return build(module, chosen, params, relax_pipeline, tir_pipeline, exec_mode, precision=precision)
     return build_kernels(_pipeline("tir_pipeline", tir_pipeline, None)(mod), chosen)
 
 
@@ -63,6 +63,7 @@ def build(
     tir_pipeline: Any = "default",
     exec_mode: str = "bytecode",
     cache: KernelCache | None = None,
+    precision: str = "fp32",
 ) -> VMExecutable:
     """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable.
 
@@ -73,6 +74,10 @@ def build(
     machine's interpreter, "compiled" makes machine code of them too. Kernels are looked up in `cache`, by
     default the process's.
 
+    `precision`: "fp32" computes as the model says; "bf16" rounds the factors of products with constant
+    weights to bfloat16 and adds up in float32 (`relax.transform.ContractInBFloat16`). It belongs to the
+    default pipeline; a pipeline of one's own is made by `default_pipeline(target, precision)`.
+
     Raises: OptionError D0103 (a ValueError) for another option; BindingError R0208 for other parameters;
     UsageError G02.. for C source that cannot be compiled.
     """
@@ -82,12 +87,21 @@ def build(
     load_operators()
     if params:
         mod = BindParams("main", params)(mod)
-    pipeline = _pipeline("relax_pipeline", relax_pipeline, default_pipeline(chosen))
+    default = default_pipeline(chosen, precision)
+    if precision != "fp32" and relax_pipeline != "default":
+        raise OptionError(
+            D0103,
+            f"precision {precision!r} belongs to the default pipeline, and another relax_pipeline was given",
+            help="put ContractInBFloat16 into that pipeline",
+        )
+    pipeline = _pipeline("relax_pipeline", relax_pipeline, default)
     lower_loops = _pipeline("tir_pipeline", tir_pipeline, None)
     builder, loops = vm_codegen(pipeline(mod))
     for var, func in mod.functions.items():
         if isinstance(func, Function):
             builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
+    if precision != "fp32":
+        builder.metadata[PRECISION] = precision
     if mod.attrs.get(LIBRARY_PREFIX):
         builder.metadata[LIBRARY_PREFIX] = str(mod.attrs[LIBRARY_PREFIX])
     modules = [*kernel_modules(lower_loops(loops), chosen, cache), *c_source_modules(mod, chosen)]
@@ -103,10 +117,6 @@ def _pipeline(option: str, given: Any, default: Pass | None) -> Callable[[Any], 
     if not callable(given):
         raise OptionError(D0103, f"unknown {option} {given!r}: expected 'default', None or a pass")
     return given  # type: ignore[no-any-return]
-
-
-class OptionError(UsageError, ValueError):
-    """An option of the compiler with a value that it does not have."""
 
 
 EXEC_MODES = ("bytecode", "compiled")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from heddle.driver.pipeline import finalize_passes, legalize_passes, optimize_passes
+from heddle.driver.pipeline import finalize_passes, legalize_passes, optimize_passes, precision_passes
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassInfo, PassInstrument
 from heddle.target import Target
@@ -47,7 +47,7 @@ class PhaseClock(PassInstrument):
 
     def __post_init__(self) -> None:
         for name, passes in (
-            ("optimize", optimize_passes(self.target)),
+            ("optimize", (*optimize_passes(self.target), *precision_passes("bf16"))),
             ("legalize", legalize_passes(self.target)),
             ("finalize", finalize_passes(self.target)),
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heddle.driver.codes import D0103
 from heddle.ir.transform import Pass, Sequential
 from heddle.lower.convert_layout import ConvertToBlockedLayout
 from heddle.lower.convert_winograd import ConvertToWinograd
@@ -19,6 +20,7 @@ from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from heddle.relax.transform.bind_constant_arguments import BindConstantArguments
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from heddle.relax.transform.contract_in_bfloat16 import ContractInBFloat16
 from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
 from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
 from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForInference
@@ -32,12 +34,21 @@ from heddle.relax.transform.realize_v_device import RealizeVDevice
 from heddle.relax.transform.remove_purity_checking import RemovePurityChecking
 from heddle.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from heddle.relax.transform.to_non_dataflow import ToNonDataflow
+from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 
 
-def optimize_passes(target: Target) -> tuple[Pass, ...]:
-    """Graphs of operators to smaller graphs of operators."""
-    return (
+PRECISIONS = ("fp32", "bf16")
+"""What float32 models may be computed in. `fp32`, the default, is strict: no value is rounded to less."""
+
+
+class OptionError(UsageError, ValueError):
+    """An option of the compiler with a value that it does not have."""
+
+
+def optimize_passes(target: Target, precision: str = "fp32") -> tuple[Pass, ...]:
+    """Graphs of operators to smaller graphs of operators. Raises: OptionError D0103 (a ValueError)."""
+    passes = (
         LambdaLift(),  # local functions are optimised as all others are
         BindConstantArguments(),  # bodies of loops know their weights
         ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
@@ -46,6 +57,21 @@ def optimize_passes(target: Target) -> tuple[Pass, ...]:
         FoldConstant(),  # what is known is computed
         EliminateCommonSubexpr(),  # what is computed twice is computed once
         DeadCodeElimination(keep_packed_calls=True),  # what nothing needs goes
+    )
+    return (*passes, *precision_passes(precision))
+
+
+def precision_passes(precision: str) -> tuple[Pass, ...]:
+    """Products of float32 to products of less, after everything that computes weights."""
+    if precision not in PRECISIONS:
+        raise OptionError(D0103, f"unknown precision {precision!r}: expected one of {', '.join(PRECISIONS)}")
+    if precision == "fp32":
+        return ()
+    return (
+        ContractInBFloat16(),  # products with weights take narrow factors
+        FoldConstant(),  # weights are rounded once and for all
+        EliminateCommonSubexpr(),  # what several products take is rounded once
+        DeadCodeElimination(keep_packed_calls=True),  # weights that are not used in full go
     )
 
 
@@ -83,7 +109,7 @@ def finalize_passes(target: Target) -> tuple[Pass, ...]:
     )
 
 
-def default_pipeline(target: Target) -> Sequential:
-    """What `compile` runs on a graph module."""
-    passes = (*optimize_passes(target), *legalize_passes(target), *finalize_passes(target))
+def default_pipeline(target: Target, precision: str = "fp32") -> Sequential:
+    """What `compile` runs on a graph module; `precision` is one of PRECISIONS."""
+    passes = (*optimize_passes(target, precision), *legalize_passes(target), *finalize_passes(target))
     return Sequential(passes, "default")

@@ -17,6 +17,8 @@ from heddle.support.diagnostics import FormatError
 
 Dim = int | str
 METADATA_PREFIX = "signature."
+PRECISION = "precision"
+"""Entry of the metadata: what products were computed in, where that is less than the model says."""
 
 
 @dataclass(frozen=True, slots=True)

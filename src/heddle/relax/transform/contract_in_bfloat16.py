@@ -1,0 +1,67 @@
+"""ContractInBFloat16: products with constant weights take bfloat16 factors and add up in float32.
+
+    y = R.matmul(x, w)        →        h = R.astype(x, dtype="bfloat16")
+                                       v = R.astype(w, dtype="bfloat16")
+                                       y = R.matmul(h, v, out_dtype="float32")
+
+`x` and the constant `w` are float32, as is the result: only the factors are rounded (to 8 bits), the sums are
+not. FoldConstant rounds the weights once and for all, which halves them. Everything else keeps float32:
+products of two computed tensors (attention's scores), softmax, norms, reductions, activations, and what has
+another element type already.
+
+Mirrors TVM's ToMixedPrecision, which is about float16 and about all operators by a table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.expr import Call, Constant, Expr, Function, Var
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.relax import op
+from heddle.relax.infer import type_of
+from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.relax.types import TensorType
+
+NARROW, WIDE = "bfloat16", "float32"
+
+
+@dataclass(frozen=True)
+class ContractInBFloat16(FunctionPass):
+    """`R.matmul` and `R.linear` whose second factor is a constant matrix, or constant matrices.
+
+    Requires the normal form. Run FoldConstant after it.
+    """
+
+    function_kind: ClassVar[type] = Function
+
+    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
+        return _Narrower(mod).run(func)
+
+
+class _Narrower(BindingRewriter):
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if not isinstance(value, Call) or not _is_float32_product(value):
+            return value
+        data, weight, *bias = value.args
+        if is_call(value, "relax.matmul"):
+            return self._product(data, weight)
+        turned = self.bind(self.value(op.permute_dims(weight, axes=(1, 0))))
+        product = self._product(data, turned)
+        return op.add(self.bind(self.value(product)), bias[0]) if bias else product
+
+    def _product(self, data: Expr, weight: Expr) -> Expr:
+        factors = [self.bind(self.value(op.astype(factor, dtype=NARROW))) for factor in (data, weight)]
+        made: Expr = op.matmul(*factors, out_dtype=WIDE)
+        return made
+
+
+def _is_float32_product(call: Call) -> bool:
+    """Whether a call multiplies by constant matrices, and all it takes and gives is float32."""
+    if not (is_call(call, "relax.matmul") or is_call(call, "relax.linear")):
+        return False
+    if not isinstance(call.args[1], Constant) or call.args[1].data.ndim < 2 or isinstance(call.args[0], Constant):
+        return False
+    types = [type_of(arg) for arg in (*call.args, call)]
+    return all(isinstance(ty, TensorType) and ty.dtype == WIDE for ty in types)
