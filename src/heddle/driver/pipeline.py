@@ -69,8 +69,8 @@ def precision_passes(precision: str) -> tuple[Pass, ...]:
         return ()
     return (
         ContractInBFloat16(),  # products with weights take narrow factors
-        FoldConstant(),  # weights are rounded once and for all
         EliminateCommonSubexpr(),  # what several products take is rounded once
+        FoldConstant(),  # weights are rounded when the program is compiled
         DeadCodeElimination(keep_packed_calls=True),  # weights that are not used in full go
     )
 

@@ -57,19 +57,24 @@ class _Keep(PassInstrument):
             self.modules[info.name] = mod
 
 
-def stage_modules(mod: IRModule, target: Any = None) -> Mapping[str, IRModule]:
+def stage_modules(mod: IRModule, target: Any = None, precision: str = "fp32") -> Mapping[str, IRModule]:
     """The module at each stage that is a module."""
     load_operators()
     chosen = as_target(target)
     keep = _Keep()
     with PassContext(instruments=[keep]):
-        lowered = default_pipeline(chosen)(mod)
+        lowered = default_pipeline(chosen, precision)(mod)
     stages = {"relax": mod, "lowered": lowered, "tir": lower(_loops(lowered), chosen)}
     return stages | {stage: keep.modules[name] for stage, name in _MADE_BY.items()}
 
 
 def stage_text(
-    mod: IRModule, stage: str, target: Any = None, function: str | None = None, with_sources: bool = False
+    mod: IRModule,
+    stage: str,
+    target: Any = None,
+    function: str | None = None,
+    with_sources: bool = False,
+    precision: str = "fp32",
 ) -> str:
     """The text of a stage, of one function where one is named; of bytecode on request with the model's nodes.
 
@@ -83,7 +88,7 @@ def stage_text(
         )
     if stage == "relax":
         return str(_only(mod, function))
-    modules = stage_modules(mod, target)
+    modules = stage_modules(mod, target, precision)
     if stage in ("llvm", "asm"):
         return _machine_text(_only(_loops(modules["lowered"]), function), stage, target)
     if stage == "bytecode":

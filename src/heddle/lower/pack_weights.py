@@ -34,7 +34,12 @@ from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.dot_product import DEPTHS
 from heddle.tir.nodes import Buffer, BufferLoad, IterType, PrimFunc, SBlock, SBlockRealize, decl_buffer
-from heddle.tir.schedule.rules.convolution import choose_tile, find_convolution, weight_blocks
+from heddle.tir.schedule.rules.convolution import (
+    PACKED_NDIM,
+    choose_tile,
+    find_convolution,
+    weight_blocks,
+)
 from heddle.tir.schedule.rules.rule import extent_of, is_reduction
 from heddle.tir.schedule.tree import blocks_in, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
@@ -142,8 +147,28 @@ def _pack_function(func: PrimFunc, positions: set[int], target: Target) -> tuple
             if plan is not None and buffer is not None:
                 func = _apply(func, buffer, plan)
                 plans.append(plan)
+                func, beside = _put_channels_side_by_side(func, position)
+                plans.extend(beside)
         break
     return func, plans
+
+
+def _put_channels_side_by_side(func: PrimFunc, position: int) -> tuple[PrimFunc, list[_Packing]]:
+    """Weights of a convolution, packed by blocks of channels, are packed again: within a block, input
+    channels lie side by side for dot products."""
+    buffer = func.buffer_map[func.params[position]]
+    conv = find_convolution([realize.block for realize in blocks_in(func.body)])
+    depth = DEPTHS.get(str(buffer.dtype))
+    if conv is None or depth is None or conv.weights.buffer is not buffer or len(buffer.shape) != PACKED_NDIM:
+        return func, []
+    channel, within = conv.weights.indices[PACKED_NDIM - 2], conv.data.indices
+    is_last = within[-1] is channel and channel not in free_vars(*within[:-1])
+    size = conv.extent(channel) if isinstance(channel, PrimVar) and channel in conv.reduce else None
+    is_product = conv.data.dtype == buffer.dtype and conv.result.dtype == "float32"
+    if not is_last or size is None or size % depth or not is_product:
+        return func, []
+    plan = _Packing(position, ((PACKED_NDIM - 2, depth),), 0)
+    return _apply(func, buffer, plan), [plan]
 
 
 def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int, target: Target) -> _Packing | None:

@@ -14,6 +14,7 @@ Mirrors TVM's ToMixedPrecision, which is about float16 and about all operators b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,7 +30,9 @@ NARROW, WIDE = "bfloat16", "float32"
 
 @dataclass(frozen=True)
 class ContractInBFloat16(FunctionPass):
-    """`R.matmul` and `R.linear` whose second factor is a constant matrix, or constant matrices.
+    """`R.matmul` and `R.linear` whose second factor is a constant matrix, or constant matrices; `R.nn.conv2d`
+    (NCHW) with constant weights where it pays: with one group, whole blocks of channels, and other than 3 × 3
+    taps at stride 1, of which Winograd's form has fewer products in float32.
 
     Requires the normal form. Run FoldConstant after it.
     """
@@ -45,6 +48,9 @@ class _Narrower(BindingRewriter):
         if not isinstance(value, Call) or not _is_float32_product(value):
             return value
         data, weight, *bias = value.args
+        if is_call(value, "relax.nn.conv2d"):
+            attrs = {**dict(value.attrs.items()), "out_dtype": WIDE}
+            return op.nn.conv2d(*self._narrow(data, weight), **attrs) if _pays(value) else value
         if is_call(value, "relax.matmul"):
             return self._product(data, weight)
         turned = self.bind(self.value(op.permute_dims(weight, axes=(1, 0))))
@@ -52,16 +58,39 @@ class _Narrower(BindingRewriter):
         return op.add(self.bind(self.value(product)), bias[0]) if bias else product
 
     def _product(self, data: Expr, weight: Expr) -> Expr:
-        factors = [self.bind(self.value(op.astype(factor, dtype=NARROW))) for factor in (data, weight)]
-        made: Expr = op.matmul(*factors, out_dtype=WIDE)
+        made: Expr = op.matmul(*self._narrow(data, weight), out_dtype=WIDE)
         return made
+
+    def _narrow(self, *factors: Expr) -> list[Expr]:
+        return [self.bind(self.value(op.astype(factor, dtype=NARROW))) for factor in factors]
+
+
+_PRODUCTS = ("relax.matmul", "relax.linear", "relax.nn.conv2d")
+_CHANNELS = 16
+"""Convolutions multiply whole blocks of this many channels."""
 
 
 def _is_float32_product(call: Call) -> bool:
     """Whether a call multiplies by constant matrices, and all it takes and gives is float32."""
-    if not (is_call(call, "relax.matmul") or is_call(call, "relax.linear")):
+    if not any(is_call(call, name) for name in _PRODUCTS):
         return False
     if not isinstance(call.args[1], Constant) or call.args[1].data.ndim < 2 or isinstance(call.args[0], Constant):
         return False
     types = [type_of(arg) for arg in (*call.args, call)]
     return all(isinstance(ty, TensorType) and ty.dtype == WIDE for ty in types)
+
+
+def _pays(conv: Call) -> bool:
+    """Whether a convolution of constant weights is faster with narrow factors."""
+    attrs, weight = conv.attrs, conv.args[1]
+    assert isinstance(weight, Constant)
+    layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout or attrs.data_layout)
+    if layouts != ("NCHW", "OIHW", "NCHW") or attrs.groups != 1:
+        return False
+    outs, ins, *taps = weight.data.shape
+    winograd = taps == [3, 3] and _all_ones(attrs.strides) and _all_ones(attrs.dilation)
+    return outs % _CHANNELS == 0 and ins % _CHANNELS == 0 and not winograd
+
+
+def _all_ones(steps: Sequence[int] | int) -> bool:
+    return set(steps if isinstance(steps, Sequence) else (steps,)) == {1}

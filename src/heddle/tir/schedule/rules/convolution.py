@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 from heddle.ir.visitor import walk
@@ -25,9 +25,11 @@ from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var, constant
 from heddle.prim.ops import floordiv, floormod, minimum
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
+from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
 from heddle.tir.schedule.prefetch import NEAR
 from heddle.tir.schedule.rules.elementwise import schedule_map
+from heddle.tir.schedule.rules.register_tile import steps_side_by_side
 from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
     ScheduleRule,
@@ -44,8 +46,9 @@ from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
 NO_UNROLL = "disable_unroll"
 PACKED_NDIM = 6
-"""Dimensions of weights whose input and output channels are both blocked."""
-LINE_BYTES, ELEMENT_BYTES = 64, 4
+"""Dimensions of weights whose input and output channels are both blocked; one more where input channels lie
+side by side for dot products."""
+LINE_BYTES = 64
 MAX_PIXELS = 512
 """More pixels than these hide the wait for a tile of weights."""
 MIN_IMAGE_BYTES = 1 << 18
@@ -63,6 +66,11 @@ class Convolution:
     data: BufferLoad
     weights: BufferLoad
     axes: tuple[Var, ...]
+
+    @property
+    def depth(self) -> int:
+        """How many input channels lie side by side in weights that are packed for dot products."""
+        return steps_side_by_side(self.weights.indices, self.reduce)
 
     @property
     def reduce(self) -> tuple[Var, ...]:
@@ -232,8 +240,13 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
     c_tile, vector = sch.split(c, [None, tile.vectors])
     w_tile, pixel = sch.split(w, [None, tile.pixels])
     reduce = [loops[var] for var in _reading_order(conv)]
-    sch.reorder(n, c_tile, h, w_tile, *reduce, pixel, vector, lane)
-    work = constant_product(loop_extents(sch, [w_tile, *reduce, pixel, vector, lane]))
+    beside: list[LoopRV] = []
+    if conv.depth > 1:
+        reduce[-1], inside = sch.split(reduce[-1], [None, conv.depth])
+        sch.annotate(inside, DOT_PRODUCT, True)
+        beside = [inside]
+    sch.reorder(n, c_tile, h, w_tile, *reduce, pixel, vector, lane, *beside)
+    work = constant_product(loop_extents(sch, [w_tile, *reduce, pixel, vector, lane, *beside]))
     parallel = sch.fuse(n, c_tile, h)
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // (work or GRAIN_MULTIPLIES)))
@@ -267,11 +280,14 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: 
     """
     rows, width = conv.extent(conv.axes[2]), conv.extent(conv.axes[3])
     reads = block_of(sch, handle).reads
-    found = [k for k, region in enumerate(reads) if len(region.region) == PACKED_NDIM]
+    ndim = PACKED_NDIM + (conv.depth > 1)
+    found = [k for k, region in enumerate(reads) if len(region.region) == ndim]
     if len(found) != 1 or rows is None or width is None or rows * width > MAX_PIXELS:
         return
-    *blocks, columns = (extent_of(dim) or 1 for dim in reads[found[0]].buffer.shape)
-    num_lines = blocks[-1] * columns * ELEMENT_BYTES // LINE_BYTES
+    packed = reads[found[0]].buffer
+    panels, *tile_shape = (extent_of(dim) or 1 for k, dim in enumerate(packed.shape) if k in (0, *range(4, ndim)))
+    line_elements = LINE_BYTES // packed.dtype.itemsize
+    num_lines = prod(tile_shape) // line_elements
     w_tiles = width // tile.pixels
     share = -(-num_lines // (rows * w_tiles))
     if share > MAX_LINES:
@@ -280,9 +296,9 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: 
 
         def line(task: Var, w_tile: Var, *rest: Var, k: int = k) -> tuple[PrimExpr, ...]:
             number = (floormod(task, rows) * w_tiles + w_tile) * share + k
-            at = minimum(number, num_lines - 1) * (LINE_BYTES // ELEMENT_BYTES)
-            panel = floormod(floordiv(task, rows), blocks[0]) + 1
-            return (panel, *rest, constant(0, at.dtype), at)
+            at = minimum(number, num_lines - 1) * line_elements
+            panel = floormod(floordiv(task, rows), panels) + 1
+            return (panel, *rest, *[constant(0, at.dtype)] * (len(tile_shape) - 1), at)
 
         sch.prefetch(handle, found[0], sch.get_loops(handle)[4], line)
 
@@ -299,12 +315,12 @@ def _prefetch_pixels(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: C
     is_pointwise = len(data.shape) == 5 and [extent_of(dim) for dim in data.shape[2:4]] == image
     if not is_pointwise or len(found) != 1 or is_depthwise(conv) or len(_reading_order(conv)) != 4:
         return
-    if size is None or size * ELEMENT_BYTES < MIN_IMAGE_BYTES:
+    if size is None or size * data.dtype.itemsize < MIN_IMAGE_BYTES:
         return
 
     def pixel(task: Var, w_tile: Var, *rest: Var) -> tuple[PrimExpr, ...]:
         number, row = floordiv(task, rows * panels), floormod(task, rows)
-        at = (w_tile + 1) * tile.pixels + rest[-1]
+        at = (w_tile + 1) * tile.pixels + rest[-1] * conv.depth
         return (number, rest[0], row, at, constant(0, at.dtype))
 
     sch.prefetch(handle, found[0], sch.get_loops(handle)[5], pixel, NEAR)

@@ -61,7 +61,7 @@ def classify(block: SBlock) -> Axes | None:
     for weights, data in (loads, loads[::-1]):
         if not weights.indices:
             continue
-        depth = _side_by_side(weights.indices, reduce)
+        depth = steps_side_by_side(weights.indices, reduce)
         found = _lane_axis(weights.indices[-1 if depth == 1 else -2], spatial)
         if found is None or found[0] in free_vars(*data.indices):
             continue
@@ -74,7 +74,7 @@ def classify(block: SBlock) -> Axes | None:
     return None
 
 
-def _side_by_side(indices: tuple[PrimExpr, ...], reduce: tuple[Var, ...]) -> int:
+def steps_side_by_side(indices: tuple[PrimExpr, ...], reduce: tuple[Var, ...]) -> int:
     """How many steps of a reduction the last dimension of packed weights holds."""
     last = indices[-1]
     if len(indices) < 2 or not isinstance(last, FloorMod) or last.a not in reduce:
