@@ -126,6 +126,8 @@ def _source(
     if len(producers) > 1 or len(loads) != 1 or producers[0].writes[0].buffer is not conv.data.buffer:
         return None
     axes, simplify = [axis.var for axis in producers[0].iter_vars], Analyzer().simplify
+    if len(axes) != len(loads[0].indices):  # an image that comes in another layout
+        return None
     shifts: list[PrimExpr] = [simplify(axis - at) for axis, at in zip(axes, loads[0].indices, strict=True)]
     found = [shift.value for shift in shifts if isinstance(shift, IntImm)]
     if len(found) != 5 or found[0] or found[1] or found[4]:
