@@ -71,10 +71,45 @@ def test_compiled_once_runs_with_any_size(model: Path, tmp_path: Path) -> None:
 
 def test_different_outputs_have_their_own_exit_code(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime", reason="comparing needs the extra bench")
-    monkeypatch.setattr("heddle.driver.compare.difference", lambda name, a, b: difference(name, a + 1, b))
+    monkeypatch.setattr(
+        "heddle.driver.compare.difference",
+        lambda name, a, b, precision: difference(name, a + 1, b, precision),
+    )
     done = in_process("run", model, "--compare", "onnxruntime", "--repeat", 0)
     assert done.code == ExitCode.OUTPUTS_DIFFER
     assert "outputs differ" in done.out
+
+
+def test_bfloat16_against_strict(model: Path) -> None:
+    """The report gives errors relative to the outputs' scale; those of 8 bits are small, and not nothing."""
+    args = ("run", model, "--dim", "rows=6", "--precision", "bf16", "--compare", "fp32", "--repeat", 1)
+    done = in_process(*args, "--json")
+    assert done.code == ExitCode.DONE, done.err
+    report = json.loads(done.out)
+    (row,) = report["comparison"]["outputs"]
+    assert report["precision"] == "bf16" and report["comparison"]["engine"] == "fp32" and row["agrees"]
+    assert 1e-5 < row["mean_relative_error"] < row["max_relative_error"] * 2 < 4e-2
+    assert row["max_abs_error"] == pytest.approx(row["max_relative_error"] * row["max_magnitude"])
+    shown = in_process(*args)
+    assert "bf16" in shown.out and "relative to the scale: max" in shown.out
+
+
+def test_strict_against_strict_is_equal(model: Path) -> None:
+    done = in_process("run", model, "--dim", "rows=5", "--compare", "fp32", "--repeat", 0, "--json")
+    (row,) = json.loads(done.out)["comparison"]["outputs"]
+    assert row["max_abs_error"] == row["max_relative_error"] == row["mean_relative_error"] == 0
+
+
+def test_the_precision_of_a_compiled_model_is_chosen(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "narrow.heddle"
+    assert in_process("compile", model, "-o", path, "--precision", "bf16").code == ExitCode.DONE
+    done = in_process("run", path, "--dim", "rows=2", "--repeat", 0, "--json")
+    assert json.loads(done.out)["precision"] == "bf16"
+    in_process("run", path, "--precision", "bf16").failed_with("D0301", "compiled already")
+    in_process("run", path, "--compare", "fp32").failed_with("D0402", "one precision")
+    in_process("run", model, "--precision", "int4").failed_with("D0103", "'int4'", "fp32, bf16")
+    text = in_process("inspect", model, "--stage", "scheduled", "--precision", "bf16").out
+    assert "bfloat16" in text
 
 
 def test_unknown_operator(tmp_path: Path) -> None:

@@ -55,7 +55,10 @@ D0401 = declare_code(
     "D0401", "optional package is missing", "The command needs a package of an extra that is not installed."
 )
 D0402 = declare_code(
-    "D0402", "nothing to compare with", "Only a model that ONNX Runtime reads can be compared with it."
+    "D0402",
+    "nothing to compare with",
+    "Only a model that ONNX Runtime reads can be compared with it, and only one that is not compiled yet "
+    "with `fp32`.",
 )
 D0501 = declare_code(
     "D0501",

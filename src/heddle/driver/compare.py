@@ -1,7 +1,14 @@
-"""The same model on the same inputs in another engine: do the outputs agree, and which is faster."""
+"""The same model on the same inputs in another engine, or in another precision: do the outputs agree, and
+which is faster.
+
+Errors are relative to the scale of an output: `max_relative_error` is the largest difference by the largest
+magnitude, `mean_relative_error` the mean difference by the mean magnitude. Where an element is near zero its
+own relative error says nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +16,22 @@ import numpy as np
 from heddle.driver.codes import D0401, D0402
 from heddle.driver.inputs import Array
 from heddle.driver.models import ModelFile
-from heddle.driver.run import Run, latency_summary, timed
+from heddle.driver.run import (
+    CompileOptions,
+    Run,
+    as_arrays,
+    latency_summary,
+    load_or_compile,
+    output_names,
+    signature_of,
+    timed,
+)
+from heddle.runtime.device import cpu
 from heddle.support.diagnostics import MissingDependencyError, UsageError
+from heddle.vm.relax import VirtualMachine
 
-ENGINES = ("onnxruntime",)
+ENGINES = ("onnxruntime", "fp32")
+"""With whom a run can be compared; `fp32` is Heddle itself, strict."""
 TOLERANCES = {
     "float64": (1e-9, 1e-9),
     "float32": (1e-3, 1e-5),
@@ -22,6 +41,9 @@ TOLERANCES = {
 """Element type → relative tolerance, and absolute tolerance as a part of the largest expected magnitude.
 Networks of
 fifty layers add in another order than the other engine does; other types must be equal."""
+FIGURES = ("max_abs_error", "max_magnitude", "max_relative_error", "mean_relative_error")
+PRECISION_TOLERANCES = {"bf16": TOLERANCES["bfloat16"]}
+"""The same for float32 outputs of a program whose products were computed in less."""
 
 
 def compare(model: ModelFile, done: Run, engine: str, repeat: int, num_threads: int) -> dict[str, Any]:
@@ -29,16 +51,11 @@ def compare(model: ModelFile, done: Run, engine: str, repeat: int, num_threads: 
     D0401.
     """
     if engine not in ENGINES:
-        raise UsageError(D0402, f"unknown engine {engine!r}: expected {', '.join(ENGINES)}")
-    if model.path.suffix != ".onnx":
-        raise UsageError(D0402, f"{model.name} is not an ONNX model, so {engine} cannot run it")
-    session = _session(model, num_threads)
-    args = list(done.arguments.arrays.values())
-    feeds = dict(zip([node.name for node in session.get_inputs()], args, strict=True))
-    results, latencies = timed(lambda: session.run(None, feeds), [], repeat)
-    outputs = [node.name for node in session.get_outputs()]
+        raise UsageError(D0402, f"unknown engine {engine!r}: expected one of {', '.join(ENGINES)}")
+    run_other = _strict if engine == "fp32" else _onnxruntime
+    outputs, results, latencies = run_other(model, done, repeat, num_threads)
     rows = [
-        difference(name, ours, theirs)
+        difference(name, ours, theirs, done.report.precision)
         for name, ours, theirs in zip(outputs, done.results, results, strict=True)
     ]
     latency = latency_summary(latencies)
@@ -50,6 +67,59 @@ def compare(model: ModelFile, done: Run, engine: str, repeat: int, num_threads: 
         "latency_ms": latency,
         "speedup": theirs / ours if ours and theirs else None,
     }
+
+
+_Other = tuple[list[str], list[Array], list[float]]
+"""Names of outputs, outputs, and seconds of calls."""
+
+
+def _onnxruntime(model: ModelFile, done: Run, repeat: int, num_threads: int) -> _Other:
+    if model.path.suffix != ".onnx":
+        raise UsageError(D0402, f"{model.name} is not an ONNX model, so onnxruntime cannot run it")
+    session = _session(model, num_threads)
+    args = list(done.arguments.arrays.values())
+    feeds = dict(zip([node.name for node in session.get_inputs()], args, strict=True))
+    results, latencies = timed(lambda: session.run(None, feeds), [], repeat)
+    return [node.name for node in session.get_outputs()], results, latencies
+
+
+def _strict(model: ModelFile, done: Run, repeat: int, _num_threads: int) -> _Other:
+    """The model compiled anew for the same target, without any rounding of factors."""
+    if model.is_compiled:
+        raise UsageError(
+            D0402,
+            f"{model.name} is compiled already, in one precision",
+            help="compare the model that it was made from",
+        )
+    executable = load_or_compile(model, CompileOptions(done.report.target)).executable
+    call = VirtualMachine(executable, cpu())[done.function]
+    value, latencies = timed(call, list(done.arguments.arrays.values()), repeat)
+    return [row.name for row in done.report.outputs], as_arrays(value), latencies
+
+
+def compare_precisions(
+    mod: Any,
+    args: Sequence[Any],
+    precision: str = "bf16",
+    function: str = "main",
+    target: Any = None,
+    params: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """What a graph module gives in `precision` against strict float32: a row of `difference` per output.
+
+    `args` are arrays, `params` parameters by name that become constants, as in `heddle.compile`. Raises: what
+    `heddle.compile` raises; TypeError or ValueError for arguments that the function does not take.
+    """
+    from heddle.driver.compile import build
+
+    results: list[list[Array]] = []
+    names: list[str] = []
+    for each in (precision, "fp32"):
+        executable = build(mod, target, params, precision=each)
+        results.append(as_arrays(VirtualMachine(executable, cpu())[function](*args)))
+        names = output_names(signature_of(executable, function), len(results[-1]))
+    rows = zip(names, *results, strict=True)
+    return [difference(name, ours, theirs, precision) for name, ours, theirs in rows]
 
 
 def _session(model: ModelFile, num_threads: int) -> Any:
@@ -68,17 +138,27 @@ def _session(model: ModelFile, num_threads: int) -> Any:
         raise UsageError(D0402, f"onnxruntime cannot load {model.name}: {error}") from error
 
 
-def difference(name: str, ours: Array, theirs: Array) -> dict[str, Any]:
-    """How far two outputs are apart, and whether that is within the tolerance of their type."""
-    row: dict[str, Any] = {"name": name, "agrees": False, "max_abs_error": None, "max_magnitude": None}
+def difference(name: str, ours: Array, theirs: Array, precision: str = "fp32") -> dict[str, Any]:
+    """How far two outputs are apart, and whether that is within the tolerance of their type and of the
+    precision that ours were computed in."""
+    row: dict[str, Any] = {"name": name, "agrees": False, **dict.fromkeys(FIGURES)}
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         row["reason"] = f"expected {theirs.dtype} {theirs.shape}, got {ours.dtype} {ours.shape}"
         return row
     if ours.size == 0:
-        return row | {"agrees": True}
+        return row | {"agrees": True, **dict.fromkeys(FIGURES, 0.0)}
     relative, absolute = TOLERANCES.get(str(ours.dtype), (0.0, 0.0))
+    if ours.dtype == np.float32:
+        relative, absolute = PRECISION_TOLERANCES.get(precision, (relative, absolute))
     expected, got = theirs.astype(np.float64), ours.astype(np.float64)
     magnitude = float(np.nanmax(np.abs(expected)))
     close = np.isclose(got, expected, rtol=relative, atol=absolute * magnitude, equal_nan=True)
-    error = float(np.nanmax(np.abs(got - expected)))
-    return row | {"agrees": bool(close.all()), "max_abs_error": error, "max_magnitude": magnitude}
+    errors = np.abs(got - expected)
+    error, mean = float(np.nanmax(errors)), float(np.nanmean(np.abs(expected)))
+    figures = (error, magnitude, _ratio(error, magnitude), _ratio(float(np.nanmean(errors)), mean))
+    return row | {"agrees": bool(close.all()), **dict(zip(FIGURES, figures, strict=True))}
+
+
+def _ratio(error: float, scale: float) -> float | None:
+    """An error by a scale; None where a zero was expected and something else came."""
+    return error / scale if scale else 0.0 if not error else None

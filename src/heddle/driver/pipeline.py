@@ -37,7 +37,6 @@ from heddle.relax.transform.to_non_dataflow import ToNonDataflow
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 
-
 PRECISIONS = ("fp32", "bf16")
 """What float32 models may be computed in. `fp32`, the default, is strict: no value is rounded to less."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from heddle.driver.codes import D0102, D0204
 from heddle.driver.inputs import Arguments, Array, make_arguments
 from heddle.driver.models import ModelFile, import_model
-from heddle.driver.signature import METADATA_PREFIX, Signature, signature_from_json
+from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, signature_from_json
 from heddle.runtime.device import cpu
 from heddle.runtime.function import Function
 from heddle.runtime.module import load_module
@@ -31,13 +31,15 @@ from heddle.vm.relax.insight.peak_memory import peak_memory_bytes as peak_memory
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """`target` is a target's text; `listener` is told of progress (see `heddle.driver.phases`);
-    `disabled_passes` are left out of the pipeline; `exec_mode` is that of `heddle.compile`.
+    `disabled_passes` are left out of the pipeline; `exec_mode` and `precision` are those of
+    `heddle.compile`.
     """
 
     target: str | None = None
     listener: Callable[[Any], None] | None = None
     disabled_passes: tuple[str, ...] = ()
     exec_mode: str = "compiled"
+    precision: str = "fp32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class RunReport:
     peak_memory_bytes: int
     peak_tensor_bytes: int
     peak_bound_bytes: int | None = None
+    precision: str = "fp32"
     comparison: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -120,7 +123,7 @@ def _compile(model: ModelFile, options: CompileOptions) -> Compiled:
     clock.enter("import", model.name)
     mod = import_model(model)
     with PassContext(instruments=[clock], disabled_pass=options.disabled_passes):
-        executable = build(mod, target, exec_mode=options.exec_mode)
+        executable = build(mod, target, exec_mode=options.exec_mode, precision=options.precision)
     clock.stop()
     kernels = {"compiled": counters.compiles - before[0], "cached": counters.hits - before[1]}
     return Compiled(executable, clock.seconds, str(target), kernels)
@@ -164,6 +167,7 @@ class Run:
     report: RunReport
     arguments: Arguments
     results: list[Array]
+    function: str = "main"
 
 
 def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
@@ -175,8 +179,7 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
     call = VirtualMachine(compiled.executable, cpu())[options.function]
     value, latencies = timed(call, list(arguments.arrays.values()), options.repeat)
     results = as_arrays(value)
-    names = [spec.name for spec in signature.outputs]
-    names += [f"output_{index}" for index in range(len(names), len(results))]
+    names = output_names(signature, len(results))
     report = RunReport(
         model=model.name,
         target=compiled.target,
@@ -193,8 +196,15 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
         peak_memory_bytes=peak_memory_bytes(),
         peak_tensor_bytes=allocator_for(cpu()).books.peak_bytes,
         peak_bound_bytes=peak_memory_bound(compiled.executable.metadata, options.function, arguments.dims),
+        precision=compiled.executable.metadata.get(PRECISION, "fp32"),
     )
-    return Run(report, arguments, results)
+    return Run(report, arguments, results, options.function)
+
+
+def output_names(signature: Signature, count: int) -> list[str]:
+    """The names of a function's results, flattened; those that have none are numbered."""
+    names = [spec.name for spec in signature.outputs]
+    return names + [f"output_{index}" for index in range(len(names), count)]
 
 
 def timed(call: Function | Callable[..., Any], args: list[Any], repeat: int) -> tuple[Any, list[float]]:

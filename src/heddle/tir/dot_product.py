@@ -60,7 +60,10 @@ DOT_PRODUCTS: tuple[DotProduct, ...] = (
     _vdpbf16ps(8, "avx512vl"),
     _vdpbf16ps(4, "avx512vl"),
 )
-"""All that are known. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, vol. 2, VDPBF16PS."""
+"""All that are known.
+
+**Source**: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS.
+"""
 
 DEPTHS: dict[str, int] = {"bfloat16": 2}
 """Element type of weights → how many steps of a reduction are packed side by side for dot products."""

@@ -15,6 +15,7 @@ import pytest
 
 import heddle
 from heddle import relax
+from heddle.driver.compare import compare_precisions, difference
 from heddle.driver.pipeline import default_pipeline, optimize_passes
 from heddle.driver.stages import stage_modules, stage_text
 from heddle.ir.expr import Constant
@@ -170,7 +171,9 @@ class Module:
 
 def test_the_default_is_strict_and_as_it_was() -> None:
     mod = module(("m", 64), normal(np.random.default_rng(2), 64, 128))
-    assert_structural_equal(default_pipeline(Target("llvm"))(mod), default_pipeline(Target("llvm"), "fp32")(mod))
+    assert_structural_equal(
+        default_pipeline(Target("llvm"))(mod), default_pipeline(Target("llvm"), "fp32")(mod)
+    )
     names = [step.info.name for step in default_pipeline(Target("llvm")).passes]
     assert "ContractInBFloat16" not in names
     for stage in ("scheduled", "llvm"):
@@ -218,7 +221,9 @@ from heddle.script import ir as I, relax as R, tir as T
 @I.ir_module
 class Module:
     @R.function
-    def main(x: R.Tensor({data}, "float32"), w: R.Tensor({weights}, "float32"), b: R.Tensor({bias}, "float32")):
+    def main(
+        x: R.Tensor({data}, "float32"), w: R.Tensor({weights}, "float32"), b: R.Tensor({bias}, "float32")
+    ):
         with R.dataflow():
             y = R.nn.relu(R.add(R.nn.conv2d(x, w, {attrs}), b))
             R.output(y)
@@ -272,3 +277,29 @@ def test_channels_lie_side_by_side_for_the_instruction() -> None:
     mod = relax.transform.BindParams("main", {"w": w, "b": b})(from_source(text))
     assert "vdpbf16ps" in stage_text(mod, "asm", precision="bf16")
     assert "vdpbf16ps" not in stage_text(mod, "asm")
+
+
+# ---- reports
+
+
+def test_reports_of_accuracy() -> None:
+    rng = np.random.default_rng(6)
+    w, x = normal(rng, 66, 40), normal(rng, 7, 66)
+    mod = module(("m", 66), w)
+    (row,) = compare_precisions(mod, [x])
+    strict, narrow = x.astype("float64") @ w, rounded(x) @ rounded(w)
+    expected = np.abs(strict - narrow).max() / np.abs(strict).max()
+    assert row["name"] == "y" and row["agrees"]
+    assert row["max_relative_error"] == pytest.approx(expected, rel=1e-3)
+    (same,) = compare_precisions(mod, [x], precision="fp32")
+    assert same["max_abs_error"] == 0
+
+
+def test_a_difference_knows_its_precision() -> None:
+    theirs = np.ones(1000, "float32")
+    ours = theirs + np.float32(2e-2)
+    assert difference("y", ours, theirs, "bf16")["agrees"]
+    assert not difference("y", ours, theirs)["agrees"]
+    far = difference("y", theirs * 2, theirs, "bf16")
+    assert not far["agrees"] and far["max_relative_error"] == far["mean_relative_error"] == 1
+    assert difference("y", theirs, theirs * 0)["max_relative_error"] is None

@@ -12,7 +12,7 @@ import typer
 from heddle.driver.cli.entry import ExitCode, guarded
 from heddle.driver.codes import D0301
 from heddle.driver.inputs import parse_dims, parse_pairs, read_array
-from heddle.driver.models import find_model
+from heddle.driver.models import ModelFile, find_model
 from heddle.driver.run import CompileOptions, RunOptions, load_or_compile
 from heddle.driver.run import run as run_model
 from heddle.support.diagnostics import UsageError
@@ -34,6 +34,13 @@ ExecModeOpt = Annotated[
 ]
 TargetOpt = Annotated[
     str | None, typer.Option(help='Target, for example "llvm -mcpu=x86-64-v3"; default: this machine.')
+]
+PrecisionOpt = Annotated[
+    str,
+    typer.Option(
+        metavar="PRECISION",
+        help="`fp32` is strict; `bf16` rounds factors of products with weights to bfloat16.",
+    ),
 ]
 FunctionOpt = Annotated[str, typer.Option(help="Function of the model.")]
 DimOpt = Annotated[
@@ -86,7 +93,10 @@ def run_command(
     threads: ThreadsOpt = None,
     target: TargetOpt = None,
     exec_mode: ExecModeOpt = "compiled",
-    compare: Annotated[str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime` too.")] = None,
+    precision: PrecisionOpt = "fp32",
+    compare: Annotated[
+        str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime`, or here in `fp32`, too.")
+    ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of a call goes.")] = False,
     profile_json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile.")] = None,
     chrome_trace: Annotated[
@@ -106,7 +116,8 @@ def run_command(
         dims = parse_dims(dim or ())
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
         with progress_bar(model) as listener:
-            compiled = load_or_compile(found, CompileOptions(target, listener, exec_mode=exec_mode))
+            options = CompileOptions(target, listener, exec_mode=exec_mode, precision=precision)
+            compiled = load_or_compile(check_precision(found, precision), options)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         if compare is not None:
             from heddle.driver.compare import compare as compare_with
@@ -142,6 +153,7 @@ def compile_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     target: TargetOpt = None,
     exec_mode: ExecModeOpt = "compiled",
+    precision: PrecisionOpt = "fp32",
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model into one file that runs without the compiler."""
@@ -155,7 +167,8 @@ def compile_command(
         check_writable(output)
         start = time.perf_counter()
         with progress_bar(model) as listener:
-            compiled = load_or_compile(found, CompileOptions(target, listener, exec_mode=exec_mode))
+            options = CompileOptions(target, listener, exec_mode=exec_mode, precision=precision)
+            compiled = load_or_compile(found, options)
         compiled.executable.export_library(output)
         facts = {
             "model": model,
@@ -189,16 +202,17 @@ def inspect_command(
         bool, typer.Option("--sources", help="With bytecode: the model's nodes that it came from.")
     ] = False,
     target: TargetOpt = None,
+    precision: PrecisionOpt = "fp32",
 ) -> None:
     """Print a model as it is at a stage of its way from graph to machine code."""
 
     def command() -> int:
-        found = find_model(model)
+        found = check_precision(find_model(model), precision)
         if not found.is_compiled:
             from heddle.driver.models import import_model
             from heddle.driver.stages import stage_text
 
-            typer.echo(stage_text(import_model(found), stage, target, function, sources))
+            typer.echo(stage_text(import_model(found), stage, target, function, sources, precision))
             return ExitCode.DONE
         if stage != "bytecode":
             raise UsageError(
@@ -271,6 +285,7 @@ def explain_command(
     seed: SeedOpt = 0,
     threads: ThreadsOpt = None,
     target: TargetOpt = None,
+    precision: PrecisionOpt = "fp32",
     as_json: JsonOpt = False,
 ) -> None:
     """Time each kernel of a call against what this machine can do, and tell what would help most."""
@@ -283,7 +298,8 @@ def explain_command(
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
         options = ExplainOptions(function, given, parse_dims(dim or ()), seed, threads)
         with progress_bar(model) as listener:
-            compiled = load_or_compile(found, CompileOptions(target, listener, exec_mode="bytecode"))
+            how = CompileOptions(target, listener, exec_mode="bytecode", precision=precision)
+            compiled = load_or_compile(check_precision(found, precision), how)
         explanation = explain(found.name, compiled, options)
         if as_json:
             typer.echo(json.dumps(explanation.as_dict()))
@@ -310,6 +326,15 @@ def passes_command() -> None:
 
     for name, first_line in pass_rows():
         typer.echo(f"{name:<28} {first_line}")
+
+
+def check_precision(model: ModelFile, precision: str) -> ModelFile:
+    """The model, if a precision can still be chosen. Raises: UsageError D0301."""
+    if model.is_compiled and precision != "fp32":
+        raise UsageError(
+            D0301, f"{model.name} is compiled already; --precision is for models that are not compiled"
+        )
+    return model
 
 
 def check_writable(path: Path) -> None:

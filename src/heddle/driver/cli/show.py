@@ -45,8 +45,11 @@ def progress_bar(title: str) -> Iterator[Callable[[Any], None]]:
 def show_report(report: RunReport) -> None:
     """Print what a run gave."""
     console = Console(soft_wrap=True)
+    precision = "" if report.precision == "fp32" else f", {report.precision}"
     console.print(
-        f"{report.model} on {report.target}, {report.num_threads} threads", style="bold", highlight=False
+        f"{report.model} on {report.target}, {report.num_threads} threads{precision}",
+        style="bold",
+        highlight=False,
     )
     for name in report.assumed_dims:
         console.print(
@@ -88,11 +91,18 @@ def _show_comparison(console: Console, found: dict[str, Any]) -> None:
         f"{found['engine']:<13} {verdict}", style="green" if found["agrees"] else "red", highlight=False
     )
     for row in found["outputs"]:
-        detail = row.get("reason") or f"max error {row['max_abs_error']} at magnitude {row['max_magnitude']}"
-        console.print(f"  {row['name']}: {detail}", highlight=False)
+        console.print(f"  {row['name']}: {row.get('reason') or _errors(row)}", highlight=False)
     if found["latency_ms"]:
         ratio = "" if found["speedup"] is None else f"; heddle is {found['speedup']:.2f} times as fast"
         console.print(f"  latency: median {found['latency_ms']['median']:.3f} ms{ratio}", highlight=False)
+
+
+def _errors(row: dict[str, Any]) -> str:
+    largest, mean = (_figure(row[f"{which}_relative_error"]) or "infinite" for which in ("max", "mean"))
+    return (
+        f"max error {row['max_abs_error']} at magnitude {row['max_magnitude']} "
+        f"(relative to the scale: max {largest}, mean {mean})"
+    )
 
 
 def show_explanation(found: Explanation) -> None:

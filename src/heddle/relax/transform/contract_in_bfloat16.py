@@ -74,7 +74,11 @@ def _is_float32_product(call: Call) -> bool:
     """Whether a call multiplies by constant matrices, and all it takes and gives is float32."""
     if not any(is_call(call, name) for name in _PRODUCTS):
         return False
-    if not isinstance(call.args[1], Constant) or call.args[1].data.ndim < 2 or isinstance(call.args[0], Constant):
+    if (
+        not isinstance(call.args[1], Constant)
+        or call.args[1].data.ndim < 2
+        or isinstance(call.args[0], Constant)
+    ):
         return False
     types = [type_of(arg) for arg in (*call.args, call)]
     return all(isinstance(ty, TensorType) and ty.dtype == WIDE for ty in types)

@@ -20,11 +20,11 @@ from typing import Any, ClassVar
 from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import Rewriter
 from heddle.prim.intrinsics import call_llvm_pure_intrin, reinterpret
 from heddle.prim.nodes import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Var, constant, is_const_int
 from heddle.prim.ops import bitwise_and, cast, const, shift_left
-from heddle.prim.substitute import free_vars, substitute
+from heddle.prim.substitute import substitute
 from heddle.runtime.dtype import DataType
 from heddle.tir.dot_product import DOT_PRODUCT, DotProduct
 from heddle.tir.nodes import Bind, Buffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
@@ -45,7 +45,7 @@ class LowerDotProducts(FunctionPass):
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """accumulator[index + l] += data[place + p] * weights[start + 2 * l + p] for all lanes l and p of 0, 1."""
+    """accumulator[index + l] += data[place + p] * weights[start + 2 * l + p] for p of 0 and 1 and all l."""
 
     accumulator: Buffer
     index: PrimExpr
@@ -70,10 +70,16 @@ class _Loops(Rewriter):
 
     def _pairs(self, lanes: For) -> _Pairs | None:
         inner, extent = lanes.body, lanes.extent
-        if not isinstance(inner, For) or DOT_PRODUCT not in inner.annotations or not isinstance(extent, IntImm):
+        if (
+            not isinstance(inner, For)
+            or DOT_PRODUCT not in inner.annotations
+            or not isinstance(extent, IntImm)
+        ):
             return None
         store = inner.body
-        parts = _parts(store) if isinstance(store, BufferStore) and is_const_int(inner.extent, _PAIR) else None
+        parts = (
+            _parts(store) if isinstance(store, BufferStore) and is_const_int(inner.extent, _PAIR) else None
+        )
         if parts is None or not (is_const_int(lanes.min, 0) and is_const_int(inner.min, 0)):
             return None
         assert isinstance(store, BufferStore)

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from heddle.prim.nodes import PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
-from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.analysis.op_pattern import is_contraction
+from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.nodes import IterType, SBlock
 from heddle.tir.schedule.rules.deep_contraction import (
     block_depth,

@@ -285,7 +285,9 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: 
     if len(found) != 1 or rows is None or width is None or rows * width > MAX_PIXELS:
         return
     packed = reads[found[0]].buffer
-    panels, *tile_shape = (extent_of(dim) or 1 for k, dim in enumerate(packed.shape) if k in (0, *range(4, ndim)))
+    panels, *tile_shape = (
+        extent_of(dim) or 1 for k, dim in enumerate(packed.shape) if k in (0, *range(4, ndim))
+    )
     line_elements = LINE_BYTES // packed.dtype.itemsize
     num_lines = prod(tile_shape) // line_elements
     w_tiles = width // tile.pixels
