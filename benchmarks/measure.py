@@ -17,6 +17,7 @@ IDLE_PASSES, COUNTED_PASSES = 2, 3
 LONG_MS = 1000.0
 """A pass that takes longer is preceded by one idle pass and counted once a turn."""
 OURS = "heddle"
+OURS_REDUCED = "heddle-bf16"
 
 
 @dataclass(slots=True)
@@ -55,6 +56,18 @@ class Result:
         return min(peers, key=lambda item: item.median_ms, default=None)
 
     @property
+    def best_reduced_peer(self) -> Figure | None:
+        """The fastest peer that computes in less than float32."""
+        peers = [f for f in self.figures if f.engine != OURS_REDUCED and not f.skipped and f.is_reduced]
+        return min(peers, key=lambda item: item.median_ms, default=None)
+
+    @property
+    def reduced_ratio(self) -> float | None:
+        """Our time in less than float32 over the best such peer's."""
+        ours, best = self.figure(OURS_REDUCED), self.best_reduced_peer
+        return None if ours is None or best is None else ours.median_ms / best.median_ms
+
+    @property
     def ratio(self) -> float | None:
         """Our time over the best peer's: below 1 we are faster."""
         ours, best = self.figure(OURS), self.best_peer
@@ -66,10 +79,12 @@ class Result:
         return None if ours is None or not self.roofline_ms else ours.median_ms / self.roofline_ms
 
     def as_dict(self) -> dict[str, Any]:
-        best = self.best_peer
+        best, reduced = self.best_peer, self.best_reduced_peer
         derived = {
             "ratio": self.ratio,
             "best_peer": None if best is None else best.engine,
+            "reduced_ratio": self.reduced_ratio,
+            "best_reduced_peer": None if reduced is None else reduced.engine,
             "over_roofline": self.over_roofline,
         }
         return {**asdict(self), **derived}

@@ -44,6 +44,8 @@ def lines_of(result: dict[str, Any]) -> list[str]:
     head = f"{result['workload']}  {where(result)}"
     if result["ratio"] is not None:
         head += f"  {result['ratio']:.2f} × {result['best_peer']}"
+    if result["reduced_ratio"] is not None:
+        head += f"  bf16 {result['reduced_ratio']:.2f} × {result['best_reduced_peer']}"
     if result["over_roofline"] is not None:
         head += f"  {result['over_roofline']:.2f} × roofline"
     if result["compile_cold_s"]:

@@ -11,6 +11,7 @@ __all__ = ["ENGINES", "Engine", "Session", "Unavailable", "engine"]
 
 ENGINES: dict[str, tuple[str, str]] = {
     "heddle": ("ours", "Heddle"),
+    "heddle-bf16": ("ours", "HeddleBf16"),
     "onnxruntime": ("onnx_runtime", "OnnxRuntime"),
     "openvino-f32": ("open_vino", "OpenVino"),
     "openvino": ("open_vino", "OpenVinoDefault"),

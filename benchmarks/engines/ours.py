@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import heddle
 from benchmarks.engines.engine import Arrays, Engine, Model, Session
@@ -31,6 +31,7 @@ class Heddle(Engine):
     """`cold_s` and `warm_s` are the seconds that the last `load` took with an empty and a filled cache."""
 
     cold_s = warm_s = 0.0
+    precision: ClassVar[str] = "fp32"
 
     def version(self) -> str:
         return str(heddle.__version__)
@@ -46,7 +47,16 @@ class Heddle(Engine):
             for _ in range(2):
                 cache.forget()
                 start = time.perf_counter()
-                executable = heddle.compile(from_onnx(str(model.path)), target="llvm")
+                module = from_onnx(str(model.path))
+                executable = heddle.compile(module, target="llvm", precision=self.precision)
                 seconds.append(time.perf_counter() - start)
         self.cold_s, self.warm_s = seconds
         return HeddleSession(executable)
+
+
+class HeddleBf16(Heddle):
+    """Products with weights take bfloat16 factors."""
+
+    tolerance = 5e-2
+    is_reduced = True
+    precision = "bf16"
