@@ -248,6 +248,7 @@ def convolved(x: Any, w: Any, stride: int, pad: int) -> Any:
         ((16, 16), 5, 11, 1, 2),
         ((128, 64), 1, 1, 1, 0),
         ((16, 32), 3, 8, 1, 1),
+        ((32, 16), 3, 17, 1, 1),
         ((3, 16), 7, 17, 2, 3),
         ((24, 20), 1, 5, 1, 0),
     ],
@@ -261,7 +262,7 @@ def test_convolutions(
     attrs = f"strides=({stride}, {stride}), padding=({pad}, {pad})"
     text = CONVOLUTION.format(data=x.shape, weights=w.shape, bias=b.shape, attrs=attrs)
     mod = relax.transform.BindParams("main", {"w": w, "b": b})(from_source(text))
-    is_narrow = ins % 16 == 0 and outs % 16 == 0 and (taps, stride) != (3, 1)
+    is_narrow = ins % 16 == 0 and outs % 16 == 0 and (taps, stride, size) != (3, 1, 17)
     assert ("bfloat16" in str(ContractInBFloat16()(mod))) == is_narrow
     factors = (rounded(x), rounded(w)) if is_narrow else (x.astype("float64"), w.astype("float64"))
     total, scale = convolved(*factors, stride, pad)

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from heddle.ir.expr import Call, Constant, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
+from heddle.prim.nodes import IntImm
 from heddle.relax import op
 from heddle.relax.infer import type_of
 from heddle.relax.rewriter import BindingRewriter, is_call
@@ -31,8 +32,8 @@ NARROW, WIDE = "bfloat16", "float32"
 @dataclass(frozen=True)
 class ContractInBFloat16(FunctionPass):
     """`R.matmul` and `R.linear` whose second factor is a constant matrix, or constant matrices; `R.nn.conv2d`
-    (NCHW) with constant weights where it pays: with one group, whole blocks of channels, and other than 3 × 3
-    taps at stride 1, of which Winograd's form has fewer products in float32.
+    (NCHW) with constant weights where it pays: with one group and whole blocks of channels, but not with
+    3 × 3 taps at stride 1 over large images, of which Winograd's form has fewer products in float32.
 
     Requires the normal form. Run FoldConstant after it.
     """
@@ -68,6 +69,8 @@ class _Narrower(BindingRewriter):
 _PRODUCTS = ("relax.matmul", "relax.linear", "relax.nn.conv2d")
 _CHANNELS = 16
 """Convolutions multiply whole blocks of this many channels."""
+_WINOGRAD_PIXELS = 256
+"""Of images of 14 × 14 pixels the transformed weights, 16 for 9 and in float32, are too much to read."""
 
 
 def _is_float32_product(call: Call) -> bool:
@@ -93,7 +96,14 @@ def _pays(conv: Call) -> bool:
         return False
     outs, ins, *taps = weight.data.shape
     winograd = taps == [3, 3] and _all_ones(attrs.strides) and _all_ones(attrs.dilation)
-    return outs % _CHANNELS == 0 and ins % _CHANNELS == 0 and not winograd
+    return outs % _CHANNELS == 0 and ins % _CHANNELS == 0 and not (winograd and _is_large(type_of(conv)))
+
+
+def _is_large(image: Any) -> bool:
+    """Whether images have, or may have, more than _WINOGRAD_PIXELS."""
+    assert isinstance(image, TensorType) and image.dims is not None
+    rows, columns = (dim.value if isinstance(dim, IntImm) else _WINOGRAD_PIXELS + 1 for dim in image.dims[2:])
+    return rows * columns > _WINOGRAD_PIXELS
 
 
 def _all_ones(steps: Sequence[int] | int) -> bool:
