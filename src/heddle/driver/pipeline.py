@@ -67,6 +67,7 @@ def precision_passes(precision: str) -> tuple[Pass, ...]:
     if precision == "fp32":
         return ()
     return (
+        BindConstantArguments(),  # bodies of loops know the weights that were computed, too
         ContractInBFloat16(),  # products with weights take narrow factors
         EliminateCommonSubexpr(),  # what several products take is rounded once
         FoldConstant(),  # weights are rounded when the program is compiled

@@ -67,7 +67,7 @@ class _Narrower(BindingRewriter):
 
 
 _PRODUCTS = ("relax.matmul", "relax.linear", "relax.nn.conv2d")
-_CHANNELS = 16
+_CHANNELS = 8
 """Convolutions multiply whole blocks of this many channels."""
 _WINOGRAD_PIXELS = 256
 """Of images of 14 × 14 pixels the transformed weights, 16 for 9 and in float32, are too much to read."""
