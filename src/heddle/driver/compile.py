@@ -131,7 +131,7 @@ def with_machine_code(
         else row
         for row in program.functions
     )
-    others = [module for module in executable.imports if not isinstance(module, KernelModule)]
+    others = [module for module in executable.imports if type(module) is not KernelModule]  # C keeps its text
     return VMExecutable(replace(program, functions=rows), [joined, *others])
 
 
