@@ -59,6 +59,7 @@ PROGRAM_SYMBOLS = (
     "heddle_release_all",
     "heddle_reshape",
     "heddle_sizes",
+    "heddle_stack_chain",
     "heddle_tuple_getitem",
     "heddle_tuple_reset",
 )
