@@ -38,20 +38,22 @@ def compile(
     params: Mapping[str, Any] | None = None,
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
-    exec_mode: str = "bytecode",
+    exec_mode: str = "compiled",
     precision: str = "fp32",
 ) -> Module:
     """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel
     module.
 
     `target` is a Target or its text; by default the current target, else this machine. The other options are
-    those of `build`.
+    those of `build`; `exec_mode` is "compiled" unless it is given.
     """
     chosen = as_target(target)
     functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
     if any(isinstance(func, Function) for func in functions):
         module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
         return build(module, chosen, params, relax_pipeline, tir_pipeline, exec_mode, precision=precision)
+    if precision != "fp32":
+        raise OptionError(D0103, f"precision {precision!r} is for graph functions: loops state their types")
     return build_kernels(_pipeline("tir_pipeline", tir_pipeline, None)(mod), chosen)
 
 
@@ -141,7 +143,7 @@ def with_machine_code(
         else row
         for row in program.functions
     )
-    others = [module for module in executable.imports if not isinstance(module, KernelModule)]
+    others = [module for module in executable.imports if type(module) is not KernelModule]  # C keeps its text
     return VMExecutable(replace(program, functions=rows), [joined, *others])
 
 

@@ -49,11 +49,12 @@ def optimize_passes(target: Target, precision: str = "fp32") -> tuple[Pass, ...]
     """Graphs of operators to smaller graphs of operators. Raises: OptionError D0103 (a ValueError)."""
     passes = (
         LambdaLift(),  # local functions are optimised as all others are
-        BindConstantArguments(),  # bodies of loops know their weights
         ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         CanonicalizeBindings(True),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed
+        BindConstantArguments(),  # bodies of loops know their weights
+        FoldConstant(),  # and so does what is computed of them
         EliminateCommonSubexpr(),  # what is computed twice is computed once
         DeadCodeElimination(keep_packed_calls=True),  # what nothing needs goes
     )
@@ -67,7 +68,6 @@ def precision_passes(precision: str) -> tuple[Pass, ...]:
     if precision == "fp32":
         return ()
     return (
-        BindConstantArguments(),  # bodies of loops know the weights that were computed, too
         ContractInBFloat16(),  # products with weights take narrow factors
         EliminateCommonSubexpr(),  # what several products take is rounded once
         FoldConstant(),  # weights are rounded when the program is compiled

@@ -244,6 +244,10 @@ def test_bad_options() -> None:
         heddle.compile(mod, target="llvm", precision="fp8")
     with pytest.raises(ValueError, match=r"D0103.*belongs to the default pipeline"):
         heddle.compile(mod, target="llvm", precision="bf16", relax_pipeline=lambda mod: mod)
+    loops = stage_modules(mod)["scheduled"]
+    alone = loops.with_functions({var: f for var, f in loops.functions.items() if var.name_hint != "main"})
+    with pytest.raises(ValueError, match=r"D0103.*graph functions"):
+        heddle.compile(alone, target="llvm", precision="bf16")
 
 
 # ---- convolutions
