@@ -70,7 +70,7 @@ class Convolution:
     @property
     def depth(self) -> int:
         """How many input channels lie side by side in weights that are packed for dot products."""
-        return steps_side_by_side(self.weights.indices, self.reduce)
+        return steps_side_by_side(self.weights, self.reduce)
 
     @property
     def reduce(self) -> tuple[Var, ...]:

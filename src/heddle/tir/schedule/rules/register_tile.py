@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorMod, IntImm, Mul, PrimExpr, Var
+from heddle.prim.nodes import FloorMod, IntImm, Mul, PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
+from heddle.tir.dot_product import DEPTHS
 from heddle.tir.nodes import BufferLoad, BufferStore, IterType, SBlock
 from heddle.tir.schedule.rules.rule import extent_of
 
@@ -61,7 +62,7 @@ def classify(block: SBlock) -> Axes | None:
     for weights, data in (loads, loads[::-1]):
         if not weights.indices:
             continue
-        depth = steps_side_by_side(weights.indices, reduce)
+        depth = steps_side_by_side(weights, reduce)
         found = _lane_axis(weights.indices[-1 if depth == 1 else -2], spatial)
         if found is None or found[0] in free_vars(*data.indices):
             continue
@@ -74,12 +75,12 @@ def classify(block: SBlock) -> Axes | None:
     return None
 
 
-def steps_side_by_side(indices: tuple[PrimExpr, ...], reduce: tuple[Var, ...]) -> int:
-    """How many steps of a reduction the last dimension of packed weights holds."""
-    last = indices[-1]
-    if len(indices) < 2 or not isinstance(last, FloorMod) or last.a not in reduce:
-        return 1
-    return last.b.value if isinstance(last.b, IntImm) else 1
+def steps_side_by_side(weights: BufferLoad, reduce: tuple[Var, ...]) -> int:
+    """How many steps of a reduction the last dimension of weights holds, if they are packed for dot products;
+    else 1."""
+    depth, last = DEPTHS.get(str(weights.buffer.dtype), 1), weights.indices[-1]
+    is_packed = isinstance(last, FloorMod) and last.a in reduce and is_const_int(last.b, depth)
+    return depth if is_packed and len(weights.indices) > 1 else 1
 
 
 def _lane_axis(index: PrimExpr, spatial: list[Var]) -> tuple[Var, int | None] | None:
