@@ -77,7 +77,7 @@ def build(
     default the process's.
 
     `precision`: "fp32" computes as the model says; "bf16" rounds the factors of products with constant
-    weights to bfloat16 and adds up in float32 (`relax.transform.ContractInBFloat16`). It belongs to the
+    weights to bfloat16 and adds up in float32 (`relax.transform.ContractInBfloat16`). It belongs to the
     default pipeline; a pipeline of one's own is made by `default_pipeline(target, precision)`.
 
     Raises: OptionError D0103 (a ValueError) for another option; BindingError R0208 for other parameters;
@@ -94,7 +94,7 @@ def build(
         raise OptionError(
             D0103,
             f"precision {precision!r} belongs to the default pipeline, and another relax_pipeline was given",
-            help="put ContractInBFloat16 into that pipeline",
+            help="put ContractInBfloat16 into that pipeline",
         )
     pipeline = _pipeline("relax_pipeline", relax_pipeline, default)
     lower_loops = _pipeline("tir_pipeline", tir_pipeline, None)

@@ -20,7 +20,7 @@ from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from heddle.relax.transform.bind_constant_arguments import BindConstantArguments
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
-from heddle.relax.transform.contract_in_bfloat16 import ContractInBFloat16
+from heddle.relax.transform.contract_in_bfloat16 import ContractInBfloat16
 from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
 from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
 from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForInference
@@ -68,7 +68,7 @@ def precision_passes(precision: str) -> tuple[Pass, ...]:
     if precision == "fp32":
         return ()
     return (
-        ContractInBFloat16(),  # products with weights take narrow factors
+        ContractInBfloat16(),  # products with weights take narrow factors
         EliminateCommonSubexpr(),  # what several products take is rounded once
         FoldConstant(),  # weights are rounded when the program is compiled
         DeadCodeElimination(keep_packed_calls=True),  # weights that are not used in full go

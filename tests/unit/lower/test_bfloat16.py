@@ -22,7 +22,6 @@ from heddle.ir.expr import Constant
 from heddle.ir.structural import assert_structural_equal
 from heddle.ir.visitor import walk
 from heddle.relax.rewriter import is_call
-from heddle.relax.transform.contract_in_bfloat16 import ContractInBFloat16
 from heddle.script import from_source
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
@@ -207,7 +206,7 @@ def test_the_default_is_strict_and_as_it_was() -> None:
         default_pipeline(Target("llvm"))(mod), default_pipeline(Target("llvm"), "fp32")(mod)
     )
     names = [step.info.name for step in default_pipeline(Target("llvm")).passes]
-    assert "ContractInBFloat16" not in names
+    assert "ContractInBfloat16" not in names
     for stage in ("scheduled", "llvm"):
         assert "bf" not in stage_text(mod, stage)
     executable = heddle.compile(mod, target="llvm")
@@ -300,7 +299,7 @@ def test_convolutions(
     text = CONVOLUTION.format(data=x.shape, weights=w.shape, bias=b.shape, attrs=attrs)
     mod = relax.transform.BindParams("main", {"w": w, "b": b})(from_source(text))
     is_narrow = ins % 8 == 0 and outs % 8 == 0 and (taps, stride, size) != (3, 1, 17)
-    assert ("bfloat16" in str(ContractInBFloat16()(mod))) == is_narrow
+    assert ("bfloat16" in str(relax.transform.ContractInBfloat16()(mod))) == is_narrow
     factors = (rounded(x), rounded(w)) if is_narrow else (x.astype("float64"), w.astype("float64"))
     total, scale = convolved(*factors, stride, pad)
     got = machine(mod, target)(x).numpy()

@@ -1,4 +1,4 @@
-"""ContractInBFloat16: products with constant weights take bfloat16 factors and add up in float32.
+"""ContractInBfloat16: products with constant weights take bfloat16 factors and add up in float32.
 
     y = R.matmul(x, w)        →        h = R.astype(x, dtype="bfloat16")
                                        v = R.astype(w, dtype="bfloat16")
@@ -30,7 +30,7 @@ NARROW, WIDE = "bfloat16", "float32"
 
 
 @dataclass(frozen=True)
-class ContractInBFloat16(FunctionPass):
+class ContractInBfloat16(FunctionPass):
     """`R.matmul` and `R.linear` whose second factor is a constant matrix, or constant matrices; `R.nn.conv2d`
     (NCHW) with constant weights where it pays: with one group and whole blocks of channels, but not with
     3 × 3 taps at stride 1 over large images, of which Winograd's form has fewer products in float32.
