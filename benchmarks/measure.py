@@ -119,7 +119,8 @@ def run_workload(
     threads: int | None,
     repeat: int,
 ) -> tuple[Result, dict[str, Session]]:
-    """Measure one workload. The first engine that works gives the outputs that the others are held to.
+    """Measure one workload. The first engine that works, in float32 if one does, gives the outputs that the
+    others are held to.
 
     Gives the sessions too, which the caller closes by dropping them.
     """
@@ -128,7 +129,7 @@ def run_workload(
     result = Result(workload.name, mode, threads)
     entries: list[_Entry] = []
     expected: list[Arrays] | None = None
-    for name, engine in engines.items():
+    for name, engine in sorted(engines.items(), key=lambda item: getattr(item[1], "is_reduced", False)):
         figure = Figure(name)
         result.figures.append(figure)
         try:

@@ -11,7 +11,6 @@ __all__ = ["ENGINES", "Engine", "Session", "Unavailable", "engine"]
 
 ENGINES: dict[str, tuple[str, str]] = {
     "heddle": ("ours", "Heddle"),
-    "heddle-bf16": ("ours", "HeddleBf16"),
     "onnxruntime": ("onnx_runtime", "OnnxRuntime"),
     "openvino-f32": ("open_vino", "OpenVino"),
     "openvino": ("open_vino", "OpenVinoDefault"),
@@ -19,6 +18,7 @@ ENGINES: dict[str, tuple[str, str]] = {
     "torch.compile": ("pytorch", "Compiled"),
     "tvm": ("apache_tvm", "ApacheTvm"),
     "iree": ("iree_runtime", "Iree"),
+    "heddle-bf16": ("ours", "HeddleBf16"),
 }
 """Name → module and class."""
 
