@@ -216,6 +216,11 @@ def kernel_symbol(name: str) -> str:
     return _KERNEL_PREFIX + name
 
 
+def is_symbol(name: str) -> bool:
+    """Whether the name can be a kernel's in object code: no half of a character, no zero byte."""
+    return "\0" not in name and not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
 class NativeLibrary:
     """The linked library. `addresses` maps exported symbols; `num_threads` is the pool's size."""
 
