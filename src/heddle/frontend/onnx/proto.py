@@ -123,7 +123,9 @@ def tensor_array(tensor: TensorProto, folder: Path | None = None) -> np.ndarray[
     return _from_fields(tensor, dtype, shape)
 
 
-def _from_bytes(data: bytes | memoryview, dtype: str, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
+def _from_bytes(
+    data: bytes | memoryview, dtype: str, shape: tuple[int, ...], name: str
+) -> np.ndarray[Any, Any]:
     count = math.prod(shape)
     bits = _BITS.get(dtype) or numpy_dtype(dtype).itemsize * 8
     expected = -(-count * bits // 8)
