@@ -80,6 +80,8 @@ class Node:
     identity: ClassVar[bool] = False
     opens_scope: ClassVar[bool] = False
     specs: ClassVar[tuple[FieldSpec, ...]] = ()
+    compared: ClassVar[tuple[tuple[str, bool], ...]] = ()
+    """The fields of structural equality, and whether they define."""
     init_names: ClassVar[tuple[str, ...]] = ()
     init_values: ClassVar[staticmethod[[Any], tuple[Any, ...]]] = staticmethod(lambda _: ())
 
@@ -131,6 +133,8 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
         specs = [FieldSpec(f.name, _mode(f)) for f in fields]
         specs.sort(key=lambda spec: spec.mode is not Mode.DEF)  # definitions are compared before their uses
         made.specs = tuple(specs)  # type: ignore[attr-defined]
+        compared = [spec for spec in specs if spec.mode in (Mode.USE, Mode.DEF)]
+        made.compared = tuple((spec.name, spec.mode is Mode.DEF) for spec in compared)  # type: ignore[attr-defined]
         made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
         made.init_values = staticmethod(_reader(made.init_names))  # type: ignore[attr-defined]
         NODE_KINDS.add(kind, made)  # type: ignore[arg-type]
