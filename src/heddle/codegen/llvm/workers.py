@@ -12,7 +12,6 @@ this process ends.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from heddle.codegen.llvm import object_code
 from heddle.codegen.llvm.machine import compile_text, machine_options, refused
 from heddle.codegen.llvm.object_code import ANSWER_HEAD, REFUSED, request_bytes
 from heddle.support.diagnostics import HeddleError, InternalError
+from heddle.support.settings import environment_of_python
 from heddle.target import Target
 
 _CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
@@ -142,14 +142,13 @@ class Workers:
             return self._waiting.popleft() if self._is_open else None
 
     def _started(self) -> subprocess.Popen[bytes]:
-        paths = [os.path.abspath(path) for path in sys.path]
         process = subprocess.Popen(
             [sys.executable, object_code.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"},
+            env=environment_of_python(),
         )
         with self._change:
             self._processes.add(process)
