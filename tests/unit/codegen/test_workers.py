@@ -124,8 +124,9 @@ def test_work_of_a_worker_that_fails_is_done_here(
             assert pool.result(job) == compile_text(text_of(number), TARGET).object_code
 
 
-def test_work_is_done_here_where_no_worker_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+@pytest.mark.parametrize("executable", ["", "nothing/python3", "/bin/false"])
+def test_work_is_done_here_where_no_worker_starts(executable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
     with Workers(TARGET, 1) as pool:
         assert pool.result(pool.submit("f1", text_of(1)))
 

@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -198,7 +199,8 @@ class Workers:
 
 def can_start() -> bool:
     """Whether this process knows a Python to start: one inside another program, or frozen, does not."""
-    return bool(sys.executable) and not getattr(sys, "frozen", False)
+    name = Path(sys.executable or "").name.lower()
+    return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
 
 
 def _read(stream: BinaryIO | Any, size: int) -> bytes:
