@@ -1,15 +1,13 @@
 """PrimFuncs → object code: passes, text, LLVM; each function on its own, found in the cache where it was
 compiled before.
 
-Functions are compiled one at a time: llvmlite holds a lock around every call, so threads gain nothing. With
-`jobs` above 1, LLVM runs in that many processes.
+While Python makes the text of one function, LLVM compiles others, in processes of its own; `jobs` counts
+this one too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Mapping
 from typing import Any
 
 from heddle.codegen.cache import KernelCache, kernel_cache
@@ -17,12 +15,14 @@ from heddle.codegen.codes import G0103
 from heddle.codegen.kernels import CompiledKernels
 from heddle.codegen.llvm.machine import compile_text, data_layout
 from heddle.codegen.llvm.module import emit_module
+from heddle.codegen.llvm.workers import Workers
 from heddle.codegen.pipeline import lower
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.runtime.kernel_module import KernelModule
 from heddle.support.diagnostics import UsageError
+from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import PrimFunc
@@ -59,20 +59,31 @@ def compile_kernels(given: Any, target: Target) -> CompiledKernels:
 
 
 def compile_module(
-    given: Any, target: Target, cache: KernelCache | None = None, jobs: int = 1
+    given: Any, target: Target, cache: KernelCache | None = None, jobs: int | None = None
 ) -> tuple[CompiledKernels, ...]:
-    """Compile each PrimFunc of a module into an object of its own, in the module's order."""
+    """Compile each PrimFunc of a module into an object of its own, in the module's order.
+
+    `jobs` is the number of processes at work, by default that of threads in use (HEDDLE_NUM_THREADS). Few
+    functions are compiled in this process whatever it is. The code does not depend on it.
+
+    Raises: UsageError G0101, G0103; InternalError G0102, G0104.
+    """
     funcs = [
         _named(var, func) for var, func in as_module(given).functions.items() if isinstance(func, PrimFunc)
     ]
     made: list[CompiledKernels | None] = [_find(func, target, cache) for func in funcs]
     missing = [position for position, kernels in enumerate(made) if kernels is None]
-    texts = [generate_text(funcs[position], target) for position in missing]
-    objects = _compile_all([text for text, _ in texts], target, jobs)
-    for position, (text, names), code in zip(missing, texts, objects, strict=True):
-        made[position] = CompiledKernels(code, names, target, text)
-        if cache is not None:
-            cache.add(funcs[position], target, code, names)
+    helpers = (settings().num_threads if jobs is None else jobs) - 1
+    with Workers(target, helpers if len(missing) >= _MIN_FUNCTIONS_FOR_PROCESSES else 0) as workers:
+        begun = []
+        for position in missing:
+            text, names = generate_text(funcs[position], target)
+            begun.append((position, names, workers.submit(names[0] if names else "", text)))
+        for position, names, job in begun:
+            code = workers.result(job)
+            made[position] = CompiledKernels(code, names, target, job.text)
+            if cache is not None:
+                cache.add(funcs[position], target, code, names)
     return tuple(kernels for kernels in made if kernels is not None)
 
 
@@ -97,15 +108,3 @@ def _named(var: GlobalVar, func: PrimFunc) -> PrimFunc:
 def _find(func: PrimFunc, target: Target, cache: KernelCache | None) -> CompiledKernels | None:
     entry = None if cache is None else cache.find(func, target)
     return None if entry is None else CompiledKernels(entry.object_code, entry.functions, target)
-
-
-def _compile_all(texts: Sequence[str], target: Target, jobs: int) -> list[bytes]:
-    if jobs <= 1 or len(texts) < _MIN_FUNCTIONS_FOR_PROCESSES:
-        return [compile_text(text, target).object_code for text in texts]
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(_compile_elsewhere, texts, [str(target)] * len(texts), chunksize=2))
-
-
-def _compile_elsewhere(text: str, target: str) -> bytes:
-    """Runs in a process of its own."""
-    return compile_text(text, Target(target)).object_code

@@ -1,13 +1,13 @@
 """The kernel cache: object code by what it was compiled from, in memory and on disk.
 
 The key is a digest of the function (names of variables aside), the target, and the versions of compiler and
-LLVM. An entry holds the function itself as JSON; it is used only where that function is structurally equal to
-the one asked for, so that a collision of digests cannot give wrong code. Files are written whole or not at
-all; a damaged one is ignored and written anew. `counters` tell how often code was compiled and how often
-found.
+LLVM. An entry holds the function itself, as its structural bytes; it is used only where they are equal to
+those of the function that is asked for, so that a collision of digests cannot give wrong code. A function
+with free variables is compiled anew each time. Files are written whole or not at all; a damaged one is
+ignored and written anew. `counters` tell how often code was compiled and how often found.
 
-File: magic (8 bytes), digest of the rest (32), then a JSON head with its length (8 bytes, little-endian),
-object code.
+File: magic (8 bytes), digest of the rest (32), then with their lengths (8 bytes each, little-endian) a JSON
+head and the function, and the object code.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from typing import Any
 
 import llvmlite
 
-from heddle.ir.json_codec import load_json, save_json
-from heddle.ir.structural import structural_digest, structural_equal
+from heddle.ir.structural import structural_bytes
 from heddle.support.diagnostics import HeddleError
 from heddle.support.files import write_bytes
 from heddle.support.settings import settings
@@ -33,9 +32,9 @@ from heddle.target import Target
 
 COMPILER_ROOMS = ("codegen", "tir", "arith", "prim", "target")
 """The rooms whose sources decide what code a function becomes."""
-_MAGIC = b"HDLKRN01"
+_MAGIC = b"HDLKRN02"
 _DIGEST_BYTES = 32
-_HEAD_LENGTH = struct.Struct("<Q")
+_LENGTHS = struct.Struct("<QQ")
 
 
 @cache
@@ -51,9 +50,9 @@ def compiler_digest() -> str:
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """Object code of the function `source` and the names of its kernels."""
+    """Object code of the function that `source` are the structural bytes of, and the names of its kernels."""
 
-    source: Any
+    source: bytes
     object_code: bytes
     functions: tuple[str, ...]
 
@@ -78,27 +77,34 @@ class KernelCache:
     _memory: dict[str, list[CacheEntry]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def find(self, source: Any, target: Target) -> CacheEntry | None:
+    def find(self, func: Any, target: Target) -> CacheEntry | None:
         """The entry of a function for a target, or None."""
+        source = structural_bytes(func)
+        if source is None:
+            return None
         key = cache_key(source, target)
         with self._lock:
             for entry in self._memory.get(key, ()):
-                if structural_equal(entry.source, source):
+                if entry.source == source:
                     self.counters.memory_hits += 1
                     return entry
         entry_on_disk = self._read(key)
-        if entry_on_disk is None or not structural_equal(entry_on_disk.source, source):
+        if entry_on_disk is None or entry_on_disk.source != source:
             return None
         with self._lock:
             self.counters.disk_hits += 1
             self._memory.setdefault(key, []).append(entry_on_disk)
         return entry_on_disk
 
-    def add(self, source: Any, target: Target, object_code: bytes, functions: tuple[str, ...]) -> None:
+    def add(self, func: Any, target: Target, object_code: bytes, functions: tuple[str, ...]) -> None:
         """Keep what was compiled."""
-        key, entry = cache_key(source, target), CacheEntry(source, object_code, functions)
+        source = structural_bytes(func)
         with self._lock:
             self.counters.compiles += 1
+        if source is None:
+            return
+        key, entry = cache_key(source, target), CacheEntry(source, object_code, functions)
+        with self._lock:
             self._memory.setdefault(key, []).append(entry)
         if self.folder is None:
             return
@@ -125,10 +131,10 @@ class KernelCache:
             return None
 
 
-def cache_key(source: Any, target: Target) -> str:
-    """32 hexadecimal digits."""
+def cache_key(source: bytes, target: Target) -> str:
+    """32 hexadecimal digits for a function's structural bytes and a target."""
     parts = (
-        structural_digest(source).hex(),
+        blake2b(source, digest_size=16).hexdigest(),
         str(target),
         target.mtriple,
         target.mcpu,
@@ -140,8 +146,8 @@ def cache_key(source: Any, target: Target) -> str:
 
 
 def _encode(entry: CacheEntry) -> bytes:
-    head = json.dumps({"functions": list(entry.functions), "source": save_json(entry.source)}).encode()
-    rest = _HEAD_LENGTH.pack(len(head)) + head + entry.object_code
+    head = json.dumps({"functions": list(entry.functions)}).encode()
+    rest = _LENGTHS.pack(len(head), len(entry.source)) + head + entry.source + entry.object_code
     return _MAGIC + blake2b(rest, digest_size=_DIGEST_BYTES).digest() + rest
 
 
@@ -150,13 +156,14 @@ def _decode(data: bytes) -> CacheEntry | None:
     digest, rest = data[8 : 8 + _DIGEST_BYTES], data[8 + _DIGEST_BYTES :]
     if data[:8] != _MAGIC or blake2b(rest, digest_size=_DIGEST_BYTES).digest() != digest:
         return None
-    (length,) = _HEAD_LENGTH.unpack_from(rest)
+    head_length, source_length = _LENGTHS.unpack_from(rest)
+    start = _LENGTHS.size + head_length
     try:
-        head = json.loads(rest[_HEAD_LENGTH.size : _HEAD_LENGTH.size + length])
-        source = load_json(head["source"])
+        functions = json.loads(rest[_LENGTHS.size : start])["functions"]
     except (ValueError, KeyError, TypeError):
         return None
-    return CacheEntry(source, rest[_HEAD_LENGTH.size + length :], tuple(head["functions"]))
+    end = start + source_length
+    return CacheEntry(rest[start:end], rest[end:], tuple(functions))
 
 
 _shared: list[KernelCache] = []

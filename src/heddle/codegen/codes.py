@@ -17,6 +17,11 @@ G0103 = declare_code(
     "function has no name",
     "A function that is compiled needs the attribute `global_symbol`, or a name in its module.",
 )
+G0104 = declare_code(
+    "G0104",
+    "LLVM crashed",
+    "The process in which LLVM compiled a function ended by a signal. This is a fault of Heddle or of LLVM.",
+)
 G0201 = declare_code(
     "G0201",
     "C source needs a compiler",

@@ -25,6 +25,7 @@ from heddle.relax.transform.bind_params import BindParams
 from heddle.relax.types import ShapeType, TensorType
 from heddle.runtime.kernel_module import KernelModule
 from heddle.runtime.module import Module
+from heddle.support.collection import collection_paused
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 from heddle.vm.relax.executable import LIBRARY_PREFIX, VMExecutable
@@ -57,6 +58,7 @@ def compile(
     return build_kernels(_pipeline("tir_pipeline", tir_pipeline, None)(mod), chosen)
 
 
+@collection_paused()
 def build(
     mod: IRModule,
     target: Any = None,

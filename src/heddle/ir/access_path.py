@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+Step = str | int | tuple[str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class AccessPath:
     """Immutable; steps are attribute names (str), item indices (int) or map keys (("key", text))."""
 
-    steps: tuple[str | int | tuple[str, str], ...] = ()
+    steps: tuple[Step, ...] = ()
 
     @staticmethod
     def root() -> AccessPath:

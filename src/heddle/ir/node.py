@@ -28,6 +28,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from heddle.support.registry import Registry
@@ -79,7 +80,10 @@ class Node:
     identity: ClassVar[bool] = False
     opens_scope: ClassVar[bool] = False
     specs: ClassVar[tuple[FieldSpec, ...]] = ()
+    compared: ClassVar[tuple[tuple[str, bool], ...]] = ()
+    """The fields of structural equality, and whether they define."""
     init_names: ClassVar[tuple[str, ...]] = ()
+    init_values: ClassVar[staticmethod[[Any], tuple[Any, ...]]] = staticmethod(lambda _: ())
 
     @classmethod
     def make(cls, *values: Any, span: Span | None) -> Any:
@@ -129,11 +133,24 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
         specs = [FieldSpec(f.name, _mode(f)) for f in fields]
         specs.sort(key=lambda spec: spec.mode is not Mode.DEF)  # definitions are compared before their uses
         made.specs = tuple(specs)  # type: ignore[attr-defined]
+        compared = [spec for spec in specs if spec.mode in (Mode.USE, Mode.DEF)]
+        made.compared = tuple((spec.name, spec.mode is Mode.DEF) for spec in compared)  # type: ignore[attr-defined]
         made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
+        made.init_values = staticmethod(_reader(made.init_names))  # type: ignore[attr-defined]
         NODE_KINDS.add(kind, made)  # type: ignore[arg-type]
         return made
 
     return declare
+
+
+def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """What reads these attributes of an object, as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    if not names:
+        return lambda _: ()
+    read = attrgetter(names[0])
+    return lambda node: (read(node),)
 
 
 class Map(Mapping[Any, Any]):
@@ -171,24 +188,23 @@ class Map(Mapping[Any, Any]):
 EMPTY_MAP = Map()
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> list[Node]:
     """The nodes directly below, in field order. Identity nodes have none."""
-    if node.identity:
-        return
-    for name in node.init_names:
-        yield from _nodes_in(getattr(node, name))
+    found: list[Node] = []
+    if not node.identity:
+        _collect(node.init_values(node), found)
+    return found
 
 
-def _nodes_in(value: Any) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif type(value) is tuple:
-        for item in value:
-            yield from _nodes_in(item)
-    elif type(value) is Map:
-        for key, item in value.items():
-            yield from _nodes_in(key)
-            yield from _nodes_in(item)
+def _collect(values: Any, found: list[Node]) -> None:
+    for value in values:
+        if isinstance(value, Node):
+            found.append(value)
+        elif type(value) is tuple:
+            _collect(value, found)
+        elif type(value) is Map and value:
+            for pair in value.items():
+                _collect(pair, found)
 
 
 def map_value(value: Any, function: Callable[[Any], Any]) -> Any:
@@ -216,13 +232,19 @@ def map_children(node: N, function: Callable[[Any], Any]) -> N:
     """Rebuild `node` with `function` applied to each child; the same object where nothing changed."""
     if node.identity:
         return node
-    names = node.init_names
-    old = [getattr(node, name) for name in names]
-    new = [map_value(value, function) for value in old]
-    for before, after in zip(old, new, strict=True):
-        if before is not after:
-            return node.make(*new, span=node.span)  # type: ignore[no-any-return]
-    return node
+    old = node.init_values(node)
+    new: list[Any] | None = None
+    for index, value in enumerate(old):
+        if isinstance(value, Node):
+            made = function(value)
+        elif type(value) is tuple or type(value) is Map:
+            made = map_value(value, function)
+        else:
+            continue
+        if made is not value:
+            new = new or list(old)
+            new[index] = made
+    return node if new is None else node.make(*new, span=node.span)
 
 
 def replace(node: N, **changes: Any) -> N:

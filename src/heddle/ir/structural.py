@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from heddle.ir.access_path import AccessPath
+from heddle.ir.access_path import AccessPath, Step
 from heddle.ir.codes import I0101
-from heddle.ir.node import Map, Mode, Node
+from heddle.ir.node import Map, Node
 from heddle.support.diagnostics import VerifyError
 
 VALUE_KEYS: dict[type, Callable[[Any], bytes]] = {}
@@ -44,82 +44,90 @@ class _Comparison:
     left_to_right: dict[Node, Node] = field(default_factory=dict)
     right_to_left: dict[Node, Node] = field(default_factory=dict)
 
-    def compare(self, lhs: Any, rhs: Any, path: AccessPath, defining: bool) -> Mismatch | None:
+    def compare(self, lhs: Any, rhs: Any, defining: bool) -> _Difference | None:
         if lhs is rhs and not isinstance(lhs, (Node, tuple, Map)):
             return None
         if isinstance(lhs, Node):
-            return self._nodes(lhs, rhs, path, defining)
+            return self._nodes(lhs, rhs, defining)
         if type(lhs) is tuple:
-            return self._sequences(lhs, rhs, path, defining)
+            return self._sequences(lhs, rhs, defining)
         if type(lhs) is Map:
-            return self._maps(lhs, rhs, path, defining)
+            return self._maps(lhs, rhs, defining)
         if type(lhs) is not type(rhs) and not (isinstance(lhs, str) and isinstance(rhs, str)):
-            return Mismatch(path, lhs, rhs, f"{type(lhs).__name__} against {type(rhs).__name__}")
-        return None if _value_key(lhs) == _value_key(rhs) else Mismatch(path, lhs, rhs, "values differ")
+            return _Difference(lhs, rhs, f"{type(lhs).__name__} against {type(rhs).__name__}")
+        return None if _value_key(lhs) == _value_key(rhs) else _Difference(lhs, rhs, "values differ")
 
-    def _nodes(self, lhs: Node, rhs: Any, path: AccessPath, defining: bool) -> Mismatch | None:
+    def _nodes(self, lhs: Node, rhs: Any, defining: bool) -> _Difference | None:
         if type(lhs) is not type(rhs):
-            return Mismatch(path, lhs, rhs, f"{_kind(lhs)} against {_kind(rhs)}")
+            return _Difference(lhs, rhs, f"{_kind(lhs)} against {_kind(rhs)}")
         if lhs.identity:
-            return self._identities(lhs, rhs, path, defining)
+            return self._identities(lhs, rhs, defining)
         if not lhs.opens_scope:
-            return self._fields(lhs, rhs, path, defining)
+            return self._fields(lhs, rhs, defining)
         before = len(self.left_to_right)
-        found = self._fields(lhs, rhs, path, defining)
+        found = self._fields(lhs, rhs, defining)
         for left in list(self.left_to_right)[before:]:
             del self.right_to_left[self.left_to_right.pop(left)]
         return found
 
-    def _fields(self, lhs: Node, rhs: Node, path: AccessPath, defining: bool) -> Mismatch | None:
-        for spec in lhs.specs:
-            if spec.mode in (Mode.LABEL, Mode.DERIVED):
-                continue
-            found = self.compare(
-                getattr(lhs, spec.name),
-                getattr(rhs, spec.name),
-                path.attr(spec.name),
-                defining or spec.mode is Mode.DEF,
-            )
+    def _fields(self, lhs: Node, rhs: Node, defining: bool) -> _Difference | None:
+        for name, defines in lhs.compared:
+            found = self.compare(getattr(lhs, name), getattr(rhs, name), defining or defines)
             if found is not None:
-                return found
+                return found.below(name)
         return None
 
-    def _identities(self, lhs: Node, rhs: Node, path: AccessPath, defining: bool) -> Mismatch | None:
+    def _identities(self, lhs: Node, rhs: Node, defining: bool) -> _Difference | None:
         if lhs in self.left_to_right or rhs in self.right_to_left:
             if self.left_to_right.get(lhs) is rhs:
                 return None
-            return Mismatch(path, lhs, rhs, "different definitions")
+            return _Difference(lhs, rhs, "different definitions")
         if not defining and not self.map_free_vars:
-            return None if lhs is rhs else Mismatch(path, lhs, rhs, "different free variables")
+            return None if lhs is rhs else _Difference(lhs, rhs, "different free variables")
         self.left_to_right[lhs], self.right_to_left[rhs] = rhs, lhs
-        return self._fields(lhs, rhs, path, True)
+        return self._fields(lhs, rhs, True)
 
-    def _sequences(self, lhs: Any, rhs: Any, path: AccessPath, defining: bool) -> Mismatch | None:
+    def _sequences(self, lhs: Any, rhs: Any, defining: bool) -> _Difference | None:
         if type(rhs) is not tuple:
-            return Mismatch(path, lhs, rhs, f"a sequence against {type(rhs).__name__}")
+            return _Difference(lhs, rhs, f"a sequence against {type(rhs).__name__}")
         for index, (left, right) in enumerate(zip(lhs, rhs, strict=False)):
-            found = self.compare(left, right, path.array_item(index), defining)
+            found = self.compare(left, right, defining)
             if found is not None:
-                return found
+                return found.below(index)
         if len(lhs) != len(rhs):
-            return Mismatch(path, lhs, rhs, f"{len(lhs)} items against {len(rhs)}")
+            return _Difference(lhs, rhs, f"{len(lhs)} items against {len(rhs)}")
         return None
 
-    def _maps(self, lhs: Any, rhs: Any, path: AccessPath, defining: bool) -> Mismatch | None:
+    def _maps(self, lhs: Any, rhs: Any, defining: bool) -> _Difference | None:
         if type(rhs) is not Map:
-            return Mismatch(path, lhs, rhs, f"a map against {type(rhs).__name__}")
+            return _Difference(lhs, rhs, f"a map against {type(rhs).__name__}")
         if lhs and isinstance(next(iter(lhs)), Node):
-            return self._sequences(tuple(lhs.items()), tuple(rhs.items()), path, defining)
+            return self._sequences(tuple(lhs.items()), tuple(rhs.items()), defining)
         for key in lhs:
+            step = ("key", str(key))
             if key not in rhs:
-                return Mismatch(path.map_item(key), lhs[key], None, f"key {key!r} only on the left")
-            found = self.compare(lhs[key], rhs[key], path.map_item(key), defining)
+                return _Difference(lhs[key], None, f"key {key!r} only on the left").below(step)
+            found = self.compare(lhs[key], rhs[key], defining)
             if found is not None:
-                return found
+                return found.below(step)
         for key in rhs:
             if key not in lhs:
-                return Mismatch(path.map_item(key), None, rhs[key], f"key {key!r} only on the right")
+                return _Difference(None, rhs[key], f"key {key!r} only on the right").below(("key", str(key)))
         return None
+
+
+@dataclass(slots=True)
+class _Difference:
+    """A mismatch on its way up; `steps` are those of its path, the last one first."""
+
+    lhs: Any
+    rhs: Any
+    reason: str
+    steps: list[Step] = field(default_factory=list)
+
+    def below(self, step: Step) -> _Difference:
+        self.steps.append(step)
+        return self
 
 
 def _kind(value: Any) -> str:
@@ -128,25 +136,33 @@ def _kind(value: Any) -> str:
 
 def _value_key(value: Any) -> bytes:
     """A byte string equal for equal values; floats by bits so that -0.0 and NaN compare as written."""
-    for cls, key in VALUE_KEYS.items():
-        if isinstance(value, cls):
-            return key(value)
-    if isinstance(value, bool):
+    cls = type(value)
+    if cls is str:
+        return b"s:" + value.encode()  # type: ignore[no-any-return]
+    if cls is int:
+        return b"int:%d" % value
+    if cls is bool:
         return b"b1" if value else b"b0"
+    for known, key in VALUE_KEYS.items():
+        if isinstance(value, known):
+            return key(value)
     if isinstance(value, float):
         return b"f" + (b"nan" if math.isnan(value) else struct.pack("<d", value))
     if isinstance(value, bytes):
         return b"y" + value
-    return f"{'s' if isinstance(value, str) else type(value).__name__}:{value}".encode()
+    return f"{'s' if isinstance(value, str) else cls.__name__}:{value}".encode()
 
 
 def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch | None:
     """Where two structures first differ, or None."""
-    return _Comparison(map_free_vars).compare(lhs, rhs, AccessPath.root(), map_free_vars)
+    found = _Comparison(map_free_vars).compare(lhs, rhs, map_free_vars)
+    if found is None:
+        return None
+    return Mismatch(AccessPath(tuple(reversed(found.steps))), found.lhs, found.rhs, found.reason)
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    return first_mismatch(lhs, rhs, map_free_vars) is None
+    return lhs is rhs or _Comparison(map_free_vars).compare(lhs, rhs, map_free_vars) is None
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
@@ -166,55 +182,66 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
 
 
 class _Keyer:
-    """Writes a node as a byte stream in which variables are numbered in the order of their definition."""
+    """Writes a node as a byte string in which variables are numbered in the order of their definition."""
 
     def __init__(self, map_free_vars: bool, by_identity: Callable[[Any], bool] | None = None) -> None:
         self._by_identity = by_identity
-        self._digest = hashlib.blake2b(digest_size=16)
+        self._parts: list[bytes] = []
         self._numbers: dict[Node, int] = {}
         self._map_free_vars = map_free_vars
+        self.is_closed = True
 
     def result(self) -> bytes:
-        return self._digest.digest()
+        return b"".join(self._parts)
 
     def add(self, value: Any, defining: bool) -> None:
         if isinstance(value, Node):
             self._node(value, defining)
         elif type(value) is tuple:
-            self._digest.update(b"(%d" % len(value))
+            self._parts.append(b"(%d" % len(value))
             for item in value:
                 self.add(item, defining)
         elif type(value) is Map:
-            self._digest.update(b"{%d" % len(value))
+            self._parts.append(b"{%d" % len(value))
             pairs = list(value.items())
             if pairs and not isinstance(pairs[0][0], Node):
                 pairs.sort(key=lambda pair: str(pair[0]))
             for pair in pairs:
                 self.add(pair, defining)
+        elif self._by_identity is not None and self._by_identity(value):
+            self.is_closed = False
+            self._parts.append(b"@%d;" % id(value))
         else:
-            by_identity = self._by_identity is not None and self._by_identity(value)
-            key = b"@%d" % id(value) if by_identity else _value_key(value)
-            self._digest.update(b"=%d:" % len(key) + key)
+            key = _value_key(value)
+            self._parts.append(b"=%d:%b" % (len(key), key))
 
     def _node(self, value: Node, defining: bool) -> None:
         if value.identity:
             number = self._numbers.get(value)
             if number is not None:
-                self._digest.update(b"#%d;" % number)
+                self._parts.append(b"#%d;" % number)
                 return
             if not defining and not self._map_free_vars:
-                self._digest.update(b"@%d;" % id(value))
+                self.is_closed = False
+                self._parts.append(b"@%d;" % id(value))
                 return
             self._numbers[value] = len(self._numbers)
             defining = True
         before = len(self._numbers)
-        self._digest.update(b"<" + value.node_kind.encode())
-        for spec in value.specs:
-            if spec.mode in (Mode.USE, Mode.DEF):
-                self.add(getattr(value, spec.name), defining or spec.mode is Mode.DEF)
+        self._parts.append(b"<" + value.node_kind.encode())
+        for name, defines in value.compared:
+            self.add(getattr(value, name), defining or defines)
         if value.opens_scope:
             for var in list(self._numbers)[before:]:
                 del self._numbers[var]
+
+
+def structural_bytes(value: Any) -> bytes | None:
+    """Bytes that are equal exactly for structurally equal values, also those of another process; None for a
+    value with free variables, which are equal to themselves alone."""
+    keyer = _Keyer(False)
+    keyer.add(value, False)
+    return keyer.result() if keyer.is_closed else None
 
 
 def structural_digest(
@@ -227,7 +254,7 @@ def structural_digest(
     """
     keyer = _Keyer(map_free_vars, by_identity)
     keyer.add(value, map_free_vars)
-    return keyer.result()
+    return hashlib.blake2b(keyer.result(), digest_size=16).digest()
 
 
 def structural_hash(value: Any, map_free_vars: bool = False) -> int:

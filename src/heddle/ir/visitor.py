@@ -19,21 +19,23 @@ from heddle.support.span import at
 
 
 class Dispatch:
-    _tables: ClassVar[dict[type, dict[type, Callable[..., Any]]]] = {}
+    _methods: ClassVar[dict[type, Callable[..., Any]]] = {}
+    """The methods of a visitor class by node class, as they were found."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._methods = {}
 
     def _method(self, cls: type) -> Callable[..., Any]:
-        table = Dispatch._tables.setdefault(type(self), {})
-        found = table.get(cls)
+        found = self._methods.get(cls)
         if found is None:
+            own = type(self)
+            names = (f"visit_{base.__name__}" for base in cls.__mro__)
             found = next(
-                (
-                    getattr(type(self), f"visit_{base.__name__}")
-                    for base in cls.__mro__
-                    if hasattr(type(self), f"visit_{base.__name__}")
-                ),
-                type(self).default,  # type: ignore[attr-defined]
+                (getattr(own, name) for name in names if hasattr(own, name)),
+                own.default,  # type: ignore[attr-defined]
             )
-            table[cls] = found
+            self._methods[cls] = found
         return found
 
 
@@ -41,7 +43,7 @@ class Visitor(Dispatch):
     """Visits for effect, parents before children."""
 
     def visit(self, node: Any) -> None:
-        self._method(type(node))(self, node)
+        (self._methods.get(type(node)) or self._method(type(node)))(self, node)
 
     def default(self, node: Any) -> None:
         for child in children(node):
@@ -52,7 +54,7 @@ class Rewriter(Dispatch):
     """Builds a changed tree; nodes made on the way take the span of the node they replace."""
 
     def visit(self, node: Any) -> Any:
-        method = self._method(type(node))
+        method = self._methods.get(type(node)) or self._method(type(node))
         if method is Rewriter.default:
             return map_children(node, self.visit)
         if node.span is None:
@@ -70,7 +72,9 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(reversed(list(children(top))))
+        below = children(top)
+        below.reverse()
+        stack += below
 
 
 def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:

@@ -26,9 +26,10 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
-from heddle.relax.op_builder import const
+from heddle.relax.op_builder import const, typed_constant
 from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.relax.types import TensorType
+from heddle.runtime.tensor import Tensor, empty
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.op_pattern import is_contraction
@@ -106,9 +107,12 @@ class _Packing:
     def _ordered(self, outer: Sequence[Any]) -> tuple[Any, ...]:
         return (outer[self.first], *(item for k, item in enumerate(outer) if k != self.first))
 
-    def data(self, array: Any) -> Any:
-        sizes = dict(self.blocks)
-        array = np.pad(array, [(0, -size % sizes.get(dim, 1)) for dim, size in enumerate(array.shape)])
+    def data(self, weights: Tensor) -> Tensor:
+        """The weights rearranged, in memory that is written once: it is most of what a model has."""
+        sizes, array = dict(self.blocks), weights.numpy()
+        fill = [(0, -size % sizes.get(dim, 1)) for dim, size in enumerate(array.shape)]
+        if any(after for _, after in fill):
+            array = np.pad(array, fill)
         shape: list[int] = []
         outer: list[int] = []
         inside: dict[int, int] = {}
@@ -119,7 +123,8 @@ class _Packing:
                 inside[dim] = len(shape)
                 shape.append(sizes[dim])
         order = (*self._ordered(outer), *(inside[dim] for dim, _ in self.blocks))
-        return np.ascontiguousarray(array.reshape(shape).transpose(order))
+        moved = array.reshape(shape).transpose(order)
+        return empty(moved.shape, weights.dtype).copyfrom(moved)
 
 
 def always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:
@@ -278,11 +283,12 @@ class _ConstantPacker(BindingRewriter):
         assert isinstance(old, Constant)
         key = (id(old.data), plan)
         if key not in self._packed:
-            self._packed[key] = _placed_as(old, plan.data(old.data.numpy()))
+            self._packed[key] = _placed_as(old, plan.data(old.data))
         return self._packed[key]
 
 
-def _placed_as(old: Constant, data: Any) -> Constant:
-    """A constant of the old one's element type, on its device."""
+def _placed_as(old: Constant, data: Tensor) -> Constant:
+    """A constant on the device of the old one."""
+    made = typed_constant(data)
     device = old.ty.vdevice if isinstance(old.ty, TensorType) else None
-    return const(data, old.data.dtype if device is None else TensorType(None, old.data.dtype, device))
+    return made if device is None else const(made, TensorType(None, data.dtype, device))

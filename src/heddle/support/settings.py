@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -54,6 +55,12 @@ def available_cores() -> int:
     if quota == "max":
         return cores
     return max(1, min(cores, -(-int(quota) // int(period))))
+
+
+def environment_of_python() -> dict[str, str]:
+    """The environment for another Python that shall find the modules that this one finds, and no others."""
+    paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
+    return {**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
 
 
 def read_settings(env: Mapping[str, str]) -> Settings:

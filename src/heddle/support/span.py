@@ -8,8 +8,6 @@ model node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -90,19 +88,22 @@ _ambient: ContextVar[Span | None] = ContextVar("heddle_span", default=None)
 ambient_span = _ambient.get
 
 
-@contextmanager
-def at(span: Span | None) -> Iterator[None]:
+class at:
     """Give every node that is built inside, and not told otherwise, this span. None leaves the ambient span
     alone.
     """
-    if span is None:
-        yield
-        return
-    token = _ambient.set(span)
-    try:
-        yield
-    finally:
-        _ambient.reset(token)
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: Span | None) -> None:
+        self._span = span
+
+    def __enter__(self) -> None:
+        self._token = None if self._span is None else _ambient.set(self._span)
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._token is not None:
+            _ambient.reset(self._token)
 
 
 def leaves(span: Span | None) -> tuple[Span, ...]:

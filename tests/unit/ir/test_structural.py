@@ -6,7 +6,13 @@ from heddle.ir.expr import Function, GlobalVar, Tuple, Var
 from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, map_children, replace
-from heddle.ir.structural import assert_structural_equal, first_mismatch, structural_equal, structural_hash
+from heddle.ir.structural import (
+    assert_structural_equal,
+    first_mismatch,
+    structural_bytes,
+    structural_equal,
+    structural_hash,
+)
 from heddle.ir.types import FuncType, PrimType
 from heddle.prim.nodes import Add, FloatImm, IntImm, Let, SizeVar
 from heddle.prim.nodes import Var as PrimVar
@@ -117,3 +123,26 @@ def test_module_names():
         mod["mian"]
     with pytest.raises(UsageError, match="twice"):
         IRModule(Map({GlobalVar("f"): mod["main"], "f": mod["main"]}))
+
+
+def test_structural_bytes_are_equal_where_structures_are():
+    def func(names: str, factor: int) -> Function:
+        n = SizeVar(names[0])
+        x = Var(names[1], TensorType((n, n * factor), "float32"))
+        return Function((x,), Tuple((x, x)))
+
+    assert structural_bytes(func("nx", 2)) == structural_bytes(func("my", 2)) is not None
+    assert structural_bytes(func("nx", 2)) != structural_bytes(func("nx", 3))
+
+
+def test_structural_bytes_need_every_variable_defined():
+    free = SizeVar("n")
+    assert structural_bytes(Add(free, free)) is None
+    assert structural_bytes(IntImm("int64", 3)) is not None
+
+
+def test_structural_bytes_keep_apart_what_only_runs_together():
+    pairs = [(("ab", "c"), ("a", "bc")), ((("a",), "b"), (("a", "b"),)), ((1, 23), (12, 3)), ((True,), (1,))]
+    for left, right in pairs:
+        assert structural_bytes(left) != structural_bytes(right)
+        assert not structural_equal(left, right)

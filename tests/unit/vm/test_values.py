@@ -274,3 +274,19 @@ def test_results_go_to_torch_and_come_back() -> None:
     back = torch.from_dlpack(result)
     assert back.data_ptr() == given.data_ptr()
     assert from_dlpack(back).address == result.address
+
+
+def test_constants_share_an_entry_exactly_where_their_bits_are_equal() -> None:
+    rng = np.random.default_rng(31)
+    made = ExecBuilder()
+    base = rng.standard_normal((13, 1009)).astype(np.float32)
+    first = made.convert_constant(tensor(base))
+    assert made.convert_constant(tensor(base)) == first
+    operands = {first, made.convert_constant(tensor(base.reshape(1009, 13)))}
+    for place in rng.choice(base.size, 20, replace=False):  # wherever they differ, sampled or not
+        other = base.copy()
+        other.reshape(-1)[place] = np.nextafter(other.reshape(-1)[place], np.float32(9))
+        operands.add(made.convert_constant(tensor(other)))
+    assert len(operands) == 22
+    zeros = tensor(np.zeros(5, np.float32)), tensor(np.negative(np.zeros(5, np.float32)))
+    assert len({made.convert_constant(zero) for zero in zeros}) == 2

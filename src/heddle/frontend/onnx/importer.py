@@ -241,9 +241,12 @@ class GraphImporter:
         array = self.array_of(value)
         if array is None:
             return None
-        data = tensor(array) if array.dtype.name == value.dtype else tensor(array, dtype=value.dtype)
+        is_constant = self.params is None or not value.name or value.array is None
+        # Arrays of the importer are its own; those of constants are not written to, so they are shared.
+        dtype = None if array.dtype.name == value.dtype else value.dtype
+        data = tensor(array, dtype=dtype, copy=not is_constant)
         made = const(data)
-        if self.params is None or not value.name or value.array is None:
+        if self.params is None or is_constant:
             return made
         var = Var(self.builder.get_unique_name(identifier(value.name)), made.ty)
         self.params.vars.append(var)

@@ -20,10 +20,12 @@ from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.ir.expr import Expr, Var
 from heddle.ir.module import IRModule
 from heddle.relax.block_builder import BlockBuilder
+from heddle.support.collection import collection_paused
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.span import ModelSpan, at
 
 
+@collection_paused()
 def from_onnx(
     model: ModelProto | str | Path,
     shape_dict: Mapping[str, Sequence[Any]] | None = None,

@@ -18,6 +18,8 @@ from google.protobuf.message import DecodeError, Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from heddle.frontend.codes import N0101, N0102, N0103, N0104, N0106, N0204
+from heddle.frontend.onnx.stored_data import message_without_data
+from heddle.runtime.tensor import empty
 from heddle.support.diagnostics import FormatError, ImportModelError
 
 DTYPES: dict[int, str] = {
@@ -57,10 +59,12 @@ class LoadedModel:
 
 
 def read_model(path: str | Path) -> LoadedModel:
-    """Decode a file. Raises: FormatError N0101, N0102."""
+    """Decode a file; large initializers stay in it, as external data. Raises: FormatError N0101, N0102."""
     place = Path(path)
     try:
-        data = place.read_bytes()
+        data = message_without_data(place)
+        if data is None:
+            data = place.read_bytes()
     except OSError as error:
         raise FormatError(N0101, f"cannot read {place}: {error.strerror or error}") from error
     model = ModelProto()
@@ -119,7 +123,9 @@ def tensor_array(tensor: TensorProto, folder: Path | None = None) -> np.ndarray[
     return _from_fields(tensor, dtype, shape)
 
 
-def _from_bytes(data: bytes, dtype: str, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
+def _from_bytes(
+    data: bytes | memoryview, dtype: str, shape: tuple[int, ...], name: str
+) -> np.ndarray[Any, Any]:
     count = math.prod(shape)
     bits = _BITS.get(dtype) or numpy_dtype(dtype).itemsize * 8
     expected = -(-count * bits // 8)
@@ -129,7 +135,9 @@ def _from_bytes(data: bytes, dtype: str, shape: tuple[int, ...], name: str) -> n
         )
     if bits == 4:
         return _unpack_nibbles(np.frombuffer(data, np.uint8), dtype, count).reshape(shape)
-    return np.frombuffer(data, numpy_dtype(dtype).newbyteorder("<")).astype(numpy_dtype(dtype)).reshape(shape)
+    stored = np.frombuffer(data, numpy_dtype(dtype).newbyteorder("<"))
+    # Memory of our own is aligned for kernels, so a tensor can share it.
+    return stored.astype(numpy_dtype(dtype), copy=not isinstance(data, memoryview)).reshape(shape)
 
 
 def _unpack_nibbles(packed: np.ndarray[Any, Any], dtype: str, count: int) -> np.ndarray[Any, Any]:
@@ -170,7 +178,8 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     return np.dtype(dtype)
 
 
-def _external_bytes(tensor: TensorProto, folder: Path | None) -> bytes:
+def _external_bytes(tensor: TensorProto, folder: Path | None) -> memoryview:
+    """The data of a tensor from its file, in new memory aligned as tensors are."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     if folder is None:
@@ -189,7 +198,9 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> bytes:
             if offset < 0 or offset > size or (length >= 0 and offset + length > size):
                 raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} has only {size} bytes")
             file.seek(offset)
-            data: bytes = file.read(length if length >= 0 else size - offset)
+            data = empty((length if length >= 0 else size - offset,), "uint8").numpy().data
+            if file.readinto(data) != len(data):
+                raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} changed while it was read")
             return data
     except OSError as error:
         raise FormatError(

@@ -30,9 +30,10 @@ Box = tuple[tuple[PrimExpr, PrimExpr], ...]
 
 class AccessRegions:
     """Collects, per buffer, the union of the boxes that loads and stores touch, with inner loops run over
-    their ranges."""
+    their ranges. With `only`, for this buffer alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: Buffer | None = None) -> None:
+        self._only = only
         self.reads: dict[Buffer, Box | None] = {}
         self.writes: dict[Buffer, Box | None] = {}
         self._dom: dict[Var, IntervalSet] = {}
@@ -81,6 +82,8 @@ class AccessRegions:
                 self._touch_region(table, region)
 
     def _touch_region(self, table: dict[Buffer, Box | None], region: BufferRegion) -> None:
+        if not self._is_wanted(region.buffer):
+            return
         lows = [self._bounds(r.min) for r in region.region]
         highs = [self._bounds(r.min + r.extent - 1) for r in region.region]
         box = [
@@ -90,7 +93,11 @@ class AccessRegions:
         self._merge(table, region.buffer, box)
 
     def _touch(self, table: dict[Buffer, Box | None], buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
-        self._merge(table, buffer, [self._bounds(index) for index in indices])
+        if self._is_wanted(buffer):
+            self._merge(table, buffer, [self._bounds(index) for index in indices])
+
+    def _is_wanted(self, buffer: Buffer) -> bool:
+        return buffer not in self._local and (self._only is None or buffer is self._only)
 
     def _bounds(self, index: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
         """The least and greatest value of an index over the inner loops; None where it is not bounded by
@@ -108,8 +115,6 @@ class AccessRegions:
     def _merge(
         self, table: dict[Buffer, Box | None], buffer: Buffer, box: list[tuple[PrimExpr, PrimExpr] | None]
     ) -> None:
-        if buffer in self._local:
-            return
         whole = [
             bounds if bounds is not None else (constant(0, dim.dtype), dim - 1)
             for bounds, dim in zip(box, buffer.shape, strict=True)
@@ -123,10 +128,12 @@ class AccessRegions:
         )
 
     def _least(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        return a if self._analyzer.can_prove_equal(a, b) else self._analyzer.simplify(minimum(a, b))
+        is_same = a is b or self._analyzer.can_prove_equal(a, b)
+        return a if is_same else self._analyzer.simplify(minimum(a, b))
 
     def _greatest(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        return a if self._analyzer.can_prove_equal(a, b) else self._analyzer.simplify(maximum(a, b))
+        is_same = a is b or self._analyzer.can_prove_equal(a, b)
+        return a if is_same else self._analyzer.simplify(maximum(a, b))
 
     def regions(self, table: dict[Buffer, Box | None]) -> tuple[BufferRegion, ...]:
         return tuple(
@@ -136,6 +143,8 @@ class AccessRegions:
         )
 
     def _range(self, low: PrimExpr, high: PrimExpr) -> Range:
+        if low is high:
+            return Range.from_min_extent(low, constant(1, low.dtype))
         return Range.from_min_extent(low, self._analyzer.simplify(high - low + 1))
 
 

@@ -96,7 +96,7 @@ def _nest_of(func: PrimFunc, block_name: str) -> Stmt:
 
 def _accessed(stmt: Stmt, buffer: Buffer, writes: bool) -> Box:
     """The box of a buffer that a statement reads or writes, in terms of variables from outside it."""
-    collector = AccessRegions()
+    collector = AccessRegions(buffer)
     collector.visit(stmt)
     box = (collector.writes if writes else collector.reads)[buffer]
     assert box is not None

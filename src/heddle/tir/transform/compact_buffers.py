@@ -67,7 +67,7 @@ class _Compact(Rewriter):
 
     def _shrink(self, alloc: AllocBuffer, scope: Stmt) -> AllocBuffer:
         buffer = alloc.buffer
-        collector = AccessRegions()
+        collector = AccessRegions(buffer)
         collector.visit(scope)
         boxes = [
             box for box in (collector.reads.get(buffer), collector.writes.get(buffer)) if box is not None

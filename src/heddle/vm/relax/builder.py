@@ -23,7 +23,7 @@ from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.vm.codes import V0104, V0105, V0106, V0107, V0109, V0201, V0202, V0203, V0204, V0205
 from heddle.vm.objects import BytecodeError
-from heddle.vm.relax.constants import Constant, constant_key
+from heddle.vm.relax.constants import Constant, constant_key, is_same_constant
 from heddle.vm.relax.encode import decode_arg, encode_arg
 from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.isa import (
@@ -62,7 +62,7 @@ class ExecBuilder:
         self._functions: list[_Function] = []
         self._numbers: dict[str, int] = {}
         self._constants: list[Constant] = []
-        self._pool: dict[Hashable, int] = {}
+        self._pool: dict[Hashable, list[int]] = {}
         self._open: list[_Function] = []
         self.memory_scopes: dict[int, str] = {}
         self.metadata: dict[str, str] = {}
@@ -106,13 +106,15 @@ class ExecBuilder:
             return self.imm(int(value))
         if type(value) is tuple:
             value = Shape(value)
-        key = (constant_key(value), placement)
-        number = self._pool.setdefault(key, len(self._constants))
-        if number == len(self._constants):
-            self._constants.append(value)
-            if placement:
-                self.memory_scopes[number] = placement
-        return self.c(number)
+        alike = self._pool.setdefault((constant_key(value), placement), [])
+        for number in alike:
+            if is_same_constant(self._constants[number], value):
+                return self.c(number)
+        alike.append(len(self._constants))
+        if placement:
+            self.memory_scopes[len(self._constants)] = placement
+        self._constants.append(value)
+        return self.c(alike[-1])
 
     # Functions
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable, Mapping, Sequence
-from hashlib import blake2b
 from math import prod
+
+import numpy as np
 
 from heddle.runtime.artefact import Section, require
 from heddle.runtime.dtype import SCALAR_NAMES, DataType
@@ -22,15 +23,18 @@ from heddle.vm.codes import V0203
 Constant = Tensor | Shape | str | int | float | DataType
 _TENSOR, _SHAPE, _STRING, _INT, _FLOAT, _DTYPE = range(6)
 _MAX_RANK = 64
+_SAMPLE_BYTES = 128
 
 
 def constant_key(value: Constant) -> Hashable:
-    """Equal for constants that may share a pool entry: same type and, for tensors, shape, dtype and bits.
+    """Equal for constants that may share a pool entry (see `is_same_constant`): of tensors, only a sample of
+    the bytes is looked at, as weights may be gigabytes.
 
     Raises: UsageError V0203 for a value that cannot be a constant.
     """
     if isinstance(value, Tensor):
-        return (_TENSOR, value.shape, value.dtype, blake2b(value.raw_bytes(), digest_size=32).digest())
+        data = value.raw_bytes()
+        return (_TENSOR, value.shape, value.dtype, bytes(data[:: 1 + len(data) // _SAMPLE_BYTES]))
     if isinstance(value, DataType):
         return (_DTYPE, str(value))
     if isinstance(value, Shape):
@@ -42,6 +46,13 @@ def constant_key(value: Constant) -> Hashable:
     if isinstance(value, float):
         return (_FLOAT, struct.pack("<d", value))
     raise UsageError(V0203, f"a value of type {type(value).__name__} cannot be a constant")
+
+
+def is_same_constant(a: Constant, b: Constant) -> bool:
+    """Whether constants of equal `constant_key` share a pool entry: tensors do where their bits are equal."""
+    if a is b or not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        return True
+    return np.array_equal(np.frombuffer(a.raw_bytes(), np.uint8), np.frombuffer(b.raw_bytes(), np.uint8))
 
 
 def constant_section(number: int) -> str:

@@ -1,0 +1,103 @@
+"""LLVM IR text → object code: the one place where LLVM optimises and emits.
+
+The file is also the program of worker processes (`heddle.codegen.llvm.workers`). It is run by its path and
+imports nothing of Heddle, so that a worker starts in a tenth of a second.
+
+A worker reads requests from its standard input and answers each on its standard output, until the input ends:
+
+    request   u64 size of the head, u64 size of the text (little-endian), head (JSON of MachineOptions), text
+    answer    u8 status (0: object code, 1: LLVM's message), u64 size, bytes
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, BinaryIO
+
+import llvmlite.binding as llvm
+
+REQUEST_HEAD = struct.Struct("<QQ")
+ANSWER_HEAD = struct.Struct("<BQ")
+DONE, REFUSED = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class MachineOptions:
+    """What LLVM is told about the target. `opt_level`: 0 to 3, the effort of optimiser and code generator."""
+
+    triple: str
+    cpu: str
+    features: str
+    opt_level: int
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def target_machine(options: MachineOptions) -> Any:
+    """A machine of one's own: LLVM's are not shared between threads."""
+    _initialize()
+    return llvm.Target.from_triple(options.triple).create_target_machine(
+        cpu=options.cpu, features=options.features, opt=options.opt_level, reloc="pic", codemodel="small"
+    )
+
+
+def optimized(text: str, machine: Any, opt_level: int) -> Any:
+    """The module of a text after LLVM's passes. Raises: RuntimeError for a text that LLVM rejects."""
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.verify()
+    tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
+    tuning.loop_vectorization = tuning.slp_vectorization = opt_level > 1
+    tuning.loop_unrolling = tuning.loop_interleaving = True
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def object_code(text: str, options: MachineOptions) -> bytes:
+    """Raises: RuntimeError for a text that LLVM rejects."""
+    machine = target_machine(options)
+    code: bytes = machine.emit_object(optimized(text, machine, options.opt_level))
+    return code
+
+
+def request_bytes(text: str, options: MachineOptions) -> bytes:
+    head, body = json.dumps(asdict(options)).encode(), text.encode()
+    return REQUEST_HEAD.pack(len(head), len(body)) + head + body
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer requests until there are no more."""
+    while True:
+        sizes = requests.read(REQUEST_HEAD.size)
+        if len(sizes) < REQUEST_HEAD.size:
+            return
+        head_size, text_size = REQUEST_HEAD.unpack(sizes)
+        options = MachineOptions(**json.loads(requests.read(head_size)))
+        text = requests.read(text_size)
+        if len(text) < text_size:
+            return
+        try:
+            status, content = DONE, object_code(text.decode(), options)
+        except RuntimeError as error:
+            status, content = REFUSED, str(error).encode()
+        answers.write(ANSWER_HEAD.pack(status, len(content)) + content)
+        answers.flush()
+
+
+def _work() -> None:
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints must not print into an answer
+    serve(sys.stdin.buffer, answers)
+
+
+if __name__ == "__main__":
+    _work()
