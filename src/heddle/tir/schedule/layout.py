@@ -1,85 +1,104 @@
-"""Another layout for a temporary buffer."""
+"""Another layout for a buffer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from heddle.arith import Analyzer, IntervalSet
-from heddle.ir.node import replace
-from heddle.prim.nodes import PrimExpr, Var, as_expr, constant
-from heddle.prim.substitute import substitute
-from heddle.tir.analysis.access_region import with_access_regions
-from heddle.tir.codes import T0408
-from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, decl_buffer
+from heddle.arith import Analyzer
+from heddle.prim.nodes import PrimExpr, as_expr
+from heddle.prim.ops import cast
+from heddle.tir.codes import T0416
+from heddle.tir.index_map import IndexMap
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, Stmt, decl_buffer, seq
+from heddle.tir.schedule.access import AccessRewriter, exchange_buffer
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import blocks_in, find_block, replace_stmt
-from heddle.tir.substitute import StmtSubstituter
+from heddle.tir.schedule.nest import loop_nest, whole_axes
+from heddle.tir.schedule.tree import (
+    blocks_in,
+    find_block,
+    fresh_block_name,
+    replace_stmt,
+    root_block,
+    statement_before,
+    writes_buffer,
+)
 
-IndexMap = Callable[..., Sequence[Any]]
 
+def transform_layout(
+    func: PrimFunc,
+    block_name: str,
+    old: Buffer,
+    index_map: IndexMap,
+    pad_value: Any = None,
+    assume_injective: bool = False,
+) -> PrimFunc:
+    """B[i, j]   →   B[j // 4, i, j % 4]   for all accesses of a buffer that a block reads or writes
 
-def transform_layout(func: PrimFunc, block_name: str, buffer_index: int, index_map: IndexMap) -> PrimFunc:
-    """B[i, j]   →   B[index_map(i, j)]   for all accesses of the temporary buffer that a block writes
-
-    The map must be injective on the buffer's indices.
+    The map must give different elements different places. A buffer of the caller changes its shape in the
+    function's signature: the caller then passes it in the new layout. Where the new shape has more elements,
+    those hold `pad_value` (written before the first store) or anything.
     """
     block: SBlock = find_block(func, block_name).stmt.block
-    old = block.writes[buffer_index].buffer
-    if old in func.buffers:
-        raise ScheduleError(T0408, f"buffer {old.name!r} belongs to the caller", func, block)
-    axes = [Var(f"i{k}", dim.dtype) for k, dim in enumerate(old.shape)]
-    mapped = [as_expr(index) for index in index_map(*axes)]
-    new = decl_buffer(_extents(axes, mapped, old), old.dtype, old.name, scope=old.scope)
-    func = _swap_allocation(func, old, new)
-    for realize in blocks_in(func.body):
-        touched = [region.buffer for region in (*realize.block.reads, *realize.block.writes)]
-        if old in touched:
-            inner = _Remap(old, new, axes, mapped).visit(realize.block)
-            func = replace_stmt(func, realize.block, with_access_regions(inner))
-    return func
-
-
-def _extents(axes: list[Var], mapped: list[PrimExpr], old: Buffer) -> list[PrimExpr]:
-    """For every new dimension one more than its greatest index."""
-    analyzer = Analyzer()
-    domain = {
-        axis: IntervalSet(constant(0, dim.dtype), dim - 1) for axis, dim in zip(axes, old.shape, strict=True)
-    }
-    return [analyzer.simplify(analyzer.int_set(index, domain).max_value + 1) for index in mapped]
-
-
-def _swap_allocation(func: PrimFunc, old: Buffer, new: Buffer) -> PrimFunc:
-    for realize in blocks_in(func.body):
-        owner = realize.block
-        if old in owner.alloc_buffers:
-            kept = tuple(new if buffer is old else buffer for buffer in owner.alloc_buffers)
-            return replace_stmt(func, owner, replace(owner, alloc_buffers=kept))
-    raise ScheduleError(T0408, f"buffer {old.name!r} is allocated by no block", func)
-
-
-class _Remap(StmtSubstituter):
-    def __init__(self, old: Buffer, new: Buffer, axes: list[Var], mapped: list[PrimExpr]) -> None:
-        super().__init__({})
-        self._old, self._new, self._axes, self._mapped = old, new, axes, mapped
-
-    def _indices(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        values = dict(zip(self._axes, indices, strict=True))
-        return tuple(substitute(index, values) for index in self._mapped)
-
-    def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        if node.buffer is not self._old:
-            return super().visit_BufferLoad(node)
-        return BufferLoad(
-            self._new, self._indices(tuple(self.visit(i) for i in node.indices)), span=node.span
+    if len(index_map.initial_indices) != old.ndim:
+        raise ScheduleError(
+            T0416,
+            f"buffer {old.name!r} of block {block_name!r} has {old.ndim} dimensions, the map takes "
+            f"{len(index_map.initial_indices)}",
+            func,
+            block,
         )
+    if not assume_injective and not index_map.is_injective(old.shape):
+        raise ScheduleError(
+            T0416,
+            f"the map may put two elements of buffer {old.name!r} of block {block_name!r} in one place",
+            func,
+            block,
+            help="assume_injective_transform=True takes your word that it does not",
+        )
+    shape = index_map.map_shape(old.shape)
+    new = decl_buffer(shape, old.dtype, old.name, scope=old.scope, align_bytes=old.align_bytes)
+    func = exchange_buffer(func, old, new, lambda: _Remap(old, new, index_map))
+    grows = not Analyzer().can_prove_equal(_product(shape), _product(old.shape))
+    if pad_value is None or not grows:
+        return func
+    return _with_fill(func, new, as_expr(pad_value, new.dtype))
 
-    def visit_BufferStore(self, node: BufferStore) -> Any:
-        value = self.visit(node.value)
-        indices = tuple(self.visit(index) for index in node.indices)
+
+def _product(shape: Any) -> PrimExpr:
+    total: PrimExpr = as_expr(1, "int64")
+    for dim in shape:
+        total = total * cast("int64", dim)
+    return total
+
+
+def _with_fill(func: PrimFunc, buffer: Buffer, value: PrimExpr) -> PrimFunc:
+    """Store a value everywhere before the first block that writes the buffer; nothing for an input."""
+    root = root_block(func)
+    writers = [r.block for r in blocks_in(func.body) if r.block is not root and writes_buffer(r.block, buffer)]
+    if not writers:
+        return func
+    name = fresh_block_name(func, f"{buffer.name}_pad")
+    axes = whole_axes(buffer)
+    fill = loop_nest(axes, BufferStore(buffer, value, tuple(axis.var for axis in axes)), name)
+    before = statement_before(func, writers[0].name_hint)
+    return replace_stmt(func, before, seq(fill, before))
+
+
+class _Remap(AccessRewriter):
+    """Accesses of the old buffer become accesses of the new one."""
+
+    def __init__(self, old: Buffer, new: Buffer, index_map: IndexMap) -> None:
+        super().__init__()
+        self._old, self._new, self._map = old, new, index_map
+
+    def load(self, node: BufferLoad) -> PrimExpr:
         if node.buffer is not self._old:
-            return BufferStore(node.buffer, value, indices, node.predicate, span=node.span)
-        return BufferStore(self._new, value, self._indices(indices), span=node.span)
+            return node
+        return BufferLoad(self._new, tuple(self._map.map_indices(node.indices, self.analyzer)), span=node.span)
 
-    def visit_BufferRegion(self, node: Any) -> Any:
-        return node
+    def store(self, node: BufferStore) -> Stmt:
+        if node.buffer is not self._old:
+            return node
+        indices = tuple(self._map.map_indices(node.indices, self.analyzer))
+        return BufferStore(self._new, node.value, indices, span=node.span)
+
