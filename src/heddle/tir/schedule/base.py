@@ -18,7 +18,8 @@ from heddle.tir.codes import T0401
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
-from heddle.tir.schedule.trace import Instruction, Trace
+from heddle.tir.schedule.instruction import Instruction
+from heddle.tir.schedule.trace import Trace
 from heddle.tir.schedule.tree import find_block, find_loop
 from heddle.tir.verify import verify_prim_func
 
@@ -111,6 +112,11 @@ class ScheduleBase:
     def func(self) -> PrimFunc:
         func: PrimFunc = self._mod[self._target]
         return func
+
+    @property
+    def primitive_names(self) -> frozenset[str]:
+        """What a trace may call."""
+        return frozenset(PRIMITIVES)
 
     def _update(self, func: PrimFunc) -> None:
         mod = self._mod.with_functions(

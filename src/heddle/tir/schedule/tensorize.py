@@ -6,7 +6,7 @@ from typing import Any
 
 from heddle.arith import Analyzer
 from heddle.ir.node import Map, Node, children, replace
-from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, Range, Var, constant
+from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import multiply
 from heddle.tir.codes import T0415
 from heddle.tir.nodes import (
@@ -168,16 +168,20 @@ class _Matcher:
 
     def _match_block(self, wanted: SBlockRealize, found: SBlockRealize) -> None:
         a, b = wanted.block, found.block
-        self._check(len(a.iter_vars) == len(b.iter_vars), wanted, found)
+        pairs = list(zip(b.iter_vars, found.iter_values, strict=True))
+        for axis, _ in pairs:
+            self._analyzer.bind(axis.var, axis.dom)
+        if len(pairs) > len(a.iter_vars):  # unit axes, which blockize leaves, do nothing
+            pairs = [pair for pair in pairs if not is_const_int(pair[0].dom.extent, 1)]
+        self._check(len(a.iter_vars) == len(pairs), wanted, found)
         self._check((a.init is None) == (b.init is None), wanted, found)
         self._check(self._equal(wanted.predicate, found.predicate), wanted, found)
-        for x, y in zip(wanted.iter_values, found.iter_values, strict=True):
+        for x, (_, y) in zip(wanted.iter_values, pairs, strict=True):
             self._check(self._equal(x, y), wanted, found)
-        for mine, axis in zip(a.iter_vars, b.iter_vars, strict=True):
+        for mine, (axis, _) in zip(a.iter_vars, pairs, strict=True):
             same = mine.iter_type is axis.iter_type and self._equal(mine.dom.extent, axis.dom.extent)
             self._check(same, mine, axis)
             self._vars[mine.var] = axis.var
-            self._analyzer.bind(axis.var, axis.dom)
         if a.init is not None and b.init is not None:
             self.match(a.init, b.init)
         self.match(a.body, b.body)

@@ -11,52 +11,18 @@ A sampling instruction has a decision: what was chosen. Replay takes the recorde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from heddle.ir.visitor import walk
-from heddle.prim.nodes import PrimExpr, Var
 from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
+from heddle.tir.schedule.instruction import Instruction
+from heddle.tir.schedule.trace_json import apply_json_to_schedule, trace_to_json
 
 POSTPROC = "enter_postproc"
 """The instruction after which a tuner's postprocessing begins."""
 
-DecisionProvider = Callable[["Instruction", Mapping[str, Any], Any], Any]
+DecisionProvider = Callable[[Instruction, Mapping[str, Any], Any], Any]
 """(instruction, its arguments, its recorded decision) → the decision to take."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Instruction:
-    """A primitive's name, its arguments by name (a star before a name: any number of them; handles among
-    them) and the handles it gave."""
-
-    kind: str
-    arguments: Mapping[str, Any]
-    outputs: tuple[Any, ...]
-
-    @property
-    def inputs(self) -> tuple[Any, ...]:
-        """The handles among the arguments."""
-        return tuple(handle for value in self.arguments.values() for handle in handles_in(value))
-
-    def apply(self, sch: Any, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Call the primitive of another schedule; gives the handles."""
-        many = [item for name, value in arguments.items() if name.startswith("*") for item in value]
-        named = {name: value for name, value in arguments.items() if not name.startswith("*")}
-        result = getattr(sch, self.kind)(*many, **named)
-        return tuple(result) if isinstance(result, list) else () if result is None else (result,)
-
-
-def handles_in(value: Any) -> Iterator[Any]:
-    """The handles in an argument; of an expression its variables, which may be sampled numbers."""
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from handles_in(item)
-    elif isinstance(value, (SBlockRV, LoopRV)):
-        yield value
-    elif isinstance(value, PrimExpr):
-        yield from (node for node in walk(value) if isinstance(node, Var))
 
 
 class Trace:
@@ -85,12 +51,13 @@ class Trace:
 
     def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool = False) -> Trace:
         """A trace in which one instruction decides otherwise."""
-        return Trace(self._instructions(remove_postproc), {**self.decisions, inst: decision})
+        return Trace(self.instructions(remove_postproc), {**self.decisions, inst: decision})
 
     def copy(self) -> Trace:
         return Trace(self.insts, self.decisions)
 
-    def _instructions(self, remove_postproc: bool) -> list[Instruction]:
+    def instructions(self, remove_postproc: bool = False) -> list[Instruction]:
+        """All instructions, or those before a tuner's postprocessing."""
         kinds = [inst.kind for inst in self.insts]
         return self.insts[: kinds.index(POSTPROC)] if remove_postproc and POSTPROC in kinds else self.insts
 
@@ -102,7 +69,7 @@ class Trace:
         Raises: ScheduleError where a primitive does not apply to its program.
         """
         renewed: dict[int, Any] = {}
-        for inst in self._instructions(remove_postproc):
+        for inst in self.instructions(remove_postproc):
             arguments = {name: map_handles(value, renewed) for name, value in inst.arguments.items()}
             decision = self.decisions.get(inst)
             if decision is not None and decision_provider is not None:
@@ -116,7 +83,7 @@ class Trace:
         """The trace without instructions that only find or sample what no other instruction uses."""
         kept: list[Instruction] = []
         used: set[int] = set()
-        for inst in reversed(self._instructions(remove_postproc)):
+        for inst in reversed(self.instructions(remove_postproc)):
             if inst.kind in PURE and not any(id(output) in used for output in inst.outputs):
                 continue
             kept.append(inst)
@@ -137,7 +104,7 @@ class Trace:
         """One line an instruction, with handles named in order."""
         names = self.names()
         lines = []
-        for inst in self._instructions(remove_postproc):
+        for inst in self.instructions(remove_postproc):
             args = []
             for name, value in inst.arguments.items():
                 if name.startswith("*"):
@@ -150,6 +117,19 @@ class Trace:
             call = f"sch.{inst.kind}({', '.join(args)})"
             lines.append(f"{targets} = {call}" if targets else call)
         return lines
+
+    def as_json(self, remove_postproc: bool = False) -> list[Any]:
+        """The trace as plain data. Raises: FormatError T0421 for an argument that has no text."""
+        insts = self.instructions(remove_postproc)
+        return trace_to_json(insts, self.decisions, self.names())
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: Any, sch: Any) -> None:
+        """Run what `as_json` gave, or its text, on a schedule.
+
+        Raises: FormatError T0421 for a malformed trace; ScheduleError where a primitive does not apply.
+        """
+        apply_json_to_schedule(json_obj, sch)
 
     def __str__(self) -> str:
         return "\n".join(self.as_python())
