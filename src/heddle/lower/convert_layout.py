@@ -195,7 +195,7 @@ def _with_layouts(func: PrimFunc, layouts: Sequence[DimensionSplit | None], lane
     splits = {buffer: split for buffer, split in zip(func.buffers, layouts, strict=True) if split is not None}
     found = find_convolution(plain_nests(func) or [])
     if found is not None and found.result not in splits and found.result in func.buffers:
-        func, _ = cache_write(func, found.block.name_hint, 0, "global")
+        func, _ = cache_write(func, found.block.name_hint, found.result, "global")
         found = find_convolution(plain_nests(func) or [])
     for buffer in root_block(func).alloc_buffers:
         size = channel_block(_channels(buffer.shape), lanes)

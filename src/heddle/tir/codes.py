@@ -117,14 +117,14 @@ T0415 = declare_code(
 T0416 = declare_code(
     "T0416",
     "index map does not fit",
-    "The map must take the dimensions or axes that are there, and give different indices to different points; "
-    "for the axes of a block it must also reach every point.",
+    "The map must take the dimensions or axes that are there, and give different indices to different "
+    "points; for the axes of a block it must also reach every point.",
 )
 T0417 = declare_code(
     "T0417",
     "block is no padding",
-    "decompose_padding needs a block, alone in the loop, that stores a value under a condition and a constant "
-    "elsewhere.",
+    "decompose_padding needs a block, alone in the loop, that stores a value under a condition and a "
+    "constant elsewhere.",
 )
 T0418 = declare_code(
     "T0418",
@@ -161,7 +161,7 @@ T0423 = declare_code(
 T0424 = declare_code(
     "T0424",
     "access has no single index",
-    "The primitive needs a block that touches the buffer at one index, which is the same for all its accesses.",
+    "The primitive needs a block all of whose accesses of the buffer are at one index.",
 )
 T0501 = declare_code(
     "T0501",

@@ -1,15 +1,14 @@
 """IndexMap: how the indices of a layout follow from those of another.
 
-    IndexMap.from_func(lambda i, j: [j // 4, i, j % 4])
+IndexMap.from_func(lambda i, j: [j // 4, i, j % 4])
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from inspect import Parameter, signature
 from itertools import product
-from math import lcm
+from math import lcm, prod
 from typing import Any
 
 from heddle.arith import Analyzer, IntervalSet
@@ -21,6 +20,7 @@ from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var, as_expr, constant
 from heddle.prim.ops import cast, ceildiv
 from heddle.prim.substitute import substitute
+from heddle.runtime.dtype import DataType
 
 MAX_POINTS = 1 << 14
 """Up to this many points a map that analysis does not understand is tried point by point."""
@@ -47,7 +47,7 @@ class IndexMap(Node):
         rest = 0 if ndim is None else max(0, ndim - len(names))
         if any(kind is Parameter.VAR_POSITIONAL for _, kind in kinds):
             names += [f"i{len(names) + k}" for k in range(rest)]
-        axes = [Var(name, index_dtype) for name in names]
+        axes = [Var(name, DataType(index_dtype)) for name in names]
         found = mapping(*axes)
         return IndexMap(tuple(axes), tuple(found) if isinstance(found, (list, tuple)) else (found,))
 
@@ -84,11 +84,10 @@ class IndexMap(Node):
         """Whether different points of a shape surely have different new indices."""
         if self.inverse(shape) is not None or self.inverse(self._rounded(shape)) is not None:
             return True
-        sizes = [dim.value if isinstance(dim, IntImm) else None for dim in map(as_expr, shape)]
-        count = reduce(lambda a, b: a * b if a is not None and b is not None else None, sizes, 1)
-        if count is None or count > MAX_POINTS:
+        sizes = [dim.value for dim in map(as_expr, shape) if isinstance(dim, IntImm)]
+        if len(sizes) < len(shape) or prod(sizes) > MAX_POINTS:
             return False
-        points = list(product(*(range(size) for size in sizes if size is not None)))
+        points = list(product(*map(range, sizes)))
         return len({self._at(point) for point in points}) == len(points)
 
     def _ranges(self, shape: Sequence[Any]) -> dict[Var, Range]:

@@ -65,7 +65,9 @@ def test_blockize_of_blocks_side_by_side():
 
 
 @T.prim_func
-def rows_desc(c: T.Buffer((4,), "float32"), a: T.Buffer((4,), "float32"), b: T.Buffer((1,), "float32")) -> None:
+def rows_desc(
+    c: T.Buffer((4,), "float32"), a: T.Buffer((4,), "float32"), b: T.Buffer((1,), "float32")
+) -> None:
     with T.sblock("root"):
         for j in range(T.int64(4)):
             with T.sblock("axpy"):
@@ -74,7 +76,9 @@ def rows_desc(c: T.Buffer((4,), "float32"), a: T.Buffer((4,), "float32"), b: T.B
 
 
 @T.prim_func
-def dot_desc(c: T.Buffer((4,), "float32"), a: T.Buffer((3,), "float32"), b: T.Buffer((3, 4), "float32")) -> None:
+def dot_desc(
+    c: T.Buffer((4,), "float32"), a: T.Buffer((3,), "float32"), b: T.Buffer((3, 4), "float32")
+) -> None:
     with T.sblock("root"):
         for j, k in T.grid(T.int64(4), T.int64(3)):
             with T.sblock("dot"):
@@ -83,7 +87,9 @@ def dot_desc(c: T.Buffer((4,), "float32"), a: T.Buffer((3,), "float32"), b: T.Bu
 
 
 @T.prim_func
-def dot_impl(c: T.Buffer((4,), "float32"), a: T.Buffer((3,), "float32"), b: T.Buffer((3, 4), "float32")) -> None:
+def dot_impl(
+    c: T.Buffer((4,), "float32"), a: T.Buffer((3,), "float32"), b: T.Buffer((3, 4), "float32")
+) -> None:
     with T.sblock("root"):
         T.reads(c[0:4], a[0:3], b[0:3, 0:4])
         T.writes(c[0:4])
@@ -212,7 +218,11 @@ def test_decomposed_padding_of_split_loops_and_symbolic_rows():
 
 
 @settings(max_examples=10)
-@given(st.sampled_from([1, 2, 7]), st.sampled_from([1, 3, 5]), st.lists(st.integers(1, 4), min_size=3, max_size=3))
+@given(
+    st.sampled_from([1, 2, 7]),
+    st.sampled_from([1, 3, 5]),
+    st.lists(st.integers(1, 4), min_size=3, max_size=3),
+)
 def test_padded_contractions(n, k, padding):
     before = matmul(n=n, k=k, m=5)
     sch = Schedule(before)
@@ -225,7 +235,11 @@ def _mixed(sch):
 
 
 WRONG = {
-    "two blocks": (lambda s: s.blockize(s.merge(s.get_loops("C")[0], s.get_loops("D")[0])), "T0414", "2 blocks"),
+    "two blocks": (
+        lambda s: s.blockize(s.merge(s.get_loops("C")[0], s.get_loops("D")[0])),
+        "T0414",
+        "2 blocks",
+    ),
     "no blocks": (lambda s: s.blockize([]), "T0414", "expected blocks"),
     "axes of both kinds": (_mixed, "T0416", "mixes spatial and reduction"),
     "no bijection": (lambda s: s.transform_block_layout("D", lambda i, j: (i, j // 2)), "T0416", "bijection"),

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.schedule.programs import chain, check, compiled, matmul, window
 
 from heddle.support.diagnostics import HeddleError
 from heddle.tir.schedule import Schedule, ScheduleError
+from tests.unit.schedule.programs import chain, check, compiled, matmul, window
 
 
 @settings(max_examples=12)

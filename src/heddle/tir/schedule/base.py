@@ -7,15 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any
+from typing import Any, overload
 
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
-from heddle.prim.nodes import IntImm, Var, constant
+from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
+from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import VerifyError
 from heddle.tir.codes import T0401
-from heddle.tir.nodes import PrimFunc
+from heddle.tir.nodes import For, PrimFunc, SBlock
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
 from heddle.tir.schedule.instruction import Instruction
@@ -119,9 +120,7 @@ class ScheduleBase:
         return frozenset(PRIMITIVES)
 
     def _update(self, func: PrimFunc) -> None:
-        mod = self._mod.with_functions(
-            {**self._mod.functions, self._mod.get_global_var(self._target): func}
-        )
+        mod = self._mod.with_functions({**self._mod.functions, self._mod.get_global_var(self._target): func})
         findings = verify_prim_func(func, mod) if self._is_checked else []
         if findings:
             raise VerifyError(findings)
@@ -129,6 +128,15 @@ class ScheduleBase:
 
     def _name(self, block: SBlockRV | str) -> str:
         return block if isinstance(block, str) else block.name
+
+    @overload
+    def get(self, handle: SBlockRV) -> SBlock: ...
+
+    @overload
+    def get(self, handle: LoopRV) -> For: ...
+
+    @overload
+    def get(self, handle: PrimExpr) -> int: ...
 
     def get(self, handle: Any) -> Any:
         """The block or loop that a handle stands for, or the number of a sampled variable or an expression of
@@ -154,7 +162,7 @@ class ScheduleBase:
 
     def _sampled(self, value: int) -> Var:
         """A variable that stands for a sampled number."""
-        var = Var(f"v{len(self._values)}", "int32")
+        var = Var(f"v{len(self._values)}", DataType("int32"))
         self._values[var] = int(value)
         return var
 
@@ -176,4 +184,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_plain(item) for item in value)
     return value.value if isinstance(value, IntImm) else value
-

@@ -6,8 +6,8 @@ import re
 
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
-from heddle.tir.codes import T0413
 from heddle.prim.nodes import Var
+from heddle.tir.codes import T0413
 from heddle.tir.nodes import For, ForKind, PrimFunc
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.loops import check_spatial

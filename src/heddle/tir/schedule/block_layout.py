@@ -18,7 +18,8 @@ from heddle.tir.substitute import substitute_stmt
 
 def transform_block_layout(func: PrimFunc, block_name: str, index_map: IndexMap) -> PrimFunc:
     """for i, j in grid(2, 8): B[i, j] = f(A[i, j])
-                                                  →   for f in range(16): B[f // 8, f % 8] = f(A[f // 8, f % 8])
+
+        →   for f in range(16): B[f // 8, f % 8] = f(A[f // 8, f % 8])
 
     The map, here `i * 8 + j`, gives the new axes from the old; it must be affine and reach every point of
     their ranges once. New axes may mix only old axes of one kind. The loops around, which must run straight
@@ -51,7 +52,9 @@ def transform_block_layout(func: PrimFunc, block_name: str, index_map: IndexMap)
                 T0416, f"new axis {k} of block {block_name!r} mixes spatial and reduction axes", func, block
             )
         dtype = extent.dtype
-        made.append(IterVar(Range.from_min_extent(constant(0, dtype), extent), Var(f"v{k}", dtype), kinds.pop()))
+        made.append(
+            IterVar(Range.from_min_extent(constant(0, dtype), extent), Var(f"v{k}", dtype), kinds.pop())
+        )
     values = back.map_indices([axis.var for axis in made])
     mapping = {axis.var: value for axis, value in zip(block.iter_vars, values, strict=True)}
     changed = substitute_stmt(replace(block, iter_vars=()), mapping)
@@ -96,8 +99,13 @@ def reorder_block_iter_var(func: PrimFunc, block_name: str, new_order: Sequence[
     block = realize.block
     if sorted(new_order) != list(range(len(block.iter_vars))):
         raise ScheduleError(
-            T0416, f"{list(new_order)} is no order of the {len(block.iter_vars)} axes of {block_name!r}", func, block
+            T0416,
+            f"{list(new_order)} is no order of the {len(block.iter_vars)} axes of {block_name!r}",
+            func,
+            block,
         )
     axes = tuple(block.iter_vars[k] for k in new_order)
     values: tuple[PrimExpr, ...] = tuple(realize.iter_values[k] for k in new_order)
-    return replace_stmt(func, realize, replace(realize, iter_values=values, block=replace(block, iter_vars=axes)))
+    return replace_stmt(
+        func, realize, replace(realize, iter_values=values, block=replace(block, iter_vars=axes))
+    )

@@ -11,7 +11,7 @@ from heddle.ir.node import Map, replace
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import LT, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
-from heddle.prim.substitute import free_vars
+from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0414
 from heddle.tir.nodes import (
@@ -111,14 +111,15 @@ class _Division:
                 outer.append(condition)
             else:
                 inner.append(self._over_axes(func, realize, condition))
-        self.outer_predicate, self.inner_predicate = all_of(*outer), all_of(*inner)
+        self.outer_predicate, self._conditions = all_of(*outer), inner
 
     def _over_axes(self, func: PrimFunc, realize: SBlockRealize, condition: PrimExpr) -> PrimExpr:
         """A condition `value < end` on an axis's value, said of the axis."""
         if isinstance(condition, LT):
             for axis, value in zip(self.block.iter_vars, realize.iter_values, strict=True):
                 if structural_equal(value, condition.a):
-                    return self._mapping[axis.var] < condition.b  # type: ignore[no-any-return]
+                    at = {part.var: inner for part, inner in self._inner}
+                    return substitute(self._mapping[axis.var], at) < condition.b  # type: ignore[no-any-return]
         if set(free_vars(condition)) <= {loop.loop_var for loop in self.loops}:
             return condition
         raise ScheduleError(T0414, f"condition {condition} does not divide", func, realize)
@@ -128,7 +129,7 @@ class _Division:
         inner = substitute_stmt(replace(self.block, iter_vars=(), init=None), self._mapping)
         inner = replace(inner, iter_vars=tuple(axis for axis, _ in self._inner))
         values = tuple(value for _, value in self._inner)
-        stmt: Stmt = SBlockRealize(values, self.inner_predicate, with_access_regions(inner))
+        stmt: Stmt = SBlockRealize(values, all_of(*self._conditions), with_access_regions(inner))
         for loop in reversed(self.loops):
             stmt = replace(loop, body=stmt)
         return stmt
@@ -142,9 +143,9 @@ class _Division:
         kept = tuple(axis for axis, _ in spatial)
         body = substitute_stmt(self.block.init, self._mapping)
         made = with_access_regions(SBlock(kept, (), (), name, body))
-        axes = {axis.var for axis, _ in self._inner} - {axis.var for axis in kept}
-        predicate = constant(True) if axes & set(free_vars(self.inner_predicate)) else self.inner_predicate
-        stmt: Stmt = SBlockRealize(tuple(value for _, value in spatial), predicate, made)
+        dropped = {loop.loop_var for loop in self.loops} - used
+        conditions = [c for c in self._conditions if not dropped & set(free_vars(c))]
+        stmt: Stmt = SBlockRealize(tuple(value for _, value in spatial), all_of(*conditions), made)
         for loop in reversed([loop for loop in self.loops if loop.loop_var in used]):
             stmt = replace(loop, body=stmt, kind=ForKind.SERIAL, annotations=Map())
         return with_fresh_definitions(stmt)
@@ -183,7 +184,7 @@ def blockize_blocks(func: PrimFunc, names: Sequence[str]) -> tuple[PrimFunc, str
     """
     if not names:
         raise ScheduleError(T0414, "expected blocks", func)
-    parent, run, around = _run_of(func, [find_block(func, name) for name in names])
+    run, around = _run_of(func, [find_block(func, name) for name in names])
     axes, mapping = [], {}
     held = [realize for stmt in run for realize in blocks_below(stmt)]
     for loop in around:
@@ -200,8 +201,8 @@ def blockize_blocks(func: PrimFunc, names: Sequence[str]) -> tuple[PrimFunc, str
     return replace_stmt(func, run[0], whole), name
 
 
-def _run_of(func: PrimFunc, places: list[Place]) -> tuple[Stmt, list[Stmt], list[For]]:
-    """The statements that hold the blocks, side by side, what holds those, and the loops around."""
+def _run_of(func: PrimFunc, places: list[Place]) -> tuple[list[Stmt], list[For]]:
+    """The statements that hold the blocks, side by side, and the loops around."""
     shared = 0
     paths = [(*place.ancestors, place.stmt) for place in places]
     while all(len(path) > shared + 1 for path in paths) and all(p[shared] is paths[0][shared] for p in paths):
@@ -210,7 +211,7 @@ def _run_of(func: PrimFunc, places: list[Place]) -> tuple[Stmt, list[Stmt], list
         shared = len(paths[0]) - 1
     parent = paths[0][shared - 1]
     held = {id(path[shared]) for path in paths}
-    order = [stmt for stmt in statements(parent)] if isinstance(parent, SeqStmt) else [paths[0][shared]]
+    order = list(statements(parent)) if isinstance(parent, SeqStmt) else [paths[0][shared]]
     positions = [k for k, stmt in enumerate(order) if id(stmt) in held]
     run = [order[k] for k in positions]
     blocks = sum(len(blocks_below(stmt)) for stmt in run)
@@ -218,7 +219,7 @@ def _run_of(func: PrimFunc, places: list[Place]) -> tuple[Stmt, list[Stmt], list
         raise ScheduleError(
             T0414, "the blocks do not follow each other directly, or others lie between", func, places[0].stmt
         )
-    return parent, run, Place(paths[0][shared], paths[0][:shared]).loops()
+    return run, Place(paths[0][shared], paths[0][:shared]).loops()
 
 
 def _kind_of(func: PrimFunc, loop: For, held: list[SBlockRealize]) -> IterType:

@@ -83,5 +83,3 @@ class _Move(AccessRewriter):
 
     def store(self, node: BufferStore) -> Stmt:
         return replace(node, buffer=self._new) if node.buffer is self._old else node
-
-

@@ -85,7 +85,10 @@ def cache_inplace(func: PrimFunc, block_name: str, buffer: Buffer, scope: str) -
     func = replace_stmt(func, block, replace_buffers(block, {buffer: staged}))
     func = insert_beside(func, block_name, staged, copy_nest(buffer, staged, before), after=False)
     after = fresh_block_name(func, f"{buffer.name}_{scope}")
-    return insert_beside(func, block_name, None, copy_nest(staged, buffer, after), after=True), [before, after]
+    return insert_beside(func, block_name, None, copy_nest(staged, buffer, after), after=True), [
+        before,
+        after,
+    ]
 
 
 def touches(block: SBlock, buffer: Buffer) -> bool:
@@ -101,7 +104,7 @@ def check_only_writer(func: PrimFunc, block: SBlock, buffer: Buffer) -> None:
         if id(other) not in own | around and writes_buffer(other, buffer):
             raise ScheduleError(
                 T0407,
-                f"block {other.name_hint!r} too writes {buffer.name!r}, which block {block.name_hint!r} writes",
+                f"blocks {block.name_hint!r} and {other.name_hint!r} both write {buffer.name!r}",
                 func,
                 block,
             )
@@ -149,7 +152,9 @@ def copy_nest(source: Buffer, target: Buffer, name: str) -> Stmt:
     return loop_nest(axes, BufferStore(target, BufferLoad(source, index), index), name)
 
 
-def insert_beside(func: PrimFunc, block_name: str, staged: Buffer | None, copy: Stmt, after: bool) -> PrimFunc:
+def insert_beside(
+    func: PrimFunc, block_name: str, staged: Buffer | None, copy: Stmt, after: bool
+) -> PrimFunc:
     """Add a statement beside the top-level statement that holds a block, and the buffer to the scope."""
     beside = statement_before(func, block_name)
     func = replace_stmt(func, beside, seq(beside, copy) if after else seq(copy, beside))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.prim.nodes import GE, GT, LE, LT, Call, FloatImm, IntImm, PrimExpr, Select, Var, constant
@@ -12,7 +14,14 @@ from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0417
 from heddle.tir.nodes import BufferStore, For, IterType, PrimFunc, SBlock, SBlockRealize, Stmt, seq
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import conjuncts, find_block, find_loop, fresh_block_name, replace_stmt, sole_block
+from heddle.tir.schedule.tree import (
+    conjuncts,
+    find_block,
+    find_loop,
+    fresh_block_name,
+    replace_stmt,
+    sole_block,
+)
 from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
 
@@ -48,11 +57,12 @@ def _parts(func: PrimFunc, block: SBlock) -> tuple[PrimExpr, PrimExpr, PrimExpr]
     spatial = all(axis.iter_type is IterType.DataPar for axis in block.iter_vars)
     store = block.body
     if isinstance(store, BufferStore) and block.init is None and spatial:
-        value, parts = store.value, ()
+        value = store.value
+        parts: tuple[Any, ...] = ()
         if isinstance(value, Select):
             parts = (value.condition, value.true_value, value.false_value)
         elif isinstance(value, Call) and value.op.name == "tir.if_then_else":
-            parts = value.args  # type: ignore[assignment]
+            parts = value.args
         if parts and isinstance(parts[2], (IntImm, FloatImm)):
             return parts[0], parts[1], parts[2]
     raise ScheduleError(
@@ -70,9 +80,12 @@ def _within(
     block = realize.block
     loop_of = {loop.loop_var: loop for loop in loops}
     values = dict(zip((axis.var for axis in block.iter_vars), realize.iter_values, strict=True))
-    straight = {axis: value for axis, value in values.items() if value in loop_of}
     uses = [var for value in realize.iter_values for var in free_vars(value)]
-    straight = {axis: loop for axis, loop in straight.items() if uses.count(loop) == 1}
+    straight = {
+        axis: value
+        for axis, value in values.items()
+        if isinstance(value, Var) and value in loop_of and uses.count(value) == 1
+    }
     bounds: dict[Var, list[PrimExpr]] = {axis: [constant(0, axis.dtype)] for axis in straight}
     ends: dict[Var, list[PrimExpr]] = {axis: [loop_of[var].extent] for axis, var in straight.items()}
     guards: list[PrimExpr] = []
@@ -106,7 +119,7 @@ def _within(
 
 
 def _bound(condition: PrimExpr) -> tuple[Var, PrimExpr, bool] | None:
-    """`axis >= low` as (axis, low, True) and `axis < end` as (axis, end, False); None for other conditions."""
+    """`axis >= low` as (axis, low, True), `axis < end` as (axis, end, False); None for other conditions."""
     if not isinstance(condition, (LT, LE, GT, GE)) or condition.a.dtype.is_float:
         return None
     a, b = condition.a, condition.b

@@ -7,11 +7,12 @@ from typing import Any
 
 from heddle.prim.nodes import PrimExpr, Var
 from heddle.prim.substitute import substitute
+from heddle.runtime.dtype import DataType
 
 ExprRV = Var
 """A number that a schedule sampled: a variable, so that expressions of it can be arguments too."""
 
-AT_ROOT, INLINED = Var("at_root", "int32"), Var("inlined", "int32")
+AT_ROOT, INLINED = Var("at_root", DataType("int32")), Var("inlined", DataType("int32"))
 """Where a sampled location is no loop: the block stays, or goes into its consumers."""
 
 

@@ -74,7 +74,9 @@ def _product(shape: Any) -> PrimExpr:
 def _with_fill(func: PrimFunc, buffer: Buffer, value: PrimExpr) -> PrimFunc:
     """Store a value everywhere before the first block that writes the buffer; nothing for an input."""
     root = root_block(func)
-    writers = [r.block for r in blocks_in(func.body) if r.block is not root and writes_buffer(r.block, buffer)]
+    writers = [
+        r.block for r in blocks_in(func.body) if r.block is not root and writes_buffer(r.block, buffer)
+    ]
     if not writers:
         return func
     name = fresh_block_name(func, f"{buffer.name}_pad")
@@ -94,11 +96,12 @@ class _Remap(AccessRewriter):
     def load(self, node: BufferLoad) -> PrimExpr:
         if node.buffer is not self._old:
             return node
-        return BufferLoad(self._new, tuple(self._map.map_indices(node.indices, self.analyzer)), span=node.span)
+        return BufferLoad(
+            self._new, tuple(self._map.map_indices(node.indices, self.analyzer)), span=node.span
+        )
 
     def store(self, node: BufferStore) -> Stmt:
         if node.buffer is not self._old:
             return node
         indices = tuple(self._map.map_indices(node.indices, self.analyzer))
         return BufferStore(self._new, node.value, indices, span=node.span)
-

@@ -10,6 +10,7 @@ from heddle.ir.node import Map, replace
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, as_expr, constant, is_const_int
 from heddle.prim.ops import ceildiv, logical_and, minimum
 from heddle.prim.substitute import free_vars
+from heddle.runtime.dtype import DataType
 from heddle.tir.codes import T0403, T0404, T0405
 from heddle.tir.nodes import For, ForKind, IterType, PrimFunc, SBlockRealize, Stmt
 from heddle.tir.schedule.error import ScheduleError
@@ -80,9 +81,7 @@ def split(
     return replace_stmt(func, loop, body), new_vars
 
 
-def _split_extents(
-    func: PrimFunc, loop: For, factors: Sequence[Any], analyzer: Analyzer
-) -> list[PrimExpr]:
+def _split_extents(func: PrimFunc, loop: For, factors: Sequence[Any], analyzer: Analyzer) -> list[PrimExpr]:
     dtype = loop.loop_var.dtype
     given = [None if f is None else as_expr(f, dtype) for f in factors]
     product: PrimExpr = constant(1, dtype)
@@ -217,7 +216,7 @@ def add_unit_loop(func: PrimFunc, stmt: Any, is_loop: bool) -> tuple[PrimFunc, V
     """C[i] = f(i)   →   for u in range(1): C[i] = f(i)"""
     place = find(func, lambda found: found is stmt if is_loop else getattr(found, "block", None) is stmt)
     assert place is not None
-    var = Var("u", stmt.loop_var.dtype if is_loop else "int64")
+    var = Var("u", stmt.loop_var.dtype if is_loop else DataType("int64"))
     made = For(var, constant(0, var.dtype), constant(1, var.dtype), ForKind.SERIAL, place.stmt)
     return replace_stmt(func, place.stmt, made), var
 

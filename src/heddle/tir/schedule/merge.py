@@ -66,7 +66,10 @@ def _chains(func: PrimFunc, places: list[Place]) -> list[list[For]]:
         if not plain or len(chain) != len(places[0].ancestors[shared:]) + 1:
             name = place.stmt.loop_var.name
             raise ScheduleError(
-                T0420, f"loop {name!r}: expected serial loops alone, equally deep in each nest", func, place.stmt
+                T0420,
+                f"loop {name!r}: expected serial loops alone, equally deep in each nest",
+                func,
+                place.stmt,
             )
         chains.append(chain)
     return chains

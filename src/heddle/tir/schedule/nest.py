@@ -18,7 +18,11 @@ def whole_axes(buffer: Buffer) -> list[IterVar]:
 
 
 def loop_nest(
-    axes: Sequence[IterVar], body: Stmt, name: str, predicate: PrimExpr | None = None, init: Stmt | None = None
+    axes: Sequence[IterVar],
+    body: Stmt,
+    name: str,
+    predicate: PrimExpr | None = None,
+    init: Stmt | None = None,
 ) -> Stmt:
     """A block over axes, each under a serial loop of its own."""
     block = with_access_regions(SBlock(tuple(axes), (), (), name, body, init))

@@ -45,7 +45,9 @@ def _bounds(
     """Where each loop begins and ends, never beyond the whole loop's end."""
     dtype, extent = loop.loop_var.dtype, loop.extent
     if not is_const_int(loop.min, 0) or sum(f is None for f in factors) > 1 or not factors:
-        raise ScheduleError(T0420, f"loop {loop.loop_var.name!r} cannot be cut by {list(factors)}", func, loop)
+        raise ScheduleError(
+            T0420, f"loop {loop.loop_var.name!r} cannot be cut by {list(factors)}", func, loop
+        )
     sizes = [None if f is None else as_expr(f, dtype) for f in factors]
     if any(isinstance(size, IntImm) and size.value <= 0 for size in sizes):
         raise ScheduleError(T0420, f"factors {list(factors)}: expected positive numbers", func, loop)

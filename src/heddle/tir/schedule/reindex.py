@@ -133,5 +133,3 @@ class _Redirect(AccessRewriter):
         if node.buffer is not self._old:
             return node
         return BufferStore(self._new, node.value, self._index, span=node.span)
-
-

@@ -23,7 +23,15 @@ from heddle.tir.nodes import (
 )
 from heddle.tir.schedule.access import AccessRewriter, exchange_buffer
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import Place, analyzer_at, blocks_in, find_block, reads_buffer, replace_stmt, writes_buffer
+from heddle.tir.schedule.tree import (
+    Place,
+    analyzer_at,
+    blocks_in,
+    find_block,
+    reads_buffer,
+    replace_stmt,
+    writes_buffer,
+)
 
 
 def rolling_buffer(func: PrimFunc, block_name: str, buffer: Buffer) -> PrimFunc:
@@ -74,7 +82,11 @@ def _shared_loop(func: PrimFunc, place: Place, buffer: Buffer) -> tuple[For, Stm
         if not users:
             continue
         path = [*place.ancestors[depth + 1 :], place.stmt]
-        part = path[1] if len(path) > 1 and path[0] is around.body and path[1] in statements(path[0]) else path[0]
+        part = (
+            path[1]
+            if len(path) > 1 and path[0] is around.body and path[1] in statements(path[0])
+            else path[0]
+        )
         if around.kind is not ForKind.SERIAL:
             raise _refusal(func, block, f"loop {around.loop_var.name!r} is not serial")
         return around, part
@@ -132,7 +144,11 @@ def _check_others(
             raise _refusal(func, block, f"block {user.name_hint!r} too writes {buffer.name!r}")
     read = _box(loop.body, buffer, writes=False)
     low, high = window[dim]
-    fits = read is not None and analyzer.can_prove(read[dim][0] >= low) and analyzer.can_prove(read[dim][1] <= high)
+    fits = (
+        read is not None
+        and analyzer.can_prove(read[dim][0] >= low)
+        and analyzer.can_prove(read[dim][1] <= high)
+    )
     if not fits:
         raise _refusal(func, block, f"what is read of {buffer.name!r} may lie outside the window")
     own = {stmt.loop_var for stmt in inner if isinstance(stmt, For)}
@@ -152,11 +168,13 @@ class _Fold(AccessRewriter):
         return (*indices[: self._dim], at, *indices[self._dim + 1 :])
 
     def load(self, node: BufferLoad) -> PrimExpr:
-        return replace(node, buffer=self._new, indices=self._folded(node.indices)) if node.buffer is self._old else node
+        return (
+            replace(node, buffer=self._new, indices=self._folded(node.indices))
+            if node.buffer is self._old
+            else node
+        )
 
     def store(self, node: BufferStore) -> Stmt:
         if node.buffer is not self._old:
             return node
         return replace(node, buffer=self._new, indices=self._folded(node.indices))
-
-

@@ -96,7 +96,11 @@ def sample_partitioned_tile(
     if decision is not None:
         return _checked_tiling(func, loop_var, extent, parts, decision)
     if extent % inner_factor or position in (0, parts):
-        return [extent] + [1] * (parts - 1) if extent % inner_factor else draw_tiling(random, extent, parts, extent)
+        return (
+            [extent] + [1] * (parts - 1)
+            if extent % inner_factor
+            else draw_tiling(random, extent, parts, extent)
+        )
     rest = extent // inner_factor
     outers = divisors(rest)
     weights = [
@@ -105,7 +109,10 @@ def sample_partitioned_tile(
     ]
     outer = random.choices(outers, weights)[0]
     inner = extent // outer
-    return [*draw_tiling(random, outer, position, outer), *draw_tiling(random, inner, parts - position, inner)]
+    return [
+        *draw_tiling(random, outer, position, outer),
+        *draw_tiling(random, inner, parts - position, inner),
+    ]
 
 
 def _checked_tiling(
@@ -158,7 +165,7 @@ def sample_compute_location(
     if consumers:
         loops = find_block(func, consumers[0].block.name_hint).loops()
         for k, loop in enumerate(loops):
-            if _applies(lambda loop=loop: compute_at(func, block_name, loop.loop_var)):  # type: ignore[misc]
+            if _applies(lambda loop=loop: compute_at(func, block_name, loop.loop_var)):
                 places[k] = loop.loop_var
     if decision is not None:
         chosen = decision if decision in places else AT_ROOT_DECISION

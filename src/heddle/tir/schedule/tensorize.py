@@ -6,7 +6,7 @@ from typing import Any
 
 from heddle.arith import Analyzer
 from heddle.ir.node import Map, Node, children, replace
-from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, Range, Var, constant, is_const_int
+from heddle.prim.nodes import Call, FloatImm, IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import multiply
 from heddle.tir.codes import T0415
 from heddle.tir.nodes import (
@@ -43,7 +43,9 @@ def tensorize(func: PrimFunc, block_name: str, intrin: TensorIntrin) -> PrimFunc
     matcher.match(wanted.body, block.body)
     impl = _fresh_impl(func, intrin.impl)
     inner = root_block(impl)
-    matches, variables, buffers = [], {}, {}
+    matches: list[MatchBufferRegion] = []
+    variables: dict[Var, PrimExpr] = {}
+    buffers: dict[Buffer, Buffer] = {}
     for described, implementing in zip(intrin.desc.buffers, impl.buffers, strict=True):
         target, starts = matcher.region_of(described)
         view = _view(implementing, described, target)
@@ -91,9 +93,7 @@ def _view(buffer: Buffer, described: Buffer, target: Buffer) -> Buffer:
             strides.insert(0, step)
             step = multiply(step, dim)
     kept = tuple(strides[len(strides) - buffer.ndim :])
-    return Buffer(
-        buffer.data, buffer.dtype, described.shape, buffer.name, kept, None, buffer.align_bytes
-    )
+    return Buffer(buffer.data, buffer.dtype, described.shape, buffer.name, kept, None, buffer.align_bytes)
 
 
 def _ranges(starts: tuple[PrimExpr, ...], described: Buffer, target: Buffer) -> tuple[Range, ...]:
@@ -223,7 +223,7 @@ class _Matcher:
             return
         ours, theirs = list(children(wanted)), list(children(found))
         self._check(len(ours) == len(theirs), wanted, found)
-        if hasattr(wanted, "op"):
+        if isinstance(wanted, Call):
             self._check(wanted.op is found.op, wanted, found)
             ours, theirs = list(wanted.args), list(found.args)
         for a, b in zip(ours, theirs, strict=True):

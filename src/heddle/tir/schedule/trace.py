@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from heddle.prim.nodes import PrimExpr, Var
+from heddle.runtime.dtype import DataType
 from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
 from heddle.tir.schedule.instruction import Instruction
 from heddle.tir.schedule.trace_json import apply_json_to_schedule, trace_to_json
@@ -136,10 +138,18 @@ class Trace:
 
 
 PURE = frozenset(
-    (
-        "get_sblock get_loops get_child_blocks get_producers get_consumers get_output_blocks "
-        "sample_perfect_tile sample_partitioned_tile sample_categorical sample_compute_location"
-    ).split()
+    {
+        "get_sblock",
+        "get_loops",
+        "get_child_blocks",
+        "get_producers",
+        "get_consumers",
+        "get_output_blocks",
+        "sample_perfect_tile",
+        "sample_partitioned_tile",
+        "sample_categorical",
+        "sample_compute_location",
+    }
 )
 """Primitives that change nothing: only the handles that they give matter."""
 
@@ -147,4 +157,8 @@ PURE = frozenset(
 def _text(value: Any, names: dict[int, str]) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_text(item, names) for item in value)}]"
+    if isinstance(value, PrimExpr) and id(value) not in names:
+        return str(
+            map_handles(value, {handle: Var(name, DataType("int32")) for handle, name in names.items()})
+        )
     return names.get(id(value)) or repr(value)

@@ -69,7 +69,9 @@ def apply_json_to_schedule(data: Any, sch: Any) -> None:
     handles: dict[str, Any] = {}
     for k, line in enumerate(lines):
         if not (isinstance(line, list) and len(line) == 3 and line[0] in allowed):
-            raise FormatError(T0421, f"instruction {k}: expected a primitive, arguments and names, got {line!r}")
+            raise FormatError(
+                T0421, f"instruction {k}: expected a primitive, arguments and names, got {line!r}"
+            )
         kind, saved, outputs = line
         if not isinstance(saved, dict) or not isinstance(outputs, list):
             raise FormatError(T0421, f"instruction {k}: expected arguments by name, got {saved!r}")
@@ -89,7 +91,7 @@ def _parts(data: Any) -> tuple[list[Any], dict[int, Any]]:
     good = isinstance(data, (list, tuple)) and len(data) == 2 and all(isinstance(p, list) for p in data)
     if not good or not all(isinstance(pair, list) and len(pair) == 2 for pair in data[1]):
         raise FormatError(T0421, "expected a list of instructions and a list of decisions")
-    return data[0], {k: decision for k, decision in data[1]}
+    return data[0], dict(data[1])
 
 
 def _loaded(value: Any, handles: dict[str, Any], position: int) -> Any:
@@ -118,7 +120,7 @@ def _loaded_node(value: dict[str, Any], handles: dict[str, Any], position: int) 
         raise FormatError(T0421, f"instruction {position}: {value!r} is no saved node") from error
     if not isinstance(found, PrimExpr):
         return found
-    known = {var: handles.get(var.name) for var in free_vars(found)}
-    if any(handle is None or isinstance(handle, (SBlockRV, LoopRV)) for handle in known.values()):
+    known = {var: handles[var.name] for var in free_vars(found) if var.name in handles}
+    if len(known) < len(free_vars(found)) or any(isinstance(v, (SBlockRV, LoopRV)) for v in known.values()):
         raise FormatError(T0421, f"instruction {position}: {found} is no expression of sampled numbers")
     return substitute(found, known)

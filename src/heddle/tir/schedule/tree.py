@@ -157,7 +157,8 @@ def statement_before(func: PrimFunc, block_name: str) -> Stmt:
     held = (*place.ancestors, place.stmt)
     depth = max((k for k, stmt in enumerate(place.ancestors) if isinstance(stmt, SBlock)), default=-1)
     top = held[depth + 1]
-    return held[depth + 2] if isinstance(top, SeqStmt) else top
+    found: Stmt = held[depth + 2] if isinstance(top, SeqStmt) else top
+    return found
 
 
 def root_block(func: PrimFunc) -> SBlock:

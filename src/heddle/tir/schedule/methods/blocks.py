@@ -50,10 +50,8 @@ class BlockMethods(ScheduleBase):
     # ---- blocks of blocks
 
     @recorded(rewrite=blockize)
-    def blockize(
-        self, target: LoopRV | Sequence[SBlockRV], preserve_unit_iters: bool = True
-    ) -> SBlockRV:
-        """Make a loop with all inside it one block, or blocks that stand side by side; gives the new block."""
+    def blockize(self, target: LoopRV | Sequence[SBlockRV], preserve_unit_iters: bool = True) -> SBlockRV:
+        """Make a loop with all inside it, or blocks side by side, one block; gives that block."""
         if isinstance(target, LoopRV):
             func, name = blockize(self.func, target.var, preserve_unit_iters)
         else:

@@ -35,7 +35,7 @@ class LayoutMethods(ScheduleBase):
         """Index a buffer by other dimensions."""
         name = self._name(block)
         target = buffer_of(self.func, name, buffer)
-        chosen = self._map(index_map, [dim for dim in target.shape])
+        chosen = self._map(index_map, list(target.shape))
         func = transform_layout(self.func, name, target, chosen, pad_value, assume_injective_transform)
         self._update(func)
 

@@ -8,7 +8,7 @@ from typing import Any
 from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr
 from heddle.tir.codes import T0422
-from heddle.tir.nodes import For, ForKind, SBlock
+from heddle.tir.nodes import ForKind
 from heddle.tir.schedule import loops as on_loops
 from heddle.tir.schedule.base import ScheduleBase, recorded
 from heddle.tir.schedule.bind import bind
@@ -16,7 +16,7 @@ from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.handles import LoopRV, SBlockRV
 from heddle.tir.schedule.merge import merge
 from heddle.tir.schedule.partition import loop_partition
-from heddle.tir.schedule.tree import find_block, find_loop, replace_stmt
+from heddle.tir.schedule.tree import replace_stmt
 
 
 class LoopMethods(ScheduleBase):
@@ -68,7 +68,9 @@ class LoopMethods(ScheduleBase):
     @recorded(rewrite=on_loops.add_unit_loop)
     def add_unit_loop(self, block_or_loop: SBlockRV | LoopRV) -> LoopRV:
         """A loop with one iteration around a block or loop."""
-        func, var = on_loops.add_unit_loop(self.func, self.get(block_or_loop), isinstance(block_or_loop, LoopRV))
+        func, var = on_loops.add_unit_loop(
+            self.func, self.get(block_or_loop), isinstance(block_or_loop, LoopRV)
+        )
         self._update(func)
         return LoopRV(var)
 
@@ -109,15 +111,12 @@ class LoopMethods(ScheduleBase):
     @recorded()
     def unannotate(self, block_or_loop: SBlockRV | LoopRV, ann_key: str) -> None:
         """Take a hint off a block or loop. Raises: ScheduleError T0422 where there is none of this name."""
-        stmt: For | SBlock = self.get(block_or_loop)
+        stmt = self.get(block_or_loop)
         if ann_key not in dict(stmt.annotations):
             raise ScheduleError(T0422, f"no annotation is called {ann_key!r}", self.func, stmt)
         self._annotate(block_or_loop, ann_key, None)
 
     def _annotate(self, target: SBlockRV | LoopRV, key: str, value: Any) -> None:
-        is_loop = isinstance(target, LoopRV)
-        stmt = find_loop(self.func, target.var).stmt if is_loop else None
-        if stmt is None:
-            stmt = find_block(self.func, target.name).stmt.block
+        stmt = self.get(target)
         notes = stmt.annotations.without(key) if value is None else stmt.annotations.with_item(key, value)
         self._update(replace_stmt(self.func, stmt, replace(stmt, annotations=notes)))

@@ -106,7 +106,7 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, l
     if axes.packed != tile.columns or loops.rows is None or len(axes.reduce) != 1 or loops.batches:
         return
     stride = prefetch_stride(sch, loops.rows, tile)
-    steps = sch.get(loops.reduce).extent  # type: ignore[union-attr]
+    steps = sch.get(loops.reduce).extent
 
     def ahead(rows: Var, k: Var) -> PrimExpr:
         result: PrimExpr = steps * tile.columns + (rows * steps + k) * stride

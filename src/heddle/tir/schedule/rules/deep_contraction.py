@@ -126,7 +126,7 @@ def _tile_partial(sch: Schedule, partial: SBlockRV, row_tiles: LoopRV, tile: Til
 
 def prefetch_stride(sch: Schedule, row_tiles: LoopRV, tile: Tile) -> PrimExpr:
     """How many elements of the next panel each step asks for, so that all steps ask for all of it."""
-    count = sch.get(row_tiles).extent  # type: ignore[union-attr]
+    count = sch.get(row_tiles).extent
     result: PrimExpr = ceildiv(constant(tile.columns, count.dtype), maximum(count, 1))
     return result
 
