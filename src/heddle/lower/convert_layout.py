@@ -31,9 +31,9 @@ from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
-from heddle.tir.schedule.cache import cache_write
+from heddle.tir.schedule.blocks.split_dimension import DimensionSplit, plain_nests, split_dimensions
 from heddle.tir.schedule.rules.convolution import channel_block, find_convolution
-from heddle.tir.schedule.split_dimension import DimensionSplit, plain_nests, split_dimensions
+from heddle.tir.schedule.staging.cache import cache_write
 from heddle.tir.schedule.tree import root_block
 
 CHANNELS = 1

@@ -10,9 +10,9 @@ from random import Random
 from heddle.prim.nodes import IntImm, Var
 from heddle.tir.codes import T0419
 from heddle.tir.nodes import For, PrimFunc
-from heddle.tir.schedule.compute_at import compute_at
+from heddle.tir.schedule.blocks.compute_at import compute_at
+from heddle.tir.schedule.blocks.inline import compute_inline
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.inline import compute_inline
 from heddle.tir.schedule.tree import find_block, find_loop, producers_and_consumers, reads_buffer, scope_of
 
 AT_ROOT_DECISION, INLINE_DECISION = -1, -2

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heddle.tir.schedule.base import ScheduleBase, recorded
-from heddle.tir.schedule.block_layout import reorder_block_iter_var
-from heddle.tir.schedule.blockize import blockize, blockize_blocks
-from heddle.tir.schedule.compute_at import compute_at, reverse_compute_at
-from heddle.tir.schedule.decompose_padding import decompose_padding
+from heddle.tir.schedule.blocks.block_layout import reorder_block_iter_var
+from heddle.tir.schedule.blocks.blockize import blockize, blockize_blocks
+from heddle.tir.schedule.blocks.compute_at import compute_at, reverse_compute_at
+from heddle.tir.schedule.blocks.decompose_padding import decompose_padding
+from heddle.tir.schedule.blocks.inline import compute_inline, reverse_compute_inline
+from heddle.tir.schedule.blocks.padding import clamp_padding
+from heddle.tir.schedule.blocks.reduction import decompose_reduction, pad_einsum
+from heddle.tir.schedule.blocks.rfactor import rfactor
+from heddle.tir.schedule.blocks.tensorize import tensorize
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.handles import AT_ROOT, INLINED, LoopRV, SBlockRV
-from heddle.tir.schedule.inline import compute_inline, reverse_compute_inline
-from heddle.tir.schedule.padding import clamp_padding
-from heddle.tir.schedule.reduction import decompose_reduction, pad_einsum
-from heddle.tir.schedule.rfactor import rfactor
-from heddle.tir.schedule.tensorize import tensorize
 from heddle.tir.tensor_intrin import TensorIntrin
 
 

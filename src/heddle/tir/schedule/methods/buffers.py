@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from heddle.tir.schedule.access import buffer_of, temporary_of
 from heddle.tir.schedule.base import ScheduleBase, recorded
-from heddle.tir.schedule.buffers import storage_align, unsafe_set_dtype
-from heddle.tir.schedule.cache import cache_inplace, cache_read, cache_write, set_scope
 from heddle.tir.schedule.handles import LoopRV, SBlockRV
-from heddle.tir.schedule.prefetch import FAR, prefetch
-from heddle.tir.schedule.rolling_buffer import rolling_buffer
+from heddle.tir.schedule.staging.access import buffer_of, temporary_of
+from heddle.tir.schedule.staging.buffers import storage_align, unsafe_set_dtype
+from heddle.tir.schedule.staging.cache import cache_inplace, cache_read, cache_write, set_scope
+from heddle.tir.schedule.staging.prefetch import FAR, prefetch
+from heddle.tir.schedule.staging.rolling_buffer import rolling_buffer
 
 
 class BufferMethods(ScheduleBase):

@@ -8,12 +8,12 @@ from typing import Any
 from heddle.prim.nodes import PrimExpr
 from heddle.tir.index_map import IndexMap
 from heddle.tir.nodes import SBlock
-from heddle.tir.schedule.access import buffer_of
 from heddle.tir.schedule.base import ScheduleBase, recorded
-from heddle.tir.schedule.block_layout import transform_block_layout
+from heddle.tir.schedule.blocks.block_layout import transform_block_layout
 from heddle.tir.schedule.handles import SBlockRV
-from heddle.tir.schedule.layout import transform_layout
-from heddle.tir.schedule.reindex import reindex, reindex_cache
+from heddle.tir.schedule.staging.access import buffer_of
+from heddle.tir.schedule.staging.layout import transform_layout
+from heddle.tir.schedule.staging.reindex import reindex, reindex_cache
 from heddle.tir.schedule.tree import find_block
 
 Mapping = IndexMap | Callable[..., Any]

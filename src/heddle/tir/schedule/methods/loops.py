@@ -9,13 +9,13 @@ from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr
 from heddle.tir.codes import T0422
 from heddle.tir.nodes import ForKind
-from heddle.tir.schedule import loops as on_loops
 from heddle.tir.schedule.base import ScheduleBase, recorded
-from heddle.tir.schedule.bind import bind
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.handles import LoopRV, SBlockRV
-from heddle.tir.schedule.merge import merge
-from heddle.tir.schedule.partition import loop_partition
+from heddle.tir.schedule.nests import loops as on_loops
+from heddle.tir.schedule.nests.bind import bind
+from heddle.tir.schedule.nests.merge import merge
+from heddle.tir.schedule.nests.partition import loop_partition
 from heddle.tir.schedule.tree import replace_stmt
 
 

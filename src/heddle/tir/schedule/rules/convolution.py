@@ -26,7 +26,6 @@ from heddle.prim.ops import floordiv, floormod, minimum
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
-from heddle.tir.schedule.prefetch import NEAR
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
@@ -41,6 +40,7 @@ from heddle.tir.schedule.rules.rule import (
     unrolled_vectors,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+from heddle.tir.schedule.staging.prefetch import NEAR
 
 NO_UNROLL = "disable_unroll"
 PACKED_NDIM = 6

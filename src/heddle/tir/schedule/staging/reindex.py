@@ -21,10 +21,10 @@ from heddle.tir.nodes import (
     Stmt,
     decl_buffer,
 )
-from heddle.tir.schedule.access import AccessRewriter, single_index
-from heddle.tir.schedule.cache import check_only_writer, insert_beside
+from heddle.tir.schedule.blocks.nest import loop_nest
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.nest import loop_nest
+from heddle.tir.schedule.staging.access import AccessRewriter, single_index
+from heddle.tir.schedule.staging.cache import check_only_writer, insert_beside
 from heddle.tir.schedule.tree import find_block, fresh_block_name, replace_stmt, writes_buffer
 
 

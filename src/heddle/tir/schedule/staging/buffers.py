@@ -8,8 +8,8 @@ from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, floormod, multiply
 from heddle.tir.codes import T0408
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, Stmt, decl_buffer
-from heddle.tir.schedule.access import AccessRewriter, exchange_buffer
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.staging.access import AccessRewriter, exchange_buffer
 from heddle.tir.schedule.tree import find_block
 
 

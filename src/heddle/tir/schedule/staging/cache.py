@@ -8,8 +8,8 @@ from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr
 from heddle.tir.codes import T0407, T0408
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, Stmt, decl_buffer, seq
+from heddle.tir.schedule.blocks.nest import loop_nest, whole_axes
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.nest import loop_nest, whole_axes
 from heddle.tir.schedule.tree import (
     add_buffers,
     blocks_in,

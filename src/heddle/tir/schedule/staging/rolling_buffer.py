@@ -21,8 +21,8 @@ from heddle.tir.nodes import (
     decl_buffer,
     statements,
 )
-from heddle.tir.schedule.access import AccessRewriter, exchange_buffer
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.staging.access import AccessRewriter, exchange_buffer
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,

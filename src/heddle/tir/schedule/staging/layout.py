@@ -10,9 +10,9 @@ from heddle.prim.ops import cast
 from heddle.tir.codes import T0416
 from heddle.tir.index_map import IndexMap
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, Stmt, decl_buffer, seq
-from heddle.tir.schedule.access import AccessRewriter, exchange_buffer
+from heddle.tir.schedule.blocks.nest import loop_nest, whole_axes
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.nest import loop_nest, whole_axes
+from heddle.tir.schedule.staging.access import AccessRewriter, exchange_buffer
 from heddle.tir.schedule.tree import (
     blocks_in,
     find_block,
