@@ -44,13 +44,15 @@ from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
 
 def blockize(func: PrimFunc, loop_var: Var, preserve_unit_iters: bool = True) -> tuple[PrimFunc, str]:
-    """for i_0:                                      for i_0:
-        for i_1 in range(4):                            with sblock("B_o"):
-            with sblock("B"):                   →           v_o = axis(i_0)
-                v = axis(i_0 * 4 + i_1)                     for i_1 in range(4):
-                B[v] = f(A[v])                                  with sblock("B"):
-                                                                    v_i = axis(i_1)
-                                                                    B[v_o * 4 + v_i] = f(A[v_o * 4 + v_i])
+    """for i_0: for i_1 in range(4): with sblock("B"): v = axis(i_0 * 4 + i_1); B[v] = f(A[v])
+
+        →   for i_0:
+                with sblock("B_o"):
+                    v_o = axis(i_0)
+                    for i_1 in range(4):
+                        with sblock("B"):
+                            v_i = axis(i_1)
+                            B[v_o * 4 + v_i] = f(A[v_o * 4 + v_i])
 
     The loop must hold one block alone, whose axes each divide into a part from the loops around and a part
     from this loop and those inside. The initialisation of a reduction becomes that of the new block. Gives

@@ -98,13 +98,12 @@ def _init_nest(realize: SBlockRealize, name: str, below: list[For]) -> Stmt:
 def pad_einsum(
     func: PrimFunc, block_name: str, padding: Sequence[int]
 ) -> tuple[PrimFunc, list[str], list[str]]:
-    """Round the axes of a contraction up to multiples, so that tiles divide them.
-
-    C[i, j] += A[i, k] * B[k, j]   →   A_pad[i, k] = A[i, k] if i < m else 0;  ...;  C_pad += A_pad * B_pad;
+    """C[i, j] += A[i, k] * B[k, j]   →   A_pad[i, k] = A[i, k] if i < m else 0;  ...
+                                       C_pad[i, j] += A_pad[i, k] * B_pad[k, j]
                                        C[i, j] = C_pad[i, j]
 
-    Gives the names of the padding blocks and of the copying-out block. Buffers that need no padding are used
-    directly.
+    The axes of a contraction are rounded up to multiples, so that tiles divide them. Gives the names of the
+    padding blocks and of the copying-out block. Buffers that need no padding are used directly.
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block

@@ -28,11 +28,11 @@ from heddle.tir.tensor_intrin import TensorIntrin
 
 
 def tensorize(func: PrimFunc, block_name: str, intrin: TensorIntrin) -> PrimFunc:
-    """with sblock("C_o"):                           with sblock("C_o"):
-        for i, k in grid(4, 4):                         a = match_buffer(A[v_o, 0:4])
-            with sblock("C"):                   →       b = match_buffer(B[0:4, 0:4])
-                C[v_o, i] += A[v_o, k] * B[i, k]        c = match_buffer(C[v_o, 0:4])
-                                                        call_extern("dot_4", c, a, b)
+    """with sblock("C_o"): for i, k in grid(4, 4): with sblock("C"): C[v_o, i] += A[v_o, k] * B[i, k]
+
+        →   with sblock("C_o"):
+                c, a, b = match_buffer(C[v_o, 0:4]), match_buffer(A[v_o, 0:4]), match_buffer(B[0:4, 0:4])
+                ... what the intrinsic's implementation does with c, a and b
 
     What is inside the block must be what the intrinsic's description says, loop by loop and operation by
     operation, for regions of any buffers: their leading dimensions may be more. An initialisation stays.

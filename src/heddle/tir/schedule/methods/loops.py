@@ -30,8 +30,10 @@ class LoopMethods(ScheduleBase):
         preserve_unit_iters: bool = True,
         disable_predication: bool = False,
     ) -> list[LoopRV]:
-        """Nested loops, one a factor; one factor may be None. With `disable_predication` no condition guards
-        the iterations beyond the extent: that there are none, or that they do no harm, is the caller's word.
+        """Nested loops, one a factor; one factor may be None.
+
+        With `disable_predication` no condition guards the iterations beyond the extent: that there are none,
+        or that they do no harm, is the caller's word.
         """
         func, new = on_loops.split(self.func, loop.var, factors, disable_predication)
         self._update(func)
@@ -105,12 +107,20 @@ class LoopMethods(ScheduleBase):
 
     @recorded()
     def annotate(self, block_or_loop: SBlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
-        """Attach a hint to a block or loop."""
+        """Attach a hint to a block or loop.
+
+        for i in range(n)   →   for i in serial(n, annotations={key: value})
+        """
         self._annotate(block_or_loop, ann_key, ann_val)
 
     @recorded()
     def unannotate(self, block_or_loop: SBlockRV | LoopRV, ann_key: str) -> None:
-        """Take a hint off a block or loop. Raises: ScheduleError T0422 where there is none of this name."""
+        """Take a hint off a block or loop.
+
+            for i in serial(n, annotations={key: value})   →   for i in range(n)
+
+        Raises: ScheduleError T0422 where there is none of this name.
+        """
         stmt = self.get(block_or_loop)
         if ann_key not in dict(stmt.annotations):
             raise ScheduleError(T0422, f"no annotation is called {ann_key!r}", self.func, stmt)

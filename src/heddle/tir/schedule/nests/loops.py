@@ -147,8 +147,9 @@ def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
 
 
 def reorder(func: PrimFunc, loop_vars: Sequence[Var]) -> PrimFunc:
-    """The given loops in the given order; other loops of their nest keep their places.
+    """for i, j, k in grid(n, m, l): f(i, j, k)   →   for k, j, i in grid(l, m, n): f(i, j, k)
 
+    The given loops, here k and i, stand in the given order; other loops of their nest keep their places.
     The loops must lie on one chain without other statements between.
     """
     places = {var: find_loop(func, var) for var in loop_vars}
@@ -184,8 +185,10 @@ def _check_dependent_extents(func: PrimFunc, ordered: list[For]) -> None:
 
 
 def set_kind(func: PrimFunc, loop_var: Var, kind: ForKind, thread: str | None = None) -> PrimFunc:
-    """Make a loop parallel, vectorised, unrolled or serial; the first two only where its iterations are
-    independent."""
+    """for i in range(n): C[i] = f(i)   →   for i in parallel(n): C[i] = f(i)      or vectorized, unroll
+
+    A parallel or vectorised loop must run over spatial axes only: its iterations are independent.
+    """
     loop: For = find_loop(func, loop_var).stmt
     if kind in (ForKind.PARALLEL, ForKind.VECTORIZED):
         check_spatial(func, loop)
@@ -222,6 +225,9 @@ def add_unit_loop(func: PrimFunc, stmt: Any, is_loop: bool) -> tuple[PrimFunc, V
 
 
 def narrow(func: PrimFunc, loop_var: Var, extent: PrimExpr) -> PrimFunc:
-    """for i in range(n)  →  for i in range(m): the caller knows that iterations from m on change nothing"""
+    """for i in range(n): C[i] = f(i)   →   for i in range(m): C[i] = f(i)
+
+    The caller knows that iterations from m on change nothing.
+    """
     loop: For = find_loop(func, loop_var).stmt
     return replace_stmt(func, loop, replace(loop, extent=minimum(extent, loop.extent)))
