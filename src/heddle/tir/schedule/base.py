@@ -20,6 +20,7 @@ from heddle.tir.nodes import For, PrimFunc, SBlock
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
 from heddle.tir.schedule.instruction import Instruction
+from heddle.tir.schedule.nested_regions import with_nested_regions
 from heddle.tir.schedule.trace import Trace
 from heddle.tir.schedule.tree import find_block, find_loop
 from heddle.tir.verify import verify_prim_func
@@ -120,6 +121,7 @@ class ScheduleBase:
         return frozenset(PRIMITIVES)
 
     def _update(self, func: PrimFunc) -> None:
+        func = with_nested_regions(func)
         mod = self._mod.with_functions({**self._mod.functions, self._mod.get_global_var(self._target): func})
         findings = verify_prim_func(func, mod) if self._is_checked else []
         if findings:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heddle.arith.analyzer import Analyzer
 from heddle.ir.node import replace
-from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant
+from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import ceildiv, if_then_else
 from heddle.prim.substitute import free_vars, substitute
@@ -30,7 +30,17 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import blocks_in, child_stmts, find_block, find_loop, replace_stmt, scope_of
+from heddle.tir.schedule.tree import (
+    Place,
+    blocks_in,
+    child_stmts,
+    find_block,
+    find_loop,
+    replace_stmt,
+    scope_of,
+    sole_block,
+    writes_buffer,
+)
 from heddle.tir.substitute import StmtSubstituter, substitute_stmt
 
 
@@ -107,6 +117,7 @@ def pad_einsum(
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block
+    _check_whole_loops(func, place)
     extents = {axis.var: axis.dom.extent for axis in block.iter_vars}
     padded = {
         axis.var: _round_up(axis.dom.extent, multiple)
@@ -135,6 +146,35 @@ def pad_einsum(
     scope = scope_of(func, find_block(func, block_name))
     buffers = (*scope.alloc_buffers, *mapping.values())
     return replace_stmt(func, scope, replace(scope, alloc_buffers=buffers)), pad_names, out_names
+
+
+def _check_whole_loops(func: PrimFunc, place: Place) -> None:
+    """The loops, which are to grow, must hold the block alone and run straight over all of its axes."""
+    realize: SBlockRealize = place.stmt
+    name, loops = realize.block.name_hint, place.loops()
+    if loops:
+        sole_block(func, loops[0], T0410)
+    extents = {loop.loop_var: loop.extent for loop in loops}
+    analyzer = Analyzer()
+    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        extent = extents.pop(value, None) if isinstance(value, Var) else None
+        unit = is_const_int(axis.dom.extent, 1) and is_const_int(value, 0)
+        if not unit and (extent is None or not analyzer.can_prove_equal(extent, axis.dom.extent)):
+            raise ScheduleError(
+                T0410,
+                f"the loops do not run straight over axis {axis.var.name!r} of block {name!r}",
+                func,
+                realize,
+            )
+    for other in blocks_in(func.body):
+        writes = [w.buffer for w in realize.block.writes if writes_buffer(other.block, w.buffer)]
+        if writes and other is not realize and other not in place.ancestors:
+            raise ScheduleError(
+                T0410,
+                f"blocks {name!r} and {other.block.name_hint!r} both write {writes[0].name!r}",
+                func,
+                realize,
+            )
 
 
 def _round_up(extent: PrimExpr, multiple: int) -> PrimExpr:

@@ -17,6 +17,7 @@ from heddle.tir.schedule.tree import (
     fresh_block_name,
     reads_buffer,
     replace_stmt,
+    root_block,
     scope_of,
     statement_before,
     writes_buffer,
@@ -57,6 +58,15 @@ def cache_read(
     block: SBlock = find_block(func, block_name).stmt.block
     if not reads_buffer(block, buffer):
         raise ScheduleError(T0408, f"block {block_name!r} does not read {buffer.name!r}", func, block)
+    for consumer in consumers or (block_name,):
+        if writes_buffer(find_block(func, consumer).stmt.block, buffer):
+            raise ScheduleError(
+                T0408,
+                f"block {consumer!r} writes {buffer.name!r} too",
+                func,
+                block,
+                help="cache_inplace stages a buffer that is read and written",
+            )
     for consumer in dict.fromkeys((block_name, *consumers)):
         _check_alone(func, consumer, buffer, lambda other: writes_buffer(other, buffer), "writes")
     staged = _staging_buffer(buffer, scope)
@@ -80,6 +90,7 @@ def cache_inplace(func: PrimFunc, block_name: str, buffer: Buffer, scope: str) -
             T0408, f"block {block_name!r} does not both read and write {buffer.name!r}", func, block
         )
     _check_alone(func, block_name, buffer, lambda other: touches(other, buffer), "uses")
+    check_only_writer(func, block, buffer)
     staged = _staging_buffer(buffer, scope)
     before = fresh_block_name(func, f"{buffer.name}_{scope}")
     func = replace_stmt(func, block, replace_buffers(block, {buffer: staged}))
@@ -97,6 +108,14 @@ def touches(block: SBlock, buffer: Buffer) -> bool:
 
 def check_only_writer(func: PrimFunc, block: SBlock, buffer: Buffer) -> None:
     """What is copied out whole must be written by one block, and those inside it, alone."""
+    scope = scope_of(func, find_block(func, block.name_hint))
+    if scope is not root_block(func):
+        raise ScheduleError(
+            T0407,
+            f"block {block.name_hint!r} lies in block {scope.name_hint!r} and writes part of {buffer.name!r}",
+            func,
+            block,
+        )
     own = {id(realize.block) for realize in blocks_in(block)} | {id(block)}
     around = {id(found) for found in find_block(func, block.name_hint).ancestors}
     for realize in blocks_in(func.body):
@@ -139,10 +158,7 @@ def _staging_buffer(buffer: Buffer, scope: str) -> Buffer:
 
 
 def _redirect_reads(block: SBlock, buffer: Buffer, staged: Buffer) -> SBlock:
-    moved = replace_buffers(block, {buffer: staged})
-    if not writes_buffer(block, buffer):
-        return moved  # type: ignore[no-any-return]
-    return replace(moved, writes=block.writes)  # type: ignore[no-any-return]
+    return replace_buffers(block, {buffer: staged})  # type: ignore[no-any-return]
 
 
 def copy_nest(source: Buffer, target: Buffer, name: str) -> Stmt:
