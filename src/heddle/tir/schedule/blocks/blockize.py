@@ -162,10 +162,14 @@ def _divide(
     starts = [axis.dom.min for axis in block.iter_vars]
     if not all(is_const_int(start, 0) for start in [*starts, *(loop.min for loop in around)]):
         raise ScheduleError(T0414, "expected loops and axes from 0", func, realize)
+    zeros = {var: constant(0, var.dtype) for var in free_vars(*realize.iter_values) if var in iters}
+    analyzer = analyzer_at(place)
+    if not all(is_const_int(analyzer.simplify(substitute(v, zeros)), 0) for v in realize.iter_values):
+        raise ScheduleError(T0414, f"the axes of block {block.name_hint!r} do not start at 0", func, realize)
     inner = {loop.loop_var for loop in loops}
     if any(var in inner for loop in loops for var in free_vars(loop.extent)):
         raise ScheduleError(T0414, "an inner loop's extent depends on an outer loop", func, loops[0])
-    divided = subspace_divide(realize.iter_values, iters, inner, analyzer=analyzer_at(place))
+    divided = subspace_divide(realize.iter_values, iters, inner, analyzer=analyzer)
     if not divided and block.iter_vars:
         values = ", ".join(map(str, realize.iter_values))
         raise ScheduleError(

@@ -47,6 +47,7 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFunc:
     place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
     block: SBlock = place.stmt.block
     _check_sole_writer(func, block)
+    _check_same_scope(func, block, loop)
     buffer = block.writes[0].buffer
     readers = [r for r in producers_and_consumers(scope_of(func, place)) if reads_buffer(r.block, buffer)]
     inside = set(map(id, blocks_in(loop.body)))
@@ -70,6 +71,8 @@ def reverse_compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFu
     place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
     block: SBlock = place.stmt.block
     _check_sole_writer(func, block)
+    _check_same_scope(func, block, loop)
+    _check_producers_before(func, block, loop)
     buffer = _produced_under(func, loop, block)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
@@ -93,6 +96,36 @@ def _check_sole_writer(func: PrimFunc, block: SBlock) -> None:
             raise ScheduleError(
                 T0407,
                 f"blocks {block.name_hint!r} and {other.name_hint!r} both write {shared[0].name!r}",
+                func,
+                block,
+            )
+
+
+def _check_same_scope(func: PrimFunc, block: SBlock, loop: For) -> None:
+    here = scope_of(func, find_block(func, block.name_hint))
+    there = scope_of(func, find_loop(func, loop.loop_var))
+    if here is not there:
+        raise ScheduleError(
+            T0407,
+            f"block {block.name_hint!r} lies in block {here.name_hint!r}, loop {loop.loop_var.name!r} in "
+            f"{there.name_hint!r}",
+            func,
+            block,
+        )
+
+
+def _check_producers_before(func: PrimFunc, block: SBlock, loop: For) -> None:
+    """What a consumer reads must be made by the end of the loop's iteration."""
+    order = blocks_in(func.body)
+    inside = {id(realize) for realize in blocks_in(loop)}
+    ends = [k for k, realize in enumerate(order) if id(realize) in inside]
+    for realize in order[ends[-1] + 1 :] if ends else order:
+        late = [r.buffer for r in block.reads if writes_buffer(realize.block, r.buffer)]
+        if late and realize.block is not block:
+            raise ScheduleError(
+                T0407,
+                f"block {realize.block.name_hint!r} after loop {loop.loop_var.name!r} writes "
+                f"{late[0].name!r}",
                 func,
                 block,
             )

@@ -55,6 +55,8 @@ def decompose_reduction(func: PrimFunc, block_name: str, loop_var: Var) -> tuple
     if block.init is None:
         raise ScheduleError(T0409, f"block {block_name!r} has no init", func, block)
     loops = place.loops()
+    if all(loop.loop_var is not loop_var for loop in loops):
+        raise ScheduleError(T0409, f"loop {loop_var.name!r} is not around block {block_name!r}", func, block)
     below = loops[[loop.loop_var for loop in loops].index(loop_var) :]
     _check_reduction_loops(func, place.stmt, loops, below)
     name = NameSupply(r.block.name_hint for r in blocks_in(func.body)).fresh(f"{block_name}_init")
@@ -117,6 +119,9 @@ def pad_einsum(
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block
+    if len(padding) != len(block.iter_vars) or any(multiple < 1 for multiple in padding):
+        text = f"padding {list(padding)}: expected a positive number for each of {len(block.iter_vars)} axes"
+        raise ScheduleError(T0410, f"block {block_name!r}: {text}", func, block)
     _check_whole_loops(func, place)
     extents = {axis.var: axis.dom.extent for axis in block.iter_vars}
     padded = {

@@ -36,7 +36,7 @@ def cache_write(
     block: SBlock = find_block(func, block_name).stmt.block
     if not writes_buffer(block, buffer):
         raise ScheduleError(T0408, f"block {block_name!r} does not write {buffer.name!r}", func, block)
-    _check_alone(func, block_name, buffer, lambda other: touches(other, buffer), "uses")
+    check_alone(func, block_name, buffer, lambda other: touches(other, buffer), "uses")
     check_only_writer(func, block, buffer)
     staged = _staging_buffer(buffer, scope)
     name = fresh_block_name(func, f"{buffer.name}_{scope}")
@@ -68,7 +68,7 @@ def cache_read(
                 help="cache_inplace stages a buffer that is read and written",
             )
     for consumer in dict.fromkeys((block_name, *consumers)):
-        _check_alone(func, consumer, buffer, lambda other: writes_buffer(other, buffer), "writes")
+        check_alone(func, consumer, buffer, lambda other: writes_buffer(other, buffer), "writes")
     staged = _staging_buffer(buffer, scope)
     name = fresh_block_name(func, f"{buffer.name}_{scope}")
     for consumer in consumers or (block_name,):
@@ -89,7 +89,7 @@ def cache_inplace(func: PrimFunc, block_name: str, buffer: Buffer, scope: str) -
         raise ScheduleError(
             T0408, f"block {block_name!r} does not both read and write {buffer.name!r}", func, block
         )
-    _check_alone(func, block_name, buffer, lambda other: touches(other, buffer), "uses")
+    check_alone(func, block_name, buffer, lambda other: touches(other, buffer), "uses")
     check_only_writer(func, block, buffer)
     staged = _staging_buffer(buffer, scope)
     before = fresh_block_name(func, f"{buffer.name}_{scope}")
@@ -129,7 +129,7 @@ def check_only_writer(func: PrimFunc, block: SBlock, buffer: Buffer) -> None:
             )
 
 
-def _check_alone(
+def check_alone(
     func: PrimFunc, block_name: str, buffer: Buffer, test: Callable[[SBlock], bool], verb: str
 ) -> None:
     """Copies go before or after the whole loops around a block: no other block in those may interfere."""

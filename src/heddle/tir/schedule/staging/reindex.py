@@ -24,7 +24,7 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.blocks.nest import loop_nest
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.staging.access import AccessRewriter, single_index
-from heddle.tir.schedule.staging.cache import check_only_writer, insert_beside
+from heddle.tir.schedule.staging.cache import check_alone, check_only_writer, insert_beside, touches
 from heddle.tir.schedule.tree import find_block, fresh_block_name, replace_stmt, writes_buffer
 
 
@@ -66,6 +66,9 @@ def reindex_cache(
     is_write = writes_buffer(block, buffer)
     if is_write:
         check_only_writer(func, block, buffer)
+        check_alone(func, block_name, buffer, lambda other: touches(other, buffer), "uses")
+    else:
+        check_alone(func, block_name, buffer, lambda other: writes_buffer(other, buffer), "writes")
     _check_map(func, block, indices, place, is_write)
     shape = index_map.map_shape([axis.dom.extent for axis in block.iter_vars])
     staged = decl_buffer(shape, buffer.dtype, f"{buffer.name}_{suffix}", scope=scope)
