@@ -275,3 +275,20 @@ def test_a_window_is_no_padding():
     sch = Schedule(window())
     assert not sch.can_decompose_padding("E", sch.get_loops("E")[0])
     assert np.isfinite(interpreted(sch.func, 0)).all()
+
+
+def test_a_reduction_axis_that_indexes_nothing_is_not_padded():
+    sch = Schedule(window(n=4, size=1))
+    sch.transform_block_layout("G", lambda i, j, r: (r, j, i))
+    with pytest.raises(ScheduleError) as caught:
+        sch.pad_einsum("G", [2, 1, 1])
+    assert caught.value.code == "T0410"
+
+
+def test_initialisation_stays_under_the_guard():
+    """Iterations beyond the guard must not reset a result that was computed before."""
+    before = matmul(n=5)
+    sch = Schedule(before)
+    unit = sch.add_unit_loop(sch.get_loops("C")[2])
+    sch.split(unit, [1, 2])
+    check(before, sch)

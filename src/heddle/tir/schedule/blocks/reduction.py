@@ -142,6 +142,7 @@ def pad_einsum(
             mapping[region.buffer] = new
             before.append(_pad_nest(region.buffer, new, name))
             pad_names.append(name)
+    _check_zeros(func, block, changed, mapping)
     after, out_names = _copy_out(func, block, padded, changed, mapping, names)
     scope = scope_of(func, place)
     new_block = _with_domains(block, padded, mapping)
@@ -180,6 +181,16 @@ def _check_whole_loops(func: PrimFunc, place: Place) -> None:
                 func,
                 realize,
             )
+
+
+def _check_zeros(func: PrimFunc, block: SBlock, changed: set[Var], mapping: dict[Buffer, Buffer]) -> None:
+    """Iterations that padding adds to a reduction must meet zeros."""
+    padded = [r for r in block.reads if r.buffer in mapping]
+    indices = {var for region in padded for part in region.region for var in free_vars(part.min)}
+    for axis in block.iter_vars:
+        if axis.iter_type is IterType.CommReduce and axis.var in changed - indices:
+            text = f"block {block.name_hint!r} reads nothing by reduction axis {axis.var.name!r}"
+            raise ScheduleError(T0410, text, func, block)
 
 
 def _round_up(extent: PrimExpr, multiple: int) -> PrimExpr:
