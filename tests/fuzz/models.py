@@ -73,9 +73,14 @@ def register_helpers() -> None:
             register_global_func(name, helper)
 
 
-def graph() -> VMExecutable:
+def graph(exec_mode: str = "bytecode") -> VMExecutable:
     """Branches, tuples in tuples, symbolic sizes; with kernels."""
-    return heddle.compile(from_source(_GRAPH))
+    return heddle.compile(from_source(_GRAPH), exec_mode=exec_mode)
+
+
+def native() -> VMExecutable:
+    """The same with machine code of graph functions."""
+    return graph("compiled")
 
 
 def loops() -> VMExecutable:
@@ -168,7 +173,7 @@ def caches() -> VMExecutable:
     return ib.get()
 
 
-MODELS = {"graph": graph, "loops": loops, "memory": memory, "caches": caches}
+MODELS = {"graph": graph, "native": native, "loops": loops, "memory": memory, "caches": caches}
 
 
 def stored(executable: VMExecutable) -> bytes:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import heddle
-from heddle.driver.compile import with_machine_code
 from heddle.script import from_source
 from heddle.vm.relax import VMExecutable
 
@@ -63,9 +62,9 @@ class Network:
     expected: Callable[..., list[Any]]
 
     def executable(self, exec_mode: str) -> VMExecutable:
-        made = heddle.compile(from_source(self.source))
+        made = heddle.compile(from_source(self.source), exec_mode=exec_mode)
         assert isinstance(made, VMExecutable)
-        return with_machine_code(made) if exec_mode == "compiled" else made
+        return made
 
 
 def _encoder_inputs(rng: np.random.Generator) -> tuple[list[Any], dict[str, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, Sequential
-from heddle.target import Target, has_half_conversion
+from heddle.target import Target, has_half_conversion, has_ldexp
 from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.compact_buffers import CompactBuffers
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
@@ -50,7 +50,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         UnrollLoop(),  # constant indices into local buffers: LLVM makes registers of them
         RemoveNoOp(),
         RemoveAssume(),
-        LowerIntrin(),
+        LowerIntrin(has_ldexp(target.feature_set)),
         BF16Legalize(narrow),  # after LowerIntrin, whose float16 functions are casts around float32 ones
         LowerSmallFloat(by_bits),
         MakePackedAPI(),

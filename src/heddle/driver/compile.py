@@ -39,13 +39,13 @@ def compile(
     params: Mapping[str, Any] | None = None,
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
-    exec_mode: str = "bytecode",
+    exec_mode: str = "compiled",
 ) -> Module:
     """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel
     module.
 
     `target` is a Target or its text; by default the current target, else this machine. The other options are
-    those of `build`.
+    those of `build`; `exec_mode` is "compiled" unless it is given.
     """
     chosen = as_target(target)
     functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
@@ -131,7 +131,7 @@ def with_machine_code(
         else row
         for row in program.functions
     )
-    others = [module for module in executable.imports if not isinstance(module, KernelModule)]
+    others = [module for module in executable.imports if type(module) is not KernelModule]  # C keeps its text
     return VMExecutable(replace(program, functions=rows), [joined, *others])
 
 

@@ -39,11 +39,12 @@ def optimize_passes(target: Target) -> tuple[Pass, ...]:
     """Graphs of operators to smaller graphs of operators."""
     return (
         LambdaLift(),  # local functions are optimised as all others are
-        BindConstantArguments(),  # bodies of loops know their weights
         ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         CanonicalizeBindings(True),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed
+        BindConstantArguments(),  # bodies of loops know their weights
+        FoldConstant(),  # and so does what is computed of them
         EliminateCommonSubexpr(),  # what is computed twice is computed once
         DeadCodeElimination(keep_packed_calls=True),  # what nothing needs goes
     )

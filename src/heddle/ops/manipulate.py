@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from heddle.ir.expr import Tuple
+from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import TupleType, Type
 from heddle.ops.rules import axes_of, broadcast_dims, unknown_dims
 from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.relax.codes import R0202
 from heddle.relax.infer import Inference
+from heddle.relax.op_builder import build_call
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.topi import transform as topi
 from heddle.topi.broadcast import broadcast_to
@@ -305,6 +308,19 @@ def _np_split(attrs: Any, x: Any) -> Any:
     return tuple(np.split(x, list(parts), axis))
 
 
+def _decompose_split(builder: Any, call: Any) -> Any:
+    """Slices, which fuse into what reads them; along an axis of unknown size one loop function."""
+    x, attrs = call.args[0], call.attrs
+    parts, axis = attrs.indices_or_sections, int(attrs.axis) % x.ty.ndim
+    if not isinstance(x.ty.dims[axis], IntImm):
+        return builder.call_te(lambda data: topi.split(data, parts, axis), x, primfunc_name_hint="split")
+    slices = [
+        build_call(OP_RECORDS["relax.strided_slice"], (x, (axis,), (begin,), (simplified(begin + size),)), {})
+        for begin, size in topi.split_bounds(x.ty.dims[axis], parts)
+    ]
+    return Tuple(tuple(builder.emit(part) for part in slices))
+
+
 def _declare_joins() -> None:
     declare_op(
         OpDef(
@@ -363,7 +379,7 @@ def _declare_joins() -> None:
             ),
             infer=_infer_split,
             reference=_np_split,
-            lower=lambda attrs, x: topi.split(x, attrs.indices_or_sections, int(attrs.axis)),
+            decompose=_decompose_split,
             layout=_LAYOUT,
             samples=(
                 Sample(((6, 5),), {"indices_or_sections": 3}),

@@ -137,6 +137,7 @@ _declare("isinf", 1, PURE, np.isinf, "whether x is infinite")
 _declare("isfinite", 1, PURE, np.isfinite, "whether x is neither NaN nor infinite")
 _declare("popcount", 1, PURE, lambda x: np.bitwise_count(x), "number of set bits")
 _declare("fma", 3, PURE, _fma, "a * b + c rounded once")
+_declare("ldexp", 2, PURE, np.ldexp, "x * 2**n for an int32 n in [-252, 254], rounded once")
 _declare("if_then_else", 3, PURE, None, "one of two values, only that one evaluated")
 _declare("likely", 1, PURE, lambda x: x, "the condition, expected to hold")
 _declare("reinterpret", 1, PURE, None, "the same bits as another dtype of the same size")
@@ -260,6 +261,12 @@ def fma(a: Any, b: Any, c: Any) -> PrimExpr:
     """a * b + c with one rounding."""
     a = as_expr(a)
     return Call(a.dtype, Op.get("tir.fma"), (a, as_expr(b, a.dtype), as_expr(c, a.dtype)))
+
+
+def ldexp(x: Any, n: Any) -> PrimExpr:
+    """x * 2**n with one rounding, for an int32 n in [-252, 254]."""
+    x = as_expr(x)
+    return Call(x.dtype, Op.get("tir.ldexp"), (x, as_expr(n, DataType("int32").with_lanes(x.dtype.lanes))))
 
 
 def popcount(x: Any) -> PrimExpr:

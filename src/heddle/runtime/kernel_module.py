@@ -10,7 +10,7 @@ from heddle.runtime.artefact import Section, require
 from heddle.runtime.codes import F0110
 from heddle.runtime.module import Module, SectionData, register_loader
 from heddle.runtime.native.glue import make_builtin
-from heddle.runtime.native.library import NATIVE_ABI, kernel_symbol, link_objects
+from heddle.runtime.native.library import NATIVE_ABI, is_symbol, kernel_symbol, link_objects
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError
 
@@ -90,6 +90,8 @@ def _read_kernels(sections: Mapping[str, Section], others: int = 0) -> tuple[lis
     target, names, count = head.text(), head.texts(), head.u64()
     abi = head.u64() if section.version >= 2 else 1
     head.done()
+    if not all(map(is_symbol, names)):
+        raise head.fail("the name of a kernel is none that a linker takes")
     if abi != NATIVE_ABI:
         raise FormatError(
             F0110,

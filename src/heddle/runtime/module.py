@@ -131,7 +131,8 @@ class Module:
         if fcompile is None and PurePath(path).suffix not in _LINKED_SUFFIXES:
             write_artefact(path, sections)
             return
-        objects = [code for module in _parents_first(self) for code in module.objects_to_link()]
+        found = [code for module in _parents_first(self) for code in module.objects_to_link()]
+        objects = list(dict.fromkeys(found))  # a program's machine code comes with that of its C sources
         tables = self.library_tables("0/", section_offsets(sections))
         export_library(path, LibraryParts(objects, sections, tables, self.library_prefix), fcompile)
 

@@ -64,7 +64,7 @@ class Tensor:
         """Fields of a tensor that native code made: read from its header when one is first asked for."""
         if name not in ("address", "layout", "dtype", "device"):
             raise AttributeError(f"tensor has no attribute {name!r}", name=name, obj=self)
-        data, device_type, device_id, ndim, word, sizes, _, _ = _HEADER.unpack(self._header)
+        data, device_type, device_id, ndim, word, sizes, _, _ = _HEADER.unpack_from(self._header)
         self.address = data
         self.layout = layout_of(struct.unpack(f"<{ndim}q", ctypes.string_at(sizes, 8 * ndim)))
         self.dtype = DataType(dtype_from_packed(word))

@@ -1,7 +1,16 @@
 """Target descriptions and host detection."""
 
-from heddle.target.features import has_fma, has_half_conversion
+from heddle.target.features import has_fma, has_half_conversion, has_ldexp
 from heddle.target.host import Host, host
 from heddle.target.target import TARGET_KINDS, Target, TargetKind
 
-__all__ = ["TARGET_KINDS", "Host", "Target", "TargetKind", "has_fma", "has_half_conversion", "host"]
+__all__ = [
+    "TARGET_KINDS",
+    "Host",
+    "Target",
+    "TargetKind",
+    "has_fma",
+    "has_half_conversion",
+    "has_ldexp",
+    "host",
+]

@@ -47,6 +47,11 @@ def has_fma(features: frozenset[str]) -> bool:
     return "fma" in features or "avx512f" in features
 
 
+def has_ldexp(features: frozenset[str]) -> bool:
+    """Whether vectors of floats are scaled by powers of two in one instruction."""
+    return "avx512f" in features
+
+
 def has_half_conversion(triple: str, features: frozenset[str]) -> bool:
     """Whether float16 converts to float32 and back without library calls."""
     return "f16c" in features or "avx512f" in features or triple.startswith(("aarch64", "arm64"))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from heddle.runtime import FunctionModule, load_module
 from heddle.runtime.artefact import parse_artefact, read_artefact, write_artefact
 from heddle.runtime.module import modules_from_sections
+from heddle.runtime.native.library import NATIVE_ABI
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import FormatError, HeddleError, UsageError
 
@@ -137,6 +138,18 @@ def test_import_cycles_are_refused(tmp_path):
         write_artefact(tmp_path / "x", {**module_index([("llvm", children)]), "0/kernels": head.bytes()})
         with pytest.raises(HeddleError, match="F0106"):
             modules_from_sections(read_artefact(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("name", ["half \ud800", "zero \0 byte"])
+def test_names_that_no_linker_takes_are_refused(tmp_path, name):
+    head = Writer()
+    head.text("llvm")
+    head.texts(["fine", name])
+    head.u64(0)
+    head.u64(NATIVE_ABI)
+    write_artefact(tmp_path / "x", {**module_index([("llvm", [])]), "0/kernels": head.bytes()})
+    with pytest.raises(FormatError, match=r"F0106.*none that a linker takes"):
+        load_module(tmp_path / "x")
 
 
 def test_module_without_stored_form_leaves_no_file(tmp_path):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle.codegen.codes import G0101
-from heddle.codegen.llvm.emit_expr import ExprEmitter
+from heddle.codegen.llvm.emit_expr import ExprEmitter, mangle
 from heddle.codegen.llvm.types import element_type, register_type, splat
 from heddle.ir.expr import StringImm
 from heddle.prim.nodes import Call, IntImm, PrimExpr
@@ -98,6 +98,12 @@ def _argument_type(call: Call) -> str:
 
 def _popcount(emitter: ExprEmitter, call: Call) -> str:
     return emitter.call_intrinsic("ctpop", register_type(call.dtype), _operands(emitter, call))
+
+
+def _ldexp(emitter: ExprEmitter, call: Call) -> str:
+    types = [_argument_type(call), register_type(_argument(call, 1).dtype)]
+    name = ".".join(("llvm.ldexp", *map(mangle, types)))
+    return emitter.call_overloaded(name, types[0], list(zip(types, _operands(emitter, call), strict=True)))
 
 
 def _reinterpret(emitter: ExprEmitter, call: Call) -> str:
@@ -262,6 +268,7 @@ _TABLE: dict[str, Emit] = {
     "isinf": _compare_size("oeq"),
     "isfinite": _compare_size("olt"),
     "popcount": _popcount,
+    "ldexp": _ldexp,
     "reinterpret": _reinterpret,
     "likely": _likely,
     "undef": _undef,

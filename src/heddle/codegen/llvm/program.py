@@ -38,6 +38,7 @@ _SIGNATURES = {  # runtime function: its parameters; all but those of `_VOID` gi
     "heddle_reshape": ("ptr", "ptr", "ptr", "i64", "ptr"),
     "heddle_make_shape": ("ptr", "ptr", "i64", "ptr"),
     "heddle_make_tuple": ("ptr", "ptr", "i64", "ptr"),
+    "heddle_stack_chain": ("ptr", "ptr", "ptr"),
     "heddle_tuple_getitem": ("ptr", "ptr", "ptr", "i64"),
     "heddle_tuple_reset": ("ptr", "ptr", "i64"),
     "heddle_make_closure": ("ptr", "ptr", "i64", "i64", "ptr"),

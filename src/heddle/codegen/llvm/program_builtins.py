@@ -479,6 +479,11 @@ def _make_tuple(emitter: ProgramEmitter, step: Step) -> None:
     emitter.finish(step, status)
 
 
+def _stack_chain(emitter: ProgramEmitter, step: Step) -> None:
+    at = emitter.value(step.operands[0])
+    emitter.finish(step, emitter.call("heddle_stack_chain", "%context", emitter.destination(step), at))
+
+
 def _tuple_getitem(emitter: ProgramEmitter, step: Step) -> None:
     indices = _ints(step.operands[1:])
     if indices is None:
@@ -607,6 +612,7 @@ _TABLE: dict[str, Emit] = {
         "copy": _copy,
         "shape_of": _shape_of,
         "make_tuple": _make_tuple,
+        "stack_chain": _stack_chain,
         "tuple_getitem": _tuple_getitem,
         "tuple_reset_item": _tuple_reset_item,
         "read_if_cond": _read_if_cond,

@@ -17,7 +17,7 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.relax.analysis.type_relations import BaseCheck, base_check
 from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
 from heddle.relax.rewriter import BindingRewriter
 from heddle.relax.transform.dead_code_elimination import remove_unused_bindings
 from heddle.relax.types import ShapeExpr
@@ -43,11 +43,13 @@ class _Canonicalizer(BindingRewriter):
         self._tuples: dict[Var, Tuple] = {}
         self._checks = Analyzer()
         self._promoted: dict[Var, Var] = {}
+        self._block_of: dict[Var, BindingBlock] = {}
 
     def rewrite_sequence(self, expr: Any) -> SeqExpr:
         """`gv = lv` at the end of a dataflow block: what defines lv defines gv instead."""
         for block in expr.blocks:
             own = {binding.var for binding in block.bindings}
+            self._block_of.update(dict.fromkeys(own, block))
             for binding in block.bindings:
                 source = binding.value
                 is_alias = (
@@ -60,7 +62,7 @@ class _Canonicalizer(BindingRewriter):
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         if isinstance(value, TupleGetItem):
-            value = self._item(value)
+            value = self._item(var, value)
         if isinstance(value, Tuple):
             self._tuples[var] = value
         if isinstance(value, (Var, Constant, ShapeExpr)) and self._may_replace(var, value):
@@ -68,10 +70,16 @@ class _Canonicalizer(BindingRewriter):
             return None
         return value
 
-    def _item(self, value: TupleGetItem) -> Expr:
+    def _item(self, var: Var, value: TupleGetItem) -> Expr:
+        """The part that `var` is to be, where it is known and can be seen."""
         source = value.tuple_value
         known = self._tuples.get(source) if isinstance(source, Var) else source
-        return known.fields[value.index] if isinstance(known, Tuple) else value
+        if not isinstance(known, Tuple):
+            return value
+        part = known.fields[value.index]
+        if isinstance(part, Var) and part.is_dataflow and isinstance(source, Var):
+            return part if self._block_of.get(var) is self._block_of.get(source) else value
+        return part
 
     def _may_replace(self, var: Var, value: Expr) -> bool:
         """An output of a dataflow block keeps its name while its value is seen only inside the block."""

@@ -132,43 +132,6 @@ missing:
   ret i64 -1
 }
 
-; Whether a DLTensor's strides, where it has some, are those of a tensor without gaps.
-define internal i1 @is_compact(ptr %dl) {
-entry:
-  %strides_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 6
-  %strides = load ptr, ptr %strides_at
-  %none = icmp eq ptr %strides, null
-  br i1 %none, label %good, label %begin
-begin:
-  %ndim_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 3
-  %ndim = load i32, ptr %ndim_at
-  %shape_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 5
-  %shape = load ptr, ptr %shape_at
-  br label %check
-check:
-  %axis = phi i32 [ %ndim, %begin ], [ %inner, %fits ]
-  %step = phi i64 [ 1, %begin ], [ %wider, %fits ]
-  %more = icmp sgt i32 %axis, 0
-  br i1 %more, label %look, label %good
-look:
-  %inner = sub i32 %axis, 1
-  %size_at = getelementptr i64, ptr %shape, i32 %inner
-  %size = load i64, ptr %size_at
-  %stride_at = getelementptr i64, ptr %strides, i32 %inner
-  %stride = load i64, ptr %stride_at
-  %wider = mul i64 %step, %size
-  %right = icmp eq i64 %stride, %step
-  %single = icmp eq i64 %size, 1
-  %ok = or i1 %right, %single
-  br i1 %ok, label %fits, label %bad
-fits:
-  br label %check
-good:
-  ret i1 true
-bad:
-  ret i1 false
-}
-
 define i32 @heddle_run(ptr %program, ptr %name, ptr %inputs, i32 %num_inputs) {
 entry:
   %result = getelementptr %Program, ptr %program, i32 0, i32 1

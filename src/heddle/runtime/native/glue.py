@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from heddle.runtime.codes import U0403, U0404
+from heddle.runtime.dtype import DataType
+from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.native.errors import take_native_error
 from heddle.runtime.native.library import NativeLibrary, native_library
 from heddle.runtime.native.methods import make_fast_method
@@ -73,6 +75,55 @@ def _raise_error(bound: tuple[bytes, KernelHandle, object]) -> Any:
     )
 
 
+class _ArrayObject(ctypes.Structure):
+    """numpy's PyArrayObject, as far as `arrays.ll` reads it."""
+
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("type", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("ndim", ctypes.c_int32),
+        ("sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.c_void_p),
+        ("base", ctypes.c_void_p),
+        ("element_type", ctypes.c_void_p),
+        ("flags", ctypes.c_int32),
+    )
+
+
+_PLAIN_NUMBERS = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+]
+_element_types = (ctypes.c_int64 * (2 * len(_PLAIN_NUMBERS)))()
+
+
+def _configure_arrays(library: NativeLibrary) -> None:
+    """Let native code read numpy's arrays, if their objects look as they did in every numpy so far."""
+    probe = np.empty((2, 3), np.float32)
+    seen = _ArrayObject.from_address(id(probe))
+    expected = (probe.ctypes.data, 2, id(probe.dtype), probe.flags.num)
+    if (seen.data, seen.ndim, seen.element_type, seen.flags) != expected or seen.sizes[:2] != [2, 3]:
+        return
+    words = [word for name in _PLAIN_NUMBERS for word in (id(np.dtype(name)), packed_dtype(DataType(name)))]
+    ctypes.memmove(_element_types, struct.pack(f"<{len(words)}q", *words), 8 * len(words))
+    pointer = ctypes.c_void_p
+    configure = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_int64)(
+        library.addresses["heddle_arrays_configure"]
+    )
+    configure(id(np.ndarray), ctypes.addressof(_element_types), len(_PLAIN_NUMBERS))
+
+
 _configured = threading.Event()
 
 
@@ -86,6 +137,7 @@ def configure_glue() -> NativeLibrary:
         )
         slots = (HEADER_SLOT_OFFSET, OWNER_SLOT_OFFSET)
         configure(id(Tensor), *slots, id(_call_slowly), id(_raise_error))
+        _configure_arrays(library)
         _configured.set()
     return library
 

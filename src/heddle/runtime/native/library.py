@@ -59,6 +59,7 @@ PROGRAM_SYMBOLS = (
     "heddle_release_all",
     "heddle_reshape",
     "heddle_sizes",
+    "heddle_stack_chain",
     "heddle_tuple_getitem",
     "heddle_tuple_reset",
 )
@@ -71,6 +72,7 @@ _OTHER_SYMBOLS = (
     "heddle_pool_configure",
     "heddle_call_kernel",
     "heddle_glue_configure",
+    "heddle_arrays_configure",
     "heddle_program_configure",
     "heddle_python_call",
     "heddle_call_program",
@@ -84,7 +86,7 @@ _OTHER_SYMBOLS = (
     "heddle_retain",
     "heddle_release",
 )
-_SOURCES = ("thread.ll", "pool.ll", "glue.ll", "objects.ll", "program.ll")
+_SOURCES = ("thread.ll", "pool.ll", "glue.ll", "objects.ll", "arrays.ll", "program.ll")
 _CORE_SOURCES = ("thread.ll", "pool.ll", "objects.ll", "c_api.ll")  # what libraries of their own contain
 _PROGRAM_BYTES = 96 + 8 + 16 + 1024  # %Program in c_api.ll
 _STACK_BYTES = 4 << 20  # of the stack that a native program may fill; threads have 8 MiB
@@ -212,6 +214,11 @@ def kernel_symbol(name: str) -> str:
     `exp`).
     """
     return _KERNEL_PREFIX + name
+
+
+def is_symbol(name: str) -> bool:
+    """Whether the name can be a kernel's in object code: no half of a character, no zero byte."""
+    return "\0" not in name and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 class NativeLibrary:

@@ -30,6 +30,8 @@
 @negative_storage = internal constant [48 x i8] c"storage size must not be negative, got %g bytes\00"
 @outside_storage = internal constant [63 x i8] c"tensor ends at byte %g of its storage, which has only %e bytes\00"
 @too_large_view = internal constant [58 x i8] c"cannot view a tensor of %e elements as one of %g elements\00"
+@no_chain = internal constant [68 x i8] c"expected a chain of rows, (((tensor, tensor), tensor), ...), got %v\00"
+@ragged_chain = internal constant [78 x i8] c"rows of a chain differ: expected a dense one of %e bytes, got one of %g bytes\00"
 @no_such_item = internal constant [58 x i8] c"tuple index %g is out of range: the tuple has %e elements\00"
 @too_deep = internal constant [61 x i8] c"call depth exceeded: the stack has no room for another frame\00"
 @bad_device = internal constant [54 x i8] c"device index %g is out of range: there are %e devices\00"
@@ -809,6 +811,173 @@ fill:
   call void @copy_values(ptr %own, ptr %items, i64 %count)
   call void @put(ptr %context, ptr %register, i32 9, ptr %tuple)
   ret i32 0
+}
+
+; Whether a DLTensor's strides, where it has some, are those of a tensor without gaps.
+define internal i1 @is_compact(ptr %dl) {
+entry:
+  %strides_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 6
+  %strides = load ptr, ptr %strides_at
+  %none = icmp eq ptr %strides, null
+  br i1 %none, label %good, label %begin
+begin:
+  %ndim_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 3
+  %ndim = load i32, ptr %ndim_at
+  %shape_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 5
+  %shape = load ptr, ptr %shape_at
+  br label %check
+check:
+  %axis = phi i32 [ %ndim, %begin ], [ %inner, %fits ]
+  %step = phi i64 [ 1, %begin ], [ %wider, %fits ]
+  %more = icmp sgt i32 %axis, 0
+  br i1 %more, label %look, label %good
+look:
+  %inner = sub i32 %axis, 1
+  %size_at = getelementptr i64, ptr %shape, i32 %inner
+  %size = load i64, ptr %size_at
+  %stride_at = getelementptr i64, ptr %strides, i32 %inner
+  %stride = load i64, ptr %stride_at
+  %wider = mul i64 %step, %size
+  %right = icmp eq i64 %stride, %step
+  %single = icmp eq i64 %size, 1
+  %ok = or i1 %right, %single
+  br i1 %ok, label %fits, label %bad
+fits:
+  br label %check
+good:
+  ret i1 true
+bad:
+  ret i1 false
+}
+
+; The bytes of a tensor's elements.
+define internal i64 @tensor_bytes(ptr %dl) {
+  %ndim_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 3
+  %ndim = load i32, ptr %ndim_at
+  %ndim_wide = sext i32 %ndim to i64
+  %sizes_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 5
+  %sizes = load ptr, ptr %sizes_at
+  %count = call i64 @product(i64 %ndim_wide, ptr %sizes)
+  %dtype_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 4
+  %dtype = load i32, ptr %dtype_at
+  %element = call i64 @element_bytes(i32 %dtype)
+  %bytes = mul i64 %count, %element
+  ret i64 %bytes
+}
+
+; The rows of a chain (((first, row), row), row) below those of the tensor `first`, as one new tensor.
+define i32 @heddle_stack_chain(ptr %context, ptr %register, ptr %chain) {
+entry:
+  %temporary = alloca %Value, align 16
+  store %Value zeroinitializer, ptr %temporary
+  %temporary_payload_at = getelementptr %Value, ptr %temporary, i64 0, i32 2
+  br label %walk
+walk:
+  %at = phi ptr [ %chain, %entry ], [ %older, %step ]
+  %rows = phi i64 [ 0, %entry ], [ %rows_next, %step ]
+  %kind = load i32, ptr %at
+  %payload_at = getelementptr %Value, ptr %at, i64 0, i32 2
+  %payload = load ptr, ptr %payload_at
+  switch i32 %kind, label %refuse [
+    i32 7, label %first
+    i32 9, label %pair
+  ]
+pair:
+  %length = load i64, ptr %payload
+  %is_pair = icmp eq i64 %length, 2
+  br i1 %is_pair, label %judge_row, label %refuse
+judge_row:
+  %older = getelementptr i64, ptr %payload, i64 1
+  %row_at = getelementptr %Value, ptr %older, i64 1
+  %row_kind = load i32, ptr %row_at
+  %is_row = icmp eq i32 %row_kind, 7
+  br i1 %is_row, label %step, label %refuse
+step:
+  %rows_next = add i64 %rows, 1
+  br label %walk
+refuse:
+  %kind_wide = zext i32 %kind to i64
+  call void @heddle_set_error(i32 102914, ptr @no_chain, i64 0, i64 %kind_wide)
+  ret i32 -1
+first:
+  %ndim_at = getelementptr %DLTensor, ptr %payload, i32 0, i32 3
+  %ndim_narrow = load i32, ptr %ndim_at
+  %has_rows = icmp sgt i32 %ndim_narrow, 0
+  %first_dense = call i1 @is_compact(ptr %payload)
+  %is_first = and i1 %has_rows, %first_dense
+  br i1 %is_first, label %allocate, label %refuse
+allocate:
+  %ndim = sext i32 %ndim_narrow to i64
+  %dtype_at = getelementptr %DLTensor, ptr %payload, i32 0, i32 4
+  %dtype = load i32, ptr %dtype_at
+  %first_sizes_at = getelementptr %DLTensor, ptr %payload, i32 0, i32 5
+  %first_sizes = load ptr, ptr %first_sizes_at
+  %first_rows = load i64, ptr %first_sizes
+  %row_sizes = getelementptr i64, ptr %first_sizes, i64 1
+  %row_ndim = sub i64 %ndim, 1
+  %row_elements = call i64 @product(i64 %row_ndim, ptr %row_sizes)
+  %element = call i64 @element_bytes(i32 %dtype)
+  %row_bytes = mul i64 %row_elements, %element
+  %count = add i64 %first_rows, %rows
+  %sizes = alloca i64, i64 %ndim
+  %sizes_bytes = shl i64 %ndim, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr %sizes, ptr %first_sizes, i64 %sizes_bytes, i1 false)
+  store i64 %count, ptr %sizes
+  %storage_status = call i32 @heddle_alloc_storage(
+      ptr %context, ptr %temporary, i64 %ndim, ptr %sizes, i64 %element, i32 0)
+  %no_storage = icmp ne i32 %storage_status, 0
+  br i1 %no_storage, label %fail, label %make
+make:
+  %storage = load ptr, ptr %temporary_payload_at
+  %tensor_status = call i32 @heddle_alloc_tensor(
+      ptr %context, ptr %temporary, ptr %storage, i64 0, i64 %ndim, ptr %sizes, i32 %dtype)
+  %no_tensor = icmp ne i32 %tensor_status, 0
+  br i1 %no_tensor, label %drop, label %copy_first
+copy_first:
+  %made = load ptr, ptr %temporary_payload_at
+  %data = load ptr, ptr %made
+  %first_data = load ptr, ptr %payload
+  %first_bytes = mul i64 %first_rows, %row_bytes
+  call void @llvm.memcpy.p0.p0.i64(ptr %data, ptr %first_data, i64 %first_bytes, i1 false)
+  br label %copy
+copy:
+  %copy_at = phi ptr [ %chain, %copy_first ], [ %copy_older, %copy_row ]
+  %left = phi i64 [ %count, %copy_first ], [ %place, %copy_row ]
+  %more = icmp sgt i64 %left, %first_rows
+  br i1 %more, label %look, label %done
+look:
+  %copy_payload_at = getelementptr %Value, ptr %copy_at, i64 0, i32 2
+  %copy_pair = load ptr, ptr %copy_payload_at
+  %copy_older = getelementptr i64, ptr %copy_pair, i64 1
+  %copy_row_at = getelementptr %Value, ptr %copy_older, i64 1, i32 2
+  %row = load ptr, ptr %copy_row_at
+  %its_bytes = call i64 @tensor_bytes(ptr %row)
+  %its_dtype_at = getelementptr %DLTensor, ptr %row, i32 0, i32 4
+  %its_dtype = load i32, ptr %its_dtype_at
+  %same_bytes = icmp eq i64 %its_bytes, %row_bytes
+  %same_dtype = icmp eq i32 %its_dtype, %dtype
+  %row_dense = call i1 @is_compact(ptr %row)
+  %fits_ = and i1 %same_bytes, %same_dtype
+  %fits = and i1 %fits_, %row_dense
+  br i1 %fits, label %copy_row, label %ragged
+copy_row:
+  %place = sub i64 %left, 1
+  %offset = mul i64 %place, %row_bytes
+  %to = getelementptr i8, ptr %data, i64 %offset
+  %row_data = load ptr, ptr %row
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %row_data, i64 %row_bytes, i1 false)
+  br label %copy
+done:
+  call void @put(ptr %context, ptr %register, i32 7, ptr %made)
+  ret i32 0
+ragged:
+  call void @heddle_set_error(i32 103169, ptr @ragged_chain, i64 %row_bytes, i64 %its_bytes)
+  br label %drop
+drop:
+  call void @put(ptr %context, ptr %temporary, i32 0, ptr null)
+  br label %fail
+fail:
+  ret i32 -1
 }
 
 define i32 @heddle_tuple_getitem(ptr %context, ptr %register, ptr %tuple, i64 %index) {

@@ -72,8 +72,7 @@ out:
   ret ptr %dl
 }
 
-; A Python tensor over a native one, whose count it takes over; null with the exception set. Only its header and owner
-; are set: it reads the rest from the header.
+; A Python tensor over a native one, whose count it takes over; null with the exception set.
 define internal ptr @wrap_tensor(ptr %payload) {
 entry:
   %capsule = call ptr @PyCapsule_New(ptr %payload, ptr null, ptr @drop_capsule)
@@ -84,21 +83,8 @@ wrap_header:
   %no_header = icmp eq ptr %header, null
   br i1 %no_header, label %drop_capsule_again, label %wrap
 wrap:
-  %type = load ptr, ptr @tensor_type
-  %made = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
-  %no_tensor = icmp eq ptr %made, null
-  br i1 %no_tensor, label %drop_header, label %fill
-fill:
-  %header_slot = load i64, ptr @header_slot
-  %header_at = getelementptr i8, ptr %made, i64 %header_slot
-  store ptr %header, ptr %header_at
-  %owner_slot = load i64, ptr @owner_slot
-  %owner_at = getelementptr i8, ptr %made, i64 %owner_slot
-  store ptr %capsule, ptr %owner_at
+  %made = call ptr @new_tensor_object(ptr %header, ptr %capsule)
   ret ptr %made
-drop_header:
-  call void @Py_DecRef(ptr %header)
-  br label %drop_capsule_again
 drop_capsule_again:
   call void @Py_DecRef(ptr %capsule)
   ret ptr null
@@ -334,7 +320,26 @@ not_float:
   br i1 %is_bool, label %as_bool, label %not_bool
 not_bool:
   %is_none = icmp eq ptr %arg, @_Py_NoneStruct
-  br i1 %is_none, label %next, label %slow
+  br i1 %is_none, label %next, label %not_none
+not_none:
+  %ndarray_type = load ptr, ptr @ndarray_type
+  %is_array = icmp eq ptr %type, %ndarray_type
+  br i1 %is_array, label %as_array, label %slow
+as_array:
+  %over = call ptr @tensor_over_array(ptr %arg)
+  %no_view = icmp eq ptr %over, null
+  br i1 %no_view, label %slow, label %lend_array
+lend_array:
+  %array_header_at = getelementptr i8, ptr %over, i64 %header_slot
+  %array_header_object = load ptr, ptr %array_header_at
+  %array_header = getelementptr i8, ptr %array_header_object, i64 $BYTES_CONTENT
+  %array_dl = call ptr @lend_tensor(ptr %over, ptr %array_header)
+  call void @Py_DecRef(ptr %over)
+  %no_array_memory = icmp eq ptr %array_dl, null
+  br i1 %no_array_memory, label %native_failure, label %lent_array
+lent_array:
+  %array_dl_bits = ptrtoint ptr %array_dl to i64
+  br label %store
 as_int:
   %int = call i64 @PyLong_AsLongLong(ptr %arg)
   %suspect = icmp eq i64 %int, -1
@@ -366,8 +371,8 @@ slow_done:
   call void @Py_DecRef(ptr %made)
   br label %next
 store:
-  %kind = phi i32 [ 7, %lent ], [ 1, %as_int ], [ 1, %int_check ], [ 3, %as_float ], [ 2, %as_bool ]
-  %payload = phi i64 [ %dl_bits, %lent ], [ %int, %as_int ], [ %int, %int_check ], [ %float_bits, %as_float ], [ %bool, %as_bool ]
+  %kind = phi i32 [ 7, %lent ], [ 7, %lent_array ], [ 1, %as_int ], [ 1, %int_check ], [ 3, %as_float ], [ 2, %as_bool ]
+  %payload = phi i64 [ %dl_bits, %lent ], [ %array_dl_bits, %lent_array ], [ %int, %as_int ], [ %int, %int_check ], [ %float_bits, %as_float ], [ %bool, %as_bool ]
   store i32 %kind, ptr %value_at
   %payload_at = getelementptr %Value, ptr %value_at, i64 0, i32 2
   store i64 %payload, ptr %payload_at

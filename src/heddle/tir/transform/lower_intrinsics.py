@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
-from heddle.prim.intrinsics import call_pure_extern, exp, sqrt
+from heddle.prim.intrinsics import call_pure_extern, exp, ldexp, sqrt
 from heddle.prim.nodes import Call, PrimExpr, constant
 from heddle.prim.ops import add, cast, div, negative
 from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import PrimFunc
-from heddle.tir.vector_math import FLOAT32_FUNCTIONS
+from heddle.tir.vector_math import FLOAT32_FUNCTIONS, LDEXP
 
 _C_NAMES = (
     "exp",
@@ -48,21 +48,29 @@ _MACHINE_OPS = ("sqrt", "fabs", "floor", "ceil", "trunc", "round", "nearbyint", 
 
 @dataclass(frozen=True)
 class LowerIntrin(FunctionPass):
-    """Replace intrinsics that no machine has."""
+    """Replace intrinsics that no machine has. `has_ldexp`: the target scales vectors by powers of two in one
+    instruction, as exponentials want it; others do it in two steps, to the same bits."""
 
+    has_ldexp: bool = False
     function_kind: ClassVar[type] = PrimFunc
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        return func.with_body(_Lowerer().visit(func.body))
+        return func.with_body(_Lowerer(self.has_ldexp).visit(func.body))
 
 
 class _Lowerer(Rewriter):
+    def __init__(self, has_ldexp: bool) -> None:
+        super().__init__()
+        self._has_ldexp = has_ldexp
+
     def visit_Call(self, node: Call) -> Any:
         lowered = self.default(node)
         name = node.op.name.removeprefix("tir.")
         if not isinstance(lowered, Call) or not lowered.dtype.is_float:
             return lowered
         args = [arg for arg in lowered.args if isinstance(arg, PrimExpr)]
+        if name == "ldexp":
+            return self._ldexp(lowered.dtype, *args)
         if name in FLOAT32_FUNCTIONS or name in _ONLY_IN_C:
             return self._function(name, lowered.dtype, args)
         if name in _MACHINE_OPS and _is_narrow(lowered.dtype):
@@ -85,7 +93,16 @@ class _Lowerer(Rewriter):
         if name in _ONLY_IN_C:
             return call_pure_extern(dtype, f"{_C_FUNCTIONS[name]}f", *args)
         result: PrimExpr = FLOAT32_FUNCTIONS[name](*args)
-        return result
+        return result if self._has_ldexp else self.visit(result)
+
+    def _ldexp(self, dtype: DataType, x: PrimExpr, n: PrimExpr) -> PrimExpr:
+        if dtype.bits == 64:
+            return call_pure_extern(dtype, "ldexp", x, n)
+        if _is_narrow(dtype):
+            wide = DataType("float32").with_lanes(dtype.lanes)
+            return cast(dtype, self._ldexp(wide, cast(wide, x), n))
+        scaled: PrimExpr = ldexp(x, n) if self._has_ldexp else LDEXP(x, n)
+        return scaled
 
 
 def _is_narrow(dtype: DataType) -> bool:

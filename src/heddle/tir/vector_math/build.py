@@ -13,7 +13,9 @@ from heddle.prim.ops import (
     logical_not,
     maximum,
     minimum,
+    multiply,
     shift_left,
+    shift_right,
     subtract,
 )
 from heddle.runtime.dtype import DataType
@@ -74,11 +76,17 @@ def float_bits(x: PrimExpr) -> PrimExpr:
     return reinterpret(int_dtype(x), x)
 
 
-def power_of_two(scope: Scope, exponent: PrimExpr) -> PrimExpr:
+def power_of_two(exponent: PrimExpr) -> PrimExpr:
     """2**exponent for an int32 exponent in [-126, 127]."""
     return reinterpret(
         DataType("float32").with_lanes(exponent.dtype.lanes), shift_left(add(exponent, 127), 23)
     )
+
+
+def ldexp_in_two_steps(scope: Scope, x: PrimExpr, n: PrimExpr) -> PrimExpr:
+    """x * 2**n for an int32 n in [-252, 254], of which only the last product rounds."""
+    half = scope.let(shift_right(n, 1))
+    return multiply(multiply(x, power_of_two(half)), power_of_two(subtract(n, half)))
 
 
 def clamped(x: PrimExpr, low: float, high: float) -> PrimExpr:

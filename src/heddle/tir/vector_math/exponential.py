@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heddle.prim.intrinsics import abs as absolute
-from heddle.prim.intrinsics import copysign, fma
+from heddle.prim.intrinsics import copysign, fma, ldexp
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import (
     add,
@@ -12,7 +12,6 @@ from heddle.prim.ops import (
     multiply,
     negative,
     select,
-    shift_right,
     subtract,
 )
 from heddle.tir.vector_math.build import (
@@ -25,7 +24,6 @@ from heddle.tir.vector_math.build import (
     Scope,
     clamped,
     polynomial,
-    power_of_two,
     rounded,
 )
 
@@ -69,13 +67,9 @@ _SINH = (0.16666666646842135, 0.00833333967591706, 0.0001983810196868388, 2.8062
 
 
 def exp_reduced(scope: Scope, r: PrimExpr, n: PrimExpr) -> PrimExpr:
-    """exp(r) * 2**n for |r| <= ln(2) / 2; the scale is applied in two steps, so that only the last one
-    rounds.
-    """
+    """exp(r) * 2**n for |r| <= ln(2) / 2."""
     r = scope.let(r)
-    value = fma(polynomial(r, _EXP), multiply(r, r), add(r, 1.0))
-    half = scope.let(shift_right(n, 1))
-    return multiply(multiply(value, power_of_two(scope, half)), power_of_two(scope, subtract(n, half)))
+    return ldexp(fma(polynomial(r, _EXP), multiply(r, r), add(r, 1.0)), n)
 
 
 def exp_scaled(scope: Scope, x: PrimExpr, scale: int = 0) -> PrimExpr:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from heddle.tir.vector_math.build import LOG2E, LOG10_2_HI, LOG10_2_LO, scoped
+from heddle.tir.vector_math.build import LOG2E, LOG10_2_HI, LOG10_2_LO, ldexp_in_two_steps, scoped
 from heddle.tir.vector_math.exponential import cosh, erf, exp, exp2, exp10, sigmoid, sinh, tanh
 from heddle.tir.vector_math.logarithm import acosh, asinh, atanh, log, log1p, log_base
 from heddle.tir.vector_math.power import hypot, pow, rsqrt
@@ -49,3 +49,5 @@ FLOAT32_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": scoped(pow),
 }
 """Intrinsic name → its expression for float32."""
+LDEXP = scoped(ldexp_in_two_steps)
+"""What `ldexp` becomes where no instruction does it."""

@@ -23,7 +23,9 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     )
     total = reduce_element(x.shape, axes, True, te.sum, lambda i: power_of[i], "softmax_sum")
     result: te.Tensor = te.compute(
-        x.shape, lambda *i: cast(x.dtype, power_of[i] / total[kept_index(i, axes)]), name="softmax"
+        x.shape,
+        lambda *i: cast(x.dtype, power_of[i] * (constant(1, wide) / total[kept_index(i, axes)])),
+        name="softmax",
     )
     return result
 

@@ -83,7 +83,7 @@ class VirtualMachine(StatefulCalls, Watchable):
     """Runs an executable on devices.
 
     `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
-    "naive", "pooled", or a map from device to one of them.
+    "naive", "pooled", or a map from device to one of them. `profile` is TVM's; here every machine profiles.
 
     Raises: UsageError V0303 for arguments of other kinds (TypeError, ValueError or AssertionError as befits);
     BytecodeError V01.. for a program that breaks a rule; UnresolvedFunctionError V0301 where a callee is
@@ -94,7 +94,11 @@ class VirtualMachine(StatefulCalls, Watchable):
     POOLED_ALLOCATOR = "pooled"
 
     def __init__(
-        self, rt_mod: Module, device: Device | Sequence[Device], memory_cfg: MemoryConfig = None, **_: object
+        self,
+        rt_mod: Module,
+        device: Device | Sequence[Device],
+        memory_cfg: MemoryConfig = None,
+        profile: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(rt_mod, VMExecutable):

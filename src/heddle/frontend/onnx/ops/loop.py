@@ -3,9 +3,13 @@
     loop(i, n, go_on, carried..., collected..., dims, captured...) =
         if i < n and go_on:
             (go_on', carried'..., row...) = body(i, go_on, carried...)
-            loop(i + 1, n, go_on', carried'..., concat(collected, row)..., dims, captured...)
+            loop(i + 1, n, go_on', carried'..., (collected, row)..., dims, captured...)
         else:
             (carried..., collected...)
+    stack_chain(collected)...
+
+What is collected is a chain of pairs, so that a row costs the same however many there are; the caller makes a
+tensor of it.
 
 What the body uses from around it comes as parameters: tensors one by one, symbolic dimensions as one shape. A
 dimension of a carried value that an iteration may change is a fresh variable of the parameter, so each call
@@ -26,9 +30,10 @@ from heddle.frontend.onnx.ops.control import scalar_bool
 from heddle.frontend.onnx.order import outer_names
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, array_value, object_array, tensor_value
-from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
-from heddle.ir.types import FuncType, TupleType, Type
+from heddle.ir.attrs import NO_ATTRS, attrs_of
+from heddle.ir.expr import Call, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.op import Op
+from heddle.ir.types import AnyType, FuncType, TupleType, Type
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars, substitute
@@ -174,7 +179,16 @@ def _run(ctx: NodeContext, plan: _Plan, trips: Expr, condition: Expr) -> list[Va
     parts = [
         ctx.builder.emit(TupleGetItem(made, index)) for index in range(len(plan.first) + plan.num_collected)
     ]
+    for index, ty in enumerate(body.collected_types, len(plan.first)):
+        parts[index] = ctx.builder.emit(_stacked(parts[index], ty))
     return [_with_dims(ctx, body, part, index) for index, part in enumerate(parts)]
+
+
+def _stacked(chain: Expr, ty: TensorType) -> Call:
+    """The rows of a chain as one tensor."""
+    made = TensorType(None, ty.dtype, None, ty.ndim)
+    callee = ExternFunc("vm.builtin.stack_chain")
+    return Call(Op.get("relax.call_pure_packed"), (callee, chain), NO_ATTRS, (made,))
 
 
 def _with_dims(ctx: NodeContext, body: _Body, part: Expr, index: int) -> Value:
@@ -238,12 +252,12 @@ class _Body:
             self._param(name, tensor(expr), vary)
             for name, expr, vary in zip(graph_names, plan.first, plan.varying, strict=False)
         ]
-        collected = self._collected_params()
+        collected = [Var(f"collected_{index}", AnyType()) for index in range(plan.num_collected)]
         self.extra = [self._param(f"scanned_{i}", tensor(expr)) for i, expr in enumerate(plan.extra)]
         names, captured = self._captures()
         dims = self._dims_param()
         params = [*scalars, *carried, *collected, *self.extra, *dims, *captured]
-        self._declare(params, carried, collected)
+        self._declare(params, carried)
         with self.importer.closed(names, own_bindings=True), self.builder.seq_scope() as scope:
             body, steady = self._recursion(params, scalars, carried, collected)
             scope.close_block()
@@ -255,15 +269,6 @@ class _Body:
         func = Function(tuple(params), sequence, ret, True, attrs_of({}))
         self.builder.update_func(GlobalVar(self.name), self.builder.normalize_function(func))
         return True
-
-    def _collected_params(self) -> list[Var]:
-        """What is collected so far: rows of a type that the first attempt finds out."""
-        made: list[Var] = []
-        for index, ty in enumerate(self.plan.collected_types):
-            known = ty if ty is not None else TensorType((constant(0, "int64"),), DataType("float32"))
-            vary = [True] + [False] * (known.ndim - 1)
-            made.append(self._param(f"collected_{index}", known, vary))
-        return made
 
     def _captures(self) -> tuple[dict[str, Value], list[Var]]:
         """Outer values as the body sees them: constants as they are, contents over own dimensions, tensors as
@@ -298,18 +303,23 @@ class _Body:
         self.outer_args.insert(0, ShapeExpr(tuple(self._dims_passed)))
         return [Var("dims", ShapeType(tuple(self._dims_passed.values())))]
 
-    def _declare(self, params: list[Var], carried: list[Var], collected: list[Var]) -> None:
-        """The function's type: results have the parameters' types, varying dimensions forgotten."""
-        self.collected_types = [self.ctx.type_of(var) for var in collected]
-        self.result_types = [self.ctx.type_of(var) for var in (*carried, *collected)]
+    def _declare(self, params: list[Var], carried: list[Var]) -> None:
+        """The function's type: results have the parameters' types, varying dimensions forgotten. The first
+        attempt finds out what rows look like.
+        """
+        unknown = TensorType((constant(0, "int64"),), DataType("float32"))
+        self.collected_types = [ty if ty is not None else unknown for ty in self.plan.collected_types]
+        own = [self.ctx.type_of(var) for var in carried]
+        self.result_types = [*own, *self.collected_types]
         self.result_varies = [
             *self.plan.varying,
             *([True] + [False] * (ty.ndim - 1) for ty in self.collected_types),
         ]
-        results = [
+        results: list[Type] = [
             TensorType(None, ty.dtype, None, ty.ndim) if any(vary) else ty
-            for ty, vary in zip(self.result_types, self.result_varies, strict=True)
+            for ty, vary in zip(own, self.plan.varying, strict=True)
         ]
+        results += [AnyType()] * len(self.collected_types)
         self.type = FuncType(tuple(type_of(var) for var in params), TupleType(tuple(results)), True)
 
     def _recursion(
@@ -322,13 +332,12 @@ class _Body:
             values, rows, condition = self._iteration(i, go_on, carried)
             steady = self._steady(values, carried, rows)
             if steady:
-                joined = [
-                    call("concat", (old, call("expand_dims", row, axis=(0,))), axis=0)
-                    for old, row in zip(collected, rows, strict=True)
+                chains = [
+                    self.builder.emit(Tuple((old, row))) for old, row in zip(collected, rows, strict=True)
                 ]
                 after = params[3 + len(carried) + len(collected) :]
                 following = call("add", i, const(np.asarray(1), "int64"))
-                args = (following, n, condition, *values, *joined, *after)
+                args = (following, n, condition, *values, *chains, *after)
                 result: Expr = self.builder.emit(Call(GlobalVar(self.name, self.type), args))
             else:
                 result = i

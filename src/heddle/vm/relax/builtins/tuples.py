@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
+from heddle.runtime.layout import layout_of
 from heddle.runtime.shape import Array
-from heddle.support.diagnostics import TrapIndexError, TrapTypeError
-from heddle.vm.codes import V0402, V0404
+from heddle.runtime.tensor import Tensor, allocated
+from heddle.support.diagnostics import TrapIndexError, TrapTypeError, TrapValueError
+from heddle.vm.codes import V0402, V0403, V0404
 from heddle.vm.relax.builtins.table import builtin
+from heddle.vm.relax.placement import MachineMemory
 
 
 @builtin("make_tuple")
@@ -22,6 +26,43 @@ def _check(value: Any, index: int) -> None:
         raise TrapIndexError(
             V0404, f"tuple index {index} is out of range: the tuple has {len(value)} elements"
         )
+
+
+@builtin("stack_chain", allocates=True)
+def stack_chain(
+    chain: Any,
+    *,
+    memory: MachineMemory = MachineMemory(None),  # noqa: B008 (it is never changed)
+) -> Tensor:
+    """The rows of a chain `(((first, row), row), row)` below those of the tensor `first`, as one tensor of
+    shape (rows of first + rows of the chain, ...). A loop that collects rows makes a pair for each, which
+    takes the same time however many there are.
+
+    Raises: TrapTypeError V0402 for what is no chain; TrapValueError V0403 for a row of another dtype or size.
+    """
+    rows: list[Tensor] = []
+    while isinstance(chain, tuple) and len(chain) == 2 and isinstance(chain[1], Tensor):
+        chain, row = chain
+        rows.append(row)
+    if not isinstance(chain, Tensor) or not chain.ndim or not chain.is_contiguous:
+        found = type(chain).__name__
+        raise TrapTypeError(
+            V0402, f"expected a chain of rows, (((tensor, tensor), tensor), ...), got {found}"
+        )
+    count, *inner = chain.shape
+    layout = layout_of((count + len(rows), *inner))
+    made = allocated(memory.allocator_of(chain.device), layout, chain.dtype)
+    values, size = made.numpy(), prod(inner) * chain.dtype.itemsize
+    values[:count] = chain.numpy()
+    for place, row in zip(reversed(range(count, layout.shape[0])), rows, strict=True):
+        if row.dtype != chain.dtype or row.size_bytes != size or not row.is_contiguous:
+            raise TrapValueError(
+                V0403,
+                f"rows of a chain differ: expected a dense one of {size} bytes, "
+                f"got one of {row.size_bytes} bytes",
+            )
+        values[place] = row.numpy().reshape(values.shape[1:])
+    return made
 
 
 @builtin("tuple_getitem")
