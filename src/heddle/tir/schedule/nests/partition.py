@@ -80,9 +80,11 @@ def _without_inits(func: PrimFunc, loop: For) -> Stmt:
         pairs = list(zip(block.iter_vars, realize.iter_values, strict=True))
         reducing = [value for axis, value in pairs if axis.iter_type is IterType.CommReduce]
         spatial = [value for axis, value in pairs if axis.iter_type is not IterType.CommReduce]
-        if block.init is None or loop.loop_var not in free_vars(*reducing):
+        is_used, is_spatial = (loop.loop_var in free_vars(*values) for values in (reducing, spatial))
+        is_empty = not is_spatial and is_const_int(loop.extent, 1)  # a reduction axis of one iteration
+        if block.init is None or not (is_used or is_empty):
             continue
-        if loop.loop_var in free_vars(*spatial):
+        if is_spatial:
             raise ScheduleError(
                 T0420, f"loop serves spatial and reduction axes of block {block.name_hint!r}", func, loop
             )
