@@ -1,4 +1,4 @@
-"""Pages made from declarations: operators, passes, diagnostic codes, the instruction set.
+"""Pages made from declarations: operators, passes, diagnostic codes, the instruction set, schedules.
 
 `python -m heddle.driver.docs FOLDER` writes them; a test fails when the committed pages differ.
 """
@@ -9,7 +9,9 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from inspect import Parameter, getdoc
 from pathlib import Path
+from typing import Any
 
 import heddle
 from heddle.ir.op import OP_RECORDS
@@ -18,6 +20,7 @@ from heddle.ir.transform import FunctionPass, Pass
 from heddle.ops.load import load as load_operators
 from heddle.support.diagnostics import CODES
 from heddle.support.files import write_bytes
+from heddle.tir.schedule.base import PRIMITIVES, Primitive
 from heddle.vm.relax.isa import INSTRUCTIONS, ArgKind, Effect, FuncKind, Operand
 
 _MADE_BY = "<!-- made by `make docs`; change the declarations instead -->\n"
@@ -183,11 +186,49 @@ def isa_page() -> str:
     return page("The Relax machine's instruction set", text, lines)
 
 
+# ---- schedules
+
+
+def schedule_page() -> str:
+    """Every primitive of a schedule: its signature, and what it does to a program, before and after."""
+    primitives = sorted(PRIMITIVES.values(), key=lambda primitive: primitive.name)
+    lines = ["| primitive | what it does |", "|---|---|"]
+    for item in primitives:
+        name = item.name
+        lines.append(f"| [`{name}`](#{name}) | {_cell(first_line(item.method.__doc__))} |")
+    for item in primitives:
+        lines += ["", *_primitive_section(item)]
+    text = (
+        f"{len(primitives)} primitives of `Schedule`. Each keeps what the program computes, or raises "
+        "ScheduleError, which shows the block or loop, and changes nothing."
+    )
+    return page("Schedule primitives", text, lines)
+
+
+def _primitive_section(item: Primitive) -> list[str]:
+    """The method's own words, then the before and after of the rewrite that it applies."""
+    params = [str(p).split(":")[0] + _default(p.default) for p in item.parameters.parameters.values()][1:]
+    lines = [f"## {item.name}", "", f"`{item.name}({', '.join(params)})`", "", getdoc(item.method) or ""]
+    shown = (getdoc(item.rewrite) or "") if item.rewrite is not None else ""
+    if not shown:
+        return lines
+    before_after, _, words = shown.partition("\n\n")
+    if "→" not in before_after:  # stands below, indented
+        more, _, words = words.partition("\n\n")
+        before_after = f"{before_after}\n\n{more}"
+    return [*lines, "", "```python", before_after.rstrip(), "```", *(["", words.strip()] if words else [])]
+
+
+def _default(value: Any) -> str:
+    return "" if value is Parameter.empty else f"={value!r}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops_page,
     "passes.md": passes_page,
     "diagnostics.md": diagnostics_page,
     "isa-relax.md": isa_page,
+    "schedule.md": schedule_page,
 }
 
 

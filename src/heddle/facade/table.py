@@ -56,11 +56,14 @@ _LOOPS = {
     **_SCALARS,
     "heddle.te.tensor": "CommReducer Reduce",
     "heddle.codegen.build": "build",
+    "heddle.tir.index_map": "IndexMap",
+    "heddle.tir.tensor_intrin": "TensorIntrin",
 }
 _SCHEDULE = {
-    "heddle.tir.schedule.schedule": "LoopRV SBlockRV BlockRV=SBlockRV Schedule",
+    "heddle.tir.schedule.schedule": "ExprRV LoopRV SBlockRV BlockRV=SBlockRV Schedule",
     "heddle.tir.schedule.error": "ScheduleError",
-    "heddle.tir.schedule.trace": "Instruction Trace",
+    "heddle.tir.schedule.instruction": "Instruction",
+    "heddle.tir.schedule.trace": "Trace",
 }
 _HOISTING = {
     "heddle.tir.transform.hoist_if": "HoistIfThenElse",
@@ -171,7 +174,11 @@ EXPORTS: dict[str, dict[str, str]] = {
             "MatchBufferRegion SBlock SBlockRealize SeqStmt Stmt While"
         ),
     },
-    "heddle.tir.function": {"heddle.tir.nodes": "PrimFunc"},
+    "heddle.tir.function": {
+        "heddle.tir.nodes": "PrimFunc",
+        "heddle.tir.index_map": "IndexMap",
+        "heddle.tir.tensor_intrin": "TensorIntrin",
+    },
     "heddle.tir.buffer": {"heddle.tir.nodes": "Buffer decl_buffer"},
     "heddle.tir.stmt_functor": {
         "heddle.ir.visitor": "post_order_visit",
@@ -188,6 +195,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.s_tir": {
         **_SCHEDULE,
         "heddle.tir.nodes": "MatchBufferRegion SBlock SBlockRealize",
+        "heddle.tir.tensor_intrin": "TensorIntrin",
     },
     "heddle.s_tir.transform": _HOISTING,
     "heddle.s_tir.analysis": {"heddle.tir.analysis.work": "estimate_tir_flops"},

@@ -31,9 +31,9 @@ from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
-from heddle.tir.schedule.cache import cache_write
+from heddle.tir.schedule.blocks.split_dimension import DimensionSplit, plain_nests, split_dimensions
 from heddle.tir.schedule.rules.convolution import channel_block, find_convolution
-from heddle.tir.schedule.split_dimension import DimensionSplit, plain_nests, split_dimensions
+from heddle.tir.schedule.staging.cache import cache_write
 from heddle.tir.schedule.tree import root_block
 
 CHANNELS = 1
@@ -195,7 +195,7 @@ def _with_layouts(func: PrimFunc, layouts: Sequence[DimensionSplit | None], lane
     splits = {buffer: split for buffer, split in zip(func.buffers, layouts, strict=True) if split is not None}
     found = find_convolution(plain_nests(func) or [])
     if found is not None and found.result not in splits and found.result in func.buffers:
-        func, _ = cache_write(func, found.block.name_hint, 0, "global")
+        func, _ = cache_write(func, found.block.name_hint, found.result, "global")
         found = find_convolution(plain_nests(func) or [])
     for buffer in root_block(func).alloc_buffers:
         size = channel_block(_channels(buffer.shape), lanes)

@@ -28,6 +28,7 @@ from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock, decl_buffer
+from heddle.tir.schedule.blocks.split_dimension import nest, plain_nests
 from heddle.tir.schedule.rules.convolution import (
     GROUPS,
     Convolution,
@@ -35,7 +36,6 @@ from heddle.tir.schedule.rules.convolution import (
     find_convolution,
     group_start,
 )
-from heddle.tir.schedule.split_dimension import nest, plain_nests
 from heddle.tir.schedule.tree import find_block, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 

@@ -97,6 +97,72 @@ T0412 = declare_code(
     "rfactor needs a loop of a reduction block that reduces to one result, under no condition and alone in "
     "its loops.",
 )
+T0413 = declare_code(
+    "T0413",
+    "loop cannot be bound",
+    "bind needs a thread axis (blockIdx.x, threadIdx.y, vthread, ...) that no loop around or inside has, and "
+    "only threadIdx may run over a reduction axis.",
+)
+T0414 = declare_code(
+    "T0414",
+    "loops cannot become a block",
+    "blockize needs one block alone in the loops, whose axes divide into a part from the outer and a part "
+    "from the inner loops; or blocks that stand side by side.",
+)
+T0415 = declare_code(
+    "T0415",
+    "program differs from the intrinsic",
+    "tensorize needs a block that does, loop by loop, what the intrinsic's description does.",
+)
+T0416 = declare_code(
+    "T0416",
+    "index map does not fit",
+    "The map must take the dimensions or axes that are there, and give different indices to different "
+    "points; for the axes of a block it must also reach every point.",
+)
+T0417 = declare_code(
+    "T0417",
+    "block is no padding",
+    "decompose_padding needs a block, alone in the loop, that stores a value under a condition and a "
+    "constant elsewhere.",
+)
+T0418 = declare_code(
+    "T0418",
+    "buffer does not roll",
+    "rolling_buffer needs a block under a serial loop of its consumers whose windows overlap from one "
+    "iteration to the next.",
+)
+T0419 = declare_code(
+    "T0419",
+    "nothing to sample",
+    "A sampling primitive was given a decision that is no choice, or there is nothing to choose from.",
+)
+T0420 = declare_code(
+    "T0420",
+    "loops cannot be cut or joined",
+    "loop_partition needs bounds that rise from 0 to the extent; merge needs loops of equal extents whose "
+    "iterations touch the same part of what they share.",
+)
+T0421 = declare_code(
+    "T0421",
+    "trace cannot be saved or read",
+    "A trace holds numbers, text, index maps, and handles that its own instructions made.",
+)
+T0422 = declare_code(
+    "T0422",
+    "no such hint",
+    "A block or loop has no annotation of this name.",
+)
+T0423 = declare_code(
+    "T0423",
+    "no such intrinsic",
+    "Tensor intrinsics are registered by name with TensorIntrin.register, once.",
+)
+T0424 = declare_code(
+    "T0424",
+    "access has no single index",
+    "The primitive needs a block all of whose accesses of the buffer are at one index.",
+)
 T0501 = declare_code(
     "T0501",
     "dimension cannot be bound",

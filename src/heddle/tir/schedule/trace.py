@@ -1,76 +1,164 @@
-"""The record of a schedule: instructions that can be applied to an equal function again, or saved."""
+"""The record of a schedule: instructions that can be applied to an equal function again, printed, or saved.
+
+    b0 = sch.get_sblock(name="C", func_name=None)
+    l1, l2 = sch.get_loops(block=b0)
+    v3, v4 = sch.sample_perfect_tile(loop=l1, n=2, max_innermost_factor=16, decision=[8, 4])
+    l5, l6 = sch.split(loop=l1, factors=[v3, v4], preserve_unit_iters=True, disable_predication=False)
+
+A sampling instruction has a decision: what was chosen. Replay takes the recorded decisions, or those that a
+`decision_provider` gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from heddle.prim.nodes import PrimExpr, Var
+from heddle.runtime.dtype import DataType
+from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
+from heddle.tir.schedule.instruction import Instruction
+from heddle.tir.schedule.trace_json import apply_json_to_schedule, trace_to_json
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Instruction:
-    """A primitive's name, its arguments (handles among them) and the handles it gave."""
+POSTPROC = "enter_postproc"
+"""The instruction after which a tuner's postprocessing begins."""
 
-    kind: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    outputs: tuple[Any, ...]
+DecisionProvider = Callable[[Instruction, Mapping[str, Any], Any], Any]
+"""(instruction, its arguments, its recorded decision) → the decision to take."""
 
 
 class Trace:
-    """Instructions in order."""
+    """Instructions in order, and what those that sample decided."""
 
-    def __init__(self) -> None:
-        self.insts: list[Instruction] = []
+    def __init__(self, insts: Any = (), decisions: Mapping[Instruction, Any] | None = None) -> None:
+        self.insts: list[Instruction] = list(insts)
+        self.decisions: dict[Instruction, Any] = dict(decisions or {})
 
-    def append(self, instruction: Instruction) -> None:
-        self.insts.append(instruction)
+    def append(self, inst: Instruction, decision: Any = None) -> None:
+        self.insts.append(inst)
+        if decision is not None:
+            self.decisions[inst] = decision
+
+    def pop(self) -> Instruction | None:
+        """Take the last instruction off."""
+        if not self.insts:
+            return None
+        inst = self.insts.pop()
+        self.decisions.pop(inst, None)
+        return inst
+
+    def get_decision(self, inst: Instruction) -> Any:
+        """What a sampling instruction decided, or None."""
+        return self.decisions.get(inst)
+
+    def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool = False) -> Trace:
+        """A trace in which one instruction decides otherwise."""
+        return Trace(self.instructions(remove_postproc), {**self.decisions, inst: decision})
 
     def copy(self) -> Trace:
-        other = Trace()
-        other.insts = list(self.insts)
-        return other
+        return Trace(self.insts, self.decisions)
 
-    def apply_to_schedule(self, sch: Any) -> None:
-        """Run the instructions on another schedule; handles are renewed on the way."""
-        self.replay(
-            sch, lambda instruction, args: getattr(sch, instruction.kind)(*args, **instruction.kwargs)
-        )
+    def instructions(self, remove_postproc: bool = False) -> list[Instruction]:
+        """All instructions, or those before a tuner's postprocessing."""
+        kinds = [inst.kind for inst in self.insts]
+        return self.insts[: kinds.index(POSTPROC)] if remove_postproc and POSTPROC in kinds else self.insts
 
-    def replay(self, sch: Any, run: Callable[[Instruction, list[Any]], Any]) -> None:
+    def apply_to_schedule(
+        self, sch: Any, remove_postproc: bool = False, decision_provider: DecisionProvider | None = None
+    ) -> None:
+        """Run the instructions on another schedule; handles are renewed on the way.
+
+        Raises: ScheduleError where a primitive does not apply to its program.
+        """
         renewed: dict[int, Any] = {}
-        for instruction in self.insts:
-            args = [_renew(arg, renewed) for arg in instruction.args]
-            result = run(instruction, args)
-            outputs = result if isinstance(result, list) else [result]
-            for old, new in zip(instruction.outputs, outputs, strict=False):
+        for inst in self.instructions(remove_postproc):
+            arguments = {name: map_handles(value, renewed) for name, value in inst.arguments.items()}
+            decision = self.decisions.get(inst)
+            if decision is not None and decision_provider is not None:
+                decision = decision_provider(inst, arguments, decision)
+            if decision is not None:
+                arguments["decision"] = decision
+            for old, new in zip(inst.outputs, inst.apply(sch, arguments), strict=True):
                 renewed[id(old)] = new
 
-    def as_python(self) -> list[str]:
+    def simplified(self, remove_postproc: bool = False) -> Trace:
+        """The trace without instructions that only find or sample what no other instruction uses."""
+        kept: list[Instruction] = []
+        used: set[int] = set()
+        for inst in reversed(self.instructions(remove_postproc)):
+            if inst.kind in PURE and not any(id(output) in used for output in inst.outputs):
+                continue
+            kept.append(inst)
+            used.update(id(handle) for handle in inst.inputs)
+        kept.reverse()
+        return Trace(kept, {inst: self.decisions[inst] for inst in kept if inst in self.decisions})
+
+    def names(self) -> dict[int, str]:
+        """A name for every handle: b for blocks, l for loops, v for numbers, counted together."""
+        found: dict[int, str] = {}
+        for inst in self.insts:
+            for output in inst.outputs:
+                letter = "b" if isinstance(output, SBlockRV) else "l" if isinstance(output, LoopRV) else "v"
+                found[id(output)] = f"{letter}{len(found)}"
+        return found
+
+    def as_python(self, remove_postproc: bool = False) -> list[str]:
         """One line an instruction, with handles named in order."""
-        names: dict[int, str] = {}
+        names = self.names()
         lines = []
-        for instruction in self.insts:
-            args = [_text(arg, names) for arg in instruction.args]
-            args += [f"{key}={_text(value, names)}" for key, value in instruction.kwargs.items()]
-            for output in instruction.outputs:
-                names[id(output)] = f"{'b' if hasattr(output, 'name') else 'l'}{len(names)}"
-            targets = ", ".join(names[id(output)] for output in instruction.outputs)
-            call = f"sch.{instruction.kind}({', '.join(args)})"
+        for inst in self.instructions(remove_postproc):
+            args = []
+            for name, value in inst.arguments.items():
+                if name.startswith("*"):
+                    args += [_text(item, names) for item in value]
+                else:
+                    args.append(f"{name}={_text(value, names)}")
+            if inst in self.decisions:
+                args.append(f"decision={self.decisions[inst]!r}")
+            targets = ", ".join(names[id(output)] for output in inst.outputs)
+            call = f"sch.{inst.kind}({', '.join(args)})"
             lines.append(f"{targets} = {call}" if targets else call)
         return lines
+
+    def as_json(self, remove_postproc: bool = False) -> list[Any]:
+        """The trace as plain data. Raises: FormatError T0421 for an argument that has no text."""
+        insts = self.instructions(remove_postproc)
+        return trace_to_json(insts, self.decisions, self.names())
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: Any, sch: Any) -> None:
+        """Run what `as_json` gave, or its text, on a schedule.
+
+        Raises: FormatError T0421 for a malformed trace; ScheduleError where a primitive does not apply.
+        """
+        apply_json_to_schedule(json_obj, sch)
 
     def __str__(self) -> str:
         return "\n".join(self.as_python())
 
 
-def _renew(value: Any, renewed: dict[int, Any]) -> Any:
-    if isinstance(value, (list, tuple)):
-        return type(value)(_renew(item, renewed) for item in value)
-    return renewed.get(id(value), value)
+PURE = frozenset(
+    {
+        "get_sblock",
+        "get_loops",
+        "get_child_blocks",
+        "get_producers",
+        "get_consumers",
+        "get_output_blocks",
+        "sample_perfect_tile",
+        "sample_partitioned_tile",
+        "sample_categorical",
+        "sample_compute_location",
+    }
+)
+"""Primitives that change nothing: only the handles that they give matter."""
 
 
 def _text(value: Any, names: dict[int, str]) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_text(item, names) for item in value)}]"
+    if isinstance(value, PrimExpr) and id(value) not in names:
+        return str(
+            map_handles(value, {handle: Var(name, DataType("int32")) for handle, name in names.items()})
+        )
     return names.get(id(value)) or repr(value)

@@ -12,7 +12,9 @@ from typing import Any
 
 from heddle.arith import Analyzer
 from heddle.ir.node import replace
-from heddle.prim.nodes import Range, Var
+from heddle.prim.nodes import And, PrimExpr, Range, Var, is_const_int
+from heddle.support.diagnostics import Code
+from heddle.support.names import NameSupply
 from heddle.tir.codes import T0401, T0402
 from heddle.tir.nodes import (
     AttrStmt,
@@ -28,6 +30,7 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
 
 def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
@@ -148,9 +151,14 @@ def _replace_in_block(block: SBlock, old: Stmt, new: Stmt | None) -> SBlock:
     return replace(block, body=body or seq(), init=init)
 
 
-def edit_scope(func: PrimFunc, scope: SBlock, edit: Callable[[SBlock], SBlock]) -> PrimFunc:
-    """The function with a block edited."""
-    return replace_stmt(func, scope, edit(scope))
+def statement_before(func: PrimFunc, block_name: str) -> Stmt:
+    """The statement of the enclosing block's sequence that holds a block: where to put what runs before."""
+    place = find_block(func, block_name)
+    held = (*place.ancestors, place.stmt)
+    depth = max((k for k, stmt in enumerate(place.ancestors) if isinstance(stmt, SBlock)), default=-1)
+    top = held[depth + 1]
+    found: Stmt = held[depth + 2] if isinstance(top, SeqStmt) else top
+    return found
 
 
 def root_block(func: PrimFunc) -> SBlock:
@@ -166,8 +174,13 @@ def scope_of(func: PrimFunc, place: Place) -> SBlock:
 
 def producers_and_consumers(scope: SBlock) -> list[SBlockRealize]:
     """The blocks directly in a scope, in order of the text."""
+    return blocks_below(scope.body)
+
+
+def blocks_below(stmt: Stmt) -> list[SBlockRealize]:
+    """The outermost blocks at or below a statement, in order of the text."""
     found: list[SBlockRealize] = []
-    stack: list[Stmt] = [scope.body]
+    stack: list[Stmt] = [stmt]
     while stack:
         top = stack.pop()
         if isinstance(top, SBlockRealize):
@@ -175,6 +188,47 @@ def producers_and_consumers(scope: SBlock) -> list[SBlockRealize]:
         else:
             stack.extend(reversed(child_stmts(top)))
     return found
+
+
+def fresh_block_name(func: PrimFunc, hint: str) -> str:
+    """A name that no block of the function has."""
+    return NameSupply(realize.block.name_hint for realize in blocks_in(func.body)).fresh(hint)
+
+
+def fresh_copy(func: PrimFunc, stmt: Stmt) -> Stmt:
+    """A copy of a statement to stand beside it: all that it defines is new, its blocks have other names."""
+    names = NameSupply(realize.block.name_hint for realize in blocks_in(func.body))
+    copied = with_fresh_definitions(stmt)
+    for realize in blocks_in(copied):
+        block = replace(realize.block, name_hint=names.fresh(realize.block.name_hint))
+        copied = _replace(copied, _named(copied, realize.block.name_hint), block) or copied
+    return copied
+
+
+def _named(stmt: Stmt, name: str) -> Stmt:
+    return next(found.block for found in blocks_in(stmt) if found.block.name_hint == name)
+
+
+def add_buffers(func: PrimFunc, scope: SBlock, *buffers: Buffer) -> PrimFunc:
+    """The function with more buffers allocated by a block."""
+    return replace_stmt(func, scope, replace(scope, alloc_buffers=(*scope.alloc_buffers, *buffers)))
+
+
+def sole_block(func: PrimFunc, loop: For, code: Code) -> tuple[list[For], SBlockRealize]:
+    """The loops from `loop` down to the one block in them, without other statements between.
+
+    Raises: ScheduleError of the given code where the block is not alone.
+    """
+    loops = [loop]
+    while isinstance(loops[-1].body, For):
+        loops.append(loops[-1].body)
+    realize = loops[-1].body
+    if not isinstance(realize, SBlockRealize):
+        count = len(blocks_below(loop))
+        raise ScheduleError(
+            code, f"loop {loop.loop_var.name!r} holds {count} blocks, expected one block alone", func, loop
+        )
+    return loops, realize
 
 
 def reads_buffer(block: SBlock, buffer: Buffer) -> bool:
@@ -195,3 +249,10 @@ def analyzer_at(place: Place) -> Analyzer:
             for axis in ancestor.iter_vars:
                 analyzer.bind(axis.var, axis.dom)
     return analyzer
+
+
+def conjuncts(condition: PrimExpr) -> tuple[PrimExpr, ...]:
+    """The conditions that must all hold; none for a condition that always does."""
+    if isinstance(condition, And):
+        return (*conjuncts(condition.a), *conjuncts(condition.b))
+    return () if is_const_int(condition, 1) else (condition,)

@@ -7,7 +7,7 @@ from typing import Any
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Let, PrimExpr, Var
 from heddle.prim.substitute import Substituter
-from heddle.tir.nodes import AllocBuffer, Bind, Buffer, DeclBuffer, For, Stmt
+from heddle.tir.nodes import AllocBuffer, Bind, Buffer, DeclBuffer, For, SBlock, Stmt
 
 
 def definitions(stmt: Any) -> tuple[Var | Buffer, ...]:
@@ -20,6 +20,9 @@ def definitions(stmt: Any) -> tuple[Var | Buffer, ...]:
             found.append(node.loop_var)
         elif isinstance(node, (AllocBuffer, DeclBuffer)):
             found.append(node.buffer)
+        elif isinstance(node, SBlock):
+            found += [axis.var for axis in node.iter_vars]
+            found += [*node.alloc_buffers, *(match.buffer for match in node.match_buffers)]
     return tuple(found)
 
 
@@ -46,6 +49,8 @@ def with_fresh_definitions(stmt: Stmt, defined: tuple[Var | Buffer, ...] | None 
         else:
             fresh[old] = copy_var(old)
     owned = {node.buffer.data for node in walk(stmt) if isinstance(node, AllocBuffer)}
+    for block in (node for node in walk(stmt) if isinstance(node, SBlock)):
+        owned |= {b.data for b in (*block.alloc_buffers, *(m.buffer for m in block.match_buffers))}
     for old in names:
         if isinstance(old, Buffer):
             if old.data not in owned:

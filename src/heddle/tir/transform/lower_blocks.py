@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from heddle.ir.node import map_children
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.prim.nodes import IntImm, PrimExpr, Var
+from heddle.prim.nodes import IntImm, PrimExpr, Var, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import equal
 from heddle.prim.substitute import free_vars, substitute
@@ -74,6 +74,9 @@ class _Lower(StmtSubstituter):
             self._mapping[axis.var] = value
         init = self._init(realize.block, [substitute(value, starts) for value in values])
         self._initialized.add(id(realize.block))
+        predicate = self.visit(realize.predicate)
+        if init is not None and not is_const_int(predicate, 1):
+            init = IfThenElse(predicate, init, span=realize.span)
         return seq(init, map_children(node, self.visit))
 
     def visit_SBlockRealize(self, node: SBlockRealize) -> Stmt:

@@ -109,7 +109,7 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, l
     if axes.packed != tile.columns or loops.rows is None or len(axes.reduce) != 1 or loops.batches:
         return
     stride = prefetch_stride(sch, loops.rows, tile.columns * axes.depth)
-    steps = sch.get(loops.reduce).extent  # type: ignore[union-attr]
+    steps = sch.get(loops.reduce).extent
 
     def ahead(rows: Var, k: Var) -> PrimExpr:
         result: PrimExpr = steps * (tile.columns * axes.depth) + (rows * steps + k) * stride

@@ -27,7 +27,6 @@ from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
-from heddle.tir.schedule.prefetch import NEAR
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.register_tile import steps_side_by_side
 from heddle.tir.schedule.rules.rule import (
@@ -43,6 +42,7 @@ from heddle.tir.schedule.rules.rule import (
     unrolled_vectors,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+from heddle.tir.schedule.staging.prefetch import NEAR
 
 NO_UNROLL = "disable_unroll"
 PACKED_NDIM = 6

@@ -138,7 +138,7 @@ def _tile_partial(
 def prefetch_stride(sch: Schedule, row_tiles: LoopRV, used: int) -> PrimExpr:
     """How many elements of the next panel each step asks for, so that all steps ask for all of it; a step
     has `used` elements of its own."""
-    count = sch.get(row_tiles).extent  # type: ignore[union-attr]
+    count = sch.get(row_tiles).extent
     result: PrimExpr = ceildiv(constant(used, count.dtype), maximum(count, 1))
     return result
 

@@ -215,7 +215,7 @@ def _is_columns(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
     block = block_of(sch, handle)
     if _reduces_last(block) or len(sch.get_loops(handle)) == 1 or not block.reads:
         return False
-    extent = extent_of(sch.get(loop).extent)  # type: ignore[union-attr]
+    extent = extent_of(sch.get(loop).extent)
     if extent is not None and extent < _LEAST_COLUMNS:
         return False
     place, *others = [region.region[-1].min for region in (*block.writes, *block.reads) if region.region]
@@ -229,7 +229,7 @@ def _is_columns(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
 
 def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
     """Threads take strips of columns; within one, each row is added as vectors."""
-    extent = extent_of(sch.get(spatial[-1]).extent)  # type: ignore[union-attr]
+    extent = extent_of(sch.get(spatial[-1]).extent)
     width = next((w for w in _STRIPS if extent is not None and extent % w == 0), _STRIPS[-1])
     strip, column = sch.split(spatial[-1], [None, width])
     outer = [*spatial[:-1], strip]

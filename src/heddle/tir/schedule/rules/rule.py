@@ -42,7 +42,7 @@ def extent_of(expr: PrimExpr) -> int | None:
 
 
 def loop_extents(sch: Schedule, loops: Sequence[LoopRV]) -> list[int | None]:
-    return [extent_of(sch.get(loop).extent) for loop in loops]  # type: ignore[union-attr]
+    return [extent_of(sch.get(loop).extent) for loop in loops]
 
 
 def inline_maps(sch: Schedule, keep: Sequence[str] = ()) -> None:

@@ -10,10 +10,11 @@ from heddle.ir.node import Map, replace
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, as_expr, constant, is_const_int
 from heddle.prim.ops import ceildiv, logical_and, minimum
 from heddle.prim.substitute import free_vars
+from heddle.runtime.dtype import DataType
 from heddle.tir.codes import T0403, T0404, T0405
 from heddle.tir.nodes import For, ForKind, IterType, PrimFunc, SBlockRealize, Stmt
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import Place, analyzer_at, child_stmts, find_loop, replace_stmt
+from heddle.tir.schedule.tree import Place, analyzer_at, child_stmts, find, find_loop, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
 
@@ -40,7 +41,9 @@ class _Rebind(StmtSubstituter):
         return SBlockRealize(values, self._analyzer.simplify(predicate), node.block, span=node.span)
 
 
-def split(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tuple[PrimFunc, list[Var]]:
+def split(
+    func: PrimFunc, loop_var: Var, factors: Sequence[Any], disable_predication: bool = False
+) -> tuple[PrimFunc, list[Var]]:
     """for i in range(n)  →  for i_0, i_1 in grid(ceildiv(n, f), f): with i = i_0 * f + i_1, where i < n
 
     Exactly one factor may be None: it takes what the others leave. Without None the product must cover the
@@ -52,14 +55,14 @@ def split(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tuple[PrimFu
         raise ScheduleError(T0403, f"loop {loop_var.name!r} cannot be split by {list(factors)}", func, loop)
     dtype = loop_var.dtype
     analyzer = analyzer_at(place)
-    extents = _split_extents(loop, factors, analyzer)
+    extents = _split_extents(func, loop, factors, analyzer)
     new_vars = [Var(f"{loop_var.name}_{k}", dtype) for k in range(len(extents))]
     value: PrimExpr = constant(0, dtype)
     for var, extent in zip(new_vars, extents, strict=True):
         analyzer.bind(var, Range.from_min_extent(constant(0, dtype), extent))
         value = value * extent + var
     guard: PrimExpr | None = value < loop.extent
-    if analyzer.can_prove(guard):
+    if disable_predication or analyzer.can_prove(guard):
         guard = None
     body: Stmt = _Rebind({loop_var: value}, analyzer, guard).visit(loop.body)
     for k in reversed(range(len(new_vars))):
@@ -78,12 +81,22 @@ def split(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tuple[PrimFu
     return replace_stmt(func, loop, body), new_vars
 
 
-def _split_extents(loop: For, factors: Sequence[Any], analyzer: Analyzer) -> list[PrimExpr]:
+def _split_extents(func: PrimFunc, loop: For, factors: Sequence[Any], analyzer: Analyzer) -> list[PrimExpr]:
     dtype = loop.loop_var.dtype
     given = [None if f is None else as_expr(f, dtype) for f in factors]
     product: PrimExpr = constant(1, dtype)
     for factor in given:
         product = product if factor is None else product * factor
+    if len(given) == 0 or any(is_const_int(factor, 0) for factor in given if factor is not None):
+        raise ScheduleError(T0403, f"factors {list(factors)}: expected positive numbers", func, loop)
+    if None not in factors and not analyzer.can_prove(product >= loop.extent):
+        raise ScheduleError(
+            T0403,
+            f"factors {list(factors)} may leave out iterations of loop {loop.loop_var.name!r}",
+            func,
+            loop,
+            help="leave one factor open (None)",
+        )
     rest = analyzer.simplify(ceildiv(loop.extent, product))
     return [rest if factor is None else factor for factor in given]
 
@@ -134,8 +147,9 @@ def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
 
 
 def reorder(func: PrimFunc, loop_vars: Sequence[Var]) -> PrimFunc:
-    """The given loops in the given order; other loops of their nest keep their places.
+    """for i, j, k in grid(n, m, l): f(i, j, k)   →   for k, j, i in grid(l, m, n): f(i, j, k)
 
+    The given loops, here k and i, stand in the given order; other loops of their nest keep their places.
     The loops must lie on one chain without other statements between.
     """
     places = {var: find_loop(func, var) for var in loop_vars}
@@ -171,17 +185,19 @@ def _check_dependent_extents(func: PrimFunc, ordered: list[For]) -> None:
 
 
 def set_kind(func: PrimFunc, loop_var: Var, kind: ForKind, thread: str | None = None) -> PrimFunc:
-    """Make a loop parallel, vectorised, unrolled or serial; the first two only where its iterations are
-    independent."""
+    """for i in range(n): C[i] = f(i)   →   for i in parallel(n): C[i] = f(i)      or vectorized, unroll
+
+    A parallel or vectorised loop must run over spatial axes only: its iterations are independent.
+    """
     loop: For = find_loop(func, loop_var).stmt
     if kind in (ForKind.PARALLEL, ForKind.VECTORIZED):
-        _check_spatial(func, loop)
+        check_spatial(func, loop)
     if kind is ForKind.VECTORIZED and not isinstance(loop.extent, IntImm):
         raise ScheduleError(T0405, f"loop {loop_var.name!r} has no constant extent to vectorise", func, loop)
     return replace_stmt(func, loop, replace(loop, kind=kind, thread_binding=thread))
 
 
-def _check_spatial(func: PrimFunc, loop: For) -> None:
+def check_spatial(func: PrimFunc, loop: For) -> None:
     stack: list[Stmt] = [loop.body]
     while stack:
         top = stack.pop()
@@ -199,13 +215,19 @@ def _check_spatial(func: PrimFunc, loop: For) -> None:
                 )
 
 
+def add_unit_loop(func: PrimFunc, stmt: Any, is_loop: bool) -> tuple[PrimFunc, Var]:
+    """C[i] = f(i)   →   for u in range(1): C[i] = f(i)"""
+    place = find(func, lambda found: found is stmt if is_loop else getattr(found, "block", None) is stmt)
+    assert place is not None
+    var = Var("u", stmt.loop_var.dtype if is_loop else DataType("int64"))
+    made = For(var, constant(0, var.dtype), constant(1, var.dtype), ForKind.SERIAL, place.stmt)
+    return replace_stmt(func, place.stmt, made), var
+
+
 def narrow(func: PrimFunc, loop_var: Var, extent: PrimExpr) -> PrimFunc:
-    """for i in range(n)  →  for i in range(m): the caller knows that iterations from m on change nothing"""
+    """for i in range(n): C[i] = f(i)   →   for i in range(m): C[i] = f(i)
+
+    The caller knows that iterations from m on change nothing.
+    """
     loop: For = find_loop(func, loop_var).stmt
     return replace_stmt(func, loop, replace(loop, extent=minimum(extent, loop.extent)))
-
-
-def annotate_loop(func: PrimFunc, loop_var: Var, key: str, value: Any) -> PrimFunc:
-    loop: For = find_loop(func, loop_var).stmt
-    notes = loop.annotations.without(key) if value is None else loop.annotations.with_item(key, value)
-    return replace_stmt(func, loop, replace(loop, annotations=notes))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heddle.arith.analyzer import Analyzer
 from heddle.ir.node import replace
-from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant
+from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import ceildiv, if_then_else
 from heddle.prim.substitute import free_vars, substitute
@@ -30,7 +30,17 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import blocks_in, child_stmts, find_block, find_loop, replace_stmt, scope_of
+from heddle.tir.schedule.tree import (
+    Place,
+    blocks_in,
+    child_stmts,
+    find_block,
+    find_loop,
+    replace_stmt,
+    scope_of,
+    sole_block,
+    writes_buffer,
+)
 from heddle.tir.substitute import StmtSubstituter, substitute_stmt
 
 
@@ -45,6 +55,8 @@ def decompose_reduction(func: PrimFunc, block_name: str, loop_var: Var) -> tuple
     if block.init is None:
         raise ScheduleError(T0409, f"block {block_name!r} has no init", func, block)
     loops = place.loops()
+    if all(loop.loop_var is not loop_var for loop in loops):
+        raise ScheduleError(T0409, f"loop {loop_var.name!r} is not around block {block_name!r}", func, block)
     below = loops[[loop.loop_var for loop in loops].index(loop_var) :]
     _check_reduction_loops(func, place.stmt, loops, below)
     name = NameSupply(r.block.name_hint for r in blocks_in(func.body)).fresh(f"{block_name}_init")
@@ -98,16 +110,19 @@ def _init_nest(realize: SBlockRealize, name: str, below: list[For]) -> Stmt:
 def pad_einsum(
     func: PrimFunc, block_name: str, padding: Sequence[int]
 ) -> tuple[PrimFunc, list[str], list[str]]:
-    """Round the axes of a contraction up to multiples, so that tiles divide them.
-
-    C[i, j] += A[i, k] * B[k, j]   →   A_pad[i, k] = A[i, k] if i < m else 0;  ...;  C_pad += A_pad * B_pad;
+    """C[i, j] += A[i, k] * B[k, j]   →   A_pad[i, k] = A[i, k] if i < m else 0;  ...
+                                       C_pad[i, j] += A_pad[i, k] * B_pad[k, j]
                                        C[i, j] = C_pad[i, j]
 
-    Gives the names of the padding blocks and of the copying-out block. Buffers that need no padding are used
-    directly.
+    The axes of a contraction are rounded up to multiples, so that tiles divide them. Gives the names of the
+    padding blocks and of the copying-out block. Buffers that need no padding are used directly.
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block
+    if len(padding) != len(block.iter_vars) or any(multiple < 1 for multiple in padding):
+        text = f"padding {list(padding)}: expected a positive number for each of {len(block.iter_vars)} axes"
+        raise ScheduleError(T0410, f"block {block_name!r}: {text}", func, block)
+    _check_whole_loops(func, place)
     extents = {axis.var: axis.dom.extent for axis in block.iter_vars}
     padded = {
         axis.var: _round_up(axis.dom.extent, multiple)
@@ -127,6 +142,7 @@ def pad_einsum(
             mapping[region.buffer] = new
             before.append(_pad_nest(region.buffer, new, name))
             pad_names.append(name)
+    _check_zeros(func, block, changed, mapping)
     after, out_names = _copy_out(func, block, padded, changed, mapping, names)
     scope = scope_of(func, place)
     new_block = _with_domains(block, padded, mapping)
@@ -136,6 +152,45 @@ def pad_einsum(
     scope = scope_of(func, find_block(func, block_name))
     buffers = (*scope.alloc_buffers, *mapping.values())
     return replace_stmt(func, scope, replace(scope, alloc_buffers=buffers)), pad_names, out_names
+
+
+def _check_whole_loops(func: PrimFunc, place: Place) -> None:
+    """The loops, which are to grow, must hold the block alone and run straight over all of its axes."""
+    realize: SBlockRealize = place.stmt
+    name, loops = realize.block.name_hint, place.loops()
+    if loops:
+        sole_block(func, loops[0], T0410)
+    extents = {loop.loop_var: loop.extent for loop in loops}
+    analyzer = Analyzer()
+    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        extent = extents.pop(value, None) if isinstance(value, Var) else None
+        unit = is_const_int(axis.dom.extent, 1) and is_const_int(value, 0)
+        if not unit and (extent is None or not analyzer.can_prove_equal(extent, axis.dom.extent)):
+            raise ScheduleError(
+                T0410,
+                f"the loops do not run straight over axis {axis.var.name!r} of block {name!r}",
+                func,
+                realize,
+            )
+    for other in blocks_in(func.body):
+        writes = [w.buffer for w in realize.block.writes if writes_buffer(other.block, w.buffer)]
+        if writes and other is not realize and other not in place.ancestors:
+            raise ScheduleError(
+                T0410,
+                f"blocks {name!r} and {other.block.name_hint!r} both write {writes[0].name!r}",
+                func,
+                realize,
+            )
+
+
+def _check_zeros(func: PrimFunc, block: SBlock, changed: set[Var], mapping: dict[Buffer, Buffer]) -> None:
+    """Iterations that padding adds to a reduction must meet zeros."""
+    padded = [r for r in block.reads if r.buffer in mapping]
+    indices = {var for region in padded for part in region.region for var in free_vars(part.min)}
+    for axis in block.iter_vars:
+        if axis.iter_type is IterType.CommReduce and axis.var in changed - indices:
+            text = f"block {block.name_hint!r} reads nothing by reduction axis {axis.var.name!r}"
+            raise ScheduleError(T0410, text, func, block)
 
 
 def _round_up(extent: PrimExpr, multiple: int) -> PrimExpr:

@@ -33,6 +33,7 @@ from heddle.tir.schedule.tree import (
     producers_and_consumers,
     reads_buffer,
     replace_stmt,
+    root_block,
     scope_of,
     writes_buffer,
 )
@@ -45,6 +46,8 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFunc:
     """
     place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
     block: SBlock = place.stmt.block
+    _check_sole_writer(func, block)
+    _check_same_scope(func, block, loop)
     buffer = block.writes[0].buffer
     readers = [r for r in producers_and_consumers(scope_of(func, place)) if reads_buffer(r.block, buffer)]
     inside = set(map(id, blocks_in(loop.body)))
@@ -54,7 +57,7 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFunc:
         raise ScheduleError(T0407, f"{name} outside the loop reads {buffer.name!r}", func, block)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
-    needed = _accessed(loop.body, buffer, writes=False)
+    needed = _accessed(func, loop.body, buffer, writes=False)
     pattern = [_axis_of(index, block) for index in _store_indices(block, buffer)]
     nest = _new_nest(func, loop_var, place.stmt, needed, pattern, buffer)
     return replace_stmt(func, loop, replace(loop, body=seq(nest, loop.body)))
@@ -67,18 +70,81 @@ def reverse_compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFu
     """
     place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
     block: SBlock = place.stmt.block
+    _check_sole_writer(func, block)
+    _check_same_scope(func, block, loop)
+    _check_producers_before(func, block, loop)
     buffer = _produced_under(func, loop, block)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
-    produced = _accessed(loop.body, buffer, writes=True)
+    produced = _accessed(func, loop.body, buffer, writes=True)
     pattern = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
     nest = _new_nest(func, loop_var, place.stmt, produced, pattern, buffer)
     return replace_stmt(func, loop, replace(loop, body=seq(loop.body, nest)))
 
 
+def _check_sole_writer(func: PrimFunc, block: SBlock) -> None:
+    """A block that is one of several which make a result has its share of iterations, and stays."""
+    place = find_block(func, block.name_hint)
+    around = {id(found) for found in place.ancestors}
+    inner = {id(realize) for realize in blocks_in(block.body)}
+    for realize in blocks_in(func.body):
+        other = realize.block
+        if other is block or id(realize) in around | inner:
+            continue
+        shared = [region.buffer for region in block.writes if writes_buffer(other, region.buffer)]
+        if shared:
+            raise ScheduleError(
+                T0407,
+                f"blocks {block.name_hint!r} and {other.name_hint!r} both write {shared[0].name!r}",
+                func,
+                block,
+            )
+
+
+def _check_same_scope(func: PrimFunc, block: SBlock, loop: For) -> None:
+    here = scope_of(func, find_block(func, block.name_hint))
+    there = scope_of(func, find_loop(func, loop.loop_var))
+    if here is not there:
+        raise ScheduleError(
+            T0407,
+            f"block {block.name_hint!r} lies in block {here.name_hint!r}, loop {loop.loop_var.name!r} in "
+            f"{there.name_hint!r}",
+            func,
+            block,
+        )
+
+
+def _check_producers_before(func: PrimFunc, block: SBlock, loop: For) -> None:
+    """What a consumer reads must be made by the end of the loop's iteration."""
+    order = blocks_in(func.body)
+    inside = {id(realize) for realize in blocks_in(loop)}
+    ends = [k for k, realize in enumerate(order) if id(realize) in inside]
+    for realize in order[ends[-1] + 1 :] if ends else order:
+        late = [r.buffer for r in block.reads if writes_buffer(realize.block, r.buffer)]
+        if late and realize.block is not block:
+            raise ScheduleError(
+                T0407,
+                f"block {realize.block.name_hint!r} after loop {loop.loop_var.name!r} writes "
+                f"{late[0].name!r}",
+                func,
+                block,
+            )
+
+
 def _produced_under(func: PrimFunc, loop: For, block: SBlock) -> Buffer:
+    inside = set(map(id, blocks_in(loop.body)))
+    root = root_block(func)
     for region in block.reads:
         if any(writes_buffer(r.block, region.buffer) for r in blocks_in(loop.body)):
+            writers = [r for r in blocks_in(func.body) if writes_buffer(r.block, region.buffer)]
+            outside = [r for r in writers if id(r) not in inside and r.block is not root]
+            around = set(map(id, find_loop(func, loop.loop_var).ancestors))
+            late = [r for r in outside if id(r) not in around and r.block is not block]
+            if late:
+                name = late[0].block.name_hint
+                raise ScheduleError(
+                    T0407, f"{name!r} outside the loop writes {region.buffer.name!r}", func, block
+                )
             return region.buffer
     raise ScheduleError(T0407, f"block {block.name_hint!r} reads nothing that the loop writes", func, loop)
 
@@ -94,12 +160,13 @@ def _nest_of(func: PrimFunc, block_name: str) -> Stmt:
     return found
 
 
-def _accessed(stmt: Stmt, buffer: Buffer, writes: bool) -> Box:
+def _accessed(func: PrimFunc, stmt: Stmt, buffer: Buffer, writes: bool) -> Box:
     """The box of a buffer that a statement reads or writes, in terms of variables from outside it."""
     collector = AccessRegions(buffer)
     collector.visit(stmt)
-    box = (collector.writes if writes else collector.reads)[buffer]
-    assert box is not None
+    box = (collector.writes if writes else collector.reads).get(buffer)
+    if box is None:
+        raise ScheduleError(T0407, f"what the loop accesses of {buffer.name!r} is not known", func, stmt)
     return box
 
 

@@ -42,10 +42,18 @@ def compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     pattern = _index_pattern(func, block, store, axes)
     func = replace_stmt(func, place.stmt, None)
     for realize in blocks_in(func.body):
-        if reads_buffer(realize.block, store.buffer):
+        _check_not_matched(func, realize.block, store.buffer)
+        if reads_buffer(realize.block, store.buffer) and not blocks_in(realize.block.body):
             inlined = _InlineLoads(store.buffer, pattern, store.value).visit(realize.block)
             func = replace_stmt(func, realize.block, with_access_regions(inlined))
     return drop_buffer(func, store.buffer)
+
+
+def _check_not_matched(func: PrimFunc, block: SBlock, buffer: Buffer) -> None:
+    if any(match.source.buffer is buffer for match in block.match_buffers):
+        raise ScheduleError(
+            T0406, f"block {block.name_hint!r} matches a region of {buffer.name!r}", func, block
+        )
 
 
 def _single_store(func: PrimFunc, place: Place) -> BufferStore:

@@ -1,0 +1,188 @@
+"""What all primitives of a schedule share: the program, the trace, the random numbers, and recording."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Any, overload
+
+from heddle.ir.expr import GlobalVar
+from heddle.ir.module import IRModule
+from heddle.ir.node import Map
+from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import VerifyError
+from heddle.tir.codes import T0401
+from heddle.tir.nodes import For, PrimFunc, SBlock
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
+from heddle.tir.schedule.instruction import Instruction
+from heddle.tir.schedule.nested_regions import with_nested_regions
+from heddle.tir.schedule.trace import Trace
+from heddle.tir.schedule.tree import find_block, find_loop
+from heddle.tir.verify import verify_prim_func
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A recorded method, and the function on programs that it applies."""
+
+    name: str
+    method: Callable[..., Any]
+    parameters: Signature
+    rewrite: Callable[..., Any] | None
+
+
+PRIMITIVES: dict[str, Primitive] = {}
+"""Every primitive by name, in the order of declaration. What a saved trace may call."""
+
+
+def recorded(rewrite: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Put a primitive's call into the trace when it succeeds. `rewrite` is the function that it applies."""
+
+    def declare(method: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = signature(method, eval_str=False)
+        PRIMITIVES[method.__name__] = Primitive(method.__name__, method, parameters, rewrite)
+
+        @wraps(method)
+        def call(self: ScheduleBase, *args: Any, **kwargs: Any) -> Any:
+            bound = parameters.bind(self, *args, **kwargs)
+            bound.apply_defaults()
+            given = dict(list(bound.arguments.items())[1:])
+            for name, value in given.items():
+                bound.arguments[name] = self._evaluated(value)
+            self._revised = {}
+            result = method(*bound.args, **bound.kwargs)
+            given |= self._revised
+            decision = given.pop("decision", None)
+            instruction = Instruction(method.__name__, _starred(parameters, given), _outputs(result))
+            self.trace.append(instruction, decision)
+            return result
+
+        return call
+
+    return declare
+
+
+def _starred(parameters: Signature, given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by name, with a star where the parameter takes any number."""
+    many = {name for name, p in parameters.parameters.items() if p.kind is Parameter.VAR_POSITIONAL}
+    return {f"*{name}" if name in many else name: value for name, value in given.items()}
+
+
+def _outputs(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, list) else () if result is None else (result,)
+
+
+class ScheduleBase:
+    """Schedules the function `main` of a module, or its only loop function, or a function alone.
+
+    `seed` makes sampling repeatable. With `debug_mask` other than "none" the program is verified after every
+    primitive.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule | PrimFunc,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: str = "detail",
+        enable_check: bool = True,
+    ) -> None:
+        if isinstance(mod, PrimFunc):
+            mod = IRModule(Map({GlobalVar("main"): mod}))
+        self._mod = mod
+        names = [var.name_hint for var, func in mod.functions.items() if isinstance(func, PrimFunc)]
+        self._target = "main" if "main" in names else names[0]
+        self._is_checked = debug_mask not in ("none", 0)
+        self._revised: dict[str, Any] = {}
+        self._values: dict[Var, int] = {}
+        self._random = random.Random(None if seed == -1 else seed)
+        self.trace = Trace()
+
+    # ---- the program
+
+    @property
+    def mod(self) -> IRModule:
+        return self._mod
+
+    @property
+    def func(self) -> PrimFunc:
+        func: PrimFunc = self._mod[self._target]
+        return func
+
+    @property
+    def primitive_names(self) -> frozenset[str]:
+        """What a trace may call."""
+        return frozenset(PRIMITIVES)
+
+    def _update(self, func: PrimFunc) -> None:
+        func = with_nested_regions(func)
+        mod = self._mod.with_functions({**self._mod.functions, self._mod.get_global_var(self._target): func})
+        findings = verify_prim_func(func, mod) if self._is_checked else []
+        if findings:
+            raise VerifyError(findings)
+        self._mod = mod
+
+    def _name(self, block: SBlockRV | str) -> str:
+        return block if isinstance(block, str) else block.name
+
+    @overload
+    def get(self, handle: SBlockRV) -> SBlock: ...
+
+    @overload
+    def get(self, handle: LoopRV) -> For: ...
+
+    @overload
+    def get(self, handle: PrimExpr) -> int: ...
+
+    def get(self, handle: Any) -> Any:
+        """The block or loop that a handle stands for, or the number of a sampled variable or an expression of
+        such. Raises: ScheduleError T0401, T0402."""
+        if isinstance(handle, SBlockRV):
+            return find_block(self.func, handle.name).stmt.block
+        if isinstance(handle, LoopRV):
+            return find_loop(self.func, handle.var).stmt
+        found = self._value_of(handle)
+        if found is None:
+            raise ScheduleError(T0401, f"{handle} is no sampled number of this schedule", self.func)
+        return found
+
+    # ---- random numbers
+
+    def seed(self, seed: int) -> None:
+        """Start the random numbers anew; -1 takes any seed."""
+        self._random = random.Random(None if seed == -1 else seed)
+
+    def fork_seed(self) -> int:
+        """A seed for another generator, drawn from this one."""
+        return self._random.getrandbits(31)
+
+    def _sampled(self, value: int) -> Var:
+        """A variable that stands for a sampled number."""
+        var = Var(f"v{len(self._values)}", DataType("int32"))
+        self._values[var] = int(value)
+        return var
+
+    def _evaluated(self, value: Any) -> Any:
+        """An argument with sampled numbers put in."""
+        if not self._values:
+            return value
+        found = map_handles(value, {id(var): constant(n) for var, n in self._values.items()})
+        return _plain(found) if found is not value else value
+
+    def _value_of(self, expr: Any) -> int | None:
+        found = self._evaluated(expr)
+        found = found.value if isinstance(found, IntImm) else found
+        return found if isinstance(found, int) else None
+
+
+def _plain(value: Any) -> Any:
+    """Constants as Python's numbers."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_plain(item) for item in value)
+    return value.value if isinstance(value, IntImm) else value

@@ -1,0 +1,44 @@
+"""One call of a primitive, as a trace keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import PrimExpr, Var
+from heddle.tir.schedule.handles import LoopRV, SBlockRV
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instruction:
+    """A primitive's name, its arguments by name (a star before a name: any number of them; handles among
+    them) and the handles it gave."""
+
+    kind: str
+    arguments: Mapping[str, Any]
+    outputs: tuple[Any, ...]
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The handles among the arguments."""
+        return tuple(handle for value in self.arguments.values() for handle in handles_in(value))
+
+    def apply(self, sch: Any, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Call the primitive of another schedule; gives the handles."""
+        many = [item for name, value in arguments.items() if name.startswith("*") for item in value]
+        named = {name: value for name, value in arguments.items() if not name.startswith("*")}
+        result = getattr(sch, self.kind)(*many, **named)
+        return tuple(result) if isinstance(result, list) else () if result is None else (result,)
+
+
+def handles_in(value: Any) -> Iterator[Any]:
+    """The handles in an argument; of an expression its variables, which may be sampled numbers."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from handles_in(item)
+    elif isinstance(value, (SBlockRV, LoopRV)):
+        yield value
+    elif isinstance(value, PrimExpr):
+        yield from (node for node in walk(value) if isinstance(node, Var))

@@ -1,0 +1,124 @@
+"""Primitives on blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heddle.tir.schedule.base import ScheduleBase, recorded
+from heddle.tir.schedule.blocks.block_layout import reorder_block_iter_var
+from heddle.tir.schedule.blocks.blockize import blockize, blockize_blocks
+from heddle.tir.schedule.blocks.compute_at import compute_at, reverse_compute_at
+from heddle.tir.schedule.blocks.decompose_padding import decompose_padding
+from heddle.tir.schedule.blocks.inline import compute_inline, reverse_compute_inline
+from heddle.tir.schedule.blocks.padding import clamp_padding
+from heddle.tir.schedule.blocks.reduction import decompose_reduction, pad_einsum
+from heddle.tir.schedule.blocks.rfactor import rfactor
+from heddle.tir.schedule.blocks.tensorize import tensorize
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.handles import AT_ROOT, INLINED, LoopRV, SBlockRV
+from heddle.tir.tensor_intrin import TensorIntrin
+
+
+class BlockMethods(ScheduleBase):
+    """Primitives that move, join and cut blocks."""
+
+    @recorded(rewrite=compute_inline)
+    def compute_inline(self, block: SBlockRV | str) -> None:
+        """Compute a block's elements where they are read."""
+        self._update(compute_inline(self.func, self._name(block)))
+
+    @recorded(rewrite=reverse_compute_inline)
+    def reverse_compute_inline(self, block: SBlockRV | str) -> None:
+        """Compute a block where its producer stores."""
+        self._update(reverse_compute_inline(self.func, self._name(block)))
+
+    @recorded(rewrite=compute_at)
+    def compute_at(self, block: SBlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False) -> None:
+        """Move a producer into a consumer's loop; or where a sampled location says."""
+        if loop.var is INLINED:
+            self._update(compute_inline(self.func, self._name(block)))
+        elif loop.var is not AT_ROOT:
+            self._update(compute_at(self.func, self._name(block), loop.var))
+
+    @recorded(rewrite=reverse_compute_at)
+    def reverse_compute_at(
+        self, block: SBlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False
+    ) -> None:
+        """Move a consumer into a producer's loop."""
+        self._update(reverse_compute_at(self.func, self._name(block), loop.var))
+
+    # ---- blocks of blocks
+
+    @recorded(rewrite=blockize)
+    def blockize(self, target: LoopRV | Sequence[SBlockRV], preserve_unit_iters: bool = True) -> SBlockRV:
+        """Make a loop with all inside it, or blocks side by side, one block; gives that block."""
+        if isinstance(target, LoopRV):
+            func, name = blockize(self.func, target.var, preserve_unit_iters)
+        else:
+            func, name = blockize_blocks(self.func, [self._name(block) for block in target])
+        self._update(func)
+        return SBlockRV(name)
+
+    @recorded(rewrite=tensorize)
+    def tensorize(
+        self, block_or_loop: SBlockRV | LoopRV | str, tensor_intrin: str, preserve_unit_iters: bool = True
+    ) -> None:
+        """Let a registered intrinsic do what a block, or a loop with all inside it, does."""
+        intrin = TensorIntrin.get(tensor_intrin)
+        assert intrin is not None
+        func = self.func
+        if isinstance(block_or_loop, LoopRV):
+            func, name = blockize(func, block_or_loop.var, preserve_unit_iters)
+        else:
+            name = self._name(block_or_loop)
+        self._update(tensorize(func, name, intrin))
+
+    @recorded(rewrite=reorder_block_iter_var)
+    def reorder_block_iter_var(self, block: SBlockRV | str, new_order: Sequence[int]) -> None:
+        """The axes of a block in another order."""
+        self._update(reorder_block_iter_var(self.func, self._name(block), new_order))
+
+    # ---- reductions
+
+    @recorded(rewrite=decompose_reduction)
+    def decompose_reduction(self, block: SBlockRV | str, loop: LoopRV) -> SBlockRV:
+        """Initialise before a loop instead of in its first iteration; gives the initialising block."""
+        func, name = decompose_reduction(self.func, self._name(block), loop.var)
+        self._update(func)
+        return SBlockRV(name)
+
+    @recorded(rewrite=rfactor)
+    def rfactor(self, loop: LoopRV, factor_axis: int) -> SBlockRV:
+        """Make one loop of a reduction an axis of partial results; gives the block of those."""
+        func, name = rfactor(self.func, loop.var, factor_axis)
+        self._update(func)
+        return SBlockRV(name)
+
+    # ---- padding
+
+    @recorded(rewrite=pad_einsum)
+    def pad_einsum(self, block: SBlockRV | str, padding: Sequence[int]) -> list[SBlockRV]:
+        """Round a contraction's axes up to multiples; gives the padding blocks, then the copying-out one."""
+        func, before, after = pad_einsum(self.func, self._name(block), padding)
+        self._update(func)
+        return [SBlockRV(name) for name in (*before, *after)]
+
+    @recorded(rewrite=clamp_padding)
+    def clamp_padding(self, block: SBlockRV | str) -> None:
+        """Repeat the last row in a padding block of `pad_einsum`, where what comes of padding is cut off."""
+        self._update(clamp_padding(self.func, self._name(block)))
+
+    @recorded(rewrite=decompose_padding)
+    def decompose_padding(self, block: SBlockRV | str, loop: LoopRV) -> SBlockRV:
+        """Store the padding's constant before a loop, and only values in it; gives the constant's block."""
+        func, name = decompose_padding(self.func, self._name(block), loop.var)
+        self._update(func)
+        return SBlockRV(name)
+
+    def can_decompose_padding(self, block: SBlockRV | str, loop: LoopRV) -> bool:
+        """Whether `decompose_padding` applies."""
+        try:
+            decompose_padding(self.func, self._name(block), loop.var)
+        except ScheduleError:
+            return False
+        return True

@@ -1,0 +1,132 @@
+"""Primitives on loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle.ir.node import replace
+from heddle.prim.nodes import PrimExpr
+from heddle.tir.codes import T0422
+from heddle.tir.nodes import ForKind
+from heddle.tir.schedule.base import ScheduleBase, recorded
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.handles import LoopRV, SBlockRV
+from heddle.tir.schedule.nests import loops as on_loops
+from heddle.tir.schedule.nests.bind import bind
+from heddle.tir.schedule.nests.merge import merge
+from heddle.tir.schedule.nests.partition import loop_partition
+from heddle.tir.schedule.tree import replace_stmt
+
+
+class LoopMethods(ScheduleBase):
+    """Primitives that cut, join, order and mark loops."""
+
+    @recorded(rewrite=on_loops.split)
+    def split(
+        self,
+        loop: LoopRV,
+        factors: Sequence[Any],
+        preserve_unit_iters: bool = True,
+        disable_predication: bool = False,
+    ) -> list[LoopRV]:
+        """Nested loops, one a factor; one factor may be None.
+
+        With `disable_predication` no condition guards the iterations beyond the extent: that there are none,
+        or that they do no harm, is the caller's word.
+        """
+        func, new = on_loops.split(self.func, loop.var, factors, disable_predication)
+        self._update(func)
+        return [LoopRV(var) for var in new]
+
+    @recorded(rewrite=on_loops.fuse)
+    def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
+        """Directly nested loops  →  one loop over the product."""
+        func, fused = on_loops.fuse(self.func, [loop.var for loop in loops])
+        self._update(func)
+        return LoopRV(fused)
+
+    @recorded(rewrite=on_loops.reorder)
+    def reorder(self, *ordered_loops: LoopRV) -> None:
+        """The loops of a chain in the given order."""
+        self._update(on_loops.reorder(self.func, [loop.var for loop in ordered_loops]))
+
+    @recorded(rewrite=loop_partition)
+    def loop_partition(
+        self, loop: LoopRV, factors: Sequence[Any], preserve_unit_iters: bool = True
+    ) -> list[LoopRV]:
+        """Loops one after the other, each over the next `factor` iterations; one factor may be None."""
+        func, new = loop_partition(self.func, loop.var, factors)
+        self._update(func)
+        return [LoopRV(var) for var in new]
+
+    @recorded(rewrite=merge)
+    def merge(self, *loops: LoopRV) -> LoopRV:
+        """Loops of nests that stand side by side  →  one nest that does what each of them did."""
+        func, merged = merge(self.func, [loop.var for loop in loops])
+        self._update(func)
+        return LoopRV(merged)
+
+    @recorded(rewrite=on_loops.add_unit_loop)
+    def add_unit_loop(self, block_or_loop: SBlockRV | LoopRV) -> LoopRV:
+        """A loop with one iteration around a block or loop."""
+        func, var = on_loops.add_unit_loop(
+            self.func, self.get(block_or_loop), isinstance(block_or_loop, LoopRV)
+        )
+        self._update(func)
+        return LoopRV(var)
+
+    # ---- kinds
+
+    @recorded(rewrite=on_loops.set_kind)
+    def parallel(self, loop: LoopRV) -> None:
+        """Run a loop's iterations on several threads."""
+        self._update(on_loops.set_kind(self.func, loop.var, ForKind.PARALLEL))
+
+    @recorded(rewrite=on_loops.set_kind)
+    def vectorize(self, loop: LoopRV) -> None:
+        """Run a loop's iterations as the lanes of vectors; the extent must be constant."""
+        self._update(on_loops.set_kind(self.func, loop.var, ForKind.VECTORIZED))
+
+    @recorded(rewrite=on_loops.set_kind)
+    def unroll(self, loop: LoopRV) -> None:
+        """Repeat a loop's body for each iteration."""
+        self._update(on_loops.set_kind(self.func, loop.var, ForKind.UNROLLED))
+
+    @recorded(rewrite=bind)
+    def bind(self, loop: LoopRV, thread_axis: str) -> None:
+        """Run a loop's iterations on the threads of an accelerator's axis."""
+        self._update(bind(self.func, loop.var, thread_axis))
+
+    @recorded(rewrite=on_loops.narrow)
+    def narrow(self, loop: LoopRV, extent: PrimExpr) -> None:
+        """Run only the first iterations of a loop; that the others change nothing is the caller's word."""
+        self._update(on_loops.narrow(self.func, loop.var, extent))
+
+    # ---- hints
+
+    @recorded()
+    def annotate(self, block_or_loop: SBlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
+        """Attach a hint to a block or loop.
+
+        for i in range(n)   →   for i in serial(n, annotations={key: value})
+        """
+        self._annotate(block_or_loop, ann_key, ann_val)
+
+    @recorded()
+    def unannotate(self, block_or_loop: SBlockRV | LoopRV, ann_key: str) -> None:
+        """Take a hint off a block or loop.
+
+            for i in serial(n, annotations={key: value})   →   for i in range(n)
+
+        Raises: ScheduleError T0422 where there is none of this name.
+        """
+        stmt = self.get(block_or_loop)
+        if ann_key not in dict(stmt.annotations):
+            raise ScheduleError(T0422, f"no annotation is called {ann_key!r}", self.func, stmt)
+        self._annotate(block_or_loop, ann_key, None)
+
+    def _annotate(self, target: SBlockRV | LoopRV, key: str, value: Any) -> None:
+        stmt = self.get(target)
+        notes = stmt.annotations.without(key) if value is None else stmt.annotations.with_item(key, value)
+        self._update(replace_stmt(self.func, stmt, replace(stmt, annotations=notes)))

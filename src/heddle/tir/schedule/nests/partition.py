@@ -1,0 +1,104 @@
+"""Cutting a loop into loops that run one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle.ir.node import replace
+from heddle.prim.nodes import IntImm, PrimExpr, Var, as_expr, constant, is_const_int
+from heddle.prim.ops import maximum, minimum
+from heddle.prim.substitute import free_vars
+from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.codes import T0420
+from heddle.tir.nodes import For, IterType, PrimFunc, SBlock, SBlockRealize, Stmt, seq
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.tree import analyzer_at, blocks_in, find_loop, fresh_copy, replace_stmt
+from heddle.tir.substitute import StmtSubstituter
+
+
+def loop_partition(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tuple[PrimFunc, list[Var]]:
+    """for i in range(n): f(i)   →   for i_0 in range(0, 4): f(i_0);  for i_1 in range(4, n): f(i_1)
+
+    Each factor is how many iterations one of the loops takes; one may be None, which takes what is left.
+    Together they must be all. A reduction is initialised in the first loop.
+    """
+    place = find_loop(func, loop_var)
+    loop: For = place.stmt
+    bounds = _bounds(func, loop, factors, analyzer_at(place).simplify)
+    made: list[Stmt] = []
+    new_vars: list[Var] = []
+    for k, (low, high) in enumerate(bounds):
+        source = loop if k == 0 else fresh_copy(func.with_body(seq(func.body, *made)), loop)
+        assert isinstance(source, For)
+        body = source.body if k == 0 else _without_inits(func, source)
+        var = Var(f"{loop_var.name}_{k}", loop_var.dtype)
+        body = StmtSubstituter({source.loop_var: var}).visit(body)
+        made.append(replace(source, loop_var=var, min=low, extent=high - low, body=body))
+        new_vars.append(var)
+    return replace_stmt(func, loop, seq(*made)), new_vars
+
+
+def _bounds(
+    func: PrimFunc, loop: For, factors: Sequence[Any], simplify: Any
+) -> list[tuple[PrimExpr, PrimExpr]]:
+    """Where each loop begins and ends, never beyond the whole loop's end."""
+    dtype, extent = loop.loop_var.dtype, loop.extent
+    if not is_const_int(loop.min, 0) or sum(f is None for f in factors) > 1 or not factors:
+        raise ScheduleError(
+            T0420, f"loop {loop.loop_var.name!r} cannot be cut by {list(factors)}", func, loop
+        )
+    sizes = [None if f is None else as_expr(f, dtype) for f in factors]
+    if any(isinstance(size, IntImm) and size.value <= 0 for size in sizes):
+        raise ScheduleError(T0420, f"factors {list(factors)}: expected positive numbers", func, loop)
+    known: PrimExpr = constant(0, dtype)
+    for size in sizes:
+        known = known if size is None else known + size
+    rest = simplify(maximum(extent - known, 0))
+    bounds, begin = [], constant(0, dtype)
+    for size in sizes:
+        end = simplify(minimum(begin + (rest if size is None else size), extent))
+        bounds.append((begin, end))
+        begin = end
+    end = simplify(extent - begin)
+    if None not in factors and not is_const_int(end, 0):
+        raise ScheduleError(
+            T0420,
+            f"factors {list(factors)} may leave out iterations of loop {loop.loop_var.name!r}",
+            func,
+            loop,
+            help="leave one factor open (None)",
+        )
+    return bounds
+
+
+def _without_inits(func: PrimFunc, loop: For) -> Stmt:
+    """The body of a later loop: reductions over it were initialised before."""
+    changed: dict[int, SBlock] = {}
+    for realize in blocks_in(loop.body):
+        block = realize.block
+        pairs = list(zip(block.iter_vars, realize.iter_values, strict=True))
+        reducing = [value for axis, value in pairs if axis.iter_type is IterType.CommReduce]
+        spatial = [value for axis, value in pairs if axis.iter_type is not IterType.CommReduce]
+        is_used, is_spatial = (loop.loop_var in free_vars(*values) for values in (reducing, spatial))
+        is_empty = not is_spatial and is_const_int(loop.extent, 1)  # a reduction axis of one iteration
+        if block.init is None or not (is_used or is_empty):
+            continue
+        if is_spatial:
+            raise ScheduleError(
+                T0420, f"loop serves spatial and reduction axes of block {block.name_hint!r}", func, loop
+            )
+        changed[id(block)] = with_access_regions(replace(block, init=None))
+    return _ReplaceBlocks(changed).visit(loop.body) if changed else loop.body
+
+
+class _ReplaceBlocks(StmtSubstituter):
+    """Exchanges blocks, known by identity."""
+
+    def __init__(self, changed: dict[int, SBlock]) -> None:
+        super().__init__({})
+        self._changed = changed
+
+    def visit_SBlockRealize(self, node: SBlockRealize) -> Stmt:
+        found = self._changed.get(id(node.block))
+        return replace(node, block=found if found is not None else self.visit(node.block))

@@ -1,0 +1,1 @@
+"""Rewrites of buffers and of how blocks reach them."""

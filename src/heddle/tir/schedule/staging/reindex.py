@@ -1,0 +1,138 @@
+"""Staging a buffer by the axes of the block that uses it."""
+
+from __future__ import annotations
+
+from heddle.arith import Analyzer
+from heddle.arith.iters.iter_map import detect_iter_map
+from heddle.prim.nodes import PrimExpr, Range, Var, constant
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import if_then_else, logical_and
+from heddle.prim.substitute import free_vars, substitute
+from heddle.tir.codes import T0416, T0424
+from heddle.tir.index_map import IndexMap
+from heddle.tir.nodes import (
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    IterType,
+    IterVar,
+    PrimFunc,
+    SBlock,
+    Stmt,
+    decl_buffer,
+)
+from heddle.tir.schedule.blocks.nest import loop_nest
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.staging.access import AccessRewriter, single_index
+from heddle.tir.schedule.staging.cache import check_alone, check_only_writer, insert_beside, touches
+from heddle.tir.schedule.tree import find_block, fresh_block_name, replace_stmt, writes_buffer
+
+
+def reindex(func: PrimFunc, block_name: str, buffer: Buffer) -> tuple[PrimFunc, str]:
+    """for n, h, w, c: B[n, h, w, c] = f(A[n, h // 2, c])   →   A_reindex[n, h, c] = A[n, h // 2, c]
+                                                                B[n, h, w, c] = f(A_reindex[n, h, c])
+
+    The copy is indexed by those axes of the block that the buffer's index depends on. Gives the name of the
+    copying block.
+    """
+    block: SBlock = find_block(func, block_name).stmt.block
+    used = free_vars(*single_index(func, block, buffer))
+    axes = tuple(axis.var for axis in block.iter_vars)
+    index_map = IndexMap(axes, tuple(var for var in axes if var in used))
+    return reindex_cache(func, block_name, buffer, "global", index_map, "reindex")
+
+
+def reindex_cache(
+    func: PrimFunc, block_name: str, buffer: Buffer, scope: str, index_map: IndexMap, suffix: str
+) -> tuple[PrimFunc, str]:
+    """B[i, j] = f(A[g(i, j)])   →   A_scope[map(i, j)] = A[g(i, j)];  B[i, j] = f(A_scope[map(i, j)])
+
+    For a buffer that the block reads before the block, for one that it writes after. The block must touch the
+    buffer at one index; `index_map` goes from the block's axes to the copy's index. Gives the name of the
+    copying block.
+    """
+    block: SBlock = find_block(func, block_name).stmt.block
+    indices = single_index(func, block, buffer)
+    if len(index_map.initial_indices) != len(block.iter_vars):
+        raise ScheduleError(
+            T0416,
+            f"block {block_name!r} has {len(block.iter_vars)} axes, the map takes "
+            f"{len(index_map.initial_indices)}",
+            func,
+            block,
+        )
+    axes = {axis.var: axis for axis in block.iter_vars}
+    place = index_map.map_indices(list(axes))
+    is_write = writes_buffer(block, buffer)
+    if is_write:
+        check_only_writer(func, block, buffer)
+        check_alone(func, block_name, buffer, lambda other: touches(other, buffer), "uses")
+    else:
+        check_alone(func, block_name, buffer, lambda other: writes_buffer(other, buffer), "writes")
+    _check_map(func, block, indices, place, is_write)
+    shape = index_map.map_shape([axis.dom.extent for axis in block.iter_vars])
+    staged = decl_buffer(shape, buffer.dtype, f"{buffer.name}_{suffix}", scope=scope)
+    name = fresh_block_name(func, staged.name)
+    func = replace_stmt(func, block, _Redirect(buffer, staged, tuple(place)).visit(block))
+    used = [axes[var] for var in axes if var in set(free_vars(*indices, *place))]
+    fresh = {axis.var: Var(f"v{k}", axis.var.dtype) for k, axis in enumerate(used)}
+    copied = [IterVar(axis.dom, fresh[axis.var]) for axis in used]
+    there = tuple(substitute(index, fresh) for index in indices)
+    here = tuple(substitute(index, fresh) for index in place)
+    if is_write:
+        store = BufferStore(buffer, BufferLoad(staged, here), there)
+    else:
+        store = BufferStore(staged, _guarded(buffer, there, copied), here)
+    return insert_beside(func, block_name, staged, loop_nest(copied, store, name), after=is_write), name
+
+
+def _check_map(
+    func: PrimFunc, block: SBlock, indices: tuple[PrimExpr, ...], place: list[PrimExpr], is_write: bool
+) -> None:
+    """Different elements must have different places; a written element must have one place only."""
+    by_axis = {axis.var: Range.from_min_extent(axis.dom.min, axis.dom.extent) for axis in block.iter_vars}
+    name = block.name_hint
+    used = set(free_vars(*indices))
+    reduced = {axis.var for axis in block.iter_vars if axis.iter_type is not IterType.DataPar}
+    iters = {var: dom for var, dom in by_axis.items() if var in set(free_vars(*place))}
+    if not used <= set(iters) or not detect_iter_map(place, iters, check_level="bijective").indices:
+        raise ScheduleError(
+            T0416, f"the map may put two elements that block {name!r} uses in one place", func, block
+        )
+    if not is_write:
+        return
+    written = {var: dom for var, dom in by_axis.items() if var in used}
+    if set(iters) & reduced or set(iters) != used:
+        raise ScheduleError(T0416, f"the map uses axes that the result of block {name!r} lacks", func, block)
+    if not detect_iter_map(indices, written, check_level="bijective").indices:
+        raise ScheduleError(T0424, f"block {name!r} may write an element twice", func, block)
+
+
+def _guarded(buffer: Buffer, indices: tuple[PrimExpr, ...], axes: list[IterVar]) -> PrimExpr:
+    """A load that gives 0 outside the buffer: conditions that the block reads under are not known here."""
+    analyzer = Analyzer()
+    for axis in axes:
+        analyzer.bind(axis.var, axis.dom)
+    conditions = []
+    for index, dim in zip(indices, buffer.shape, strict=True):
+        inside = logical_and(index >= 0, index < dim)
+        if not analyzer.can_prove(inside):
+            conditions.append(inside)
+    load = BufferLoad(buffer, indices)
+    return if_then_else(all_of(*conditions), load, constant(0, buffer.dtype)) if conditions else load
+
+
+class _Redirect(AccessRewriter):
+    """Accesses of a buffer become accesses of its copy at one index."""
+
+    def __init__(self, old: Buffer, new: Buffer, index: tuple[PrimExpr, ...]) -> None:
+        super().__init__()
+        self._old, self._new, self._index = old, new, index
+
+    def load(self, node: BufferLoad) -> PrimExpr:
+        return BufferLoad(self._new, self._index, span=node.span) if node.buffer is self._old else node
+
+    def store(self, node: BufferStore) -> Stmt:
+        if node.buffer is not self._old:
+            return node
+        return BufferStore(self._new, node.value, self._index, span=node.span)

@@ -1,0 +1,294 @@
+"""Blocks of blocks, tensor intrinsics, axes of blocks, padding."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heddle.script import tir as T
+from heddle.support.diagnostics import HeddleError, UsageError
+from heddle.tir.schedule import Schedule, ScheduleError
+from heddle.tir.tensor_intrin import TensorIntrin
+from tests.unit.schedule.programs import chain, check, interpreted, matmul, padded, window
+
+
+@settings(max_examples=12)
+@given(st.sampled_from([1, 2, 3, 7]), st.integers(1, 4), st.integers(0, 3), st.booleans())
+def test_blockize_at_any_depth(n, tile, depth, keep):
+    before = matmul(n=n * tile, k=3, m=5)
+    sch = Schedule(before)
+    i, j, r = sch.get_loops("C")
+    outer, inner = sch.split(i, [None, tile])
+    loops = [outer, inner, j, r] if depth < 2 else [outer, j, inner, r]
+    sch.reorder(*loops)
+    made = sch.blockize(loops[depth], preserve_unit_iters=keep)
+    assert made.name == "C_o"
+    assert len(sch.get_loops(made)) == depth
+    check(before, sch, machine=False)
+
+
+def test_blockize_with_a_guard_and_symbolic_rows():
+    before = matmul()
+    sch = Schedule(before)
+    i, j, r = sch.get_loops("C")
+    outer, inner = sch.split(i, [None, 4])
+    sch.reorder(outer, j, inner, r)
+    sch.blockize(inner)
+    check(before, sch)
+
+
+def test_blockize_of_an_elementwise_block_and_again():
+    before = chain(n=8, m=12)
+    sch = Schedule(before)
+    i, j = sch.get_loops("G")
+    i0, i1, i2 = sch.split(i, [2, 2, 2])
+    j0, j1 = sch.split(j, [None, 4])
+    sch.reorder(i0, j0, i1, i2, j1)
+    sch.blockize(i2)
+    outer = sch.blockize(i1)
+    assert outer.name == "G_o_o"
+    check(before, sch)
+
+
+def test_blockize_of_blocks_side_by_side():
+    before = chain()
+    sch = Schedule(before)
+    loops = [sch.get_loops(name)[0] for name in "EFG"]
+    merged = sch.merge(*loops)
+    made = sch.blockize([sch.get_sblock("E"), sch.get_sblock("F")])
+    assert [b.name for b in sch.get_child_blocks(made)] == ["E", "F"]
+    assert [b.name for b in sch.get_child_blocks(merged)] == [made.name, "G"]
+    check(before, sch)
+
+
+# ---- intrinsics
+
+
+@T.prim_func
+def rows_desc(
+    c: T.Buffer((4,), "float32"), a: T.Buffer((4,), "float32"), b: T.Buffer((1,), "float32")
+) -> None:
+    with T.sblock("root"):
+        for j in range(T.int64(4)):
+            with T.sblock("axpy"):
+                vj = T.axis.spatial(T.int64(4), j)
+                c[vj] = c[vj] + b[0] * a[vj]
+
+
+@T.prim_func
+def dot_desc(
+    c: T.Buffer((4,), "float32"), a: T.Buffer((3,), "float32"), b: T.Buffer((3, 4), "float32")
+) -> None:
+    with T.sblock("root"):
+        for j, k in T.grid(T.int64(4), T.int64(3)):
+            with T.sblock("dot"):
+                vj, vk = T.axis.remap("SR", [j, k])
+                c[vj] = c[vj] + a[vk] * b[vk, vj]
+
+
+@T.prim_func
+def dot_impl(
+    c: T.Buffer((4,), "float32"), a: T.Buffer((3,), "float32"), b: T.Buffer((3, 4), "float32")
+) -> None:
+    with T.sblock("root"):
+        T.reads(c[0:4], a[0:3], b[0:3, 0:4])
+        T.writes(c[0:4])
+        for k in range(T.int64(3)):
+            for j in T.vectorized(T.int64(4)):
+                c[j] = c[j] + a[k] * b[k, j]
+
+
+TensorIntrin.register("test.dot_4x3", dot_desc, dot_impl)
+
+
+def _tiled(before):
+    sch = Schedule(before)
+    i, j, r = sch.get_loops("C")
+    j0, j1 = sch.split(j, [None, 4])
+    r0, r1 = sch.split(r, [None, 3])
+    sch.reorder(i, j0, r0, j1, r1)
+    sch.decompose_reduction("C", r0)
+    return sch, j1
+
+
+def test_tensorize_a_loop_with_an_intrinsic():
+    before = matmul(k=6, m=8)
+    sch, loop = _tiled(before)
+    sch.tensorize(loop, "test.dot_4x3")
+    assert "T.match_buffer" in str(sch.func) and "T.vectorized" in str(sch.func)
+    check(before, sch)
+
+
+def test_tensorize_a_block_more_than_once():
+    before = matmul(k=6, m=8)
+    sch, loop = _tiled(before)
+    sch.tensorize(sch.blockize(loop), "test.dot_4x3")
+    sch.loop_partition(sch.get_loops("C_o")[0], [2, None])
+    check(before, sch)
+
+
+def test_what_differs_from_the_description_is_refused():
+    for k, m, where in ((6, 12, "range"), (6, 8, "axpy")):
+        sch, loop = _tiled(matmul(k=k, m=m))
+        if where == "range":
+            loop = sch.get_loops("C")[-1]
+        TensorIntrin.register("test.rows", rows_desc, rows_desc, override=True)
+        before = sch.func
+        with pytest.raises(ScheduleError) as caught:
+            sch.tensorize(loop, "test.rows")
+        assert caught.value.code == "T0415"
+        assert "as the intrinsic describes" in str(caught.value)
+        assert sch.func is before
+
+
+def test_intrinsics_are_registered_once_and_fit():
+    with pytest.raises(UsageError) as caught:
+        TensorIntrin.register("test.dot_4x3", dot_desc, dot_impl)
+    assert caught.value.code == "T0423"
+    with pytest.raises(UsageError) as caught:
+        TensorIntrin(dot_desc, rows_desc)
+    assert "rank" in str(caught.value)
+    with pytest.raises(UsageError) as caught:
+        TensorIntrin.get("test.dot_4x4")
+    assert "test.dot_4x3" in str(caught.value)
+    assert TensorIntrin.get("test.none", allow_missing=True) is None
+
+
+# ---- axes
+
+
+def test_block_layouts():
+    before = chain(n=6, m=7)
+    sch = Schedule(before)
+    sch.transform_block_layout("F", lambda i, j: (i * 7 + j,))
+    sch.transform_block_layout("E", lambda i, j: (j, i // 2, i % 2))
+    assert len(sch.get_loops("F")) == 1 and len(sch.get_loops("E")) == 3
+    check(before, sch)
+
+
+def test_block_layout_of_a_reduction():
+    before = matmul(n=4, k=6, m=3)
+    sch = Schedule(before)
+    sch.transform_block_layout("C", lambda i, j, r: (i * 3 + j, r // 2, r % 2))
+    check(before, sch)
+
+
+def test_axes_in_another_order():
+    before = matmul()
+    sch = Schedule(before)
+    sch.reorder_block_iter_var("C", [2, 0, 1])
+    check(before, sch)
+
+
+# ---- padding
+
+
+@settings(max_examples=10)
+@given(st.sampled_from([1, 3, 7]), st.integers(0, 2), st.integers(0, 3), st.integers(0, 1))
+def test_decomposed_padding(n, low, high, depth):
+    before = padded(n=n, low=low, high=high)
+    sch = Schedule(before)
+    loop = sch.get_loops("P")[depth]
+    assert sch.can_decompose_padding("P", loop)
+    fill = sch.decompose_padding("P", loop)
+    assert fill.name == "P_pad_const"
+    assert "if_then_else" not in str(sch.func)
+    check(before, sch, machine=False)
+
+
+def test_decomposed_padding_of_split_loops_and_symbolic_rows():
+    before = padded(n="n")
+    sch = Schedule(before)
+    i, j = sch.get_loops("P")
+    outer, inner = sch.split(i, [None, 4])
+    sch.decompose_padding("P", inner)
+    assert "T.where" in str(sch.func)
+    check(before, sch)
+    before = padded(n="n")
+    sch = Schedule(before)
+    sch.decompose_padding("P", sch.get_loops("P")[0])
+    check(before, sch)
+    before = padded(n=7)
+    sch = Schedule(before)
+    i, j = sch.get_loops("P")
+    outer, inner = sch.split(i, [None, 4])
+    sch.decompose_padding("P", inner)
+    check(before, sch)
+    assert outer is not None and j is not None
+
+
+@settings(max_examples=10)
+@given(
+    st.sampled_from([1, 2, 7]),
+    st.sampled_from([1, 3, 5]),
+    st.lists(st.integers(1, 4), min_size=3, max_size=3),
+)
+def test_padded_contractions(n, k, padding):
+    before = matmul(n=n, k=k, m=5)
+    sch = Schedule(before)
+    sch.pad_einsum("C", padding)
+    check(before, sch, machine=False)
+
+
+def _mixed(sch):
+    sch.transform_block_layout("C", lambda i, j, r: (i, j * 6 + r))
+
+
+WRONG = {
+    "two blocks": (
+        lambda s: s.blockize(s.merge(s.get_loops("C")[0], s.get_loops("D")[0])),
+        "T0414",
+        "2 blocks",
+    ),
+    "no blocks": (lambda s: s.blockize([]), "T0414", "expected blocks"),
+    "axes of both kinds": (_mixed, "T0416", "mixes spatial and reduction"),
+    "no bijection": (lambda s: s.transform_block_layout("D", lambda i, j: (i, j // 2)), "T0416", "bijection"),
+    "too few axes": (lambda s: s.transform_block_layout("D", lambda i: (i,)), "T0416", "2 axes"),
+    "no order": (lambda s: s.reorder_block_iter_var("D", [0, 0]), "T0416", "no order"),
+    "no padding": (lambda s: s.decompose_padding("D", s.get_loops("D")[0]), "T0417", "under a condition"),
+    "other loop": (lambda s: s.decompose_padding("D", s.get_loops("C")[0]), "T0417", "not around"),
+    "no intrinsic": (lambda s: s.tensorize(s.get_loops("D")[1], "test.nothing"), "T0423", "test.nothing"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_primitive_that_does_not_apply_says_why(name):
+    action, code, text = WRONG[name]
+    sch = Schedule(matmul(n=7))
+    with pytest.raises(HeddleError) as caught:
+        action(sch)
+    assert caught.value.code == code
+    assert text in str(caught.value)
+
+
+def test_axes_that_do_not_divide():
+    sch = Schedule(matmul(n=6, m=8))
+    fused = sch.fuse(*sch.get_loops("D"))
+    _, inner = sch.split(fused, [None, 5])
+    with pytest.raises(ScheduleError) as caught:
+        sch.blockize(inner)
+    assert caught.value.code == "T0414"
+    assert "'D'" in str(caught.value)
+
+
+def test_a_window_is_no_padding():
+    sch = Schedule(window())
+    assert not sch.can_decompose_padding("E", sch.get_loops("E")[0])
+    assert np.isfinite(interpreted(sch.func, 0)).all()
+
+
+def test_a_reduction_axis_that_indexes_nothing_is_not_padded():
+    sch = Schedule(window(n=4, size=1))
+    sch.transform_block_layout("G", lambda i, j, r: (r, j, i))
+    with pytest.raises(ScheduleError) as caught:
+        sch.pad_einsum("G", [2, 1, 1])
+    assert caught.value.code == "T0410"
+
+
+def test_initialisation_stays_under_the_guard():
+    """Iterations beyond the guard must not reset a result that was computed before."""
+    before = matmul(n=5)
+    sch = Schedule(before)
+    unit = sch.add_unit_loop(sch.get_loops("C")[2])
+    sch.split(unit, [1, 2])
+    check(before, sch)

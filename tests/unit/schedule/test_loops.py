@@ -1,0 +1,128 @@
+"""Primitives on loops."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heddle.support.diagnostics import HeddleError
+from heddle.tir.schedule import Schedule, ScheduleError
+from tests.unit.schedule.programs import chain, check, compiled, matmul, window
+
+
+@settings(max_examples=12)
+@given(st.sampled_from([1, 2, 7, 12, 13]), st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
+def test_partition_runs_every_iteration_once(extent, factors, data):
+    loop = data.draw(st.integers(0, 2))
+    before = matmul(n=extent, k=extent, m=extent)
+    sch = Schedule(before)
+    given_factors = [*factors, None]
+    parts = sch.loop_partition(sch.get_loops("C")[loop], given_factors)
+    assert len(parts) == len(given_factors)
+    check(before, sch, machine=False)
+
+
+@pytest.mark.parametrize("loop", [0, 2])
+def test_partition_of_symbolic_and_reduction_loops(loop):
+    before = matmul()
+    sch = Schedule(before)
+    sch.loop_partition(sch.get_loops("C")[loop], [2, None, 1])
+    check(before, sch)
+
+
+def test_merge_joins_nests():
+    before = chain()
+    sch = Schedule(before)
+    loops = [sch.get_loops(name)[1] for name in "EFG"]
+    merged = sch.merge(*loops)
+    assert [b.name for b in sch.get_child_blocks(merged)] == ["E", "F", "G"]
+    assert str(sch.func).count("for ") == 1
+    check(before, sch)
+
+
+def test_unit_loops():
+    before = chain()
+    sch = Schedule(before)
+    unit = sch.add_unit_loop(sch.get_sblock("F"))
+    outer = sch.add_unit_loop(sch.get_loops("E")[0])
+    assert sch.get(unit).extent.value == sch.get(outer).extent.value == 1
+    check(before, sch)
+
+
+def test_split_without_a_guard():
+    before = matmul(n=8)
+    sch = Schedule(before)
+    sch.split(sch.get_loops("C")[0], [None, 4], disable_predication=True)
+    assert "T.where" not in str(sch.func)
+    check(before, sch)
+
+
+def test_loops_bound_to_threads_compute_the_same():
+    before = matmul(n=7)
+    sch = Schedule(before)
+    i, j, _ = sch.get_loops("C")
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    assert sch.get(j).thread_binding == "threadIdx.x"
+    check(before, sch, machine=False)
+
+
+def test_a_processor_has_no_threads_to_bind_to():
+    sch = Schedule(matmul(n=7))
+    sch.bind(sch.get_loops("C")[0], "blockIdx.x")
+    with pytest.raises(HeddleError) as caught:
+        compiled(sch.func)
+    assert caught.value.code == "G0101"
+    assert "thread_binding" in str(caught.value)
+
+
+def _bound_twice(sch):
+    i, j, _ = sch.get_loops("C")
+    sch.bind(i, "threadIdx.x")
+    sch.bind(j, "threadIdx.x")
+
+
+def _other_count(sch):
+    sch.bind(sch.get_loops("C")[0], "threadIdx.x")
+    sch.bind(sch.get_loops("D")[1], "threadIdx.x")
+
+
+WRONG = {
+    "no such thread": (lambda s: s.bind(s.get_loops("C")[0], "thread.x"), "T0413", "thread.x"),
+    "thread taken": (_bound_twice, "T0413", "has threadIdx.x already"),
+    "thread counts": (_other_count, "T0413", "expected as many"),
+    "reduction over blocks": (lambda s: s.bind(s.get_loops("C")[2], "blockIdx.x"), "T0405", "CommReduce"),
+    "partition leaves out": (lambda s: s.loop_partition(s.get_loops("C")[1], [2, 2]), "T0420", "leave out"),
+    "partition by zero": (lambda s: s.loop_partition(s.get_loops("C")[1], [0, None]), "T0420", "positive"),
+    "two open": (lambda s: s.loop_partition(s.get_loops("C")[1], [None, None]), "T0420", "cut by"),
+    "one loop merged": (lambda s: s.merge(s.get_loops("C")[0]), "T0420", "two loops"),
+    "depths differ": (lambda s: s.merge(s.get_loops("C")[0], s.get_loops("D")[1]), "T0420", "equally deep"),
+    "split leaves out": (lambda s: s.split(s.get_loops("C")[1], [2, 2]), "T0403", "leave out"),
+    "split by zero": (lambda s: s.split(s.get_loops("C")[1], [None, 0]), "T0403", "positive"),
+    "no such hint": (lambda s: s.unannotate(s.get_loops("C")[1], "grain"), "T0422", "grain"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_primitive_that_does_not_apply_says_why(name):
+    action, code, text = WRONG[name]
+    sch = Schedule(matmul(n=7))
+    with pytest.raises(ScheduleError) as caught:
+        action(sch)
+    assert caught.value.code == code
+    assert text in str(caught.value)
+
+
+def test_merge_keeps_dependences():
+    """G needs rows of E that later iterations make."""
+    sch = Schedule(window(n=3, size=1))
+    sch.merge(sch.get_loops("E")[0], sch.get_loops("G")[0])
+    other = Schedule(window(n=9, size=3))
+    with pytest.raises(ScheduleError) as caught:
+        other.merge(other.get_loops("E")[0], other.get_loops("G")[0])
+    assert caught.value.code == "T0420"
+    other = Schedule(matmul(n=4))
+    i, _, _ = other.get_loops("C")
+    tile, _ = other.split(other.get_loops("D")[0], [None, 2])
+    with pytest.raises(ScheduleError) as caught:
+        other.merge(i, tile)
+    assert "expected 4 from 0" in str(caught.value)
