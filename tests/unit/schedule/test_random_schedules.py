@@ -109,3 +109,11 @@ def agree(seed: int, steps: int, machine: bool) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_random_schedules(seed):
     agree(seed, steps=12, machine=seed % 4 == 0)
+
+
+@pytest.mark.parametrize("seed", [5017, 5080, 5245, 5255, 5345, 5516, 5585])
+def test_schedules_that_went_wrong(seed):
+    """Unit loops cut into parts; consumers moved to where only a part of what they read is made; padded axes
+    that are no index of the result.
+    """
+    agree(seed, steps=10, machine=True)

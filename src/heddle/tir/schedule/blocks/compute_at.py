@@ -10,6 +10,7 @@ from heddle.ir.node import replace
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import logical_and
+from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.codes import T0407
 from heddle.tir.nodes import (
@@ -78,8 +79,29 @@ def reverse_compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFu
     loop = find_loop(func, loop_var).stmt
     produced = _accessed(func, loop.body, buffer, writes=True)
     pattern = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
+    _check_reads_what_was_made(func, block, loop, buffer, produced, pattern)
     nest = _new_nest(func, loop_var, place.stmt, produced, pattern, buffer)
     return replace_stmt(func, loop, replace(loop, body=seq(loop.body, nest)))
+
+
+def _check_reads_what_was_made(
+    func: PrimFunc, block: SBlock, loop: For, buffer: Buffer, produced: Box, pattern: list[Var | None]
+) -> None:
+    """Where an iteration makes a part of a dimension, the consumer's own axis must say which part it reads,
+    the same in all its reads."""
+    place = find_loop(func, loop.loop_var)
+    varying = {outer.loop_var for outer in (*place.loops(), loop) if not is_const_int(outer.extent, 1)}
+    loads = [node for node in walk(block.body) if isinstance(node, BufferLoad) and node.buffer is buffer]
+    for dim, (low, high) in enumerate(produced):
+        axis, is_part = pattern[dim], varying & set(free_vars(low, high))
+        if is_part and (axis is None or any(load.indices[dim] is not axis for load in loads)):
+            raise ScheduleError(
+                T0407,
+                f"block {block.name_hint!r} reads parts of {buffer.name!r} that other iterations of loop "
+                f"{loop.loop_var.name!r} make",
+                func,
+                block,
+            )
 
 
 def _check_sole_writer(func: PrimFunc, block: SBlock) -> None:

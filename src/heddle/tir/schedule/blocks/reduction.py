@@ -107,6 +107,21 @@ def _init_nest(realize: SBlockRealize, name: str, below: list[For]) -> Stmt:
     return stmt
 
 
+def _check_places(func: PrimFunc, block: SBlock, padding: Sequence[int]) -> None:
+    """More iterations of a spatial axis that is no index of the result would add to the same places."""
+    written = set(free_vars(*(part.min for region in block.writes for part in region.region)))
+    for axis, multiple in zip(block.iter_vars, padding, strict=True):
+        grows = not is_const_int(axis.dom.extent % multiple, 0)
+        if grows and axis.iter_type is IterType.DataPar and axis.var not in written:
+            raise ScheduleError(
+                T0410,
+                f"block {block.name_hint!r}: axis {axis.var.name!r} is no index of the result and cannot be "
+                "padded",
+                func,
+                block,
+            )
+
+
 def pad_einsum(
     func: PrimFunc, block_name: str, padding: Sequence[int]
 ) -> tuple[PrimFunc, list[str], list[str]]:
@@ -123,6 +138,7 @@ def pad_einsum(
         text = f"padding {list(padding)}: expected a positive number for each of {len(block.iter_vars)} axes"
         raise ScheduleError(T0410, f"block {block_name!r}: {text}", func, block)
     _check_whole_loops(func, place)
+    _check_places(func, block, padding)
     extents = {axis.var: axis.dom.extent for axis in block.iter_vars}
     padded = {
         axis.var: _round_up(axis.dom.extent, multiple)

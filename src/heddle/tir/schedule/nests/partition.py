@@ -21,7 +21,8 @@ def loop_partition(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tup
     """for i in range(n): f(i)   →   for i_0 in range(0, 4): f(i_0);  for i_1 in range(4, n): f(i_1)
 
     Each factor is how many iterations one of the loops takes; one may be None, which takes what is left.
-    Together they must be all. A reduction is initialised in the first loop.
+    Together they must be all. A reduction is initialised in the first loop, or in the one that has the only
+    iteration.
     """
     place = find_loop(func, loop_var)
     loop: For = place.stmt
@@ -31,7 +32,8 @@ def loop_partition(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tup
     for k, (low, high) in enumerate(bounds):
         source = loop if k == 0 else fresh_copy(func.with_body(seq(func.body, *made)), loop)
         assert isinstance(source, For)
-        body = source.body if k == 0 else _without_inits(func, source)
+        begins = is_const_int(high - low, 1) if is_const_int(loop.extent, 1) else k == 0
+        body = source.body if begins else _without_inits(func, source)
         var = Var(f"{loop_var.name}_{k}", loop_var.dtype)
         body = StmtSubstituter({source.loop_var: var}).visit(body)
         made.append(replace(source, loop_var=var, min=low, extent=high - low, body=body))
@@ -75,16 +77,16 @@ def _bounds(
 def _without_inits(func: PrimFunc, loop: For) -> Stmt:
     """The body of a later loop: reductions over it were initialised before."""
     changed: dict[int, SBlock] = {}
+    is_once = is_const_int(loop.extent, 1)
     for realize in blocks_in(loop.body):
         block = realize.block
         pairs = list(zip(block.iter_vars, realize.iter_values, strict=True))
         reducing = [value for axis, value in pairs if axis.iter_type is IterType.CommReduce]
         spatial = [value for axis, value in pairs if axis.iter_type is not IterType.CommReduce]
         is_used, is_spatial = (loop.loop_var in free_vars(*values) for values in (reducing, spatial))
-        is_empty = not is_spatial and is_const_int(loop.extent, 1)  # a reduction axis of one iteration
-        if block.init is None or not (is_used or is_empty):
+        if block.init is None or not (is_used or is_once):
             continue
-        if is_spatial:
+        if is_spatial and not is_once:
             raise ScheduleError(
                 T0420, f"loop serves spatial and reduction axes of block {block.name_hint!r}", func, loop
             )
