@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from benchmarks.engines.engine import Arrays, Model
 from benchmarks.workloads import Workload
 
 IDLE_PASSES, COUNTED_PASSES = 2, 3
+IDLE_MS = 25.0
+"""Idle passes of a turn take so long at least: threads of other engines spin on after their last call."""
 LONG_MS = 1000.0
 """A pass that takes longer is preceded by one idle pass and counted once a turn."""
 OURS = "heddle"
@@ -167,8 +170,9 @@ def _time_in_turn(entries: Sequence[_Entry], repeat: int) -> None:
     """Each engine in its turn, until all have `repeat` times. A turn begins with passes that do not count."""
     while any(len(entry.times) < repeat for entry in entries):
         for entry in entries:
-            is_long = bool(entry.times) and entry.times[-1] > LONG_MS
-            idle, count = (1, 1) if is_long else (IDLE_PASSES, COUNTED_PASSES)
+            last = entry.times[-1] if entry.times else entry.session.turn(entry.requests, 1, 1)[0]
+            idle = max(1 if last > LONG_MS else IDLE_PASSES, ceil(IDLE_MS / max(last, 1e-3)))
+            count = 1 if last > LONG_MS else COUNTED_PASSES
             wanted = min(count, repeat - len(entry.times))
             if wanted > 0:
                 entry.times += entry.session.turn(entry.requests, idle, wanted)
