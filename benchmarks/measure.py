@@ -15,8 +15,9 @@ from benchmarks.engines.engine import Arrays, Model
 from benchmarks.workloads import Workload
 
 IDLE_PASSES, COUNTED_PASSES = 2, 3
-IDLE_MS = 25.0
-"""Idle passes of a turn take so long at least: threads of other engines spin on after their last call."""
+IDLE_MS = 100.0
+"""Idle passes of a turn take so long at least: threads of other engines spin on after their last call, up to
+60 ms."""
 LONG_MS = 1000.0
 """A pass that takes longer is preceded by one idle pass and counted once a turn."""
 OURS = "heddle"

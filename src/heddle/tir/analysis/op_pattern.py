@@ -7,7 +7,7 @@ from enum import IntEnum
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Mul, PrimExpr, Var, is_const_int
-from heddle.tir.nodes import BufferLoad, BufferStore, IterType, PrimFunc, SBlock, SBlockRealize
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.tree import producers_and_consumers
 
 
@@ -18,7 +18,7 @@ class OpPattern(IntEnum):
     BROADCAST = 1  # out[i, j] from in[i]
     INJECTIVE = 2  # out[i] from in[f(i)]
     COMM_REDUCE = 3  # out[i] from all in[i, r]
-    OUT_EWISE_FUSABLE = 4  # a contraction or several passes, whose result can be followed by elementwise work
+    OUT_EWISE_FUSABLE = 4  # a contraction, several passes, or a map of neighbours, which elementwise work can follow
     TUPLE = 7
     OPAQUE = 8
 
@@ -77,10 +77,20 @@ def _map_pattern(block: SBlock, store: BufferStore) -> OpPattern:
     stored = [index for index in store.indices if not is_const_int(index, 0)]
     if not all(isinstance(index, Var) and index in axes for index in stored):
         return OpPattern.INJECTIVE
-    kind = OpPattern.ELEMENTWISE
-    for load in _loads(store.value):
-        kind = max(kind, _load_pattern(load, store))
-    return kind
+    loads = _loads(store.value)
+    if _reads_neighbours(loads):
+        return OpPattern.OUT_EWISE_FUSABLE
+    return max((_load_pattern(load, store) for load in loads), default=OpPattern.ELEMENTWISE)
+
+
+def _reads_neighbours(loads: list[BufferLoad]) -> bool:
+    """Whether an element takes several elements of one operand: inside another loop nest, what makes that
+    operand would be computed as often, and a window would compute the map for each of its places."""
+    first: dict[Buffer, BufferLoad] = {}
+    return not all(
+        structural_equal(tuple(load.indices), tuple(first.setdefault(load.buffer, load).indices))
+        for load in loads
+    )
 
 
 def _load_pattern(load: BufferLoad, store: BufferStore) -> OpPattern:

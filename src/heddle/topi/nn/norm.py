@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from heddle import te
 from heddle.prim.intrinsics import exp, log, power, rsqrt, sqrt
 from heddle.prim.nodes import PrimExpr, constant
-from heddle.prim.ops import all, cast, if_then_else, maximum
+from heddle.prim.ops import add, all, cast, maximum, minimum, select
 from heddle.topi.dims import positive_axes, positive_axis, simplified
 from heddle.topi.reduce import accumulator, kept_index, mean_square, moments, moments_of, reduce_element
 
@@ -202,6 +203,10 @@ def _copy(x: te.Tensor, name: str) -> te.Tensor:
     return result
 
 
+_WRITTEN_OUT = 8
+"""Windows up to this size are sums of terms in one map; longer ones are reductions of their own."""
+
+
 def lrn(
     x: te.Tensor, size: int, axis: int = 1, alpha: float = 1e-4, beta: float = 0.75, bias: float = 2.0
 ) -> te.Tensor:
@@ -209,23 +214,41 @@ def lrn(
     channel = positive_axis(axis, x.ndim)
     wide = accumulator(x.dtype)
     before = (size - 1) // 2
-    k = te.reduce_axis((constant(0, "int64"), constant(size, "int64")), name="k")
 
-    def window(*i: PrimExpr) -> PrimExpr:
-        at = i[channel] + k.var - before
+    def square(i: tuple[PrimExpr, ...], step: PrimExpr) -> PrimExpr:
+        """Zero beyond the ends, where the last channel is read instead: vectors need no branch."""
+        at = i[channel] + step - before
+        place = maximum(0, minimum(at, x.shape[channel] - 1))
         inside = all(at >= 0, at < x.shape[channel])
-        value = if_then_else(inside, cast(wide, x[(*i[:channel], at, *i[channel + 1 :])]), constant(0, wide))
-        total: PrimExpr = te.sum(value * value, axis=k)
+        value = select(inside, cast(wide, x[(*i[:channel], place, *i[channel + 1 :])]), constant(0, wide))
+        return value * value
+
+    def sum_of_terms(*i: PrimExpr) -> PrimExpr:
+        return reduce(add, (square(i, constant(step, "int64")) for step in range(size)))
+
+    def reduced(*i: PrimExpr) -> PrimExpr:
+        k = te.reduce_axis((constant(0, "int64"), constant(size, "int64")), name="k")
+        total: PrimExpr = te.sum(square(i, k.var), axis=k)
         return total
 
-    squares = te.compute(x.shape, window, name="lrn_sum")
+    squares = te.compute(x.shape, sum_of_terms if size <= _WRITTEN_OUT else reduced, name="lrn_sum")
 
     def element(*i: PrimExpr) -> PrimExpr:
         base = constant(bias, wide) + squares[i] * constant(alpha / size, wide)
-        return cast(x.dtype, cast(wide, x[i]) / power(base, constant(beta, wide)))
+        return cast(x.dtype, cast(wide, x[i]) / _power_of_positive(base, beta))
 
     result: te.Tensor = te.compute(x.shape, element, name="lrn")
     return result
+
+
+def _power_of_positive(base: PrimExpr, exponent: float) -> PrimExpr:
+    """base ** exponent, by square roots where the exponent is a half or three quarters."""
+    if exponent == 0.5:
+        return sqrt(base)
+    if exponent == 0.75:
+        root = sqrt(base)
+        return root * sqrt(root)
+    return power(base, constant(exponent, base.dtype))
 
 
 def l2_normalize(x: te.Tensor, eps: float, axis: Any = None) -> te.Tensor:

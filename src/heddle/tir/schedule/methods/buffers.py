@@ -12,6 +12,7 @@ from heddle.tir.schedule.staging.buffers import storage_align, unsafe_set_dtype
 from heddle.tir.schedule.staging.cache import cache_inplace, cache_read, cache_write, set_scope
 from heddle.tir.schedule.staging.prefetch import FAR, prefetch
 from heddle.tir.schedule.staging.rolling_buffer import rolling_buffer
+from heddle.tir.schedule.staging.share_output import share_output
 
 
 class BufferMethods(ScheduleBase):
@@ -90,6 +91,13 @@ class BufferMethods(ScheduleBase):
         name = self._name(block)
         buffer = buffer_of(self.func, name, write_buffer_index)
         self._update(rolling_buffer(self.func, name, buffer))
+
+    @recorded(rewrite=share_output)
+    def share_output(self, block: SBlockRV | str, read_buffer_index: Any) -> None:
+        """Keep a temporary that a block reads in the memory of that block's result."""
+        name = self._name(block)
+        buffer = temporary_of(self.func, name, read_buffer_index, writes=False)
+        self._update(share_output(self.func, name, buffer))
 
     @recorded(rewrite=prefetch)
     def prefetch(

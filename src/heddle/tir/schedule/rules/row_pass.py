@@ -13,7 +13,7 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
-from heddle.tir.nodes import BufferLoad, IterType, SBlock
+from heddle.tir.nodes import Buffer, BufferLoad, IterType, SBlock
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
@@ -101,6 +101,14 @@ def _one_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> Non
             schedule_reduction_loops(sch, handle, row)
     for handle in handles:
         _run_map_in_lanes(sch, handle, row)
+    for region in block_of(sch, last).reads:
+        if region.buffer not in sch.func.buffers:
+            _keep_in_result(sch, last, region.buffer)
+
+
+def _keep_in_result(sch: Schedule, last: SBlockRV, temporary: Buffer) -> None:
+    """A row of its own would be fetched and written besides the result's, which waits for memory later."""
+    try_primitive(sch, lambda: sch.share_output(last, temporary))
 
 
 def _run_map_in_lanes(sch: Schedule, handle: SBlockRV, row: LoopRV) -> None:

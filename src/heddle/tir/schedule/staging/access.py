@@ -66,6 +66,20 @@ class AccessRewriter(StmtSubstituter):
         return node
 
 
+class Redirect(AccessRewriter):
+    """Accesses of one buffer as those of another at the same indices."""
+
+    def __init__(self, old: Buffer, new: Buffer) -> None:
+        super().__init__()
+        self._old, self._new = old, new
+
+    def load(self, node: BufferLoad) -> PrimExpr:
+        return replace(node, buffer=self._new) if node.buffer is self._old else node
+
+    def store(self, node: BufferStore) -> Stmt:
+        return replace(node, buffer=self._new) if node.buffer is self._old else node
+
+
 def exchange_buffer(
     func: PrimFunc, old: Buffer, new: Buffer, rewriter: Callable[[], AccessRewriter]
 ) -> PrimFunc:

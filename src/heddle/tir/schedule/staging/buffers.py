@@ -9,7 +9,7 @@ from heddle.prim.ops import cast, floormod, multiply
 from heddle.tir.codes import T0408
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, Stmt, decl_buffer
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.staging.access import AccessRewriter, exchange_buffer
+from heddle.tir.schedule.staging.access import AccessRewriter, Redirect, exchange_buffer
 from heddle.tir.schedule.tree import find_block
 
 
@@ -68,18 +68,4 @@ def storage_align(
         strides.insert(0, step)
         step = analyzer.simplify(multiply(step, old.shape[k]))
     new = decl_buffer(old.shape, old.dtype, old.name, strides=tuple(strides), scope=old.scope)
-    return exchange_buffer(func, old, new, lambda: _Move(old, new))
-
-
-class _Move(AccessRewriter):
-    """Accesses of one buffer as those of another at the same indices."""
-
-    def __init__(self, old: Buffer, new: Buffer) -> None:
-        super().__init__()
-        self._old, self._new = old, new
-
-    def load(self, node: BufferLoad) -> PrimExpr:
-        return replace(node, buffer=self._new) if node.buffer is self._old else node
-
-    def store(self, node: BufferStore) -> Stmt:
-        return replace(node, buffer=self._new) if node.buffer is self._old else node
+    return exchange_buffer(func, old, new, lambda: Redirect(old, new))
