@@ -5,9 +5,9 @@ take them.
     z = cls.max_pool2d(y): (1, 64, 28, 28)   →    z = cls.max_pool2d(y): (1, 4, 28, 28, 16)
     gv = cls.softmax(z)                           gv = cls.softmax(z)
 
-Tensors (n, c, h, w) between loop functions become (n, c / b, h, w, b); the functions' accesses and loops are
-rewritten to match, so that none is copied: what reads a blocked tensor and writes a plain one, or the other
-way, does so in its own loops. A tensor is blocked if a convolution reads or writes it, or a function that
+Tensors (n, c, h, w) between loop functions become (n, ceil(c / b), h, w, b); the functions' accesses and loops
+are rewritten to match, so that none is copied: what reads a blocked tensor and writes a plain one, or the other
+way, does so in its own loops. The last block is filled up where b does not divide c; constants grow to match. A tensor is blocked if a convolution reads or writes it, or a function that
 leaves channels where they are does so together with one that is. What else sees the tensor (other functions,
 results, reshapes) keeps it plain.
 """
@@ -18,20 +18,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from heddle.arith import Analyzer
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Var
+from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fuse_tir import drop_unused_loops
+from heddle.lower.pack_weights import always_constant
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relax.nodes import Binding, SeqExpr, VarBinding
+from heddle.relax.op_builder import const
 from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
-from heddle.tir.schedule.blocks.split_dimension import DimensionSplit, plain_nests, split_dimensions
+from heddle.tir.schedule.blocks.split_dimension import (
+    DimensionSplit,
+    Growth,
+    plain_nests,
+    split_dimensions,
+)
 from heddle.tir.schedule.rules.convolution import channel_block, find_convolution
 from heddle.tir.schedule.staging.cache import cache_write
 from heddle.tir.schedule.tree import root_block
@@ -139,6 +148,10 @@ def _blocked_vars(func: Function, facts: dict[GlobalVar, _Facts]) -> set[Var]:
     return (wanted & made) - plain
 
 
+_Made = tuple[GlobalVar, dict[int, tuple[Growth, ...]]]
+"""A loop function for layouts of its arguments, and which constant ones among them have to grow."""
+
+
 class _Rewriter(BindingRewriter):
     """Makes the loop functions for the layouts of their arguments, each once, and gives variables their
     types."""
@@ -147,7 +160,8 @@ class _Rewriter(BindingRewriter):
         super().__init__(mod)
         self._facts, self._lanes = facts, lanes
         self._blocked: dict[Var, DimensionSplit] = {}
-        self._made: dict[tuple[GlobalVar, tuple[DimensionSplit | None, ...]], GlobalVar] = {}
+        self._made: dict[tuple[GlobalVar, tuple[DimensionSplit | None, ...]], _Made] = {}
+        self._constants = always_constant(mod)
 
     def convert(self, func: Function) -> Function:
         for var in _blocked_vars(func, self._facts):
@@ -163,12 +177,18 @@ class _Rewriter(BindingRewriter):
         layouts = tuple(self._layout(arg) for arg in (*call[1].fields, var))
         if not any(layouts) and not self._facts[call[0]].is_convolution:
             return value
-        callee = self._function(call[0], layouts)
+        callee, grown = self._function(call[0], layouts)
         ty, out = value.ty_args[0], layouts[-1]
         if out is not None:
             assert isinstance(ty, TensorType) and ty.dims is not None
             ty = TensorType(out.shape(tuple(ty.dims)), ty.dtype, ty.vdevice)
-        return replace(value, args=(callee, *value.args[1:]), ty_args=(ty,), ty=None)
+        args = Tuple(
+            tuple(
+                _grown_constant(arg, grown[k]) if k in grown and isinstance(arg, Constant) else arg
+                for k, arg in enumerate(call[1].fields)
+            )
+        )
+        return replace(value, args=(callee, args, *value.args[2:]), ty_args=(ty,), ty=None)
 
     def binding(self, binding: Binding) -> None:
         super().binding(binding)
@@ -179,20 +199,24 @@ class _Rewriter(BindingRewriter):
     def _layout(self, arg: Expr) -> DimensionSplit | None:
         return self._blocked.get(arg) if isinstance(arg, Var) else None
 
-    def _function(self, var: GlobalVar, layouts: tuple[DimensionSplit | None, ...]) -> GlobalVar:
+    def _function(self, var: GlobalVar, layouts: tuple[DimensionSplit | None, ...]) -> _Made:
         key = var, layouts
         if key not in self._made:
             func = self.module[var]
             assert isinstance(func, PrimFunc)
-            made = _with_layouts(func, layouts, self._lanes)
-            self._made[key] = self.add_func(made, var.name_hint)
+            made, grown = _with_layouts(func, layouts, self._lanes, self._constants.get(var, set()))
+            self._made[key] = self.add_func(made, var.name_hint), grown
         return self._made[key]
 
 
-def _with_layouts(func: PrimFunc, layouts: Sequence[DimensionSplit | None], lanes: int) -> PrimFunc:
-    """The function over parameters in their layouts. What a convolution accumulates and pads, and what
-    follows it inside the function, is blocked whether its results are or not."""
-    splits = {buffer: split for buffer, split in zip(func.buffers, layouts, strict=True) if split is not None}
+def _with_layouts(
+    func: PrimFunc, layouts: Sequence[DimensionSplit | None], lanes: int, constants: set[int]
+) -> tuple[PrimFunc, dict[int, tuple[Growth, ...]]]:
+    """The function over parameters in their layouts, and which of the constant ones have to grow. What a
+    convolution accumulates and pads, and what follows it inside the function, is blocked whether its results
+    are or not."""
+    buffers = func.buffers
+    splits = {buffer: split for buffer, split in zip(buffers, layouts, strict=True) if split is not None}
     found = find_convolution(plain_nests(func) or [])
     if found is not None and found.result not in splits and found.result in func.buffers:
         func, _ = cache_write(func, found.block.name_hint, found.result, "global")
@@ -201,4 +225,17 @@ def _with_layouts(func: PrimFunc, layouts: Sequence[DimensionSplit | None], lane
         size = channel_block(_channels(buffer.shape), lanes)
         if size is not None:
             splits[buffer] = DimensionSplit(CHANNELS, size)
-    return split_dimensions(func, splits)
+    func, grown = split_dimensions(func, splits, [buffers[k] for k in sorted(constants)])
+    return func, {k: grown[buffer] for k, buffer in enumerate(buffers) if buffer in grown}
+
+
+def _grown_constant(constant: Constant, growths: tuple[Growth, ...]) -> Constant:
+    """Longer by zeros, and by its last elements where nothing sums over them: filling then is finite where
+    the channels are."""
+    array = constant.data.numpy()
+    for growth in sorted(growths, key=lambda item: not item.is_zero):
+        widths = [(0, growth.size - size if dim == growth.dim else 0) for dim, size in enumerate(array.shape)]
+        array = np.pad(array, widths, mode="constant" if growth.is_zero else "edge")
+    made = const(array, constant.data.dtype)
+    assert isinstance(made, Constant)
+    return made

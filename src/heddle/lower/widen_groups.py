@@ -29,12 +29,11 @@ from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock, decl_buffer
 from heddle.tir.schedule.blocks.split_dimension import nest, plain_nests
+from heddle.tir.schedule.channels import GROUPS, group_start
 from heddle.tir.schedule.rules.convolution import (
-    GROUPS,
     Convolution,
     channel_block,
     find_convolution,
-    group_start,
 )
 from heddle.tir.schedule.tree import find_block, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
@@ -75,13 +74,14 @@ class _Groups:
     def _span(self, vector: int) -> tuple[int, int]:
         """The first group that a vector meets, and the number of groups."""
         first = vector * self.lanes // self.outs
-        return first, (vector * self.lanes + self.lanes - 1) // self.outs - first + 1
+        last = min((vector * self.lanes + self.lanes - 1) // self.outs, self.in_channels // self.ins - 1)
+        return first, last - first + 1
 
     @property
     def width(self) -> int:
         """Input channels that a vector reads."""
         out_channels = self.in_channels // self.ins * self.outs
-        return max(self._span(vector)[1] for vector in range(out_channels // self.lanes)) * self.ins
+        return max(self._span(vector)[1] for vector in range(-(-out_channels // self.lanes))) * self.ins
 
     def start(self, channel: Any, least: Any = minimum) -> Any:
         """The first input channel that an output channel's vector reads."""

@@ -22,11 +22,12 @@ from typing import Any
 
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var, constant
-from heddle.prim.ops import floordiv, floormod, minimum
+from heddle.prim.ops import ceildiv, floordiv, floormod, minimum
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.schedule.channels import GROUPS, SUMMED_CHANNELS, group_end, group_start
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.register_tile import steps_side_by_side
 from heddle.tir.schedule.rules.rule import (
@@ -114,28 +115,16 @@ def _factors(store: BufferStore) -> list[tuple[BufferLoad, BufferLoad]]:
     return []
 
 
+MOST_FILL = 1 / 3
+"""The share of an image's channels that may be filling for the sake of whole vectors."""
+
+
 def channel_block(channels: int, lanes: int) -> int | None:
     """How many channels of an image lie side by side: the lanes of a vector, or half of them; None where
-    neither divides them."""
-    fits = [size for size in (lanes, lanes // 2) if size > 1 and channels and channels % size == 0]
+    neither divides them or could be filled up. Fewer vectors are better than less filling."""
+    sizes = [size for size in (lanes, lanes // 2) if size > 1 and channels > 1]
+    fits = [size for size in sizes if -channels % size <= channels * MOST_FILL]
     return fits[0] if fits else None
-
-
-GROUPS = ("group_lanes", "group_outs", "group_ins", "group_last")
-"""Annotations of a block whose vectors of output channels read the input channels of all the groups that they
-meet: lanes, channels out of a group, channels into one, the last input channel where a vector may begin."""
-
-
-def group_start(groups: tuple[int, ...], vector: Any, least: Any = minimum) -> Any:
-    """The first input channel that a vector of output channels reads."""
-    lanes, outs, ins, last = groups
-    return least(vector * lanes // outs * ins, last)
-
-
-def group_end(groups: tuple[int, ...], vector: Any) -> Any:
-    """The input channel after the last group that a vector meets."""
-    lanes, outs, ins, _ = groups
-    return ((vector * lanes + lanes - 1) // outs + 1) * ins
 
 
 # ---- the tile
@@ -258,10 +247,24 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
     for loop in reduce:
         sch.annotate(loop, NO_UNROLL, True)
     sch.decompose_reduction(handle, reduce[0])
-    if GROUPS[0] in conv.block.annotations:
+    if GROUPS[0] in conv.block.annotations and tile.vectors == 1:
         _narrow(sch, handle, conv, reduce[0])
+    elif SUMMED_CHANNELS in conv.block.annotations:
+        _skip_filling(sch, conv, reduce)
     _prefetch_weights(sch, handle, conv, tile)
     _prefetch_pixels(sch, handle, conv, tile)
+
+
+def _skip_filling(sch: Schedule, conv: Convolution, reduce: list[LoopRV]) -> None:
+    """Stop behind the last channel that is no filling: weights are zero from there."""
+    order = _reading_order(conv)
+    blocks, within = conv.data.indices[1], conv.data.indices[-1]
+    if blocks not in order or within not in order:
+        return
+    outer, inner = (reduce[order.index(var)] for var in (blocks, within))  # type: ignore[arg-type]
+    size = conv.extent(order[order.index(within)]) or 1  # type: ignore[arg-type]
+    rest = int(conv.block.annotations[SUMMED_CHANNELS]) - outer.var * size
+    sch.narrow(inner, ceildiv(rest, conv.depth))
 
 
 def _narrow(sch: Schedule, handle: SBlockRV, conv: Convolution, channels: LoopRV) -> None:
