@@ -8,6 +8,8 @@
                                                   for j in n // 16 * 16 .. n: ...
                                               for i in m // 16 * 16 .. m: ...
 
+What whole tiles leave of known extents is a tile under masks where it is more than a quarter of one.
+
 The annotation's value is the tile's side, a power of two from 4 on. The value may be any expression that is a
 vector along i; the store is contiguous along j. Requires: flat buffers. Runs before VectorizeLoop.
 
@@ -23,8 +25,8 @@ from typing import Any, ClassVar
 from heddle.ir.node import Map, replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
-from heddle.prim.nodes import PrimExpr, Ramp, Shuffle, Var, is_const_int
-from heddle.prim.ops import const, floordiv, floormod
+from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Shuffle, Var
+from heddle.prim.ops import const, floordiv, floormod, if_then_else
 from heddle.prim.substitute import substitute
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -61,58 +63,95 @@ class _Nests(Rewriter):
         inner = node.body
         if side is None or not isinstance(inner, For) or not isinstance(inner.body, BufferStore):
             return self.default(node)
-        return seq(*_tiled(node, inner, inner.body, int(side)))
+        return seq(*_Nest(node, inner, inner.body, int(side)).stmts())
 
 
-def _tiled(outer: For, inner: For, store: BufferStore, side: int) -> list[Stmt]:
-    """Whole tiles, the columns that are left in their rows, and the rows that are left."""
-    dtype, i, j = outer.loop_var.dtype, outer.loop_var, inner.loop_var
-    i_block, j_block = Var(f"{i.name}_block", dtype), Var(f"{j.name}_block", dtype)
-    i_begin, j_begin = outer.min + i_block * side, inner.min + j_block * side
-    zero, j_whole = const(0, dtype), floordiv(inner.extent, side)
-    row: list[Stmt] = [
-        For(j_block, zero, j_whole, ForKind.SERIAL, _tile(i, j, i_begin, j_begin, store, side))
-    ]
-    if not is_const_int(floormod(inner.extent, side), 0):
-        lane = Var(i.name, dtype)
-        done = j_whole * side
-        left = replace(inner, min=inner.min + done, extent=inner.extent - done)
-        moved = substitute_stmt(left, {i: i_begin + lane})
-        row.append(_fresh(For(lane, zero, const(side, dtype), ForKind.SERIAL, moved)))
-    marks = {key: value for key, value in outer.annotations.items() if key != TRANSPOSE}
-    if "grain" in marks:
-        marks["grain"] = max(1, int(marks["grain"]) // side)
-    whole = floordiv(outer.extent, side)
-    stmts: list[Stmt] = [For(i_block, zero, whole, outer.kind, seq(*row), annotations=Map(marks))]
-    if not is_const_int(floormod(outer.extent, side), 0):
-        done = whole * side
-        rest = replace(outer, min=outer.min + done, extent=outer.extent - done)
-        stmts.append(_fresh(replace(rest, kind=ForKind.SERIAL, annotations=Map({}))))
-    return stmts
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The two loops, what they store, and the side of a tile."""
+
+    outer: For
+    inner: For
+    store: BufferStore
+    side: int
+
+    def stmts(self) -> list[Stmt]:
+        """Whole tiles, and what is left of rows and columns: in tiles under masks where it is a good part of
+        one, else one by one."""
+        outer, side = self.outer, self.side
+        i, dtype = outer.loop_var, outer.loop_var.dtype
+        block, zero = Var(f"{i.name}_block", dtype), const(0, dtype)
+        marks = {key: value for key, value in outer.annotations.items() if key != TRANSPOSE}
+        if "grain" in marks:
+            marks["grain"] = max(1, int(marks["grain"]) // side)
+        whole = floordiv(outer.extent, side)
+        row = seq(*self._row(outer.min + block * side, side))
+        made: list[Stmt] = [For(block, zero, whole, outer.kind, row, annotations=Map(marks))]
+        left = _left(outer, side)
+        if self._is_masked(left):
+            made += self._row(outer.min + whole * side, left or 0)
+        elif left != 0:
+            rest = replace(outer, min=outer.min + whole * side, extent=outer.extent - whole * side)
+            made.append(_fresh(replace(rest, kind=ForKind.SERIAL, annotations=Map({}))))
+        return made
+
+    def _is_masked(self, left: int | None) -> bool:
+        return left is not None and left * 4 > self.side
+
+    def _row(self, i_begin: PrimExpr, height: int) -> list[Stmt]:
+        """`height` values of i, for all of j."""
+        i, j, inner, side = self.outer.loop_var, self.inner.loop_var, self.inner, self.side
+        dtype = i.dtype
+        block, zero, whole = Var(f"{j.name}_block", dtype), const(0, dtype), floordiv(inner.extent, side)
+        tile = self._tile(i_begin, inner.min + block * side, height, side)
+        made: list[Stmt] = [For(block, zero, whole, ForKind.SERIAL, tile)]
+        left, done = _left(inner, side), whole * side
+        if self._is_masked(left):
+            made.append(self._tile(i_begin, inner.min + done, height, left or 0))
+        elif left != 0:
+            lane = Var(i.name, dtype)
+            rest = replace(inner, min=inner.min + done, extent=inner.extent - done)
+            moved = substitute_stmt(rest, {i: i_begin + lane})
+            made.append(_fresh(For(lane, zero, const(height, dtype), ForKind.SERIAL, moved)))
+        return made
+
+    def _tile(self, i_begin: PrimExpr, j_begin: PrimExpr, height: int, width: int) -> Stmt:
+        """Vectors along i into a local buffer, which LLVM keeps in registers; shuffles; stores along j.
+        Beyond `height` and `width` nothing is read or stored."""
+        i, j, store, side = self.outer.loop_var, self.inner.loop_var, self.store, self.side
+        dtype, element = i.dtype, store.value.dtype
+        tile = decl_buffer((side * side,), str(element), "tile", scope="local")
+        lane, column = Var("l", dtype), Var("column", dtype)
+        value = substitute(store.value, {i: i_begin + lane, j: j_begin + column})
+        if height < side:
+            value = if_then_else(lane < height, value, const(0, element))
+        fill = BufferStore(tile, value, (column * side + lane,))
+        along = For(lane, const(0, dtype), const(side, dtype), ForKind.VECTORIZED, fill)
+        loads = For(column, const(0, dtype), const(width, dtype), ForKind.UNROLLED, along)
+        stmts: list[Stmt] = [AllocBuffer(tile), _fresh(loads)]
+        one, nothing = const(1, dtype), Broadcast(const(0, element), side)
+        columns: list[PrimExpr] = [
+            BufferLoad(tile, (Ramp(const(k * side, dtype), one, side),)) if k < width else nothing
+            for k in range(side)
+        ]
+        rows = _Shuffles().transposed(columns)
+        stmts += rows.steps
+        mask = Ramp(const(0, dtype), one, side) < Broadcast(const(width, dtype), side)
+        for k, vector in enumerate(rows.vectors[:height]):
+            index = substitute(store.indices[0], {i: i_begin + k, j: j_begin})
+            predicate = mask if width < side else None
+            stmts.append(BufferStore(store.buffer, vector, (Ramp(index, one, side),), predicate))
+        return seq(*stmts)
+
+
+def _left(loop: For, side: int) -> int | None:
+    """How many iterations whole tiles leave, where that is known."""
+    rest = floormod(loop.extent, side)
+    return rest.value if isinstance(rest, IntImm) else None
 
 
 def _fresh(stmt: For) -> Stmt:
     return with_fresh_definitions(stmt, definitions(stmt))
-
-
-def _tile(i: Var, j: Var, i_begin: PrimExpr, j_begin: PrimExpr, store: BufferStore, side: int) -> Stmt:
-    """Vectors along i into a local buffer, which LLVM keeps in registers; shuffles; stores along j."""
-    dtype, element = i.dtype, store.value.dtype
-    tile = decl_buffer((side * side,), str(element), "tile", scope="local")
-    lane, column = Var("l", dtype), Var("column", dtype)
-    value = substitute(store.value, {i: i_begin + lane, j: j_begin + column})
-    fill = BufferStore(tile, value, (column * side + lane,))
-    along = For(lane, const(0, dtype), const(side, dtype), ForKind.VECTORIZED, fill)
-    loads = For(column, const(0, dtype), const(side, dtype), ForKind.UNROLLED, along)
-    stmts: list[Stmt] = [AllocBuffer(tile), _fresh(loads)]
-    one = const(1, dtype)
-    columns = [BufferLoad(tile, (Ramp(const(k * side, dtype), one, side),)) for k in range(side)]
-    rows = _Shuffles().transposed(columns)
-    stmts += rows.steps
-    for k, vector in enumerate(rows.vectors):
-        index = substitute(store.indices[0], {i: i_begin + k, j: j_begin})
-        stmts.append(BufferStore(store.buffer, vector, (Ramp(index, one, side),)))
-    return seq(*stmts)
 
 
 @dataclass(slots=True)

@@ -42,8 +42,10 @@ from heddle.tir.schedule.rules.rule import (
     loop_extents,
     unrolled_vectors,
 )
+from heddle.tir.schedule.rules.transpose import schedule_transposed, tile_side, transposed_axes
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 from heddle.tir.schedule.staging.prefetch import NEAR
+from heddle.tir.transform.transpose_in_registers import TRANSPOSE
 
 NO_UNROLL = "disable_unroll"
 PACKED_NDIM = 6
@@ -212,17 +214,18 @@ class ConvolutionRule(ScheduleRule):
         if conv is None or tile is None:
             return None
         sch = sch.copy()
-        _schedule(sch, conv, tile)
+        _schedule(sch, conv, tile, target)
         return sch
 
 
-def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
+def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile, target: Target) -> None:
     handle = SBlockRV(conv.block.name_hint)
     producers = [producer.name for producer in sch.get_producers(handle)]
     inline_maps(sch, keep=producers)
     _pack_now(sch, handle, conv, tile)
     for name in producers:
-        schedule_map(sch, SBlockRV(name))
+        if not schedule_transposed(sch, SBlockRV(name), target):
+            schedule_map(sch, SBlockRV(name))
     consumer = local_result(sch, handle)
     loops = dict(zip((a.var for a in conv.block.iter_vars), sch.get_loops(handle), strict=True))
     n, c, h, w, lane = (loops[var] for var in conv.axes)
@@ -240,7 +243,7 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // (work or GRAIN_MULTIPLIES)))
     sch.reverse_compute_at(consumer, w_tile)
-    unrolled_vectors(sch, consumer, w_tile)
+    _schedule_result(sch, consumer, w_tile, target)
     sch.unroll(pixel)
     sch.unroll(vector)
     sch.vectorize(lane)
@@ -253,6 +256,29 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile) -> None:
         _skip_filling(sch, conv, reduce)
     _prefetch_weights(sch, handle, conv, tile)
     _prefetch_pixels(sch, handle, conv, tile)
+
+
+def _schedule_result(sch: Schedule, consumer: SBlockRV, w_tile: LoopRV, target: Target) -> None:
+    """The tile goes from registers to memory: along channels, or, where pixels lie side by side there,
+    transposed."""
+    axes = transposed_axes(block_of(sch, consumer))
+    loops = sch.get_loops(consumer)
+    inner = loops[[loop.var for loop in loops].index(w_tile.var) + 1 :]
+    values = sch.realization(consumer).iter_values
+    by_axis = {
+        axis.var: next((loop for loop in inner if loop.var in free_vars(value)), None)
+        for axis, value in zip(block_of(sch, consumer).iter_vars, values, strict=True)
+    }
+    pair = [by_axis[axis] for axis in axes or ()]
+    side = None if len(pair) != 2 or None in pair else tile_side(target, *loop_extents(sch, pair))  # type: ignore[arg-type]
+    if side is None or side != loop_extents(sch, pair[:1])[0] or len(inner) < 2:  # type: ignore[arg-type]
+        unrolled_vectors(sch, consumer, w_tile)
+        return
+    others = [loop for loop in inner if loop not in pair]
+    sch.reorder(*others, *pair)  # type: ignore[arg-type]
+    for loop in others:
+        sch.unroll(loop)
+    sch.annotate(pair[0], TRANSPOSE, side)  # type: ignore[arg-type]
 
 
 def _skip_filling(sch: Schedule, conv: Convolution, reduce: list[LoopRV]) -> None:

@@ -7,6 +7,8 @@ threads.
 
 from __future__ import annotations
 
+from math import prod
+
 from heddle.arith import Analyzer
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, PrimExpr, Var, constant, is_const_int
@@ -23,10 +25,11 @@ from heddle.tir.schedule.rules.rule import (
     loop_extents,
     parallelize,
 )
-from heddle.tir.schedule.schedule import Schedule
+from heddle.tir.schedule.schedule import SBlockRV, Schedule
 from heddle.tir.transform.transpose_in_registers import TRANSPOSE
 
 _LEAST_SIDE = 4
+_MANY = 1024
 
 
 class Transpose(ScheduleRule):
@@ -38,40 +41,49 @@ class Transpose(ScheduleRule):
         if len(sch.blocks()) != 1:
             return None
         (handle,) = sch.blocks()
-        block, loops = block_of(sch, handle), sch.get_loops(handle)
-        axes = transposed_axes(block)
-        if axes is None or [loop.var for loop in loops] != list(_loop_variables(sch, handle)):
-            return None
-        by_axis = dict(zip((axis.var for axis in block.iter_vars), loops, strict=True))
-        i, j = (by_axis[axis] for axis in axes)
-        side = _tile_side(target.vector_width_bits // 32, *loop_extents(sch, [i, j]))
-        if side is None:
-            return None
-        others = [loop for loop in loops if loop.var not in (i.var, j.var)]
-        sch.reorder(*others, i, j)
-        size = constant_product(loop_extents(sch, others))
-        if size is not None and size <= 1:
-            parallelize(sch, i, constant_product(loop_extents(sch, [j])))
-        else:
-            outer = sch.fuse(*others) if len(others) > 1 else others[0]
-            parallelize(sch, outer, constant_product(loop_extents(sch, [i, j])))
-        sch.annotate(i, TRANSPOSE, side)
-        return sch
+        return sch if schedule_transposed(sch, handle, target) else None
+
+
+def schedule_transposed(sch: Schedule, handle: SBlockRV, target: Target) -> bool:
+    """Schedule a map with loops of its own that reads along another axis than it writes; False, and nothing
+    is done, for any other."""
+    block, loops = block_of(sch, handle), sch.get_loops(handle)
+    axes = transposed_axes(block)
+    if axes is None or [loop.var for loop in loops] != list(_loop_variables(sch, handle)):
+        return False
+    by_axis = dict(zip((axis.var for axis in block.iter_vars), loops, strict=True))
+    i, j = (by_axis[axis] for axis in axes)
+    side = tile_side(target, *loop_extents(sch, [i, j]))
+    if side is None:
+        return False
+    others = [loop for loop in loops if loop.var not in (i.var, j.var)]
+    sch.reorder(*others, i, j)
+    size = constant_product(loop_extents(sch, others))
+    if size is not None and size <= 1:
+        parallelize(sch, i, constant_product(loop_extents(sch, [j])))
+    else:
+        outer = sch.fuse(*others) if len(others) > 1 else others[0]
+        parallelize(sch, outer, constant_product(loop_extents(sch, [i, j])))
+    sch.annotate(i, TRANSPOSE, side)
+    return True
 
 
 def _loop_variables(sch: Schedule, handle: object) -> list[PrimExpr]:
     return list(sch.realization(handle).iter_values)  # type: ignore[arg-type]
 
 
-def _tile_side(lanes: int, *extents: int | None) -> int | None:
-    """The widest tile that fits into both extents, at most a vector wide; half of that where it divides them
-    and the widest does not."""
+def tile_side(target: Target, *extents: int | None) -> int | None:
+    """The side of the tiles that take the least work, at most a vector wide; None where all are too wide."""
+    lanes = target.vector_width_bits // 32
     sides = [side for side in (lanes, lanes // 2, lanes // 4, lanes // 8) if side >= _LEAST_SIDE]
-    fitting = [side for side in sides if all(extent is None or extent >= side for extent in extents)]
-    if not fitting:
-        return None
-    dividing = (s for s in fitting[:2] if all(extent is None or extent % s == 0 for extent in extents))
-    return next(dividing, fitting[0])
+    fitting = [s for s in sides if all(extent is None or 2 * extent >= s for extent in extents)]
+    return min(fitting, key=lambda side: _work(side, extents), default=None)
+
+
+def _work(side: int, extents: tuple[int | None, ...]) -> int:
+    """Shuffles, loads and stores of all tiles; of unknown extents for a large square."""
+    tiles = prod(-(-(_MANY if extent is None else extent) // side) for extent in extents)
+    return tiles * side * (side.bit_length() + 1)
 
 
 def transposed_axes(block: SBlock) -> tuple[Var, Var] | None:
