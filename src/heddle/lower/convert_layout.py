@@ -5,11 +5,12 @@ take them.
     z = cls.max_pool2d(y): (1, 64, 28, 28)   →    z = cls.max_pool2d(y): (1, 4, 28, 28, 16)
     gv = cls.softmax(z)                           gv = cls.softmax(z)
 
-Tensors (n, c, h, w) between loop functions become (n, ceil(c / b), h, w, b); the functions' accesses and loops
-are rewritten to match, so that none is copied: what reads a blocked tensor and writes a plain one, or the other
-way, does so in its own loops. The last block is filled up where b does not divide c; constants grow to match. A tensor is blocked if a convolution reads or writes it, or a function that
-leaves channels where they are does so together with one that is. What else sees the tensor (other functions,
-results, reshapes) keeps it plain.
+Tensors (n, c, h, w) between loop functions become (n, ceil(c / b), h, w, b); the functions' accesses and
+loops are rewritten to match, so that none is copied: what reads a blocked tensor and writes a plain one, or
+the other way, does so in its own loops. The last block is filled up where b does not divide c; constants grow
+to match. A tensor is blocked if a convolution reads or writes it, or a function that leaves channels where
+they are does so together with one that is. What else sees the tensor (other functions, results, reshapes)
+keeps it plain.
 """
 
 from __future__ import annotations

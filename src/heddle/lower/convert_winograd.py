@@ -35,6 +35,7 @@ from heddle.tir.schedule.rules.winograd import (
     winograd_function,
 )
 from heddle.tir.schedule.schedule import SBlockRV, Schedule
+from heddle.tir.schedule.tree import conditions_on_axes
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ def _problem(func: PrimFunc) -> WinogradProblem | None:
     if conv is None or not _has_plain_taps(conv) or len(sch.blocks()) > 1 + len(producers) + 1:
         return None
     consumers = sch.get_consumers(handle)
-    epilogue = block_of(sch, SBlockRV(consumers[0].name)) if len(consumers) == 1 else None
+    following = sch.realization(SBlockRV(consumers[0].name)) if len(consumers) == 1 else None
+    epilogue = None if following is None else following.block
+    conditions = () if following is None else tuple(conditions_on_axes(following))
     if (epilogue is None) != (conv.result in func.buffers) or (
         epilogue and not _is_pointwise(epilogue, conv)
     ):
@@ -92,7 +95,7 @@ def _problem(func: PrimFunc) -> WinogradProblem | None:
     outs, ins, rows, columns, lanes = (size or 0 for size in sizes)
     data, before = source
     return WinogradProblem(
-        data, conv.weights.buffer, conv.result, epilogue, before, ins, outs, rows, columns, lanes
+        data, conv.weights.buffer, conv.result, epilogue, conditions, before, ins, outs, rows, columns, lanes
     )
 
 

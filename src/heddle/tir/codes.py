@@ -166,8 +166,8 @@ T0424 = declare_code(
 T0425 = declare_code(
     "T0425",
     "result cannot hold the temporary",
-    "A temporary lies in the memory of a result only if the block that writes the result reads the temporary at "
-    "the same index, is the last one to touch it, and iterations of the loops around share no elements.",
+    "A temporary lies in the memory of a result only if the block that writes the result reads the temporary "
+    "at the same index, is the last one to touch it, and iterations of the loops around share no elements.",
 )
 T0501 = declare_code(
     "T0501",

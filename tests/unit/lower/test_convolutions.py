@@ -16,10 +16,13 @@ from heddle.ir.transform import PassContext
 from heddle.lower.convert_layout import ConvertToBlockedLayout
 from heddle.lower.convert_winograd import ConvertToWinograd
 from heddle.lower.widen_groups import WidenGroups
+from heddle.prim.evaluate import evaluate
+from heddle.prim.substitute import free_vars
 from heddle.relax.types import TensorType
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.script import from_source
 from heddle.target import Target
+from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import PrimFunc
 
 TARGET = Target("llvm -mcpu=skylake-avx512")
@@ -111,6 +114,18 @@ CASES = (
     Case(20, 80, (5, 5), 3, 2, {"padding": 1, "groups": 5}),
     Case(32, 16, (8, 8), 3, 1, {"groups": 8}),
 )
+FILLED = (
+    Case(13, 27, (7, 7), 1),
+    Case(12, 20, (6, 6), 3, 2, {"padding": 1}),
+    Case(14, 136, (5, 9), 3, 1, {"padding": 1}),
+    Case(24, 56, (5, 5), 3, "n", {"padding": 1, "strides": 2}),
+    Case(40, 40, (4, 5), 3, 1, {"padding": 1, "groups": 40}),
+    Case(136, 68, (3, 4), 1, 1, {"groups": 4}),
+    Case(28, 56, (4, 4), 1, 1, {"groups": 7}),
+    Case(24, 32, (3, 19), 1),
+    Case(16, 32, (3, 37), 3, 1, {"padding": 1}),
+)
+"""Channels that fill no whole blocks, and rows whose tiles of pixels overlap."""
 FILTERED = (
     Case(64, 64, (28, 28), 3, 1, {"padding": 1}),
     Case(32, 64, (26, 23), 3, "n", {"padding": 1}),
@@ -138,13 +153,35 @@ def rules(mod):
     return [f.attrs.get("schedule_rule") for f in mod.functions.values() if isinstance(f, PrimFunc)]
 
 
-@pytest.mark.parametrize("case", [*CASES, *FILTERED], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *FILLED, *FILTERED], ids=str)
 def test_convolutions_agree_with_plain_sums(case):
     rng = np.random.default_rng(crc32(str(case).encode()))
     weights, x = case.weights(rng), image(case, rng)
     want, got = case.expected(x, weights), run(case.module(weights), x)
     assert got.shape == want.shape and got.dtype == np.float32
     assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("case", FILLED, ids=str)
+def test_filling_is_never_read_or_written_outside(case):
+    """The loop interpreter knows the bounds of every buffer."""
+    rng = np.random.default_rng(5)
+    for func in scheduled(case.module(case.weights(rng))).functions.values():
+        if isinstance(func, PrimFunc):
+            sizes = {var: 1 for buffer in func.buffers for dim in buffer.shape for var in free_vars(dim)}
+            shapes = [[int(evaluate(dim, sizes)) for dim in buffer.shape] for buffer in func.buffers]
+            scalars = [1] * (len(func.params) - len(shapes))
+            run_primfunc(func, *(rng.standard_normal(shape).astype("float32") for shape in shapes), *scalars)
+
+
+def test_infinite_channels_stay_alone():
+    """Filling repeats channels, so that it is finite where they are."""
+    case = Case(13, 13, (4, 4), 1)
+    u, w, b = case.weights(np.random.default_rng(1))
+    got = run(case.module((u, w, b + np.float32(np.inf))), image(case, np.random.default_rng(2)))
+    assert np.isposinf(got).all()
+    finite = run(case.module((u, w, b)), np.full((1, 3, 4, 4), 1e30, "float32"))
+    assert np.isfinite(finite).all()
 
 
 @pytest.mark.parametrize("case", FILTERED, ids=str)

@@ -55,6 +55,14 @@ def test_axes_of_more_dimensions(shape: tuple[int, ...], axes: tuple[int, ...], 
     np.testing.assert_array_equal(run(x).numpy(), x.transpose(axes))
 
 
+@pytest.mark.parametrize("shape", [(14, 16), (16, 7), (13, 30), (5, 37), (21, 12), (31, 47)])
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_whole_tiles_leave_of_known_sizes(shape: tuple[int, int], target: str) -> None:
+    run = machine(str(shape), "y = R.permute_dims(x)", target=target)
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    np.testing.assert_array_equal(run(x).numpy(), x.T)
+
+
 def test_arithmetic_on_the_way() -> None:
     run = machine('("n", 20)', "h = R.permute_dims(R.exp(x))\n            y = R.add(h, R.const(1.0))")
     for n in (1, 16, 21):

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heddle import te
+from heddle.prim import intrinsics as prim
 from heddle.prim.nodes import Var
+from heddle.prim.ops import minimum
 from heddle.script import tir as T
 from heddle.support.diagnostics import HeddleError
 from heddle.tir.index_map import IndexMap
@@ -122,6 +124,63 @@ def test_in_place_copies():
     made = data.copy()
     run_primfunc(sch.func, made)
     np.testing.assert_array_equal(made, data * 2)
+
+
+def softmax(n="n", m=6):
+    """M = max of rows; E = exp(A - M); S = sum of rows; D = E / S."""
+    A = te.placeholder((dim(n), dim(m)), name="A")
+    r, s = (te.reduce_axis((dim(0), dim(m)), name=name) for name in "rs")
+    M = te.compute((A.shape[0],), lambda i: te.max(A[i, r], axis=r), name="M")
+    E = te.compute(A.shape, lambda i, j: prim.exp(A[i, j] - M[i]), name="E")
+    S = te.compute((A.shape[0],), lambda i: te.sum(E[i, s], axis=s), name="S")
+    D = te.compute(A.shape, lambda i, j: E[i, j] / S[i], name="D")
+    return te.create_prim_func([A, D])
+
+
+@pytest.mark.parametrize("n", [1, 5, "n"])
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_a_result_holds_what_it_is_computed_from(n, by_rows):
+    before = softmax(n)
+    sch = Schedule(before)
+    if by_rows:
+        row = sch.get_loops("D")[0]
+        for name in "SEM":
+            sch.compute_at(name, row)
+    sch.share_output("D", "E")
+    assert "E" not in {buffer.name for buffer in sch.func.body.block.alloc_buffers}
+    check(before, sch)
+
+
+REFUSED_SHARING = {
+    "other size": (window, lambda sch: sch.share_output("G", "E")),
+    "no map": (lambda: matmul(n=4), lambda sch: sch.share_output("C", "A")),
+    "not the last": (lambda: chain(n=4), lambda sch: sch.share_output("F", "E")),
+    "the caller's": (lambda: chain(n=4), lambda sch: sch.share_output("E", "A")),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_SHARING)
+def test_a_result_that_cannot_hold_a_temporary(name):
+    make, share = REFUSED_SHARING[name]
+    sch = Schedule(make())
+    before = sch.func
+    with pytest.raises(ScheduleError):
+        share(sch)
+    assert sch.func is before
+
+
+def test_a_temporary_that_the_next_row_reads_stays():
+    """B[i] reads what the row before left: a result in its place would be overwritten."""
+    A = te.placeholder((dim(6), dim(4)), name="A")
+    E = te.compute(A.shape, lambda i, j: A[i, j] + 1.0, name="E")
+    r = te.reduce_axis((dim(0), dim(2)), name="r")
+    W = te.compute(A.shape, lambda i, j: te.sum(E[minimum(i + r, 5), j], axis=r), name="W")
+    D = te.compute(A.shape, lambda i, j: E[i, j] * W[i, j], name="D")
+    sch = Schedule(te.create_prim_func([A, D]))
+    row = sch.get_loops("D")[0]
+    sch.compute_at("W", row)
+    with pytest.raises(ScheduleError, match="T0425"):
+        sch.share_output("D", "E")
 
 
 def test_caches_for_named_consumers():

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heddle.prim.nodes import is_const_int
 from heddle.support.diagnostics import HeddleError
 from heddle.tir.schedule import Schedule, ScheduleError
 from tests.unit.schedule.programs import chain, check, compiled, matmul, window
@@ -27,6 +28,23 @@ def test_partition_of_symbolic_and_reduction_loops(loop):
     sch = Schedule(before)
     sch.loop_partition(sch.get_loops("C")[loop], [2, None, 1])
     check(before, sch)
+
+
+@pytest.mark.parametrize(("rows", "factor"), [(7, 3), (6, 3), (5, 5), (4, 1), (9, 8)])
+def test_overlapping_splits_need_no_guard(rows, factor):
+    before = matmul(n=rows)
+    sch = Schedule(before)
+    outer, _ = sch.split_overlapping(sch.get_loops("C")[0], factor)
+    assert sch.get(outer).extent.value == -(-rows // factor)
+    assert is_const_int(sch.realization(sch.get_block("C")).predicate, 1)
+    check(before, sch)
+
+
+@pytest.mark.parametrize(("rows", "factor"), [(4, 5), (4, 0), ("n", 2)])
+def test_overlapping_splits_that_cannot_be(rows, factor):
+    sch = Schedule(matmul(n=rows))
+    with pytest.raises(ScheduleError, match="T0403"):
+        sch.split_overlapping(sch.get_loops("C")[0], factor)
 
 
 def test_merge_joins_nests():

@@ -12,7 +12,9 @@ from typing import Any
 
 from heddle.arith import Analyzer
 from heddle.ir.node import replace
-from heddle.prim.nodes import And, PrimExpr, Range, Var, is_const_int
+from heddle.ir.structural import structural_equal
+from heddle.ir.visitor import Rewriter
+from heddle.prim.nodes import And, IntImm, PrimExpr, Range, Var, is_const_int
 from heddle.support.diagnostics import Code
 from heddle.support.names import NameSupply
 from heddle.tir.codes import T0401, T0402
@@ -256,3 +258,27 @@ def conjuncts(condition: PrimExpr) -> tuple[PrimExpr, ...]:
     if isinstance(condition, And):
         return (*conjuncts(condition.a), *conjuncts(condition.b))
     return () if is_const_int(condition, 1) else (condition,)
+
+
+def conditions_on_axes(realize: SBlockRealize) -> list[PrimExpr]:
+    """What a block runs under besides the ends of its axes, in terms of its axes where they stand for what
+    the loops say."""
+    block = realize.block
+    ends = [axis.var < axis.dom.end for axis in block.iter_vars]
+    in_axes = _Replaced(realize.iter_values, tuple(axis.var for axis in block.iter_vars))
+    found: list[PrimExpr] = [in_axes.visit(condition) for condition in conjuncts(realize.predicate)]
+    return [condition for condition in found if not any(structural_equal(condition, end) for end in ends)]
+
+
+class _Replaced(Rewriter):
+    """Expressions in the place of others."""
+
+    def __init__(self, old: tuple[PrimExpr, ...], new: tuple[PrimExpr, ...]) -> None:
+        super().__init__()
+        self._pairs = [pair for pair in zip(old, new, strict=True) if not isinstance(pair[0], IntImm)]
+
+    def visit(self, node: Any) -> Any:
+        for old, new in self._pairs:
+            if structural_equal(node, old):
+                return new
+        return super().visit(node)

@@ -9,7 +9,7 @@ from typing import Any
 from heddle import te
 from heddle.prim.intrinsics import exp, log, power, rsqrt, sqrt
 from heddle.prim.nodes import PrimExpr, constant
-from heddle.prim.ops import add, all, cast, maximum, minimum, select
+from heddle.prim.ops import add, all, cast, maximum, minimum, multiply, select
 from heddle.topi.dims import positive_axes, positive_axis, simplified
 from heddle.topi.reduce import accumulator, kept_index, mean_square, moments, moments_of, reduce_element
 
@@ -221,10 +221,12 @@ def lrn(
         place = maximum(0, minimum(at, x.shape[channel] - 1))
         inside = all(at >= 0, at < x.shape[channel])
         value = select(inside, cast(wide, x[(*i[:channel], place, *i[channel + 1 :])]), constant(0, wide))
-        return value * value
+        result: PrimExpr = value * value
+        return result
 
     def sum_of_terms(*i: PrimExpr) -> PrimExpr:
-        return reduce(add, (square(i, constant(step, "int64")) for step in range(size)))
+        total: PrimExpr = reduce(add, (square(i, constant(step, "int64")) for step in range(size)))
+        return total
 
     def reduced(*i: PrimExpr) -> PrimExpr:
         k = te.reduce_axis((constant(0, "int64"), constant(size, "int64")), name="k")
@@ -247,7 +249,7 @@ def _power_of_positive(base: PrimExpr, exponent: float) -> PrimExpr:
         return sqrt(base)
     if exponent == 0.75:
         root = sqrt(base)
-        return root * sqrt(root)
+        return multiply(root, sqrt(root))
     return power(base, constant(exponent, base.dtype))
 
 

@@ -4,12 +4,10 @@ iteration needs."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from heddle.arith import Analyzer
 from heddle.ir.node import replace
-from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import logical_and
 from heddle.prim.substitute import free_vars, substitute
@@ -31,7 +29,7 @@ from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
     analyzer_at,
     blocks_in,
-    conjuncts,
+    conditions_on_axes,
     find_block,
     find_loop,
     producers_and_consumers,
@@ -244,41 +242,17 @@ def _new_nest(
     return stmt
 
 
-def _own_conditions(
-    func: PrimFunc, realize: SBlockRealize, values: list[PrimExpr]
-) -> list[PrimExpr]:
-    """What the block was run under already, in terms of what its axes are bound to now. Ends of axes are
-    guarded anyway."""
+def _own_conditions(func: PrimFunc, realize: SBlockRealize, values: list[PrimExpr]) -> list[PrimExpr]:
+    """What the block was run under already, in terms of what its axes are bound to now."""
     block = realize.block
-    ends = [axis.var < axis.dom.end for axis in block.iter_vars]
-    in_axes = _Replaced(realize.iter_values, tuple(axis.var for axis in block.iter_vars))
     moved = {axis.var: value for axis, value in zip(block.iter_vars, values, strict=True)}
     own = set(free_vars(*realize.iter_values))
-    made: list[PrimExpr] = []
-    for condition in conjuncts(realize.predicate):
-        in_terms: PrimExpr = in_axes.visit(condition)
-        if any(structural_equal(in_terms, end) for end in ends):
-            continue
-        if own & set(free_vars(in_terms)):
-            raise ScheduleError(
-                T0407, f"block {block.name_hint!r} runs under a condition on its own loops: {condition}", func, block
-            )
-        made.append(substitute(in_terms, moved))
-    return made
-
-
-class _Replaced(Rewriter):
-    """Expressions in the place of others."""
-
-    def __init__(self, old: tuple[PrimExpr, ...], new: tuple[PrimExpr, ...]) -> None:
-        super().__init__()
-        self._pairs = [pair for pair in zip(old, new, strict=True) if not isinstance(pair[0], IntImm)]
-
-    def visit(self, node: Any) -> Any:
-        for old, new in self._pairs:
-            if structural_equal(node, old):
-                return new
-        return super().visit(node)
+    conditions = conditions_on_axes(realize)
+    if any(own & set(free_vars(condition)) for condition in conditions):
+        raise ScheduleError(
+            T0407, f"block {block.name_hint!r} runs under a condition on its own loops", func, block
+        )
+    return [substitute(condition, moved) for condition in conditions]
 
 
 def constant_extent(extent: PrimExpr, analyzer: Analyzer) -> PrimExpr:

@@ -90,8 +90,8 @@ def split_dimensions(
     """for c, j: B[c, j] = f(c, j)   →   for c_o, j, c_i: B[c_o, j, c_i] = f(c_o * 16 + c_i, j)
 
     Axes that index a split dimension by themselves are split with it: the inner part of a spatial axis runs
-    innermost of the spatial ones, that of a reduction innermost of all. Where blocks do not divide an axis, it
-    grows to whole blocks: elements of `constants` beyond the end are to be given by the caller (the second
+    innermost of the spatial ones, that of a reduction innermost of all. Where blocks do not divide an axis,
+    it grows to whole blocks: elements of `constants` beyond the end are to be given by the caller (the second
     result tells which), other buffers that are not split are not read there. Requires `plain_nests`.
     """
     blocks = plain_nests(func)
@@ -234,15 +234,14 @@ class _Splitter(StmtSubstituter):
     def _notes(self) -> dict[str, int]:
         """How many channels a sum goes over that are no filling."""
         summed = {axis.var for axis in self._old.iter_vars if axis.iter_type is IterType.CommReduce}
-        return {SUMMED_CHANNELS: end for var, end in self._ends.items() if var in summed}
+        found = [end for var, end in self._ends.items() if var in summed]
+        return {SUMMED_CHANNELS: found[0]} if found else {}
 
     def _stored_only(self, bound: Mapping[Var, PrimExpr]) -> PrimExpr:
         """Whether an iteration's element exists in a result that is not split."""
         stores = [node for node in walk(self._old.body) if isinstance(node, BufferStore)]
         used = free_vars(*(i for store in stores if store.buffer not in self._splits for i in store.indices))
-        ends = [
-            substitute(self._values[var], bound) < end for var, end in self._ends.items() if var in used
-        ]
+        ends = [substitute(self._values[var], bound) < end for var, end in self._ends.items() if var in used]
         return all_of(*ends) if ends else constant(True)
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
@@ -259,8 +258,12 @@ class _Splitter(StmtSubstituter):
         longer = {growth.dim for growth in self._grown.get(node.buffer, ())}
         if split is not None:
             longer.add(split.dim)
-        rest = [index for dim, index in enumerate(node.indices) if dim not in longer or index not in self._ends]
-        is_clamped = GROUPS[0] in self._old.annotations  # then only channels that stand for themselves lead out
+        rest = [
+            index for dim, index in enumerate(node.indices) if dim not in longer or index not in self._ends
+        ]
+        is_clamped = (
+            GROUPS[0] in self._old.annotations
+        )  # then only channels that stand for themselves lead out
         used = rest if is_clamped else free_vars(*rest)
         return [var for var in self._ends if var in used]
 

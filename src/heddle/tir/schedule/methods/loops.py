@@ -39,6 +39,14 @@ class LoopMethods(ScheduleBase):
         self._update(func)
         return [LoopRV(var) for var in new]
 
+    @recorded(rewrite=on_loops.split_overlapping)
+    def split_overlapping(self, loop: LoopRV, factor: int) -> list[LoopRV]:
+        """Two nested loops without a condition: the last of the inner ones repeats iterations of the one
+        before it. That this does no harm is the caller's word."""
+        func, new = on_loops.split_overlapping(self.func, loop.var, factor)
+        self._update(func)
+        return [LoopRV(var) for var in new]
+
     @recorded(rewrite=on_loops.fuse)
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
         """Directly nested loops  →  one loop over the product."""

@@ -81,6 +81,32 @@ def split(
     return replace_stmt(func, loop, body), new_vars
 
 
+def split_overlapping(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimFunc, list[Var]]:
+    """for i in range(13)   →   for i_0 in range(2): for i_1 in range(8): with i = min(i_0 * 8, 5) + i_1
+
+    The last of the inner loops begins earlier where the factor does not divide the extent, so that none needs
+    a condition. That an iteration may run twice is the caller's word.
+    """
+    place = find_loop(func, loop_var)
+    loop: For = place.stmt
+    extent = loop.extent
+    if not is_const_int(loop.min, 0) or not isinstance(extent, IntImm) or not 0 < factor <= extent.value:
+        raise ScheduleError(
+            T0403, f"loop {loop_var.name!r} cannot be split by {factor}, with an overlap", func, loop
+        )
+    dtype = loop_var.dtype
+    analyzer = analyzer_at(place)
+    outer, inner = (Var(f"{loop_var.name}_{k}", dtype) for k in range(2))
+    sizes = [constant(-(-extent.value // factor), dtype), constant(factor, dtype)]
+    for var, size in zip((outer, inner), sizes, strict=True):
+        analyzer.bind(var, Range.from_min_extent(constant(0, dtype), size))
+    value = minimum(outer * factor, extent - factor) + inner
+    body = _Rebind({loop_var: value}, analyzer).visit(loop.body)
+    body = For(inner, constant(0, dtype), sizes[1], ForKind.SERIAL, body, span=loop.span)
+    made = replace(loop, loop_var=outer, extent=sizes[0], body=body)
+    return replace_stmt(func, loop, made), [outer, inner]
+
+
 def _split_extents(func: PrimFunc, loop: For, factors: Sequence[Any], analyzer: Analyzer) -> list[PrimExpr]:
     dtype = loop.loop_var.dtype
     given = [None if f is None else as_expr(f, dtype) for f in factors]

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
-from typing import Any
 
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var, constant
@@ -55,6 +54,8 @@ LINE_BYTES = 64
 MAX_PIXELS = 512
 """More pixels than these hide the wait for a tile of weights."""
 MIN_IMAGE_BYTES = 1 << 18
+OVERLAP_COST = 0.03
+"""What tiles that overlap have to gain, as a share of the peak, over those that do not."""
 MAX_LINES = 16
 """The most cache lines that a block of input channels asks for."""
 
@@ -148,19 +149,31 @@ def choose_tile(conv: Convolution, target: Target) -> ConvolutionTile | None:
     width, blocks = conv.extent(w), conv.extent(c)
     if width is None or blocks is None or (lane in free_vars(*conv.data.indices) and not is_depthwise(conv)):
         return None
-    return best_tile(width, 1 if is_depthwise(conv) else gcd(blocks, *_group_sizes(conv)), target)
+    vectors = 1 if is_depthwise(conv) else gcd(blocks, *_group_sizes(conv))
+    return max(_tiles(width, vectors, target), key=lambda tile: _row_score(tile, width))
 
 
 def best_tile(pixels: int, vectors: int, target: Target) -> ConvolutionTile:
     """The best tile whose sides divide the given numbers."""
+    tiles = [tile for tile in _tiles(pixels, vectors, target) if pixels % tile.pixels == 0]
+    return max(tiles, key=lambda tile: _score(tile.pixels, tile.vectors))
+
+
+def _tiles(pixels: int, vectors: int, target: Target) -> list[ConvolutionTile]:
+    """The tiles that fit the registers, with no more pixels than there are and vectors that divide those."""
     registers = 32 if target.vector_width_bits >= 512 else 16
-    tiles = [
+    return [
         ConvolutionTile(height, width)
         for width in (1, 2, 3, 4)
-        for height in range(1, (registers - width - 1) // width + 1)
-        if pixels % height == 0 and vectors % width == 0
+        for height in range(1, min(pixels, (registers - width - 1) // width) + 1)
+        if vectors % width == 0
     ]
-    return max(tiles, key=lambda tile: _score(tile.pixels, tile.vectors))
+
+
+def _row_score(tile: ConvolutionTile, width: int) -> float:
+    """Of tiles that overlap, what they compute twice is lost."""
+    computed = -(-width // tile.pixels) * tile.pixels
+    return _score(tile.pixels, tile.vectors) * width / computed - (OVERLAP_COST if computed > width else 0)
 
 
 def is_depthwise(conv: Convolution) -> bool:
@@ -230,7 +243,7 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile, target: T
     loops = dict(zip((a.var for a in conv.block.iter_vars), sch.get_loops(handle), strict=True))
     n, c, h, w, lane = (loops[var] for var in conv.axes)
     c_tile, vector = sch.split(c, [None, tile.vectors])
-    w_tile, pixel = sch.split(w, [None, tile.pixels])
+    w_tile, pixel = _split_row(sch, w, tile.pixels)
     reduce = [loops[var] for var in _reading_order(conv)]
     beside: list[LoopRV] = []
     if conv.depth > 1:
@@ -258,27 +271,38 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile, target: T
     _prefetch_pixels(sch, handle, conv, tile)
 
 
+def _split_row(sch: Schedule, row: LoopRV, pixels: int) -> list[LoopRV]:
+    """Tiles of a row's pixels; the last one overlaps the one before where they do not divide it."""
+    (extent,) = loop_extents(sch, [row])
+    if extent is None or extent % pixels == 0:
+        return list(sch.split(row, [None, pixels]))
+    return list(sch.split_overlapping(row, pixels))
+
+
 def _schedule_result(sch: Schedule, consumer: SBlockRV, w_tile: LoopRV, target: Target) -> None:
     """The tile goes from registers to memory: along channels, or, where pixels lie side by side there,
     transposed."""
-    axes = transposed_axes(block_of(sch, consumer))
-    loops = sch.get_loops(consumer)
-    inner = loops[[loop.var for loop in loops].index(w_tile.var) + 1 :]
-    values = sch.realization(consumer).iter_values
-    by_axis = {
-        axis.var: next((loop for loop in inner if loop.var in free_vars(value)), None)
-        for axis, value in zip(block_of(sch, consumer).iter_vars, values, strict=True)
-    }
-    pair = [by_axis[axis] for axis in axes or ()]
-    side = None if len(pair) != 2 or None in pair else tile_side(target, *loop_extents(sch, pair))  # type: ignore[arg-type]
-    if side is None or side != loop_extents(sch, pair[:1])[0] or len(inner) < 2:  # type: ignore[arg-type]
+    inner = sch.get_loops(consumer)
+    inner = inner[[loop.var for loop in inner].index(w_tile.var) + 1 :]
+    pair = _transposed_loops(sch, consumer, inner)
+    extents = loop_extents(sch, pair)
+    if not pair or tile_side(target, *extents) != extents[0]:
         unrolled_vectors(sch, consumer, w_tile)
         return
     others = [loop for loop in inner if loop not in pair]
-    sch.reorder(*others, *pair)  # type: ignore[arg-type]
+    sch.reorder(*others, *pair)
     for loop in others:
         sch.unroll(loop)
-    sch.annotate(pair[0], TRANSPOSE, side)  # type: ignore[arg-type]
+    sch.annotate(pair[0], TRANSPOSE, extents[0])
+
+
+def _transposed_loops(sch: Schedule, handle: SBlockRV, loops: list[LoopRV]) -> list[LoopRV]:
+    """The two loops along which a map reads and writes, if it does so along different ones."""
+    block, values = block_of(sch, handle), sch.realization(handle).iter_values
+    bound = {axis.var: value for axis, value in zip(block.iter_vars, values, strict=True)}
+    axes = transposed_axes(block) or ()
+    found = [loop for axis in axes for loop in loops if loop.var in free_vars(bound[axis])]
+    return found if len(found) == 2 else []
 
 
 def _skip_filling(sch: Schedule, conv: Convolution, reduce: list[LoopRV]) -> None:

@@ -28,6 +28,7 @@ from heddle.ir.node import Map, replace
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import if_then_else
+from heddle.prim.substitute import substitute
 from heddle.target import Target
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import (
@@ -81,12 +82,14 @@ _G = {
 class WinogradProblem:
     """A convolution that can be taken so: images of `ins` to images of `outs` channels, both in blocks of
     `lanes`; results of `rows` × `columns` pixels that start `before` pixels outside the data. `epilogue` is
-    the block that reads the convolution's buffer `sums`, or None where `sums` is the function's result."""
+    the block that reads the buffer `sums` under `conditions` on its axes, or None where `sums` is
+    the function's result."""
 
     data: Buffer
     weights: Buffer
     sums: Buffer
     epilogue: SBlock | None
+    conditions: tuple[PrimExpr, ...]
     before: tuple[int, int]
     ins: int
     outs: int
@@ -331,7 +334,9 @@ class _Writer:
             self.b.store(self.problem.sums, index, value)
             return
         axes = dict(zip((axis.var for axis in epilogue.iter_vars), index, strict=True))
-        self.b.emit(_Following(axes, self.problem.sums, value).visit(epilogue.body))
+        conditions = [substitute(condition, axes) for condition in self.problem.conditions]
+        with self.b.when(all_of(*conditions)) if conditions else _Nest():
+            self.b.emit(_Following(axes, self.problem.sums, value).visit(epilogue.body))
 
 
 class _Following(StmtSubstituter):

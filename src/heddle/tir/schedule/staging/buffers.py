@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from heddle.arith import Analyzer
-from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, floormod, multiply
 from heddle.tir.codes import T0408

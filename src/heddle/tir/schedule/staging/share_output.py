@@ -8,7 +8,7 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.codes import T0425
-from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, For, PrimFunc, SBlock, SBlockRealize, Stmt
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, For, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.staging.access import Redirect
 from heddle.tir.schedule.staging.cache import touches
@@ -57,8 +57,8 @@ def _result_beside(func: PrimFunc, block: SBlock, temporary: Buffer) -> Buffer:
     if not same or result is temporary or any(touches(other, result) for other in others):
         raise ScheduleError(
             T0425,
-            f"{result.name!r} cannot hold {temporary.name!r}: both must have one shape and type, and only block "
-            f"{block.name_hint!r} may touch the result",
+            f"{result.name!r} cannot hold {temporary.name!r}: both must have one shape and type, and only "
+            f"block {block.name_hint!r} may touch the result",
             func,
             block,
         )
@@ -80,7 +80,10 @@ def _check_order(func: PrimFunc, own: Place, users: list[Place]) -> None:
     before = {id(realize) for part in parts[:position] for realize in blocks_in(part)}
     if not all(id(user.stmt) in before for user in users if user is not own):
         raise ScheduleError(
-            T0425, f"block {own.stmt.block.name_hint!r} is not the last one in its loops", func, own.stmt.block
+            T0425,
+            f"block {own.stmt.block.name_hint!r} is not the last one in its loops",
+            func,
+            own.stmt.block,
         )
 
 
@@ -100,9 +103,7 @@ def _accesses(place: Place, buffer: Buffer) -> list[tuple[PrimExpr, ...]]:
     ]
 
 
-def _check_places(
-    func: PrimFunc, own: Place, users: list[Place], buffer: Buffer, shared: list[For]
-) -> None:
+def _check_places(func: PrimFunc, own: Place, users: list[Place], buffer: Buffer, shared: list[For]) -> None:
     """An iteration of the shared loops touches its own elements only."""
     outer = {loop.loop_var for loop in shared if not is_const_int(loop.extent, 1)}
     mine = _accesses(own, buffer)[0]
@@ -119,7 +120,8 @@ def _check_places(
     if not fits:
         raise ScheduleError(
             T0425,
-            f"iterations of the loops around block {own.stmt.block.name_hint!r} share elements of {buffer.name!r}",
+            f"iterations of the loops around block {own.stmt.block.name_hint!r} share elements of "
+            f"{buffer.name!r}",
             func,
             own.stmt.block,
         )
