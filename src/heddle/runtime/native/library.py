@@ -131,6 +131,7 @@ define internal ptr @stack_end() {
 """
 _DIGEST_BYTES = 32
 _MAX_THREADS = 1024
+_KNOWS_CPU = sys.platform == "linux"  # elsewhere no thread can ask where it runs
 _SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
 _PAUSES = {  # machine: declaration, call
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -145,6 +146,8 @@ def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
     return Template(text).substitute(
         PAUSE=pause,
         PAUSE_DECLARATION=declaration,
+        CURRENT_CPU="call i32 @sched_getcpu()" if _KNOWS_CPU else "add i32 0, -3",
+        CPU_DECLARATION="declare i32 @sched_getcpu()" if _KNOWS_CPU else "",
         SIG_BLOCK="1" if sys.platform == "darwin" else "0",
         BYTES_CONTENT=str(CONTENT_OFFSET),
         TUPLE_ITEMS=str(tuple.__basicsize__),

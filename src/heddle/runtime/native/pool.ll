@@ -10,6 +10,9 @@
 ; sleep, loops run inline until the cycles spent so exceed twice what the last wakes cost: then waking has paid off, or
 ; costs at most as much again. @costs remembers cycles per 1024 indices of loop bodies; an unknown body wakes at once.
 ;
+; Where other programs want the processors too, two threads of the pool may meet on one. Whoever spins there takes the
+; time of the one that has work, so it sleeps at once: idle workers look at @owner_cpu, a waiting caller at @helper_cpu.
+;
 ; @sleepers and @ticket (and likewise @caller_waits and @done) form the store-load pattern that needs seq_cst.
 
 %Cost = type { ptr, i64 }                                         ; body, cycles per 1024 indices
@@ -30,6 +33,8 @@
 @costs = internal global [64 x %Cost] zeroinitializer, align 64   ; used by the owner of @busy only
 @wake_cycles = internal global i64 0
 @inline_cycles = internal global i64 0
+@owner_cpu = internal global i32 -1, align 64                      ; where the caller claimed its last part
+@helper_cpu = internal global i32 -2, align 64                     ; where a worker did
 @lock = internal global [128 x i8] zeroinitializer, align 64
 @work_ready = internal global [128 x i8] zeroinitializer, align 64
 @work_done = internal global [128 x i8] zeroinitializer, align 64
@@ -47,6 +52,7 @@ declare i64 @llvm.readcyclecounter()
 declare i32 @sigfillset(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 $PAUSE_DECLARATION
+$CPU_DECLARATION
 
 ; Make the pool as new. Also called in the child of a fork, where the workers and whoever held @busy are gone.
 define void @heddle_pool_reset() {
@@ -146,8 +152,8 @@ large:
   ret i1 false
 }
 
-; Claim and run parts of the current job until none is left.
-define internal void @drain(ptr %self) {
+; Claim and run parts of the current job until none is left. %cpu_at remembers the processor.
+define internal void @drain(ptr %self, ptr %cpu_at) {
 entry:
   br label %look
 look:
@@ -163,6 +169,8 @@ claim:
   %mine = extractvalue { i64, i1 } %exchange, 1
   br i1 %mine, label %run, label %look
 run:
+  %cpu = $CURRENT_CPU
+  store atomic i32 %cpu, ptr %cpu_at monotonic, align 4
   %fn = load ptr, ptr @job_fn
   %ctx = load ptr, ptr @job_ctx
   %extent = load i64, ptr @job_extent
@@ -233,7 +241,11 @@ spin:
 pause:
   $PAUSE
   %i_next = add i32 %i, 1
-  %tired = icmp sge i32 %i_next, %limit
+  %cpu = $CURRENT_CPU
+  %owner_cpu = load atomic i32, ptr @owner_cpu monotonic, align 4
+  %in_the_way = icmp eq i32 %cpu, %owner_cpu
+  %late = icmp sge i32 %i_next, %limit
+  %tired = or i1 %late, %in_the_way
   br i1 %tired, label %sleep, label %rest
 rest:
   br label %spin
@@ -252,7 +264,7 @@ wake:
   call i32 @pthread_mutex_unlock(ptr @lock)
   br label %work
 work:
-  call void @drain(ptr %self)
+  call void @drain(ptr %self, ptr @helper_cpu)
   br label %begin
 }
 
@@ -292,7 +304,11 @@ spin:
 pause:
   $PAUSE
   %i_next = add i32 %i, 1
-  %tired = icmp sge i32 %i_next, %limit
+  %cpu = $CURRENT_CPU
+  %helper_cpu = load atomic i32, ptr @helper_cpu monotonic, align 4
+  %in_the_way = icmp eq i32 %cpu, %helper_cpu
+  %late = icmp sge i32 %i_next, %limit
+  %tired = or i1 %late, %in_the_way
   br i1 %tired, label %sleep, label %spin
 sleep:
   call i32 @pthread_mutex_lock(ptr @lock)
@@ -389,7 +405,7 @@ rouse:
   store i64 %rouse_mean, ptr @wake_cycles
   br label %work
 work:
-  call void @drain(ptr %self)
+  call void @drain(ptr %self, ptr @owner_cpu)
   call void @wait_for_parts(i64 %parts)
   call void @settle_account(ptr %self, ptr %fn)
   store i32 0, ptr %inside
