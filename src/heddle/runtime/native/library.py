@@ -131,6 +131,7 @@ define internal ptr @stack_end() {
 """
 _DIGEST_BYTES = 32
 _MAX_THREADS = 1024
+_HAS_HUGE_PAGES = sys.platform == "linux"  # on request
 _KNOWS_CPU = sys.platform == "linux"  # elsewhere no thread can ask where it runs
 _SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
 _PAUSES = {  # machine: declaration, call
@@ -148,6 +149,8 @@ def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
         PAUSE_DECLARATION=declaration,
         CURRENT_CPU="call i32 @sched_getcpu()" if _KNOWS_CPU else "add i32 0, -3",
         CPU_DECLARATION="declare i32 @sched_getcpu()" if _KNOWS_CPU else "",
+        ADVISE_HUGE_PAGES="call i32 @madvise(ptr %block, i64 %amount, i32 14)" if _HAS_HUGE_PAGES else "",
+        ADVISE_DECLARATION="declare i32 @madvise(ptr, i64, i32)" if _HAS_HUGE_PAGES else "",
         SIG_BLOCK="1" if sys.platform == "darwin" else "0",
         BYTES_CONTENT=str(CONTENT_OFFSET),
         TUPLE_ITEMS=str(tuple.__basicsize__),

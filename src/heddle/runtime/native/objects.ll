@@ -37,6 +37,7 @@
 @bad_device = internal constant [54 x i8] c"device index %g is out of range: there are %e devices\00"
 
 declare ptr @malloc(i64)
+$ADVISE_DECLARATION
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 
@@ -183,9 +184,19 @@ get:
   %whole = add i64 %size, 64
   %rounded_ = add i64 %whole, 63
   %rounded = and i64 %rounded_, -64
-  %block = call ptr @aligned_alloc(i64 64, i64 %rounded)
+  %huge = icmp uge i64 %rounded, 4194304
+  %huge_up = add i64 %rounded, 2097151
+  %huge_rounded = and i64 %huge_up, -2097152
+  %align = select i1 %huge, i64 2097152, i64 64
+  %amount = select i1 %huge, i64 %huge_rounded, i64 %rounded
+  %block = call ptr @aligned_alloc(i64 %align, i64 %amount)
   %none = icmp eq ptr %block, null
-  br i1 %none, label %no_memory, label %got
+  br i1 %none, label %no_memory, label %had
+had:
+  br i1 %huge, label %advise, label %got
+advise:                                                           ; pages of 2 MiB, where the system has them
+  $ADVISE_HUGE_PAGES
+  br label %got
 got:
   %fresh_at = getelementptr %Pool, ptr %pool, i32 0, i32 6
   %fresh_count = load i64, ptr %fresh_at
