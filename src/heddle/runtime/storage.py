@@ -7,8 +7,8 @@ and are not cleared.
 
 Blocks come in classes, eight to a power of two from 64 bytes up, so that the slightly different sizes of
 dynamic shapes meet the same block again at a cost of at most 12.5%. The pooled kind keeps freed blocks, the
-warmest on top: a fresh page costs about as much as 4 KiB of arithmetic. The naive kind returns them. Blocks from
-4 MiB up ask for pages of 2 MiB: weights are read a tenth faster from them.
+warmest on top: a fresh page costs about as much as 4 KiB of arithmetic. The naive kind returns them. Blocks
+from 4 MiB up ask for pages of 2 MiB: weights are read a tenth faster from them.
 """
 
 from __future__ import annotations

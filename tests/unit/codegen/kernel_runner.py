@@ -59,8 +59,9 @@ def _set_error(kind: int, message: bytes, expected: int, got: int) -> None:
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 def _parallel_for(function: int, context: int, extent: int, grain: int) -> int:
     body = _BODY(function)
-    for begin in range(0, extent, max(grain, 3)):
-        status = body(begin, min(begin + max(grain, 3), extent), context)
+    step = max(abs(grain), 3)
+    for begin in range(0, extent, step):
+        status = body(begin, min(begin + step, extent), context)
         if status:
             return int(status)
     return 0

@@ -5,8 +5,12 @@ import pytest
 
 import heddle
 from heddle import relax
+from heddle.driver.pipeline import legalize_passes, optimize_passes
+from heddle.ir.visitor import walk
 from heddle.lower.pack_weights import MAX_FILL, choose_block
 from heddle.script import from_source
+from heddle.target import Target
+from heddle.tir.nodes import For
 
 MATMUL = """
 from heddle.script import ir as I, relax as R, tir as T
@@ -38,6 +42,19 @@ def test_columns_that_no_block_divides(k, n):
     for rows in (0, 1, 5, 6, 7, 13):
         x = rng.standard_normal((rows, k)).astype("float32")
         np.testing.assert_allclose(machine["main"](x).numpy(), x @ w + b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "sweeps"), [(1, True), (3, True), (100, False), ('"m"', False)])
+def test_weights_that_are_read_once_a_run_are_swept(rows, sweeps):
+    """Every other run of such a loop goes backwards; more rows would want the next panel, not the last."""
+    source = MATMUL.format(k=64, n=256).replace('("m",', f"({rows},")
+    w, b = np.zeros((64, 256), "float32"), np.zeros(256, "float32")
+    mod = relax.transform.BindParams("main", {"w": w, "b": b})(from_source(source))
+    target = Target("llvm -mcpu=skylake-avx512")
+    for step in (*optimize_passes(target), *legalize_passes(target)):
+        mod = step(mod)
+    loops = [node for func in mod.functions.values() for node in walk(func) if isinstance(node, For)]
+    assert any(loop.annotations.get("sweep") for loop in loops) is sweeps
 
 
 @pytest.mark.parametrize(("k", "n"), [(2048, 64), (3072, 130), (1031, 64)])

@@ -5,7 +5,18 @@ from functools import cache
 from heddle.runtime import KernelModule
 from heddle.runtime.native.library import compile_ir
 
-NAMES = ("scale", "sum_parallel", "fail", "fail_in_part", "echo", "nested", "scratch", "order", "wait")
+NAMES = (
+    "scale",
+    "sum_parallel",
+    "fail",
+    "fail_in_part",
+    "echo",
+    "nested",
+    "scratch",
+    "order",
+    "wait",
+    "chunks",
+)
 
 # A value is {i32 kind, i32, i64 payload}; a DLTensor has data at 0 and shape at 24.
 SOURCE = """
@@ -96,6 +107,25 @@ define i32 @heddle_kernel_sum_parallel(ptr %args, i32 %nargs) {
   %out_at = getelementptr i64, ptr %ctx, i64 1
   store ptr %out, ptr %out_at
   %status = call i32 @heddle_parallel_for(ptr @fill, ptr %ctx, i64 %extent, i64 %grain)
+  ret i32 %status
+}
+
+define internal i32 @log_chunk(i64 %begin, i64 %end, ptr %out) {
+  %old = atomicrmw add ptr %out, i64 1 monotonic
+  %place = add i64 %old, 1
+  %to = getelementptr i64, ptr %out, i64 %place
+  store i64 %begin, ptr %to
+  ret i32 0
+}
+
+; chunks(out: i64[...], extent, grain): out[0] counts the calls of the body, out[1 + k] is where call k begins
+define i32 @heddle_kernel_chunks(ptr %args, i32 %nargs) {
+  %extent_at = getelementptr %Value, ptr %args, i64 1, i32 2
+  %extent = load i64, ptr %extent_at
+  %grain_at = getelementptr %Value, ptr %args, i64 2, i32 2
+  %grain = load i64, ptr %grain_at
+  %out = call ptr @data(ptr %args, i64 0)
+  %status = call i32 @heddle_parallel_for(ptr @log_chunk, ptr %out, i64 %extent, i64 %grain)
   ret i32 %status
 }
 

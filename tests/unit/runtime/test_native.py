@@ -101,6 +101,29 @@ def test_parallel_for_covers_every_index_once(kernels, threads):
             assert out[-1] in {min(1, parts), parts}  # inline where waking workers does not pay
 
 
+def test_every_other_run_goes_backwards(kernels):
+    """What one run read last, the next one reads first."""
+    set_num_threads(1)
+    out = tensor(np.zeros(32, "int64"))
+    runs = []
+    for _ in range(4):
+        out[...] = 0
+        kernels["chunks"](out, 800, -10)
+        runs.append(out.numpy()[1 : out[0] + 1].tolist())
+    upwards = list(range(0, 800, 100))  # eighths
+    assert runs in ([upwards, upwards[::-1]] * 2, [upwards[::-1], upwards] * 2)
+
+
+@pytest.mark.parametrize(
+    ("extent", "grain", "calls"), [(1200, -300, 4), (1200, 300, 1), (800, -800, 1), (3, -1, 1), (85, -10, 9)]
+)
+def test_chunks_are_worth_their_calls(kernels, extent, grain, calls):
+    set_num_threads(1)
+    out = tensor(np.zeros(64, "int64"))
+    kernels["chunks"](out, extent, grain)
+    assert out[0] == calls
+
+
 def test_negative_extent_and_grain_do_nothing_strange(kernels, threads):
     assert run_fill(kernels, -5, 1).tolist() == [0]
     assert run_fill(kernels, 4, -1)[:-1].tolist() == [1, 2, 3, 4]

@@ -4,8 +4,9 @@
                                                    status = heddle_parallel_for(@f.parallel, ctx, n, grain)
     with  i32 @f.parallel(i64 begin, i64 end, ptr ctx): for i in m + begin .. m + end: body; return 0
 
-The loop's annotation `grain` is the least number of iterations worth a thread. A parallel loop inside another
-runs serially. A status other than 0 makes the function return -1.
+The loop's annotation `grain` is the least number of iterations worth a thread; with `sweep`, every other run
+of the loop goes backwards, to find in the caches what the run before read last. A parallel loop inside
+another runs serially. A status other than 0 makes the function return -1.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from heddle.prim.nodes import IntImm, Var
 from heddle.prim.ops import cast
 from heddle.tir.nodes import Buffer, For
 
-GRAIN = "grain"
+GRAIN, SWEEP = "grain", "sweep"
 
 
 def emit_serially(emitter: StmtEmitter, node: For) -> None:
@@ -57,6 +58,7 @@ class ParallelLoops:
         extent = emitter.emit_index(cast(INT64, node.extent))
         grain = node.annotations.get(GRAIN, 1)
         count = grain.value if isinstance(grain, IntImm) else int(grain)
+        count = -count if node.annotations.get(SWEEP) else count
         callee = emitter.module.declare("heddle_parallel_for", "i32", ["ptr", "ptr", "i64", "i64"])
         arguments = f"ptr {symbol(name)}, ptr {context}, i64 {extent}, i64 {count}"
         status = emitter.out.value(f"call i32 {callee}({arguments})")

@@ -424,6 +424,8 @@ def _declare_others() -> None:
             samples=(
                 Sample(((2, 7, 3),), {"size": 3, "alpha": 0.1}),
                 Sample(((2, 5),), {"size": 4, "alpha": 0.5, "bias": 1.0}),
+                Sample(((2, 13),), {"size": 11, "alpha": 0.5, "beta": 0.5}),
+                Sample(((1, 4, 5, 3),), {"size": 5, "alpha": 0.5, "beta": 0.6}),
             ),
             errors=(ErrorSample(((2, 3),), {"axis": 2}, "R0205", "axis 2 is out of range"),),
         )

@@ -41,7 +41,9 @@ extern "C" {
    (IndexError). In the message %e and %g stand for the two numbers. */
 void heddle_set_error(int32_t kind, const char* message, int64_t expected, int64_t got);
 
-/* Calls `body(begin, end, data)` in parallel on ranges of 0..extent, of `grain` at least. 0, or -1 where one failed. */
+/* Calls `body(begin, end, data)` in parallel on ranges of 0..extent, of `grain` at least. 0, or -1 where one failed.
+   A negative `grain` says that the loop reads much memory once: every other run goes backwards, to find there what the
+   run before read last. */
 int32_t heddle_parallel_for(int32_t (*body)(int64_t begin, int64_t end, void* data), void* data, int64_t extent,
                             int64_t grain);
 

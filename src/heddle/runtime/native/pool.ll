@@ -10,12 +10,16 @@
 ; sleep, loops run inline until the cycles spent so exceed twice what the last wakes cost: then waking has paid off, or
 ; costs at most as much again. @costs remembers cycles per 1024 indices of loop bodies; an unknown body wakes at once.
 ;
+; Where the grain is negative, the loop reads a lot of memory once, and may soon do so again: its parts run in chunks,
+; and every other run takes them backwards, because what it read last is still near. The steps of a recurrent network
+; find half of their weights in the second-level cache that way. A chunk has as many indices as are worth a thread.
+;
 ; Where other programs want the processors too, two threads of the pool may meet on one. Whoever spins there takes the
 ; time of the one that has work, so it sleeps at once: idle workers look at @owner_cpu, a waiting caller at @helper_cpu.
 ;
 ; @sleepers and @ticket (and likewise @caller_waits and @done) form the store-load pattern that needs seq_cst.
 
-%Cost = type { ptr, i64 }                                         ; body, cycles per 1024 indices
+%Cost = type { ptr, i64, i64 }                                    ; body, cycles per 1024 indices, runs
 
 @num_threads = internal global i32 1
 @num_workers = internal global i32 0
@@ -28,6 +32,8 @@
 @job_fn = internal global ptr null
 @job_ctx = internal global ptr null
 @job_extent = internal global i64 0
+@job_chunk = internal global i64 0
+@job_is_backwards = internal global i64 0                          ; 1 if so
 @job_status = internal global i32 0
 @job_error = internal global %Error zeroinitializer, align 16
 @costs = internal global [64 x %Cost] zeroinitializer, align 64   ; used by the owner of @busy only
@@ -152,6 +158,68 @@ large:
   ret i1 false
 }
 
+; Decide how the parts of a loop are run: how many indices at a time, and in which order.
+define internal void @set_order(ptr %fn, i64 %extent, i64 %parts, i64 %grain, i1 %sweeps) alwaysinline {
+entry:
+  store i64 %extent, ptr @job_chunk
+  store i64 0, ptr @job_is_backwards
+  br i1 %sweeps, label %look, label %out
+look:
+  %cost = call ptr @cost_of(ptr %fn)
+  %body = load ptr, ptr %cost
+  %known = icmp eq ptr %body, %fn
+  %runs_at = getelementptr %Cost, ptr %cost, i32 0, i32 2
+  br i1 %known, label %order, label %meet
+meet:                                                             ; its cost is not known yet: as if it were large
+  store ptr %fn, ptr %cost
+  %rate_at = getelementptr %Cost, ptr %cost, i32 0, i32 1
+  store i64 1073741824, ptr %rate_at
+  store i64 0, ptr %runs_at
+  br label %order
+order:
+  %runs = load i64, ptr %runs_at
+  %now = add i64 %runs, 1
+  store i64 %now, ptr %runs_at
+  %odd = and i64 %now, 1
+  store i64 %odd, ptr @job_is_backwards
+  %share = udiv i64 %extent, %parts
+  %eighth = lshr i64 %share, 3
+  %chunk = call i64 @llvm.umax.i64(i64 %eighth, i64 %grain)
+  store i64 %chunk, ptr @job_chunk
+  br label %out
+out:
+  ret void
+}
+
+; Run one part of the current job; gives the status of the first chunk that fails.
+define internal i32 @run_chunks(ptr %fn, i64 %begin, i64 %end, ptr %ctx) {
+entry:
+  %chunk = load i64, ptr @job_chunk
+  %backwards = load i64, ptr @job_is_backwards
+  %is_backwards = icmp ne i64 %backwards, 0
+  %size = sub i64 %end, %begin
+  %less = sub i64 %size, 1
+  %last = udiv i64 %less, %chunk
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %k_next, %done ]
+  %mirrored = sub i64 %last, %k
+  %which = select i1 %is_backwards, i64 %mirrored, i64 %k
+  %offset = mul i64 %which, %chunk
+  %from = add i64 %begin, %offset
+  %full = add i64 %from, %chunk
+  %to = call i64 @llvm.umin.i64(i64 %full, i64 %end)
+  %status = call i32 %fn(i64 %from, i64 %to, ptr %ctx)
+  %good = icmp eq i32 %status, 0
+  br i1 %good, label %done, label %out
+done:
+  %k_next = add i64 %k, 1
+  %more = icmp ule i64 %k_next, %last
+  br i1 %more, label %next, label %out
+out:
+  ret i32 %status
+}
+
 ; Claim and run parts of the current job until none is left. %cpu_at remembers the processor.
 define internal void @drain(ptr %self, ptr %cpu_at) {
 entry:
@@ -184,7 +252,7 @@ run:
   %size = add i64 %base, %one
   %end = add i64 %begin, %size
   %start = call i64 @llvm.readcyclecounter()
-  %status = call i32 %fn(i64 %begin, i64 %end, ptr %ctx)
+  %status = call i32 @run_chunks(ptr %fn, i64 %begin, i64 %end, ptr %ctx)
   call void @count_cycles(ptr %self, i64 %start, i64 %size)
   %good = icmp eq i32 %status, 0
   br i1 %good, label %finish, label %fail
@@ -334,14 +402,20 @@ entry:
   %empty = icmp sle i64 %extent, 0
   br i1 %empty, label %nothing, label %count
 count:
-  %grain = call i64 @llvm.smax.i64(i64 %grain_wish, i64 1)
+  %sweeps = icmp slt i64 %grain_wish, 0
+  %grain_size = call i64 @llvm.abs.i64(i64 %grain_wish, i1 false)
+  %grain = call i64 @llvm.umax.i64(i64 %grain_size, i64 1)
   %less = sub i64 %extent, 1
   %full = udiv i64 %less, %grain
   %wanted = add i64 %full, 1
   %threads = load atomic i32, ptr @num_threads monotonic, align 4
   %most = zext i32 %threads to i64
   %parts = call i64 @llvm.umin.i64(i64 %wanted, i64 %most)
-  %single = icmp ule i64 %parts, 1
+  %few = icmp ult i64 %wanted, 4
+  %at_once = xor i1 %sweeps, true
+  %plain = or i1 %few, %at_once
+  %alone = icmp ule i64 %parts, 1
+  %single = and i1 %alone, %plain
   br i1 %single, label %inline, label %ask
 ask:
   %self = call ptr @heddle_thread()
@@ -354,11 +428,19 @@ acquire:
   %free = extractvalue { i32, i1 } %exchange, 1
   br i1 %free, label %own, label %inline
 own:
-  %small = call i1 @is_too_small(ptr %fn, i64 %extent)
-  br i1 %small, label %hold, label %staff
+  br i1 %alone, label %solo, label %judge
+solo:
+  call void @set_order(ptr %fn, i64 %extent, i64 1, i64 %grain, i1 %sweeps)
+  %solo_status = call i32 @run_chunks(ptr %fn, i64 0, i64 %extent, ptr %ctx)
+  store atomic i32 0, ptr @busy release, align 4
+  ret i32 %solo_status
+judge:
+  %too_small = call i1 @is_too_small(ptr %fn, i64 %extent)
+  br i1 %too_small, label %hold, label %staff
 hold:
   %held_from = call i64 @llvm.readcyclecounter()
-  %held_status = call i32 %fn(i64 0, i64 %extent, ptr %ctx)
+  call void @set_order(ptr %fn, i64 %extent, i64 1, i64 %grain, i1 %sweeps)
+  %held_status = call i32 @run_chunks(ptr %fn, i64 0, i64 %extent, ptr %ctx)
   call void @count_cycles(ptr %self, i64 %held_from, i64 %extent)
   call void @settle_account(ptr %self, ptr %fn)
   store atomic i32 0, ptr @busy release, align 4
@@ -376,6 +458,7 @@ publish:
   store ptr %fn, ptr @job_fn
   store ptr %ctx, ptr @job_ctx
   store i64 %extent, ptr @job_extent
+  call void @set_order(ptr %fn, i64 %extent, i64 %parts, i64 %grain, i1 %sweeps)
   store i32 0, ptr @job_status
   store atomic i64 0, ptr @done monotonic, align 8
   %old = load atomic i64, ptr @ticket monotonic, align 8
@@ -419,8 +502,8 @@ release:
   store atomic i32 0, ptr @busy release, align 4
   ret i32 %status
 inline:
-  %alone = call i32 %fn(i64 0, i64 %extent, ptr %ctx)
-  ret i32 %alone
+  %inline_status = call i32 %fn(i64 0, i64 %extent, ptr %ctx)
+  ret i32 %inline_status
 nothing:
   ret i32 0
 }

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heddle.prim.nodes import PrimExpr, Var
+from heddle.prim.nodes import PrimExpr, Var, constant, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
@@ -240,6 +240,8 @@ def _tile_loops(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> _Loo
     parallel = sch.fuse(*shared) if len(shared) > 1 else shared[0]
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // max(1, work or GRAIN_MULTIPLIES)))
+    if axes.packed is not None and is_const_int(sch.get(m_tile[0]).extent if m_tile else constant(1), 1):
+        sch.annotate(parallel, "sweep", True)  # weights are read once, by the next step of a loop again
     rows = m_tile[0] if m_tile else None
     tiled = (*m_row, n_vector), lanes, pair[0] if pair else None
     return _Loops(parallel, rows, rows or parallel, reduce[0], *tiled, bool(after))
