@@ -20,7 +20,6 @@ from heddle.prim.nodes import (
     GT,
     LE,
     LT,
-    And,
     BinaryExpr,
     Call,
     IntImm,
@@ -29,7 +28,7 @@ from heddle.prim.nodes import (
     as_expr,
     constant,
 )
-from heddle.prim.ops import floordiv, maximum, minimum, multiply, negative, subtract
+from heddle.prim.ops import conjuncts, floordiv, maximum, minimum, multiply, negative, subtract
 
 
 def detect_linear_equation(expr: Any, variables: Sequence[Var]) -> list[PrimExpr]:
@@ -87,13 +86,12 @@ def detect_clip_bound(condition: Any, variables: Sequence[Var]) -> list[PrimExpr
 
 
 def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    if isinstance(condition, And):
-        return _conjuncts(condition.a) + _conjuncts(condition.b)
-    if isinstance(condition, Call) and condition.op.name == "tir.likely":
-        inner = condition.args[0]
-        assert isinstance(inner, PrimExpr)
-        return _conjuncts(inner)
-    return [condition]
+    """As `conjuncts`, through hints that a condition is likely."""
+    found: list[PrimExpr] = []
+    for part in conjuncts(condition):
+        is_hint = isinstance(part, Call) and part.op.name == "tir.likely"
+        found += _conjuncts(part.args[0]) if is_hint else [part]  # type: ignore[attr-defined]
+    return found
 
 
 def _gap(condition: PrimExpr) -> PrimExpr | None:

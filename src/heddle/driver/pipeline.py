@@ -9,6 +9,7 @@ from heddle.lower.convert_winograd import ConvertToWinograd
 from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.lower.estimate_kernel_cost import EstimateKernelCost
 from heddle.lower.estimate_peak_memory import EstimatePeakMemory
+from heddle.lower.fuse_attention import FuseAttention
 from heddle.lower.fuse_ops import FuseOps
 from heddle.lower.fuse_tir import FuseTIR
 from heddle.lower.legalize_ops import LegalizeOps
@@ -32,6 +33,7 @@ from heddle.relax.transform.lower_alloc_tensor import LowerAllocTensor
 from heddle.relax.transform.lower_runtime_builtin import LowerRuntimeBuiltin
 from heddle.relax.transform.realize_v_device import RealizeVDevice
 from heddle.relax.transform.remove_purity_checking import RemovePurityChecking
+from heddle.relax.transform.sink_reshape import SinkReshape
 from heddle.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from heddle.relax.transform.to_non_dataflow import ToNonDataflow
 from heddle.support.diagnostics import UsageError
@@ -55,6 +57,7 @@ def optimize_passes(target: Target, precision: str = "fp32") -> tuple[Pass, ...]
         FoldConstant(),  # what is known is computed
         BindConstantArguments(),  # bodies of loops know their weights
         FoldConstant(),  # and so does what is computed of them
+        SinkReshape(),  # maps follow what makes their operands, and fuse with it
         EliminateCommonSubexpr(),  # what is computed twice is computed once
         DeadCodeElimination(keep_packed_calls=True),  # what nothing needs goes
     )
@@ -81,6 +84,7 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
         CanonicalizeBindings(True),  # decompositions leave names for names
+        FuseAttention(),  # scores of attention live no longer than a few rows
         FuseOps(record_boundaries=True),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
         RewriteDataflowReshape(),  # what only renumbers elements becomes a view

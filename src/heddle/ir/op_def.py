@@ -92,6 +92,12 @@ class InferContext(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class AnyLayout:
+    """The rule of elementwise operators: an element of the result comes of the elements of the operands
+    at its own place, after broadcasting, however the elements are laid out."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpDef:
     """An operator of the graph dialects.
 

@@ -36,10 +36,10 @@ from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
+from heddle.tir.schedule.blocks.nest import plain_nests
 from heddle.tir.schedule.blocks.split_dimension import (
     DimensionSplit,
     Growth,
-    plain_nests,
     split_dimensions,
 )
 from heddle.tir.schedule.rules.convolution import channel_block, find_convolution
@@ -163,6 +163,7 @@ class _Rewriter(BindingRewriter):
         self._blocked: dict[Var, DimensionSplit] = {}
         self._made: dict[tuple[GlobalVar, tuple[DimensionSplit | None, ...]], _Made] = {}
         self._constants = always_constant(mod)
+        self._longer: dict[tuple[int, tuple[Growth, ...]], Constant] = {}
 
     def convert(self, func: Function) -> Function:
         for var in _blocked_vars(func, self._facts):
@@ -183,13 +184,16 @@ class _Rewriter(BindingRewriter):
         if out is not None:
             assert isinstance(ty, TensorType) and ty.dims is not None
             ty = TensorType(out.shape(tuple(ty.dims)), ty.dtype, ty.vdevice)
-        args = Tuple(
-            tuple(
-                _grown_constant(arg, grown[k]) if k in grown and isinstance(arg, Constant) else arg
-                for k, arg in enumerate(call[1].fields)
-            )
-        )
+        args = Tuple(tuple(self._grown(arg, grown.get(k)) for k, arg in enumerate(call[1].fields)))
         return replace(value, args=(callee, args, *value.args[2:]), ty_args=(ty,), ty=None)
+
+    def _grown(self, arg: Expr, growths: tuple[Growth, ...] | None) -> Expr:
+        if growths is None or not isinstance(arg, Constant):
+            return arg
+        key = id(arg), growths  # the module keeps its constants alive
+        if key not in self._longer:
+            self._longer[key] = _grown_constant(arg, growths)
+        return self._longer[key]
 
     def binding(self, binding: Binding) -> None:
         super().binding(binding)

@@ -24,7 +24,7 @@ from heddle.relax.op_builder import const
 from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, PrimFunc, SBlock
-from heddle.tir.schedule.blocks.split_dimension import plain_nests
+from heddle.tir.schedule.blocks.nest import plain_nests
 from heddle.tir.schedule.rules.convolution import Convolution, find_convolution
 from heddle.tir.schedule.rules.rule import block_of, extent_of, inline_maps
 from heddle.tir.schedule.rules.winograd import (

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc, SBlockRealize
+from heddle.tir.schedule.rules.attention import Attention
 from heddle.tir.schedule.rules.contraction import Contraction
 from heddle.tir.schedule.rules.convolution import ConvolutionRule
 from heddle.tir.schedule.rules.elementwise import Elementwise
@@ -28,6 +29,7 @@ CPU_RULES: tuple[ScheduleRule, ...] = (
     Elementwise(),
     ConvolutionRule(),
     Contraction(),
+    Attention(),
     Window(),
     RowPass(),
 )

@@ -8,22 +8,18 @@ return z
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var
+from heddle.ir.expr import Call, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fusion_graph import FusionGroup, FusionNode, find_groups
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, BindingBlock, SeqExpr, VarBinding
+from heddle.lower.primitive_function import BlockFuser, outlined
+from heddle.relax.nodes import Binding, BindingBlock, VarBinding
 from heddle.relax.rewriter import is_call
-from heddle.relax.types import ShapeExpr, TensorType
-from heddle.support.span import derive
+from heddle.relax.types import TensorType
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.nodes import PrimFunc
 
@@ -49,7 +45,7 @@ class FuseOps(Pass):
         return fuser.get()
 
 
-class _Fuser(BlockBuilder):
+class _Fuser(BlockFuser):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self._patterns: dict[GlobalVar, OpPattern] = {}
@@ -63,30 +59,6 @@ class _Fuser(BlockBuilder):
     def _note(self, var: GlobalVar, group: FusionGroup) -> None:
         self._boundaries.setdefault(var, {})[group.boundary] = None
 
-    def run(self, func: Function) -> Function:
-        return replace(func, body=self._sequence(func.body))
-
-    def _sequence(self, body: Expr) -> SeqExpr:
-        """Fuse in every dataflow block of a sequence, those in branches included."""
-        assert isinstance(body, SeqExpr)
-        later = _uses_by_block(body)
-        blocks = tuple(
-            self._block(block, later[index]) if block.is_dataflow else self._branches(block)
-            for index, block in enumerate(body.blocks)
-        )
-        return replace(body, blocks=blocks)
-
-    def _branches(self, block: BindingBlock) -> BindingBlock:
-        made: list[Binding] = []
-        for binding in block.bindings:
-            value = binding.value
-            if isinstance(binding, VarBinding) and isinstance(value, If):
-                branches = self._sequence(value.true_branch), self._sequence(value.false_branch)
-                value = replace(value, true_branch=branches[0], false_branch=branches[1])
-                binding = replace(binding, value=value)
-            made.append(binding)
-        return replace(block, bindings=tuple(made))
-
     def _pattern(self, var: GlobalVar) -> OpPattern:
         if var not in self._patterns:
             func = self.module[var]
@@ -95,7 +67,7 @@ class _Fuser(BlockBuilder):
 
     # ---- the graph
 
-    def _block(self, block: BindingBlock, used_later: set[Var]) -> BindingBlock:
+    def fuse(self, block: BindingBlock, used_later: set[Var]) -> BindingBlock:
         nodes = self._graph(block, used_later)
         every = find_groups(list(nodes.values()))
         by_var = {binding.var: binding for binding in block.bindings}
@@ -151,89 +123,10 @@ class _Fuser(BlockBuilder):
                 return OpPattern.ELEMENTWISE
         return pattern
 
-    # ---- fused functions
-
     def _fused_call(self, group: FusionGroup, by_var: dict[Var, Binding]) -> Binding:
         """A private function of the group's bindings, and the call that replaces them."""
         bindings = [by_var[member.key] for member in group.members]  # type: ignore[index]
-        own = {binding.var for binding in bindings}
-        outside: dict[Expr, Var] = {}
-        renamed: dict[Var, Var] = {}
-        inner: list[Binding] = []
-        for binding in bindings:
-            call = binding.value
-            assert isinstance(call, Call) and isinstance(call.args[1], Tuple)
-            args = tuple(self._inner_arg(arg, own, renamed, outside) for arg in call.args[1].fields)
-            var = Var(binding.var.name_hint, binding.var.ty, binding.var is not group.root.key)
-            renamed[binding.var] = var
-            new = replace(call, args=(call.args[0], Tuple(args, call.args[1].ty), *call.args[2:]))
-            inner.append(VarBinding(var, new, span=binding.span))
-        result = renamed[group.root.key]  # type: ignore[index]
-        scalars = _free_scalars(inner, tuple(outside.values()))
-        params = (*outside.values(), *((scalars,) if scalars is not None else ()))
-        body = SeqExpr((BindingBlock(tuple(inner), True),), result, result.ty)
-        span = derive("FuseOps", *(binding.span for binding in bindings))
-        func = Function(params, body, result.ty, True, attrs_of({"Primitive": True}), span=span)
-        global_var = self.add_func(self.normalize_function(func), self._name(bindings))
-        self._note(global_var, group)
-        extra = () if scalars is None else (_shape_of(scalars),)
-        call = Call(GlobalVar(global_var.name_hint), (*outside, *extra), ty=result.ty, span=span)
         root = by_var[group.root.key]  # type: ignore[index]
-        return VarBinding(root.var, call, span=span)
-
-    def _inner_arg(self, arg: Expr, own: set[Var], renamed: dict[Var, Var], outside: dict[Expr, Var]) -> Expr:
-        if isinstance(arg, Var) and arg in own:
-            return renamed[arg]
-        if isinstance(arg, (Var, Constant)):
-            if arg not in outside:
-                outside[arg] = Var(getattr(arg, "name_hint", f"param_{len(outside)}"), type_of(arg))
-            return outside[arg]
-        return arg
-
-    def _name(self, bindings: list[Binding]) -> str:
-        names = []
-        for binding in bindings:
-            assert isinstance(binding.value, Call)
-            name = binding.value.args[0].name_hint.rstrip("0123456789").rstrip("_")  # type: ignore[attr-defined]
-            names.append(name)
-        return "_".join(["fused", *names])[:80]
-
-
-def _uses_by_block(body: SeqExpr) -> list[set[Var]]:
-    """For every block, the variables that later blocks or the result use."""
-    after = {node for node in walk(body.body) if isinstance(node, Var)}
-    result: list[set[Var]] = []
-    for block in reversed(body.blocks):
-        result.append(set(after))
-        after |= {node for binding in block.bindings for node in walk(binding.value) if isinstance(node, Var)}
-    return result[::-1]
-
-
-def _free_scalars(inner: list[Binding], params: tuple[Var, ...]) -> Var | None:
-    """A shape parameter for symbolic scalars that no tensor parameter's shape determines; None where there
-    are none."""
-    from_params = {dim for param in params for dim in _plain_dims(param)}
-    used: list[Any] = []
-    for binding in inner:
-        call = binding.value
-        assert isinstance(call, Call)
-        if len(call.args) > 2 and isinstance(call.args[2], ShapeExpr):
-            used.extend(var for dim in call.args[2].values for var in _vars(dim))
-        used.extend(var for ty in call.ty_args for var in _vars(ty))
-    missing = [var for var in dict.fromkeys(used) if var not in from_params]
-    if not missing:
-        return None
-    shape = ShapeExpr(tuple(missing))
-    return Var("scalars", shape.ty)
-
-
-def _plain_dims(param: Var) -> list[Any]:
-    return list(param.ty.dims or ()) if isinstance(param.ty, TensorType) else []
-
-
-def _vars(expr: Any) -> list[Any]:
-    return [node for node in walk(expr) if node.node_kind == "prim.Var"]
-
-
-def _shape_of(scalars: Var) -> ShapeExpr:
-    return ShapeExpr(scalars.ty.values)  # type: ignore[union-attr]
+        global_var, call = outlined(self, bindings, root, "FuseOps")
+        self._note(global_var, group)
+        return call

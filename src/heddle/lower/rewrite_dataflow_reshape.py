@@ -19,7 +19,7 @@ from heddle.prim.nodes import PrimExpr, constant
 from heddle.relax.infer import type_of
 from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.relax.types import ShapeExpr, TensorType
-from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlockRealize
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.tree import producers_and_consumers
 
 
@@ -61,24 +61,30 @@ class _Rewriter(BindingRewriter):
 
 
 def has_reshape_pattern(func: PrimFunc) -> bool:
-    """Whether a function copies one buffer to another with every element at the same row-major position."""
+    """Whether a function copies one buffer to another with every element at the same row-major position, in
+    one step or in several."""
     if not isinstance(func.body, SBlockRealize) or len(func.buffers) != 2:
         return False
-    blocks = producers_and_consumers(func.body.block)
-    if len(blocks) != 1 or not isinstance(blocks[0].block.body, BufferStore):
-        return False
-    block, store = blocks[0].block, blocks[0].block.body
-    if not isinstance(store.value, BufferLoad) or store.value.buffer is store.buffer:
-        return False
-    if store.value.buffer.dtype != store.buffer.dtype:
+    source, result = func.buffers
+    for realize in producers_and_consumers(func.body.block):
+        store = realize.block.body
+        if not isinstance(store, BufferStore) or not isinstance(store.value, BufferLoad):
+            return False
+        if store.value.buffer is not source or not _keeps_positions(realize.block, store, store.value):
+            return False
+        source = store.buffer
+    return source is result
+
+
+def _keeps_positions(block: SBlock, store: BufferStore, load: BufferLoad) -> bool:
+    if load.buffer is store.buffer or load.buffer.dtype != store.buffer.dtype:
         return False
     analyzer = Analyzer()
     for axis in block.iter_vars:
         analyzer.bind(axis.var, axis.dom)
-    source = _flat(store.value.buffer, store.value.indices)
-    return analyzer.can_prove_equal(source, _flat(store.buffer, store.indices)) and _same_size(
-        store, analyzer
-    )
+    position = _flat(load.buffer, load.indices)
+    same = analyzer.can_prove_equal(position, _flat(store.buffer, store.indices))
+    return same and _same_size(store, analyzer)
 
 
 def _flat(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:

@@ -28,7 +28,7 @@ from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock, decl_buffer
-from heddle.tir.schedule.blocks.split_dimension import nest, plain_nests
+from heddle.tir.schedule.blocks.nest import nest, plain_nests
 from heddle.tir.schedule.channels import GROUPS, group_start
 from heddle.tir.schedule.rules.convolution import (
     Convolution,

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from heddle.ir.op import OP_RECORDS
-from heddle.ir.op_def import ErrorSample, Input, OpDef, Sample, Without, declare_op
+from heddle.ir.op_def import AnyLayout, ErrorSample, Input, OpDef, Sample, declare_op
 from heddle.ops.rules import broadcast_rule, float_same_as_input, same_as_input, to_bool
 from heddle.prim import intrinsics, ops
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.topi import math
 from heddle.topi.broadcast import elementwise
 
-ANY_LAYOUT = Without("elementwise: it works in any layout")
+ANY_LAYOUT = AnyLayout()
 FLOATS = ("float32", "float16", "float64")
 INTS = ("int32", "int64", "int8", "uint8")
 _X = (Input("x", meaning="a tensor"),)

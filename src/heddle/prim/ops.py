@@ -321,6 +321,13 @@ def all(*conditions: Any) -> PrimExpr:
     return reduce(logical_and, (as_expr(c) for c in conditions), constant(True, "bool"))
 
 
+def conjuncts(condition: PrimExpr) -> tuple[PrimExpr, ...]:
+    """The conditions that must all hold; none for a condition that always does."""
+    if isinstance(condition, And):
+        return (*conjuncts(condition.a), *conjuncts(condition.b))
+    return () if is_const_int(condition, 1) else (condition,)
+
+
 def any(*conditions: Any) -> PrimExpr:
     """The disjunction; of nothing it is false."""
     return reduce(logical_or, (as_expr(c) for c in conditions), constant(False, "bool"))

@@ -169,6 +169,12 @@ T0425 = declare_code(
     "A temporary lies in the memory of a result only if the block that writes the result reads the temporary "
     "at the same index, is the last one to touch it, and iterations of the loops around share no elements.",
 )
+T0426 = declare_code(
+    "T0426",
+    "rows cannot be tiled",
+    "Rows are tiled in functions of perfect nests that store one element each, where every block reads, of "
+    "what other blocks make, its own row only.",
+)
 T0501 = declare_code(
     "T0501",
     "dimension cannot be bound",

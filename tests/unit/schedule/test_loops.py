@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import is_const_int
 from heddle.support.diagnostics import HeddleError
 from heddle.tir.schedule import Schedule, ScheduleError
@@ -45,6 +46,32 @@ def test_overlapping_splits_that_cannot_be(rows, factor):
     sch = Schedule(matmul(n=rows))
     with pytest.raises(ScheduleError, match="T0403"):
         sch.split_overlapping(sch.get_loops("C")[0], factor)
+
+
+@pytest.mark.parametrize("rows", ["n", 1, 3, 4, 7])
+@pytest.mark.parametrize("factor", [1, 3, 4])
+def test_ragged_splits_need_no_guard(rows, factor):
+    before = matmul(n=rows)
+    sch = Schedule(before)
+    loops = sch.split_ragged(sch.get_loops("C")[0], factor)
+    assert [sch.get(loop).kind.name for loop in loops] == ["SERIAL", "SERIAL"]
+    assert is_const_int(sch.realization(sch.get_block("C")).predicate, 1)
+    check(before, sch)
+
+
+def test_a_producer_follows_the_shorter_loops_of_its_consumer():
+    before = chain()
+    sch = Schedule(before)
+    outer, inner = sch.split_ragged(sch.get_loops("G")[0], 4)
+    sch.compute_at("F", outer)
+    assert structural_equal(sch.get(sch.get_loops("F")[1]).extent, sch.get(inner).extent)
+    check(before, sch)
+
+
+def test_ragged_splits_that_cannot_be():
+    sch = Schedule(matmul())
+    with pytest.raises(ScheduleError, match="T0403"):
+        sch.split_ragged(sch.get_loops("C")[0], 0)
 
 
 def test_merge_joins_nests():

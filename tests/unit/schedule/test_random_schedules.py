@@ -37,6 +37,7 @@ def _two(sch, rng):
 
 STEPS = {
     "split": lambda s, r: s.split(_loop(s, r), r.choice([[None, 2], [None, 3], [2, None], [None, 1, 2]])),
+    "split_ragged": lambda s, r: s.split_ragged(_loop(s, r), r.choice([2, 3])),
     "fuse": lambda s, r: s.fuse(*_two(s, r)),
     "reorder": lambda s, r: s.reorder(*_two(s, r)[::-1]),
     "loop_partition": lambda s, r: s.loop_partition(_loop(s, r), r.choice([[2, None], [None, 1]])),
@@ -46,8 +47,8 @@ STEPS = {
     "parallel": lambda s, r: s.parallel(_loop(s, r)),
     "compute_inline": lambda s, r: s.compute_inline(_block(s, r)),
     "reverse_compute_inline": lambda s, r: s.reverse_compute_inline(_block(s, r)),
-    "compute_at": lambda s, r: s.compute_at(_block(s, r), _loop(s, r)),
-    "reverse_compute_at": lambda s, r: s.reverse_compute_at(_block(s, r), _loop(s, r)),
+    "compute_at": lambda s, r: s.compute_at(_block(s, r), _loop(s, r), r.random() < 0.5),
+    "reverse_compute_at": lambda s, r: s.reverse_compute_at(_block(s, r), _loop(s, r), r.random() < 0.5),
     "cache_read": lambda s, r: s.cache_read(_block(s, r), 0, "local"),
     "cache_write": lambda s, r: s.cache_write(_block(s, r), 0, "local"),
     "reindex": lambda s, r: s.reindex(_block(s, r), (r.choice(["read", "write"]), 0)),
@@ -61,6 +62,7 @@ STEPS = {
     "transform_block_layout": lambda s, r: s.transform_block_layout(_block(s, r), lambda *i: i[::-1]),
     "reorder_block_iter_var": lambda s, r: s.reorder_block_iter_var(_block(s, r), [1, 0]),
     "pad_einsum": lambda s, r: s.pad_einsum(_block(s, r), [2, 1, 2]),
+    "tile_rows": lambda s, r: s.tile_rows(s.blocks()[-1], r.choice([0, 1]), r.choice([1, 2, 3])),
     "sample_compute_location": lambda s, r: _sampled(s, _block(s, r)),
 }
 

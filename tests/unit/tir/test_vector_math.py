@@ -10,7 +10,7 @@ import pytest
 from heddle.codegen import compile_kernels
 from heddle.ir.op import OP_RECORDS
 from heddle.prim import ops
-from heddle.prim.nodes import Var
+from heddle.prim.nodes import Var, constant
 from heddle.target import Target
 from heddle.tir.nodes import BufferStore, For, ForKind, PrimFunc, decl_buffer
 from heddle.tir.vector_math import FLOAT32_FUNCTIONS
@@ -50,11 +50,13 @@ SPECIAL = np.array(
 )
 
 
-def kernel(name: str, dtype: str, lanes: int) -> Kernels:
+def kernel(name: str, dtype: str, lanes: int, *constants: float) -> Kernels:
+    """out[i, j] = name(inputs[i, j]..., constants...)"""
     n, i, j = Var("n", "int64"), Var("i", "int64"), Var("j", "int64")
-    arity = 2 if name in TWO_ARGUMENTS else 1
+    arity = (2 if name in TWO_ARGUMENTS else 1) - len(constants)
     buffers = [decl_buffer((n, lanes), dtype, f"A{k}") for k in range(arity + 1)]
-    value = ops.call_intrin(dtype, name, *(buffer[i, j] for buffer in buffers[:-1]))
+    fixed = (constant(value, dtype) for value in constants)
+    value = ops.call_intrin(dtype, name, *(buffer[i, j] for buffer in buffers[:-1]), *fixed)
     inner = For(j, 0, lanes, ForKind.VECTORIZED, BufferStore(buffers[-1], value, (i, j)))
     func = PrimFunc(
         buffers, For(i, 0, n, ForKind.SERIAL, inner), attrs={"global_symbol": "f", "tir.noalias": True}
@@ -98,6 +100,18 @@ def test_float32_error_is_bounded(name: str) -> None:
     assert errors[worst] <= MAX_ULP[name], (
         f"{[part[worst] for part in args]}: {out[worst]}, expected {want[worst]}"
     )
+
+
+@pytest.mark.parametrize("exponent", [-1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 0.5])
+def test_powers_with_known_exponents(exponent: float) -> None:
+    """Small whole exponents are products; results are those of `pow` but for two units in the last place."""
+    x = samples("exp")[0]
+    x = np.concatenate([x, np.zeros(-len(x) % 16, np.float32)]).reshape(-1, 16)
+    out = np.empty_like(x)
+    kernel("pow", "float32", 16, exponent)("f", x, out)
+    with np.errstate(all="ignore"):
+        errors = ulp_errors(out, np.power(x.astype(np.float64), np.full(x.shape, exponent)))
+    assert errors.max() <= 2.0, f"{x.ravel()[np.argmax(errors)]} ** {exponent}"
 
 
 @pytest.mark.parametrize("name", ["exp", "tanh", "erf", "sigmoid", "sin", "pow", "rsqrt"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ from heddle.prim.nodes import (
     LE,
     LT,
     Add,
-    And,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -24,7 +23,7 @@ from heddle.prim.nodes import (
     constant,
     is_const_int,
 )
-from heddle.prim.ops import ceildiv, maximum, minimum
+from heddle.prim.ops import ceildiv, conjuncts, maximum, minimum
 from heddle.prim.substitute import free_vars
 
 
@@ -258,7 +257,7 @@ class IterMapDetector:
     def add_predicate(self, predicate: PrimExpr) -> None:
         """Take bounds on sums from a conjunction of comparisons. Raises NotAffineError for anything else."""
         bounds: list[_Constraint] = []
-        for condition in _conjuncts(self.simplify(predicate)):
+        for condition in conjuncts(self.simplify(predicate)):
             if isinstance(condition, IntImm):
                 if not condition.value:
                     raise NotAffineError("the predicate never holds")
@@ -354,11 +353,3 @@ def const_scale(split: IterSplitExpr) -> tuple[int, int]:
 
 def _const_lower(split: IterSplitExpr) -> int:
     return split.lower_factor.value if isinstance(split.lower_factor, IntImm) else 0
-
-
-def _conjuncts(condition: PrimExpr) -> Iterator[PrimExpr]:
-    if isinstance(condition, And):
-        yield from _conjuncts(condition.a)
-        yield from _conjuncts(condition.b)
-    else:
-        yield condition

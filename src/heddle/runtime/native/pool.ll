@@ -290,6 +290,14 @@ define internal i1 @has_work() alwaysinline {
   ret i1 %some
 }
 
+; Whether this thread runs on the processor that another one left its mark of.
+define internal i1 @is_here(ptr %mark) alwaysinline {
+  %cpu = $CURRENT_CPU
+  %other = load atomic i32, ptr %mark monotonic, align 4
+  %same = icmp eq i32 %cpu, %other
+  ret i1 %same
+}
+
 define internal ptr @worker(ptr %unused) {
 entry:
   %signals = alloca [128 x i8], align 16
@@ -309,9 +317,7 @@ spin:
 pause:
   $PAUSE
   %i_next = add i32 %i, 1
-  %cpu = $CURRENT_CPU
-  %owner_cpu = load atomic i32, ptr @owner_cpu monotonic, align 4
-  %in_the_way = icmp eq i32 %cpu, %owner_cpu
+  %in_the_way = call i1 @is_here(ptr @owner_cpu)
   %late = icmp sge i32 %i_next, %limit
   %tired = or i1 %late, %in_the_way
   br i1 %tired, label %sleep, label %rest
@@ -372,9 +378,7 @@ spin:
 pause:
   $PAUSE
   %i_next = add i32 %i, 1
-  %cpu = $CURRENT_CPU
-  %helper_cpu = load atomic i32, ptr @helper_cpu monotonic, align 4
-  %in_the_way = icmp eq i32 %cpu, %helper_cpu
+  %in_the_way = call i1 @is_here(ptr @helper_cpu)
   %late = icmp sge i32 %i_next, %limit
   %tired = or i1 %late, %in_the_way
   br i1 %tired, label %sleep, label %spin

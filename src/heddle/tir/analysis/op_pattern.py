@@ -18,9 +18,7 @@ class OpPattern(IntEnum):
     BROADCAST = 1  # out[i, j] from in[i]
     INJECTIVE = 2  # out[i] from in[f(i)]
     COMM_REDUCE = 3  # out[i] from all in[i, r]
-    OUT_EWISE_FUSABLE = (
-        4  # a contraction, several passes, or a map of neighbours, which elementwise work can follow
-    )
+    OUT_EWISE_FUSABLE = 4  # a contraction, several passes, a map of neighbours: elementwise work can follow
     TUPLE = 7
     OPAQUE = 8
 

@@ -14,7 +14,8 @@ from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import Rewriter
-from heddle.prim.nodes import And, IntImm, PrimExpr, Range, Var, is_const_int
+from heddle.prim.nodes import IntImm, PrimExpr, Range, Var
+from heddle.prim.ops import conjuncts
 from heddle.support.diagnostics import Code
 from heddle.support.names import NameSupply
 from heddle.tir.codes import T0401, T0402
@@ -251,13 +252,6 @@ def analyzer_at(place: Place) -> Analyzer:
             for axis in ancestor.iter_vars:
                 analyzer.bind(axis.var, axis.dom)
     return analyzer
-
-
-def conjuncts(condition: PrimExpr) -> tuple[PrimExpr, ...]:
-    """The conditions that must all hold; none for a condition that always does."""
-    if isinstance(condition, And):
-        return (*conjuncts(condition.a), *conjuncts(condition.b))
-    return () if is_const_int(condition, 1) else (condition,)
 
 
 def conditions_on_axes(realize: SBlockRealize) -> list[PrimExpr]:

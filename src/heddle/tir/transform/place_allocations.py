@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import children, replace
+from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
+from heddle.prim.nodes import LT
+from heddle.prim.ops import conjuncts
 from heddle.tir.nodes import (
     AllocBuffer,
     Buffer,
@@ -121,9 +124,8 @@ def _can_enter(stmt: Stmt, buffer: Buffer, users: _Users) -> bool:
 
 
 def _carries(body: Stmt, buffer: Buffer, users: _Users) -> bool:
-    """Whether an iteration may read what an earlier one wrote: the first statement that uses the buffer
-    reads it, or
-    writes it only under a condition."""
+    """Whether an iteration may read what an earlier one wrote: the first statement that uses the buffer reads
+    it, or writes it only under a condition."""
     first = next(
         (part for part in (body.seq if isinstance(body, SeqStmt) else (body,)) if users.uses(part, buffer)),
         None,
@@ -131,9 +133,21 @@ def _carries(body: Stmt, buffer: Buffer, users: _Users) -> bool:
     if first is None or isinstance(first, SeqStmt):
         return False
     if isinstance(first, IfThenElse):
-        return True
+        return not _keeps_inside(first, buffer) or _carries(first.then_case, buffer, users)
     if isinstance(first, For):
         return _carries(first.body, buffer, users)
     return (isinstance(first, BufferStore) and buffer in users.collect(first.value)) or not isinstance(
         first, BufferStore
+    )
+
+
+def _keeps_inside(branch: IfThenElse, buffer: Buffer) -> bool:
+    """Whether a condition only asks if a store's index lies inside the buffer: it leaves out no element."""
+    store = branch.then_case
+    if branch.else_case is not None or not isinstance(store, BufferStore) or store.buffer is not buffer:
+        return False
+    ends = list(zip(store.indices, buffer.shape, strict=True))
+    return all(
+        isinstance(part, LT) and any(structural_equal((part.a, part.b), end) for end in ends)
+        for part in conjuncts(branch.condition)
     )

@@ -88,15 +88,16 @@ class _Nest:
         row = seq(*self._row(outer.min + block * side, side))
         made: list[Stmt] = [For(block, zero, whole, outer.kind, row, annotations=Map(marks))]
         left = _left(outer, side)
-        if self._is_masked(left):
-            made += self._row(outer.min + whole * side, left or 0)
+        if masked := self._under_mask(left):
+            made += self._row(outer.min + whole * side, masked)
         elif left != 0:
             rest = replace(outer, min=outer.min + whole * side, extent=outer.extent - whole * side)
             made.append(_fresh(replace(rest, kind=ForKind.SERIAL, annotations=Map({}))))
         return made
 
-    def _is_masked(self, left: int | None) -> bool:
-        return left is not None and left * 4 > self.side
+    def _under_mask(self, left: int | None) -> int:
+        """How much of what is left a tile under masks takes: all or nothing."""
+        return left if left is not None and left * 4 > self.side else 0
 
     def _row(self, i_begin: PrimExpr, height: int) -> list[Stmt]:
         """`height` values of i, for all of j."""
@@ -106,8 +107,8 @@ class _Nest:
         tile = self._tile(i_begin, inner.min + block * side, height, side)
         made: list[Stmt] = [For(block, zero, whole, ForKind.SERIAL, tile)]
         left, done = _left(inner, side), whole * side
-        if self._is_masked(left):
-            made.append(self._tile(i_begin, inner.min + done, height, left or 0))
+        if masked := self._under_mask(left):
+            made.append(self._tile(i_begin, inner.min + done, height, masked))
         elif left != 0:
             lane = Var(i.name, dtype)
             rest = replace(inner, min=inner.min + done, extent=inner.extent - done)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from heddle.prim.intrinsics import fma, reinterpret
-from heddle.prim.nodes import Let, PrimExpr, Var, constant
+from heddle.prim.nodes import Broadcast, FloatImm, IntImm, Let, PrimExpr, Var, constant
 from heddle.prim.ops import (
     add,
     bitwise_and,
@@ -37,7 +37,7 @@ class Scope:
         self._bound: list[tuple[Var, PrimExpr]] = []
 
     def let(self, value: PrimExpr) -> PrimExpr:
-        if isinstance(value, Var):
+        if isinstance(value, Var) or constant_lanes(value) is not None:
             return value
         var = Var("t", value.dtype)
         self._bound.append((var, value))
@@ -47,6 +47,12 @@ class Scope:
         for var, value in reversed(self._bound):
             result = Let(var, value, result)
         return result
+
+
+def constant_lanes(value: PrimExpr) -> float | None:
+    """The number that all lanes are known to hold, if there is one."""
+    value = value.value if isinstance(value, Broadcast) else value
+    return float(value.value) if isinstance(value, (FloatImm, IntImm)) else None
 
 
 def scoped(build: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:

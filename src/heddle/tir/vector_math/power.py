@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from heddle.prim.intrinsics import abs as absolute
 from heddle.prim.intrinsics import floor, fma, isinf, isnan, reinterpret, sqrt
 from heddle.prim.nodes import PrimExpr, constant
@@ -29,6 +31,7 @@ from heddle.tir.vector_math.build import (
     LOG2E,
     Scope,
     clamped,
+    constant_lanes,
     float_bits,
     polynomial,
 )
@@ -75,16 +78,39 @@ def exp2_wide(scope: Scope, x: PrimExpr) -> PrimExpr:
     return multiply(polynomial(r, coefficients), reinterpret(x.dtype, shift_left(add(n, 1023), 52)))
 
 
+def _cube(scope: Scope, x: PrimExpr) -> PrimExpr:
+    return multiply(multiply(x, x), x)
+
+
+def _fourth_power(scope: Scope, x: PrimExpr) -> PrimExpr:
+    square = scope.let(multiply(x, x))
+    return multiply(square, square)
+
+
+_PRODUCTS: dict[float | None, Callable[[Scope, PrimExpr], PrimExpr]] = {
+    -1.0: lambda scope, x: div(1.0, x),
+    1.0: lambda scope, x: x,
+    2.0: lambda scope, x: multiply(x, x),
+    3.0: _cube,
+    4.0: _fourth_power,
+}
+"""Exponent → the power, off by at most two units in the last place and with C's special cases."""
+
+
 def pow(scope: Scope, x: PrimExpr, y: PrimExpr) -> PrimExpr:
-    """x to the y as 2**(y log2|x|) in float64, with C's special cases."""
+    """x to the y as 2**(y log2|x|) in float64, with C's special cases; a product where y is a small whole
+    number."""
+    exponent = constant_lanes(y)
+    if exponent in _PRODUCTS:
+        return _PRODUCTS[exponent](scope, x)
     wide = DataType("float64").with_lanes(x.dtype.lanes)
     one, nan = constant(1.0, x.dtype), constant(float("nan"), x.dtype)
     size = scope.let(cast(wide, absolute(x)))
     log2 = scope.let(log2_wide(scope, size))
     log2 = select(equal(size, constant(0.0, wide)), constant(-_INF, wide), log2)
     log2 = scope.let(select(greater_equal(size, 1e300), size, log2))
-    exponent = scope.let(clamped(multiply(log2, cast(wide, y)), -300.0, 300.0))
-    value = cast(x.dtype, exp2_wide(scope, exponent))
+    power_of_two = scope.let(clamped(multiply(log2, cast(wide, y)), -300.0, 300.0))
+    value = cast(x.dtype, exp2_wide(scope, power_of_two))
     whole = scope.let(equal(floor(y), y))
     half = scope.let(multiply(y, 0.5))
     odd = logical_and(whole, not_equal(floor(half), half))

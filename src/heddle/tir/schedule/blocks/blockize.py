@@ -11,6 +11,7 @@ from heddle.ir.node import Map, replace
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import LT, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
+from heddle.prim.ops import conjuncts
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0414
@@ -32,7 +33,6 @@ from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,
     blocks_below,
-    conjuncts,
     find_block,
     find_loop,
     fresh_block_name,

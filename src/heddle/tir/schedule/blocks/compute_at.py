@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from heddle.arith import Analyzer
 from heddle.ir.node import replace
+from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, Var, constant, is_const_int
-from heddle.prim.ops import logical_and
+from heddle.prim.nodes import FloorDiv, PrimExpr, Range, Var, constant, is_const_int
+from heddle.prim.ops import greater_equal, logical_and, multiply
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.codes import T0407
@@ -37,14 +38,16 @@ from heddle.tir.schedule.tree import (
     replace_stmt,
     root_block,
     scope_of,
+    walk_stmts,
     writes_buffer,
 )
 
 
-def compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFunc:
+def compute_at(func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loops: bool = False) -> PrimFunc:
     """B[all] = f(A);  for i: C[i] = g(B[i..i+3])   →   for i: {B[i..i+3] = f(A); C[i] = g(B[i..i+3])}
 
-    The block goes to the front of the loop's body and covers the region that blocks under the loop read.
+    The block goes to the front of the loop's body and covers the region that blocks under the loop read. Its
+    loops of one iteration go, unless they are to be preserved.
     """
     place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
     block: SBlock = place.stmt.block
@@ -61,14 +64,17 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFunc:
     loop = find_loop(func, loop_var).stmt
     needed = _accessed(func, loop.body, buffer, writes=False)
     pattern = [_axis_of(index, block) for index in _store_indices(block, buffer)]
-    nest = _new_nest(func, loop_var, place.stmt, needed, pattern, buffer)
+    nest = _new_nest(func, loop_var, place.stmt, needed, pattern, preserve_unit_loops)
     return replace_stmt(func, loop, replace(loop, body=seq(nest, loop.body)))
 
 
-def reverse_compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFunc:
+def reverse_compute_at(
+    func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loops: bool = False
+) -> PrimFunc:
     """for i: B[i] = f(A[i]);  C[all] = g(B)   →   for i: {B[i] = f(A[i]); C[i] = g(B[i])}
 
-    The block goes to the end of the loop's body and covers the region that the loop's iteration writes.
+    The block goes to the end of the loop's body and covers the region that the loop's iteration writes. Its
+    loops of one iteration go, unless they are to be preserved.
     """
     place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
     block: SBlock = place.stmt.block
@@ -81,7 +87,7 @@ def reverse_compute_at(func: PrimFunc, block_name: str, loop_var: Var) -> PrimFu
     produced = _accessed(func, loop.body, buffer, writes=True)
     pattern = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
     _check_reads_what_was_made(func, block, loop, buffer, produced, pattern)
-    nest = _new_nest(func, loop_var, place.stmt, produced, pattern, buffer)
+    nest = _new_nest(func, loop_var, place.stmt, produced, pattern, preserve_unit_loops)
     return replace_stmt(func, loop, replace(loop, body=seq(loop.body, nest)))
 
 
@@ -209,7 +215,12 @@ def _axis_of(index: PrimExpr, block: SBlock) -> Var | None:
 
 
 def _new_nest(
-    func: PrimFunc, loop_var: Var, realize: SBlockRealize, box: Box, pattern: list[Var | None], buffer: Buffer
+    func: PrimFunc,
+    loop_var: Var,
+    realize: SBlockRealize,
+    box: Box,
+    pattern: list[Var | None],
+    preserve_unit_loops: bool,
 ) -> Stmt:
     """Loops over the box around the block; axes that no dimension determines run over their whole domain."""
     block = realize.block
@@ -223,15 +234,22 @@ def _new_nest(
     around = {
         outer.loop_var: outer.extent for outer in (*place.loops(), place.stmt) if is_const_int(outer.min, 0)
     }
+    inside = [stmt for stmt in walk_stmts(place.stmt.body) if isinstance(stmt, For)]
     for axis in block.iter_vars:
         if axis.var in bounds and axis.iter_type is IterType.DataPar:
             low, high = bounds[axis.var]
-            extent = constant_extent(analyzer.simplify(high - low + 1), analyzer)
+            extent = analyzer.simplify(high - low + 1)
+            if not any(structural_equal(extent, inner.extent) for inner in inside):
+                extent = constant_extent(extent, analyzer)
         else:
             low, extent = axis.dom.min, axis.dom.extent
-        value = _loop_value(axis.var.name, low, extent, loops, analyzer)
+        is_unit = is_const_int(extent, 1)
+        first: PrimExpr = analyzer.simplify(low)
+        value = first
+        if preserve_unit_loops or not is_unit:
+            value = first + _new_loop(axis.var.name, extent, loops, analyzer)
         values.append(analyzer.simplify(value))
-        guards.extend(_guards(value, axis.dom, analyzer, around))
+        guards.extend(_guards(first if is_unit else value, axis.dom, analyzer, around))
     guards.extend(_own_conditions(func, realize, values))
     predicate: PrimExpr = constant(True)
     for guard in guards:
@@ -262,16 +280,12 @@ def constant_extent(extent: PrimExpr, analyzer: Analyzer) -> PrimExpr:
     return constant(bound.max_value, extent.dtype) if small and not is_const_int(extent) else extent
 
 
-def _loop_value(
-    name: str, low: PrimExpr, extent: PrimExpr, loops: list[tuple[Var, PrimExpr]], analyzer: Analyzer
-) -> PrimExpr:
-    if is_const_int(extent, 1):
-        return low
+def _new_loop(name: str, extent: PrimExpr, loops: list[tuple[Var, PrimExpr]], analyzer: Analyzer) -> Var:
     var = Var(f"ax_{name.removeprefix('v_')}", extent.dtype)
     loops.append((var, extent))
-    analyzer.bind(var, Range.from_min_extent(constant(0, extent.dtype), extent))
-    value: PrimExpr = low + var
-    return value
+    if not is_const_int(extent, 1):  # else it would vanish from the values
+        analyzer.bind(var, Range.from_min_extent(constant(0, extent.dtype), extent))
+    return var
 
 
 def _guards(
@@ -288,12 +302,11 @@ def _guards(
 def _is_below(value: PrimExpr, end: PrimExpr, analyzer: Analyzer, around: Mapping[Var, PrimExpr]) -> bool:
     """Whether a fused loop's variable, divided by what was fused with it, stays below a symbolic end.
 
-    Divisors are positive constants, or sizes: where one is zero the loop has no iteration.
+    Divisors are extents, which are not negative: where one is zero the loop has no iteration.
     """
     while isinstance(value, FloorDiv):
-        divisor = value.b
-        is_size = isinstance(divisor, Var) and divisor.is_size
-        if not is_size and not (isinstance(divisor, IntImm) and divisor.value > 0):
+        divisor: PrimExpr = value.b
+        if not analyzer.can_prove(greater_equal(divisor, 0)):
             return False
-        value, end = value.a, end * divisor
+        value, end = value.a, multiply(end, divisor)
     return isinstance(value, Var) and value in around and analyzer.can_prove_equal(around[value], end)

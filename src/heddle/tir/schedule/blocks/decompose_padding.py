@@ -8,14 +8,13 @@ from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.prim.nodes import GE, GT, LE, LT, Call, FloatImm, IntImm, PrimExpr, Select, Var, constant
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import maximum, minimum, subtract
+from heddle.prim.ops import conjuncts, maximum, minimum, subtract
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0417
 from heddle.tir.nodes import BufferStore, For, IterType, PrimFunc, SBlock, SBlockRealize, Stmt, seq
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
-    conjuncts,
     find_block,
     find_loop,
     fresh_block_name,

@@ -1,12 +1,17 @@
-"""Making blocks under loops of their own."""
+"""Blocks under loops of their own: finding and making them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Range, Var, constant
+from heddle.prim.substitute import substitute
 from heddle.tir.analysis.access_region import with_access_regions
-from heddle.tir.nodes import Buffer, For, ForKind, IterVar, SBlock, SBlockRealize, Stmt
+from heddle.tir.nodes import Buffer, For, ForKind, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt, statements
+from heddle.tir.schedule.tree import root_block
+
+_ALWAYS = constant(True)
 
 
 def whole_axes(buffer: Buffer) -> list[IterVar]:
@@ -30,4 +35,33 @@ def loop_nest(
     stmt: Stmt = SBlockRealize(tuple(loops), constant(True) if predicate is None else predicate, block)
     for var, axis in zip(reversed(loops), reversed(axes), strict=True):
         stmt = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, stmt)
+    return stmt
+
+
+def plain_nests(func: PrimFunc) -> list[SBlock] | None:
+    """The blocks of a function whose root holds only perfect nests over all axes of one block each, without
+    conditions; None for any other function."""
+    if not isinstance(func.body, SBlockRealize):
+        return None
+    found: list[SBlock] = []
+    for stmt in statements(root_block(func).body):
+        loops: list[Var] = []
+        while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
+            loops.append(stmt.loop_var)
+            stmt = stmt.body
+        if not isinstance(stmt, SBlockRealize) or tuple(loops) != stmt.iter_values:
+            return None
+        if any(isinstance(node, SBlockRealize) for node in walk(stmt.block.body)):
+            return None
+        found.append(stmt.block)
+    return found
+
+
+def nest(block: SBlock, condition: PrimExpr = _ALWAYS) -> Stmt:
+    """Serial loops over all axes of a block; `condition` on the axes says which iterations there are."""
+    loops = [Var(axis.var.name.removeprefix("v_"), axis.var.dtype) for axis in block.iter_vars]
+    bound = {axis.var: loop for axis, loop in zip(block.iter_vars, loops, strict=True)}
+    stmt: Stmt = SBlockRealize(tuple(loops), substitute(condition, bound), block, span=block.span)
+    for var, axis in zip(reversed(loops), reversed(block.iter_vars), strict=True):
+        stmt = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, stmt, span=block.span)
     return stmt

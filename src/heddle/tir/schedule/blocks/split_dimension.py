@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,25 +12,22 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import if_then_else
-from heddle.prim.substitute import free_vars, substitute
+from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import (
     Buffer,
     BufferLoad,
     BufferStore,
-    For,
-    ForKind,
     IterType,
     IterVar,
     PrimFunc,
     SBlock,
-    SBlockRealize,
     Stmt,
     decl_buffer,
     seq,
-    statements,
 )
+from heddle.tir.schedule.blocks.nest import nest, plain_nests
 from heddle.tir.schedule.channels import GROUPS, SUMMED_CHANNELS
 from heddle.tir.schedule.tree import root_block
 from heddle.tir.substitute import StmtSubstituter
@@ -63,25 +60,6 @@ class Growth:
     dim: int
     size: int
     is_zero: bool
-
-
-def plain_nests(func: PrimFunc) -> list[SBlock] | None:
-    """The blocks of a function whose root holds only perfect nests over all axes of one block each, without
-    conditions; None for any other function."""
-    if not isinstance(func.body, SBlockRealize):
-        return None
-    found: list[SBlock] = []
-    for stmt in statements(root_block(func).body):
-        loops: list[Var] = []
-        while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
-            loops.append(stmt.loop_var)
-            stmt = stmt.body
-        if not isinstance(stmt, SBlockRealize) or tuple(loops) != stmt.iter_values:
-            return None
-        if any(isinstance(node, SBlockRealize) for node in walk(stmt.block.body)):
-            return None
-        found.append(stmt.block)
-    return found
 
 
 def split_dimensions(
@@ -128,17 +106,6 @@ def _grown_buffer(old: Buffer, growths: tuple[Growth, ...]) -> Buffer:
     for growth in growths:
         shape[growth.dim] = constant(growth.size, shape[growth.dim].dtype)
     return decl_buffer(tuple(shape), old.dtype, old.name, scope=old.scope)
-
-
-def nest(block: SBlock, condition: Callable[[Mapping[Var, PrimExpr]], PrimExpr] | None = None) -> Stmt:
-    """Serial loops over all axes of a block; `condition` on the axes, in terms of what they are bound to."""
-    loops = [Var(axis.var.name.removeprefix("v_"), axis.var.dtype) for axis in block.iter_vars]
-    bound = {axis.var: loop for axis, loop in zip(block.iter_vars, loops, strict=True)}
-    predicate = constant(True) if condition is None else condition(bound)
-    stmt: Stmt = SBlockRealize(tuple(loops), predicate, block, span=block.span)
-    for var, axis in zip(reversed(loops), reversed(block.iter_vars), strict=True):
-        stmt = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, stmt, span=block.span)
-    return stmt
 
 
 class _Splitter(StmtSubstituter):
@@ -229,7 +196,7 @@ class _Splitter(StmtSubstituter):
         init = None if old.init is None else self.visit(old.init)
         notes = Map({**old.annotations, **self._notes()})
         made = replace(old, iter_vars=self._axes(), body=self.visit(old.body), init=init, annotations=notes)
-        return nest(with_access_regions(made), self._stored_only)
+        return nest(with_access_regions(made), self._stored_only())
 
     def _notes(self) -> dict[str, int]:
         """How many channels a sum goes over that are no filling."""
@@ -237,11 +204,11 @@ class _Splitter(StmtSubstituter):
         found = [end for var, end in self._ends.items() if var in summed]
         return {SUMMED_CHANNELS: found[0]} if found else {}
 
-    def _stored_only(self, bound: Mapping[Var, PrimExpr]) -> PrimExpr:
+    def _stored_only(self) -> PrimExpr:
         """Whether an iteration's element exists in a result that is not split."""
         stores = [node for node in walk(self._old.body) if isinstance(node, BufferStore)]
         used = free_vars(*(i for store in stores if store.buffer not in self._splits for i in store.indices))
-        ends = [substitute(self._values[var], bound) < end for var, end in self._ends.items() if var in used]
+        ends = [self._values[var] < end for var, end in self._ends.items() if var in used]
         return all_of(*ends) if ends else constant(True)
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
@@ -261,10 +228,8 @@ class _Splitter(StmtSubstituter):
         rest = [
             index for dim, index in enumerate(node.indices) if dim not in longer or index not in self._ends
         ]
-        is_clamped = (
-            GROUPS[0] in self._old.annotations
-        )  # then only channels that stand for themselves lead out
-        used = rest if is_clamped else free_vars(*rest)
+        # where starts of groups are clamped, only channels that stand for themselves lead out
+        used = rest if GROUPS[0] in self._old.annotations else free_vars(*rest)
         return [var for var in self._ends if var in used]
 
     def visit_BufferStore(self, node: BufferStore) -> Any:

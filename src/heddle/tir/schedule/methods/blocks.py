@@ -13,6 +13,7 @@ from heddle.tir.schedule.blocks.inline import compute_inline, reverse_compute_in
 from heddle.tir.schedule.blocks.padding import clamp_padding
 from heddle.tir.schedule.blocks.reduction import decompose_reduction, pad_einsum
 from heddle.tir.schedule.blocks.rfactor import rfactor
+from heddle.tir.schedule.blocks.row_tiles import tile_rows
 from heddle.tir.schedule.blocks.tensorize import tensorize
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.handles import AT_ROOT, INLINED, LoopRV, SBlockRV
@@ -38,14 +39,14 @@ class BlockMethods(ScheduleBase):
         if loop.var is INLINED:
             self._update(compute_inline(self.func, self._name(block)))
         elif loop.var is not AT_ROOT:
-            self._update(compute_at(self.func, self._name(block), loop.var))
+            self._update(compute_at(self.func, self._name(block), loop.var, preserve_unit_loops))
 
     @recorded(rewrite=reverse_compute_at)
     def reverse_compute_at(
         self, block: SBlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False
     ) -> None:
         """Move a consumer into a producer's loop."""
-        self._update(reverse_compute_at(self.func, self._name(block), loop.var))
+        self._update(reverse_compute_at(self.func, self._name(block), loop.var, preserve_unit_loops))
 
     # ---- blocks of blocks
 
@@ -93,6 +94,11 @@ class BlockMethods(ScheduleBase):
         func, name = rfactor(self.func, loop.var, factor_axis)
         self._update(func)
         return SBlockRV(name)
+
+    @recorded(rewrite=tile_rows)
+    def tile_rows(self, block: SBlockRV | str, axis: int, rows: int) -> None:
+        """Cut an axis of the last block, and the rows of temporaries that belong to it, into tiles."""
+        self._update(tile_rows(self.func, self._name(block), axis, rows))
 
     # ---- padding
 

@@ -47,6 +47,13 @@ class LoopMethods(ScheduleBase):
         self._update(func)
         return [LoopRV(var) for var in new]
 
+    @recorded(rewrite=on_loops.split_ragged)
+    def split_ragged(self, loop: LoopRV, factor: int) -> list[LoopRV]:
+        """Two nested loops without a condition: the last of the inner ones is shorter."""
+        func, new = on_loops.split_ragged(self.func, loop.var, factor)
+        self._update(func)
+        return [LoopRV(var) for var in new]
+
     @recorded(rewrite=on_loops.fuse)
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
         """Directly nested loops  →  one loop over the product."""

@@ -107,6 +107,28 @@ def split_overlapping(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimF
     return replace_stmt(func, loop, made), [outer, inner]
 
 
+def split_ragged(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimFunc, list[Var]]:
+    """for i in range(n)   →   for i_0 in range(ceildiv(n, 8)): for i_1 in range(min(8, n - i_0 * 8)): ...
+
+    With i = i_0 * 8 + i_1. The last of the inner loops is shorter where the factor does not divide the
+    extent, so that none needs a condition.
+    """
+    place = find_loop(func, loop_var)
+    loop: For = place.stmt
+    if not is_const_int(loop.min, 0) or factor < 1:
+        raise ScheduleError(T0403, f"loop {loop_var.name!r} cannot be split by {factor}", func, loop)
+    dtype, analyzer = loop_var.dtype, analyzer_at(place)
+    outer, inner = (Var(f"{loop_var.name}_{k}", dtype) for k in range(2))
+    count = analyzer.simplify(ceildiv(loop.extent, factor))
+    analyzer.bind(outer, Range.from_min_extent(constant(0, dtype), count))
+    length = analyzer.simplify(minimum(factor, loop.extent - outer * factor))
+    analyzer.bind(inner, Range.from_min_extent(constant(0, dtype), length))
+    body = _Rebind({loop_var: outer * factor + inner}, analyzer).visit(loop.body)
+    body = For(inner, constant(0, dtype), length, ForKind.SERIAL, body, span=loop.span)
+    made = replace(loop, loop_var=outer, extent=count, body=body)
+    return replace_stmt(func, loop, made), [outer, inner]
+
+
 def _split_extents(func: PrimFunc, loop: For, factors: Sequence[Any], analyzer: Analyzer) -> list[PrimExpr]:
     dtype = loop.loop_var.dtype
     given = [None if f is None else as_expr(f, dtype) for f in factors]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heddle.prim.nodes import PrimExpr, Var, constant, is_const_int
+from heddle.prim.nodes import PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
@@ -70,7 +70,7 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> None:
     inline_maps(sch, keep=producers)
     for name in producers:
         schedule_map(sch, SBlockRV(name))
-    pads = _pad(sch, handle, axes, tile)
+    pads = pad_edges(sch, handle, axes, tile)
     consumer = _consumer(sch, handle)
     depth = None if pads else block_depth(sch, handle, axes, tile)
     if depth is not None:
@@ -118,7 +118,7 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, l
     prefetch_weights(sch, handle, loops.reduce, ahead)
 
 
-def _pad(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> dict[str, str]:
+def pad_edges(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> dict[str, str]:
     """Pad ragged edges; gives the padding blocks and which edge each pads."""
     block = block_of(sch, handle)
     multiples = []
@@ -240,7 +240,7 @@ def _tile_loops(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> _Loo
     parallel = sch.fuse(*shared) if len(shared) > 1 else shared[0]
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // max(1, work or GRAIN_MULTIPLIES)))
-    if axes.packed is not None and is_const_int(sch.get(m_tile[0]).extent if m_tile else constant(1), 1):
+    if axes.packed is not None and (not m_tile or is_const_int(sch.get(m_tile[0]).extent, 1)):
         sch.annotate(parallel, "sweep", True)  # weights are read once, by the next step of a loop again
     rows = m_tile[0] if m_tile else None
     tiled = (*m_row, n_vector), lanes, pair[0] if pair else None

@@ -42,7 +42,7 @@ class Tile:
         return self.vectors * self.lanes
 
 
-def _operands(block: SBlock) -> tuple[BufferLoad, BufferLoad] | None:
+def _factors(block: SBlock) -> tuple[BufferLoad, BufferLoad] | None:
     """The two loads that are multiplied."""
     written = {region.buffer for region in block.writes}
     for node in walk(block.body):
@@ -54,7 +54,7 @@ def _operands(block: SBlock) -> tuple[BufferLoad, BufferLoad] | None:
 
 
 def classify(block: SBlock) -> Axes | None:
-    loads = _operands(block)
+    loads = _factors(block)
     if loads is None or not isinstance(block.body, BufferStore):
         return None
     spatial = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar]
@@ -73,6 +73,13 @@ def classify(block: SBlock) -> Axes | None:
         outer = tuple(v for v in spatial if v not in (m, n))
         return Axes(m, n, outer, reduce, packed, depth)
     return None
+
+
+def operands(block: SBlock, axes: Axes) -> tuple[BufferLoad, BufferLoad]:
+    """The loads of a contraction's data and of its weights."""
+    loads = _factors(block)
+    assert loads is not None
+    return loads[::-1] if axes.n in free_vars(*loads[0].indices) else loads
 
 
 def steps_side_by_side(weights: BufferLoad, reduce: tuple[Var, ...]) -> int:
@@ -97,8 +104,8 @@ def _lane_axis(index: PrimExpr, spatial: list[Var]) -> tuple[Var, int | None] | 
     return None
 
 
-def choose_tile(block: SBlock, axes: Axes, target: Target) -> Tile | None:
-    """The register tile: as many accumulators as registers allow, with little padding."""
+def choose_tile(block: SBlock, axes: Axes, target: Target, height: int | None = None) -> Tile | None:
+    """The register tile: as many accumulators as registers allow, with little padding. `height`: its rows."""
     dtype = block.writes[0].buffer.dtype
     if dtype.bits < 8 or not (dtype.is_float or dtype.is_int):
         return None
@@ -110,18 +117,19 @@ def choose_tile(block: SBlock, axes: Axes, target: Target) -> Tile | None:
         lanes = max(4, 1 << (columns - 1).bit_length()) if axes.packed is None else columns
     rows = 1 if axes.m is None else extents[axes.m]
     plain_rows = axes.m is None or _is_plain(block, axes.m)
+    fits = [h for h in range(1, 15) if rows is None or h <= rows]
+    if height is not None:
+        fits = [height]
+    elif not plain_rows:
+        fits = [h for h in fits if rows is not None and rows % h == 0]
     best: tuple[float, Tile] | None = None
     for vectors in (1, 2, 3, 4):
         if axes.packed is not None and axes.packed % (vectors * lanes):
             continue
-        for height in range(1, (registers - vectors - 2) // vectors + 1):
-            if (rows is not None and height > rows) or (not plain_rows and (rows is None or rows % height)):
-                continue
-            if height > 14:
-                continue
-            score = _score(height, vectors, lanes, rows, columns)
+        for tall in (h for h in fits if h * vectors + vectors + 2 <= registers):
+            score = _score(tall, vectors, lanes, rows, columns)
             if best is None or score > best[0]:
-                best = score, Tile(height, vectors, lanes)
+                best = score, Tile(tall, vectors, lanes)
     return best[1] if best is not None else None
 
 

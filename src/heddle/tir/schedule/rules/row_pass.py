@@ -41,7 +41,7 @@ class RowPass(ScheduleRule):
         if not any(is_reduction(block) for block in blocks) or not all(block.iter_vars for block in blocks):
             return None
         sch = sch.copy()
-        inline_maps(sch, keep=_reread(sch))
+        inline_maps(sch, keep=reread(sch))
         handles = sch.blocks()
         last = handles[-1]
         ends_alone = all(sch.get_consumers(handle) for handle in handles[:-1])
@@ -54,7 +54,7 @@ class RowPass(ScheduleRule):
         return _separately(sch)
 
 
-def _reread(sch: Schedule) -> list[str]:
+def reread(sch: Schedule) -> list[str]:
     """Maps whose result a reduction and something else read: worth computing once (the exponentials of a
     softmax)."""
     kept = []
@@ -94,6 +94,12 @@ def _one_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> Non
     inner = constant_product(loop_extents(sch, others))
     row = sch.fuse(*rows) if len(rows) > 1 else rows[0]
     parallelize(sch, row, None if inner is None else inner * len(handles))
+    pass_over_row(sch, handles, row)
+
+
+def pass_over_row(sch: Schedule, handles: list[SBlockRV], row: LoopRV) -> None:
+    """All blocks in the row loop of the last one, which keeps what it can in its result."""
+    last = handles[-1]
     for handle in reversed(handles[:-1]):
         sch.compute_at(handle, row)
     for handle in handles[:-1]:

@@ -12,7 +12,15 @@ from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, For, PrimFunc, SBl
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.staging.access import Redirect
 from heddle.tir.schedule.staging.cache import touches
-from heddle.tir.schedule.tree import Place, analyzer_at, blocks_in, child_stmts, find_block, replace_stmt
+from heddle.tir.schedule.tree import (
+    Place,
+    analyzer_at,
+    blocks_in,
+    child_stmts,
+    find_block,
+    replace_stmt,
+    writes_buffer,
+)
 
 
 def share_output(func: PrimFunc, block_name: str, temporary: Buffer) -> PrimFunc:
@@ -54,11 +62,11 @@ def _result_beside(func: PrimFunc, block: SBlock, temporary: Buffer) -> Buffer:
     result = store.buffer
     same = result.dtype == temporary.dtype and structural_equal(tuple(result.shape), tuple(temporary.shape))
     others = [r.block for r in blocks_in(func.body) if not blocks_in(r.block.body) and r.block is not block]
-    if not same or result is temporary or any(touches(other, result) for other in others):
+    if not same or result is temporary or any(writes_buffer(other, result) for other in others):
         raise ScheduleError(
             T0425,
             f"{result.name!r} cannot hold {temporary.name!r}: both must have one shape and type, and only "
-            f"block {block.name_hint!r} may touch the result",
+            f"block {block.name_hint!r} may write the result",
             func,
             block,
         )
@@ -108,14 +116,19 @@ def _check_places(func: PrimFunc, own: Place, users: list[Place], buffer: Buffer
     outer = {loop.loop_var for loop in shared if not is_const_int(loop.extent, 1)}
     mine = _accesses(own, buffer)[0]
     moving = [k for k, index in enumerate(mine) if outer & set(free_vars(index))]
+    inner = {loop.loop_var for loop in own.loops()} - outer
     used = {var for k in moving for var in free_vars(mine[k])}
-    fits = outer <= used <= outer and all(
-        all(
-            structural_equal(index, mine[k]) if k in moving else not outer & set(free_vars(index))
-            for k, index in enumerate(access)
+    fits = (
+        outer <= used
+        and not inner & used
+        and all(
+            all(
+                structural_equal(index, mine[k]) if k in moving else not outer & set(free_vars(index))
+                for k, index in enumerate(access)
+            )
+            for user in users
+            for access in _accesses(user, buffer)
         )
-        for user in users
-        for access in _accesses(user, buffer)
     )
     if not fits:
         raise ScheduleError(

@@ -1,0 +1,100 @@
+"""SinkReshape: elementwise work comes before a reshape, so that it can fuse with what makes its operand.
+
+m = R.matmul(x, w)                        m = R.matmul(x, w)
+a = R.reshape(m, (2, 3, 8))               b = R.tanh(m)
+b = R.tanh(a)                      →      y = R.matmul(b, v)
+c = R.reshape(b, (6, 8))
+y = R.matmul(c, v)
+
+An elementwise operator whose operands are reshaped from one shape to one other, or hold a single element, is
+computed in the shape they had. A reshape of a reshape is one, and none where the shape is again what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.expr import Call, Expr, Function, Var
+from heddle.ir.node import replace
+from heddle.ir.op import OP_RECORDS, Op
+from heddle.ir.op_def import AnyLayout
+from heddle.ir.structural import structural_equal
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.prim.nodes import PrimExpr, is_const_int
+from heddle.relax.infer import type_of
+from heddle.relax.nodes import Binding
+from heddle.relax.op_builder import build_call
+from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.relax.types import ShapeExpr, TensorType
+
+RESHAPE = "relax.reshape"
+
+
+@dataclass(frozen=True)
+class SinkReshape(FunctionPass):
+    """Leaves reshapes that nothing uses any more to DeadCodeElimination."""
+
+    function_kind: ClassVar[type] = Function
+
+    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
+        return _Sinker(mod).run(func)
+
+
+class _Sinker(BindingRewriter):
+    def __init__(self, mod: Any) -> None:
+        super().__init__(mod)
+        self._sources: dict[Expr, Var] = {}
+
+    def add(self, binding: Binding) -> None:
+        super().add(binding)
+        value = binding.value
+        if isinstance(value, Call) and is_call(value, RESHAPE) and isinstance(value.args[0], Var):
+            self._sources[binding.var] = value.args[0]
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if not isinstance(value, Call):
+            return value
+        if is_call(value, RESHAPE):
+            return self._joined(value)
+        record = OP_RECORDS.get(value.op.name) if isinstance(value.op, Op) else None
+        if record is None or not isinstance(record.layout, AnyLayout):
+            return value
+        reshaped = [arg for arg in value.args if arg in self._sources]
+        before, after = _dims([self._sources[arg] for arg in reshaped]), _dims(reshaped)
+        if (
+            before is None
+            or after is None
+            or not all(arg in self._sources or _is_single(arg, len(before)) for arg in value.args)
+        ):
+            return value
+        args = tuple(self._sources.get(arg, arg) for arg in value.args)
+        moved = self.emit(replace(value, args=args, ty=None))
+        return build_call(OP_RECORDS[RESHAPE], (moved, ShapeExpr(after)), {})
+
+    def _joined(self, value: Call) -> Expr:
+        """A reshape of what the operand was reshaped from."""
+        source, after = self._sources.get(value.args[0]), _dims([value])
+        if source is None or after is None:
+            return value
+        before = _dims([source])
+        if before is not None and structural_equal(before, after):
+            return source
+        return replace(value, args=(source, ShapeExpr(after)), ty=None)
+
+
+def _dims(exprs: Sequence[Expr]) -> tuple[PrimExpr, ...] | None:
+    """The dimensions that tensors have in common, if they are known and the same."""
+    types = [type_of(expr) for expr in exprs]
+    found = [tuple(ty.dims) for ty in types if isinstance(ty, TensorType) and ty.dims is not None]
+    same = len(found) == len(types) > 0 and all(structural_equal(found[0], other) for other in found[1:])
+    return found[0] if same else None
+
+
+def _is_single(arg: Expr, ndim: int) -> bool:
+    """Whether an operand of at most so many dimensions holds one element, or is no tensor."""
+    ty = type_of(arg)
+    if not isinstance(ty, TensorType):
+        return True
+    return ty.dims is not None and len(ty.dims) <= ndim and all(is_const_int(dim, 1) for dim in ty.dims)

@@ -1,0 +1,230 @@
+"""Attention: products with keys, a pass over their rows (softmax), and products with values.
+
+    parallel (outer axes, groups of row tiles):
+        for tiles of keys:
+            pack the keys' tile
+            for row tiles:
+                accumulators = Q[row tile] ⊗ K[tile of keys]             (all in registers)
+                scores[row tile, tile of keys] = maps of the accumulators
+        for rows: the pass over scores[row, :], in place
+        for tiles of value columns, row tiles:
+            accumulators = scores[row tile] ⊗ V[:, columns]
+            epilogue on the tile
+
+Scores exist for one group of rows at a time, in a buffer that stays in the second-level cache and grows with
+the number of keys, not with its square. The last row is computed again where rows do not fill a tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heddle.prim.nodes import Var
+from heddle.prim.substitute import free_vars
+from heddle.target import Target
+from heddle.tir.analysis.op_pattern import is_contraction
+from heddle.tir.nodes import BufferStore, PrimFunc, SBlock, SBlockRealize
+from heddle.tir.schedule.blocks.nest import plain_nests
+from heddle.tir.schedule.rules.contraction import pad_edges
+from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify, operands
+from heddle.tir.schedule.rules.row_pass import pass_over_row, reread
+from heddle.tir.schedule.rules.rule import (
+    ScheduleRule,
+    block_of,
+    inline_maps,
+    is_reduction,
+    local_result,
+    vectorize_last,
+)
+from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+
+GROUP_ROWS = 48
+"""Rows that use a packed tile of keys: packing then costs a fiftieth of the products."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowProduct:
+    """A product for each batch: which parameters of its function are the data and the weights, and which
+    dimension of the result, and of the data, are the data's rows."""
+
+    data: int
+    weights: int
+    row: int
+    row_of_data: int | None
+
+
+def row_product(func: PrimFunc) -> RowProduct | None:
+    """How a function multiplies, if it is one product for each batch with its columns last."""
+    blocks = plain_nests(func)
+    if blocks is None or len(blocks) != 1:
+        return None
+    block = blocks[0]
+    axes = _batched(block)
+    if axes is None:
+        return None
+    data, weights = operands(block, axes)
+    assert isinstance(block.body, BufferStore)
+    buffers = func.buffers
+    if data.buffer not in buffers or weights.buffer not in buffers:
+        return None
+    sums_last = data.indices[-1] is axes.reduce[0] and axes.m in data.indices
+    row_of_data = data.indices.index(axes.m) if sums_last else None
+    return RowProduct(
+        buffers.index(data.buffer),
+        buffers.index(weights.buffer),
+        block.body.indices.index(axes.m),
+        row_of_data,
+    )
+
+
+def _batched(block: SBlock) -> Axes | None:
+    """The axes of a product with rows and columns, whose weights differ between outer axes."""
+    if not is_reduction(block) or not is_contraction(block) or not isinstance(block.body, BufferStore):
+        return None
+    axes = classify(block)
+    if axes is None or axes.m is None or axes.packed is not None or len(axes.reduce) != 1:
+        return None
+    _, weights = operands(block, axes)
+    store = block.body.indices
+    used = free_vars(*weights.indices)
+    fits = store[-1] is axes.n and axes.m in store and any(outer in used for outer in axes.outer)
+    return axes if fits and all(isinstance(index, Var) for index in store) else None
+
+
+class Attention(ScheduleRule):
+    def apply(self, sch: Schedule, target: Target) -> Schedule | None:
+        if not isinstance(sch.func.body, SBlockRealize) or plain_nests(sch.func) is None:
+            return None
+        reductions = [handle for handle in sch.blocks() if is_reduction(block_of(sch, handle))]
+        if len(reductions) < 3:
+            return None
+        keys, *passes, values = reductions
+        products = [_batched(block_of(sch, handle)) for handle in (keys, values)]
+        if None in products or any(is_contraction(block_of(sch, handle)) for handle in passes):
+            return None
+        assert products[1] is not None
+        tile = choose_tile(block_of(sch, values), products[1], target)
+        if tile is None:
+            return None
+        sch = sch.copy()
+        _Attention(sch, target, keys, values, tile).schedule()
+        return sch
+
+
+class _Attention:
+    """One function's schedule, step by step."""
+
+    def __init__(self, sch: Schedule, target: Target, keys: SBlockRV, values: SBlockRV, tile: Tile) -> None:
+        self.sch, self.target = sch, target
+        self.keys, self.values, self.tile = keys, values, tile
+
+    def schedule(self) -> None:
+        sch, keys, values = self.sch, self.keys, self.values
+        (weights,) = sch.get_producers(values)
+        inline_maps(sch, keep=[*reread(sch), weights.name])
+        scores, result = local_result(sch, keys), local_result(sch, values)
+        self._tile_rows(result)
+        key_tile = choose_tile(block_of(sch, keys), self._axes(keys), self.target, self.tile.rows)
+        assert key_tile is not None
+        packed = self._packed_keys(key_tile)
+        padded = pad_edges(sch, values, self._axes(values), self.tile)
+        group = self._tile_values(result)
+        for name in padded:
+            sch.compute_at(name, group)
+            vectorize_last(sch, SBlockRV(name), self.tile.lanes)
+        self._pass_over_rows(weights, scores, group)
+        for handle in (scores, keys):
+            sch.compute_at(handle, group, preserve_unit_loops=True)
+        self._tile_keys(key_tile, packed, scores, group)
+
+    def _axes(self, handle: SBlockRV) -> Axes:
+        axes = classify(block_of(self.sch, handle))
+        assert axes is not None and axes.m is not None
+        return axes
+
+    def _tile_rows(self, result: SBlockRV) -> None:
+        axes, made = self._axes(self.values), block_of(self.sch, self.values).writes[0]
+        dim = next(k for k, part in enumerate(made.region) if part.min is axes.m)
+        block = block_of(self.sch, result)
+        read = next(region for region in block.reads if region.buffer is made.buffer)
+        rows = next(k for k, axis in enumerate(block.iter_vars) if axis.var is read.region[dim].min)
+        self.sch.tile_rows(result, rows, self.tile.rows)
+
+    def _packed_keys(self, tile: Tile) -> SBlockRV:
+        """The block that lays a tile of keys side by side, and fills up the last one."""
+        sch, axes = self.sch, self._axes(self.keys)
+        padded = list(pad_edges(sch, self.keys, axes, tile))
+        if padded:
+            return SBlockRV(padded[0])
+        _, weights = operands(block_of(sch, self.keys), axes)
+        reads = [region.buffer for region in block_of(sch, self.keys).reads]
+        made: SBlockRV = sch.cache_read(self.keys, reads.index(weights.buffer), "global")
+        return made
+
+    def _tile_values(self, result: SBlockRV) -> LoopRV:
+        """The products with values; gives the loop over groups of row tiles."""
+        sch, axes = self.sch, self._axes(self.values)
+        loops = _loops_of_axes(sch, self.values)
+        *outer, tiles = axes.outer
+        group, row_tiles = sch.split_ragged(loops[tiles], max(1, GROUP_ROWS // self.tile.rows))
+        columns, vectors, lanes = sch.split(loops[axes.n], [None, self.tile.vectors, self.tile.lanes])
+        around = [loops[var] for var in outer]
+        steps, rows = loops[axes.reduce[0]], loops[axes.m]  # type: ignore[index]
+        sch.reorder(*around, group, columns, row_tiles, steps, rows, vectors, lanes)
+        made: LoopRV = sch.fuse(*around, group)
+        sch.parallel(made)
+        sch.reverse_compute_at(result, row_tiles)
+        vectorize_last(sch, result, self.tile.lanes)
+        self._in_registers(self.values, steps, (rows, vectors), lanes)
+        return made
+
+    def _in_registers(
+        self, handle: SBlockRV, steps: LoopRV, unrolled: tuple[LoopRV, ...], lanes: LoopRV
+    ) -> None:
+        for loop in unrolled:
+            self.sch.unroll(loop)
+        self.sch.vectorize(lanes)
+        self.sch.decompose_reduction(handle, steps)
+
+    def _pass_over_rows(self, last: SBlockRV, scores: SBlockRV, group: LoopRV) -> None:
+        """All that lies between the scores and `last`, row by row."""
+        sch = self.sch
+        sch.compute_at(last, group, preserve_unit_loops=True)
+        row = _loops_of_axes(sch, last)[self._row_of(last)]
+        names = [handle.name for handle in sch.blocks()]
+        between = names[names.index(scores.name) + 1 : names.index(last.name)]
+        handles = [SBlockRV(name) for name in between if name not in (scores.name, last.name)]
+        pass_over_row(sch, [*handles, last], row)
+
+    def _row_of(self, handle: SBlockRV) -> Var:
+        """The axis over the rows of a tile, of the block that makes the factors of the values."""
+        axes = self._axes(self.values)
+        data, _ = operands(block_of(self.sch, self.values), axes)
+        dim = next(k for k, index in enumerate(data.indices) if index is axes.m)
+        index = block_of(self.sch, handle).writes[0].region[dim].min
+        assert isinstance(index, Var)
+        return index
+
+    def _tile_keys(self, tile: Tile, packed: SBlockRV, scores: SBlockRV, group: LoopRV) -> None:
+        sch, axes = self.sch, self._axes(self.keys)
+        loops = _loops_of_axes(sch, self.keys)
+        columns, vectors, lanes = sch.split(
+            loops[axes.n], [None, tile.vectors, tile.lanes], disable_predication=True
+        )  # the packed tile is filled up
+        row_tiles, rows, steps = loops[axes.outer[-1]], loops[axes.m], loops[axes.reduce[0]]  # type: ignore[index]
+        sch.reorder(columns, row_tiles, steps, rows, vectors, lanes)
+        sch.reverse_compute_at(scores, row_tiles)
+        vectorize_last(sch, scores, tile.lanes)
+        sch.compute_at(packed, columns)
+        vectorize_last(sch, packed, tile.lanes)
+        self._in_registers(self.keys, steps, (rows, vectors), lanes)
+
+
+def _loops_of_axes(sch: Schedule, handle: SBlockRV) -> dict[Var, LoopRV]:
+    """The innermost loop that each axis of a block depends on."""
+    realize, found = sch.realization(handle), dict[Var, LoopRV]()
+    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        for loop in sch.get_loops(handle):
+            if loop.var in free_vars(value):
+                found[axis.var] = loop
+    return found

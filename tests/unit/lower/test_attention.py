@@ -1,0 +1,186 @@
+"""Attention becomes one function, whose scores live for a few rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heddle
+from heddle.driver.pipeline import legalize_passes, optimize_passes
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Sequential
+from heddle.relax import BlockBuilder
+from heddle.relax import op as R
+from heddle.relax.types import TensorType
+from heddle.runtime.native.library import set_num_threads
+from heddle.script import from_source
+from heddle.target import Target
+from heddle.tir.interpreter import run_primfunc
+from heddle.tir.nodes import PrimFunc
+from heddle.vm.relax import VirtualMachine
+
+SOURCE = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        q: R.Tensor({q}, "{dtype}"), k: R.Tensor({k}, "{dtype}"),
+        v: R.Tensor({v}, "{dtype}"), mask: R.Tensor({mask}, "{dtype}")
+    ) -> R.Any:
+        with R.dataflow():
+            scores = R.matmul(q, k)
+            scaled = R.multiply(scores, R.const(0.25, "{dtype}"))
+            masked = R.add(scaled, mask)
+            weights = R.nn.softmax(masked, axis={axis})
+            joined = R.matmul(weights, v)
+            {last}
+            R.output(out{also})
+        return {result}
+"""
+FIT = {
+    "q": '("b", 3, "s", 20)',
+    "k": '("b", 3, 20, "t")',
+    "v": '("b", 3, "t", 24)',
+    "mask": '("b", 1, "s", "t")',
+    "dtype": "float32",
+    "axis": -1,
+    "last": "out = R.permute_dims(joined, axes=[0, 2, 1, 3])",
+    "also": "",
+    "result": "out",
+}
+
+
+def module(**changes: Any) -> IRModule:
+    made: IRModule = from_source(SOURCE.format(**FIT | changes))
+    return made
+
+
+def kernels(mod: IRModule, target: str = "llvm") -> dict[str, PrimFunc]:
+    chosen = Target(target)
+    passes = Sequential((*optimize_passes(chosen), *legalize_passes(chosen)), "legalized")
+    return {v.name_hint: f for v, f in passes(mod).functions.items() if isinstance(f, PrimFunc)}
+
+
+def arrays(b: int, s: int, t: int, dtype: str = "float32", size: int = 20, width: int = 24) -> list[Any]:
+    rng = np.random.default_rng(b * 100 + s * 10 + t)
+    shapes = ((b, 3, s, size), (b, 3, size, t), (b, 3, t, width), (b, 1, s, t))
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+def attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """In float64, with heads behind rows."""
+    q, k, v, mask = (x.astype("float64") for x in (q, k, v, mask))
+    scores = q @ k * 0.25 + mask
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return (weights / weights.sum(axis=-1, keepdims=True) @ v).transpose(0, 2, 1, 3)
+
+
+def test_it_is_one_function_scheduled_by_its_own_rule():
+    made = kernels(module())
+    assert list(made) == ["fused_matmul_multiply_add_softmax_matmul_permute_dims"]
+    assert [func.attrs["schedule_rule"] for func in made.values()] == ["Attention"]
+
+
+SIZES = [
+    (1, 1, 1),
+    (2, 5, 7),
+    (1, 48, 48),
+    (1, 49, 65),
+    (2, 97, 130),
+    (1, 1, 200),
+    (3, 17, 1),
+    (1, 0, 4),
+    (0, 3, 4),
+]
+
+
+@pytest.mark.parametrize("exec_mode", ["bytecode", "compiled"])
+def test_any_size_is_right(exec_mode):
+    machine = VirtualMachine(heddle.compile(module(), exec_mode=exec_mode), heddle.cpu())
+    for sizes in SIZES:
+        given = arrays(*sizes)
+        found = machine["main"](*given).numpy()
+        wanted = attention(*given)
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6, err_msg=str(sizes))
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3", "llvm -mcpu=x86-64-v2"])
+@pytest.mark.parametrize(
+    ("b", "s", "t", "size", "width"), [(1, 1, 5, 4, 3), (2, 13, 37, 7, 5), (1, 64, 64, 16, 80)]
+)
+def test_known_sizes_on_several_processors(target, b, s, t, size, width):
+    """In the loop interpreter, which checks bounds, and as machine code."""
+    shapes = {"q": (b, 3, s, size), "k": (b, 3, size, t), "v": (b, 3, t, width), "mask": (b, 1, s, t)}
+    mod = module(**shapes)
+    given = arrays(b, s, t, "float32", size, width)
+    wanted = attention(*given)
+    found = VirtualMachine(heddle.compile(mod, target=target), heddle.cpu())["main"](*given).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+    if s * t < 1000:
+        (func,) = kernels(mod, target).values()
+        out = np.full(wanted.shape, np.nan, "float32")
+        q, k, v, mask = given
+        run_primfunc(func, q, k, mask, v, out)
+        np.testing.assert_allclose(out, wanted, rtol=2e-5, atol=2e-6)
+
+
+def test_threads_change_no_bit():
+    machine = VirtualMachine(heddle.compile(module()), heddle.cpu())
+    given = arrays(2, 53, 71)
+    found = []
+    for count in (1, 3, 2):
+        set_num_threads(count)
+        found.append(machine["main"](*given).numpy())
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
+APART = {
+    "scores that are needed elsewhere": {"also": ", scaled", "result": "(out, scaled)"},
+    "weights that are needed elsewhere": {"also": ", weights", "result": "(out, weights)"},
+    "a pass across rows": {"axis": -2},
+    "values for all batches": {"v": '("t", 24)'},
+    "keys for all batches": {"k": '(20, "t")', "mask": '("b", 3, "s", "t")'},
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_is_no_attention_stays_apart(name):
+    made = kernels(module(**APART[name]))
+    assert "Attention" not in [func.attrs.get("schedule_rule") for func in made.values()]
+
+
+def test_a_map_after_it_joins():
+    last = "half = R.multiply(joined, R.const(0.5, 'float32')); out = R.permute_dims(half, axes=[0, 2, 1, 3])"
+    mod = module(last=last.replace("; ", "\n            "))
+    assert len(kernels(mod)) == 1
+    given = arrays(1, 11, 19)
+    found = VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
+    np.testing.assert_allclose(found, attention(*given) * 0.5, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "attrs", [{}, {"causal_mask": "TopLeft"}, {"causal_mask": "BottomRight", "window_size": 3}]
+)
+def test_the_operator_becomes_the_same_function(attrs):
+    builder = BlockBuilder()
+    shapes = ((2, 9, 4, 16), (2, 13, 4, 16), (2, 13, 4, 16))
+    params = [
+        heddle.relax.Var(name, TensorType(shape, "float32"))
+        for name, shape in zip("qkv", shapes, strict=True)
+    ]
+    with builder.function("main", params):
+        with builder.dataflow():
+            made = builder.emit_output(R.nn.attention(*params, **attrs))
+        builder.emit_func_output(made)
+    mod = builder.get()
+    rules = [func.attrs.get("schedule_rule") for func in kernels(mod).values()]
+    assert rules.count("Attention") == 1
+    rng = np.random.default_rng(5)
+    given = [rng.standard_normal(shape).astype("float32") for shape in shapes]
+    found = VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
+    wanted = heddle.relax.GraphInterpreter(mod)["main"](*given)
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
