@@ -15,6 +15,7 @@ import pytest
 import heddle
 from heddle import te
 from heddle.driver.pipeline import OptionError
+from heddle.frontend.onnx import from_onnx
 from heddle.runtime import KernelModule, VariantsModule, load_module, variants_in
 from heddle.runtime import kernel_module as kernel_room
 from heddle.runtime import module as module_room
@@ -100,6 +101,46 @@ def test_each_variant_computes_the_same(mode: str, weights: dict[str, Any], tmp_
         if not info.missing:
             check(made.select(info.name), weights)
             check(loaded, weights)
+
+
+def _convolutions() -> Any:
+    """Two convolutions and a product with random weights, of sizes that fit no vector."""
+    onnx = pytest.importorskip("onnx", reason="the model is made by it")
+    rng = np.random.default_rng(8)
+    shapes = {"a": (19, 5, 3, 3), "b": (33, 19, 1, 1), "c": (33, 11)}
+    weights = [
+        onnx.numpy_helper.from_array((rng.standard_normal(shape) / 5).astype("float32"), name)
+        for name, shape in shapes.items()
+    ]
+    node = onnx.helper.make_node
+    nodes = [
+        node("Conv", ["x", "a"], ["p"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Relu", ["p"], ["q"]),
+        node("Conv", ["q", "b"], ["r"]),
+        node("GlobalAveragePool", ["r"], ["s"]),
+        node("Flatten", ["s"], ["t"]),
+        node("MatMul", ["t", "c"], ["y"]),
+    ]
+    value, floats = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    x, y = value("x", floats, ["n", 5, 17, 23]), value("y", floats, ["n", 11])
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y], weights)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+
+
+@modes
+def test_variants_agree_with_another_engine(mode: str, tmp_path: Path) -> None:
+    needs_x86_64()
+    engine = pytest.importorskip("onnxruntime", reason="outputs are compared with it")
+    model = _convolutions()
+    made = heddle.compile(from_onnx(model), TARGETS, exec_mode=mode)
+    made.export_library(tmp_path / "m.heddle")
+    session = engine.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for info in variants_in(tmp_path / "m.heddle"):
+        for n in () if info.missing else (1, 3):
+            x = np.random.default_rng(n).standard_normal((n, 5, 17, 23)).astype("float32")
+            loaded = load_module(tmp_path / "m.heddle", variant=info.name)
+            got = VirtualMachine(loaded, heddle.cpu())["main"](x).numpy()
+            np.testing.assert_allclose(got, session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
 
 
 @modes
