@@ -4,20 +4,21 @@
 
 writes the files of the present version into a folder; tests never do. It was run once a version of the format
 (`heddle.runtime.artefact.VERSION`) and once a version of the native interface (`NATIVE_ABI`); what is there
-is never written again. Version 1 is the form without memory scopes and line table: `older` makes it of the
-same program.
+is never written again. Version 1 is the same program's form without memory scopes and line table.
 
 | file | what is in it |
 |---|---|
 | `bytecode_v1.heddle` | constants of every kind, sizes, branches, recursion, closures, tuples; version 1 |
 | `bytecode_v2.heddle` | the same in version 2, with a memory scope and places |
-| `bytecode.txt` | the listing of both |
+| `bytecode_v3.heddle` | the same in version 3 |
+| `bytecode.txt` | the listing of all |
 | `kernels_v2_abi1_x86_64.heddle` | a compiled model with kernels, for any x86-64 processor |
+| `kernels_v3_abi1_x86_64.heddle` | the same in version 3, which says what the kernels need |
+| `variants_v3_abi1_x86_64.heddle` | the model for any x86-64 processor, for x86-64-v3, and for AArch64 |
 """
 
 from __future__ import annotations
 
-import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,11 @@ from typing import Any
 import numpy as np
 
 from heddle.runtime import DataType, Shape, tensor
-from heddle.runtime.artefact import write_artefact
-from heddle.runtime.module import module_sections
+from heddle.runtime.artefact import VERSION
+from heddle.runtime.native.library import NATIVE_ABI
 from heddle.vm.relax import ExecBuilder, VMExecutable
 
 FOLDER = Path(__file__).parent
-OLDER_LACKS = ("0/memory_scopes", "0/line_table")
 MODEL = """
 @I.ir_module
 class Module:
@@ -101,30 +101,24 @@ def _main(ib: ExecBuilder) -> None:
         ib.emit_ret(ib.r(7))
 
 
-def compiled_model() -> Any:
+def compiled_model(target: Any = "llvm -mcpu=x86-64") -> Any:
     import heddle
     from heddle import ops
     from heddle.script import from_source
 
     ops.load()
-    return heddle.compile(from_source(MODEL), target="llvm -mcpu=x86-64", exec_mode="compiled")
+    return heddle.compile(from_source(MODEL), target=target, exec_mode="compiled")
 
 
-def older(path: Path, executable: VMExecutable) -> None:
-    """Write an executable in version 1: the same sections but two, and the number in the head."""
-    sections = {name: data for name, data in module_sections(executable).items() if name not in OLDER_LACKS}
-    write_artefact(path, sections)
-    image = bytearray(path.read_bytes())
-    struct.pack_into("<I", image, 8, 1)
-    path.write_bytes(image)
+VARIANTS = ["llvm -mcpu=x86-64", "llvm -mcpu=x86-64-v3", "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"]
 
 
 def main(folder: Path) -> None:
-    executable = program()
-    older(folder / "bytecode_v1.heddle", executable)
-    executable.export_library(folder / "bytecode_v2.heddle")
-    (folder / "bytecode.txt").write_text(executable.as_text())
-    compiled_model().export_library(folder / "kernels_v2_abi1_x86_64.heddle")
+    native = f"v{VERSION}_abi{NATIVE_ABI}_x86_64"
+    program().export_library(folder / f"bytecode_v{VERSION}.heddle")
+    (folder / "bytecode.txt").write_text(program().as_text())
+    compiled_model().export_library(folder / f"kernels_{native}.heddle")
+    compiled_model(VARIANTS).export_library(folder / f"variants_{native}.heddle")
 
 
 if __name__ == "__main__":

@@ -7,14 +7,16 @@ read from each section. So a new section, or a new field, is mutated without a w
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 from unittest import mock
 
 from heddle.runtime import artefact
-from heddle.runtime.artefact import ALIGN_BYTES, MAGIC, VERSION
-from heddle.runtime.module import modules_from_sections
+from heddle.runtime.artefact import ALIGN_BYTES, MAGIC, VERSION, Section
+from heddle.runtime.module import Module, variant_from_sections
+from heddle.runtime.variant_table import VARIANTS, read_variants
 from heddle.runtime.wire import Reader, Writer
 
 KINDS = ("u8", "u64", "f64", "text", "words")
@@ -65,6 +67,14 @@ class Layout:
     fields: dict[str, list[Field]] = field(default_factory=dict)
 
 
+def load_all(sections: Mapping[str, Section]) -> Module:
+    """What a machine loads of a file. Each of its variants is loaded before, as if it had been asked for."""
+    if VARIANTS in sections:
+        for row in read_variants(sections):
+            variant_from_sections(sections, row.name)
+    return variant_from_sections(sections)
+
+
 def take_apart(data: bytes) -> Layout:
     """Load a good file and keep what was read."""
     parts = artefact.parse_artefact(memoryview(data))
@@ -73,10 +83,11 @@ def take_apart(data: bytes) -> Layout:
 
     def reader(piece: Any, name: str, file_offset: int = 0) -> Reader:
         known = names.get(file_offset, name)
-        return _Recorder(piece, name, file_offset, made.fields.setdefault(known, []))
+        made.fields[known] = []  # a part that several variants have is read for each
+        return _Recorder(piece, name, file_offset, made.fields[known])
 
     with mock.patch.object(artefact, "Reader", reader):
-        modules_from_sections(parts)
+        load_all(parts)
     made.fields.pop("section table", None)
     for name, fields in made.fields.items():
         assert write_fields(fields) == made.sections[name], f"section {name} is not its fields"
@@ -142,7 +153,8 @@ def put_together(entries: list[Entry], head: Head | None = None) -> bytes:
         (len(rows) if head.table_bytes is None else head.table_bytes) & (1 << 64) - 1,
         (at if head.file_bytes is None else head.file_bytes) & (1 << 64) - 1,
     )
-    return b"".join([first, _digest(rows) if head.digest is None else head.digest, rows, *body])
+    covered = first + rows if head.version >= 3 else rows
+    return b"".join([first, _digest(covered) if head.digest is None else head.digest, rows, *body])
 
 
 def entries_of(sections: dict[str, bytes]) -> list[Entry]:

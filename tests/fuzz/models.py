@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 import heddle
-from heddle.runtime import DataType, Shape, register_global_func, tensor
+from heddle.runtime import DataType, Module, Shape, VariantsModule, register_global_func, tensor
 from heddle.runtime.function import find_global_func
+from heddle.runtime.processor import this_processor
 from heddle.script import from_source
 from heddle.support.diagnostics import TrapTypeError
 from heddle.vm.codes import V0402
@@ -173,10 +174,24 @@ def caches() -> VMExecutable:
     return ib.get()
 
 
-MODELS = {"graph": graph, "native": native, "loops": loops, "memory": memory, "caches": caches}
+def variants() -> VariantsModule:
+    """The graph for this machine and for one of another kind."""
+    other = "x86_64" if this_processor().platform.startswith("aarch64") else "aarch64"
+    targets = ["llvm", f"llvm -mtriple={other}-unknown-linux-gnu"]
+    return heddle.compile(from_source(_GRAPH), target=targets, exec_mode="compiled")
 
 
-def stored(executable: VMExecutable) -> bytes:
+MODELS = {
+    "graph": graph,
+    "native": native,
+    "loops": loops,
+    "memory": memory,
+    "caches": caches,
+    "variants": variants,
+}
+
+
+def stored(executable: Module) -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.heddle"
         executable.export_library(path)

@@ -168,7 +168,7 @@ def _table(rng: random.Random, layout: Layout, donors: list[Field]) -> bytes:
             entries.append(deepcopy(entries[at]))
         elif choice == 2:
             entries[at].name = rng.choice(
-                (b"", b"0/code", b"1/kernels", b"\xff", b"0/" * 40, entries[-1].name)
+                (b"", b"0/code", b"1/kernels", b"\xff", b"0/" * 40, b"variants", b"part.0", entries[-1].name)
             )
         elif choice == 3:
             entries[at].offset = _word(rng, 64)

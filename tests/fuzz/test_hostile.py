@@ -8,6 +8,7 @@ from heddle.runtime import DataType, cpu
 from heddle.runtime.artefact import parse_artefact
 from heddle.runtime.module import modules_from_sections
 from heddle.runtime.native.library import NATIVE_ABI
+from heddle.runtime.processor import Needs, write_needs
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import HeddleError, IRTypeError
 from heddle.vm.relax import FuncKind, FunctionRow, Program, VirtualMachine, VMExecutable
@@ -99,6 +100,7 @@ def kernels_named(names):
     head.texts(names)
     head.u64(0)
     head.u64(NATIVE_ABI)
+    write_needs(head, Needs())
     return head.bytes()
 
 

@@ -92,10 +92,11 @@ def build(given: Any, target: Target | str | None = None, cache: KernelCache | N
     machine.
     """
     chosen = Target(target) if target is not None else Target.current() or Target("llvm")
+    needs = chosen.needs
     kernels = compile_module(given, chosen, kernel_cache() if cache is None else cache)
     names = [name for each in kernels for name in each.functions]
     texts = {"ll": "\n".join(each.llvm_ir for each in kernels)}
-    return KernelModule([each.object_code for each in kernels], names, str(chosen), texts)
+    return KernelModule([each.object_code for each in kernels], names, str(chosen), texts, needs)
 
 
 def _named(var: GlobalVar, func: PrimFunc) -> PrimFunc:

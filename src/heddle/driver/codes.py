@@ -21,6 +21,12 @@ D0104 = declare_code(
     "A model file is read, not trusted: C source in it would be compiled and run. Compile the module from "
     "Python.",
 )
+D0105 = declare_code(
+    "D0105",
+    "two variants for one processor",
+    "Variants of one file need different platforms or features; of two that need the same, a machine would "
+    "always take the first.",
+)
 D0201 = declare_code(
     "D0201",
     "dimension is unknown or malformed",

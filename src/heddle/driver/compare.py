@@ -110,12 +110,12 @@ def compare_precisions(
     `args` are arrays, `params` parameters by name that become constants, as in `heddle.compile`. Raises: what
     `heddle.compile` raises; TypeError or ValueError for arguments that the function does not take.
     """
-    from heddle.driver.compile import build
+    from heddle.driver.compile import as_target, build_for
 
     results: list[list[Array]] = []
     names: list[str] = []
     for each in (precision, "fp32"):
-        executable = build(mod, target, params, precision=each)
+        executable = build_for(mod, as_target(target), params, precision=each)
         results.append(as_arrays(VirtualMachine(executable, cpu())[function](*args)))
         names = output_names(signature_of(executable, function), len(results[-1]))
     rows = zip(names, *results, strict=True)

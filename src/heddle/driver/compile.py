@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from heddle.codegen.build import build as build_kernels
@@ -12,6 +13,7 @@ from heddle.codegen.cache import KernelCache
 from heddle.driver.codes import D0103
 from heddle.driver.pipeline import OptionError, default_pipeline
 from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, TensorSpec
+from heddle.driver.variants import is_several, make_variants
 from heddle.ir.expr import Function, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass
@@ -25,8 +27,10 @@ from heddle.relax.transform.bind_params import BindParams
 from heddle.relax.types import ShapeType, TensorType
 from heddle.runtime.kernel_module import KernelModule
 from heddle.runtime.module import Module
+from heddle.runtime.processor import Needs
 from heddle.support.collection import collection_paused
 from heddle.target import Target
+from heddle.target.needs import check_processor_name
 from heddle.tir.nodes import PrimFunc
 from heddle.vm.relax.executable import LIBRARY_PREFIX, VMExecutable
 from heddle.vm.relax.isa import FuncKind
@@ -45,20 +49,23 @@ def compile(
     """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel
     module.
 
-    `target` is a Target or its text; by default the current target, else this machine. The other options are
-    those of `build`; `exec_mode` is "compiled" unless it is given.
+    `target` is a Target or its text; by default the current target, else this machine. A list of targets
+    gives one module with a variant for each, of which a machine takes the best that it can run
+    (`heddle.runtime.variants`). The other options are those of `build`; `exec_mode` is "compiled" unless it
+    is given.
     """
-    chosen = as_target(target)
     functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
     if any(isinstance(func, Function) for func in functions):
         module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-        return build(module, chosen, params, relax_pipeline, tir_pipeline, exec_mode, precision=precision)
+        return build(module, target, params, relax_pipeline, tir_pipeline, exec_mode, precision=precision)
     if precision != "fp32":
         raise OptionError(D0103, f"precision {precision!r} is for graph functions: loops state their types")
-    return build_kernels(_pipeline("tir_pipeline", tir_pipeline, None)(mod), chosen)
+    loops = _pipeline("tir_pipeline", tir_pipeline, None)(mod)
+    if is_several(target):
+        return make_variants(target, lambda chosen: build_kernels(loops, chosen))
+    return build_kernels(loops, as_target(target))
 
 
-@collection_paused()
 def build(
     mod: IRModule,
     target: Any = None,
@@ -68,8 +75,9 @@ def build(
     exec_mode: str = "bytecode",
     cache: KernelCache | None = None,
     precision: str = "fp32",
-) -> VMExecutable:
-    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable.
+) -> Module:
+    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable; for a list of
+    targets, into a `VariantsModule` of executables.
 
     `params` are values of parameters of `main` by name; they become constants. `relax_pipeline` is "default",
     None for a module that is lowered already, or a pass (any function from module to module) that takes the
@@ -82,12 +90,33 @@ def build(
     weights to bfloat16 and adds up in float32 (`relax.transform.ContractInBfloat16`). It belongs to the
     default pipeline; a pipeline of one's own is made by `default_pipeline(target, precision)`.
 
-    Raises: OptionError D0103 (a ValueError) for another option; BindingError R0208 for other parameters;
-    UsageError G02.. for C source that cannot be compiled.
+    Raises: OptionError D0103 (a ValueError) for another option, D0105 for targets that need the same;
+    BindingError R0208 for other parameters; UsageError H01.. for a malformed target, G02.. for C source that
+    cannot be compiled.
     """
+
+    def make(chosen: Target) -> VMExecutable:
+        return build_for(
+            mod, chosen, params, relax_pipeline, tir_pipeline, exec_mode, cache, precision=precision
+        )
+
+    return make_variants(target, make) if is_several(target) else make(as_target(target))
+
+
+@collection_paused()
+def build_for(
+    mod: IRModule,
+    chosen: Target,
+    params: Mapping[str, Any] | None = None,
+    relax_pipeline: Any = "default",
+    tir_pipeline: Any = "default",
+    exec_mode: str = "bytecode",
+    cache: KernelCache | None = None,
+    precision: str = "fp32",
+) -> VMExecutable:
+    """Compile a graph module for one target, as `build` says."""
     if exec_mode not in EXEC_MODES:
         raise OptionError(D0103, f"unknown exec_mode {exec_mode!r}: expected one of {', '.join(EXEC_MODES)}")
-    chosen = as_target(target)
     load_operators()
     if params:
         mod = BindParams("main", params)(mod)
@@ -138,7 +167,8 @@ def with_machine_code(
     kernels = [name for module in native for name in module.names]
     made = build_kernels(program_functions(program, kernels), chosen, cache)
     objects = [code for module in (*native, made) for code in module.objects]
-    joined = KernelModule(objects, [*kernels, *made.names], str(chosen), made.source)
+    needs = reduce(Needs.joined, (module.needs for module in native), made.needs)
+    joined = KernelModule(objects, [*kernels, *made.names], str(chosen), made.source, needs)
     rows = tuple(
         replace(row, kind=FuncKind.VMTIR, register_file_size=max(row.register_file_size, row.num_args + 1))
         if row.kind is FuncKind.VM and row.has_bytecode
@@ -150,10 +180,14 @@ def with_machine_code(
 
 
 def as_target(target: Any = None) -> Target:
-    """The target that an argument means: itself, the current one, or this machine."""
-    if isinstance(target, Target):
-        return target
-    return Target(target) if target else Target.current() or Target("llvm")
+    """The target that an argument means: itself, the current one, or this machine.
+
+    Raises: UsageError H01.. for a malformed one, H0105 for a processor that LLVM does not know.
+    """
+    given = target if isinstance(target, Target) or not target else Target(target)
+    found: Target = given or Target.current() or Target("llvm")
+    check_processor_name(found.mtriple, found.mcpu)
+    return found
 
 
 def kernel_modules(mod: IRModule, target: Target, cache: KernelCache | None = None) -> list[KernelModule]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from heddle.driver.codes import D0102, D0204
+from heddle.driver.codes import D0102, D0204, D0301
 from heddle.driver.inputs import Arguments, Array, make_arguments
 from heddle.driver.models import ModelFile, import_model
 from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, signature_from_json
@@ -23,6 +25,7 @@ from heddle.runtime.shape import Array as ValueArray
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import allocator_for
 from heddle.runtime.tensor import Tensor
+from heddle.runtime.variants import VariantsModule, check_form
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
 from heddle.vm.relax import VirtualMachine, VMExecutable
 from heddle.vm.relax.insight.peak_memory import peak_memory_bytes as peak_memory_bound
@@ -32,7 +35,8 @@ from heddle.vm.relax.insight.peak_memory import peak_memory_bytes as peak_memory
 class CompileOptions:
     """`target` is a target's text; `listener` is told of progress (see `heddle.driver.phases`);
     `disabled_passes` are left out of the pipeline; `exec_mode` and `precision` are those of
-    `heddle.compile`.
+    `heddle.compile`. `variant` is that of a compiled model which is to be loaded, by default the one that
+    this machine takes.
     """
 
     target: str | None = None
@@ -40,6 +44,7 @@ class CompileOptions:
     disabled_passes: tuple[str, ...] = ()
     exec_mode: str = "compiled"
     precision: str = "fp32"
+    variant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,42 +96,114 @@ class RunReport:
     peak_bound_bytes: int | None = None
     precision: str = "fp32"
     comparison: dict[str, Any] | None = None
+    variant: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledVariants:
+    """A program compiled for several targets and where the time went. Units: seconds."""
+
+    executable: VariantsModule
+    phases_s: Mapping[str, float]
+    kernels: Mapping[str, int]
+    target: None = None
 
 
 def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
     """The executable of a model. A compiled model loads without any of the compiler's rooms."""
     if model.is_compiled:
         start = time.perf_counter()
-        loaded = load_module(model.path)
+        loaded = load_module(model.path, options.variant)
         if not isinstance(loaded, VMExecutable):
             raise FormatError(
                 D0102, f"{model.name} holds a module of kind {loaded.kind!r}, which is no model"
             )
         targets = [getattr(kernels, "target", None) for kernels in loaded.imports]
         return Compiled(loaded, {"load": time.perf_counter() - start}, targets[0] if targets else None)
+    check_no_variant(model, options.variant)
     return _compile(model, options)
 
 
+def check_no_variant(model: ModelFile, variant: str | None) -> None:
+    """Raises: UsageError D0301 where a variant is asked of a model that has none yet."""
+    if variant is not None:
+        raise UsageError(D0301, f"{model.name} is not compiled yet; --variant is for compiled models")
+
+
 def _compile(model: ModelFile, options: CompileOptions) -> Compiled:
-    from heddle.codegen.cache import kernel_cache
-    from heddle.driver.compile import as_target, build
+    from heddle.driver.compile import as_target
     from heddle.driver.phases import PhaseClock, ignore
-    from heddle.ir.transform import PassContext
 
     target = as_target(options.target)
     clock = PhaseClock(target, options.listener or ignore)
+    clock.enter("import", model.name)
+    return _compile_module(import_model(model), target, options, clock)
+
+
+def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) -> Compiled:
+    """Compile what was imported for one target. The clock runs already, and is stopped."""
+    from heddle.codegen.cache import kernel_cache
+    from heddle.driver.compile import build_for
+    from heddle.ir.transform import PassContext
+
     counters = kernel_cache().counters
     before = (counters.compiles, counters.hits)
-    clock.enter("import", model.name)
-    mod = import_model(model)
     with PassContext(instruments=[clock], disabled_pass=options.disabled_passes):
-        executable = build(mod, target, exec_mode=options.exec_mode, precision=options.precision)
+        executable = build_for(mod, target, exec_mode=options.exec_mode, precision=options.precision)
     clock.stop()
     kernels = {"compiled": counters.compiles - before[0], "cached": counters.hits - before[1]}
     return Compiled(executable, clock.seconds, str(target), kernels)
+
+
+def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileOptions) -> CompiledVariants:
+    """Compile a model for several targets; it is imported once. `options.target` is not looked at."""
+    from heddle.driver.phases import PhaseClock, ignore
+    from heddle.driver.variants import make_variants, targets_of
+
+    listener = options.listener or ignore
+    clock = PhaseClock(targets_of(targets)[0], listener)
+    clock.enter("import", model.name)
+    mod = import_model(model)
+    clock.stop()
+    seconds, kernels = Counter(clock.seconds), Counter[str]()
+
+    def make(target: Any) -> VMExecutable:
+        own = PhaseClock(target, listener)
+        own.enter("optimize", str(target))
+        compiled = _compile_module(mod, target, options, own)
+        seconds.update(compiled.phases_s)
+        kernels.update(compiled.kernels)
+        return compiled.executable
+
+    return CompiledVariants(make_variants(targets, make), seconds, kernels)
+
+
+def compile_to_file(
+    model: ModelFile, output: Path, targets: Sequence[str], options: CompileOptions
+) -> dict[str, Any]:
+    """Compile a model for one target, by default this machine, or for several, and write the file. The
+    result is what there is to tell about it.
+    """
+    made: Compiled | CompiledVariants
+    if len(targets) > 1:
+        check_form(output, targets)
+        made = compile_variants(model, targets, options)
+    else:
+        made = load_or_compile(model, replace(options, target=targets[0] if targets else None))
+    made.executable.export_library(output)
+    return {
+        "model": model.name,
+        "output": str(output),
+        "target": made.target,
+        "variants": list(made.executable.names) if isinstance(made, CompiledVariants) else [],
+        "size_bytes": output.stat().st_size,
+        "compile_s": sum(made.phases_s.values()),
+        "phases_s": dict(made.phases_s),
+        "kernels": dict(made.kernels),
+    }
 
 
 def signature_of(executable: VMExecutable, function: str) -> Signature:
@@ -197,6 +274,7 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
         peak_tensor_bytes=allocator_for(cpu()).books.peak_bytes,
         peak_bound_bytes=peak_memory_bound(compiled.executable.metadata, options.function, arguments.dims),
         precision=compiled.executable.metadata.get(PRECISION, "fp32"),
+        variant=compiled.executable.variant,
     )
     return Run(report, arguments, results, options.function)
 

@@ -222,6 +222,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.runtime.storage": "Allocator Storage allocator_for clear_allocators",
         "heddle.runtime.tensor": "Tensor empty from_dlpack tensor",
         "heddle.runtime.timing": "BenchmarkResult",
+        "heddle.runtime.variants": "Variant VariantsModule variants_in",
     },
     "heddle.runtime.vm": {"heddle.vm.relax": "VMExecutable VMInstrumentReturnKind VirtualMachine"},
     "heddle.contrib": {},

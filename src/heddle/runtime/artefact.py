@@ -2,18 +2,23 @@
 
     offset  0  magic  b"HEDDLE\\0\\1"            8  u32 version, u32 number of sections
            16  u64 length of the table          24  u64 length of the file
-           32  32-byte digest of the table
+           32  32-byte digest of the bytes before it and of the table
            64  table: per section  u64 length of the name, name, u64 offset, u64 length, 32-byte digest
                sections, each at a multiple of 64, zero bytes between
 
 Digests are blake2b. Integers are little-endian. Sections lie in table order and do not overlap, so a file has
-one reading. Everything is checked before anything is used: a malformed file gives a FormatError with a byte
-offset, and no allocation is larger than the file. Sections are views of the mapped file; constants are used
-where they lie. A file that another process shortens while it is mapped kills the reader (SIGBUS): replace
-files, as our writer does.
+one reading. Everything is checked before it is used: a malformed file gives a FormatError with a byte offset,
+and no allocation is larger than the file. Head and table are checked when a file is opened, a section when it
+is taken: of several variants, only the one that is loaded is read. Sections are views of the mapped file;
+constants are used where they lie. A file that another process shortens while it is mapped kills the reader
+(SIGBUS): replace files, as our writer does.
+
+What the sections are called is said in `heddle.runtime.module` (one program) and
+`heddle.runtime.variant_table` (several variants of one).
 
 Version 2 added the memory scopes and the line table of a program, and the number of the native interface that
-kernels were compiled for. Files of version 1, which may lack them, are read.
+kernels were compiled for. Version 3 added variants, and what kernels need of a processor; its digest of the
+table covers the bytes before it too. Files of the older versions are read.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -33,10 +38,11 @@ from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import atomic_writer
 
 MAGIC = b"HEDDLE\0\1"
-VERSION, OLDEST_VERSION = 2, 1
+VERSION, OLDEST_VERSION = 3, 1
 """What is written, and what is still read."""
 ALIGN_BYTES = 64
 _HEAD = struct.Struct("<8sIIQQ32s")
+_START = struct.Struct("<8sIIQQ")  # the head without the digest
 _ENTRY_TAIL = struct.Struct("<QQ32s")
 _DIGEST_BYTES = 32
 
@@ -72,8 +78,8 @@ def write_artefact(path: str | os.PathLike[str], sections: Mapping[str, bytes | 
         table += _ENTRY_TAIL.pack(offsets[name], len(data), _digest(data))
         end = offsets[name] + len(data)
     with atomic_writer(path) as file:
-        file.write(_HEAD.pack(MAGIC, VERSION, len(sections), len(table), end, _digest(table)))
-        file.write(table)
+        start = _START.pack(MAGIC, VERSION, len(sections), len(table), end)
+        file.write(start + _digest(start + table) + table)
         for name, data in sections.items():
             file.write(bytes(offsets[name] - file.tell()))
             file.write(data)
@@ -105,17 +111,61 @@ def _map_file(path: str | os.PathLike[str]) -> memoryview:
         ) from error
 
 
-def read_artefact(path: str | os.PathLike[str]) -> dict[str, Section]:
-    """Map a file and check all of it.
+class SectionTable(Mapping[str, Section]):
+    """The sections of a file whose head and table are right. Taking a section checks its bytes.
+
+    Taking raises: FormatError F0104 where the bytes are not those that were written.
+    """
+
+    def __init__(self, rows: Mapping[str, tuple[Section, bytes]]) -> None:
+        self._rows = rows
+        self._checked: set[str] = set()
+
+    def __getitem__(self, name: str) -> Section:
+        section, digest = self._rows[name]
+        if name not in self._checked:
+            if _digest(section.data) != digest:
+                raise FormatError(
+                    F0104, f"section {name!r} at byte {section.offset} is damaged: its digest differs"
+                )
+            self._checked.add(name)
+        return section
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def size_bytes(self, name: str) -> int:
+        """The length of a section, which is not looked into."""
+        return len(self._rows[name][0].data)
+
+
+def open_artefact(path: str | os.PathLike[str]) -> SectionTable:
+    """Map a file and check its head and its table.
 
     Raises: UsageError S0102 where it cannot be read; FormatError F0101 (another format), F0102 (version),
     F0103 (truncated), F0104 (damaged).
     """
-    return parse_artefact(_map_file(path))
+    return section_table(_map_file(path))
+
+
+def read_artefact(path: str | os.PathLike[str]) -> dict[str, Section]:
+    """Map a file and check all of it. Raises: as `open_artefact`."""
+    return dict(open_artefact(path))
 
 
 def parse_artefact(data: memoryview) -> dict[str, Section]:
-    """The sections of an artefact's bytes, checked. Raises: FormatError as `read_artefact`."""
+    """The sections of an artefact's bytes, all checked. Raises: FormatError as `open_artefact`."""
+    return dict(section_table(data))
+
+
+def section_table(data: memoryview) -> SectionTable:
+    """The sections of an artefact's bytes. Raises: FormatError as `open_artefact`."""
     if len(data) < len(MAGIC) or data[:8] != MAGIC:
         raise FormatError(F0101, "not a heddle artefact: the magic at byte 0 is missing")
     if len(data) < _HEAD.size:
@@ -134,14 +184,20 @@ def parse_artefact(data: memoryview) -> dict[str, Section]:
             F0104, f"artefact's lengths at byte 16 do not fit: expected {file_bytes} bytes, got {len(data)}"
         )
     table = data[_HEAD.size : _HEAD.size + table_bytes]
-    if _digest(table) != table_digest:
-        raise FormatError(F0104, f"section table at byte {_HEAD.size} is damaged: its digest differs")
+    start = bytes(data[: _START.size]) if version >= 3 else b""
+    if _digest(start + bytes(table)) != table_digest:
+        raise FormatError(
+            F0104, f"section table at byte {_HEAD.size} or the head is damaged: its digest differs"
+        )
     reader = Reader(table, "section table", _HEAD.size)
-    return _read_table(data, version, reader, count, _HEAD.size + table_bytes)
+    return SectionTable(_read_table(data, version, reader, count, _HEAD.size + table_bytes))
 
 
-def _read_table(data: memoryview, version: int, table: Reader, count: int, free: int) -> dict[str, Section]:
-    sections: dict[str, Section] = {}
+def _read_table(
+    data: memoryview, version: int, table: Reader, count: int, free: int
+) -> dict[str, tuple[Section, bytes]]:
+    """The rows of the table: sections and their digests."""
+    sections: dict[str, tuple[Section, bytes]] = {}
     for _ in range(count):
         name, offset, length = table.text(), table.u64(), table.u64()
         digest = b"".join(table.u64().to_bytes(8, "little") for _ in range(_DIGEST_BYTES // 8))
@@ -149,10 +205,7 @@ def _read_table(data: memoryview, version: int, table: Reader, count: int, free:
             raise FormatError(F0104, f"section {name!r} at byte {offset} with {length} bytes is out of place")
         if any(data[free:offset]):
             raise FormatError(F0104, f"bytes before section {name!r} at byte {offset} are not zero")
-        part = data[offset : offset + length]
-        if _digest(part) != digest:
-            raise FormatError(F0104, f"section {name!r} at byte {offset} is damaged: its digest differs")
-        sections[name] = Section(name, part, offset, version)
+        sections[name] = Section(name, data[offset : offset + length], offset, version), digest
         free = offset + length
     table.done()
     if free != len(data):

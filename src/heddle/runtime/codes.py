@@ -63,6 +63,15 @@ U0507 = declare_code(
     "`runtime.system_lib(prefix)` looks in the libraries that the process has loaded; load the one that "
     "holds it first (`ctypes.CDLL`).",
 )
+U0508 = declare_code(
+    "U0508", "no such variant", "The message names the variants that the file or module has."
+)
+U0509 = declare_code(
+    "U0509",
+    "a library holds one variant",
+    "Several variants go into the one-file format. A shared or static library is made of one: "
+    '`module.select("NAME").export_library(path)`.',
+)
 U0601 = declare_code(
     "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."
 )
@@ -96,6 +105,17 @@ F0110 = declare_code(
     "kernels of another version",
     "Object code in the artefact was compiled for another version of the native interface. Compile the "
     "model again.",
+)
+F0111 = declare_code(
+    "F0111",
+    "kernels need another processor",
+    "Object code uses instructions that this processor does not have. Compile for this processor, or for "
+    "several in one file.",
+)
+F0112 = declare_code(
+    "F0112",
+    "no variant fits this machine",
+    "Each variant of the file needs another platform, or features that this processor does not have.",
 )
 F0108 = declare_code(
     "F0108",

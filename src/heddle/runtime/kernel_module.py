@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from heddle.runtime.artefact import Section, require
-from heddle.runtime.codes import F0110
+from heddle.runtime.codes import F0110, F0111
 from heddle.runtime.module import Module, SectionData, register_loader
 from heddle.runtime.native.glue import make_builtin
 from heddle.runtime.native.library import NATIVE_ABI, is_symbol, kernel_symbol, link_objects
+from heddle.runtime.processor import Needs, listed, read_needs, this_processor, write_needs
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError
 
@@ -22,8 +24,8 @@ class KernelModule(Module):
     """Compiled kernels: object code for one target and the names of its functions. Linked when one is asked
     for.
 
-    `objects` are relocatable object files. `get_function` gives a builtin that calls the kernel (see
-    `heddle.runtime.native.glue` for what it accepts).
+    `objects` are relocatable object files; `needs` is what they ask of a processor. `get_function` gives a
+    builtin that calls the kernel (see `heddle.runtime.native.glue` for what it accepts).
     """
 
     kind = "llvm"
@@ -34,8 +36,10 @@ class KernelModule(Module):
         names: Sequence[str],
         target: str,
         source: Mapping[str, str] | None = None,
+        needs: Needs | None = None,
     ) -> None:
         super().__init__()
+        self.needs = needs or Needs()
         self.objects = tuple(objects)
         self.names = tuple(names)
         self._known = frozenset(self.names)
@@ -52,9 +56,14 @@ class KernelModule(Module):
         return self.objects
 
     def address(self, name: str) -> int:
-        """The kernel's machine code. Valid while this module, or a function from it, lives."""
+        """The kernel's machine code. Valid while this module, or a function from it, lives.
+
+        Raises: FormatError F0111 where this processor lacks what the code needs, U0502 where it cannot be
+        linked.
+        """
         with self._lock:
             if self._tracker is None:
+                check_processor(self.needs, self.target)
                 self._tracker = link_objects(self.objects, self.names)
         found: int = self._tracker[kernel_symbol(name)]
         return found
@@ -80,15 +89,44 @@ class KernelModule(Module):
         head.texts(self.names)
         head.u64(len(self.objects))
         head.u64(NATIVE_ABI)
+        write_needs(head, self.needs)
         return {"kernels": head.bytes(), **{f"object.{i}": code for i, code in enumerate(self.objects)}}
 
 
-def _read_kernels(sections: Mapping[str, Section], others: int = 0) -> tuple[list[bytes], list[str], str]:
-    """Objects, names and target; beside them there are `others` sections."""
+def check_processor(needs: Needs, target: str) -> None:
+    """Refuse code that this processor would stop at with an illegal instruction. Code for another platform
+    is the linker's to refuse.
+
+    Raises: FormatError F0111 with the features that are missing.
+    """
+    processor = this_processor()
+    missing = processor.lacks(needs) if processor.is_for(needs) else ()
+    if missing:
+        raise FormatError(
+            F0111,
+            f"the kernels, compiled for {target[:80]!r}, need what this {processor} lacks: {listed(missing)}",
+            help="compile for this processor too: heddle.compile(mod, target=[...]) puts variants into one "
+            "file",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredKernels:
+    objects: list[bytes]
+    names: list[str]
+    target: str
+    needs: Needs
+
+
+def _read_kernels(sections: Mapping[str, Section], others: int = 0) -> _StoredKernels:
+    """What a module of kernels stored; beside it there are `others` sections. Files of before version 3 do
+    not say what their code needs.
+    """
     section = require(sections, "kernels")
     head = section.reader()
     target, names, count = head.text(), head.texts(), head.u64()
     abi = head.u64() if section.version >= 2 else 1
+    needs = read_needs(head) if section.version >= 3 else Needs()
     head.done()
     if not all(map(is_symbol, names)):
         raise head.fail("the name of a kernel is none that a linker takes")
@@ -100,10 +138,16 @@ def _read_kernels(sections: Mapping[str, Section], others: int = 0) -> tuple[lis
         )
     if count != len(sections) - 1 - others:
         raise head.fail(f"expected {count} objects, got {len(sections) - 1 - others}")
-    return [bytes(require(sections, f"object.{i}").data) for i in range(count)], names, target
+    objects = [bytes(require(sections, f"object.{i}").data) for i in range(count)]
+    return _StoredKernels(objects, names, target, needs)
 
 
-register_loader(KernelModule.kind, lambda sections: KernelModule(*_read_kernels(sections)))
+def _load_kernels(sections: Mapping[str, Section]) -> Module:
+    stored = _read_kernels(sections)
+    return KernelModule(stored.objects, stored.names, stored.target, needs=stored.needs)
+
+
+register_loader(KernelModule.kind, _load_kernels)
 
 
 class CSourceModule(KernelModule):
@@ -132,10 +176,10 @@ def _load_c_source(sections: Mapping[str, Section]) -> Module:
     source = require(sections, "source").reader()
     fmt, text = source.text(), source.text()
     source.done()
-    objects, names, target = _read_kernels(sections, others=1)
-    if len(objects) != 1:
-        raise source.fail(f"expected one object, got {len(objects)}")
-    return CSourceModule(objects[0], names, target, fmt, text)
+    stored = _read_kernels(sections, others=1)
+    if len(stored.objects) != 1:
+        raise source.fail(f"expected one object, got {len(stored.objects)}")
+    return CSourceModule(stored.objects[0], stored.names, stored.target, fmt, text)
 
 
 register_loader(CSourceModule.kind, _load_c_source)

@@ -2,7 +2,8 @@
 them.
 
 A stored tree is an artefact: section "modules" lists each module's kind and the numbers of its imports
-(children after parents), and section "<number>/<name>" holds a part of a module.
+(children after parents), and section "<number>/<name>" holds a part of a module. A file with variants has
+several trees (`heddle.runtime.variant_table`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, ClassVar
 
-from heddle.runtime.artefact import Section, read_artefact, require, section_offsets, write_artefact
+from heddle.runtime.artefact import Section, open_artefact, require, section_offsets, write_artefact
 from heddle.runtime.codes import F0106, F0107, U0501, U0503
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
+from heddle.runtime.processor import this_processor
 from heddle.runtime.shared_library import (
     LibraryParts,
     LinkTool,
@@ -24,13 +26,14 @@ from heddle.runtime.shared_library import (
     read_system_library,
 )
 from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
+from heddle.runtime.variant_table import VARIANTS, choose, find_variant, read_variants, sections_of
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError, MissingNameError, UsageError, did_you_mean
 from heddle.support.registry import Registry
 
 SectionData = bytes | memoryview
 _SHARED_SUFFIXES = (".so", ".dylib")
-_LINKED_SUFFIXES = (".so", ".dylib", ".a")
+LINKED_SUFFIXES = (".so", ".dylib", ".a")
 
 
 class Module:
@@ -40,6 +43,9 @@ class Module:
 
     kind: ClassVar[str] = "module"
     entry_name: ClassVar[str] = "main"
+
+    variant: str = ""
+    """Which variant of a file this is; "" where the file has one program."""
 
     def __init__(self) -> None:
         self._imports: list[Module] = []
@@ -128,7 +134,7 @@ class Module:
         cannot be, U0503 for a module without a stored form, S0101 where the path cannot be written.
         """
         sections = module_sections(self)
-        if fcompile is None and PurePath(path).suffix not in _LINKED_SUFFIXES:
+        if fcompile is None and PurePath(path).suffix not in LINKED_SUFFIXES:
             write_artefact(path, sections)
             return
         found = [code for module in _parents_first(self) for code in module.objects_to_link()]
@@ -243,14 +249,36 @@ def modules_from_sections(sections: Mapping[str, Section]) -> Module:
     return modules[0]
 
 
-def load_module(path: str | os.PathLike[str]) -> Module:
+def variant_from_sections(sections: Mapping[str, Section], variant: str | None = None) -> Module:
+    """The module of a file: its only one, or that of the variant that this machine takes, or of `variant`,
+    which may be one that it cannot run.
+
+    Raises: FormatError F0112 where no variant fits; UsageError U0508 for a variant that is not there; else as
+    `modules_from_sections`.
+    """
+    if VARIANTS not in sections:
+        if variant is not None:
+            find_variant((), variant)
+        return modules_from_sections(sections)
+    rows = read_variants(sections)
+    row = choose(rows, this_processor()) if variant is None else find_variant(rows, variant)
+    module = modules_from_sections(sections_of(sections, row))
+    module.variant = row.name
+    return module
+
+
+def load_module(path: str | os.PathLike[str], variant: str | None = None) -> Module:
     """Read what `export_library` wrote. Everything is checked before it is used.
 
-    Raises: UsageError S0102, FormatError F01..; see `heddle.runtime.artefact`.
+    Of a file with variants, the first is taken whose platform and features this machine has, or the one that
+    `variant` names; the others are not read.
+
+    Raises: UsageError S0102, U0508; FormatError F01.., F0112 where no variant fits; see
+    `heddle.runtime.artefact`.
     """
     if PurePath(path).suffix in _SHARED_SUFFIXES:
-        return modules_from_sections(read_library(path))
-    return modules_from_sections(read_artefact(path))
+        return variant_from_sections(read_library(path), variant)
+    return variant_from_sections(open_artefact(path), variant)
 
 
 def system_lib(symbol_prefix: str = "") -> Module:

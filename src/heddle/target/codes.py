@@ -12,3 +12,8 @@ H0103 = declare_code("H0103", "unknown target option", "The target kind has no s
 H0104 = declare_code(
     "H0104", "no current target", "`Target.current(allow_none=False)` was called outside `with target:`."
 )
+H0105 = declare_code(
+    "H0105",
+    "unknown processor",
+    "`-mcpu` is a name that LLVM knows, such as `x86-64-v3`, `znver4` or `sapphirerapids`.",
+)

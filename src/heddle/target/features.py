@@ -23,6 +23,26 @@ _LEVELS: dict[str, tuple[str, ...]] = {
     ),
 }
 
+_X86_CODE = (
+    *("cmov", "popcnt", "sse", "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "sse4a"),
+    *("avx", "avx2", "f16c", "fma", "fma4", "xop", "tbm", "bmi", "bmi2", "lzcnt", "movbe", "prfchw", "gfni"),
+    *("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vbmi", "avx512vbmi2"),
+    *("avx512ifma", "avx512vnni", "avx512bitalg", "avx512vpopcntdq", "avx512bf16", "avx512fp16"),
+    *("avxvnni", "avxifma", "avxvnniint8", "avxvnniint16", "avxneconvert", "avx10.1", "avx10.2"),
+    *("cmpccxadd", "raoint", "egpr", "ndd", "ccmp", "cf", "nf", "push2pop2", "ppx", "zu"),
+)
+CODE_FEATURES: dict[str, tuple[str, ...]] = {
+    "x86_64": _X86_CODE,
+    "aarch64": ("neon", "fp-armv8", "lse", "sve", "sve2"),
+}
+"""By machine: features that decide which instructions code may have, apart from those for which it would
+have to ask by name (cryptography, matrix tiles, virtual machines). Of Arm's, those that LLVM finds out of a
+running processor; of other machines, none yet."""
+
+
+def known_processors() -> tuple[str, ...]:
+    return tuple(_LEVELS)
+
 
 def implied_features(triple: str, cpu: str) -> tuple[str, ...]:
     """The features of a processor that is known by name, else its architecture's base."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from heddle.runtime.native.llvm import llvm_linking
+from heddle.runtime.processor import this_processor
 from heddle.support.settings import available_cores
 
 _CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -49,12 +49,12 @@ def _data_caches(folder: Path) -> dict[int, int]:
 @cache
 def host() -> Host:
     """This machine, looked at once."""
-    targets = llvm_linking().targets
+    processor = this_processor()
     caches = _data_caches(_CACHE_FOLDER)
     return Host(
-        targets.get_process_triple(),
-        targets.get_host_cpu_name(),
-        targets.get_host_cpu_features().flatten(),
+        processor.triple,
+        processor.cpu,
+        processor.features,
         available_cores(),
         caches.get(1, 0),
         caches.get(2, 0),

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from heddle.runtime.processor import Needs
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.target.codes import H0101, H0102, H0103, H0104
 from heddle.target.features import implied_features, vector_bits
 from heddle.target.host import host as host_machine
+from heddle.target.needs import needs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,18 @@ class Target:
             elif text.startswith("-"):
                 found.discard(text[1:])
         return frozenset(found)
+
+    @property
+    def needs(self) -> Needs:
+        """What a processor must have to run code for this target. Raises: UsageError H0105."""
+        is_listed = self.is_host_cpu and not self.mattr
+        return needs_of(self.mtriple, self.mcpu, self.features, is_listed)
+
+    @property
+    def processor_name(self) -> str:
+        """The processor and what options add or remove: "x86-64-v4+avx512bf16"."""
+        changes = (text if text[:1] in "+-" else f"+{text}" for text in self.mattr)
+        return (self.mcpu or self.mtriple.partition("-")[0]) + "".join(changes)
 
     @property
     def num_cores(self) -> int:

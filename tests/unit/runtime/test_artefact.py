@@ -9,6 +9,7 @@ from heddle.runtime import FunctionModule, load_module
 from heddle.runtime.artefact import parse_artefact, read_artefact, write_artefact
 from heddle.runtime.module import modules_from_sections
 from heddle.runtime.native.library import NATIVE_ABI
+from heddle.runtime.processor import Needs, write_needs
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import FormatError, HeddleError, UsageError
 
@@ -55,7 +56,7 @@ def test_appended_bytes_are_refused(image):
 def test_errors_name_what_and_where(image):
     with pytest.raises(FormatError, match="F0101"):
         parse_artefact(memoryview(b"PK\3\4" + image))
-    with pytest.raises(FormatError, match=r"F0102.*byte 8: expected 1 to 2, got 9"):
+    with pytest.raises(FormatError, match=r"F0102.*byte 8: expected 1 to 3, got 9"):
         parse_artefact(memoryview(image[:8] + struct.pack("<I", 9) + image[12:]))
     with pytest.raises(FormatError, match=r"F0103.*expected \d+ bytes, got 70"):
         parse_artefact(memoryview(image[:70]))
@@ -147,6 +148,7 @@ def test_names_that_no_linker_takes_are_refused(tmp_path, name):
     head.texts(["fine", name])
     head.u64(0)
     head.u64(NATIVE_ABI)
+    write_needs(head, Needs())
     write_artefact(tmp_path / "x", {**module_index([("llvm", [])]), "0/kernels": head.bytes()})
     with pytest.raises(FormatError, match=r"F0106.*none that a linker takes"):
         load_module(tmp_path / "x")

@@ -11,15 +11,20 @@ import numpy as np
 import pytest
 
 from heddle.driver.compile import with_machine_code
-from heddle.runtime import DataType, Shape, cpu, load_module
+from heddle.runtime import DataType, Shape, cpu, load_module, variants_in
 from heddle.runtime.artefact import OLDEST_VERSION, VERSION, read_artefact, write_artefact
 from heddle.runtime.native.library import NATIVE_ABI
+from heddle.runtime.processor import Needs, write_needs
+from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError
 from heddle.vm.relax import VirtualMachine, VMExecutable
 from tests.data import golden
 
-BYTECODE = {version: golden.FOLDER / f"bytecode_v{version}.heddle" for version in (1, 2)}
+BYTECODE = {version: golden.FOLDER / f"bytecode_v{version}.heddle" for version in (1, 2, 3)}
 KERNELS = golden.FOLDER / f"kernels_v{VERSION}_abi{NATIVE_ABI}_x86_64.heddle"
+OLDER_KERNELS = golden.FOLDER / "kernels_v2_abi1_x86_64.heddle"
+VARIANTS = golden.FOLDER / f"variants_v{VERSION}_abi{NATIVE_ABI}_x86_64.heddle"
+on_x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the kernels are for x86-64")
 modes = pytest.mark.parametrize("mode", ["bytecode", "compiled"])
 versions = pytest.mark.parametrize("version", BYTECODE)
 
@@ -32,7 +37,7 @@ def test_there_is_a_file_for_every_version() -> None:
     assert list(BYTECODE) == list(range(OLDEST_VERSION, VERSION + 1))
     for version, path in BYTECODE.items():
         assert {section.version for section in read_artefact(path).values()} == {version}
-    assert KERNELS.is_file(), "the native interface has changed: write a file for it"
+    assert KERNELS.is_file() and VARIANTS.is_file(), "the native interface has changed: write a file for it"
 
 
 @pytest.mark.fact("4.5")
@@ -68,18 +73,31 @@ def test_programs_run(version: int, mode: str) -> None:
     assert vm["countdown"](True, (np.array(1), (False, "end"))) == "end"
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the kernels are for x86-64")
+@on_x86_64
 @modes
-def test_kernels_run(mode: str, tmp_path: Path) -> None:
-    loaded = load_module(KERNELS)
-    vm = VirtualMachine(loaded, cpu())
+@pytest.mark.parametrize("path", [KERNELS, OLDER_KERNELS, VARIANTS], ids=lambda path: path.stem)
+def test_kernels_run(path: Path, mode: str) -> None:
+    vm = VirtualMachine(load_module(path), cpu())
     if mode == "bytecode":
         vm.set_instrument(lambda *args: None)  # a machine that is watched runs its bytecode
     x = np.random.default_rng(3).standard_normal((7, 8)).astype("float32")
     np.testing.assert_allclose(vm["main"](x, np.array(True)).numpy(), x * x, rtol=1e-6)
     np.testing.assert_allclose(vm["main"](x, np.array(False)).numpy(), np.maximum(x + 0.5, 0), rtol=1e-6)
-    loaded.export_library(tmp_path / "again.heddle")
+
+
+def test_files_of_the_present_version_are_written_as_they_were(tmp_path: Path) -> None:
+    load_module(KERNELS).export_library(tmp_path / "again.heddle")
     assert (tmp_path / "again.heddle").read_bytes() == KERNELS.read_bytes()
+
+
+def test_older_kernels_do_not_say_what_they_need() -> None:
+    assert [module.needs for module in load_module(OLDER_KERNELS).imports] == [Needs()]
+    assert [module.needs.platform for module in load_module(KERNELS).imports] == ["x86_64-linux"]
+
+
+def test_variants_are_those_of_the_file() -> None:
+    assert [row.name for row in variants_in(VARIANTS)] == ["x86-64-v3", "x86-64", "cortex-a72"]
+    assert load_module(VARIANTS, variant="cortex-a72").variant == "cortex-a72"
 
 
 @pytest.mark.parametrize("version", [0, VERSION + 1, 2**31])
@@ -87,7 +105,7 @@ def test_other_versions_are_refused(version: int, tmp_path: Path) -> None:
     image = bytearray(BYTECODE[1].read_bytes())
     struct.pack_into("<I", image, 8, version)
     (tmp_path / "x.heddle").write_bytes(image)
-    with pytest.raises(FormatError, match=rf"F0102.*expected 1 to 2, got {version}"):
+    with pytest.raises(FormatError, match=rf"F0102.*expected 1 to 3, got {version}"):
         load_module(tmp_path / "x.heddle")
 
 
@@ -100,8 +118,9 @@ def test_the_present_version_has_memory_scopes(tmp_path: Path) -> None:
 
 def test_kernels_of_another_native_interface_are_refused(tmp_path: Path) -> None:
     sections = {name: bytes(part.data) for name, part in read_artefact(KERNELS).items()}
-    head = sections["1/kernels"]
-    other = head[:-8] + struct.pack("<Q", NATIVE_ABI + 1)
+    head, needs = sections["1/kernels"], Writer()
+    write_needs(needs, load_module(KERNELS).imports[0].needs)
+    other = head[: -8 - len(needs.bytes())] + struct.pack("<Q", NATIVE_ABI + 1) + needs.bytes()
     write_artefact(tmp_path / "x.heddle", {**sections, "1/kernels": other})
     with pytest.raises(FormatError, match=r"(?s)F0110.*compile the model again"):
         load_module(tmp_path / "x.heddle")

@@ -13,7 +13,13 @@ from heddle.driver.cli.entry import ExitCode, guarded
 from heddle.driver.codes import D0301
 from heddle.driver.inputs import parse_dims, parse_pairs, read_array
 from heddle.driver.models import ModelFile, find_model
-from heddle.driver.run import CompileOptions, RunOptions, load_or_compile
+from heddle.driver.run import (
+    CompileOptions,
+    RunOptions,
+    check_no_variant,
+    compile_to_file,
+    load_or_compile,
+)
 from heddle.driver.run import run as run_model
 from heddle.support.diagnostics import UsageError
 
@@ -34,6 +40,17 @@ ExecModeOpt = Annotated[
 ]
 TargetOpt = Annotated[
     str | None, typer.Option(help='Target, for example "llvm -mcpu=x86-64-v3"; default: this machine.')
+]
+TargetsOpt = Annotated[
+    list[str] | None,
+    typer.Option(
+        help='Target, for example "llvm -mcpu=x86-64-v3"; default: this machine. Repeated, it makes a file '
+        "with a variant for each, of which a machine takes the best that it can run."
+    ),
+]
+VariantOpt = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Variant of a compiled model; default: the best for this machine."),
 ]
 PrecisionOpt = Annotated[
     str,
@@ -92,6 +109,7 @@ def run_command(
     repeat: Annotated[int, typer.Option(min=0, help="Timed calls after a first one.")] = 10,
     threads: ThreadsOpt = None,
     target: TargetOpt = None,
+    variant: VariantOpt = None,
     exec_mode: ExecModeOpt = "compiled",
     precision: PrecisionOpt = "fp32",
     compare: Annotated[
@@ -116,7 +134,9 @@ def run_command(
         dims = parse_dims(dim or ())
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
         with progress_bar(model) as listener:
-            options = CompileOptions(target, listener, exec_mode=exec_mode, precision=precision)
+            options = CompileOptions(
+                target, listener, exec_mode=exec_mode, precision=precision, variant=variant
+            )
             compiled = load_or_compile(check_precision(found, precision), options)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         if compare is not None:
@@ -151,7 +171,7 @@ def run_command(
 def compile_command(
     model: ModelArg,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
-    target: TargetOpt = None,
+    target: TargetsOpt = None,
     exec_mode: ExecModeOpt = "compiled",
     precision: PrecisionOpt = "fp32",
     as_json: JsonOpt = False,
@@ -167,25 +187,15 @@ def compile_command(
         check_writable(output)
         start = time.perf_counter()
         with progress_bar(model) as listener:
-            options = CompileOptions(target, listener, exec_mode=exec_mode, precision=precision)
-            compiled = load_or_compile(found, options)
-        compiled.executable.export_library(output)
-        facts = {
-            "model": model,
-            "output": str(output),
-            "target": compiled.target,
-            "size_bytes": output.stat().st_size,
-            "compile_s": compiled.total_s,
-            "phases_s": dict(compiled.phases_s),
-            "kernels": dict(compiled.kernels),
-        }
+            options = CompileOptions(None, listener, exec_mode=exec_mode, precision=precision)
+            facts = compile_to_file(found, output, target or (), options)
         if as_json:
             typer.echo(json.dumps(facts))
         else:
             seconds = time.perf_counter() - start
-            typer.echo(
-                f"{output}: {output.stat().st_size / 2**20:.2f} MiB in {seconds:.2f} s for {compiled.target}"
-            )
+            size = facts["size_bytes"] / 2**20
+            what = facts["target"] or f"the variants {', '.join(facts['variants'])}"
+            typer.echo(f"{output}: {size:.2f} MiB in {seconds:.2f} s for {what}")
         return ExitCode.DONE
 
     raise typer.Exit(guarded(command))
@@ -195,13 +205,18 @@ def compile_command(
 def inspect_command(
     model: ModelArg,
     stage: Annotated[
-        str, typer.Option(help="relax, legalized, fused, scheduled, tir, llvm, asm, bytecode or memory.")
+        str,
+        typer.Option(
+            help="relax, legalized, fused, scheduled, tir, llvm, asm, bytecode or memory; of a compiled "
+            "model bytecode or variants."
+        ),
     ] = "relax",
     function: Annotated[str | None, typer.Option(help="Show this function only.")] = None,
     sources: Annotated[
         bool, typer.Option("--sources", help="With bytecode: the model's nodes that it came from.")
     ] = False,
     target: TargetOpt = None,
+    variant: VariantOpt = None,
     precision: PrecisionOpt = "fp32",
 ) -> None:
     """Print a model as it is at a stage of its way from graph to machine code."""
@@ -209,20 +224,30 @@ def inspect_command(
     def command() -> int:
         found = check_precision(find_model(model), precision)
         if not found.is_compiled:
+            check_no_variant(found, variant)
             from heddle.driver.models import import_model
             from heddle.driver.stages import stage_text
 
             typer.echo(stage_text(import_model(found), stage, target, function, sources, precision))
             return ExitCode.DONE
+        if stage == "variants":
+            from heddle.driver.cli.show import show_variants
+            from heddle.runtime.variants import variants_in
+
+            rows = variants_in(found.path)
+            if not rows:
+                typer.echo(f"{model} holds one program, without variants")
+            show_variants(rows)
+            return ExitCode.DONE
         if stage != "bytecode":
             raise UsageError(
                 D0301,
                 f"a compiled model has no stage {stage!r}",
-                help="--stage bytecode shows its instructions",
+                help="--stage bytecode shows its instructions, --stage variants what it is compiled for",
             )
         from heddle.driver.disassembly import bytecode_text
 
-        executable = load_or_compile(found, CompileOptions()).executable
+        executable = load_or_compile(found, CompileOptions(variant=variant)).executable
         typer.echo(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
         return ExitCode.DONE
 
@@ -248,6 +273,7 @@ def debug_command(
         bool, typer.Option("--unfused", help="Compile without fusion: one node of the model per kernel.")
     ] = False,
     target: TargetOpt = None,
+    variant: VariantOpt = None,
 ) -> None:
     """Step through a call of a model, forward and back, and look at every value.
 
@@ -266,7 +292,8 @@ def debug_command(
         if unfused and found.is_compiled:
             raise UsageError(D0301, f"{model} is compiled already; --unfused is for models that are not")
         with progress_bar(model) as listener:
-            compiled = load_or_compile(found, CompileOptions(target, listener, UNFUSED if unfused else ()))
+            how = CompileOptions(target, listener, UNFUSED if unfused else (), variant=variant)
+            compiled = load_or_compile(found, how)
         is_interactive = script is None and commands is None
         failures = debug_session(
             open_debugger(compiled, options), stops or (), None if is_interactive else lines
@@ -285,6 +312,7 @@ def explain_command(
     seed: SeedOpt = 0,
     threads: ThreadsOpt = None,
     target: TargetOpt = None,
+    variant: VariantOpt = None,
     precision: PrecisionOpt = "fp32",
     as_json: JsonOpt = False,
 ) -> None:
@@ -298,7 +326,7 @@ def explain_command(
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
         options = ExplainOptions(function, given, parse_dims(dim or ()), seed, threads)
         with progress_bar(model) as listener:
-            how = CompileOptions(target, listener, exec_mode="bytecode", precision=precision)
+            how = CompileOptions(target, listener, exec_mode="bytecode", precision=precision, variant=variant)
             compiled = load_or_compile(check_precision(found, precision), how)
         explanation = explain(found.name, compiled, options)
         if as_json:

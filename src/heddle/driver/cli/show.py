@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,8 @@ from rich.table import Table
 
 from heddle.driver.explain import Explanation
 from heddle.driver.run import RunReport, ValueSummary
+from heddle.runtime.processor import listed
+from heddle.runtime.variants import VariantInfo
 
 _ROW = "{:>5} {:>9} {:>6} {:>8} {:>7} {:>8}  {:<12} {}"
 PHASES = ("import", "optimize", "legalize", "finalize", "machine code")
@@ -46,8 +48,9 @@ def show_report(report: RunReport) -> None:
     """Print what a run gave."""
     console = Console(soft_wrap=True)
     precision = "" if report.precision == "fp32" else f", {report.precision}"
+    variant = f" (variant {report.variant})" if report.variant else ""
     console.print(
-        f"{report.model} on {report.target}, {report.num_threads} threads{precision}",
+        f"{report.model} on {report.target}{variant}, {report.num_threads} threads{precision}",
         style="bold",
         highlight=False,
     )
@@ -131,6 +134,21 @@ def show_explanation(found: Explanation) -> None:
     console.print("what would gain most, at most", style="bold")
     for item in found.advice:
         console.print(f"  {item.gain_us:9.1f} µs  {item.text}", highlight=False)
+
+
+def show_variants(rows: Sequence[VariantInfo]) -> None:
+    """Print the variants of a file in the order in which a machine looks for one that it can run."""
+    console = Console(soft_wrap=True)
+    for row in rows:
+        verdict = (
+            f"lacks {listed(row.missing)}" if row.missing else "taken here" if row.is_chosen else "runs here"
+        )
+        console.print(f"{row.name}: {verdict}", style="bold", highlight=False)
+        own = f"{_size(row.size_bytes)}, of which {_size(row.own_bytes)} are its own"
+        console.print(f"  target {row.target}; {own}", highlight=False)
+        console.print(
+            f"  needs {row.needs.platform}: {', '.join(sorted(row.needs.features))}", highlight=False
+        )
 
 
 def _figure_or_none(value: float | None) -> str:

@@ -26,6 +26,7 @@ from typing import Any
 from heddle.runtime.codes import U0502, U0701
 from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.native.methods import CONTENT_OFFSET
+from heddle.runtime.processor import Processor, this_processor
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import write_bytes
 from heddle.support.settings import settings
@@ -164,26 +165,26 @@ def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
     )
 
 
-def host_machine(opt: int = 2) -> Any:
-    """An LLVM target machine for this very processor, position-independent."""
+def host_machine(opt: int = 2, processor: Processor | None = None) -> Any:
+    """An LLVM target machine for a processor of this platform, by default this one, position-independent."""
     llvm = llvm_linking()
     llvm.initfini.initialize_native_target()
     llvm.initfini.initialize_native_asmprinter()
-    targets = llvm.targets
-    return targets.Target.from_default_triple().create_target_machine(
-        cpu=targets.get_host_cpu_name(),
-        features=targets.get_host_cpu_features().flatten(),
+    chosen = processor or this_processor()
+    return llvm.targets.Target.from_default_triple().create_target_machine(
+        cpu=chosen.cpu,
+        features=chosen.features,
         opt=opt,
         reloc="pic",
     )
 
 
-def compile_ir(text: str, opt: int = 2) -> bytes:
-    """Object code for this processor from LLVM IR text, without middle-end optimisation.
+def compile_ir(text: str, opt: int = 2, processor: Processor | None = None) -> bytes:
+    """Object code for a processor, by default this one, from LLVM IR text, without middle-end optimisation.
 
     Raises: RuntimeError from LLVM for a text that it rejects.
     """
-    machine = host_machine(opt)
+    machine = host_machine(opt, processor)
     llvm_binding().initialize_native_asmparser()  # for assembly inside modules
     module = llvm_binding().parse_assembly(text)
     module.verify()
@@ -191,17 +192,16 @@ def compile_ir(text: str, opt: int = 2) -> bytes:
     return object_code
 
 
-def _cached_object(text: str) -> bytes:
-    llvm = llvm_linking()
-    cpu, features = llvm.targets.get_host_cpu_name(), llvm.targets.get_host_cpu_features().flatten()
-    identity = "\0".join((text, cpu, features, str(llvm.initfini.llvm_version_info)))
+def _cached_object(text: str, processor: Processor | None = None) -> bytes:
+    chosen, version = processor or this_processor(), llvm_linking().initfini.llvm_version_info
+    identity = "\0".join((text, chosen.cpu, chosen.features, str(version)))
     path = settings().cache_dir / f"native-{blake2b(identity.encode(), digest_size=16).hexdigest()}.o"
     if settings().use_disk_cache:
         with suppress(OSError):
             stored = path.read_bytes()
             if blake2b(stored[_DIGEST_BYTES:], digest_size=_DIGEST_BYTES).digest() == stored[:_DIGEST_BYTES]:
                 return stored[_DIGEST_BYTES:]
-    code = compile_ir(text)
+    code = compile_ir(text, processor=processor)
     if settings().use_disk_cache:
         # A cache that cannot be written is no failure: the next process compiles again.
         with suppress(OSError, UsageError):
@@ -211,8 +211,11 @@ def _cached_object(text: str) -> bytes:
 
 
 def core_object() -> bytes:
-    """Object code of the support library without Python, and with the functions of heddle.h."""
-    return _cached_object(_source(llvm_linking().targets.get_process_triple().split("-")[0], _CORE_SOURCES))
+    """Object code of the support library without Python, and with the functions of heddle.h, for any
+    processor of this platform: kernels beside it may be for an older one than this.
+    """
+    triple = this_processor().triple
+    return _cached_object(_source(triple.split("-")[0], _CORE_SOURCES), Processor(triple, "", ""))
 
 
 def kernel_symbol(name: str) -> str:

@@ -17,6 +17,7 @@ from heddle.runtime.function import Function, find_global_func, get_global_func,
 from heddle.runtime.module import Module
 from heddle.runtime.tensor import Tensor
 from heddle.runtime.timing import BenchmarkResult
+from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import (
     HeddleError,
     MissingNameError,
@@ -85,7 +86,10 @@ class VirtualMachine(StatefulCalls, Watchable):
     `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
     "naive", "pooled", or a map from device to one of them. `profile` is TVM's; here every machine profiles.
 
-    Raises: UsageError V0303 for arguments of other kinds (TypeError, ValueError or AssertionError as befits);
+    Of an executable with variants, the one that this processor can run best is taken.
+
+    Raises: FormatError F0111, F0112 for code that this processor cannot run;
+    UsageError V0303 for arguments of other kinds (TypeError, ValueError or AssertionError as befits);
     BytecodeError V01.. for a program that breaks a rule; UnresolvedFunctionError V0301 where a callee is
     missing.
     """
@@ -101,6 +105,8 @@ class VirtualMachine(StatefulCalls, Watchable):
         profile: bool = False,
     ) -> None:
         super().__init__()
+        if isinstance(rt_mod, VariantsModule):
+            rt_mod = rt_mod.select()
         if not isinstance(rt_mod, VMExecutable):
             raise UsageError(
                 V0303, f"expected an executable or a module with one, got {type(rt_mod).__name__}"

@@ -1,0 +1,60 @@
+"""One program compiled for several targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from heddle.driver.codes import D0103, D0105
+from heddle.driver.pipeline import OptionError
+from heddle.runtime.module import Module
+from heddle.runtime.variants import Variant, VariantsModule
+from heddle.target import Target
+
+
+def is_several(target: Any) -> bool:
+    """Whether an argument lists targets."""
+    return isinstance(target, (list, tuple))
+
+
+def targets_of(given: Sequence[Any]) -> tuple[Target, ...]:
+    """The targets that a list means. Raises: OptionError D0103 for an empty list, D0105 for two of which the
+    second would never be taken; UsageError H01.. for one that is malformed."""
+    if not given:
+        raise OptionError(D0103, "a list of targets needs one at least")
+    targets = tuple(each if isinstance(each, Target) else Target(each) for each in given)
+    first: dict[Any, Target] = {}
+    for target in targets:
+        other = first.setdefault(target.needs, target)
+        if other is not target:
+            raise OptionError(
+                D0105,
+                f"targets '{other}' and '{target}' need the same of a processor: the second would never be "
+                "taken",
+                help="leave one of them out",
+            )
+    return targets
+
+
+def variant_names(targets: Sequence[Target]) -> list[str]:
+    """A name for each: the processor's, with what options add, or the whole target where two are alike."""
+    names = [target.processor_name for target in targets]
+    return [
+        name if names.count(name) == 1 else str(target) for name, target in zip(names, targets, strict=True)
+    ]
+
+
+def spelled_out(target: Target) -> Target:
+    """The same target with its processor, where it is this machine's without saying so."""
+    return target if "mtriple" in target.attrs else Target({**target.export(), "mcpu": target.mcpu})
+
+
+def make_variants(given: Sequence[Any], make: Callable[[Target], Module]) -> VariantsModule:
+    """What `make` makes for each target. Raises: as `targets_of`."""
+    targets = targets_of(given)
+    return VariantsModule(
+        [
+            Variant(name, str(spelled_out(target)), target.needs, make(target))
+            for name, target in zip(variant_names(targets), targets, strict=True)
+        ]
+    )

@@ -1,0 +1,93 @@
+"""What this machine's processor is, and what object code asks of one.
+
+The one place that asks the system; `heddle.target.host` adds what only the compiler wants to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+
+from heddle.runtime.native.llvm import llvm_linking
+from heddle.runtime.wire import Reader, Writer
+
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+_SYSTEMS = {"linux": "linux", "darwin": "darwin", "macos": "darwin", "windows": "windows"}
+_SHOWN = 12
+
+
+def platform_of(triple: str) -> str:
+    """Machine and system of a triple: "x86_64-linux". Object code is for one platform."""
+    machine, _, rest = triple.partition("-")
+    system = next((name for text, name in _SYSTEMS.items() if text in rest), "")
+    return "-".join(part for part in (_MACHINES.get(machine, machine), system) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What object code asks of a processor: a platform ("" for any) and features, by LLVM's names."""
+
+    platform: str = ""
+    features: frozenset[str] = field(default_factory=frozenset)
+
+    def joined(self, other: Needs) -> Needs:
+        """What the code of both asks for."""
+        return Needs(self.platform or other.platform, self.features | other.features)
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """`features` is LLVM's list, "+avx2,-sse4a,..."; it is empty where the system tells nothing."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    @property
+    def platform(self) -> str:
+        return platform_of(self.triple)
+
+    def is_for(self, needs: Needs) -> bool:
+        """Whether code of that platform is code for this one."""
+        return needs.platform in ("", self.platform)
+
+    def lacks(self, needs: Needs) -> tuple[str, ...]:
+        """The features that are asked for and not there, sorted. None where the system tells nothing."""
+        if not self.features:
+            return ()
+        has = {text[1:] for text in self.features.split(",") if text.startswith("+")}
+        return tuple(sorted(needs.features - has))
+
+    def runs(self, needs: Needs) -> bool:
+        return self.is_for(needs) and not self.lacks(needs)
+
+    def __str__(self) -> str:
+        return f"{self.cpu or 'unknown processor'} ({self.platform})"
+
+
+@cache
+def this_processor() -> Processor:
+    """This machine's, looked at once."""
+    targets = llvm_linking().targets
+    return Processor(
+        targets.get_process_triple(),
+        targets.get_host_cpu_name(),
+        targets.get_host_cpu_features().flatten(),
+    )
+
+
+def write_needs(writer: Writer, needs: Needs) -> None:
+    writer.text(needs.platform)
+    writer.texts(sorted(needs.features))
+
+
+def read_needs(reader: Reader) -> Needs:
+    return Needs(reader.text(), frozenset(reader.texts()))
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a message, which may come from a file: not too many, and not too long."""
+    texts = [name if len(name) <= 80 and name.isprintable() else repr(name[:80]) for name in names]
+    more = len(texts) - _SHOWN
+    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,137 @@
+"""Variants of one program in this process: each for other processors, all with the same functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from heddle.runtime.artefact import open_artefact, write_artefact
+from heddle.runtime.codes import U0508, U0509
+from heddle.runtime.module import LINKED_SUFFIXES, Module, module_sections
+from heddle.runtime.processor import Needs, this_processor
+from heddle.runtime.shared_library import LinkTool
+from heddle.runtime.variant_table import (
+    VARIANTS,
+    StoredVariant,
+    by_preference,
+    choose,
+    find_variant,
+    part_name,
+    read_variants,
+    variants_sections,
+)
+from heddle.support.diagnostics import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A program compiled for `target`, whose code asks `needs` of a processor."""
+
+    name: str
+    target: str
+    needs: Needs
+    module: Module
+
+
+class VariantsModule(Module):
+    """Several variants, in the order in which a machine looks for one that it can run.
+
+    It stands for the one that this machine takes, which is found when a function is asked for or a machine
+    made, and is stored with all of them. Raises: UsageError U0508 without variants or with two of one name.
+    """
+
+    kind = "variants"
+
+    def __init__(self, variants: Sequence[Variant]) -> None:
+        super().__init__()
+        self.variants = tuple(by_preference(variants))
+        names = [variant.name for variant in variants]
+        if not names or len(set(names)) != len(names):
+            raise UsageError(U0508, f"variants need names of their own, got {', '.join(names) or 'none'}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(variant.name for variant in self.variants)
+
+    @property
+    def mod(self) -> VariantsModule:
+        return self
+
+    def select(self, name: str | None = None) -> Module:
+        """The variant that this machine takes, or the one of a name.
+
+        Raises: FormatError F0112 where it can run none; UsageError U0508.
+        """
+        if name is not None:
+            return find_variant(self.variants, name).module
+        return choose(self.variants, this_processor()).module
+
+    def function_names(self) -> Sequence[str]:
+        return self.variants[0].module.function_names()
+
+    def find_function(self, name: str, query_imports: bool = False) -> Callable[..., Any] | None:
+        return self.select().find_function(name, query_imports)
+
+    def export_library(self, path: str | os.PathLike[str], fcompile: LinkTool | None = None) -> None:
+        """Write all variants to one file; bytes that several have are stored once.
+
+        Raises: UsageError U0509 for a shared or static library; else as `Module.export_library`.
+        """
+        check_form(path, self.names, fcompile)
+        stored = [
+            (StoredVariant(variant.name, variant.target, variant.needs, {}), module_sections(variant.module))
+            for variant in self.variants
+        ]
+        write_artefact(path, variants_sections(stored))
+
+
+def check_form(path: str | os.PathLike[str], names: Sequence[str], fcompile: LinkTool | None = None) -> None:
+    """Whether variants can be stored there. Raises: UsageError U0509 for a shared or static library."""
+    if fcompile is not None or PurePath(path).suffix in LINKED_SUFFIXES:
+        raise UsageError(
+            U0509,
+            f"a library holds one program, and this has the variants {', '.join(names)}",
+            help=f"select({names[0]!r}).export_library(path) makes one of it; another file name gives the "
+            "one-file format",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VariantInfo:
+    """A variant in a file. `missing` are the features that this machine lacks; `own_bytes` of its
+    `size_bytes` are in no other variant."""
+
+    name: str
+    target: str
+    needs: Needs
+    missing: tuple[str, ...]
+    is_chosen: bool
+    size_bytes: int
+    own_bytes: int
+
+
+def variants_in(path: str | os.PathLike[str]) -> list[VariantInfo]:
+    """The variants of a file, in its order; none for a file with one program. No program is read.
+
+    Raises: UsageError S0102; FormatError F01...
+    """
+    sections = open_artefact(Path(path))
+    if VARIANTS not in sections:
+        return []
+    rows, processor = read_variants(sections), this_processor()
+    chosen = next((row for row in rows if processor.runs(row.needs)), None)
+    users: dict[int, int] = {}
+    for row in rows:
+        for number in row.parts.values():
+            users[number] = users.get(number, 0) + 1
+    made = []
+    for row in rows:
+        sizes = {number: sections.size_bytes(part_name(number)) for number in row.parts.values()}
+        own = sum(size for number, size in sizes.items() if users[number] == 1)
+        missing = processor.lacks(row.needs) if processor.is_for(row.needs) else (row.needs.platform,)
+        size = sum(sizes.values())
+        made.append(VariantInfo(row.name, row.target, row.needs, missing, row is chosen, size, own))
+    return made
