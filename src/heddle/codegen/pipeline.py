@@ -15,6 +15,7 @@ from heddle.tir.transform.lower_dot_products import LowerDotProducts
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
 from heddle.tir.transform.lower_small_float import LowerSmallFloat
 from heddle.tir.transform.make_packed_api import MakePackedAPI
+from heddle.tir.transform.peel_last_pair import PeelLastPair
 from heddle.tir.transform.place_allocations import PlaceAllocations
 from heddle.tir.transform.remove_assume import RemoveAssume
 from heddle.tir.transform.remove_no_op import RemoveNoOp
@@ -45,6 +46,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
             target.vector_width_bits
         ),  # rows of any length as vectors, before loops become vector code
         TransposeInRegisters(),
+        PeelLastPair(),
         LowerDotProducts(dot_products_of(target.feature_set)),
         VectorizeLoop(),
         HoistIfThenElse(),
