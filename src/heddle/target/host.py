@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from heddle.runtime.native.library import native_library
 from heddle.runtime.native.llvm import llvm_linking
 from heddle.support.settings import available_cores
 
@@ -46,6 +48,15 @@ def _data_caches(folder: Path) -> dict[int, int]:
     return sizes
 
 
+def usable_features(features: str, may_use_tiles: Callable[[], bool]) -> str:
+    """A feature list without the features of tile registers, where the processor has them and the system does
+    not give them to this process; it is asked only then."""
+    names = features.split(",")
+    if "+amx-tile" not in names or may_use_tiles():
+        return features
+    return ",".join(f"-{name[1:]}" if name.startswith("+amx-") else name for name in names)
+
+
 @cache
 def host() -> Host:
     """This machine, looked at once."""
@@ -54,7 +65,7 @@ def host() -> Host:
     return Host(
         targets.get_process_triple(),
         targets.get_host_cpu_name(),
-        targets.get_host_cpu_features().flatten(),
+        usable_features(targets.get_host_cpu_features().flatten(), lambda: native_library().may_use_tiles()),
         available_cores(),
         caches.get(1, 0),
         caches.get(2, 0),

@@ -35,6 +35,7 @@ NATIVE_ABI = 1
 contexts, and the symbols below. To change one of them means to raise it."""
 KERNEL_SYMBOLS = (
     "heddle_parallel_for",
+    "heddle_request_tiles",
     "heddle_set_error",
     "heddle_workspace_alloc",
     "heddle_workspace_free",
@@ -86,8 +87,14 @@ _OTHER_SYMBOLS = (
     "heddle_retain",
     "heddle_release",
 )
-_SOURCES = ("thread.ll", "pool.ll", "glue.ll", "objects.ll", "arrays.ll", "program.ll")
-_CORE_SOURCES = ("thread.ll", "pool.ll", "objects.ll", "c_api.ll")  # what libraries of their own contain
+_SOURCES = ("thread.ll", "tiles.ll", "pool.ll", "glue.ll", "objects.ll", "arrays.ll", "program.ll")
+_CORE_SOURCES = (
+    "thread.ll",
+    "tiles.ll",
+    "pool.ll",
+    "objects.ll",
+    "c_api.ll",
+)  # what libraries of their own contain
 _PROGRAM_BYTES = 96 + 8 + 16 + 1024  # %Program in c_api.ll
 _STACK_BYTES = 4 << 20  # of the stack that a native program may fill; threads have 8 MiB
 _STACK_RESERVE_BYTES = 128 << 10  # of a smaller stack, what is left to kernels and callbacks
@@ -133,6 +140,10 @@ _DIGEST_BYTES = 32
 _MAX_THREADS = 1024
 _HAS_HUGE_PAGES = sys.platform == "linux"  # on request
 _KNOWS_CPU = sys.platform == "linux"  # elsewhere no thread can ask where it runs
+_ASK_FOR_TILES = "call i64 (i64, ...) @syscall(i64 158, i64 4131, i64 18)"
+"""arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
+
+**Source**: Linux, Documentation/arch/x86/xstate.rst."""
 _SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
 _PAUSES = {  # machine: declaration, call
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -144,6 +155,7 @@ def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
     folder = Path(__file__).parent
     text = "\n".join((folder / name).read_text() for name in names)
     declaration, pause = _PAUSES.get(machine, ("", "fence seq_cst"))
+    has_tiles = machine == "x86_64" and sys.platform == "linux"
     return Template(text).substitute(
         PAUSE=pause,
         PAUSE_DECLARATION=declaration,
@@ -151,6 +163,8 @@ def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
         CPU_DECLARATION="declare i32 @sched_getcpu()" if _KNOWS_CPU else "",
         ADVISE_HUGE_PAGES="call i32 @madvise(ptr %block, i64 %amount, i32 14)" if _HAS_HUGE_PAGES else "",
         ADVISE_DECLARATION="declare i32 @madvise(ptr, i64, i32)" if _HAS_HUGE_PAGES else "",
+        ASK_FOR_TILES=_ASK_FOR_TILES if has_tiles else "add i64 0, -1",
+        ASK_DECLARATION="declare i64 @syscall(i64, ...)" if has_tiles else "",
         SIG_BLOCK="1" if sys.platform == "darwin" else "0",
         BYTES_CONTENT=str(CONTENT_OFFSET),
         TUPLE_ITEMS=str(tuple.__basicsize__),
@@ -252,6 +266,10 @@ class NativeLibrary:
         os.register_at_fork(after_in_child=self._reset)
         self.num_threads = 0
         self.set_num_threads(settings().num_threads)
+
+    def may_use_tiles(self) -> bool:
+        """Whether the system gives this process the processor's tile registers."""
+        return bool(ctypes.CFUNCTYPE(ctypes.c_int)(self.addresses["heddle_request_tiles"])() == 0)
 
     def set_num_threads(self, count: int) -> None:
         if not 1 <= count <= _MAX_THREADS:

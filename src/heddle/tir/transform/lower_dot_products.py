@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
-from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
 from heddle.prim.intrinsics import call_llvm_pure_intrin, reinterpret
-from heddle.prim.nodes import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Var, constant, is_const_int
+from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Var, constant, is_const_int
 from heddle.prim.ops import bitwise_and, cast, const, shift_left
 from heddle.prim.substitute import substitute
 from heddle.runtime.dtype import DataType
+from heddle.tir.analysis.narrow_product import narrow_factors
 from heddle.tir.dot_product import DOT_PRODUCT, DotProduct
 from heddle.tir.nodes import Bind, Buffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
 
@@ -82,7 +82,7 @@ class _Loops(Rewriter):
         store, factors = inner.body, inner.extent
         if not isinstance(factors, IntImm) or not 1 <= factors.value <= _PAIR:
             return None
-        parts = _parts(store) if isinstance(store, BufferStore) else None
+        parts = narrow_factors(store) if isinstance(store, BufferStore) else None
         if parts is None or not (is_const_int(lanes.min, 0) and is_const_int(inner.min, 0)):
             return None
         assert isinstance(store, BufferStore)
@@ -103,23 +103,6 @@ class _Loops(Rewriter):
         rebuilt = rest + lane * by_lane + step * by_step
         difference = self._analyzer.simplify(index - rebuilt)
         return self._analyzer.simplify(rest) if is_const_int(difference, 0) else None
-
-
-def _parts(store: BufferStore) -> tuple[BufferLoad, BufferLoad] | None:
-    """The two narrow factors of a step that adds their product, each made wide, to the place it stores."""
-    value = store.value
-    if store.predicate is not None or not isinstance(value, Add) or value.dtype != _FLOAT:
-        return None
-    total, product = value.a, value.b
-    if not isinstance(total, BufferLoad) or total.buffer is not store.buffer or not isinstance(product, Mul):
-        return None
-    if not structural_equal(total.indices, store.indices):
-        return None
-    factors = [side.value for side in (product.a, product.b) if isinstance(side, Cast)]
-    loads = [f for f in factors if isinstance(f, BufferLoad) and f.predicate is None]
-    if len(loads) != 2 or any(str(load.dtype) != "bfloat16" for load in loads):
-        return None
-    return loads[0], loads[1]
 
 
 def _loads(found: _Pairs) -> tuple[BufferLoad, BufferLoad, Ramp]:

@@ -14,7 +14,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.script import from_source
 from heddle.target import Target
-from heddle.tir.dot_product import DOT_PRODUCTS, dot_products_of
+from heddle.tir.dot_product import DOT_PRODUCTS, dot_products_of, tile_product_of
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.transform import LowerDotProducts, PeelLastPair
 
@@ -105,8 +105,12 @@ def test_other_forms_stay(odd: dict[str, Any]) -> None:
 def test_instructions_go_by_features() -> None:
     assert dot_products_of(()) == ()
     assert [row.lanes for row in dot_products_of({"avx512bf16"})] == [16]
-    assert dot_products_of({"avx512bf16", "avx512vl", "fma"}) == DOT_PRODUCTS
-    assert dot_products_of(Target("llvm -mcpu=znver5").feature_set) == DOT_PRODUCTS
+    of_vectors = tuple(row for row in DOT_PRODUCTS if row.rows == 1)
+    assert dot_products_of({"avx512bf16", "avx512vl", "fma"}) == of_vectors
+    assert dot_products_of(Target("llvm -mcpu=znver5").feature_set) == of_vectors
+    assert dot_products_of(Target("llvm -mcpu=sapphirerapids").feature_set) == DOT_PRODUCTS
+    assert tile_product_of(("amx-tile", "amx-bf16")) == DOT_PRODUCTS[-1]
+    assert tile_product_of(("amx-tile", "amx-int8", "avx512bf16")) is None
     assert dot_products_of(Target("llvm -mcpu=skylake-avx512").feature_set) == ()
     assert len({row.name for row in DOT_PRODUCTS}) == len(DOT_PRODUCTS)
 

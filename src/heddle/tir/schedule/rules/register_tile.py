@@ -109,7 +109,7 @@ def choose_tile(block: SBlock, axes: Axes, target: Target) -> Tile | None:
     if columns is not None and columns < lanes:
         lanes = max(4, 1 << (columns - 1).bit_length()) if axes.packed is None else columns
     rows = 1 if axes.m is None else extents[axes.m]
-    plain_rows = axes.m is None or _is_plain(block, axes.m)
+    plain_rows = axes.m is None or is_plain(block, axes.m)
     best: tuple[float, Tile] | None = None
     for vectors in (1, 2, 3, 4):
         if axes.packed is not None and axes.packed % (vectors * lanes):
@@ -138,7 +138,7 @@ def _score(height: int, vectors: int, lanes: int, rows: int | None, columns: int
     return intensity * used
 
 
-def _is_plain(block: SBlock, axis: Var) -> bool:
+def is_plain(block: SBlock, axis: Var) -> bool:
     """Whether an axis is used only as an index by itself, so that it can be padded."""
     for region in block.reads:
         for part in region.region:
