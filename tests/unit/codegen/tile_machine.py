@@ -16,6 +16,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from heddle.codegen.build import generate_text
+from heddle.codegen.llvm.machine import compile_text
+from heddle.runtime.kernel_module import KernelModule
+from heddle.runtime.native.library import native_library, set_num_threads
+from heddle.target import Target
+
 REGISTERS, MAX_ROWS, MAX_ROW_BYTES = 8, 16, 64
 
 
@@ -71,6 +77,18 @@ class TileMachine:
             text += f"\ndefine internal void @software.{name}({named}) noinline {{\n"
             text += f"  call void inttoptr (i64 {address} to ptr)({named})\n  ret void\n}}\n"
         return text
+
+    def run(self, func: Any, target: str, arguments: Sequence[Any], num_threads: int = 1) -> None:
+        """Compile a loop function for a target with tiles, and call it with this machine's. Calls with little
+        data keep the interpreter's lock, for which other threads' tiles would wait: they need one thread."""
+        text, names = generate_text({"tiles": func.with_attr("global_symbol", "tiles")}, Target(target))
+        code = compile_text(self.link(text), Target("llvm")).object_code
+        before = native_library().num_threads
+        set_num_threads(num_threads)
+        try:
+            KernelModule([code], names, "llvm")["tiles"](*arguments)
+        finally:
+            set_num_threads(before)
 
     def _counted(self, name: str, function: Callable[..., None]) -> Callable[..., None]:
         def run(*operands: Any) -> None:

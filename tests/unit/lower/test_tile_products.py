@@ -8,14 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from heddle.codegen.build import generate_text
-from heddle.codegen.llvm.machine import compile_text
 from heddle.driver.stages import stage_modules, stage_text
 from heddle.ir.expr import Constant, Function
 from heddle.ir.visitor import walk
 from heddle.relax.rewriter import loop_call
-from heddle.runtime.kernel_module import KernelModule
-from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
 from tests.unit.codegen.tile_machine import TileMachine
@@ -24,35 +20,33 @@ from tests.unit.lower.test_bfloat16 import check, machine, module, normal, round
 TILES = "llvm -mcpu=sapphirerapids"
 
 
-def product_of(mod: Any, stage: str = "lowered", target: Any = TILES) -> tuple[Any, str, list[Any]]:
-    """The loop function of a model's only product, its name, and its constant arguments (None for others)."""
+def product_of(mod: Any, stage: str = "lowered", target: Any = TILES) -> tuple[Any, list[Any]]:
+    """The loop function of a model's only product, and its constant arguments (None for others)."""
     stages = stage_modules(mod, target, precision="bf16")
     for func in stages["scheduled"].functions.values():
         calls = map(loop_call, walk(func)) if isinstance(func, Function) else ()
         for callee, args in (call for call in calls if call is not None):
             given = [arg.data.numpy() if isinstance(arg, Constant) else None for arg in args.fields]
             if any(each is not None and each.dtype == ml_dtypes.bfloat16 for each in given):
-                return stages[stage][callee.name_hint], callee.name_hint, given
+                return stages[stage][callee.name_hint], given
     raise AssertionError("the model has no product in bfloat16")
 
 
-def run(mod: Any, x: Any, shape: tuple[int, ...]) -> tuple[Any, TileMachine]:
+def run(mod: Any, x: Any, shape: tuple[int, ...], num_threads: int = 1) -> tuple[Any, TileMachine]:
     """The product's kernel by the software's tiles: its result, and the machine after it."""
-    func, name, given = product_of(mod)
+    func, given = product_of(mod)
     data = np.ascontiguousarray(x.astype(ml_dtypes.bfloat16))
     arguments = [data if each is None else each for each in given]
     tiles = TileMachine([each for each in arguments if each.dtype == ml_dtypes.bfloat16])
-    text, names = generate_text({name: func}, Target(TILES))
-    code = compile_text(tiles.link(text), Target("llvm")).object_code
     result = np.full(shape, np.nan, "float32")
-    KernelModule([code], names, "llvm")[name](*arguments, result)
+    tiles.run(func, TILES, [*arguments, result], num_threads)
     return result, tiles
 
 
-def check_product(m: int, k: int, n: int, rows: Any = None) -> TileMachine:
+def check_product(m: int, k: int, n: int, rows: Any = None, num_threads: int = 1) -> TileMachine:
     rng = np.random.default_rng(m * 31 + k * 7 + n)
     x, w = normal(rng, m, k), normal(rng, k, n)
-    got, tiles = run(module((m if rows is None else rows, k), w), x, (m, n))
+    got, tiles = run(module((m if rows is None else rows, k), w), x, (m, n), num_threads)
     assert tiles.faults == [] and tiles.is_released
     check(got, x, w)
     return tiles
@@ -117,12 +111,7 @@ def test_what_follows_a_product_is_done_on_its_tiles(m: Any) -> None:
 
 
 def test_every_thread_has_tiles_of_its_own() -> None:
-    before = native_library().num_threads
-    set_num_threads(3)
-    try:
-        tiles = check_product(64, 512, 512)
-    finally:
-        set_num_threads(before)
+    tiles = check_product(64, 512, 512, num_threads=3)
     assert tiles.num_threads > 1
     assert tiles.counts["tilerelease"] == tiles.counts["ldtilecfg"] == 16  # one of each for 32 columns
 
@@ -158,7 +147,7 @@ def test_the_loop_interpreter_runs_the_scheduled_loops() -> None:
     rng = np.random.default_rng(5)
     m, k = 9, 36
     x, w = normal(rng, m, k), normal(rng, k, 16)
-    loops, _, (_, packed) = product_of(module((m, k), w), "scheduled")
+    loops, (_, packed) = product_of(module((m, k), w), "scheduled")
     assert "tile_product" in str(loops)
     result = np.zeros((m, 16), "float32")
     run_primfunc(loops, x.astype(ml_dtypes.bfloat16), packed, result)

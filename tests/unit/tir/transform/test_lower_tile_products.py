@@ -8,20 +8,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from heddle.codegen.build import build, generate_text
-from heddle.codegen.llvm.machine import compile_text
+from heddle.codegen.build import build
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
-from heddle.runtime.kernel_module import KernelModule
 from heddle.script import from_source
-from heddle.target import Target
 from heddle.tir.dot_product import tile_product_of
 from heddle.tir.transform import LowerTileProducts
 from tests.unit.codegen.tile_machine import TileMachine
 
 TILES = tile_product_of(("amx-tile", "amx-bf16"))
-WITH_TILES = Target("llvm -mattr=+amx-tile,+amx-bf16")
+WITH_TILES = "llvm -mattr=+amx-tile,+amx-bf16"
 
 NEST = """
 @T.prim_func
@@ -59,9 +56,7 @@ def lowered(func: Any, instruction: Any = TILES) -> Any:
 
 def run(func: Any, a: Any, b: Any, c: Any) -> TileMachine:
     machine = TileMachine((a, b))
-    text, names = generate_text({"tiles": func}, WITH_TILES)
-    code = compile_text(machine.link(text), Target("llvm")).object_code
-    KernelModule([code], names, "llvm")["tiles"](a, b, c)
+    machine.run(func, WITH_TILES, (a, b, c))
     assert machine.faults == [] and machine.is_released
     return machine
 
