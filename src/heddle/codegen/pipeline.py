@@ -5,7 +5,7 @@ from __future__ import annotations
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, Sequential
 from heddle.target import Target, has_half_conversion, has_ldexp
-from heddle.tir.dot_product import dot_products_of
+from heddle.tir.dot_product import dot_products_of, tile_product_of
 from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.compact_buffers import CompactBuffers
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
@@ -14,7 +14,9 @@ from heddle.tir.transform.lower_blocks import LowerBlocks
 from heddle.tir.transform.lower_dot_products import LowerDotProducts
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
 from heddle.tir.transform.lower_small_float import LowerSmallFloat
+from heddle.tir.transform.lower_tile_products import LowerTileProducts
 from heddle.tir.transform.make_packed_api import MakePackedAPI
+from heddle.tir.transform.peel_last_pair import PeelLastPair
 from heddle.tir.transform.place_allocations import PlaceAllocations
 from heddle.tir.transform.remove_assume import RemoveAssume
 from heddle.tir.transform.remove_no_op import RemoveNoOp
@@ -45,6 +47,8 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
             target.vector_width_bits
         ),  # rows of any length as vectors, before loops become vector code
         TransposeInRegisters(),
+        LowerTileProducts(tile_product_of(target.feature_set)),
+        PeelLastPair(),
         LowerDotProducts(dot_products_of(target.feature_set)),
         VectorizeLoop(),
         HoistIfThenElse(),

@@ -208,14 +208,14 @@ def _side_by_side(
     block: SBlock, weights: BufferLoad, data: Sequence[BufferLoad]
 ) -> tuple[tuple[int, int], ...]:
     """The dimension of the weights whose elements lie side by side for dot products, and how many: steps of
-    the only reduction, which the data have in their last dimension."""
+    the only reduction, which the data have in their last dimension. The last few may be filled up."""
     depth = DEPTHS.get(str(weights.dtype))
     reduce = [axis for axis in block.iter_vars if axis.iter_type is IterType.CommReduce]
     if depth is None or len(reduce) != 1 or len(data) != 1 or data[0].dtype != weights.dtype:
         return ()
     axis, indices = reduce[0], data[0].indices
     steps = extent_of(axis.dom.extent)
-    if steps is None or steps % depth or block.writes[0].buffer.dtype != "float32":
+    if steps is None or steps < depth or block.writes[0].buffer.dtype != "float32":
         return ()
     used = [dim for dim, index in enumerate(weights.indices) if axis.var in free_vars(index)]
     is_last = indices[-1] is axis.var and axis.var not in free_vars(*indices[:-1])

@@ -5,7 +5,9 @@ The one place that asks the system; `heddle.target.host` adds what only the comp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -66,6 +68,29 @@ class Processor:
         return f"{self.cpu or 'unknown processor'} ({self.platform})"
 
 
+def usable_features(features: str, may_use_tiles: Callable[[], bool]) -> str:
+    """A feature list without the features of tile registers, where the processor has them and the system does
+    not give them to this process; it is asked only then."""
+    names = features.split(",")
+    if "+amx-tile" not in names or may_use_tiles():
+        return features
+    return ",".join(f"-{name[1:]}" if name.startswith("+amx-") else name for name in names)
+
+
+REQUEST_TILES = (158, 0x1023, 18)
+"""The system call by which a process asks Linux on x86-64 for tile registers: arch_prctl(ARCH_REQ_XCOMP_PERM,
+XFEATURE_XTILEDATA).
+
+**Source**: Linux, Documentation/arch/x86/xstate.rst."""
+
+
+def may_use_tiles() -> bool:
+    """Whether the system gives this process the processor's tile registers."""
+    if sys.platform != "linux":
+        return False
+    return bool(ctypes.CDLL(None).syscall(*map(ctypes.c_long, REQUEST_TILES)) == 0)
+
+
 @cache
 def this_processor() -> Processor:
     """This machine's, looked at once."""
@@ -73,7 +98,7 @@ def this_processor() -> Processor:
     return Processor(
         targets.get_process_triple(),
         targets.get_host_cpu_name(),
-        targets.get_host_cpu_features().flatten(),
+        usable_features(targets.get_host_cpu_features().flatten(), may_use_tiles),
     )
 
 

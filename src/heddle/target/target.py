@@ -160,7 +160,8 @@ class Target:
                 found.add(text[1:])
             elif text.startswith("-"):
                 found.discard(text[1:])
-        return frozenset(found)
+        has_tiles = self.mtriple.startswith(("x86_64", "amd64"))  # in 64-bit mode only
+        return frozenset(name for name in found if has_tiles or not name.startswith("amx-"))
 
     @property
     def needs(self) -> Needs:

@@ -84,6 +84,10 @@ SIZES = [
     (37, 96, 131),
     (6, 2, 1000),
     (0, 6, 8),
+    (12, 33, 64),
+    (3, 3, 48),
+    (1, 255, 96),
+    (5, 4097, 64),
 ]
 
 
@@ -96,7 +100,7 @@ def test_products_of_any_size(m: int, k: int, n: int, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["llvm", PLAIN])
-@pytest.mark.parametrize(("k", "n"), [(38, 64), (33, 50), (4096, 72)])
+@pytest.mark.parametrize(("k", "n"), [(38, 64), (33, 50), (35, 64), (4096, 72)])
 def test_one_program_for_any_number_of_rows(k: int, n: int, target: str) -> None:
     """Also over an axis so long that it is cut into blocks."""
     rng = np.random.default_rng(k)
@@ -132,6 +136,22 @@ def test_weights_lie_in_pairs_for_the_instruction(k: int) -> None:
     text = stage_text(mod, "scheduled", precision="bf16")
     assert f"(T.int64(2), T.int64({k // 2}), T.int64(64), T.int64(2))" in text
     assert "vdpbf16ps" in stage_text(mod, "asm", precision="bf16")
+
+
+@needs_dots
+@pytest.mark.parametrize("m", [1, 24, "m"])
+def test_sums_of_an_odd_number_of_steps_lie_in_pairs(m: Any) -> None:
+    """The instruction takes all whole pairs; the last step is one product, of nothing beyond the row."""
+    mod = module((m, 65), normal(np.random.default_rng(1), 65, 128))
+    assert "(T.int64(2), T.int64(33), T.int64(64), T.int64(2))" in stage_text(
+        mod, "scheduled", precision="bf16"
+    )
+    text = stage_text(mod, "tir", precision="bf16")
+    assert "in range(T.int64(32))" in text and "dpbf16ps" in text and "dot_product" not in text
+    x = normal(np.random.default_rng(2), 24 if m == "m" else m, 65)
+    x[0, -1] = np.inf
+    got = machine(mod)(x).numpy()
+    assert np.isinf(got[0]).all() and np.isfinite(got[1:]).all()
 
 
 def test_other_processors_widen_the_pairs() -> None:
@@ -224,17 +244,18 @@ def test_weights_take_half_the_memory(tmp_path: Path) -> None:
     assert 250_000 < sizes[0] - sizes[1] < 270_000
 
 
-def test_the_loop_interpreter_agrees() -> None:
+@pytest.mark.parametrize("k", [24, 23])
+def test_the_loop_interpreter_agrees(k: int) -> None:
     """The scheduled loops, run one by one, give what the instruction gives up to its rounding."""
     rng = np.random.default_rng(4)
-    x, w = normal(rng, 5, 24), normal(rng, 24, 16)
-    mod = stage_modules(module((5, 24), w), precision="bf16")["scheduled"]
+    x, w = normal(rng, 5, k), normal(rng, k, 16)
+    mod = stage_modules(module((5, k), w), precision="bf16")["scheduled"]
     (loops,) = (func for var, func in mod.functions.items() if var.name_hint.startswith("matmul"))
     packed = next(node for node in walk(mod["main"]) if isinstance(node, Constant) and node.data.ndim == 4)
     result = np.zeros((5, 16), "float32")
     run_primfunc(loops, x.astype(ml_dtypes.bfloat16), packed.data.numpy(), result)
     check(result, x, w)
-    check(machine(module((5, 24), w))(x).numpy(), x, w)
+    check(machine(module((5, k), w))(x).numpy(), x, w)
 
 
 def test_bad_options() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import heddle.target.target as target_module
+from heddle.runtime.processor import may_use_tiles, usable_features
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target, host
 from heddle.target.host import _data_caches
@@ -97,3 +100,33 @@ def test_cache_sizes_are_read_from_the_system(tmp_path: Path) -> None:
             (folder / name).write_text(text + "\n")
     assert _data_caches(tmp_path) == {1: 48 << 10, 2: 1 << 20}
     assert _data_caches(tmp_path / "missing") == {}
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_tile_registers_count_only_where_the_system_grants_them(granted: bool) -> None:
+    asked = []
+
+    def answer() -> bool:
+        asked.append(True)
+        return granted
+
+    given = "+avx2,+amx-tile,+amx-bf16,-amx-fp16,+fma"
+    expected = given if granted else "+avx2,-amx-tile,-amx-bf16,-amx-fp16,+fma"
+    assert usable_features(given, answer) == expected and asked == [True]
+    for other in ("+avx2,-amx-tile,+fma", ""):
+        assert usable_features(other, answer) == other
+    assert asked == [True]
+
+
+def test_a_processor_whose_tiles_are_refused_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = replace(host(), cpu="sapphirerapids", features="+avx512f,-amx-tile,-amx-bf16,-amx-int8")
+    monkeypatch.setattr(target_module, "host_machine", lambda: machine)
+    assert not any(name.startswith("amx") for name in Target("llvm").feature_set)
+    assert "amx-bf16" in Target("llvm -mcpu=graniterapids").feature_set
+    assert "amx-bf16" not in Target("llvm -mcpu=graniterapids -mtriple=i686-linux-gnu").feature_set
+
+
+def test_the_system_answers_the_same_question_alike() -> None:
+    granted = may_use_tiles()
+    assert may_use_tiles() == granted
+    assert granted or "amx-tile" not in Target("llvm").feature_set

@@ -26,7 +26,7 @@ from typing import Any
 from heddle.runtime.codes import U0502, U0701
 from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.native.methods import CONTENT_OFFSET
-from heddle.runtime.processor import Processor, this_processor
+from heddle.runtime.processor import REQUEST_TILES, Processor, this_processor
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import write_bytes
 from heddle.support.settings import settings
@@ -36,6 +36,7 @@ NATIVE_ABI = 1
 contexts, and the symbols below. To change one of them means to raise it."""
 KERNEL_SYMBOLS = (
     "heddle_parallel_for",
+    "heddle_request_tiles",
     "heddle_set_error",
     "heddle_workspace_alloc",
     "heddle_workspace_free",
@@ -87,8 +88,14 @@ _OTHER_SYMBOLS = (
     "heddle_retain",
     "heddle_release",
 )
-_SOURCES = ("thread.ll", "pool.ll", "glue.ll", "objects.ll", "arrays.ll", "program.ll")
-_CORE_SOURCES = ("thread.ll", "pool.ll", "objects.ll", "c_api.ll")  # what libraries of their own contain
+_SOURCES = ("thread.ll", "tiles.ll", "pool.ll", "glue.ll", "objects.ll", "arrays.ll", "program.ll")
+_CORE_SOURCES = (
+    "thread.ll",
+    "tiles.ll",
+    "pool.ll",
+    "objects.ll",
+    "c_api.ll",
+)  # what libraries of their own contain
 _PROGRAM_BYTES = 96 + 8 + 16 + 1024  # %Program in c_api.ll
 _STACK_BYTES = 4 << 20  # of the stack that a native program may fill; threads have 8 MiB
 _STACK_RESERVE_BYTES = 128 << 10  # of a smaller stack, what is left to kernels and callbacks
@@ -134,6 +141,7 @@ _DIGEST_BYTES = 32
 _MAX_THREADS = 1024
 _HAS_HUGE_PAGES = sys.platform == "linux"  # on request
 _KNOWS_CPU = sys.platform == "linux"  # elsewhere no thread can ask where it runs
+_ASK_FOR_TILES = "call i64 (i64, ...) @syscall({})".format(", ".join(f"i64 {n}" for n in REQUEST_TILES))
 _SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
 _PAUSES = {  # machine: declaration, call
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -145,6 +153,7 @@ def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
     folder = Path(__file__).parent
     text = "\n".join((folder / name).read_text() for name in names)
     declaration, pause = _PAUSES.get(machine, ("", "fence seq_cst"))
+    has_tiles = machine == "x86_64" and sys.platform == "linux"
     return Template(text).substitute(
         PAUSE=pause,
         PAUSE_DECLARATION=declaration,
@@ -152,6 +161,8 @@ def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
         CPU_DECLARATION="declare i32 @sched_getcpu()" if _KNOWS_CPU else "",
         ADVISE_HUGE_PAGES="call i32 @madvise(ptr %block, i64 %amount, i32 14)" if _HAS_HUGE_PAGES else "",
         ADVISE_DECLARATION="declare i32 @madvise(ptr, i64, i32)" if _HAS_HUGE_PAGES else "",
+        ASK_FOR_TILES=_ASK_FOR_TILES if has_tiles else "add i64 0, -1",
+        ASK_DECLARATION="declare i64 @syscall(i64, ...)" if has_tiles else "",
         SIG_BLOCK="1" if sys.platform == "darwin" else "0",
         BYTES_CONTENT=str(CONTENT_OFFSET),
         TUPLE_ITEMS=str(tuple.__basicsize__),

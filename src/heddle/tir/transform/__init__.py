@@ -6,7 +6,9 @@ from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.lower_dot_products import LowerDotProducts
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
 from heddle.tir.transform.lower_small_float import LowerSmallFloat
+from heddle.tir.transform.lower_tile_products import LowerTileProducts
 from heddle.tir.transform.make_packed_api import MakePackedAPI
+from heddle.tir.transform.peel_last_pair import PeelLastPair
 from heddle.tir.transform.remove_assume import RemoveAssume
 from heddle.tir.transform.remove_no_op import RemoveNoOp
 from heddle.tir.transform.simplify import Simplify
@@ -21,7 +23,9 @@ __all__ = [
     "LowerDotProducts",
     "LowerIntrin",
     "LowerSmallFloat",
+    "LowerTileProducts",
     "MakePackedAPI",
+    "PeelLastPair",
     "RemoveAssume",
     "RemoveNoOp",
     "Simplify",

@@ -9,7 +9,8 @@ Without such an instruction the pairs are read as words, whose halves become flo
     word = reinterpret(int32x16, B[ramp(j, 1, 32)])
     C[r] = C[r] + f32(A[i]) * reinterpret(f32x16, word << 16) + f32(A[i + 1]) * reinterpret(f32x16, word & m)
 
-Loops of any other form stay as they are. Requires: flat buffers. Runs before VectorizeLoop.
+A loop over the first of each pair alone (the last step of a sum of an odd number) takes the first product of
+these two. Loops of any other form stay as they are. Requires: flat buffers. Runs before VectorizeLoop.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
-from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
 from heddle.prim.intrinsics import call_llvm_pure_intrin, reinterpret
-from heddle.prim.nodes import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Var, constant, is_const_int
+from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Var, constant, is_const_int
 from heddle.prim.ops import bitwise_and, cast, const, shift_left
 from heddle.prim.substitute import substitute
 from heddle.runtime.dtype import DataType
+from heddle.tir.analysis.narrow_product import narrow_factors
 from heddle.tir.dot_product import DOT_PRODUCT, DotProduct
 from heddle.tir.nodes import Bind, Buffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
 
@@ -45,7 +46,8 @@ class LowerDotProducts(FunctionPass):
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """accumulator[index + l] += data[place + p] * weights[start + 2 * l + p] for p of 0 and 1 and all l."""
+    """accumulator[index + l] += data[place + p] * weights[start + 2 * l + p] for all l, and p of 0 and 1, or
+    of 0 alone where `factors` is 1."""
 
     accumulator: Buffer
     index: PrimExpr
@@ -54,6 +56,7 @@ class _Pairs:
     weights: Buffer
     start: PrimExpr
     lanes: int
+    factors: int
 
 
 class _Loops(Rewriter):
@@ -65,7 +68,7 @@ class _Loops(Rewriter):
         found = self._pairs(node) if node.kind is ForKind.VECTORIZED else None
         if found is None:
             return self.default(node)
-        row = self._instructions.get((str(found.weights.dtype), found.lanes, _PAIR, 1))
+        row = self._instructions.get((str(found.weights.dtype), found.lanes, found.factors, 1))
         return _multiplied(found) if row is None else _by_instruction(found, row)
 
     def _pairs(self, lanes: For) -> _Pairs | None:
@@ -76,10 +79,10 @@ class _Loops(Rewriter):
             or not isinstance(extent, IntImm)
         ):
             return None
-        store = inner.body
-        parts = (
-            _parts(store) if isinstance(store, BufferStore) and is_const_int(inner.extent, _PAIR) else None
-        )
+        store, factors = inner.body, inner.extent
+        if not isinstance(factors, IntImm) or not 1 <= factors.value <= _PAIR:
+            return None
+        parts = narrow_factors(store) if isinstance(store, BufferStore) else None
         if parts is None or not (is_const_int(lanes.min, 0) and is_const_int(inner.min, 0)):
             return None
         assert isinstance(store, BufferStore)
@@ -90,7 +93,7 @@ class _Loops(Rewriter):
             index, place, start = starts
             if index is not None and place is not None and start is not None:
                 made = data.buffer, place, weights.buffer, start
-                return _Pairs(store.buffer, index, *made, extent.value)
+                return _Pairs(store.buffer, index, *made, extent.value, factors.value)
         return None
 
     def _start(self, index: PrimExpr, lane: Var, by_lane: int, step: Var, by_step: int) -> PrimExpr | None:
@@ -100,23 +103,6 @@ class _Loops(Rewriter):
         rebuilt = rest + lane * by_lane + step * by_step
         difference = self._analyzer.simplify(index - rebuilt)
         return self._analyzer.simplify(rest) if is_const_int(difference, 0) else None
-
-
-def _parts(store: BufferStore) -> tuple[BufferLoad, BufferLoad] | None:
-    """The two narrow factors of a step that adds their product, each made wide, to the place it stores."""
-    value = store.value
-    if store.predicate is not None or not isinstance(value, Add) or value.dtype != _FLOAT:
-        return None
-    total, product = value.a, value.b
-    if not isinstance(total, BufferLoad) or total.buffer is not store.buffer or not isinstance(product, Mul):
-        return None
-    if not structural_equal(total.indices, store.indices):
-        return None
-    factors = [side.value for side in (product.a, product.b) if isinstance(side, Cast)]
-    loads = [f for f in factors if isinstance(f, BufferLoad) and f.predicate is None]
-    if len(loads) != 2 or any(str(load.dtype) != "bfloat16" for load in loads):
-        return None
-    return loads[0], loads[1]
 
 
 def _loads(found: _Pairs) -> tuple[BufferLoad, BufferLoad, Ramp]:
@@ -142,7 +128,7 @@ def _multiplied(found: _Pairs) -> Stmt:
     words = Var("words", _WORD.with_lanes(lanes))
     halves = (shift_left(words, constant(16, words.dtype)), bitwise_and(words, constant(-65536, words.dtype)))
     value: PrimExpr = BufferLoad(found.accumulator, (place,))
-    for step, half in enumerate(halves):
+    for step, half in enumerate(halves[: found.factors]):
         factor = cast(_FLOAT, BufferLoad(found.data, (found.place + step,)))
         value = value + Broadcast(factor, lanes) * reinterpret(f"float32x{lanes}", half)
     bound = Bind(words, reinterpret(str(words.dtype), weights))

@@ -14,9 +14,9 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.script import from_source
 from heddle.target import Target
-from heddle.tir.dot_product import DOT_PRODUCTS, dot_products_of
+from heddle.tir.dot_product import DOT_PRODUCTS, dot_products_of, tile_product_of
 from heddle.tir.interpreter import run_primfunc
-from heddle.tir.transform import LowerDotProducts
+from heddle.tir.transform import LowerDotProducts, PeelLastPair
 
 PAIRS = """
 @T.prim_func
@@ -105,7 +105,58 @@ def test_other_forms_stay(odd: dict[str, Any]) -> None:
 def test_instructions_go_by_features() -> None:
     assert dot_products_of(()) == ()
     assert [row.lanes for row in dot_products_of({"avx512bf16"})] == [16]
-    assert dot_products_of({"avx512bf16", "avx512vl", "fma"}) == DOT_PRODUCTS
-    assert dot_products_of(Target("llvm -mcpu=znver5").feature_set) == DOT_PRODUCTS
+    of_vectors = tuple(row for row in DOT_PRODUCTS if row.rows == 1)
+    assert dot_products_of({"avx512bf16", "avx512vl", "fma"}) == of_vectors
+    assert dot_products_of(Target("llvm -mcpu=znver5").feature_set) == of_vectors
+    assert dot_products_of(Target("llvm -mcpu=sapphirerapids").feature_set) == DOT_PRODUCTS
+    assert tile_product_of(("amx-tile", "amx-bf16")) == DOT_PRODUCTS[-1]
+    assert tile_product_of(("amx-tile", "amx-int8", "avx512bf16")) is None
     assert dot_products_of(Target("llvm -mcpu=skylake-avx512").feature_set) == ()
     assert len({row.name for row in DOT_PRODUCTS}) == len(DOT_PRODUCTS)
+
+
+ODD = """
+@T.prim_func
+def pairs(a: T.Buffer(({k},), "bfloat16"), b: T.Buffer(({size},), "bfloat16"), c: T.Buffer((16,), "float32")):
+    for k in range({steps}):
+        for l in T.vectorized(16):
+            for p in T.serial(2, annotations={{"dot_product": True}}):
+                if {guard}:
+                    c[l] = c[l] + T.Cast("float32", a[k * 2 + p]) * T.Cast("float32", b[k * 32 + l * 2 + p])
+"""
+
+
+def odd(k: int, guard: str = "") -> Any:
+    steps = (k + 1) // 2
+    return from_source(ODD.format(k=k, steps=steps, size=steps * 32, guard=guard or f"k * 2 + p < {k}"))
+
+
+def peeled(func: Any) -> Any:
+    return PeelLastPair()(IRModule(Map({GlobalVar("pairs"): func})))["pairs"]
+
+
+@pytest.mark.parametrize("k", [3, 17, 33])
+@pytest.mark.parametrize("features", [(), ("avx512bf16",)])
+def test_the_last_of_an_odd_number_is_a_step_of_its_own(k: int, features: tuple[str, ...]) -> None:
+    """The place beside the last weight is never used, whatever it holds."""
+    a, b, c = arrays(16, (k + 1) // 2)
+    a, b = a[:k], b.copy()
+    b[-31::2] = np.nan
+    before = odd(k)
+    after = lowered(peeled(before), features)
+    assert "if " not in str(after) and "dot_product" not in str(after)
+    assert ("dpbf16ps" in str(after)) == bool(features)
+    results = [c.copy(), c.copy()]
+    run_primfunc(before, a, b, results[0])
+    run_primfunc(lowered(peeled(before)), a, b, results[1])
+    np.testing.assert_array_equal(*results)
+    assert np.isfinite(results[0]).all()
+    got = c.copy()
+    build({"pairs": before}, "llvm")["pairs"](a, b, got)
+    np.testing.assert_allclose(got, results[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("guard", ["k * 2 + p < 15", "k * 2 + p > 0", "p * 10 + k < 17", "a[k] < a[k + 1]"])
+def test_guards_that_bind_in_other_steps_stay(guard: str) -> None:
+    func = odd(17, guard)
+    assert peeled(func) is func

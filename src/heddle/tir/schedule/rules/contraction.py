@@ -45,6 +45,7 @@ from heddle.tir.schedule.rules.rule import (
     try_primitive,
     vectorize_last,
 )
+from heddle.tir.schedule.rules.tile_contraction import TileBlock, choose_tile_block, schedule_in_tiles
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
 
@@ -57,21 +58,25 @@ class Contraction(ScheduleRule):
         axes = classify(block_of(sch, handle))
         if axes is None:
             return None
-        tile = choose_tile(block_of(sch, handle), axes, target)
+        tiles = choose_tile_block(block_of(sch, handle), axes, target)
+        tile = choose_tile(block_of(sch, handle), axes, target) if tiles is None else tiles.tile
         if tile is None:
             return None
         sch = sch.copy()
-        _schedule(sch, handle, axes, tile)
+        _schedule(sch, handle, axes, tile, tiles)
         return sch
 
 
-def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> None:
+def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: TileBlock | None) -> None:
     producers = [producer.name for producer in sch.get_producers(handle)]
     inline_maps(sch, keep=producers)
     for name in producers:
         schedule_map(sch, SBlockRV(name))
     pads = pad_edges(sch, handle, axes, tile)
     consumer = _consumer(sch, handle)
+    if tiles is not None:
+        schedule_in_tiles(sch, handle, consumer, axes, tiles, pads)
+        return
     depth = None if pads else block_depth(sch, handle, axes, tile)
     if depth is not None:
         schedule_in_depth(sch, handle, consumer, axes, tile, depth)

@@ -116,7 +116,7 @@ def choose_tile(block: SBlock, axes: Axes, target: Target, height: int | None = 
     if columns is not None and columns < lanes:
         lanes = max(4, 1 << (columns - 1).bit_length()) if axes.packed is None else columns
     rows = 1 if axes.m is None else extents[axes.m]
-    plain_rows = axes.m is None or _is_plain(block, axes.m)
+    plain_rows = axes.m is None or is_plain(block, axes.m)
     fits = [h for h in range(1, 15) if rows is None or h <= rows]
     if height is not None:
         fits = [height]
@@ -146,7 +146,7 @@ def _score(height: int, vectors: int, lanes: int, rows: int | None, columns: int
     return intensity * used
 
 
-def _is_plain(block: SBlock, axis: Var) -> bool:
+def is_plain(block: SBlock, axis: Var) -> bool:
     """Whether an axis is used only as an index by itself, so that it can be padded."""
     for region in block.reads:
         for part in region.region:
