@@ -111,7 +111,8 @@ CONTRACTIONS: tuple[Form, ...] = (
       for k, n in ((1, 1), (67, 29), (768, 31), (300, 768), (3000, 17))),
     *(_product(f"x @ w.T, w {n}×{k} constant", (("m", k),), _ROWS, right=True, weights=((n, k),))
       for k, n in ((67, 29), (515, 130))),
-    *(_static(m, k, n) for m, k, n in ((1, 3, 1000), (3, 2050, 7), (6, 500, 33), (127, 63, 255), (14, 4096, 32))),
+    *(_static(m, k, n) for m, k, n in
+      ((1, 3, 1000), (3, 2050, 7), (6, 500, 33), (127, 63, 255), (14, 4096, 32))),
     _linear(45, 33),
     _linear(768, 256),
 )  # fmt: skip

@@ -103,7 +103,7 @@ _CONVOLUTIONS = (
     _convolution("conv strided", ("n", 16, 29, 31), (32, 16, 3, 3), strides=2, padding=1, in_ci=True),
     _convolution("conv strided", ("n", 24, 17, 17), (16, 24, 5, 5), strides=3),
     _convolution("conv 1-d, 3-d", ("n", 6, 101), (11, 6, 5), name="nn.conv1d", strides=2, padding=2),
-    _convolution("conv 1-d, 3-d", ("n", 16, 64), (32, 16, 3), name="nn.conv1d", padding=1),
+    _convolution("conv 1-d, 3-d", ("n", 16, 64), (32, 16, 3), name="nn.conv1d", padding=1, in_ci=True),
     _convolution("conv 1-d, 3-d", ("n", 4, 7, 9, 8), (6, 4, 3, 3, 3), name="nn.conv3d", padding=1),
     _convolution("conv transposed", ("n", 16, 9, 7), (16, 24, 3, 3), name="nn.conv2d_transpose", strides=2,
                  padding=1, output_padding=1, in_ci=True),

@@ -36,9 +36,9 @@ Reference = Callable[..., Expected]
 
 @dataclass(frozen=True)
 class Form:
-    """`body` takes a variable for each of `params` and a constant for each of `weights`; a dimension is a size
-    or the name of a symbolic one, to which `sizes` give values. `kind` is a class of tests.ops.tolerances;
-    `ulp` limits errors in units in the last place too. `index_below` makes the last parameter integers.
+    """`body` takes a variable for each of `params` and a constant for each of `weights`; a dimension is a
+    size or the name of a symbolic one, to which `sizes` give values. `kind` is a class of
+    tests.ops.tolerances; `ulp` limits errors in units in the last place too. `index_below` makes the last parameter integers.
     `model` gives the whole module instead of a body.
     """
 
@@ -70,7 +70,10 @@ class Form:
         builder, symbols = BlockBuilder(), _Symbols()
         last = len(self.params) - 1
         params = [
-            Var(f"x{k}", TensorType(symbols.dims(dims), "int64" if self.index_below and k == last else "float32"))
+            Var(
+                f"x{k}",
+                TensorType(symbols.dims(dims), "int64" if self.index_below and k == last else "float32"),
+            )
             for k, dims in enumerate(self.params)
         ]
         with builder.function("main", params):
@@ -120,7 +123,9 @@ def exact(function: Callable[..., Any]) -> Reference:
     return lambda *arrays: Expected((function(*arrays),), steps=0)
 
 
-def relative(function: Callable[..., Any], scale: Callable[..., Any] | None = None, steps: int = 4) -> Reference:
+def relative(
+    function: Callable[..., Any], scale: Callable[..., Any] | None = None, steps: int = 4
+) -> Reference:
     """Errors count relative to the result, and to a scale where one is given."""
 
     def reference(*arrays: Any) -> Expected:

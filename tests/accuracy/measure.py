@@ -13,7 +13,7 @@ import heddle
 from heddle import relax
 from heddle.runtime.native.library import native_library, set_num_threads
 from tests.accuracy.forms import Expected, Form
-from tests.accuracy.values import CLASSES, LEAST
+from tests.accuracy.values import CLASSES, LEAST, LEAST_NORMAL
 from tests.ops.tolerances import TOLERANCES
 
 THREADS = (1, 2)
@@ -69,9 +69,9 @@ def _outcome(form: Form, function: Any, sizes: Mapping[str, int], values: str) -
         results.append(_arrays(function(*(array.copy() for array in arrays))))
     got = results[0]
     same = all(_bits(other) == _bits(got) for other in results[1:])
-    wide = [array.astype(np.float64) if array.dtype.kind == "f" else array for array in arrays]
-    expected = form.reference(*wide, *(array.astype(np.float64) for array in form.constants()))
-    error, ulp, relative = difference(got, expected, form.kind)
+    given = [*arrays, *form.constants()]
+    expected = form.reference(*(given if form.kind == "exact" else map(_wide, given)))
+    error, ulp, relative = difference(got, expected, form.kind, form.ulp is not None)
     return Outcome(form, sizes, values, error, ulp, relative, same)
 
 
@@ -86,38 +86,70 @@ def arguments(form: Form, sizes: Mapping[str, int], values: str) -> list[np.ndar
     return arrays
 
 
-def difference(got: Sequence[np.ndarray], expected: Expected, kind: str) -> tuple[float, float, float]:
-    """The worst of all results, in units of the tolerance, in ulp, and relative to elements and scales."""
-    scales = [*expected.scale, *[expected.scale[-1]] * len(expected.want)]
-    worst = [0.0, 0.0, 0.0]
+def difference(
+    got: Sequence[np.ndarray], expected: Expected, kind: str, with_signs: bool = False
+) -> tuple[float, float, float]:
+    """The worst of all results, in units of the tolerance, in ulp, and relative to elements and scales.
+    `with_signs`: zeros have the sign of what they stand for.
+    """
+    if len(got) != len(expected.want):
+        return _WRONG
+    scales = [*expected.scale, *[expected.scale[-1]] * len(got)]
+    worst = (0.0, 0.0, 0.0)
     for mine, want, scale in zip(got, expected.want, scales, strict=False):
-        found = _difference(mine, np.asarray(want), np.asarray(scale, np.float64), expected.steps, kind)
-        worst = [max(pair) for pair in zip(worst, found, strict=True)]
-    return (worst[0] if len(got) == len(expected.want) else np.inf), worst[1], worst[2]
+        found = _WRONG
+        if _is_comparable(mine, np.asarray(want), kind, with_signs):
+            found = _errors(_bounded(mine), _bounded(want), np.asarray(scale), expected.steps, kind)
+        worst = max(worst[0], found[0]), max(worst[1], found[1]), max(worst[2], found[2])
+    return worst
 
 
-def _difference(
+_WRONG = (np.inf, np.inf, np.inf)
+
+
+def _is_comparable(got: np.ndarray, want: np.ndarray, kind: str, with_signs: bool) -> bool:
+    """Whether shape, dtype, NaN and signs of zeros are right; for exact forms, all bits."""
+    if got.shape != want.shape or (want.dtype.kind == "f" and got.dtype != np.float32):
+        return False
+    if kind == "exact":
+        return bool(
+            (got == want).all() if want.dtype.kind in "ib" else got.tobytes() == _narrow(want).tobytes()
+        )
+    signs = got == 0.0 if with_signs else np.zeros(got.shape, bool)
+    same_signs = np.signbit(got[signs]) == np.signbit(want[signs])
+    return np.array_equal(np.isnan(got), np.isnan(want)) and bool(same_signs.all())
+
+
+def _errors(
     got: np.ndarray, want: np.ndarray, scale: np.ndarray, steps: int, kind: str
 ) -> tuple[float, float, float]:
-    wrong = (np.inf, np.inf, np.inf)
-    if got.shape != want.shape or (want.dtype.kind == "f" and got.dtype != np.float32):
-        return wrong
-    if kind == "exact":
-        same = got.tobytes() == want.astype(got.dtype).tobytes() if want.dtype.kind == "f" else (got == want).all()
-        return (0.0, 0.0, 0.0) if same else wrong
-    if not got.size:
+    if kind == "exact" or not got.size:
         return 0.0, 0.0, 0.0
-    if not np.array_equal(np.isnan(got), np.isnan(want)):
-        return wrong
     rtol, atol = TOLERANCES[(kind, "float32")]
-    mine, theirs = (np.clip(np.nan_to_num(a.astype(np.float64), nan=0.0, posinf=_OVERFLOW, neginf=-_OVERFLOW), -_OVERFLOW, _OVERFLOW) for a in (got, want))  # fmt: skip
     scale = np.where(np.isfinite(scale), scale, 0.0)
-    off, size = np.abs(mine - theirs), np.abs(theirs)
+    off, size = np.abs(got - want), np.abs(want)
     allowed = rtol * size + atol * scale + steps * LEAST
+    spacing = np.maximum(2.0 ** (np.floor(np.log2(np.maximum(size, LEAST))) - 23), LEAST)
+    whole = size + scale
+    relative = np.where(whole < LEAST_NORMAL, 0.0, off / np.maximum(whole, LEAST_NORMAL))
+    error = off / np.maximum(allowed, LEAST)
+    return float(error.max()), float((off / spacing).max()), float(relative.max())
+
+
+def _bounded(array: np.ndarray) -> np.ndarray:
+    """As float64 without NaN; what is beyond float32 is infinite, and as great as 2 ** 128."""
+    wide = np.nan_to_num(_wide(array), nan=0.0, posinf=_OVERFLOW, neginf=-_OVERFLOW)
+    return np.clip(wide, -_OVERFLOW, _OVERFLOW)
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _narrow(array: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
-        in_ulp = off / np.maximum(2.0 ** (np.floor(np.log2(np.maximum(size, LEAST))) - 23), LEAST)
-        error, relative = off / np.maximum(allowed, LEAST), off / np.maximum(size + scale, LEAST)
-    return float(error.max()), float(in_ulp.max()), float(np.where(size + scale < 2.0**-126, 0.0, relative).max())
+        return array.astype(np.float32)
 
 
 def _arrays(value: Any) -> list[np.ndarray]:

@@ -9,7 +9,25 @@ import numpy as np
 Rng = np.random.Generator
 Values = Callable[[Rng, tuple[int, ...]], np.ndarray]
 LEAST_NORMAL, LEAST = 2.0**-126, 2.0**-149
-_EDGES = (0.0, 1.0, 0.5, 2.0, 1e-3, 88.5, 88.8, 87.4, 90.0, 100.0, 103.9, 104.5, 1e10, 3.4e38, 1.2e-38, 1.1e-38, 1e-45)
+_EDGES = (
+    0.0,
+    1.0,
+    0.5,
+    2.0,
+    1e-3,
+    88.5,
+    88.8,
+    87.4,
+    90.0,
+    100.0,
+    103.9,
+    104.5,
+    1e10,
+    3.4e38,
+    1.2e-38,
+    1.1e-38,
+    1e-45,
+)
 
 
 def normal(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
@@ -54,10 +72,18 @@ def scaled(factor: float) -> Values:
 
 CLASSES: dict[str, tuple[Values, Values]] = {
     "normal": (normal, normal),
-    "positive": (lambda rng, shape: np.abs(normal(rng, shape)), lambda rng, shape: np.abs(normal(rng, shape))),
+    "positive": (
+        lambda rng, shape: np.abs(normal(rng, shape)),
+        lambda rng, shape: np.abs(normal(rng, shape)),
+    ),
     "large": (scaled(1e15), scaled(1e15)),
     "small": (scaled(1e-15), scaled(1e-15)),
-    "wide": (lambda rng, shape: scaled(1.0)(rng, shape) * np.float32(10) ** rng.uniform(-25, 25, shape).astype(np.float32), normal),
+    "wide": (
+        lambda rng, shape: (
+            scaled(1.0)(rng, shape) * np.float32(10) ** rng.uniform(-25, 25, shape).astype(np.float32)
+        ),
+        normal,
+    ),
     "far": (scaled(60.0), normal),
     "subnormal": (subnormal, normal),
     "mixed": (mixed, normal),

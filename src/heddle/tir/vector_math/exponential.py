@@ -105,7 +105,7 @@ def tanh(scope: Scope, x: PrimExpr) -> PrimExpr:
     size, square = scope.let(absolute(x)), scope.let(multiply(x, x))
     small = fma(multiply(polynomial(square, _TANH), square), x, x)
     large = subtract(1.0, div(2.0, add(exp_scaled(scope, multiply(size, 2.0)), 1.0)))
-    return select(less(size, 0.625), small, copysign(large, x))
+    return copysign(select(less(size, 0.625), small, large), x)
 
 
 def sigmoid(scope: Scope, x: PrimExpr) -> PrimExpr:
