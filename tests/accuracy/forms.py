@@ -38,7 +38,8 @@ Reference = Callable[..., Expected]
 class Form:
     """`body` takes a variable for each of `params` and a constant for each of `weights`; a dimension is a
     size or the name of a symbolic one, to which `sizes` give values. `kind` is a class of
-    tests.ops.tolerances; `ulp` limits errors in units in the last place too. `index_below` makes the last parameter integers.
+    tests.ops.tolerances; `ulp` limits errors in units in the last place too. `index_below` makes the last
+    parameter integers.
     `model` gives the whole module instead of a body.
     """
 
