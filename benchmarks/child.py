@@ -29,14 +29,17 @@ def engines_by_name(names: Sequence[str], pythons: dict[str, str]) -> dict[str, 
     return found
 
 
-def roofline_ms(workload: Workload, session: Session, threads: int | None) -> float:
-    """What the machine allows at best for the kernels of one pass, in milliseconds."""
+def roofline_of(workload: Workload, session: Session, threads: int | None) -> Any:
+    """What the machine allows at best for the kernels of one pass, as a `heddle.driver.explain.Roofline`."""
     from heddle.driver.ceilings import measure_ceilings
-    from heddle.driver.explain import least_us
+    from heddle.driver.explain import Roofline, roofline
 
     ceilings = measure_ceilings(num_threads=threads)
     executable = session.executable  # type: ignore[attr-defined]
-    return sum(least_us(executable, request, ceilings) for request in workload.requests()) / 1e3
+    total = Roofline(0.0, 0.0, 0)
+    for request in workload.requests():
+        total = total + roofline(executable, request, ceilings)
+    return total
 
 
 def main() -> None:
@@ -58,7 +61,9 @@ def main() -> None:
         ours: Any = engines[OURS]
         if OURS in sessions:
             result.compile_cold_s, result.compile_warm_s = ours.cold_s, ours.warm_s
-            result.roofline_ms = roofline_ms(workload, sessions[OURS], options.threads)
+            found = roofline_of(workload, sessions[OURS], options.threads)
+            result.roofline_ms, result.memory_ms = found.least_us / 1e3, found.memory_us / 1e3
+            result.memory_bytes = found.size_bytes
         print(json.dumps(result.as_dict()), file=out, flush=True)
         sessions.clear()
     for item in engines.values():

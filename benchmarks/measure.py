@@ -20,6 +20,8 @@ IDLE_MS = 100.0
 60 ms."""
 LONG_MS = 1000.0
 """A pass that takes longer is preceded by one idle pass and counted once a turn."""
+MEMORY_BOUND = 0.9
+"""The part of the roofline that is up to memory, from which on a workload is said to be bound by it."""
 OURS = "heddle"
 OURS_REDUCED = "heddle-bf16"
 
@@ -40,7 +42,9 @@ class Figure:
 
 @dataclass(slots=True)
 class Result:
-    """A workload's figures. `roofline_ms` is the sum over our kernels of what the machine allows at best."""
+    """A workload's figures. `roofline_ms` is the sum over our kernels of what the machine allows at best;
+    `memory_ms` and `memory_bytes` are those of the kernels whose bytes take longer than their arithmetic.
+    """
 
     workload: str
     mode: str
@@ -49,6 +53,8 @@ class Result:
     compile_cold_s: float = 0.0
     compile_warm_s: float = 0.0
     roofline_ms: float = 0.0
+    memory_ms: float = 0.0
+    memory_bytes: int = 0
 
     def figure(self, engine: str) -> Figure | None:
         return next((item for item in self.figures if item.engine == engine and not item.skipped), None)
@@ -82,6 +88,16 @@ class Result:
         ours = self.figure(OURS)
         return None if ours is None or not self.roofline_ms else ours.median_ms / self.roofline_ms
 
+    @property
+    def bandwidth(self) -> float | None:
+        """Where memory bounds nearly all of our kernels' time: what part is reached of the bandwidth that was
+        measured for working sets of their size.
+        """
+        ours = self.figure(OURS)
+        if ours is None or not self.memory_ms or self.memory_ms < MEMORY_BOUND * self.roofline_ms:
+            return None
+        return self.memory_ms / ours.median_ms
+
     def as_dict(self) -> dict[str, Any]:
         best, reduced = self.best_peer, self.best_reduced_peer
         derived = {
@@ -90,6 +106,7 @@ class Result:
             "reduced_ratio": self.reduced_ratio,
             "best_reduced_peer": None if reduced is None else reduced.engine,
             "over_roofline": self.over_roofline,
+            "bandwidth": self.bandwidth,
         }
         return {**asdict(self), **derived}
 

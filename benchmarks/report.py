@@ -48,6 +48,9 @@ def lines_of(result: dict[str, Any]) -> list[str]:
         head += f"  bf16 {result['reduced_ratio']:.2f} × {result['best_reduced_peer']}"
     if result["over_roofline"] is not None:
         head += f"  {result['over_roofline']:.2f} × roofline"
+    if result.get("bandwidth") is not None:
+        rate = result["bandwidth"] * result["memory_bytes"] / result["memory_ms"] / 1e6
+        head += f"  {result['bandwidth']:.0%} of bandwidth ({rate:.0f} GB/s)"
     if result["compile_cold_s"]:
         head += f"  compile {result['compile_cold_s']:.1f} s cold, {result['compile_warm_s']:.1f} s warm"
     lines = [head]

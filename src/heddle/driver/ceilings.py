@@ -1,14 +1,18 @@
 """What this machine can do at most, measured: float32 arithmetic and memory traffic.
 
 The probes are loop functions of our own, so that a kernel and its ceiling come from one code generator:
-chains of `fma` that stay in registers, and a scaled copy over working sets of several sizes. The best of
-several runs counts: a ceiling is what was reached once.
+chains of `fma` that stay in registers, and loops that copy, read or fill working sets from 64 KiB to 128 MiB.
+Each thread goes over a part of its own, again and again within one call, so that neither the call nor waking
+threads counts; what is in a cache stays there between the rounds. Rates count the bytes that the program asks
+for: lines that a cache fetches before they are overwritten make the rates of copies and fills less. The best
+of several runs counts: a ceiling is what was reached once.
 
 **Source**: Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +23,12 @@ import numpy as np
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.span import Source
+from heddle.target import Target
 
-_CHAINS, _STEPS, _ROW = 12, 20_000, 1024
+_CHAINS, _STEPS, _ROW, _SUMS = 12, 20_000, 1024, 128
 _REPEATS, _LEAST_S = 7, 2e-3
-_WORKING_SETS = (1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 27)
+_WORKING_SETS = tuple(1 << power for power in range(16, 28))
+_BYTES_A_CALL = 1 << 23
 _PROBES = """
 @I.ir_module
 class Probes:
@@ -45,59 +51,140 @@ class Probes:
                     y[p, i, j] = acc[i, j]
 
     @T.prim_func
-    def traffic(x: T.handle, y: T.handle):
-        T.func_attr({{"global_symbol": "traffic", "tir.noalias": True}})
+    def copying(x: T.handle, y: T.handle, rounds: T.int64):
+        T.func_attr({{"global_symbol": "copying", "tir.noalias": True}})
         n = T.int64()
         A = T.match_buffer(x, (n, {row}), "float32")
         B = T.match_buffer(y, (n, {row}), "float32")
-        for p in T.parallel(n):
-            for j in T.vectorized({row}):
-                B[p, j] = A[p, j] * T.float32(2)
+        for p in T.parallel({threads}):
+            for k in T.serial(rounds):
+                for i in T.serial(n * (p + 1) // {threads} - n * p // {threads}):
+                    for j in T.vectorized({row}):
+                        B[n * p // {threads} + i, j] = A[n * p // {threads} + i, j] * T.float32(2)
+
+    @T.prim_func
+    def reading(x: T.handle, y: T.Buffer(({threads}, {sums}), "float32"), rounds: T.int64):
+        T.func_attr({{"global_symbol": "reading", "tir.noalias": True}})
+        n = T.int64()
+        A = T.match_buffer(x, (n, {row}), "float32")
+        for p in T.parallel({threads}):
+            acc = T.alloc_buffer(({sums},), "float32")
+            for j in T.vectorized({sums}):
+                acc[j] = T.float32(0)
+            for k in T.serial(rounds):
+                for i in T.serial(n * (p + 1) // {threads} - n * p // {threads}):
+                    for c in T.unroll({row} // {sums}):
+                        for j in T.vectorized({sums}):
+                            acc[j] = acc[j] + A[n * p // {threads} + i, c * {sums} + j]
+            for j in T.vectorized({sums}):
+                y[p, j] = acc[j]
+
+    @T.prim_func
+    def filling(x: T.Buffer((1,), "float32"), y: T.handle, rounds: T.int64):
+        T.func_attr({{"global_symbol": "filling", "tir.noalias": True}})
+        n = T.int64()
+        B = T.match_buffer(y, (n, {row}), "float32")
+        for p in T.parallel({threads}):
+            for k in T.serial(rounds):
+                for i in T.serial(n * (p + 1) // {threads} - n * p // {threads}):
+                    for j in T.vectorized({row}):
+                        B[n * p // {threads} + i, j] = x[0] + T.Cast("float32", k)
 """
+Rates = tuple[tuple[int, float], ...]
+"""Pairs of a working set in bytes and GB/s, the smallest set first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """`traffic` holds pairs of a working set in bytes (read and written together) and GB/s."""
+    """`copying` is for bytes of which half are read and half written, `reading` and `filling` for those that
+    are only read or only written; without them all bytes count as copied.
+    """
 
     num_threads: int
     gflops: float
-    traffic: tuple[tuple[int, float], ...]
+    copying: Rates
+    reading: Rates = ()
+    filling: Rates = ()
 
-    def gbytes_per_s(self, size_bytes: int) -> float:
-        """The bandwidth of the smallest measured working set that holds so many bytes."""
-        return next((rate for size, rate in self.traffic if size >= size_bytes), self.traffic[-1][1])
+    def memory_s(self, size_bytes: int, written_bytes: int | None = None) -> float:
+        """The least time in which so many bytes move, some of them written (by default half), by the rates of
+        a working set that they make up together. In seconds.
+        """
+        written = size_bytes / 2 if written_bytes is None else min(written_bytes, size_bytes)
+        read = size_bytes - written
+        copied = 2 * min(read, written)
+        parts = (
+            (copied, self.copying),
+            (read - copied / 2, self.reading or self.copying),
+            (written - copied / 2, self.filling or self.copying),
+        )
+        return sum(part / (rate_at(rates, size_bytes) * 1e9) for part, rates in parts)
 
-    def least_s(self, flops: int | None, size_bytes: int | None) -> float:
+    def arithmetic_s(self, flops: int) -> float:
+        return flops / (self.gflops * 1e9)
+
+    def least_s(self, flops: int | None, size_bytes: int | None, written_bytes: int | None = None) -> float:
         """The time that work takes at the roofline, in seconds."""
-        arithmetic = (flops or 0) / (self.gflops * 1e9)
-        moved = (size_bytes or 0) / (self.gbytes_per_s(size_bytes or 0) * 1e9)
-        return max(arithmetic, moved)
+        return max(self.arithmetic_s(flops or 0), self.memory_s(size_bytes or 0, written_bytes))
+
+
+def rate_at(rates: Rates, size_bytes: int) -> float:
+    """The rate of a working set: between two measured ones, by the logarithm of its size; beyond them the
+    nearest one's.
+    """
+    known = [math.log2(size) for size, _ in rates]
+    return float(np.interp(math.log2(max(size_bytes, 1)), known, [rate for _, rate in rates]))
 
 
 def measure_ceilings(target: Any = None, num_threads: int | None = None) -> Ceilings:
-    """Measure with so many threads, by default those in use; about a second."""
-    from heddle.driver.compile import as_target, compile
-    from heddle.script.parser import DEFAULT_NAMES, parse_source
+    """Measure with so many threads, by default those in use; a second or two."""
+    from heddle.driver.compile import as_target
 
     chosen = as_target(target)
     if num_threads is not None:
         set_num_threads(num_threads)
     threads = native_library().num_threads
-    lanes = max(4, chosen.vector_width_bits // 32)
-    text = _PROBES.format(lanes=lanes, threads=threads, chains=_CHAINS, steps=_STEPS, row=_ROW)
-    kernels = compile(parse_source(Source("ceilings.py", text), DEFAULT_NAMES), target=chosen)
+    lanes = _lanes(chosen)
+    kernels = compile_probes(chosen, threads)
     factors = tensor(np.full(lanes, 0.5, np.float32))
     sums = tensor(np.zeros((threads, _CHAINS, lanes), np.float32))
     seconds = best_s(lambda: kernels["arithmetic"](factors, sums))
     gflops = 2.0 * threads * _CHAINS * lanes * _STEPS / seconds / 1e9
-    return Ceilings(threads, gflops, tuple((size, _traffic(kernels, size)) for size in _WORKING_SETS))
+    return Ceilings(threads, gflops, *_traffic(kernels, threads))
 
 
-def _traffic(kernels: Any, size_bytes: int) -> float:
-    rows = size_bytes // (2 * 4 * _ROW)
-    source, result = (_zeros((rows, _ROW)) for _ in range(2))
-    return size_bytes / best_s(lambda: kernels["traffic"](source, result)) / 1e9
+def compile_probes(target: Target, threads: int) -> Any:
+    """The kernels `arithmetic`, `copying`, `reading` and `filling` for so many threads."""
+    from heddle.driver.compile import compile
+    from heddle.script.parser import DEFAULT_NAMES, parse_source
+
+    text = _PROBES.format(
+        lanes=_lanes(target), threads=threads, chains=_CHAINS, steps=_STEPS, row=_ROW, sums=_SUMS
+    )
+    return compile(parse_source(Source("ceilings.py", text), DEFAULT_NAMES), target=target)
+
+
+def _lanes(target: Target) -> int:
+    return max(4, target.vector_width_bits // 32)
+
+
+def _traffic(kernels: Any, threads: int) -> tuple[Rates, Rates, Rates]:
+    """The rates of copies, reads and fills of all working sets."""
+    sums, seed = _zeros((threads, _SUMS)), _zeros((1,))
+    found: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+    for size in _WORKING_SETS:
+        rows = size // (4 * _ROW)
+        whole, source, result = _zeros((rows, _ROW)), _zeros((rows // 2, _ROW)), _zeros((rows // 2, _ROW))
+        pairs = (("copying", (source, result)), ("reading", (whole, sums)), ("filling", (seed, whole)))
+        for rates, (name, operands) in zip(found, pairs, strict=True):
+            rates.append((size, _rate(kernels[name], operands, size)))
+    copying, reading, filling = map(tuple, found)
+    return copying, reading, filling
+
+
+def _rate(kernel: Any, operands: tuple[Tensor, Tensor], size_bytes: int) -> float:
+    rounds = max(1, _BYTES_A_CALL // size_bytes)
+    return rounds * size_bytes / best_s(lambda: kernel(*operands, rounds)) / 1e9
 
 
 def _zeros(shape: tuple[int, ...]) -> Tensor:

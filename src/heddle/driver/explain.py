@@ -40,9 +40,10 @@ class ExplainOptions:
 
 @dataclass(slots=True)
 class KernelRow:
-    """A kernel with tensors of some shapes. Times are of one call; `least_us` is what the roofline allows.
+    """A kernel with tensors of some shapes. Times are of one call; `least_us` is what the roofline allows,
+    `memory_us` what the bytes alone take at least.
 
-    `flops` and `size_bytes` are None where they depend on data.
+    `flops`, `size_bytes` and `written_bytes`, which are among them, are None where they depend on data.
     """
 
     name: str
@@ -51,7 +52,9 @@ class KernelRow:
     time_us: float = 0.0
     flops: int | None = None
     size_bytes: int | None = None
+    written_bytes: int | None = None
     least_us: float = 0.0
+    memory_us: float = 0.0
     rule: str = ""
     operators: tuple[str, ...] = ()
     boundaries: tuple[str, ...] = ()
@@ -69,13 +72,19 @@ class KernelRow:
         return None if not self.size_bytes else self.size_bytes / self.time_us / 1e3
 
     @property
+    def is_memory_bound(self) -> bool:
+        """Whether its bytes take longer than its arithmetic, at best."""
+        return 0.0 < self.least_us <= self.memory_us
+
+    @property
     def roofline(self) -> float:
         """What part of the roofline's speed is reached; 0 where the work is unknown."""
         return self.least_us / self.time_us
 
     def as_dict(self) -> dict[str, Any]:
         derived = {"total_us": self.total_us, "gflops": self.gflops, "gbytes_per_s": self.gbytes_per_s}
-        return {**asdict(self), **derived, "roofline": self.roofline}
+        bound = {"roofline": self.roofline, "is_memory_bound": self.is_memory_bound}
+        return {**asdict(self), **derived, **bound}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +148,37 @@ def explain(name: str, compiled: Compiled, options: ExplainOptions) -> Explanati
     )
 
 
-def least_us(executable: VMExecutable, arrays: Sequence[Any], ceilings: Ceilings) -> float:
-    """What the machine allows at best for the kernels of one call of `main`, in microseconds."""
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """What the machine allows at best for the kernels of a call, and what part of that is up to memory: the
+    time and the bytes of the kernels whose bytes take longer than their arithmetic.
+    """
+
+    least_us: float
+    memory_us: float
+    size_bytes: int
+
+    def __add__(self, other: Roofline) -> Roofline:
+        return Roofline(
+            self.least_us + other.least_us,
+            self.memory_us + other.memory_us,
+            self.size_bytes + other.size_bytes,
+        )
+
+
+def roofline(executable: VMExecutable, arrays: Sequence[Any], ceilings: Ceilings) -> Roofline:
+    """The roofline of one call of `main`."""
     machine = VirtualMachine(executable, cpu())
     watch = _Watch(KernelCosts(executable.metadata), ceilings, with_times=False)
     machine.set_instrument(watch)
     machine["main"](*arrays)
-    return sum(row.least_us * row.count for row in watch.rows.values())
+    total = sum(row.least_us * row.count for row in watch.rows.values())
+    bound = [row for row in watch.rows.values() if row.is_memory_bound]
+    return Roofline(
+        total,
+        sum(row.least_us * row.count for row in bound),
+        sum((row.size_bytes or 0) * row.count for row in bound),
+    )
 
 
 class _Watch:
@@ -176,10 +209,12 @@ class _Watch:
     ) -> KernelRow:
         sizes = cost.sizes(row.shapes, scalars)
         row.flops, row.size_bytes = cost.flops_of(sizes), cost.bytes_of(sizes)
+        row.written_bytes = cost.written_bytes_of(sizes)
         row.rule, row.operators, row.boundaries = cost.rule, cost.operators, cost.boundaries
         if self._with_times:
             row.time_us = best_s(lambda: func(*args), _REPEATS) * 1e6
-        row.least_us = self._ceilings.least_s(row.flops, row.size_bytes) * 1e6
+        row.least_us = self._ceilings.least_s(row.flops, row.size_bytes, row.written_bytes) * 1e6
+        row.memory_us = self._ceilings.memory_s(row.size_bytes or 0, row.written_bytes) * 1e6
         return row
 
 
@@ -210,7 +245,7 @@ def _advice(row: KernelRow) -> Advice:
     if row.rule in _MAPS and row.boundaries:
         return Advice(row.total_us, f"fuse {row.name} into what follows; now {'; '.join(row.boundaries)}")
     gain = row.total_us - row.least_us * row.count
-    bound = "arithmetic" if (row.gflops or 0) > (row.gbytes_per_s or 0) else "bandwidth"
+    bound = "bandwidth" if row.is_memory_bound else "arithmetic"
     rule = row.rule or "no rule"
     return Advice(
         gain, f"better loops for {row.name} ({rule}): {row.roofline:.0%} of the {bound} that is possible"

@@ -33,7 +33,7 @@ def _clip_sample(shape: tuple[int, ...], low: float, high: float) -> Sample:
 def _declare_clip() -> None:
     def lower(_attrs: Any, x: Any, low: PrimExpr, high: PrimExpr) -> Any:
         bounds = ops.cast(x.dtype, low), ops.cast(x.dtype, high)
-        return elementwise(lambda v: ops.maximum(ops.minimum(v, bounds[1]), bounds[0]), x, name="clip")
+        return elementwise(lambda v: ops.maximum(bounds[0], ops.minimum(bounds[1], v)), x, name="clip")
 
     declare_op(
         OpDef(
@@ -44,7 +44,10 @@ def _declare_clip() -> None:
                 Input("max", "prim", "the greatest"),
             ),
             attrs=(),
-            doc="Elementwise min(max(x, min), max); the bounds are converted to x's element type.",
+            doc=(
+                "Elementwise min(max(x, min), max); the bounds are converted to x's element type. NaN "
+                "gives NaN."
+            ),
             infer=same_as_input,
             reference=lambda attrs, x, low, high: np.clip(
                 x, np.asarray(low).astype(x.dtype), np.asarray(high).astype(x.dtype)

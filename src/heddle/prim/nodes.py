@@ -15,9 +15,8 @@ bits do not
 - `truncdiv`/`truncmod` round to zero; `floordiv`/`floormod` round to minus infinity, so floormod has the
 divisor's
   sign. A zero divisor is an error of the program: analysis may assume it away.
-- Floats are IEEE 754 and are never reassociated. `min` and `max` return the other operand where one is NaN
-only if the
-  target does; operators that promise NaN propagation spell it with `select`.
+- Floats are IEEE 754 and are never reassociated. `min(a, b)` is a where a < b and else b, `max(a, b)` a where
+  a > b and else b: the second operand where one is NaN.
 - All operands are evaluated, in no stated order. Exceptions: `and`/`or` may stop early, `if_then_else`
 evaluates one
   branch only; `select` evaluates both.

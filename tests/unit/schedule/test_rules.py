@@ -100,6 +100,15 @@ def pooling():
     return te.create_prim_func([X, P])
 
 
+def mean_of_all(n, m):
+    """A reduction to a scalar, and a map of no dimensions."""
+    A = te.placeholder((size(n), size(m)), name="A")
+    i, j = (te.reduce_axis((dim(0), A.shape[axis]), name=f"r{axis}") for axis in (0, 1))
+    total = te.compute((), lambda: te.sum(A[i, j], axis=[i, j]), name="total")
+    out = te.compute((), lambda: total[()] / 7.0, name="out")
+    return te.create_prim_func([A, out])
+
+
 def transpose(n, m):
     A = te.placeholder((size(n), size(m)), name="A")
     B = te.compute((A.shape[1], A.shape[0]), lambda i, j: A[j, i] * 2.0, name="B")
@@ -123,6 +132,8 @@ CASES = {
     "conv 1x1 without padding": (lambda: conv(3, 4, 16, 1, pad=0, packed=8), "Contraction"),
     "softmax": (lambda: softmax("n", "m"), "RowPass"),
     "pooling": (pooling, "RowPass"),
+    "mean of all": (lambda: mean_of_all("n", "m"), "RowPass"),
+    "mean of all, static": (lambda: mean_of_all(5, 33), "RowPass"),
     "transpose": (lambda: transpose("n", "m"), "Transpose"),
 }
 

@@ -135,3 +135,24 @@ def test_erf_stays_within_one_and_reaches_it() -> None:
     assert out.max() == 1.0
     assert (out[x > 3.92] == 1.0).all()
     np.testing.assert_array_equal(mirrored, -out)
+
+
+def test_one_plus_erf_vanishes_far_below_zero() -> None:
+    """The sum must not take the last product of erf before it is rounded."""
+    i, j = Var("i", "int64"), Var("j", "int64")
+    source, result = (decl_buffer((1, 16), "float32", name) for name in "AB")
+    value = ops.call_intrin("float32", "erf", source[i, j]) + 1.0
+    inner = For(j, 0, 16, ForKind.VECTORIZED, BufferStore(result, value, (i, j)))
+    func = PrimFunc((source, result), For(i, 0, 1, ForKind.SERIAL, inner), attrs=ATTRS)
+    x = -np.concatenate([np.geomspace(4, 3e38, 15), [np.inf]]).astype(np.float32)[None]
+    out = np.empty_like(x)
+    Kernels(compile_kernels(func, Target("llvm")))("f", x, out)
+    np.testing.assert_array_equal(out, 0.0)
+
+
+@pytest.mark.parametrize("name", ["asin", "asinh", "atan", "atanh", "erf", "sin", "sinh", "tan", "tanh"])
+def test_odd_functions_keep_the_sign_of_zero(name: str) -> None:
+    x = np.array([[0.0, -0.0] * 8], np.float32)
+    out = np.empty_like(x)
+    kernel(name, "float32", 16)("f", x, out)
+    np.testing.assert_array_equal(out.view(np.uint32), x.view(np.uint32))

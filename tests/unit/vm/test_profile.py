@@ -249,8 +249,10 @@ def test_malformed_kernel_entries_are_refused(text):
 
 
 def test_kernel_entries_survive_json():
-    cost = KernelCost(("add",), (("n", "4"), ("m",)), ("k",), (1,), "n * k + min(m, 3)", None)
+    cost = KernelCost(
+        ("add",), (("n", "4"), ("m",)), ("k",), (1,), "n * k + min(m, 3)", None, written_bytes="n * 4"
+    )
     assert cost_from_json(cost.to_json()) == cost
     sizes = cost.sizes([(5, 4), (7,)], [2])
     assert sizes == {"n": 5, "m": 7, "k": 2}
-    assert (cost.flops_of(sizes), cost.bytes_of(sizes)) == (13, None)
+    assert (cost.flops_of(sizes), cost.bytes_of(sizes), cost.written_bytes_of(sizes)) == (13, None, 20)

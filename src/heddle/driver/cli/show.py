@@ -15,6 +15,7 @@ from heddle.driver.run import RunReport, ValueSummary
 from heddle.runtime.processor import listed
 from heddle.runtime.variants import VariantInfo
 
+_SHOWN_WORKING_SETS = tuple(1 << power for power in (16, 18, 20, 22, 24, 27))
 _ROW = "{:>5} {:>9} {:>6} {:>8} {:>7} {:>8}  {:<12} {}"
 PHASES = ("import", "optimize", "legalize", "finalize", "machine code")
 
@@ -112,11 +113,13 @@ def show_explanation(found: Explanation) -> None:
     """Print a table of kernels, why fusion ended with them, and what would help most."""
     console = Console(soft_wrap=True)
     ceilings = found.ceilings
-    traffic = ", ".join(f"{rate:.0f} in {size / 2**20:g} MiB" for size, rate in ceilings.traffic)
+    copied = [(size, rate) for size, rate in ceilings.copying if size in _SHOWN_WORKING_SETS]
+    traffic = ", ".join(f"{rate:.0f} in {size / 2**20:g} MiB" for size, rate in copied)
     dims = "".join(f", {name}={value}" for name, value in found.dims.items())
     console.print(f"{found.model} {found.function}{dims}", style="bold", highlight=False)
     console.print(
-        f"ceilings of {ceilings.num_threads} threads: {ceilings.gflops:.0f} GFLOP/s; GB/s: {traffic}\n"
+        f"ceilings of {ceilings.num_threads} threads: {ceilings.gflops:.0f} GFLOP/s; "
+        f"GB/s of a copy: {traffic}\n"
         f"one call {found.call_us / 1e3:.3f} ms, its kernels by themselves {found.kernels_us / 1e3:.3f} ms",
         highlight=False,
     )

@@ -30,7 +30,9 @@ _GELU_TANH_SCALE, _GELU_TANH_CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 @dataclass(frozen=True, slots=True)
 class _Activation:
-    """`scalar(attrs, x)` in loops, `reference(attrs, x)` in float64."""
+    """`scalar(attrs, x)` in loops, `reference(attrs, x)` in float64. Bounds come first in `minimum` and
+    `maximum`, whose second operand is the result where one is NaN: NaN stays.
+    """
 
     name: str
     formula: str
@@ -59,7 +61,7 @@ def _gelu_tanh(x: PrimExpr) -> PrimExpr:
 def _softplus(attrs: Any, x: PrimExpr) -> PrimExpr:
     """log(1 + e ** (beta * x)) / beta; x itself above the threshold, where they are equal."""
     scaled = x * _c(attrs.beta, x)
-    soft = log1p(exp(minimum(scaled, _c(attrs.threshold, x)))) * _c(1 / attrs.beta, x)
+    soft = log1p(exp(minimum(_c(attrs.threshold, x), scaled))) * _c(1 / attrs.beta, x)
     return select(scaled > _c(attrs.threshold, x), x, soft)
 
 
@@ -71,7 +73,7 @@ def _np_softplus(attrs: Any, x: Any) -> Any:
 
 
 def _exp_below_zero(x: PrimExpr) -> PrimExpr:
-    result: PrimExpr = exp(minimum(x, _c(0, x))) - _c(1, x)
+    result: PrimExpr = exp(minimum(_c(0, x), x)) - _c(1, x)
     return result
 
 
@@ -94,14 +96,14 @@ _ACTIVATIONS = (
     _Activation(
         "relu",
         "max(x, 0)",
-        lambda a, x: maximum(x, _c(0, x)),
+        lambda a, x: maximum(_c(0, x), x),
         lambda a, x: np.maximum(x, 0),
         floats_only=False,
     ),
     _Activation(
         "relu6",
         "min(max(x, 0), 6)",
-        lambda a, x: minimum(maximum(x, _c(0, x)), _c(6, x)),
+        lambda a, x: minimum(_c(6, x), maximum(_c(0, x), x)),
         lambda a, x: np.clip(x, 0, 6),
         floats_only=False,
     ),
@@ -158,14 +160,14 @@ _ACTIVATIONS = (
     _Activation(
         "hardtanh",
         "x limited to [min_val, max_val]",
-        lambda a, x: minimum(maximum(x, _c(a.min_val, x)), _c(a.max_val, x)),
+        lambda a, x: minimum(_c(a.max_val, x), maximum(_c(a.min_val, x), x)),
         lambda a, x: np.clip(x, a.min_val, a.max_val),
         (AttrSpec("min_val", "float", -1.0), AttrSpec("max_val", "float", 1.0)),
     ),
     _Activation(
         "hardsigmoid",
         "alpha * x + beta limited to [0, 1]",
-        lambda a, x: minimum(maximum(x * _c(a.alpha, x) + _c(a.beta, x), _c(0, x)), _c(1, x)),
+        lambda a, x: minimum(_c(1, x), maximum(_c(0, x), x * _c(a.alpha, x) + _c(a.beta, x))),
         lambda a, x: np.clip(a.alpha * x + a.beta, 0, 1),
         (_alpha(1 / 6, "the slope"), AttrSpec("beta", "float", 0.5, "the value at zero")),
         variants=({"alpha": 0.2},),
@@ -173,7 +175,7 @@ _ACTIVATIONS = (
     _Activation(
         "hardswish",
         "x * min(max(x / 6 + 1 / 2, 0), 1)",
-        lambda a, x: x * minimum(maximum(x * _c(1 / 6, x) + _c(0.5, x), _c(0, x)), _c(1, x)),
+        lambda a, x: x * minimum(_c(1, x), maximum(_c(0, x), x * _c(1 / 6, x) + _c(0.5, x))),
         lambda a, x: x * np.clip(x / 6 + 0.5, 0, 1),
     ),
     _Activation(
@@ -192,7 +194,7 @@ _ACTIVATIONS = (
         "log_sigmoid",
         "log(sigmoid(x))",
         lambda a, x: minimum(x, _c(0, x)) - log1p(exp(minimum(x, _c(0, x) - x))),
-        lambda a, x: -np.log1p(np.exp(-x)),
+        lambda a, x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
     ),
 )
 

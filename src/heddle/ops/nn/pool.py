@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -81,7 +82,8 @@ def _reference(kind: str) -> Callable[[Any, Any], Any]:
             padded = [
                 [p for p in ps if p < n + a] for ps, n, a in zip(places, x.shape[2:], after, strict=True)
             ]
-            values = x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)].reshape(*x.shape[:2], -1)
+            values = x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)]
+            values = values.reshape(*x.shape[:2], math.prod(values.shape[2:]))
             if kind == "max":
                 result[(..., *at)] = values.max(axis=-1)
             else:
@@ -109,6 +111,7 @@ _ROWS: dict[int, tuple[tuple[tuple[int, ...], dict[str, Any]], ...]] = {
         ),
         ((1, 5, 4, 3), {"pool_size": 2, "layout": "NHWC", "padding": 1, "count_include_pad": True}),
         ((1, 1, 2, 2), {"pool_size": 1, "strides": 2, "ceil_mode": True}),
+        ((0, 2, 5, 4), {"pool_size": 2}),
     ),
     3: (
         ((1, 2, 3, 4, 3), {"pool_size": [2, 2, 1], "strides": [1, 2, 1]}),
@@ -212,7 +215,8 @@ def _adaptive_reference(kind: str) -> Callable[[Any, Any], Any]:
             window = tuple(
                 slice(i * n // m, -(-(i + 1) * n // m)) for i, n, m in zip(at, x.shape[2:], size, strict=True)
             )
-            values = x[(slice(None), slice(None), *window)].reshape(*x.shape[:2], -1)
+            values = x[(slice(None), slice(None), *window)]
+            values = values.reshape(*x.shape[:2], math.prod(values.shape[2:]))
             result[(..., *at)] = values.max(axis=-1) if kind == "max" else values.mean(axis=-1)
         return numpy_layout(result, letters, attrs.layout).astype(data.dtype)
 
@@ -221,7 +225,13 @@ def _adaptive_reference(kind: str) -> Callable[[Any, Any], Any]:
 
 _ADAPTIVE_ROWS: dict[int, tuple[tuple[tuple[int, ...], Any], ...]] = {
     1: (((2, 3, 7), 1), ((1, 2, 7), 3), ((1, 2, 6), [3]), ((1, 1, 4), None)),
-    2: (((1, 3, 5, 7), [1, 1]), ((1, 2, 7, 6), [3, 2]), ((1, 2, 3, 4), 5), ((1, 2, 5, 4), None)),
+    2: (
+        ((1, 3, 5, 7), [1, 1]),
+        ((1, 2, 7, 6), [3, 2]),
+        ((1, 2, 3, 4), 5),
+        ((1, 2, 5, 4), None),
+        ((0, 2, 5, 4), 2),
+    ),
     3: (((1, 2, 3, 4, 5), [1, 1, 1]), ((1, 1, 3, 4, 5), [2, 2, 3])),
 }
 

@@ -105,7 +105,7 @@ def tanh(scope: Scope, x: PrimExpr) -> PrimExpr:
     size, square = scope.let(absolute(x)), scope.let(multiply(x, x))
     small = fma(multiply(polynomial(square, _TANH), square), x, x)
     large = subtract(1.0, div(2.0, add(exp_scaled(scope, multiply(size, 2.0)), 1.0)))
-    return select(less(size, 0.625), small, copysign(large, x))
+    return copysign(select(less(size, 0.625), small, large), x)
 
 
 def sigmoid(scope: Scope, x: PrimExpr) -> PrimExpr:
@@ -117,11 +117,12 @@ def sigmoid(scope: Scope, x: PrimExpr) -> PrimExpr:
 def erf(scope: Scope, x: PrimExpr) -> PrimExpr:
     """x times a polynomial in t, the square of the bounded x moved to [-1, 1]: no branch, no exponential, no
     division. Around the middle of the interval the terms stay below 1, so that Horner's scheme does not
-    cancel.
+    cancel. The sign, which is right already, is set once more: between the product and a sum like 1 + erf(x)
+    it keeps the two from becoming an `fma` of the product before it was rounded to -1.
     """
     x = scope.let(clamped(x, -_ERF_BOUND, _ERF_BOUND))
     t = scope.let(fma(multiply(x, x), constant(2.0 / _ERF_BOUND**2, x.dtype), constant(-1.0, x.dtype)))
-    return multiply(polynomial(t, _ERF), x)
+    return copysign(multiply(polynomial(t, _ERF), x), x)
 
 
 def sinh(scope: Scope, x: PrimExpr) -> PrimExpr:

@@ -67,8 +67,9 @@ def reduced_angle(scope: Scope, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
 
 
 def sin_cos_reduced(scope: Scope, r: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """sin(r), of r's sign where it is zero too, and cos(r)."""
     square = scope.let(multiply(r, r))
-    sine = fma(multiply(polynomial(square, _SIN), square), r, r)
+    sine = copysign(fma(multiply(polynomial(square, _SIN), square), r, r), r)
     cosine = fma(
         multiply(polynomial(square, _COS), square),
         square,

@@ -38,7 +38,7 @@ _STRIPS = (256, 128, 64)
 class RowPass(ScheduleRule):
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         blocks = [block_of(sch, handle) for handle in sch.blocks()]
-        if not any(is_reduction(block) for block in blocks) or not all(block.iter_vars for block in blocks):
+        if not any(is_reduction(block) for block in blocks):
             return None
         sch = sch.copy()
         inline_maps(sch, keep=reread(sch))

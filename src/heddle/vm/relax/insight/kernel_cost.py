@@ -26,9 +26,10 @@ class KernelCost:
     `operators` are the graph operators that it computes, in order. `shapes` are the sizes of its tensor
     parameters, as texts; `scalars` the names of the integers that follow them. `outputs` are the positions
     of the tensors that it writes. `flops` counts arithmetic operations, `size_bytes` the bytes that have to
-    move between memory and the kernel at least: each tensor parameter once, and no more than is accessed.
-    Either is None where it depends on data. `rule` names the schedule rule that gave it its loops, and
-    `boundaries` tell why fusion ended with it, one entry for each reason among its calls.
+    move between memory and the kernel at least: each tensor parameter once, and no more than is accessed;
+    `written_bytes` are those of them that it writes. Each is None where it depends on data. `rule` names
+    the schedule rule that gave it its loops, and `boundaries` tell why fusion ended with it, one entry for
+    each reason among its calls.
     """
 
     operators: tuple[str, ...] = ()
@@ -39,6 +40,7 @@ class KernelCost:
     size_bytes: str | None = None
     rule: str = ""
     boundaries: tuple[str, ...] = ()
+    written_bytes: str | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -56,6 +58,9 @@ class KernelCost:
 
     def bytes_of(self, sizes: Mapping[str, int]) -> int | None:
         return None if self.size_bytes is None else evaluate_size(self.size_bytes, sizes)
+
+    def written_bytes_of(self, sizes: Mapping[str, int]) -> int | None:
+        return None if self.written_bytes is None else evaluate_size(self.written_bytes, sizes)
 
 
 @dataclass(slots=True)
@@ -87,8 +92,9 @@ def cost_from_json(text: str) -> KernelCost:
             _optional_text(data["size_bytes"]),
             str(data.get("rule", "")),
             _texts(data.get("boundaries", ())),
+            _optional_text(data.get("written_bytes")),
         )
-        for size in (cost.flops, cost.size_bytes):
+        for size in (cost.flops, cost.size_bytes, cost.written_bytes):
             names_in(size or "0")
         return cost
     except (ValueError, KeyError, TypeError, AttributeError) as error:
