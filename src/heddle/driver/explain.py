@@ -193,7 +193,7 @@ class _Watch:
             return
         kernel, operands = name, args
         if name == CALL_TIR_DYN:
-            kernel, operands = getattr(args[0], "name", ""), args[1:]
+            kernel, operands = getattr(args[0], "__name__", ""), args[1:]
         cost = self._costs.of(kernel)
         if cost is None:
             return

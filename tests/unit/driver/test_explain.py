@@ -62,6 +62,28 @@ def test_rows_count_calls_and_work(explained) -> None:
     assert all(row.time_us > 0 and row.least_us > 0 for row in explained.rows)
 
 
+ROWS_OF_TWO = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", "m", 8), "float32"), w: R.Tensor((8, 4), "float32")) -> R.Any:
+        n, m = T.int64(), T.int64()
+        with R.dataflow():
+            y = R.matmul(R.reshape(x, (n * m, 8)), w)
+            R.output(y)
+        return y
+"""
+
+
+def test_kernels_that_take_sizes_count_too(tmp_path) -> None:
+    path = tmp_path / "rows.py"
+    path.write_text(ROWS_OF_TWO)
+    model = find_model(str(path))
+    compiled = load_or_compile(model, CompileOptions(exec_mode="bytecode"))
+    (row,) = explain(model.name, compiled, ExplainOptions(dims={"n": 3, "m": 5}, num_threads=1)).rows
+    assert (row.name, row.count, row.flops) == ("matmul", 1, 2 * 15 * 8 * 4)
+
+
 def test_every_boundary_has_a_reason(explained) -> None:
     reasons = {row.name: row.boundaries for row in explained.rows}
     assert reasons["permute_dims"] == ("its result is needed outside its dataflow block",)
