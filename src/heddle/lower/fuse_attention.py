@@ -90,16 +90,13 @@ class _Fuser(BlockFuser):
     def _before(self, last: VarBinding, inner: Mapping[Var, VarBinding]) -> list[VarBinding] | None:
         """The calls before a product with values that belong to it, the product with keys first."""
         values = self._product(last)
-        if values is None:
+        if values is None or not values.sums_last:
             return None
         row_pass = _made_by(_arguments(last)[values.data], inner)
         if row_pass is None or not is_row_pass(self._function(row_pass)):
             return None
         scores = self._maps(_arguments(row_pass)[0], inner)
-        if scores is None:
-            return None
-        keys = self._product(scores[0])
-        return [*scores, row_pass] if keys is not None and keys.row == values.row_of_data else None
+        return None if scores is None else [*scores, row_pass]
 
     def _maps(self, arg: Expr, inner: Mapping[Var, VarBinding]) -> list[VarBinding] | None:
         """The calls from a product to maps of it that make a tensor."""

@@ -184,3 +184,42 @@ def test_the_operator_becomes_the_same_function(attrs):
     found = VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
     wanted = heddle.relax.GraphInterpreter(mod)["main"](*given)
     np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 4e-3), ("float64", 1e-12)])
+def test_other_element_types(dtype, tolerance):
+    machine = VirtualMachine(heddle.compile(module(dtype=dtype)), heddle.cpu())
+    for sizes in SIZES:
+        given = arrays(*sizes, dtype)
+        found = machine["main"](*given).numpy()
+        assert found.dtype == dtype
+        np.testing.assert_allclose(
+            found, attention(*given), rtol=tolerance, atol=tolerance, err_msg=str(sizes)
+        )
+
+
+ROWS_MIDDLE = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        q: R.Tensor((2, 5, 3, 8), "float32"), k: R.Tensor((2, 7, 3, 8), "float32"),
+        v: R.Tensor((2, 7, 3, 6), "float32")
+    ) -> R.Any:
+        with R.dataflow():
+            scores = R.einsum((q, k), subscripts="bqhd,bkhd->bhqk")
+            weights = R.nn.softmax(scores, axis=-1)
+            out = R.einsum((weights, v), subscripts="bhqk,bkhd->bqhd")
+            R.output(out)
+        return out
+"""
+
+
+def test_rows_that_do_not_come_last_but_one():
+    mod = from_source(ROWS_MIDDLE)
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.standard_normal(s).astype("float32") for s in ((2, 5, 3, 8), (2, 7, 3, 8), (2, 7, 3, 6)))
+    found = VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](q, k, v).numpy()
+    weights = np.exp(np.einsum("bqhd,bkhd->bhqk", q, k))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(found, np.einsum("bhqk,bkhd->bqhd", weights, v), rtol=1e-4, atol=1e-6)

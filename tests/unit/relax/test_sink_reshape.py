@@ -123,6 +123,25 @@ def test_operands_of_other_shapes_stay():
     assert_runs(made, array(2, 12), array(4, 6), array(6), before=Apart)
 
 
+def test_what_another_block_cannot_see_stays():
+    @I.ir_module
+    class Blocks:
+        @R.function
+        def main(x: R.Tensor((2, 12), "float32")) -> R.Tensor((4, 6), "float32"):
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.reshape(a, (4, 6))
+                R.output(b)
+            with R.dataflow():
+                c = R.tanh(b)
+                R.output(c)
+            return c
+
+    made = sunk(Blocks)
+    assert_structural_equal(made, Blocks)
+    assert_runs(made, array(2, 12), before=Blocks)
+
+
 def test_two_operands_of_one_reshape():
     @I.ir_module
     class Pair:

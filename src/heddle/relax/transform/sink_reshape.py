@@ -50,8 +50,9 @@ class _Sinker(BindingRewriter):
     def add(self, binding: Binding) -> None:
         super().add(binding)
         value = binding.value
-        if isinstance(value, Call) and is_call(value, RESHAPE) and isinstance(value.args[0], Var):
-            self._sources[binding.var] = value.args[0]
+        source = value.args[0] if isinstance(value, Call) and is_call(value, RESHAPE) else None
+        if isinstance(source, Var) and (binding.var.is_dataflow or not source.is_dataflow):
+            self._sources[binding.var] = source  # which is seen wherever the result is
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         if not isinstance(value, Call):

@@ -23,7 +23,7 @@ from heddle.prim.nodes import Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
-from heddle.tir.nodes import BufferStore, PrimFunc, SBlock, SBlockRealize
+from heddle.tir.nodes import BufferStore, IterType, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.blocks.nest import plain_nests
 from heddle.tir.schedule.rules.contraction import pad_edges
 from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify, operands
@@ -44,17 +44,16 @@ GROUP_ROWS = 48
 
 @dataclass(frozen=True, slots=True)
 class RowProduct:
-    """A product for each batch: which parameters of its function are the data and the weights, and which
-    dimension of the result, and of the data, are the data's rows."""
+    """A product for each batch: which parameters of its function are the data and the weights, and whether
+    the data's last dimension is the sum's, its rows the one before."""
 
     data: int
     weights: int
-    row: int
-    row_of_data: int | None
+    sums_last: bool
 
 
 def row_product(func: PrimFunc) -> RowProduct | None:
-    """How a function multiplies, if it is one product for each batch with its columns last."""
+    """How a function multiplies, if it is one product for each batch."""
     blocks = plain_nests(func)
     if blocks is None or len(blocks) != 1:
         return None
@@ -63,32 +62,26 @@ def row_product(func: PrimFunc) -> RowProduct | None:
     if axes is None:
         return None
     data, weights = operands(block, axes)
-    assert isinstance(block.body, BufferStore)
     buffers = func.buffers
     if data.buffer not in buffers or weights.buffer not in buffers:
         return None
-    sums_last = data.indices[-1] is axes.reduce[0] and axes.m in data.indices
-    row_of_data = data.indices.index(axes.m) if sums_last else None
-    return RowProduct(
-        buffers.index(data.buffer),
-        buffers.index(weights.buffer),
-        block.body.indices.index(axes.m),
-        row_of_data,
-    )
+    sums_last = len(data.indices) > 1 and data.indices[-1] is axes.reduce[0] and data.indices[-2] is axes.m
+    return RowProduct(buffers.index(data.buffer), buffers.index(weights.buffer), sums_last)
 
 
 def _batched(block: SBlock) -> Axes | None:
-    """The axes of a product with rows and columns, whose weights differ between outer axes."""
+    """The axes of a product with rows and columns, in this order after all others, whose weights differ
+    between outer axes."""
     if not is_reduction(block) or not is_contraction(block) or not isinstance(block.body, BufferStore):
         return None
     axes = classify(block)
     if axes is None or axes.m is None or axes.packed is not None or len(axes.reduce) != 1:
         return None
     _, weights = operands(block, axes)
-    store = block.body.indices
+    spatial = tuple(axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar)
+    in_order = spatial == (*axes.outer, axes.m, axes.n) == tuple(block.body.indices)
     used = free_vars(*weights.indices)
-    fits = store[-1] is axes.n and axes.m in store and any(outer in used for outer in axes.outer)
-    return axes if fits and all(isinstance(index, Var) for index in store) else None
+    return axes if in_order and any(outer in used for outer in axes.outer) else None
 
 
 class Attention(ScheduleRule):
@@ -122,7 +115,7 @@ class _Attention:
         sch, keys, values = self.sch, self.keys, self.values
         (weights,) = sch.get_producers(values)
         inline_maps(sch, keep=[*reread(sch), weights.name])
-        scores, result = local_result(sch, keys), local_result(sch, values)
+        scores, result = self._scores(), local_result(sch, values)
         self._tile_rows(result)
         key_tile = choose_tile(block_of(sch, keys), self._axes(keys), self.target, self.tile.rows)
         assert key_tile is not None
@@ -135,7 +128,15 @@ class _Attention:
         self._pass_over_rows(weights, scores, group)
         for handle in (scores, keys):
             sch.compute_at(handle, group, preserve_unit_loops=True)
-        self._tile_keys(key_tile, packed, scores, group)
+        self._tile_keys(key_tile, packed, scores)
+
+    def _scores(self) -> SBlockRV:
+        """The map that takes products out of registers: the only one that reads them, or a copy."""
+        consumers = self.sch.get_consumers(self.keys)
+        if len(consumers) == 1 and not is_reduction(block_of(self.sch, consumers[0])):
+            return local_result(self.sch, self.keys)
+        made: SBlockRV = self.sch.cache_write(self.keys, 0, "local")
+        return made
 
     def _axes(self, handle: SBlockRV) -> Axes:
         axes = classify(block_of(self.sch, handle))
@@ -193,8 +194,7 @@ class _Attention:
         row = _loops_of_axes(sch, last)[self._row_of(last)]
         names = [handle.name for handle in sch.blocks()]
         between = names[names.index(scores.name) + 1 : names.index(last.name)]
-        handles = [SBlockRV(name) for name in between if name not in (scores.name, last.name)]
-        pass_over_row(sch, [*handles, last], row)
+        pass_over_row(sch, [*map(SBlockRV, between), last], row)
 
     def _row_of(self, handle: SBlockRV) -> Var:
         """The axis over the rows of a tile, of the block that makes the factors of the values."""
@@ -205,7 +205,7 @@ class _Attention:
         assert isinstance(index, Var)
         return index
 
-    def _tile_keys(self, tile: Tile, packed: SBlockRV, scores: SBlockRV, group: LoopRV) -> None:
+    def _tile_keys(self, tile: Tile, packed: SBlockRV, scores: SBlockRV) -> None:
         sch, axes = self.sch, self._axes(self.keys)
         loops = _loops_of_axes(sch, self.keys)
         columns, vectors, lanes = sch.split(
