@@ -25,7 +25,7 @@ from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import BufferStore, IterType, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.blocks.nest import plain_nests
-from heddle.tir.schedule.rules.contraction import pad_edges
+from heddle.tir.schedule.rules.contraction import packed_copy, pad_edges
 from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify, operands
 from heddle.tir.schedule.rules.row_pass import pass_over_row, reread
 from heddle.tir.schedule.rules.rule import (
@@ -157,10 +157,7 @@ class _Attention:
         padded = list(pad_edges(sch, self.keys, axes, tile))
         if padded:
             return SBlockRV(padded[0])
-        _, weights = operands(block_of(sch, self.keys), axes)
-        reads = [region.buffer for region in block_of(sch, self.keys).reads]
-        made: SBlockRV = sch.cache_read(self.keys, reads.index(weights.buffer), "global")
-        return made
+        return packed_copy(sch, self.keys, axes)
 
     def _tile_values(self, result: SBlockRV) -> LoopRV:
         """The products with values; gives the loop over groups of row tiles."""

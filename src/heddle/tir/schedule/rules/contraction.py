@@ -5,7 +5,7 @@ that the
 data X does not use; m is an axis of X that W does not use. The nest becomes
 
     parallel (outer axes, n tiles):
-        pack W's tile where its edge is ragged
+        pack W's tile where its edge is ragged, or where W is computed and many rows use it
         for m tiles:
             pack X's tile where its edge is ragged
             accumulators[m tile, n tile] = 0
@@ -32,7 +32,7 @@ from heddle.tir.schedule.rules.deep_contraction import (
     schedule_in_depth,
 )
 from heddle.tir.schedule.rules.elementwise import schedule_map
-from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify
+from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify, operands
 from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
     ScheduleRule,
@@ -73,6 +73,8 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: Ti
     for name in producers:
         schedule_map(sch, SBlockRV(name))
     pads = pad_edges(sch, handle, axes, tile)
+    if tiles is None and "n" not in pads.values() and _gains_by_packing(sch, handle, axes, tile):
+        pads[packed_copy(sch, handle, axes).name] = "n"
     consumer = _consumer(sch, handle)
     if tiles is not None:
         schedule_in_tiles(sch, handle, consumer, axes, tiles, pads)
@@ -144,6 +146,29 @@ def pad_edges(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> dict[s
             result[new.name] = "n" if _pads_lanes(sch, new, handle, axes) else "m"
     rows = [name for name, axis in result.items() if axis == "m"]
     return {name: axis for name, axis in result.items() if name not in rows or not _read_in_place(sch, name)}
+
+
+PACKED_ROWS = 64
+"""Rows for which a tile of weights is worth copying: the copy costs a fiftieth of their products."""
+
+
+def _gains_by_packing(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> bool:
+    """Whether weights that are computed have longer rows than a tile, so that each step of the sum would read
+    another page and the same sets of the caches, and enough rows of data pay for a copy."""
+    if axes.packed is not None or axes.m is None:
+        return False
+    extents = {axis.var: extent_of(axis.dom.extent) for axis in block_of(sch, handle).iter_vars}
+    rows, columns = extents[axes.m], extents[axes.n]
+    return rows is not None and rows >= PACKED_ROWS and columns is not None and columns > tile.columns
+
+
+def packed_copy(sch: Schedule, handle: SBlockRV, axes: Axes) -> SBlockRV:
+    """A block that copies the weights, to be moved to where a tile of them is used."""
+    block = block_of(sch, handle)
+    _, weights = operands(block, axes)
+    reads = [region.buffer for region in block.reads]
+    made: SBlockRV = sch.cache_read(handle, reads.index(weights.buffer), "global")
+    return made
 
 
 def _read_in_place(sch: Schedule, pad: str) -> bool:

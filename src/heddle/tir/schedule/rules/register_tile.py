@@ -133,9 +133,13 @@ def choose_tile(block: SBlock, axes: Axes, target: Target, height: int | None = 
     return best[1] if best is not None else None
 
 
+ENOUGH = 3.0
+"""Multiply-adds per load from which on loads hide behind them, and only padding counts."""
+
+
 def _score(height: int, vectors: int, lanes: int, rows: int | None, columns: int | None) -> float:
     """Multiply-adds per load, discounted by padding; unknown sizes count as middling ones."""
-    intensity = height * vectors / (height * 0.5 + vectors + 1.0)
+    intensity = min(height * vectors / (height * 0.5 + vectors + 1.0), ENOUGH)
     known_rows, known_columns = rows or 40, columns or 40 * lanes
     width = vectors * lanes
     used = (known_rows / (-(-known_rows // height) * height)) * (
