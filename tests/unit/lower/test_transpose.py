@@ -48,14 +48,19 @@ def test_matrices_of_symbolic_size(target: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-@pytest.mark.parametrize(("shape", "axes"), [((2, 37, 3, 24), (0, 2, 3, 1)), ((5, 7, 19), (2, 1, 0))])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((2, 37, 3, 24), (0, 2, 3, 1)), ((5, 7, 19), (2, 1, 0)), ((3, 21, 150), (0, 2, 1))]
+)
 def test_axes_of_more_dimensions(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
     run = machine(str(shape), f"y = R.permute_dims(x, axes={axes})", dtype)
     x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
     np.testing.assert_array_equal(run(x).numpy(), x.transpose(axes))
 
 
-@pytest.mark.parametrize("shape", [(14, 16), (16, 7), (13, 30), (5, 37), (21, 12), (31, 47)])
+@pytest.mark.parametrize(
+    "shape",
+    [(14, 16), (16, 7), (13, 30), (5, 37), (21, 12), (31, 47), (21, 1100), (40, 1290), (70, 4), (1024, 33)],
+)
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_whole_tiles_leave_of_known_sizes(shape: tuple[int, int], target: str) -> None:
     run = machine(str(shape), "y = R.permute_dims(x)", target=target)

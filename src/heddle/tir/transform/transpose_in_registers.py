@@ -1,10 +1,11 @@
 """TransposeInRegisters: loop nests that schedules mark → square tiles that are transposed with shuffles.
 
-    for i in 0 .. m {transpose}:              for i_block in 0 .. m // 16:
+    for i in 0 .. m {transpose}:              for strips of 8 tiles along i:
         for j in 0 .. n:                          for j_block in 0 .. n // 16:
-            B[i * n + j] = A[j * m + i]     →         16 vectors along i, one for each j
-                                                      64 shuffles
-                                                      16 vectors along j, one for each i
+            B[i * n + j] = A[j * m + i]     →         for tiles of the strip:
+                                                          16 vectors along i, one for each j
+                                                          64 shuffles
+                                                          16 vectors along j, one for each i
                                                   for j in n // 16 * 16 .. n: ...
                                               for i in m // 16 * 16 .. m: ...
 
@@ -18,7 +19,7 @@ vector along i; the store is contiguous along j. Requires: flat buffers. Runs be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,7 +27,7 @@ from heddle.ir.node import Map, replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Shuffle, Var
-from heddle.prim.ops import const, floordiv, floormod, if_then_else
+from heddle.prim.ops import ceildiv, const, floordiv, floormod, if_then_else, minimum
 from heddle.prim.substitute import substitute
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -66,6 +67,12 @@ class _Nests(Rewriter):
         return seq(*_Nest(node, inner, inner.body, int(side)).stmts())
 
 
+STRIP = 8
+"""Tiles side by side: a page that was found in the page tables serves as many lines."""
+STRIPS_OF_THREADS = 8
+"""Strips that a loop on threads has at least: fewer would leave threads idle."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Nest:
     """The two loops, what they store, and the side of a tile."""
@@ -80,13 +87,14 @@ class _Nest:
         one, else one by one."""
         outer, side = self.outer, self.side
         i, dtype = outer.loop_var, outer.loop_var.dtype
-        block, zero = Var(f"{i.name}_block", dtype), const(0, dtype)
+        strip, zero, whole = Var(f"{i.name}_strip", dtype), const(0, dtype), floordiv(outer.extent, side)
+        wide = self._tiles_in_strip(whole)
         marks = {key: value for key, value in outer.annotations.items() if key != TRANSPOSE}
         if "grain" in marks:
-            marks["grain"] = max(1, int(marks["grain"]) // side)
-        whole = floordiv(outer.extent, side)
-        row = seq(*self._row(outer.min + block * side, side))
-        made: list[Stmt] = [For(block, zero, whole, outer.kind, row, annotations=Map(marks))]
+            marks["grain"] = max(1, int(marks["grain"]) // (side * wide))
+        count = None if wide == 1 else minimum(wide, whole - strip * wide)
+        row = seq(*self._row(outer.min + strip * (wide * side), side, count))
+        made: list[Stmt] = [For(strip, zero, ceildiv(whole, wide), outer.kind, row, annotations=Map(marks))]
         left = _left(outer, side)
         if masked := self._under_mask(left):
             made += self._row(outer.min + whole * side, masked)
@@ -95,25 +103,48 @@ class _Nest:
             made.append(_fresh(replace(rest, kind=ForKind.SERIAL, annotations=Map({}))))
         return made
 
+    def _tiles_in_strip(self, whole: PrimExpr) -> int:
+        """How many tiles along i are done before the next ones along j: they read the same pages. Threads get
+        several strips each."""
+        if not isinstance(whole, IntImm):
+            return STRIP
+        least = STRIP * STRIPS_OF_THREADS if self.outer.kind is ForKind.PARALLEL else 2
+        return STRIP if whole.value >= least else 1
+
     def _under_mask(self, left: int | None) -> int:
         """How much of what is left a tile under masks takes: all or nothing."""
         return left if left is not None and left * 4 > self.side else 0
 
-    def _row(self, i_begin: PrimExpr, height: int) -> list[Stmt]:
-        """`height` values of i, for all of j."""
+    def _row(self, i_begin: PrimExpr, height: int, count: PrimExpr | None = None) -> list[Stmt]:
+        """`height` values of i, or so many for each of `count` tiles, for all of j."""
         i, j, inner, side = self.outer.loop_var, self.inner.loop_var, self.inner, self.side
         dtype = i.dtype
         block, zero, whole = Var(f"{j.name}_block", dtype), const(0, dtype), floordiv(inner.extent, side)
-        tile = self._tile(i_begin, inner.min + block * side, height, side)
-        made: list[Stmt] = [For(block, zero, whole, ForKind.SERIAL, tile)]
-        left, done = _left(inner, side), whole * side
-        if masked := self._under_mask(left):
-            made.append(self._tile(i_begin, inner.min + done, height, masked))
-        elif left != 0:
+
+        def each(make: Callable[[PrimExpr], Stmt]) -> Stmt:
+            if count is None:
+                return make(i_begin)
+            tile = Var(f"{i.name}_tile", dtype)
+            return For(tile, zero, count, ForKind.SERIAL, make(i_begin + tile * side))
+
+        def whole_tile(begin: PrimExpr) -> Stmt:
+            return self._tile(begin, inner.min + block * side, height, side)
+
+        def masked_tile(begin: PrimExpr) -> Stmt:
+            return self._tile(begin, inner.min + done, height, masked)
+
+        def one_by_one(begin: PrimExpr) -> Stmt:
             lane = Var(i.name, dtype)
             rest = replace(inner, min=inner.min + done, extent=inner.extent - done)
-            moved = substitute_stmt(rest, {i: i_begin + lane})
-            made.append(_fresh(For(lane, zero, const(height, dtype), ForKind.SERIAL, moved)))
+            moved = substitute_stmt(rest, {i: begin + lane})
+            return _fresh(For(lane, zero, const(height, dtype), ForKind.SERIAL, moved))
+
+        made: list[Stmt] = [For(block, zero, whole, ForKind.SERIAL, each(whole_tile))]
+        left, done = _left(inner, side), whole * side
+        if masked := self._under_mask(left):
+            made.append(each(masked_tile))
+        elif left != 0:
+            made.append(each(one_by_one))
         return made
 
     def _tile(self, i_begin: PrimExpr, j_begin: PrimExpr, height: int, width: int) -> Stmt:
