@@ -26,7 +26,7 @@ class Module:
             R.output(y)
         return y
 """
-SIZES = (0, 1, 3, 8, 16, 17, 33, 48)
+SIZES = (0, 1, 3, 8, 16, 17, 33, 48, 145)
 TARGETS = ("llvm", "llvm -vector-width=256", "llvm -vector-width=128")
 
 
