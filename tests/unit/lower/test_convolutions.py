@@ -262,7 +262,8 @@ class Module:
         ("R.concat([b, b], axis=2)", [5, 5, 5, 4]),  # leaves channels in their places
         ("R.nn.softmax(b, axis=1)", [5, 4, 4, 4]),  # mixes channels
         ("R.permute_dims(b, (0, 1, 3, 2))", [5, 5, 5, 4]),
-        ("R.reshape(R.reshape(b, (-1, 32, 49)), (-1, 32, 7, 7))", [5, 4]),  # what sees it must be plain
+        ("R.reshape(R.nn.softmax(R.reshape(b, (-1, 32, 49))), (-1, 32, 7, 7))", [5, 4, 3]),  # sees it plain
+        ("R.reshape(R.reshape(b, (-1, 32, 49)), (-1, 32, 7, 7))", [5, 5, 4]),  # is nothing
     ],
 )
 def test_a_blocked_layout_spreads_as_far_as_channels_keep_their_places(middle, ranks):

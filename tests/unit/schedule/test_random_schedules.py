@@ -62,7 +62,7 @@ STEPS = {
     "transform_block_layout": lambda s, r: s.transform_block_layout(_block(s, r), lambda *i: i[::-1]),
     "reorder_block_iter_var": lambda s, r: s.reorder_block_iter_var(_block(s, r), [1, 0]),
     "pad_einsum": lambda s, r: s.pad_einsum(_block(s, r), [2, 1, 2]),
-    "tile_rows": lambda s, r: s.tile_rows(s.blocks()[-1], r.choice([0, 1]), r.choice([1, 2, 3])),
+    "tile_rows": lambda s, r: s.tile_rows(s.blocks()[-1].name, r.choice([0, 1]), r.choice([1, 2, 3])),
     "sample_compute_location": lambda s, r: _sampled(s, _block(s, r)),
 }
 
