@@ -32,7 +32,11 @@ from heddle.tir.transform.run_in_lanes import MAP, REDUCTION
 
 _LEAST_COLUMNS = 16
 _STRIPS = (256, 128, 64)
-"""Columns that a thread reduces together, as many vectors as are under way at once."""
+"""Columns that a thread reduces together. The last is what is under way at once."""
+_WIDE_STRIPS, _FEWEST_WIDE = (1024, 512), 4
+"""The longer a strip, the fewer pages a row of it touches, if that leaves some for every thread."""
+_ROWS = 8
+"""Rows that are added to the same sums before the next columns."""
 
 
 class RowPass(ScheduleRule):
@@ -242,15 +246,21 @@ def _is_columns(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
 
 
 def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
-    """Threads take strips of columns; within one, each row is added as vectors."""
+    """Threads take strips of columns; within one, a few rows at a time are added to some vectors of sums."""
     extent = extent_of(sch.get(spatial[-1]).extent)
-    width = next((w for w in _STRIPS if extent is not None and extent % w == 0), _STRIPS[-1])
-    strip, column = sch.split(spatial[-1], [None, width])
+    wide = [w for w in _WIDE_STRIPS if extent is not None and extent >= w * _FEWEST_WIDE]
+    fits = (w for w in (*wide, *_STRIPS) if extent is not None and extent % w == 0)
+    width = next(fits, _STRIPS[-1])
+    strip, column, lanes = sch.split(spatial[-1], [None, width // _STRIPS[-1], _STRIPS[-1]])
     outer = [*spatial[:-1], strip]
     reduced = [loop for loop in sch.get_loops(handle) if _runs_over_reduction(sch, handle, loop)]
-    sch.reorder(*outer, *reduced, column)
-    row = sch.fuse(*outer) if len(outer) > 1 else strip
     work = constant_product(loop_extents(sch, reduced))
-    parallelize(sch, row, None if work is None else work * width)
-    sch.vectorize(column)
+    blocks, row = sch.split_ragged(reduced[-1], _ROWS)
+    reduced[-1] = blocks
+    sch.reorder(*outer, *reduced, column, row, lanes)
+    if extent_of(sch.get(row).extent) is not None:
+        sch.unroll(row)
+    shared = sch.fuse(*outer) if len(outer) > 1 else strip
+    parallelize(sch, shared, None if work is None else work * width)
+    sch.vectorize(lanes)
     sch.decompose_reduction(handle, reduced[0])
