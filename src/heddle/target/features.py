@@ -29,6 +29,7 @@ _X86_CODE = (
     *("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vbmi", "avx512vbmi2"),
     *("avx512ifma", "avx512vnni", "avx512bitalg", "avx512vpopcntdq", "avx512bf16", "avx512fp16"),
     *("avxvnni", "avxifma", "avxvnniint8", "avxvnniint16", "avxneconvert", "avx10.1", "avx10.2"),
+    *("amx-tile", "amx-bf16"),
     *("cmpccxadd", "raoint", "egpr", "ndd", "ccmp", "cf", "nf", "push2pop2", "ppx", "zu"),
 )
 CODE_FEATURES: dict[str, tuple[str, ...]] = {
@@ -36,8 +37,8 @@ CODE_FEATURES: dict[str, tuple[str, ...]] = {
     "aarch64": ("neon", "fp-armv8", "lse", "sve", "sve2"),
 }
 """By machine: features that decide which instructions code may have, apart from those for which it would
-have to ask by name (cryptography, matrix tiles, virtual machines). Of Arm's, those that LLVM finds out of a
-running processor; of other machines, none yet."""
+have to ask by name (cryptography, virtual machines); schedule rules ask for tiles. Of Arm's, those that LLVM
+finds out of a running processor; of other machines, none yet."""
 
 
 def known_processors() -> tuple[str, ...]:

@@ -8,12 +8,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import heddle
 from heddle.driver.stages import stage_modules, stage_text
 from heddle.ir.expr import Constant, Function
 from heddle.ir.visitor import walk
 from heddle.relax.rewriter import loop_call
+from heddle.runtime.processor import Needs
+from heddle.support.diagnostics import FormatError
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
+from heddle.vm.relax import VirtualMachine
 from tests.unit.codegen.tile_machine import TileMachine
 from tests.unit.lower.test_bfloat16 import check, machine, module, normal, rounded
 
@@ -180,10 +184,23 @@ def test_the_processor_itself(m: int) -> None:
 @pytest.mark.skipif(not Target("llvm").mtriple.startswith("x86_64"), reason="tiles are x86-64's")
 @pytest.mark.parametrize("exec_mode", ["compiled", "bytecode"])
 def test_a_program_that_needs_tiles_says_so_where_there_are_none(exec_mode: str) -> None:
-    """It fails before the first instruction that would end the process."""
     rng = np.random.default_rng(6)
     x, w = normal(rng, 32, 64), normal(rng, 64, 64)
-    call = machine(module((32, 64), w), WITH_TILES, exec_mode=exec_mode)
+    with pytest.raises(FormatError, match=r"F0111.*lacks: amx-bf16, amx-tile"):
+        machine(module((32, 64), w), WITH_TILES, exec_mode=exec_mode)(x)
+
+
+@pytest.mark.skipif(HOST_HAS_TILES, reason="the processor has amx-bf16")
+@pytest.mark.skipif(not Target("llvm").mtriple.startswith("x86_64"), reason="tiles are x86-64's")
+@pytest.mark.parametrize("exec_mode", ["compiled", "bytecode"])
+def test_code_that_nobody_checked_asks_for_tiles_itself(exec_mode: str) -> None:
+    """It fails before the first instruction that would end the process, in libraries for C too."""
+    rng = np.random.default_rng(6)
+    x, w = normal(rng, 32, 64), normal(rng, 64, 64)
+    executable = heddle.compile(module((32, 64), w), target=WITH_TILES, precision="bf16", exec_mode=exec_mode)
+    for kernels in executable.imports:
+        kernels.needs = Needs()
+    call = VirtualMachine(executable, heddle.cpu())["main"]
     for _ in range(2):
         with pytest.raises(RuntimeError, match=r"U0404.*needs tile registers \(amx-tile\).*-mattr=-amx-tile"):
             call(x)
