@@ -104,11 +104,11 @@ def _inner_arg(arg: Expr, own: set[Var], renamed: dict[Var, Var], outside: dict[
 
 
 def _name(bindings: Sequence[Binding]) -> str:
-    names = [callee_of(binding).name_hint.rstrip("0123456789").rstrip("_") for binding in bindings]
+    names = [_callee_of(binding).name_hint.rstrip("0123456789").rstrip("_") for binding in bindings]
     return "_".join(["fused", *names])[:80]
 
 
-def callee_of(binding: Binding) -> GlobalVar:
+def _callee_of(binding: Binding) -> GlobalVar:
     """The loop function that a binding calls."""
     callee = _call_of(binding).args[0]
     assert isinstance(callee, GlobalVar)

@@ -23,7 +23,7 @@ from heddle.prim.nodes import Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
-from heddle.tir.nodes import BufferStore, IterType, PrimFunc, SBlock, SBlockRealize
+from heddle.tir.nodes import BufferStore, IterType, PrimFunc, SBlock
 from heddle.tir.schedule.blocks.nest import plain_nests
 from heddle.tir.schedule.rules.contraction import packed_copy, pad_edges
 from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify, operands
@@ -86,7 +86,7 @@ def _batched(block: SBlock) -> Axes | None:
 
 class Attention(ScheduleRule):
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
-        if not isinstance(sch.func.body, SBlockRealize) or plain_nests(sch.func) is None:
+        if plain_nests(sch.func) is None:
             return None
         reductions = [handle for handle in sch.blocks() if is_reduction(block_of(sch, handle))]
         if len(reductions) < 3:
