@@ -225,6 +225,36 @@ def test_process_ends_cleanly_while_workers_spin():
         assert (ended.returncode, ended.stderr) == (0, b"")
 
 
+_FUNCTIONS_IN_CYCLES = """
+import gc
+from heddle.runtime.native.library import native_library
+from heddle.runtime.native.methods import make_fast_method
+
+body = native_library().addresses["heddle_take_storage"]
+for _ in range(100):
+    owner = []
+    keeper = [make_fast_method("lend", body, bytes(16), owner)]
+    keeper.append(keeper)  # dies after what is older than it
+    owner.append(keeper)
+    del owner, keeper
+    assert gc.collect() > 0
+"""
+
+
+def test_functions_in_cycles_are_collected_safely():
+    """The interpreter reads a function's definition as the function dies. Memory that is given back is
+    overwritten here, so that a definition that is gone too early ends the process.
+    """
+    environment = dict(
+        os.environ,
+        PYTHONMALLOC="malloc",
+        GLIBC_TUNABLES="glibc.malloc.perturb=255:glibc.malloc.tcache_count=0",
+    )
+    command = [sys.executable, "-c", _FUNCTIONS_IN_CYCLES]
+    ended = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_workspace_is_aligned_and_reused(kernels):
     """In a thread of its own, which has no blocks that earlier kernels left."""
     out = tensor(np.zeros(3, "int64"))

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from typing import Any
 
 _METH_FASTCALL = 0x80
 CONTENT_OFFSET = bytes.__basicsize__ - 1
 """Where the contents of a bytes object start."""
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("meth", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
 
 _new_function: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
@@ -33,8 +24,15 @@ def slot_offset(cls: Any, name: str) -> int:
 def make_fast_method(name: str, body: int, record: bytes, owner: object) -> Callable[..., Any]:
     """A builtin function with the METH_FASTCALL body at address `body`, whose self is `(record, owner)`. It
     keeps both alive."""
-    method = _MethodDef(name.encode(), body, _METH_FASTCALL, None)
+    name_bytes = name.encode()
+    # The interpreter reads the definition until the function is gone. Bytes stay as they are while cycles are
+    # collected; a structure of ctypes is emptied then, in any order.
+    definition = struct.pack("=qqqq", _address_of(name_bytes), body, _METH_FASTCALL, 0)
     made: Callable[..., Any] = _new_function(
-        ctypes.addressof(method), (record, owner, method), "heddle.native"
+        _address_of(definition), (record, owner, definition, name_bytes), "heddle.native"
     )
     return made
+
+
+def _address_of(content: bytes) -> int:
+    return id(content) + CONTENT_OFFSET
