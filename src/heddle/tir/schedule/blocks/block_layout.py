@@ -10,7 +10,8 @@ from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0416
 from heddle.tir.index_map import IndexMap
-from heddle.tir.nodes import For, ForKind, IterType, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt
+from heddle.tir.nodes import ForKind, IterType, IterVar, PrimFunc, SBlockRealize, Stmt
+from heddle.tir.schedule.blocks.nest import numbered_nest
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import find_block, replace_stmt, sole_block
 from heddle.tir.substitute import substitute_stmt
@@ -59,7 +60,7 @@ def transform_block_layout(func: PrimFunc, block_name: str, index_map: IndexMap)
     mapping = {axis.var: value for axis, value in zip(block.iter_vars, values, strict=True)}
     changed = substitute_stmt(replace(block, iter_vars=()), mapping)
     changed = with_access_regions(replace(changed, iter_vars=tuple(made)))
-    return replace_stmt(func, _straight_nest(func, block_name), _nest(made, changed, realize))
+    return replace_stmt(func, _straight_nest(func, block_name), numbered_nest(changed, span=realize.span))
 
 
 def _straight_nest(func: PrimFunc, block_name: str) -> Stmt:
@@ -80,14 +81,6 @@ def _straight_nest(func: PrimFunc, block_name: str) -> Stmt:
         return realize
     sole_block(func, loops[0], T0416)
     return loops[0]
-
-
-def _nest(axes: Sequence[IterVar], block: SBlock, realize: SBlockRealize) -> Stmt:
-    loops = [Var(f"ax{k}", axis.var.dtype) for k, axis in enumerate(axes)]
-    stmt: Stmt = SBlockRealize(tuple(loops), constant(True), block, span=realize.span)
-    for var, axis in zip(reversed(loops), reversed(axes), strict=True):
-        stmt = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, stmt, span=realize.span)
-    return stmt
 
 
 def reorder_block_iter_var(func: PrimFunc, block_name: str, new_order: Sequence[int]) -> PrimFunc:

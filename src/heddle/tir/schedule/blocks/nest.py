@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Range, Var, constant
 from heddle.prim.substitute import substitute
+from heddle.support.span import Span
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import Buffer, For, ForKind, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt, statements
 from heddle.tir.schedule.tree import root_block
@@ -31,10 +32,19 @@ def loop_nest(
 ) -> Stmt:
     """A block over axes, each under a serial loop of its own."""
     block = with_access_regions(SBlock(tuple(axes), (), (), name, body, init))
-    loops = [Var(f"ax{k}", axis.var.dtype) for k, axis in enumerate(axes)]
-    stmt: Stmt = SBlockRealize(tuple(loops), constant(True) if predicate is None else predicate, block)
-    for var, axis in zip(reversed(loops), reversed(axes), strict=True):
-        stmt = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, stmt)
+    return numbered_nest(block, _ALWAYS if predicate is None else predicate)
+
+
+def numbered_nest(block: SBlock, predicate: PrimExpr = _ALWAYS, span: Span | None = None) -> Stmt:
+    """Serial loops ax0, ax1, .. over all axes of a block."""
+    loops = [Var(f"ax{k}", axis.var.dtype) for k, axis in enumerate(block.iter_vars)]
+    return _under(loops, block, predicate, span)
+
+
+def _under(loops: list[Var], block: SBlock, predicate: PrimExpr, span: Span | None) -> Stmt:
+    stmt: Stmt = SBlockRealize(tuple(loops), predicate, block, span=span)
+    for var, axis in zip(reversed(loops), reversed(block.iter_vars), strict=True):
+        stmt = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, stmt, span=span)
     return stmt
 
 
@@ -61,7 +71,4 @@ def nest(block: SBlock, condition: PrimExpr = _ALWAYS) -> Stmt:
     """Serial loops over all axes of a block; `condition` on the axes says which iterations there are."""
     loops = [Var(axis.var.name.removeprefix("v_"), axis.var.dtype) for axis in block.iter_vars]
     bound = {axis.var: loop for axis, loop in zip(block.iter_vars, loops, strict=True)}
-    stmt: Stmt = SBlockRealize(tuple(loops), substitute(condition, bound), block, span=block.span)
-    for var, axis in zip(reversed(loops), reversed(block.iter_vars), strict=True):
-        stmt = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, stmt, span=block.span)
-    return stmt
+    return _under(loops, block, substitute(condition, bound), block.span)

@@ -29,6 +29,7 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
+from heddle.tir.schedule.blocks.nest import loop_nest, whole_axes
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
     Place,
@@ -254,22 +255,13 @@ def _padded_buffer(buffer: Buffer, axes: list[Var | None], padded: dict[Var, Pri
 
 def _pad_nest(source: Buffer, target: Buffer, name: str) -> Stmt:
     """target[i] = source[i] inside the source, else 0."""
-    axes = [IterVar(Range(dim), Var(f"v{k}", dim.dtype)) for k, dim in enumerate(target.shape)]
+    axes = whole_axes(target)
     index = tuple(axis.var for axis in axes)
     inside = all_of(
         *(i < dim for i, dim, big in zip(index, source.shape, target.shape, strict=True) if dim is not big)
     )
     value = if_then_else(inside, BufferLoad(source, index), constant(0, source.dtype))
-    return _loop_nest(axes, BufferStore(target, value, index), name)
-
-
-def _loop_nest(axes: list[IterVar], body: Stmt, name: str) -> Stmt:
-    block = with_access_regions(SBlock(tuple(axes), (), (), name, body))
-    loops = [Var(axis.var.name.replace("v", "ax"), axis.var.dtype) for axis in axes]
-    stmt: Stmt = SBlockRealize(tuple(loops), constant(True), block)
-    for var, axis in zip(reversed(loops), reversed(axes), strict=True):
-        stmt = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, stmt)
-    return stmt
+    return loop_nest(axes, BufferStore(target, value, index), name)
 
 
 def _copy_out(
@@ -287,9 +279,9 @@ def _copy_out(
     new = _padded_buffer(region.buffer, axes, padded)
     mapping[region.buffer] = new
     name = names.fresh(f"{region.buffer.name}_unpad")
-    out_axes = [IterVar(Range(dim), Var(f"v{k}", dim.dtype)) for k, dim in enumerate(region.buffer.shape)]
+    out_axes = whole_axes(region.buffer)
     index = tuple(axis.var for axis in out_axes)
-    return [_loop_nest(out_axes, BufferStore(region.buffer, BufferLoad(new, index), index), name)], [name]
+    return [loop_nest(out_axes, BufferStore(region.buffer, BufferLoad(new, index), index), name)], [name]
 
 
 def _with_domains(block: SBlock, padded: dict[Var, PrimExpr], mapping: dict[Buffer, Buffer]) -> SBlock:

@@ -34,6 +34,7 @@ from heddle.tir.schedule.rules.rule import (
     inline_maps,
     is_reduction,
     local_result,
+    loops_of_axes,
     vectorize_last,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
@@ -162,7 +163,7 @@ class _Attention:
     def _tile_values(self, result: SBlockRV) -> LoopRV:
         """The products with values; gives the loop over groups of row tiles."""
         sch, axes = self.sch, self._axes(self.values)
-        loops = _loops_of_axes(sch, self.values)
+        loops = loops_of_axes(sch, self.values)
         *outer, tiles = axes.outer
         group, row_tiles = sch.split_ragged(loops[tiles], max(1, GROUP_ROWS // self.tile.rows))
         columns, vectors, lanes = sch.split(loops[axes.n], [None, self.tile.vectors, self.tile.lanes])
@@ -188,7 +189,7 @@ class _Attention:
         """All that lies between the scores and `last`, row by row."""
         sch = self.sch
         sch.compute_at(last, group, preserve_unit_loops=True)
-        row = _loops_of_axes(sch, last)[self._row_of(last)]
+        row = loops_of_axes(sch, last)[self._row_of(last)]
         names = [handle.name for handle in sch.blocks()]
         between = names[names.index(scores.name) + 1 : names.index(last.name)]
         pass_over_row(sch, [*map(SBlockRV, between), last], row)
@@ -204,7 +205,7 @@ class _Attention:
 
     def _tile_keys(self, tile: Tile, packed: SBlockRV, scores: SBlockRV) -> None:
         sch, axes = self.sch, self._axes(self.keys)
-        loops = _loops_of_axes(sch, self.keys)
+        loops = loops_of_axes(sch, self.keys)
         columns, vectors, lanes = sch.split(
             loops[axes.n], [None, tile.vectors, tile.lanes], disable_predication=True
         )  # the packed tile is filled up
@@ -215,13 +216,3 @@ class _Attention:
         sch.compute_at(packed, columns)
         vectorize_last(sch, packed, tile.lanes)
         self._in_registers(self.keys, steps, (rows, vectors), lanes)
-
-
-def _loops_of_axes(sch: Schedule, handle: SBlockRV) -> dict[Var, LoopRV]:
-    """The innermost loop that each axis of a block depends on."""
-    realize, found = sch.realization(handle), dict[Var, LoopRV]()
-    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-        for loop in sch.get_loops(handle):
-            if loop.var in free_vars(value):
-                found[axis.var] = loop
-    return found

@@ -27,6 +27,7 @@ from heddle.tir.schedule.rules.rule import (
     constant_product,
     extent_of,
     loop_extents,
+    loops_of_axes,
     vectorize_last,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
@@ -60,8 +61,7 @@ def block_depth(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> int 
 def schedule_in_depth(
     sch: Schedule, handle: SBlockRV, consumer: SBlockRV, axes: Axes, tile: Tile, depth: int
 ) -> None:
-    reduce_loop = _loop_of_axis(sch, handle, axes.reduce[0])
-    outer_k, _ = sch.split(reduce_loop, [None, depth])
+    outer_k, _ = sch.split(loops_of_axes(sch, handle)[axes.reduce[0]], [None, depth])
     partial = sch.rfactor(outer_k, 0)
     sch.set_scope(partial, 0, "local")
     panel, row_tiles, outer_k = _tile_sums(sch, handle, axes, tile)
@@ -79,22 +79,14 @@ def schedule_in_depth(
     prefetch_weights(sch, partial, inner_k, ahead)
 
 
-def _loop_of_axis(sch: Schedule, handle: SBlockRV, axis: Var) -> LoopRV:
-    realize = sch.realization(handle)
-    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
-    value = next(value for own, value in pairs if own.var is axis)
-    assert isinstance(value, Var)
-    return LoopRV(value)
-
-
 def _tile_sums(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> tuple[LoopRV, LoopRV, LoopRV]:
     """Tile the block that adds partial results up; gives its loops over panels, row tiles and k blocks."""
     assert axes.m is not None
     reduction = next(a.var for a in block_of(sch, handle).iter_vars if a.iter_type is IterType.CommReduce)
-    outer_k = _loop_of_axis(sch, handle, reduction)
-    outer = [_loop_of_axis(sch, handle, var) for var in axes.outer]
-    n_tile, n_vector, lanes = sch.split(_loop_of_axis(sch, handle, axes.n), [None, tile.vectors, tile.lanes])
-    m_tile, m_row = sch.split(_loop_of_axis(sch, handle, axes.m), [None, tile.rows])
+    loops = loops_of_axes(sch, handle)
+    outer_k, outer = loops[reduction], [loops[var] for var in axes.outer]
+    n_tile, n_vector, lanes = sch.split(loops[axes.n], [None, tile.vectors, tile.lanes])
+    m_tile, m_row = sch.split(loops[axes.m], [None, tile.rows])
     sch.reorder(*outer, n_tile, outer_k, m_tile, m_row, n_vector, lanes)
     work = constant_product(loop_extents(sch, [outer_k, m_tile, m_row, n_vector, lanes]))
     panel = sch.fuse(*outer, n_tile) if outer else n_tile

@@ -93,6 +93,16 @@ def block_of(sch: Schedule, handle: SBlockRV) -> SBlock:
     return block
 
 
+def loops_of_axes(sch: Schedule, handle: SBlockRV) -> dict[Var, LoopRV]:
+    """The innermost loop that each axis of a block depends on."""
+    realize, found = sch.realization(handle), dict[Var, LoopRV]()
+    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        for loop in sch.get_loops(handle):
+            if loop.var in free_vars(value):
+                found[axis.var] = loop
+    return found
+
+
 def vectorize_last(sch: Schedule, handle: SBlockRV, lanes: int) -> None:
     """Vectorise a block's innermost loop where its extent is a multiple of the lanes."""
     loops = sch.get_loops(handle)
