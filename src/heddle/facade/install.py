@@ -135,7 +135,7 @@ def _declare_operators_on_demand(module: ModuleType) -> None:
     """Operators are declared above the rooms that look them up: the table asks for them when a name is
     missing.
     """
-    module.OP_RECORDS.fill_from(lambda: import_module("heddle.ops.load").load())
+    module.OP_RECORDS.fill_from(lambda: import_module("heddle.ops.load").declare_all())
 
 
 def _load_executables_on_demand(module: ModuleType) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from heddle.ir.op import OP_RECORDS
 from heddle.ops import (
     contraction,
@@ -49,10 +47,13 @@ FAMILIES = (
 )
 
 
-@cache
 def load() -> None:
     """Put all operators into the table; more calls do nothing."""
-    OP_RECORDS.fill_from(None)  # look-ups from here on must not ask for what is being declared
+    OP_RECORDS.fill()
+
+
+def declare_all() -> None:
+    """What the table asks for when a name is missing."""
     core_ops.declare()
     for family in FAMILIES:
         family.declare()

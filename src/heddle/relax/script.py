@@ -221,6 +221,8 @@ class OpNamespace:
 
 def lookup(name: str) -> _Value:
     """The operator or namespace of operators of a name. Raises: AttributeError where there is none."""
+    if name.startswith("__"):  # Python asks for these as it imports the module
+        raise AttributeError(f"R has no attribute {name!r}")
     record = OP_RECORDS.get(f"relax.{name}")
     if isinstance(record, OpDef):
         return OpWord(record)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.runtime.codes import U0303
+from heddle.support.collection import unseen
 from heddle.support.diagnostics import IRTypeError
 
 _FRESH, _USED = b"dltensor", b"used_dltensor"
@@ -62,18 +63,28 @@ _dying_capsule_get = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void
 _on_loan: dict[int, tuple[_Managed | _ManagedVersioned, object]] = {}
 
 
-def _return_loan(address: int) -> None:
-    _on_loan.pop(address, None)
+def _return_loan(address: int, loans: dict[int, Any] = _on_loan) -> None:
+    loans.pop(address, None)
 
 
-def _drop_unconsumed(capsule: int) -> None:
-    for fresh in (_FRESH, _FRESH_VERSIONED):
-        if _dying_capsule_is(capsule, fresh):
-            _return_loan(_dying_capsule_get(capsule, fresh))
+def _drop_unconsumed(
+    capsule: int,
+    kinds: tuple[bytes, ...] = (_FRESH, _FRESH_VERSIONED),
+    is_kind: Any = _dying_capsule_is,
+    address_in: Any = _dying_capsule_get,
+    return_loan: Any = _return_loan,
+) -> None:
+    for fresh in kinds:
+        if is_kind(capsule, fresh):
+            return_loan(address_in(capsule, fresh))
 
 
 _deleter = _Deleter(_return_loan)
 _destructor = _Destructor(_drop_unconsumed)
+# Consumers give back while the interpreter ends, too, when this module is empty already: what they call
+# stays, and has at hand what it needs.
+for _kept in (_on_loan, _deleter, _destructor):
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_kept))
 
 
 def export_capsule(header_address: int, owner: object, versioned: bool = False) -> Any:
@@ -101,7 +112,8 @@ class _Borrowed:
             self._deleter(self._address)
 
 
-def _consume(capsule: Any) -> tuple[_DLTensor, _Borrowed]:
+def _consume(capsule: Any) -> tuple[_DLTensor, object]:
+    """What a capsule describes, and who must live as long as its memory is used."""
     for fresh, used, kind in (
         (_FRESH, _USED, _Managed),
         (_FRESH_VERSIONED, _USED_VERSIONED, _ManagedVersioned),
@@ -110,7 +122,7 @@ def _consume(capsule: Any) -> tuple[_DLTensor, _Borrowed]:
             address = _capsule_get(capsule, fresh)
             managed = kind.from_address(address)
             _capsule_rename(capsule, used)
-            return managed.tensor, _Borrowed(address, managed.deleter, capsule)
+            return managed.tensor, unseen(_Borrowed(address, managed.deleter, capsule))
     raise IRTypeError(
         U0303, "expected a fresh dlpack capsule, got one that was consumed or is of another kind"
     )

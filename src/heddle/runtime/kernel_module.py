@@ -14,6 +14,7 @@ from heddle.runtime.native.glue import make_builtin
 from heddle.runtime.native.library import NATIVE_ABI, is_symbol, kernel_symbol, link_objects
 from heddle.runtime.processor import Needs, listed, read_needs, this_processor, write_needs
 from heddle.runtime.wire import Writer
+from heddle.support.collection import unseen
 from heddle.support.diagnostics import FormatError
 
 PROGRAM_PREFIX = "__vmtir__"
@@ -64,8 +65,8 @@ class KernelModule(Module):
         with self._lock:
             if self._tracker is None:
                 check_processor(self.needs, self.target)
-                self._tracker = link_objects(self.objects, self.names)
-        found: int = self._tracker[kernel_symbol(name)]
+                self._tracker = unseen(link_objects(self.objects, self.names))
+        found: int = self._tracker[0][kernel_symbol(name)]
         return found
 
     def _find(self, name: str) -> Callable[..., Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
@@ -26,17 +27,33 @@ class Registry(Generic[V]):
         self._entries: dict[str, V] = {}
         self._places: dict[str, str] = {}
         self._source: Callable[[], object] | None = None
+        self._filling = threading.RLock()
+        self._is_filling = False
 
-    def fill_from(self, source: Callable[[], object] | None) -> None:
+    def fill_from(self, source: Callable[[], object]) -> None:
         """Call `source`, once, before a look-up fails or the table is listed: it declares what is still
         missing.
         """
         self._source = source
 
-    def _fill(self) -> None:
-        source, self._source = self._source, None
-        if source is not None:
-            source()
+    def fill(self) -> None:
+        """Call the source, if it was not called yet. Other threads wait until all is declared; the source
+        itself sees what it declared so far.
+
+        The source may import modules, so a module's import must not look anything up: two threads could wait
+        for each other then.
+        """
+        if self._source is None:
+            return
+        with self._filling:
+            if self._source is None or self._is_filling:
+                return
+            self._is_filling = True
+            try:
+                self._source()
+            finally:
+                self._is_filling = False
+            self._source = None
 
     def add(self, name: str, value: V, *, override: bool = False, place: str | None = None) -> V:
         """Declare `name`. `place` (file:line) is the caller's unless given. Raises: UsageError S0201."""
@@ -51,7 +68,7 @@ class Registry(Generic[V]):
 
     def get(self, name: str) -> V | None:
         if name not in self._entries:
-            self._fill()
+            self.fill()
         return self._entries.get(name)
 
     def remove(self, name: str) -> None:
@@ -70,17 +87,17 @@ class Registry(Generic[V]):
 
     def __contains__(self, name: str) -> bool:
         if name not in self._entries:
-            self._fill()
+            self.fill()
         return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
-        self._fill()
+        self.fill()
         return iter(self._entries)
 
     def __len__(self) -> int:
-        self._fill()
+        self.fill()
         return len(self._entries)
 
     def items(self) -> Iterator[tuple[str, V]]:
-        self._fill()
+        self.fill()
         return iter(list(self._entries.items()))

@@ -12,7 +12,6 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakValueDictionary
 
 from heddle.runtime.function import to_value
 from heddle.runtime.kernel_module import PROGRAM_PREFIX, KernelModule
@@ -24,6 +23,7 @@ from heddle.runtime.native.library import native_library
 from heddle.runtime.native.methods import make_fast_method
 from heddle.runtime.shape import Array
 from heddle.runtime.storage import Allocator
+from heddle.support.collection import unseen
 from heddle.support.diagnostics import HeddleError, Trap
 from heddle.vm.codes import V0305, V0307
 from heddle.vm.objects import VMClosure
@@ -35,8 +35,9 @@ from heddle.vm.relax.program import FunctionRow, Program
 
 _CLOSURE_CALL = -1
 _BUSY, _OWN_ERROR = -1, -2
-_CONTEXT_BYTES = 96
-_ERROR_PLACE_OFFSET, _CALL_PLACE_OFFSET, _WATCHED_OFFSET = 48, 80, 88
+_CONTEXT_BYTES = 104
+_ERROR_PLACE_OFFSET, _CALL_PLACE_OFFSET, _WATCHED_OFFSET, _OWNER_OFFSET = 48, 80, 88, 96
+"""Words of a context; the last one, the NativeProgram's object, is for Python alone."""
 
 
 def native_code(executable: Module, row: FunctionRow) -> KernelModule | None:
@@ -46,6 +47,39 @@ def native_code(executable: Module, row: FunctionRow) -> KernelModule | None:
             if isinstance(module, KernelModule) and PROGRAM_PREFIX + row.name in module.names:
                 return module
     return None
+
+
+class _ProgramMemory:
+    """What machine code reads and writes by address: the context, and tables that it leads to. Constants come
+    after `base`, functions before it, last first.
+    """
+
+    def __init__(self, program: Program, pools: Sequence[Allocator], owner: int) -> None:
+        self.entries = ctypes.create_string_buffer(16 * max(len(program.functions), 1))
+        words = [len(pools), *(pool.address for pool in pools)]
+        self.pool_table = ctypes.create_string_buffer(struct.pack(f"<{len(words)}q", *words))
+        self._count = len(program.functions) + len(program.constants)
+        self.values = ctypes.create_string_buffer(16 * (self._count + 1))
+        self.base = ctypes.addressof(self.values) + 16 * len(program.functions)
+        self.context = ctypes.create_string_buffer(
+            struct.pack(
+                "<13q",
+                ctypes.addressof(self.pool_table),
+                self.base,
+                ctypes.addressof(self.entries),
+                native_library().addresses["heddle_python_call"],
+                0,
+                0,
+                -1,
+                *[0] * 5,
+                owner,
+            ),
+            _CONTEXT_BYTES,
+        )
+        self.borrowed: Any = None
+
+    def __del__(self) -> None:
+        objects.runtime().release_all(None, ctypes.addressof(self.values), self._count)
 
 
 class NativeProgram:
@@ -58,39 +92,18 @@ class NativeProgram:
         self._pools = list(pools)
         self._translator = objects.ObjectTranslator(machine, self._closure)
         self._callables: dict[str, Callable[..., Any]] = {}
-        self._entries = ctypes.create_string_buffer(16 * max(len(program.functions), 1))
-        words = [len(pools), *(pool.address for pool in pools)]
-        self._pool_table = ctypes.create_string_buffer(struct.pack(f"<{len(words)}q", *words))
-        count = len(program.functions) + len(program.constants)
-        self._values = ctypes.create_string_buffer(16 * (count + 1))
-        self._base = ctypes.addressof(self._values) + 16 * len(program.functions)
-        library = native_library()
-        self._context = ctypes.create_string_buffer(
-            struct.pack(
-                "<12q",
-                ctypes.addressof(self._pool_table),
-                self._base,
-                ctypes.addressof(self._entries),
-                library.addresses["heddle_python_call"],
-                0,
-                0,
-                -1,
-                *[0] * 5,
-            ),
-            _CONTEXT_BYTES,
-        )
-        self.address = ctypes.addressof(self._context)
-        _programs[self.address] = self
+        self._memory = _ProgramMemory(program, pools, id(self))
+        self._keeper = unseen(self._memory)  # finalizers may call the functions
+        self.address = ctypes.addressof(self._memory.context)
 
     def place_constants(self, constants: Sequence[Any], functions: Sequence[Any]) -> None:
-        """Make the constants and the function pool known to the code. Constants come after their address,
-        functions before it, last first."""
+        """Make the constants and the function pool known to the code."""
         for number, value in enumerate(constants):
-            self._translator.store(self._base + 16 * number, value)
+            self._translator.store(self._memory.base + 16 * number, value)
         self._functions = list(functions)
-        self._borrowed, payloads = self._translator.borrow(self._functions)
+        self._memory.borrowed, payloads = self._translator.borrow(self._functions)
         for number, payload in enumerate(payloads):
-            at = self._base - 16 * (number + 1)
+            at = self._memory.base - 16 * (number + 1)
             if self._program.functions[number].name in self._callables:
                 objects.write_value(at, objects.CLOSURE, self._translator.new_closure(number))
             else:
@@ -100,7 +113,7 @@ class NativeProgram:
         """A builtin function that runs the machine code of a function with this machine's context."""
         row = self._program.functions[number]
         code = module.address(PROGRAM_PREFIX + row.name)
-        struct.pack_into("<qq", self._entries, 16 * number, code, row.num_args)
+        struct.pack_into("<qq", self._memory.entries, 16 * number, code, row.num_args)
         record = struct.pack("<qqq", self.address, code, row.num_args)
         call = make_fast_method(
             row.name, native_library().addresses["heddle_call_program"], record, (self, number, module)
@@ -159,21 +172,21 @@ class NativeProgram:
 
     def watch(self, watched: bool) -> None:
         """Let calls from Python go to the machine's bytecode while something watches it."""
-        struct.pack_into("<q", self._context, _WATCHED_OFFSET, int(watched))
+        struct.pack_into("<q", self._memory.context, _WATCHED_OFFSET, int(watched))
 
     def run_watched(self, number: int, args: Sequence[Any]) -> Any:
         entry: VMClosure = self._machine.pool_entry(number)
         return entry.impl(self._machine, *[to_value(arg) for arg in args])
 
     def raise_error(self) -> None:
-        if struct.unpack_from("<q", self._context, _ERROR_PLACE_OFFSET)[0] == -1:
+        if struct.unpack_from("<q", self._memory.context, _ERROR_PLACE_OFFSET)[0] == -1:
             raise_native_error()  # before the first instruction: the stack has no room
         row, pc = self._place(_ERROR_PLACE_OFFSET)
         raise_native_error(self._kernel_note(row, pc), self._machine.place_of(row.name, row.start, pc))
 
     def _place(self, offset: int) -> tuple[FunctionRow, int]:
         """The function and instruction that the context holds at `offset`."""
-        place = struct.unpack_from("<q", self._context, offset)[0]
+        place = struct.unpack_from("<q", self._memory.context, offset)[0]
         return self._program.functions[place >> 32], place & 0xFFFFFFFF
 
     def _kernel_note(self, row: FunctionRow, pc: int) -> list[str]:
@@ -183,11 +196,6 @@ class NativeProgram:
         callee = self._program.functions[step.values[1]]
         is_kernel = callee.kind is FuncKind.PACKED and callee.name not in BUILTINS
         return [f"in kernel {callee.name!r}"] if is_kernel else []
-
-    def __del__(self) -> None:
-        release_all = objects.runtime().release_all
-        first = self._base - 16 * len(self._program.functions)
-        release_all(None, first, len(self._program.functions) + len(self._program.constants))
 
 
 @contextmanager
@@ -199,7 +207,6 @@ def _bounded_nesting() -> Iterator[None]:
         raise Trap(V0305, "a tuple is nested too deep to pass between Python and machine code") from error
 
 
-_programs: WeakValueDictionary[int, NativeProgram] = WeakValueDictionary()
 _Keep = tuple[NativeProgram, int, KernelModule]
 
 
@@ -212,7 +219,9 @@ def _from_native(keep: _Keep, at: int) -> Any:
 
 
 def _call_host(context: int, function: int, args: int, count: int, result: int) -> None:
-    _programs[context].call_host(function, args, count, result)
+    owner = ctypes.c_void_p.from_address(context + _OWNER_OFFSET)
+    program: NativeProgram = ctypes.cast(owner, ctypes.py_object).value  # the call keeps it
+    program.call_host(function, args, count, result)
 
 
 def _refuse(keep: _Keep, count: int) -> None:
