@@ -60,28 +60,38 @@ class _Fuser(BlockFuser):
             for var, binding in calls.items()
             if len(users[var]) == 1 and var.is_dataflow and var not in used_later
         }
-        made: dict[Var, VarBinding] = {}
-        gone: set[Var] = set()
+        groups: list[list[VarBinding]] = []
+        taken: set[Var] = set()
         for binding in calls.values():
             before = self._before(binding, inner)
-            if before is not None:
-                group = [*before, binding, *self._after(binding, inner, users)]
-                made[group[-1].var] = outlined(self, group, group[-1], "FuseAttention")[1]
-                gone.update(part.var for part in group[:-1])
+            if before is not None and taken.isdisjoint(part.var for part in (*before, binding)):
+                groups.append([*before, binding])
+                taken.update(part.var for part in groups[-1])
+        made: dict[Var, VarBinding] = {}
+        gone: set[Var] = set()
+        for group in groups:
+            after = self._after(group[-1], inner, users, taken)
+            taken.update(part.var for part in after)
+            group += after
+            made[group[-1].var] = outlined(self, group, group[-1], "FuseAttention")[1]
+            gone.update(part.var for part in group[:-1])
         bindings = tuple(made.get(b.var, b) for b in block.bindings if b.var not in gone)
         return BindingBlock(bindings, True, span=block.span) if made else block
 
     def _after(
-        self, last: VarBinding, inner: Mapping[Var, VarBinding], users: Mapping[Var, list[Binding]]
+        self,
+        last: VarBinding,
+        inner: Mapping[Var, VarBinding],
+        users: Mapping[Var, list[Binding]],
+        taken: set[Var],
     ) -> list[VarBinding]:
-        """The maps and permutations that follow a product with values."""
+        """The maps and permutations that follow a product with values, but for those that are taken."""
         found: list[VarBinding] = []
         while last.var in inner:
             (user,) = users[last.var]
-            if not isinstance(user, VarBinding) or loop_call(user.value) is None:
+            if not isinstance(user, VarBinding) or user.var in taken or loop_call(user.value) is None:
                 break
-            func = self._function(user)
-            if op_pattern(func) > OpPattern.BROADCAST and not _permutes(func):
+            if not _maps_each(self._function(user), _arguments(user).index(last.var)):
                 break
             found.append(user)
             last = user
@@ -90,7 +100,7 @@ class _Fuser(BlockFuser):
     def _before(self, last: VarBinding, inner: Mapping[Var, VarBinding]) -> list[VarBinding] | None:
         """The calls before a product with values that belong to it, the product with keys first."""
         values = self._product(last)
-        if values is None or not values.sums_last:
+        if values is None or not values.takes_rows:
             return None
         row_pass = _made_by(_arguments(last)[values.data], inner)
         if row_pass is None or not is_row_pass(self._function(row_pass)):
@@ -147,15 +157,19 @@ def _same_shape(a: Expr, b: Expr) -> bool:
     return len(dims) == 2 and structural_equal(tuple(dims[0]), tuple(dims[1]))
 
 
-def _permutes(func: PrimFunc) -> bool:
-    """Whether a function stores each element of its operand once, at the same indices in another order."""
+def _maps_each(func: PrimFunc, operand: int) -> bool:
+    """Whether a function makes one element of each element of an operand, in its order; or only stores them,
+    in any order of dimensions."""
     nests = plain_nests(func)
     if nests is None or len(nests) != 1 or not isinstance(nests[0].body, BufferStore):
         return False
     store = nests[0].body
-    load = store.value
     axes = {axis.var for axis in nests[0].iter_vars}
-    return isinstance(load, BufferLoad) and set(store.indices) == set(load.indices) == axes
+    loads = [node for node in walk(store.value) if isinstance(node, BufferLoad)]
+    own = [load.indices for load in loads if load.buffer is func.buffers[operand]]
+    if not own or any(len(indices) != len(axes) or set(indices) != axes for indices in own):
+        return False
+    return op_pattern(func) <= OpPattern.BROADCAST or isinstance(store.value, BufferLoad)
 
 
 def _users(block: BindingBlock) -> dict[Var, list[Binding]]:

@@ -33,7 +33,7 @@ def _clip_sample(shape: tuple[int, ...], low: float, high: float) -> Sample:
 def _declare_clip() -> None:
     def lower(_attrs: Any, x: Any, low: PrimExpr, high: PrimExpr) -> Any:
         bounds = ops.cast(x.dtype, low), ops.cast(x.dtype, high)
-        return elementwise(lambda v: ops.maximum(bounds[0], ops.minimum(bounds[1], v)), x, name="clip")
+        return elementwise(lambda v: ops.minimum(bounds[1], ops.maximum(bounds[0], v)), x, name="clip")
 
     declare_op(
         OpDef(
@@ -45,8 +45,8 @@ def _declare_clip() -> None:
             ),
             attrs=(),
             doc=(
-                "Elementwise min(max(x, min), max); the bounds are converted to x's element type. NaN "
-                "gives NaN."
+                "Elementwise min(max(x, min), max), so max where the bounds are in the wrong order; they are "
+                "converted to x's element type. NaN gives NaN."
             ),
             infer=same_as_input,
             reference=lambda attrs, x, low, high: np.clip(
@@ -54,7 +54,7 @@ def _declare_clip() -> None:
             ),
             lower=lower,
             layout=ANY_LAYOUT,
-            samples=tuple(_clip_sample(shape, -1, 2) for shape in _SHAPES),
+            samples=(*(_clip_sample(shape, -1, 2) for shape in _SHAPES), _clip_sample((9,), 2, -1)),
         )
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from heddle.arith import Analyzer
-from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant
+from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant, is_const_int
 from heddle.prim.ops import cast
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0103, E0104
@@ -74,7 +74,8 @@ def ravel(index: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
 def unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
     """The index of a row-major position; the first axis takes what is left."""
     index: list[PrimExpr] = []
-    for dim in reversed(shape[1:]):
+    for size in reversed(shape[1:]):
+        dim = constant(1, size.dtype) if is_const_int(size, 0) else size  # there is no position
         index.insert(0, flat % dim)
         flat = flat // dim
     return [flat, *index] if shape else []

@@ -143,6 +143,11 @@ APART = {
     "weights that are needed elsewhere": {"also": ", weights", "result": "(out, weights)"},
     "a pass across rows": {"axis": -2},
     "values for all batches": {"v": '("t", 24)'},
+    "weights for all batches": {
+        "q": '(1, 3, "s", 20)',
+        "k": '(1, 3, 20, "t")',
+        "mask": '(1, 1, "s", "t")',
+    },
     "keys for all batches": {"k": '(20, "t")', "mask": '("b", 3, "s", "t")'},
 }
 
@@ -223,3 +228,140 @@ def test_rows_that_do_not_come_last_but_one():
     weights = np.exp(np.einsum("bqhd,bkhd->bhqk", q, k))
     weights /= weights.sum(axis=-1, keepdims=True)
     np.testing.assert_allclose(found, np.einsum("bhqk,bkhd->bqhd", weights, v), rtol=1e-4, atol=1e-6)
+
+
+SEVERAL = {
+    "one after the other": (
+        """
+            t = R.nn.softmax(first, axis=-1)
+            out = R.matmul(t, w)
+""",
+        lambda first, second, w: softmax(first) @ w,
+    ),
+    "a difference": (
+        """
+            out = R.subtract(first, second)
+""",
+        lambda first, second, w: first - second,
+    ),
+    "one in the scores of another": (
+        """
+            s3 = R.matmul(q, w)
+            s4 = R.add(s3, first)
+            p3 = R.nn.softmax(s4, axis=-1)
+            out = R.matmul(p3, w2)
+""",
+        None,
+    ),
+}
+
+
+def softmax(x: Any) -> Any:
+    raised = np.exp(x - x.max(axis=-1, keepdims=True))
+    return raised / raised.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_in_one_block(name):
+    """None takes what belongs to another."""
+    last, reference = SEVERAL[name]
+    mod = from_source(f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        q: R.Tensor((2, 5, 6), "float32"), k: R.Tensor((2, 6, 7), "float32"),
+        v: R.Tensor((2, 7, 6), "float32"),
+        k2: R.Tensor((2, 6, 9), "float32"), v2: R.Tensor((2, 9, 6), "float32"),
+        w: R.Tensor((2, 6, 6), "float32"),
+        w2: R.Tensor((2, 6, 3), "float32")
+    ) -> R.Any:
+        with R.dataflow():
+            s = R.matmul(q, k)
+            p = R.nn.softmax(s, axis=-1)
+            first = R.matmul(p, v)
+            s2 = R.matmul(q, k2)
+            p2 = R.nn.softmax(s2, axis=-1)
+            second = R.matmul(p2, v2){last}
+            R.output(out)
+        return out
+""")
+    assert [func.attrs["schedule_rule"] for func in kernels(mod).values()].count("Attention") > 0
+    rng = np.random.default_rng(11)
+    shapes = ((2, 5, 6), (2, 6, 7), (2, 7, 6), (2, 6, 9), (2, 9, 6), (2, 6, 6), (2, 6, 3))
+    q, k, v, k2, v2, w, w2 = given = [rng.standard_normal(s).astype("float32") for s in shapes]
+    first, second = softmax(q @ k) @ v, softmax(q @ k2) @ v2
+    wanted = reference(first, second, w) if reference else softmax(q @ w + first) @ w2
+    found = VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_what_follows_may_have_more_rows(rows):
+    """A map whose result grows is computed by itself."""
+    mod = from_source(f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        q: R.Tensor((2, 1, 8), "float32"), k: R.Tensor((2, 8, 7), "float32"),
+        v: R.Tensor((2, 7, 6), "float32"),
+        w: R.Tensor((2, {rows}, 6), "float32")
+    ) -> R.Any:
+        with R.dataflow():
+            s = R.matmul(q, k)
+            p = R.nn.softmax(s, axis=-1)
+            o = R.matmul(p, v)
+            out = R.add(o, w)
+            R.output(out)
+        return out
+""")
+    rng = np.random.default_rng(12)
+    shapes = ((2, 1, 8), (2, 8, 7), (2, 7, 6), (2, rows, 6))
+    q, k, v, w = given = [rng.standard_normal(s).astype("float32") for s in shapes]
+    found = VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
+    np.testing.assert_allclose(found, softmax(q @ k) @ v + w, rtol=1e-4, atol=1e-5)
+
+
+CAUSAL = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def causal(
+        X: T.Buffer((T.int64(2), T.int64(13), T.int64(13)), "float32"),
+        Y: T.Buffer((T.int64(2), T.int64(13), T.int64(13)), "float32"),
+    ):
+        Z = T.sblock_alloc_buffer((T.int64(2), T.int64(13)), "float32")
+        for b, i, j in T.grid(T.int64(2), T.int64(13), T.int64(13)):
+            with T.sblock("Z"):
+                vb, vi, vj = T.axis.remap("SSR", [b, i, j])
+                T.where(j <= i)
+                with T.init():
+                    Z[vb, vi] = T.float32(0)
+                Z[vb, vi] = Z[vb, vi] + T.exp(X[vb, vi, vj])
+        for b, i, j in T.grid(T.int64(2), T.int64(13), T.int64(13)):
+            with T.sblock("Y"):
+                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+                Y[vb, vi, vj] = T.if_then_else(vj <= vi, T.exp(X[vb, vi, vj]) / Z[vb, vi], T.float32(0))
+
+    @R.function
+    def main(
+        q: R.Tensor((2, 13, 8), "float32"), k: R.Tensor((2, 8, 13), "float32"),
+        v: R.Tensor((2, 13, 6), "float32")
+    ) -> R.Any:
+        cls = Module
+        with R.dataflow():
+            s = R.matmul(q, k)
+            p = R.call_tir(cls.causal, (s,), out_ty=R.Tensor((2, 13, 13), "float32"))
+            out = R.matmul(p, v)
+            R.output(out)
+        return out
+"""
+
+
+def test_a_pass_under_a_condition_keeps_it():
+    rng = np.random.default_rng(13)
+    q, k, v = (rng.standard_normal(s).astype("float32") for s in ((2, 13, 8), (2, 8, 13), (2, 13, 6)))
+    found = VirtualMachine(heddle.compile(from_source(CAUSAL)), heddle.cpu())["main"](q, k, v).numpy()
+    scores = np.where(np.tri(13, dtype=bool), q @ k, -np.inf)
+    np.testing.assert_allclose(found, softmax(scores) @ v, rtol=1e-4, atol=1e-5)

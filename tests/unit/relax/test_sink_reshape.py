@@ -123,6 +123,24 @@ def test_operands_of_other_shapes_stay():
     assert_runs(made, array(2, 12), array(4, 6), array(6), before=Apart)
 
 
+def test_an_operand_of_higher_rank_than_the_source_or_the_result():
+    @I.ir_module
+    class Ranks:
+        @R.function
+        def main(x: R.Tensor((2, 3, 4), "float32"), y: R.Tensor((1, 1), "float32")) -> R.Any:
+            with R.dataflow():
+                a = R.reshape(x, (24,))
+                b = R.add(a, R.const([[1.0]], "float32"))
+                c = R.reshape(y, ())
+                d = R.add(c, R.const([1.0], "float32"))
+                R.output(b, d)
+            return (b, d)
+
+    made = sunk(Ranks)
+    assert_structural_equal(made, Ranks)
+    assert_runs(made, array(2, 3, 4), array(1, 1), before=Ranks)
+
+
 def test_what_another_block_cannot_see_stays():
     @I.ir_module
     class Blocks:

@@ -115,6 +115,67 @@ def transpose(n, m):
     return te.create_prim_func([A, B])
 
 
+def times_itself(n):
+    side = size(n)
+    A = te.placeholder((side, side), name="A")
+    r = te.reduce_axis((dim(0), A.shape[1]), name="r")
+    C = te.compute(A.shape, lambda i, j: te.sum(A[i, r] * A[r, j], axis=r), name="C")
+    return te.create_prim_func([A, C])
+
+
+def sum_of_rows(n, rows, m):
+    A = te.placeholder((size(n), size(rows), size(m)), name="A")
+    r = te.reduce_axis((dim(0), A.shape[1]), name="r")
+    C = te.compute((A.shape[0], A.shape[2]), lambda i, j: te.sum(A[i, r, j], axis=r), name="C")
+    return te.create_prim_func([A, C])
+
+
+def scaled(*shape):
+    A = te.placeholder(tuple(map(size, shape)), name="A")
+    return te.create_prim_func([A, te.compute(A.shape, lambda *i: A[i] * 2.0, name="B")])
+
+
+def attention(kind, b=2, n=9, k=5, t=11, m=6):
+    """Products, a pass over rows, products; `kind` says what else."""
+    Q = te.placeholder((dim(b), dim(n), dim(k)), name="Q")
+    K = te.placeholder((dim(b), dim(t), dim(k)) if kind == "keys" else (dim(b), dim(k), dim(t)), name="K")
+    V = te.placeholder((dim(b), dim(t), dim(m)), name="V")
+    keys = te.compute((dim(b), dim(k), dim(t)), lambda b, i, j: K[b, j, i]) if kind == "keys" else K
+    S = product_of(Q, keys, "S")
+    P = across_rows(S) if kind == "columns" else along_rows(S)
+    O = product_of(P, te.compute(V.shape, lambda *i: V[i] + 1.0) if kind == "values" else V, "O")
+    if kind == "weights":
+        return te.create_prim_func([Q, K, V, P, O])
+    if kind == "two results":
+        others = [
+            te.compute(O.shape, lambda *i, f=f: f(O[i]), name=f.__name__) for f in (prim.tanh, prim.exp)
+        ]
+        return te.create_prim_func([Q, K, V, *others])
+    if kind == "reversed":
+        return te.create_prim_func([Q, K, V, te.compute(O.shape, lambda b, i, j: O[b, n - 1 - i, j])])
+    return te.create_prim_func([Q, K, V, O])
+
+
+def product_of(A, B, name):
+    r = te.reduce_axis((dim(0), A.shape[2]), name=f"r_{name}")
+    shape = (A.shape[0], A.shape[1], B.shape[2])
+    return te.compute(shape, lambda b, i, j: te.sum(A[b, i, r] * B[b, r, j], axis=r), name=name)
+
+
+def along_rows(S):
+    k, r = (te.reduce_axis((dim(0), S.shape[2]), name=name) for name in ("k", "l"))
+    M = te.compute(S.shape[:2], lambda b, i: te.max(S[b, i, k], axis=k), name="M")
+    E = te.compute(S.shape, lambda b, i, j: prim.exp(S[b, i, j] - M[b, i]), name="E")
+    Z = te.compute(S.shape[:2], lambda b, i: te.sum(E[b, i, r], axis=r), name="Z")
+    return te.compute(S.shape, lambda b, i, j: E[b, i, j] / Z[b, i], name="P")
+
+
+def across_rows(S):
+    k = te.reduce_axis((dim(0), S.shape[1]), name="k")
+    M = te.compute((S.shape[0], S.shape[2]), lambda b, j: te.max(S[b, k, j], axis=k), name="M")
+    return te.compute(S.shape, lambda b, i, j: S[b, i, j] - M[b, j], name="P")
+
+
 SIZES = (
     {"n": 1, "k": 3, "m": 2, "b": 1},
     {"n": 7, "k": 5, "m": 19, "b": 2},
@@ -135,6 +196,19 @@ CASES = {
     "mean of all": (lambda: mean_of_all("n", "m"), "RowPass"),
     "mean of all, static": (lambda: mean_of_all(5, 33), "RowPass"),
     "transpose": (lambda: transpose("n", "m"), "Transpose"),
+    "a matrix times itself": (lambda: times_itself(32), "Contraction"),
+    "a matrix times itself, with edges": (lambda: times_itself("n"), "RowPass"),
+    "sum of one row": (lambda: sum_of_rows(3, 1, 80), "RowPass"),
+    "sum of rows": (lambda: sum_of_rows("n", 9, 66), "RowPass"),
+    "no columns": (lambda: scaled(5, 17, 0), "Elementwise"),
+    "no rows": (lambda: scaled(0, 3, 40), "Elementwise"),
+    "attention": (lambda: attention(""), "Attention"),
+    "attention that transposes keys": (lambda: attention("keys"), "RowPass"),
+    "attention that maps values": (lambda: attention("values"), "RowPass"),
+    "attention that gives its weights": (lambda: attention("weights"), "RowPass"),
+    "a pass over columns between products": (lambda: attention("columns"), "RowPass"),
+    "attention with two maps": (lambda: attention("two results"), "RowPass"),
+    "attention read backwards": (lambda: attention("reversed"), "RowPass"),
 }
 
 

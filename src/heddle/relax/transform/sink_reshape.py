@@ -64,11 +64,10 @@ class _Sinker(BindingRewriter):
             return value
         reshaped = [arg for arg in value.args if arg in self._sources]
         before, after = _dims([self._sources[arg] for arg in reshaped]), _dims(reshaped)
-        if (
-            before is None
-            or after is None
-            or not all(arg in self._sources or _is_single(arg, len(before)) for arg in value.args)
-        ):
+        if before is None or after is None:
+            return value
+        ndim = min(len(before), len(after))
+        if not all(arg in self._sources or _is_single(arg, ndim) for arg in value.args):
             return value
         args = tuple(self._sources.get(arg, arg) for arg in value.args)
         moved = self.emit(replace(value, args=args, ty=None))

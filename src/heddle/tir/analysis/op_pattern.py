@@ -60,12 +60,19 @@ def block_pattern(block: SBlock) -> OpPattern:
 
 
 def is_contraction(block: SBlock) -> bool:
-    """Whether a reduction multiplies values of two buffers: a matrix product or convolution."""
+    """Whether a reduction multiplies values of two buffers, or of two places in one: a matrix product or
+    convolution."""
     products = [node for node in walk(block.body) if isinstance(node, Mul)]
     return any(
         len({load.buffer for load in _loads(product)} - {r.buffer for r in block.writes}) >= 2
+        or _multiplies_two_places(product)
         for product in products
     )
+
+
+def _multiplies_two_places(product: Mul) -> bool:
+    a, b = product.a, product.b
+    return isinstance(a, BufferLoad) and isinstance(b, BufferLoad) and not structural_equal(a, b)
 
 
 def _loads(expr: PrimExpr) -> list[BufferLoad]:

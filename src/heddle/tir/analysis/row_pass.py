@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Var
-from heddle.tir.nodes import BufferLoad, BufferStore, IterType, PrimFunc, SBlock, SBlockRealize
-from heddle.tir.schedule.tree import producers_and_consumers
+from heddle.tir.nodes import BufferLoad, BufferStore, IterType, PrimFunc, SBlock
+from heddle.tir.schedule.blocks.nest import plain_nests
 
 
 def is_row_pass(func: PrimFunc) -> bool:
     """Whether every block of a function of one operand and one result runs over the same rows, which all
     dimensions but the last number, and some block reduces along the last one."""
-    if not isinstance(func.body, SBlockRealize) or len(func.buffers) != 2:
+    blocks = plain_nests(func)
+    if blocks is None or len(func.buffers) != 2:
         return False
-    blocks = [realize.block for realize in producers_and_consumers(func.body.block)]
     operand, result = func.buffers
     ndim = operand.ndim
     if ndim < 2 or result.ndim != ndim or not all(_stays_in_rows(block, ndim - 1) for block in blocks):

@@ -31,6 +31,7 @@ from heddle.tir.nodes import (
 )
 from heddle.tir.schedule.blocks.nest import loop_nest, whole_axes
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.staging.access import single_index
 from heddle.tir.schedule.tree import (
     Place,
     blocks_in,
@@ -131,7 +132,8 @@ def pad_einsum(
                                        C[i, j] = C_pad[i, j]
 
     The axes of a contraction are rounded up to multiples, so that tiles divide them. Gives the names of the
-    padding blocks and of the copying-out block. Buffers that need no padding are used directly.
+    padding blocks and of the copying-out block. Buffers that need no padding are used directly. No buffer may
+    be read at several indices.
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block
@@ -140,6 +142,8 @@ def pad_einsum(
         raise ScheduleError(T0410, f"block {block_name!r}: {text}", func, block)
     _check_whole_loops(func, place)
     _check_places(func, block, padding)
+    for region in block.reads:
+        single_index(func, block, region.buffer)
     extents = {axis.var: axis.dom.extent for axis in block.iter_vars}
     padded = {
         axis.var: _round_up(axis.dom.extent, multiple)

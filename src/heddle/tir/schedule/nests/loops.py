@@ -184,8 +184,9 @@ def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
     mapping: dict[Var, PrimExpr] = {}
     rest: PrimExpr = fused
     for loop in reversed(loops[1:]):
-        mapping[loop.loop_var] = analyzer.simplify(rest % loop.extent)
-        rest = rest // loop.extent
+        extent = constant(1, dtype) if is_const_int(loop.extent, 0) else loop.extent  # which runs for none
+        mapping[loop.loop_var] = analyzer.simplify(rest % extent)
+        rest = rest // extent
     mapping[loops[0].loop_var] = analyzer.simplify(rest)
     body = _Rebind(mapping, analyzer).visit(loops[-1].body)
     made = For(

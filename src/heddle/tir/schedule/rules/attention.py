@@ -17,7 +17,9 @@ the number of keys, not with its square. The last row is computed again where ro
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from heddle.prim.nodes import Var
 from heddle.prim.substitute import free_vars
@@ -25,6 +27,7 @@ from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import BufferStore, IterType, PrimFunc, SBlock
 from heddle.tir.schedule.blocks.nest import plain_nests
+from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.contraction import packed_copy, pad_edges
 from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify, operands
 from heddle.tir.schedule.rules.row_pass import pass_over_row, reread
@@ -39,6 +42,8 @@ from heddle.tir.schedule.rules.rule import (
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
+T = TypeVar("T")
+
 GROUP_ROWS = 48
 """Rows that use a packed tile of keys: packing then costs a fiftieth of the products."""
 
@@ -46,11 +51,11 @@ GROUP_ROWS = 48
 @dataclass(frozen=True, slots=True)
 class RowProduct:
     """A product for each batch: which parameters of its function are the data and the weights, and whether
-    the data's last dimension is the sum's, its rows the one before."""
+    every batch has data of its own, whose last dimension is the sum's, its rows the one before."""
 
     data: int
     weights: int
-    sums_last: bool
+    takes_rows: bool
 
 
 def row_product(func: PrimFunc) -> RowProduct | None:
@@ -66,8 +71,8 @@ def row_product(func: PrimFunc) -> RowProduct | None:
     buffers = func.buffers
     if data.buffer not in buffers or weights.buffer not in buffers:
         return None
-    sums_last = len(data.indices) > 1 and data.indices[-1] is axes.reduce[0] and data.indices[-2] is axes.m
-    return RowProduct(buffers.index(data.buffer), buffers.index(weights.buffer), sums_last)
+    takes_rows = tuple(data.indices) == (*axes.outer, axes.m, axes.reduce[0])
+    return RowProduct(buffers.index(data.buffer), buffers.index(weights.buffer), takes_rows)
 
 
 def _batched(block: SBlock) -> Axes | None:
@@ -101,8 +106,23 @@ class Attention(ScheduleRule):
         if tile is None:
             return None
         sch = sch.copy()
-        _Attention(sch, target, keys, values, tile).schedule()
+        try:
+            _Attention(sch, target, keys, values, tile).schedule()
+        except (_OtherForm, ScheduleError):  # products and passes, but not of one another's rows
+            return None
         return sch
+
+
+class _OtherForm(Exception):
+    """A function's blocks do not hang together as the rule expects."""
+
+
+def _the(found: Iterable[T]) -> T:
+    """The only one."""
+    items = list(found)
+    if len(items) != 1:
+        raise _OtherForm
+    return items[0]
 
 
 class _Attention:
@@ -114,12 +134,13 @@ class _Attention:
 
     def schedule(self) -> None:
         sch, keys, values = self.sch, self.keys, self.values
-        (weights,) = sch.get_producers(values)
+        weights = _the(sch.get_producers(values))
         inline_maps(sch, keep=[*reread(sch), weights.name])
         scores, result = self._scores(), local_result(sch, values)
         self._tile_rows(result)
         key_tile = choose_tile(block_of(sch, keys), self._axes(keys), self.target, self.tile.rows)
-        assert key_tile is not None
+        if key_tile is None:
+            raise _OtherForm
         packed = self._packed_keys(key_tile)
         padded = pad_edges(sch, values, self._axes(values), self.tile)
         group = self._tile_values(result)
@@ -141,15 +162,16 @@ class _Attention:
 
     def _axes(self, handle: SBlockRV) -> Axes:
         axes = classify(block_of(self.sch, handle))
-        assert axes is not None and axes.m is not None
+        if axes is None or axes.m is None:
+            raise _OtherForm
         return axes
 
     def _tile_rows(self, result: SBlockRV) -> None:
         axes, made = self._axes(self.values), block_of(self.sch, self.values).writes[0]
-        dim = next(k for k, part in enumerate(made.region) if part.min is axes.m)
+        dim = _the(k for k, part in enumerate(made.region) if part.min is axes.m)
         block = block_of(self.sch, result)
-        read = next(region for region in block.reads if region.buffer is made.buffer)
-        rows = next(k for k, axis in enumerate(block.iter_vars) if axis.var is read.region[dim].min)
+        read = _the(region for region in block.reads if region.buffer is made.buffer)
+        rows = _the(k for k, axis in enumerate(block.iter_vars) if axis.var is read.region[dim].min)
         self.sch.tile_rows(result, rows, self.tile.rows)
 
     def _packed_keys(self, tile: Tile) -> SBlockRV:
@@ -191,6 +213,8 @@ class _Attention:
         sch.compute_at(last, group, preserve_unit_loops=True)
         row = loops_of_axes(sch, last)[self._row_of(last)]
         names = [handle.name for handle in sch.blocks()]
+        if names.index(last.name) < names.index(scores.name):
+            raise _OtherForm
         between = names[names.index(scores.name) + 1 : names.index(last.name)]
         pass_over_row(sch, [*map(SBlockRV, between), last], row)
 
@@ -198,9 +222,10 @@ class _Attention:
         """The axis over the rows of a tile, of the block that makes the factors of the values."""
         axes = self._axes(self.values)
         data, _ = operands(block_of(self.sch, self.values), axes)
-        dim = next(k for k, index in enumerate(data.indices) if index is axes.m)
+        dim = _the(k for k, index in enumerate(data.indices) if index is axes.m)
         index = block_of(self.sch, handle).writes[0].region[dim].min
-        assert isinstance(index, Var)
+        if not isinstance(index, Var):
+            raise _OtherForm
         return index
 
     def _tile_keys(self, tile: Tile, packed: SBlockRV, scores: SBlockRV) -> None:

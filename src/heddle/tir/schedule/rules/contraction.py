@@ -62,6 +62,9 @@ class Contraction(ScheduleRule):
         tile = choose_tile(block_of(sch, handle), axes, target) if tiles is None else tiles.tile
         if tile is None:
             return None
+        data, weights = operands(block_of(sch, handle), axes)
+        if data.buffer is weights.buffer and _edges(sch, handle, axes, tile):
+            return None  # one buffer cannot be padded for both
         sch = sch.copy()
         _schedule(sch, handle, axes, tile, tiles)
         return sch
@@ -127,13 +130,8 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, l
 
 def pad_edges(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> dict[str, str]:
     """Pad ragged edges; gives the padding blocks and which edge each pads."""
-    block = block_of(sch, handle)
-    multiples = []
-    for axis in block.iter_vars:
-        wanted = tile.rows if axis.var is axes.m else tile.columns if axis.var is axes.n else 1
-        extent = extent_of(axis.dom.extent)
-        multiples.append(1 if extent is not None and extent % wanted == 0 else wanted)
-    if all(multiple == 1 for multiple in multiples):
+    multiples = _edges(sch, handle, axes, tile)
+    if not multiples:
         return {}
     names_before = {b.name for b in sch.blocks()}
     sch.pad_einsum(handle, multiples)
@@ -148,6 +146,16 @@ def pad_edges(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> dict[s
     return {name: axis for name, axis in result.items() if name not in rows or not _read_in_place(sch, name)}
 
 
+def _edges(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> list[int]:
+    """What each axis must become a multiple of, for tiles to divide it; nothing where they do."""
+    multiples = []
+    for axis in block_of(sch, handle).iter_vars:
+        wanted = tile.rows if axis.var is axes.m else tile.columns if axis.var is axes.n else 1
+        extent = extent_of(axis.dom.extent)
+        multiples.append(1 if extent is not None and extent % wanted == 0 else wanted)
+    return multiples if any(multiple > 1 for multiple in multiples) else []
+
+
 PACKED_ROWS = 64
 """Rows for which a tile of weights is worth copying: the copy costs a fiftieth of their products."""
 
@@ -157,7 +165,11 @@ def _gains_by_packing(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -
     another page and the same sets of the caches, and enough rows of data pay for a copy."""
     if axes.packed is not None or axes.m is None:
         return False
-    extents = {axis.var: extent_of(axis.dom.extent) for axis in block_of(sch, handle).iter_vars}
+    block = block_of(sch, handle)
+    data, weights = operands(block, axes)
+    if data.buffer is weights.buffer:  # of which one copy would be made for both
+        return False
+    extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
     rows, columns = extents[axes.m], extents[axes.n]
     return rows is not None and rows >= PACKED_ROWS and columns is not None and columns > tile.columns
 

@@ -231,7 +231,8 @@ def _ends_in_columns(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV])
 def _is_columns(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
     """Whether a reduction runs across memory while its result is contiguous along `loop`."""
     block = block_of(sch, handle)
-    if _reduces_last(block) or len(sch.get_loops(handle)) == 1 or not block.reads:
+    long, _ = _reduction_loops(sch, handle)
+    if _reduces_last(block) or not long or not block.reads:
         return False
     extent = extent_of(sch.get(loop).extent)
     if extent is not None and extent < _LEAST_COLUMNS:
@@ -247,20 +248,27 @@ def _is_columns(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
 
 def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
     """Threads take strips of columns; within one, a few rows at a time are added to some vectors of sums."""
+    long, single = _reduction_loops(sch, handle)
     extent = extent_of(sch.get(spatial[-1]).extent)
     wide = [w for w in _WIDE_STRIPS if extent is not None and extent >= w * _FEWEST_WIDE]
     fits = (w for w in (*wide, *_STRIPS) if extent is not None and extent % w == 0)
     width = next(fits, _STRIPS[-1])
     strip, column, lanes = sch.split(spatial[-1], [None, width // _STRIPS[-1], _STRIPS[-1]])
     outer = [*spatial[:-1], strip]
-    reduced = [loop for loop in sch.get_loops(handle) if _runs_over_reduction(sch, handle, loop)]
-    work = constant_product(loop_extents(sch, reduced))
-    blocks, row = sch.split_ragged(reduced[-1], _ROWS)
-    reduced[-1] = blocks
-    sch.reorder(*outer, *reduced, column, row, lanes)
+    work = constant_product(loop_extents(sch, long))
+    *around, rows = long
+    blocks, row = sch.split_ragged(rows, _ROWS)
+    sch.reorder(*outer, *around, blocks, *single, column, row, lanes)
     if extent_of(sch.get(row).extent) is not None:
         sch.unroll(row)
     shared = sch.fuse(*outer) if len(outer) > 1 else strip
     parallelize(sch, shared, None if work is None else work * width)
     sch.vectorize(lanes)
-    sch.decompose_reduction(handle, reduced[0])
+    sch.decompose_reduction(handle, [*around, blocks][0])
+
+
+def _reduction_loops(sch: Schedule, handle: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
+    """The loops over reduced axes: those that may run more than once, and the others."""
+    loops = [loop for loop in sch.get_loops(handle) if _runs_over_reduction(sch, handle, loop)]
+    single = [loop for loop in loops if extent_of(sch.get(loop).extent) == 1]
+    return [loop for loop in loops if loop not in single], single
