@@ -22,6 +22,7 @@ from enum import IntEnum
 from heddle.driver.codes import D0401, D0501
 from heddle.support.codes import S0101
 from heddle.support.diagnostics import Diagnostic, HeddleError, InternalError, MissingDependencyError
+from heddle.support.printable import printable_lines
 from heddle.support.settings import settings
 
 
@@ -81,6 +82,6 @@ def guarded(command: Callable[[], int]) -> int:
 
 
 def _report(text: str, notes: Sequence[str] = ()) -> None:
-    sys.stderr.write("\n".join((text, *notes)) + "\n")
+    sys.stderr.write(printable_lines("\n".join((text, *notes))) + "\n")
     if settings().show_traceback:
         traceback.print_exc()
