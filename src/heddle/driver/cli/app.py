@@ -39,8 +39,7 @@ ExecModeOpt = Annotated[
     str | None,
     typer.Option(
         metavar="MODE",
-        help="`compiled` makes machine code of the graph too, `bytecode` interprets it.",
-        show_default=EXEC_MODE,
+        help="`compiled`, the default, makes machine code of the graph too, `bytecode` interprets it.",
     ),
 ]
 TargetOpt = Annotated[
@@ -61,8 +60,7 @@ PrecisionOpt = Annotated[
     str | None,
     typer.Option(
         metavar="PRECISION",
-        help="`fp32` is strict; `bf16` rounds factors of products with weights to bfloat16.",
-        show_default=FP32,
+        help="`fp32`, the default, is strict; `bf16` rounds factors of products with weights to bfloat16.",
     ),
 ]
 FunctionOpt = Annotated[str, typer.Option(help="Function of the model.")]
