@@ -157,6 +157,19 @@ def test_llvm_ir_is_written_as_text() -> None:
     assert not [name for name in names if name.startswith("llvmlite.ir")]
 
 
+def _names_left_in_braces() -> Iterator[str]:
+    for file in source_files():
+        for node in ast.walk(file.tree):
+            for part in node.values if isinstance(node, ast.JoinedStr) else ():
+                if isinstance(part, ast.Constant) and re.search(r"(?<!\{)\{[a-z_][\w.]*\}(?!\})", part.value):
+                    yield f"{file.name}:{part.lineno} {part.value!r}"
+
+
+def test_each_line_of_a_message_is_filled_in() -> None:
+    """Of strings that are joined, each with a name in braces is an f-string."""
+    assert not _found(_names_left_in_braces())
+
+
 ENVIRONMENT_READERS = ("support/settings.py",)
 
 

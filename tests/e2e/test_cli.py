@@ -62,6 +62,13 @@ def test_saved_model_gives_the_same(folder: Path) -> None:
     assert runs[0]["outputs"] == runs[1]["outputs"]
 
 
+def test_a_terminal_without_a_name_s_letters(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "modèle.heddle").write_bytes((folder / "dense.heddle").read_bytes())
+    done = heddle("run", "modèle.heddle", "--repeat", 1, cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert done.code == 0, done.err
+    assert done.out.startswith("mod\\xe8le.heddle on ")
+
+
 def test_a_dimension_nobody_gave_is_one_and_noted(folder: Path) -> None:
     done = heddle("run", "dense.heddle", cwd=folder)
     assert done.code == 0

@@ -27,6 +27,12 @@ D0105 = declare_code(
     "Variants of one file need different platforms or features; of two that need the same, a machine would "
     "always take the first.",
 )
+D0106 = declare_code(
+    "D0106",
+    "output is a model",
+    "Nothing is written over the model that a command reads, nor a compiled model to a name that ends in "
+    ".onnx or .py.",
+)
 D0201 = declare_code(
     "D0201",
     "dimension is unknown or malformed",
@@ -54,8 +60,9 @@ D0204 = declare_code(
 )
 D0301 = declare_code(
     "D0301",
-    "stage cannot be shown",
-    "The stage is unknown, or the model is a compiled one, which holds bytecode and object code only.",
+    "stage or option does not suit the model",
+    "The stage is unknown, or the model is a compiled one, which holds bytecode and object code only. "
+    "Options of the compiler are for models that are not compiled, `--variant` is for those that are.",
 )
 D0401 = declare_code(
     "D0401", "optional package is missing", "The command needs a package of an extra that is not installed."

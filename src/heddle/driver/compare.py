@@ -74,7 +74,7 @@ _Other = tuple[list[str], list[Array], list[float]]
 
 
 def _onnxruntime(model: ModelFile, done: Run, repeat: int, num_threads: int) -> _Other:
-    if model.path.suffix != ".onnx":
+    if model.suffix != ".onnx":
         raise UsageError(D0402, f"{model.name} is not an ONNX model, so onnxruntime cannot run it")
     session = _session(model, num_threads)
     args = list(done.arguments.arrays.values())

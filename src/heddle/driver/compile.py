@@ -13,7 +13,7 @@ from heddle.codegen.cache import KernelCache
 from heddle.driver.codes import D0103
 from heddle.driver.pipeline import OptionError, default_pipeline
 from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, TensorSpec
-from heddle.driver.variants import is_several, make_variants
+from heddle.driver.variants import is_several, make_variants, targets_of
 from heddle.ir.expr import Function, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass
@@ -62,7 +62,7 @@ def compile(
         raise OptionError(D0103, f"precision {precision!r} is for graph functions: loops state their types")
     loops = _pipeline("tir_pipeline", tir_pipeline, None)(mod)
     if is_several(target):
-        return make_variants(target, lambda chosen: build_kernels(loops, chosen))
+        return make_variants(targets_of(target), lambda chosen: build_kernels(loops, chosen))
     return build_kernels(loops, as_target(target))
 
 
@@ -100,7 +100,7 @@ def build(
             mod, chosen, params, relax_pipeline, tir_pipeline, exec_mode, cache, precision=precision
         )
 
-    return make_variants(target, make) if is_several(target) else make(as_target(target))
+    return make_variants(targets_of(target), make) if is_several(target) else make(as_target(target))
 
 
 @collection_paused()
@@ -182,9 +182,10 @@ def with_machine_code(
 def as_target(target: Any = None) -> Target:
     """The target that an argument means: itself, the current one, or this machine.
 
-    Raises: UsageError H01.. for a malformed one, H0105 for a processor that LLVM does not know.
+    Raises: UsageError H01.. for a malformed one, an empty text among them, H0105 for a processor that LLVM
+    does not know.
     """
-    given = target if isinstance(target, Target) or not target else Target(target)
+    given = target if isinstance(target, Target) or target is None else Target(target)
     found: Target = given or Target.current() or Target("llvm")
     check_processor_name(found.mtriple, found.mcpu)
     return found

@@ -241,12 +241,16 @@ def advice_on(rows: Sequence[KernelRow], call_us: float) -> list[Advice]:
 
 
 def _advice(row: KernelRow) -> Advice:
-    """For a map: that it became part of another kernel. For others: that they reached the roofline."""
+    """For a map: that it became part of another kernel. For others: that they reached the roofline, or, where
+    that allows no time, that they were not called."""
     if row.rule in _MAPS and row.boundaries:
         return Advice(row.total_us, f"fuse {row.name} into what follows; now {'; '.join(row.boundaries)}")
     gain = row.total_us - row.least_us * row.count
-    bound = "bandwidth" if row.is_memory_bound else "arithmetic"
     rule = row.rule or "no rule"
+    if not row.least_us:
+        work = "there is nothing for it to do" if row.size_bytes == 0 else "its work is not known"
+        return Advice(gain, f"fewer calls of {row.name} ({rule}): {work}")
+    bound = "bandwidth" if row.is_memory_bound else "arithmetic"
     return Advice(
         gain, f"better loops for {row.name} ({rule}): {row.roofline:.0%} of the {bound} that is possible"
     )

@@ -16,11 +16,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from heddle.driver.codes import D0101, D0104, D0401
+from heddle.driver.codes import D0101, D0104, D0106, D0401
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
 
-SUFFIXES = (".onnx", ".py", ".heddle")
+SOURCE_SUFFIXES = (".onnx", ".py")
+SUFFIXES = (*SOURCE_SUFFIXES, ".heddle")
 _LIGHT_MODELS = ("backend", "test", "data", "light")
 
 
@@ -33,7 +34,12 @@ class ModelFile:
 
     @property
     def is_compiled(self) -> bool:
-        return self.path.suffix == ".heddle"
+        return self.suffix == ".heddle"
+
+    @property
+    def suffix(self) -> str:
+        """What the file's name ends in, without regard to case."""
+        return self.path.suffix.lower()
 
 
 def find_model(text: str) -> ModelFile:
@@ -43,20 +49,45 @@ def find_model(text: str) -> ModelFile:
     if text.startswith("onnx:"):
         return ModelFile(text, _packaged(text.removeprefix("onnx:")))
     path = Path(text)
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise UsageError(
             D0101,
             f"model {text!r} is of unknown kind: expected a path that ends in {', '.join(SUFFIXES)}, or "
             "onnx:NAME",
         )
-    if not path.is_file():
-        near = (
-            [str(other) for other in path.parent.glob("*") if other.suffix in SUFFIXES]
-            if path.parent.is_dir()
-            else []
-        )
-        raise UsageError(D0101, f"no model at {text!r}", help=did_you_mean(text, near))
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "no ordinary file"
+        raise UsageError(D0101, f"no model at {text!r}: expected a file, and it is {kind}")
+    if not path.exists():
+        raise UsageError(D0101, f"no model at {text!r}", help=did_you_mean(text, _models_beside(path)))
     return ModelFile(text, path)
+
+
+def _models_beside(path: Path) -> list[str]:
+    if not path.parent.is_dir():
+        return []
+    return [str(p) for p in path.parent.glob("*") if p.suffix.lower() in SUFFIXES and p.is_file()]
+
+
+def check_not_model(model: ModelFile, output: Path) -> None:
+    """Refuse to write over the model. Raises: UsageError D0106."""
+    if output.exists() and output.samefile(model.path):
+        raise UsageError(D0106, f"{output} is the model itself", help="give the output another name")
+
+
+def check_output(model: ModelFile, output: Path) -> None:
+    """Refuse to write a compiled model over the model, or where it would be taken for one that is not
+    compiled.
+
+    Raises: UsageError D0106.
+    """
+    check_not_model(model, output)
+    if output.suffix.lower() in SOURCE_SUFFIXES:
+        raise UsageError(
+            D0106,
+            f"{output} would be taken for a model that is not compiled: its name ends in {output.suffix}",
+            help="let the name end in .heddle, or in .so, .dylib or .a for a library",
+        )
 
 
 def _packaged(name: str) -> Path:
@@ -85,7 +116,7 @@ def import_model(model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = 
     from heddle.ops.load import load as load_operators
 
     load_operators()
-    if model.path.suffix == ".onnx":
+    if model.suffix == ".onnx":
         from heddle.frontend.onnx import from_onnx
 
         return from_onnx(str(model.path), shape_dict=shapes)

@@ -17,15 +17,16 @@ from heddle.driver.codes import D0102, D0204, D0301
 from heddle.driver.inputs import Arguments, Array, make_arguments
 from heddle.driver.models import ModelFile, import_model
 from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, signature_from_json
+from heddle.runtime.codes import U0509
 from heddle.runtime.device import cpu
 from heddle.runtime.function import Function
-from heddle.runtime.module import load_module
+from heddle.runtime.module import is_linked, load_module
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.runtime.shape import Array as ValueArray
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import allocator_for
 from heddle.runtime.tensor import Tensor
-from heddle.runtime.variants import VariantsModule, check_form
+from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
 from heddle.vm.relax import VirtualMachine, VMExecutable
 from heddle.vm.relax.insight.peak_memory import peak_memory_bytes as peak_memory_bound
@@ -109,7 +110,6 @@ class CompiledVariants:
     executable: VariantsModule
     phases_s: Mapping[str, float]
     kernels: Mapping[str, int]
-    target: None = None
 
 
 def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
@@ -122,9 +122,22 @@ def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
                 D0102, f"{model.name} holds a module of kind {loaded.kind!r}, which is no model"
             )
         targets = [getattr(kernels, "target", None) for kernels in loaded.imports]
-        return Compiled(loaded, {"load": time.perf_counter() - start}, targets[0] if targets else None)
+        target = loaded.variant_target or (targets[0] if targets else None)
+        return Compiled(loaded, {"load": time.perf_counter() - start}, target)
     check_no_variant(model, options.variant)
     return _compile(model, options)
+
+
+def check_uncompiled(model: ModelFile, **options: str | None) -> ModelFile:
+    """The model, if options of the compiler can still be chosen; those that are not given are None.
+
+    Raises: UsageError D0301 for a compiled model with the options that were given.
+    """
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
+    if model.is_compiled and given:
+        names = f"{' and '.join(given)} {'are' if len(given) > 1 else 'is'}"
+        raise UsageError(D0301, f"{model.name} is compiled already; {names} for models that are not compiled")
+    return model
 
 
 def check_no_variant(model: ModelFile, variant: str | None) -> None:
@@ -160,15 +173,14 @@ def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) 
 
 def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileOptions) -> CompiledVariants:
     """Compile a model for several targets; it is imported once. `options.target` is not looked at."""
-    from heddle.driver.phases import PhaseClock, ignore
+    from heddle.driver.phases import PhaseClock, Progress, ignore
     from heddle.driver.variants import make_variants, targets_of
 
-    listener = options.listener or ignore
-    clock = PhaseClock(targets_of(targets)[0], listener)
-    clock.enter("import", model.name)
+    chosen, listener = targets_of(targets), options.listener or ignore
+    start = time.perf_counter()
+    listener(Progress("import", model.name))
     mod = import_model(model)
-    clock.stop()
-    seconds, kernels = Counter(clock.seconds), Counter[str]()
+    seconds, kernels = Counter({"import": time.perf_counter() - start}), Counter[str]()
 
     def make(target: Any) -> VMExecutable:
         own = PhaseClock(target, listener)
@@ -178,32 +190,45 @@ def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileO
         kernels.update(compiled.kernels)
         return compiled.executable
 
-    return CompiledVariants(make_variants(targets, make), seconds, kernels)
+    return CompiledVariants(make_variants(chosen, make), seconds, kernels)
 
 
 def compile_to_file(
     model: ModelFile, output: Path, targets: Sequence[str], options: CompileOptions
 ) -> dict[str, Any]:
     """Compile a model for one target, by default this machine, or for several, and write the file. The
-    result is what there is to tell about it.
+    result is what there is to tell about it. Raises: UsageError U0509 for a library of several.
     """
     made: Compiled | CompiledVariants
     if len(targets) > 1:
-        check_form(output, targets)
+        check_no_library(output, targets)
         made = compile_variants(model, targets, options)
+        target, names = None, list(made.executable.names)
     else:
         made = load_or_compile(model, replace(options, target=targets[0] if targets else None))
+        target, names = made.target, []
     made.executable.export_library(output)
     return {
         "model": model.name,
         "output": str(output),
-        "target": made.target,
-        "variants": list(made.executable.names) if isinstance(made, CompiledVariants) else [],
+        "target": target,
+        "variants": names,
         "size_bytes": output.stat().st_size,
         "compile_s": sum(made.phases_s.values()),
         "phases_s": dict(made.phases_s),
         "kernels": dict(made.kernels),
     }
+
+
+def check_no_library(output: Path, targets: Sequence[str]) -> None:
+    """Raises: UsageError U0509 where a library would have to hold programs for several targets."""
+    if is_linked(output):
+        raise UsageError(
+            U0509,
+            f"a library holds a program for one target, and {output} is to be for {len(targets)}",
+            help=f"name one target for each library, or give the output another name, such as "
+            f"{output.with_suffix('.heddle').name}",
+        )
 
 
 def signature_of(executable: VMExecutable, function: str) -> Signature:

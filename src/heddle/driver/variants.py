@@ -49,9 +49,8 @@ def spelled_out(target: Target) -> Target:
     return target if "mtriple" in target.attrs else Target({**target.export(), "mcpu": target.mcpu})
 
 
-def make_variants(given: Sequence[Any], make: Callable[[Target], Module]) -> VariantsModule:
-    """What `make` makes for each target. Raises: as `targets_of`."""
-    targets = targets_of(given)
+def make_variants(targets: Sequence[Target], make: Callable[[Target], Module]) -> VariantsModule:
+    """What `make` makes for each target, of which no two need the same (see `targets_of`)."""
     return VariantsModule(
         [
             Variant(name, str(spelled_out(target)), target.needs, make(target))

@@ -37,7 +37,10 @@ U0404 = declare_code(
     "U0404", "kernel failed", "A check inside compiled code was violated; the message is the kernel's own."
 )
 U0501 = declare_code(
-    "U0501", "function not in module", "Neither the module nor, where asked, its imports have the function."
+    "U0501",
+    "function not in module",
+    "Neither the module nor, where asked, its imports have the function; or it is one of a program, which a "
+    "`VirtualMachine` runs.",
 )
 U0502 = declare_code(
     "U0502",
@@ -70,7 +73,7 @@ U0509 = declare_code(
     "U0509",
     "a library holds one variant",
     "Several variants go into the one-file format. A shared or static library is made of one: "
-    '`module.select("NAME").export_library(path)`.',
+    '`module.select("NAME").export_library(path)`, or on the command line with one `--target`.',
 )
 U0601 = declare_code(
     "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."
@@ -109,8 +112,8 @@ F0110 = declare_code(
 F0111 = declare_code(
     "F0111",
     "kernels need another processor",
-    "Object code uses instructions that this processor does not have. Compile for this processor, or for "
-    "several in one file.",
+    "Object code is for another platform, or uses instructions that this processor does not have. Compile "
+    "for this processor, or for several in one file.",
 )
 F0112 = declare_code(
     "F0112",

@@ -59,8 +59,8 @@ class KernelModule(Module):
     def address(self, name: str) -> int:
         """The kernel's machine code. Valid while this module, or a function from it, lives.
 
-        Raises: FormatError F0111 where this processor lacks what the code needs, U0502 where it cannot be
-        linked.
+        Raises: FormatError F0111 where this processor is another one than the code needs, U0502 where it
+        cannot be linked.
         """
         with self._lock:
             if self._tracker is None:
@@ -95,20 +95,24 @@ class KernelModule(Module):
 
 
 def check_processor(needs: Needs, target: str) -> None:
-    """Refuse code that this processor would stop at with an illegal instruction. Code for another platform
-    is the linker's to refuse.
+    """Refuse code of another platform, and code that this processor would stop at with an illegal
+    instruction.
 
-    Raises: FormatError F0111 with the features that are missing.
+    Raises: FormatError F0111 with the platform, or the features that are missing.
     """
     processor = this_processor()
-    missing = processor.lacks(needs) if processor.is_for(needs) else ()
-    if missing:
-        raise FormatError(
-            F0111,
-            f"the kernels, compiled for {target[:80]!r}, need what this {processor} lacks: {listed(missing)}",
-            help="compile for this processor too: heddle.compile(mod, target=[...]) puts variants into one "
-            "file",
-        )
+    if processor.runs(needs):
+        return
+    reason = (
+        f"need what this {processor} lacks: {listed(processor.lacks(needs))}"
+        if processor.is_for(needs)
+        else f"are for {listed([needs.platform])}, and this is {processor}"
+    )
+    raise FormatError(
+        F0111,
+        f"the kernels, compiled for {target[:80]!r}, {reason}",
+        help="compile for this processor too: heddle.compile(mod, target=[...]) puts variants into one file",
+    )
 
 
 @dataclass(frozen=True, slots=True)

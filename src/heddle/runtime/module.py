@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, ClassVar
 
-from heddle.runtime.artefact import Section, open_artefact, require, section_offsets, write_artefact
+from heddle.runtime.artefact import (
+    Section,
+    SectionTable,
+    open_artefact,
+    require,
+    section_offsets,
+    write_artefact,
+)
 from heddle.runtime.codes import F0106, F0107, U0501, U0503
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
@@ -33,7 +40,12 @@ from heddle.support.registry import Registry
 
 SectionData = bytes | memoryview
 _SHARED_SUFFIXES = (".so", ".dylib")
-LINKED_SUFFIXES = (".so", ".dylib", ".a")
+LINKED_SUFFIXES = (*_SHARED_SUFFIXES, ".a")
+
+
+def is_linked(path: str | os.PathLike[str]) -> bool:
+    """Whether what is exported there is a shared or static library. Case does not matter."""
+    return PurePath(path).suffix.lower() in LINKED_SUFFIXES
 
 
 class Module:
@@ -46,6 +58,8 @@ class Module:
 
     variant: str = ""
     """Which variant of a file this is; "" where the file has one program."""
+    variant_target: str = ""
+    """What the file says that this variant was compiled for."""
 
     def __init__(self) -> None:
         self._imports: list[Module] = []
@@ -80,12 +94,15 @@ class Module:
         """The function `name`. Raises: MissingNameError U0501 (an AttributeError)."""
         found = self.find_function(name, query_imports)
         if found is None:
-            raise MissingNameError(
-                U0501,
-                f"module of kind {self.kind!r} has no function {name!r}",
-                help=did_you_mean(name, self.function_names()),
-            )
+            raise self.missing_function(name)
         return found
+
+    def missing_function(self, name: str) -> MissingNameError:
+        """What to raise where `name` is asked for and not found."""
+        known = [other for other in self.function_names() if other != name]
+        return MissingNameError(
+            U0501, f"module of kind {self.kind!r} has no function {name!r}", help=did_you_mean(name, known)
+        )
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
         return self.find_function(name, query_imports) is not None
@@ -134,7 +151,7 @@ class Module:
         cannot be, U0503 for a module without a stored form, S0101 where the path cannot be written.
         """
         sections = module_sections(self)
-        if fcompile is None and PurePath(path).suffix not in LINKED_SUFFIXES:
+        if fcompile is None and not is_linked(path):
             write_artefact(path, sections)
             return
         found = [code for module in _parents_first(self) for code in module.objects_to_link()]
@@ -263,7 +280,7 @@ def variant_from_sections(sections: Mapping[str, Section], variant: str | None =
     rows = read_variants(sections)
     row = choose(rows, this_processor()) if variant is None else find_variant(rows, variant)
     module = modules_from_sections(sections_of(sections, row))
-    module.variant = row.name
+    module.variant, module.variant_target = row.name, row.target
     return module
 
 
@@ -276,9 +293,16 @@ def load_module(path: str | os.PathLike[str], variant: str | None = None) -> Mod
     Raises: UsageError S0102, U0508; FormatError F01.., F0112 where no variant fits; see
     `heddle.runtime.artefact`.
     """
-    if PurePath(path).suffix in _SHARED_SUFFIXES:
-        return variant_from_sections(read_library(path), variant)
-    return variant_from_sections(open_artefact(path), variant)
+    return variant_from_sections(sections_in(path), variant)
+
+
+def sections_in(path: str | os.PathLike[str]) -> SectionTable:
+    """The sections of a file or of a shared library.
+
+    Raises: UsageError S0102; FormatError F01...
+    """
+    is_shared = PurePath(path).suffix.lower() in _SHARED_SUFFIXES
+    return read_library(path) if is_shared else open_artefact(path)
 
 
 def system_lib(symbol_prefix: str = "") -> Module:

@@ -13,10 +13,11 @@ from functools import cache
 
 from heddle.runtime.native.llvm import llvm_linking
 from heddle.runtime.wire import Reader, Writer
+from heddle.support.printable import printable
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "macos": "darwin", "windows": "windows"}
-_SHOWN = 12
+_SHOWN, _LONGEST = 12, 80
 
 
 def platform_of(triple: str) -> str:
@@ -28,7 +29,8 @@ def platform_of(triple: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What object code asks of a processor: a platform ("" for any) and features, by LLVM's names."""
+    """What object code asks of a processor: a platform ("" for any; "x86_64" for that machine's with any
+    system) and features, by LLVM's names."""
 
     platform: str = ""
     features: frozenset[str] = field(default_factory=frozenset)
@@ -51,8 +53,9 @@ class Processor:
         return platform_of(self.triple)
 
     def is_for(self, needs: Needs) -> bool:
-        """Whether code of that platform is code for this one."""
-        return needs.platform in ("", self.platform)
+        """Whether code of that platform is code for this one. Code of the triple `x86_64`, which names no
+        system, is for each."""
+        return needs.platform in ("", self.platform, self.platform.partition("-")[0])
 
     def lacks(self, needs: Needs) -> tuple[str, ...]:
         """The features that are asked for and not there, sorted. None where the system tells nothing."""
@@ -113,6 +116,6 @@ def read_needs(reader: Reader) -> Needs:
 
 def listed(names: Iterable[str]) -> str:
     """Names in a message, which may come from a file: not too many, and not too long."""
-    texts = [name if len(name) <= 80 and name.isprintable() else repr(name[:80]) for name in names]
+    texts = [printable(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...") for name in names]
     more = len(texts) - _SHOWN
     return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

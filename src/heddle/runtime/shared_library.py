@@ -18,7 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heddle.runtime.artefact import Section, parse_artefact, write_artefact
+from heddle.runtime.artefact import (
+    Section,
+    SectionTable,
+    parse_artefact,
+    section_table,
+    write_artefact,
+)
 from heddle.runtime.codes import F0109, U0506, U0507
 from heddle.runtime.linker import archive_command, run_tool, shared_library_command
 from heddle.runtime.loaded_libraries import loaded_libraries
@@ -78,7 +84,7 @@ def export_library(path: str | os.PathLike[str], parts: LibraryParts, link: Link
 
 
 def _linker_for(target: Path) -> LinkTool:
-    if target.suffix == ".a":
+    if target.suffix.lower() == ".a":
         archive = archive_command()
         return lambda output, files: run_tool([*archive, output, *files])
     command = shared_library_command()
@@ -98,7 +104,7 @@ def _write_objects(folder: Path, parts: LibraryParts) -> list[Path]:
     return files
 
 
-def read_library(path: str | os.PathLike[str]) -> dict[str, Section]:
+def read_library(path: str | os.PathLike[str]) -> SectionTable:
     """The sections of the artefact in a shared library, used where they lie.
 
     Raises: UsageError S0102 where it cannot be loaded; FormatError F0109 for a library that is none of ours,
@@ -121,7 +127,7 @@ def read_library(path: str | os.PathLike[str]) -> dict[str, Section]:
         data = _artefact_in(library, prefix)
     if data is None:
         raise FormatError(F0109, f"{os.fspath(path)} holds no heddle artefact")
-    return parse_artefact(data)
+    return section_table(data)
 
 
 def _artefact_in(library: ctypes.CDLL, prefix: str) -> memoryview | None:

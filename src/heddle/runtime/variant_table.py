@@ -63,11 +63,15 @@ def by_preference(variants: Iterable[T]) -> list[T]:
     return sorted(variants, key=lambda variant: -len(variant.needs.features))
 
 
+def first_that_runs(variants: Iterable[T], processor: Processor) -> T | None:
+    return next((variant for variant in variants if processor.runs(variant.needs)), None)
+
+
 def choose(variants: Sequence[T], processor: Processor) -> T:
     """The first one that the processor can run. Raises: FormatError F0112 where there is none."""
-    for variant in variants:
-        if processor.runs(variant.needs):
-            return variant
+    found = first_that_runs(variants, processor)
+    if found is not None:
+        return found
     reasons = [
         f"{listed([variant.name])} {_reason(variant.needs, processor)}" for variant in variants[:_SHOWN]
     ]

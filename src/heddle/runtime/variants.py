@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
 from typing import Any
 
-from heddle.runtime.artefact import open_artefact, write_artefact
-from heddle.runtime.codes import U0508, U0509
-from heddle.runtime.module import LINKED_SUFFIXES, Module, module_sections
+from heddle.runtime.artefact import write_artefact
+from heddle.runtime.codes import U0503, U0508, U0509
+from heddle.runtime.module import Module, SectionData, is_linked, module_sections, sections_in
 from heddle.runtime.processor import Needs, this_processor
 from heddle.runtime.shared_library import LinkTool
 from heddle.runtime.variant_table import (
@@ -19,11 +18,12 @@ from heddle.runtime.variant_table import (
     by_preference,
     choose,
     find_variant,
+    first_that_runs,
     part_name,
     read_variants,
     variants_sections,
 )
-from heddle.support.diagnostics import UsageError
+from heddle.support.diagnostics import MissingNameError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,11 @@ class Variant:
 class VariantsModule(Module):
     """Several variants, in the order in which a machine looks for one that it can run.
 
-    It stands for the one that this machine takes, which is found when a function is asked for or a machine
-    made, and is stored with all of them. Raises: UsageError U0508 without variants or with two of one name.
+    It is stored with all of them. A `VirtualMachine` made of it runs the one that this processor can run
+    best, and a kernel that is asked for is that one's. It is no executable itself, though its variants may
+    be: `select()` gives the one that is taken here, with its `as_text`, `stats`, `metadata` and the rest.
+
+    Raises: UsageError U0508 without variants or with two of one name.
     """
 
     kind = "variants"
@@ -75,12 +78,29 @@ class VariantsModule(Module):
     def find_function(self, name: str, query_imports: bool = False) -> Callable[..., Any] | None:
         return self.select().find_function(name, query_imports)
 
+    def missing_function(self, name: str) -> MissingNameError:
+        return self.variants[0].module.missing_function(name)
+
+    def save_sections(self) -> Mapping[str, SectionData]:
+        raise UsageError(
+            U0503,
+            f"variants are stored as a file of their own, not as a part of another module: "
+            f"{', '.join(self.names)}",
+            help=f"import one of them: module.import_module(variants.select({self.names[0]!r}))",
+        )
+
     def export_library(self, path: str | os.PathLike[str], fcompile: LinkTool | None = None) -> None:
         """Write all variants to one file; bytes that several have are stored once.
 
         Raises: UsageError U0509 for a shared or static library; else as `Module.export_library`.
         """
-        check_form(path, self.names, fcompile)
+        if fcompile is not None or is_linked(path):
+            raise UsageError(
+                U0509,
+                f"a library holds one program, and this has the variants {', '.join(self.names)}",
+                help=f"select({self.names[0]!r}).export_library(path) makes one of it; another file name "
+                "gives the one-file format",
+            )
         stored = [
             (StoredVariant(variant.name, variant.target, variant.needs, {}), module_sections(variant.module))
             for variant in self.variants
@@ -88,21 +108,10 @@ class VariantsModule(Module):
         write_artefact(path, variants_sections(stored))
 
 
-def check_form(path: str | os.PathLike[str], names: Sequence[str], fcompile: LinkTool | None = None) -> None:
-    """Whether variants can be stored there. Raises: UsageError U0509 for a shared or static library."""
-    if fcompile is not None or PurePath(path).suffix in LINKED_SUFFIXES:
-        raise UsageError(
-            U0509,
-            f"a library holds one program, and this has the variants {', '.join(names)}",
-            help=f"select({names[0]!r}).export_library(path) makes one of it; another file name gives the "
-            "one-file format",
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class VariantInfo:
-    """A variant in a file. `missing` are the features that this machine lacks; `own_bytes` of its
-    `size_bytes` are in no other variant."""
+    """A variant in a file. `missing` is what this machine is not or lacks: the platform, where it is another
+    one, else features. `own_bytes` of its `size_bytes` are in no other variant."""
 
     name: str
     target: str
@@ -114,15 +123,16 @@ class VariantInfo:
 
 
 def variants_in(path: str | os.PathLike[str]) -> list[VariantInfo]:
-    """The variants of a file, in its order; none for a file with one program. No program is read.
+    """The variants of a file, in its order; none for a file, or a shared library, with one program. No
+    program is read.
 
     Raises: UsageError S0102; FormatError F01...
     """
-    sections = open_artefact(Path(path))
+    sections = sections_in(path)
     if VARIANTS not in sections:
         return []
     rows, processor = read_variants(sections), this_processor()
-    chosen = next((row for row in rows if processor.runs(row.needs)), None)
+    chosen = first_that_runs(rows, processor)
     users: dict[int, int] = {}
     for row in rows:
         for number in row.parts.values():

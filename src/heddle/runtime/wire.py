@@ -42,7 +42,8 @@ class Writer:
         self._parts.append(data)
 
     def text(self, value: str) -> None:
-        self.blob(value.encode("utf-8", "surrogatepass"))
+        """Lone surrogates, which Python has in names of files that are not UTF-8, are stored as escapes."""
+        self.blob(value.encode("utf-8", "backslashreplace"))
 
     def words(self, values: Sequence[int]) -> None:
         self.blob(np.asarray(values, "<i8").tobytes())
@@ -96,7 +97,7 @@ class Reader:
     def text(self) -> str:
         data = self.blob()
         try:
-            return str(data, "utf-8", "surrogatepass")
+            return str(data, "utf-8")
         except UnicodeDecodeError as error:
             raise self.fail(f"text is not utf-8: {error.reason}") from None
 

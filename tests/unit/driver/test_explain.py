@@ -115,6 +115,15 @@ def test_advice_is_sorted_and_bounded_by_the_call() -> None:
     assert "outside" in found[2].text
 
 
+def test_advice_on_kernels_without_work() -> None:
+    texts = {
+        size: advice_on([KernelRow("idle", (), 2, 5.0, size_bytes=size, rule="RowPass")], 10.0)[0].text
+        for size in (0, None)
+    }
+    assert texts[0] == "fewer calls of idle (RowPass): there is nothing for it to do"
+    assert texts[None] == "fewer calls of idle (RowPass): its work is not known"
+
+
 def test_roofline_takes_the_greater_time() -> None:
     ceilings = Ceilings(1, 100.0, ((1000, 10.0), (100_000, 1.0)))
     assert ceilings.least_s(10**6, 1000) == pytest.approx(1e-5)

@@ -43,7 +43,7 @@ def test_a_seed_gives_the_same_values_again() -> None:
 
 
 def test_a_computed_dimension_is_checked() -> None:
-    with pytest.raises(UsageError, match=r"D0202.*n \* 2 \+ m = 7 at axis 0"):
+    with pytest.raises(UsageError, match=r"D0202.*n \* 2 \+ m = 7 at axis 0 of .*, got 8"):
         make_arguments(SIGNATURE, {"y": np.zeros((8, 1), "int64")}, {"n": 3, "m": 1})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,10 @@ from heddle.runtime.variant_table import (
     variants_sections,
 )
 from heddle.runtime.wire import Writer
-from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.diagnostics import FormatError, MissingNameError, UsageError
+from heddle.vm.relax import VMExecutable
+from heddle.vm.relax.isa import FuncKind
+from heddle.vm.relax.program import FunctionRow, Program
 
 LINUX = "x86_64-linux"
 V2 = ("popcnt", "sse4.2")
@@ -240,7 +244,42 @@ def test_a_file_with_one_program_has_no_variants(tmp_path: Path) -> None:
         load_module(tmp_path / "one", variant="x")
 
 
-@pytest.mark.parametrize("name", ["m.so", "m.a", "m.dylib"])
+@pytest.mark.parametrize("name", ["m.so", "m.SO"])
+def test_a_library_has_no_variants(tmp_path: Path, name: str) -> None:
+    try:
+        kernels(Needs()).export_library(tmp_path / name)
+    except UsageError as error:
+        pytest.skip(str(error))
+    assert (tmp_path / name).read_bytes()[:4] == b"\x7fELF" or not sys.platform.startswith("linux")
+    assert variants_in(tmp_path / name) == []
+    assert load_module(tmp_path / name).variant_target == ""
+
+
+def test_a_variant_says_what_it_was_compiled_for(path: Path) -> None:
+    assert load_module(path, variant="good").variant_target == "llvm -mcpu=good"
+
+
+def test_a_module_of_variants_is_no_part_of_another(tmp_path: Path) -> None:
+    outer = kernels(Needs())
+    outer.import_module(three())
+    with pytest.raises(UsageError, match=r"(?s)U0503.*far, plain, good.*select\('far'\)\)"):
+        outer.export_library(tmp_path / "x")
+
+
+def test_functions_that_are_missing_are_not_suggested() -> None:
+    own = Needs(this_processor().platform)
+    program = VMExecutable(Program((FunctionRow(FuncKind.VM, "main", 0, 0, 0, 0),), (), (), ()))
+    several = VariantsModule([Variant("plain", "llvm", own, program)])
+    for module in (program, several):
+        assert "main" in module.function_names() and not module.implements_function("main")
+        with pytest.raises(MissingNameError, match=r"(?s)U0501.*VirtualMachine\(.*\)\['main'\]") as caught:
+            module["main"]
+        assert "did you mean" not in str(caught.value)
+        with pytest.raises(MissingNameError, match=r"(?s)no function 'mian'.*did you mean 'main'"):
+            module["mian"]
+
+
+@pytest.mark.parametrize("name", ["m.so", "m.a", "m.dylib", "m.SO"])
 def test_a_library_of_several_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=r"(?s)U0509.*far, plain, good.*select\('far'\)"):
         three().export_library(tmp_path / name)
@@ -260,6 +299,17 @@ def test_code_of_another_processor_is_refused_before_it_runs() -> None:
     wanted = Needs(this_processor().platform, frozenset({"no-such", "sse2", "another"}))
     with pytest.raises(FormatError, match=r"(?s)F0111.*'llvm -mcpu=some'.*lacks: another.*no-such"):
         kernels(wanted, b"not even object code")["f"]
+
+
+def test_code_of_another_platform_is_refused_by_its_name() -> None:
+    here = this_processor().platform
+    with pytest.raises(FormatError, match=rf"F0111.*'llvm -mcpu=some', are for no-such, and .*{here}"):
+        kernels(Needs("no-such"), b"not even object code")["f"]
+
+
+def test_code_without_a_system_is_for_each_of_its_machine() -> None:
+    assert processor().is_for(Needs("x86_64")) and not processor().is_for(Needs("aarch64"))
+    assert not processor().is_for(Needs("x86_64-darwin"))
 
 
 # Tables that were made by hand

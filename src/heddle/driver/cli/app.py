@@ -12,11 +12,12 @@ import typer
 from heddle.driver.cli.entry import ExitCode, guarded
 from heddle.driver.codes import D0301
 from heddle.driver.inputs import parse_dims, parse_pairs, read_array
-from heddle.driver.models import ModelFile, find_model
+from heddle.driver.models import check_not_model, check_output, find_model
 from heddle.driver.run import (
     CompileOptions,
     RunOptions,
     check_no_variant,
+    check_uncompiled,
     compile_to_file,
     load_or_compile,
 )
@@ -31,11 +32,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 PROFILE_ROWS = 40
+EXEC_MODE, FP32 = "compiled", "fp32"
+"""What options of the compiler are where they are not given."""
 ModelArg = Annotated[str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.heddle or onnx:NAME.")]
 ExecModeOpt = Annotated[
-    str,
+    str | None,
     typer.Option(
-        metavar="MODE", help="`compiled` makes machine code of the graph too, `bytecode` interprets it."
+        metavar="MODE",
+        help="`compiled`, the default, makes machine code of the graph too, `bytecode` interprets it.",
     ),
 ]
 TargetOpt = Annotated[
@@ -53,10 +57,10 @@ VariantOpt = Annotated[
     typer.Option(metavar="NAME", help="Variant of a compiled model; default: the best for this machine."),
 ]
 PrecisionOpt = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="PRECISION",
-        help="`fp32` is strict; `bf16` rounds factors of products with weights to bfloat16.",
+        help="`fp32`, the default, is strict; `bf16` rounds factors of products with weights to bfloat16.",
     ),
 ]
 FunctionOpt = Annotated[str, typer.Option(help="Function of the model.")]
@@ -110,8 +114,8 @@ def run_command(
     threads: ThreadsOpt = None,
     target: TargetOpt = None,
     variant: VariantOpt = None,
-    exec_mode: ExecModeOpt = "compiled",
-    precision: PrecisionOpt = "fp32",
+    exec_mode: ExecModeOpt = None,
+    precision: PrecisionOpt = None,
     compare: Annotated[
         str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime`, or here in `fp32`, too.")
     ] = None,
@@ -125,19 +129,24 @@ def run_command(
     """Compile a model if it is not compiled yet, run it, and show what it gives and how fast."""
 
     def command() -> int:
+        from heddle.driver.cli.show import progress_bar, show_report, show_text
+
+        found = check_uncompiled(find_model(model), target=target, exec_mode=exec_mode, precision=precision)
         for path in (profile_json, chrome_trace):
             if path is not None:
+                check_not_model(found, path)
                 check_writable(path)
-        from heddle.driver.cli.show import progress_bar, show_report
-
-        found = find_model(model)
         dims = parse_dims(dim or ())
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
         with progress_bar(model) as listener:
             options = CompileOptions(
-                target, listener, exec_mode=exec_mode, precision=precision, variant=variant
+                target,
+                listener,
+                exec_mode=exec_mode or EXEC_MODE,
+                precision=precision or FP32,
+                variant=variant,
             )
-            compiled = load_or_compile(check_precision(found, precision), options)
+            compiled = load_or_compile(found, options)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         if compare is not None:
             from heddle.driver.compare import compare as compare_with
@@ -160,7 +169,7 @@ def run_command(
         else:
             show_report(done.report)
             if profile and profiled:
-                typer.echo(f"profile of one call\n{profiled.table(max_rows=PROFILE_ROWS)}")
+                show_text(f"profile of one call\n{profiled.table(max_rows=PROFILE_ROWS)}")
         differs = done.report.comparison is not None and not done.report.comparison["agrees"]
         return ExitCode.OUTPUTS_DIFFER if differs else ExitCode.DONE
 
@@ -172,22 +181,25 @@ def compile_command(
     model: ModelArg,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     target: TargetsOpt = None,
-    exec_mode: ExecModeOpt = "compiled",
-    precision: PrecisionOpt = "fp32",
+    exec_mode: ExecModeOpt = None,
+    precision: PrecisionOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model into one file that runs without the compiler."""
 
     def command() -> int:
-        from heddle.driver.cli.show import progress_bar
+        from heddle.driver.cli.show import progress_bar, show_text
 
         found = find_model(model)
         if found.is_compiled:
             raise UsageError(D0301, f"{model} is compiled already")
+        check_output(found, output)
         check_writable(output)
         start = time.perf_counter()
         with progress_bar(model) as listener:
-            options = CompileOptions(None, listener, exec_mode=exec_mode, precision=precision)
+            options = CompileOptions(
+                None, listener, exec_mode=exec_mode or EXEC_MODE, precision=precision or FP32
+            )
             facts = compile_to_file(found, output, target or (), options)
         if as_json:
             typer.echo(json.dumps(facts))
@@ -195,7 +207,7 @@ def compile_command(
             seconds = time.perf_counter() - start
             size = facts["size_bytes"] / 2**20
             what = facts["target"] or f"the variants {', '.join(facts['variants'])}"
-            typer.echo(f"{output}: {size:.2f} MiB in {seconds:.2f} s for {what}")
+            show_text(f"{output}: {size:.2f} MiB in {seconds:.2f} s for {what}")
         return ExitCode.DONE
 
     raise typer.Exit(guarded(command))
@@ -217,26 +229,30 @@ def inspect_command(
     ] = False,
     target: TargetOpt = None,
     variant: VariantOpt = None,
-    precision: PrecisionOpt = "fp32",
+    precision: PrecisionOpt = None,
 ) -> None:
     """Print a model as it is at a stage of its way from graph to machine code."""
 
     def command() -> int:
-        found = check_precision(find_model(model), precision)
+        from heddle.driver.cli.show import show_text, show_variants
+
+        found = check_uncompiled(find_model(model), target=target, precision=precision)
         if not found.is_compiled:
             check_no_variant(found, variant)
             from heddle.driver.models import import_model
             from heddle.driver.stages import stage_text
 
-            typer.echo(stage_text(import_model(found), stage, target, function, sources, precision))
+            mod = import_model(found)
+            show_text(stage_text(mod, stage, target, function, sources, precision or FP32))
             return ExitCode.DONE
         if stage == "variants":
-            from heddle.driver.cli.show import show_variants
             from heddle.runtime.variants import variants_in
 
+            if variant is not None:
+                raise UsageError(D0301, f"--stage variants shows all of them, got --variant {variant}")
             rows = variants_in(found.path)
             if not rows:
-                typer.echo(f"{model} holds one program, without variants")
+                show_text(f"{model} holds one program, without variants")
             show_variants(rows)
             return ExitCode.DONE
         if stage != "bytecode":
@@ -248,7 +264,7 @@ def inspect_command(
         from heddle.driver.disassembly import bytecode_text
 
         executable = load_or_compile(found, CompileOptions(variant=variant)).executable
-        typer.echo(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
+        show_text(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
         return ExitCode.DONE
 
     raise typer.Exit(guarded(command))
@@ -285,7 +301,7 @@ def debug_command(
         from heddle.driver.debug import UNFUSED, DebugOptions, debug_session, open_debugger
         from heddle.vm.relax.insight.console import read_script, split_commands
 
-        found = find_model(model)
+        found = check_uncompiled(find_model(model), target=target)
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
         options = DebugOptions(function, given, parse_dims(dim or ()), seed)
         lines = [*(read_script(script) if script is not None else ()), *split_commands(commands or "")]
@@ -313,7 +329,7 @@ def explain_command(
     threads: ThreadsOpt = None,
     target: TargetOpt = None,
     variant: VariantOpt = None,
-    precision: PrecisionOpt = "fp32",
+    precision: PrecisionOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
     """Time each kernel of a call against what this machine can do, and tell what would help most."""
@@ -322,12 +338,14 @@ def explain_command(
         from heddle.driver.cli.show import progress_bar, show_explanation
         from heddle.driver.explain import ExplainOptions, explain
 
-        found = find_model(model)
+        found = check_uncompiled(find_model(model), target=target, precision=precision)
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
         options = ExplainOptions(function, given, parse_dims(dim or ()), seed, threads)
         with progress_bar(model) as listener:
-            how = CompileOptions(target, listener, exec_mode="bytecode", precision=precision, variant=variant)
-            compiled = load_or_compile(check_precision(found, precision), how)
+            how = CompileOptions(
+                target, listener, exec_mode="bytecode", precision=precision or FP32, variant=variant
+            )
+            compiled = load_or_compile(found, how)
         explanation = explain(found.name, compiled, options)
         if as_json:
             typer.echo(json.dumps(explanation.as_dict()))
@@ -354,15 +372,6 @@ def passes_command() -> None:
 
     for name, first_line in pass_rows():
         typer.echo(f"{name:<28} {first_line}")
-
-
-def check_precision(model: ModelFile, precision: str) -> ModelFile:
-    """The model, if a precision can still be chosen. Raises: UsageError D0301."""
-    if model.is_compiled and precision != "fp32":
-        raise UsageError(
-            D0301, f"{model.name} is compiled already; --precision is for models that are not compiled"
-        )
-    return model
 
 
 def check_writable(path: Path) -> None:

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import traceback
@@ -22,6 +23,7 @@ from enum import IntEnum
 from heddle.driver.codes import D0401, D0501
 from heddle.support.codes import S0101
 from heddle.support.diagnostics import Diagnostic, HeddleError, InternalError, MissingDependencyError
+from heddle.support.printable import printable_lines
 from heddle.support.settings import settings
 
 
@@ -38,6 +40,11 @@ class ExitCode(IntEnum):
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command that `args` (by default the process's arguments) name and give the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # what a terminal's encoding lacks is shown as escapes
     return guarded(lambda: _command(list(sys.argv[1:] if args is None else args)))
 
 
@@ -81,6 +88,6 @@ def guarded(command: Callable[[], int]) -> int:
 
 
 def _report(text: str, notes: Sequence[str] = ()) -> None:
-    sys.stderr.write("\n".join((text, *notes)) + "\n")
+    sys.stderr.write(printable_lines("\n".join((text, *notes))) + "\n")
     if settings().show_traceback:
         traceback.print_exc()

@@ -237,8 +237,8 @@ def kernel_symbol(name: str) -> str:
 
 
 def is_symbol(name: str) -> bool:
-    """Whether the name can be a kernel's in object code: no half of a character, no zero byte."""
-    return "\0" not in name and not any("\ud800" <= letter <= "\udfff" for letter in name)
+    """Whether the name can be a kernel's in object code: no zero byte."""
+    return "\0" not in name
 
 
 class NativeLibrary:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from heddle.runtime.artefact import Section, require
+from heddle.runtime.codes import U0501
 from heddle.runtime.module import Module, SectionData, register_loader
 from heddle.runtime.wire import Reader, Writer
+from heddle.support.diagnostics import MissingNameError
 from heddle.vm.relax.constants import read_constants, write_constants
 from heddle.vm.relax.disasm import as_python, as_text, stats
 from heddle.vm.relax.isa import FuncKind
@@ -75,6 +77,15 @@ class VMExecutable(Module):
 
     def _find(self, name: str) -> Callable[..., Any] | None:
         return self._queries.get(name)
+
+    def missing_function(self, name: str) -> MissingNameError:
+        if not self.has_function(name):
+            return super().missing_function(name)
+        return MissingNameError(
+            U0501,
+            f"function {name!r} of a program runs in a machine only",
+            help=f"VirtualMachine(module, heddle.cpu())[{name!r}] gives it",
+        )
 
     @property
     def library_prefix(self) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import HeddleError, UsageError, did_you_mean
+from heddle.support.printable import printable_lines
 from heddle.vm.codes import V0505
 from heddle.vm.relax.insight.debugger import Debugger, Stop
 from heddle.vm.relax.insight.recording import Step
@@ -61,7 +62,7 @@ class DebugConsole(cmd.Cmd):
     # Reading commands
 
     def write(self, text: str) -> None:
-        self.stdout.write(text + "\n")
+        self.stdout.write(printable_lines(text) + "\n")
 
     def preloop(self) -> None:
         self.show_place()
