@@ -174,7 +174,7 @@ def _check_sizes(spec: TensorSpec, array: Array, known: Dimensions) -> None:
             raise UsageError(
                 D0202,
                 f"input {spec.name!r}: expected {_dim_text(dim, expected)} at axis {axis} of {spec.text()}, "
-                "got {size}",
+                f"got {size}",
             )
 
 
