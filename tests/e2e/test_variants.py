@@ -197,6 +197,11 @@ def test_wrong_lists() -> None:
         heddle.compile(mod, ["llvm -mcpu=haswell", "llvm -mcpu=haswell -num-cores=3"])
     with pytest.raises(UsageError, match=r"(?s)H0105.*'x86-64-v33'.*did you mean 'x86-64-v3'"):
         heddle.compile(mod, ["llvm", "llvm -mcpu=x86-64-v33"])
+    with pytest.raises(OptionError, match="D0105"):
+        heddle.compile(mod, [None, "llvm"])
+    for unordered in ({"llvm"}, (text for text in ("llvm",)), ["llvm", 3]):
+        with pytest.raises(UsageError, match=r"H0101.*a target is a text or a mapping"):
+            heddle.compile(mod, unordered)
     with pytest.raises(UsageError, match="H0102"):
         heddle.compile(mod, ["llvm", "cuda"])
 
@@ -380,8 +385,11 @@ def test_the_command_line_on_wrong_requests(folder: Path) -> None:
     several = ("--target", "llvm -mcpu=x86-64", "--target", "llvm -mcpu=haswell")
     command("compile", "m.py", "-o", "m.so", *several, cwd=folder).failed_with("U0509", "one target")
     assert not (folder / "m.so").exists()
-    done = command("compile", "m.py", "-o", "o.heddle", "--target", "llvm -mcpu=no-such", cwd=folder)
-    assert done.code == 1 and "error[H0105]" in done.err  # after LLVM's own remark
+    for options, code in (("-mcpu=no-such", "H0105"), ("-mtriple=foo", "H0106"), ("-mattr=-64bit", "H0107")):
+        wrong = ("--target", f"llvm {options}")
+        command("compile", "m.py", "-o", "o.heddle", *wrong, cwd=folder).failed_with(code)
+        command("compile", "m.py", "-o", "o.heddle", "--target", "llvm", *wrong, cwd=folder).failed_with(code)
+        command("inspect", "m.py", "--stage", "llvm", *wrong, cwd=folder).failed_with(code)
     twice = ("--target", "llvm -mcpu=haswell", "--target", "llvm -mcpu=haswell")
     command("compile", "m.py", "-o", "o.heddle", *twice, cwd=folder).failed_with("D0105")
     one = ("--target", "llvm -mcpu=sapphirerapids -mattr=+avx10.2")

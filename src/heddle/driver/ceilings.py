@@ -137,10 +137,13 @@ def rate_at(rates: Rates, size_bytes: int) -> float:
 
 
 def measure_ceilings(target: Any = None, num_threads: int | None = None) -> Ceilings:
-    """Measure with so many threads, by default those in use; a second or two."""
+    """Measure with so many threads, by default those in use; a second or two.
+
+    The probes run here: by default they are for this machine, whatever target is current.
+    """
     from heddle.driver.compile import as_target
 
-    chosen = as_target(target)
+    chosen = as_target("llvm" if target is None else target)
     if num_threads is not None:
         set_num_threads(num_threads)
     threads = native_library().num_threads

@@ -39,8 +39,7 @@ TOLERANCES = {
     "bfloat16": (5e-2, 1e-2),
 }
 """Element type → relative tolerance, and absolute tolerance as a part of the largest expected magnitude.
-Networks of
-fifty layers add in another order than the other engine does; other types must be equal."""
+Networks of fifty layers add in another order than the other engine does; other types must be equal."""
 FIGURES = ("max_abs_error", "max_magnitude", "max_relative_error", "mean_relative_error")
 PRECISION_TOLERANCES = {"bf16": (5e-2, 5e-2)}
 """The same for float32 outputs of a program whose products were computed in less."""
@@ -84,14 +83,15 @@ def _onnxruntime(model: ModelFile, done: Run, repeat: int, num_threads: int) -> 
 
 
 def _strict(model: ModelFile, done: Run, repeat: int, _num_threads: int) -> _Other:
-    """The model compiled anew for the same target, without any rounding of factors."""
+    """The model compiled anew for the same target and mode, without any rounding of factors."""
     if model.is_compiled:
         raise UsageError(
             D0402,
             f"{model.name} is compiled already, in one precision",
             help="compare the model that it was made from",
         )
-    executable = load_or_compile(model, CompileOptions(done.report.target)).executable
+    options = CompileOptions(done.report.target, exec_mode=done.exec_mode)
+    executable = load_or_compile(model, options).executable
     call = VirtualMachine(executable, cpu())[done.function]
     value, latencies = timed(call, list(done.arguments.arrays.values()), repeat)
     return [row.name for row in done.report.outputs], as_arrays(value), latencies
@@ -140,7 +140,11 @@ def _session(model: ModelFile, num_threads: int) -> Any:
 
 def difference(name: str, ours: Array, theirs: Array, precision: str = "fp32") -> dict[str, Any]:
     """How far two outputs are apart, and whether that is within the tolerance of their type and of the
-    precision that ours were computed in."""
+    precision that ours were computed in.
+
+    Figures are over the elements that are finite in both, magnitudes over the finite expected ones; without
+    any they are None. Infinities, with their signs, and NaN agree where they are in the same places.
+    """
     row: dict[str, Any] = {"name": name, "agrees": False, **dict.fromkeys(FIGURES)}
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         row["reason"] = f"expected {theirs.dtype} {theirs.shape}, got {ours.dtype} {ours.shape}"
@@ -151,12 +155,29 @@ def difference(name: str, ours: Array, theirs: Array, precision: str = "fp32") -
     if ours.dtype == np.float32:
         relative, absolute = PRECISION_TOLERANCES.get(precision, (relative, absolute))
     expected, got = theirs.astype(np.float64), ours.astype(np.float64)
-    magnitude = float(np.nanmax(np.abs(expected)))
-    close = np.isclose(got, expected, rtol=relative, atol=absolute * magnitude, equal_nan=True)
-    errors = np.abs(got - expected)
-    error, mean = float(np.nanmax(errors)), float(np.nanmean(np.abs(expected)))
-    figures = (error, magnitude, _ratio(error, magnitude), _ratio(float(np.nanmean(errors)), mean))
-    return row | {"agrees": bool(close.all()), **dict(zip(FIGURES, figures, strict=True))}
+    known, finite = np.isfinite(expected), np.isfinite(expected) & np.isfinite(got)
+    agrees = np.array_equal(expected[~finite], got[~finite], equal_nan=True)
+    if not agrees:
+        row["reason"] = "infinities or NaN are not in the same places"
+    if not finite.any():
+        return {"reason": "no element is finite in both"} | row | {"agrees": agrees}
+    with np.errstate(over="ignore"):  # differences of the largest float64
+        scales, errors = np.abs(expected[known]), np.abs(got[finite] - expected[finite])
+        bounds = relative * np.abs(expected[finite]) + absolute * scales.max()
+        figures = (
+            errors.max(),
+            scales.max(),
+            _ratio(errors.max(), scales.max()),
+            _ratio(errors.mean(), scales.mean()),
+        )
+    exact = ours.dtype.kind not in "iu" or np.array_equal(ours, theirs)  # beyond 2**53
+    agrees = agrees and exact and bool((errors <= bounds).all())
+    return row | {"agrees": agrees, **dict(zip(FIGURES, map(_figure, figures), strict=True))}
+
+
+def _figure(value: Any) -> float | None:
+    """A figure as JSON has it: None where it is no finite number."""
+    return None if value is None or not np.isfinite(value) else float(value)
 
 
 def _ratio(error: float, scale: float) -> float | None:

@@ -30,7 +30,6 @@ from heddle.runtime.module import Module
 from heddle.runtime.processor import Needs
 from heddle.support.collection import collection_paused
 from heddle.target import Target
-from heddle.target.needs import check_processor_name
 from heddle.tir.nodes import PrimFunc
 from heddle.vm.relax.executable import LIBRARY_PREFIX, VMExecutable
 from heddle.vm.relax.isa import FuncKind
@@ -182,12 +181,12 @@ def with_machine_code(
 def as_target(target: Any = None) -> Target:
     """The target that an argument means: itself, the current one, or this machine.
 
-    Raises: UsageError H01.. for a malformed one, an empty text among them, H0105 for a processor that LLVM
-    does not know.
+    Raises: UsageError H01.. for a malformed one, an empty text among them, and for one that LLVM cannot make
+    code for.
     """
     given = target if isinstance(target, Target) or target is None else Target(target)
     found: Target = given or Target.current() or Target("llvm")
-    check_processor_name(found.mtriple, found.mcpu)
+    found.check()
     return found
 
 

@@ -50,12 +50,15 @@ class CompileOptions:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An executable and where the time to get it went. Units: seconds."""
+    """An executable and where the time to get it went. Units: seconds. `exec_mode` is what it was compiled
+    with; it says nothing of an executable from a file.
+    """
 
     executable: VMExecutable
     phases_s: Mapping[str, float]
     target: str | None = None
     kernels: Mapping[str, int] = field(default_factory=dict)
+    exec_mode: str = "compiled"
 
     @property
     def total_s(self) -> float:
@@ -168,7 +171,7 @@ def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) 
         executable = build_for(mod, target, exec_mode=options.exec_mode, precision=options.precision)
     clock.stop()
     kernels = {"compiled": counters.compiles - before[0], "cached": counters.hits - before[1]}
-    return Compiled(executable, clock.seconds, str(target), kernels)
+    return Compiled(executable, clock.seconds, str(target), kernels, options.exec_mode)
 
 
 def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileOptions) -> CompiledVariants:
@@ -264,12 +267,13 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run gave: the report, the arguments, and the results as arrays."""
+    """What a run gave: the report, the arguments, and the results as arrays; the mode of the executable."""
 
     report: RunReport
     arguments: Arguments
     results: list[Array]
     function: str = "main"
+    exec_mode: str = "compiled"
 
 
 def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
@@ -301,7 +305,7 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
         precision=compiled.executable.metadata.get(PRECISION, "fp32"),
         variant=compiled.executable.variant,
     )
-    return Run(report, arguments, results, options.function)
+    return Run(report, arguments, results, options.function, compiled.exec_mode)
 
 
 def output_names(signature: Signature, count: int) -> list[str]:

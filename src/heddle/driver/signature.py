@@ -59,17 +59,21 @@ def signature_from_json(text: str) -> Signature:
     try:
         data = json.loads(text)
         return Signature(_specs(data["inputs"]), _specs(data["outputs"]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FormatError(D0204, f"the model's signature is malformed: {error}") from error
 
 
 def _specs(rows: Iterable[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
     specs = []
     for row in rows:
-        shape = None if row["shape"] is None else tuple(row["shape"])
-        if shape is not None and not all(type(dim) in (int, str) for dim in shape):
-            raise TypeError(f"shape {shape} of {row['name']!r}")
-        specs.append(TensorSpec(str(row["name"]), row["dtype"], shape, str(row["kind"])))
+        name, dtype, shape, kind = row["name"], row["dtype"], row["shape"], row["kind"]
+        if not isinstance(name, str) or not isinstance(kind, str):
+            raise TypeError(f"name {name!r} and kind {kind!r}")
+        if not isinstance(dtype, str | None):
+            raise TypeError(f"dtype {dtype!r} of {name!r}")
+        if not isinstance(shape, list | None) or not all(type(dim) in (int, str) for dim in shape or ()):
+            raise TypeError(f"shape {shape!r} of {name!r}")
+        specs.append(TensorSpec(name, dtype, None if shape is None else tuple(shape), kind))
     return tuple(specs)
 
 

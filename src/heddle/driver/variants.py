@@ -18,11 +18,14 @@ def is_several(target: Any) -> bool:
 
 
 def targets_of(given: Sequence[Any]) -> tuple[Target, ...]:
-    """The targets that a list means. Raises: OptionError D0103 for an empty list, D0105 for two of which the
-    second would never be taken; UsageError H01.. for one that is malformed."""
+    """The targets that a list means, each as one alone would be meant. Raises: OptionError D0103 for an empty
+    list, D0105 for two of which the second would never be taken; UsageError H01.. for one that is malformed.
+    """
+    from heddle.driver.compile import as_target
+
     if not given:
         raise OptionError(D0103, "a list of targets needs one at least")
-    targets = tuple(each if isinstance(each, Target) else Target(each) for each in given)
+    targets = tuple(as_target(each) for each in given)
     first: dict[Any, Target] = {}
     for target in targets:
         other = first.setdefault(target.needs, target)

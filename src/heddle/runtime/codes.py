@@ -124,7 +124,7 @@ F0108 = declare_code(
     "F0108",
     "size expression is malformed",
     "Sizes in an artefact are sums, products, floor quotients, remainders, min and max of names and "
-    "integers.",
+    "integers, of at most 127 bits.",
 )
 F0201 = declare_code(
     "F0201", "not a tensor cache", "The folder has no `tensor-cache.json`, or that file has another form."

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from heddle.runtime.codes import F0108, U0901
 from heddle.runtime.size_class import block_bytes
@@ -25,7 +25,10 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-_CHOICES: dict[str, Callable[[int, int], int]] = {"min": min, "max": max}
+_FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max, "block": block_bytes}
+_NUM_ARGUMENTS = {"min": 2, "max": 2, "block": 1}
+_LARGEST = 1 << 127
+"""Bytes and operations of real programs are far fewer; products in a file may be any number."""
 
 
 def _parsed(text: str) -> ast.expr:
@@ -37,7 +40,10 @@ def _parsed(text: str) -> ast.expr:
 
 def names_in(text: str) -> tuple[str, ...]:
     """The names of sizes in a text. Raises: FormatError F0108 for another form."""
-    tree = _parsed(text)
+    return _names(_parsed(text))
+
+
+def _names(tree: ast.expr) -> tuple[str, ...]:
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return tuple(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called)
 
@@ -45,29 +51,62 @@ def names_in(text: str) -> tuple[str, ...]:
 def evaluate_size(text: str, values: Mapping[str, int]) -> int | None:
     """The number that a text stands for, or None where a name in it has no value.
 
-    Raises: FormatError F0108 for another form; UsageError U0901 for a division by zero.
+    Raises: FormatError F0108 for another form, and for numbers beyond `_LARGEST`; UsageError U0901 for a
+    division by zero.
     """
     tree = _parsed(text)
-    return _evaluate(tree, values) if all(name in values for name in names_in(text)) else None
+    return _evaluate(tree, values, text) if all(name in values for name in _names(tree)) else None
 
 
-def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
+def _evaluate(tree: ast.expr, values: Mapping[str, int], text: str) -> int:
+    """Without recursion: sums may have thousands of terms, one inside the other."""
+    order: list[tuple[ast.expr, int]] = []
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        operands = _operands(node, text)
+        order.append((node, len(operands)))
+        waiting.extend(operands)
+    results: list[int] = []
+    for node, count in reversed(order):
+        start = len(results) - count
+        result = _value(node, results[start:], values, text)
+        if abs(result) > _LARGEST:
+            raise FormatError(F0108, f"dimension {_shown(node, text)!r} is too large")
+        results[start:] = [result]
+    return results[0]
+
+
+def _operands(node: ast.expr, text: str) -> Sequence[ast.expr]:
+    """The sizes that a size is made of. Raises: FormatError F0108 for another form."""
+    if isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and type(node.value) is int):
+        return ()
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return (node.operand,)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return (node.left, node.right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        if len(node.args) == _NUM_ARGUMENTS.get(node.func.id):
+            return node.args
+    raise FormatError(F0108, f"dimension {_shown(node, text)!r} is no sum, product or quotient")
+
+
+def _value(node: ast.expr, operands: Sequence[int], values: Mapping[str, int], text: str) -> int:
+    """The number of one node of a form that `_operands` accepts."""
     if isinstance(node, ast.Name):
         return values[node.id]
-    if isinstance(node, ast.Constant) and type(node.value) is int:
+    if isinstance(node, ast.Constant):
+        assert isinstance(node.value, int)
         return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_evaluate(node.operand, values)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _evaluate(node.left, values), _evaluate(node.right, values)
-        if right == 0 and isinstance(node.op, (ast.FloorDiv, ast.Mod)):
-            raise UsageError(U0901, f"dimension {ast.unparse(node)} divides by zero")
-        return _OPERATORS[type(node.op)](left, right)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
-        if node.func.id == "block" and not node.keywords:
-            return block_bytes(_evaluate(node.args[0], values))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
-        choose = _CHOICES.get(node.func.id)
-        if choose is not None and not node.keywords:
-            return choose(_evaluate(node.args[0], values), _evaluate(node.args[1], values))
-    raise FormatError(F0108, f"dimension {ast.unparse(node)[:80]!r} is no sum, product or quotient")
+    if isinstance(node, ast.UnaryOp):
+        return -operands[0]
+    if isinstance(node, ast.BinOp):
+        if operands[1] == 0 and isinstance(node.op, (ast.FloorDiv, ast.Mod)):
+            raise UsageError(U0901, f"dimension {_shown(node, text)} divides by zero")
+        return _OPERATORS[type(node.op)](*operands)
+    assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return _FUNCTIONS[node.func.id](*operands)
+
+
+def _shown(node: ast.expr, text: str) -> str:
+    return (ast.get_source_segment(text, node) or text)[:80]

@@ -57,6 +57,12 @@ def available_cores() -> int:
     return max(1, min(cores, -(-int(quota) // int(period))))
 
 
+def can_start_python() -> bool:
+    """Whether this process knows a Python to start: one inside another program, or frozen, does not."""
+    name = Path(sys.executable or "").name.lower()
+    return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
+
+
 def environment_of_python() -> dict[str, str]:
     """The environment for another Python that shall find the modules that this one finds, and no others."""
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)

@@ -15,5 +15,18 @@ H0104 = declare_code(
 H0105 = declare_code(
     "H0105",
     "unknown processor",
-    "`-mcpu` is a name that LLVM knows, such as `x86-64-v3`, `znver4` or `sapphirerapids`.",
+    "`-mcpu` is a name that LLVM knows for the triple's machine, such as `x86-64-v3`, `znver4` or "
+    "`sapphirerapids`, and the processor can run code for that triple.",
+)
+H0106 = declare_code(
+    "H0106",
+    "no code for this triple",
+    "`-mtriple` names a machine and a system for which LLVM can make object code, such as "
+    "`x86_64-unknown-linux-gnu` or `aarch64-linux-gnu`.",
+)
+H0107 = declare_code(
+    "H0107",
+    "unknown processor feature",
+    "`-mattr` lists features by LLVM's names, such as `+avx512bf16,-fma`. What the triple says already "
+    "(64-bit code, how floats are passed) is no feature to choose.",
 )

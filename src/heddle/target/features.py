@@ -39,6 +39,11 @@ CODE_FEATURES: dict[str, tuple[str, ...]] = {
 """By machine: features that decide which instructions code may have, apart from those for which it would
 have to ask by name (cryptography, virtual machines); schedule rules ask for tiles. Of Arm's, those that LLVM
 finds out of a running processor; of other machines, none yet."""
+BASE_FEATURES: dict[str, tuple[str, ...]] = {
+    "x86_64": ("cmov", "sse", "sse2"),
+    "aarch64": ("neon", "fp-armv8"),
+}
+"""By machine: those of them without which there is hardly any code."""
 
 
 def known_processors() -> tuple[str, ...]:

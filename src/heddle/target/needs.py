@@ -12,28 +12,22 @@ from collections.abc import Sequence
 from functools import cache
 
 from heddle.runtime.native.llvm import llvm_binding
-from heddle.runtime.processor import Needs, platform_of, this_processor
-from heddle.support.diagnostics import UsageError, did_you_mean
-from heddle.target.codes import H0105
-from heddle.target.features import CODE_FEATURES, known_processors
-
-_SAME_SYSTEM_32_BITS = "i686-unknown-linux-gnu"
-_WITHOUT_64_BITS = ("pentium-m", "pentium4", "pentium4m", "prescott", "yonah")
-"""Processors with all of the first x86-64 features but that one."""
+from heddle.runtime.processor import Needs, platform_of
+from heddle.target.features import CODE_FEATURES
 
 
 def needs_of(triple: str, cpu: str, features: str, is_listed: bool) -> Needs:
     """What LLVM's code for a processor needs of those features that it may use unasked.
 
-    `is_listed`: `features` is the whole list of what the processor has. Raises: UsageError H0105.
+    `is_listed`: `features` is the whole list of what the processor has. Otherwise LLVM is asked, which must
+    be able to make code for the target (`heddle.target.llvm_check`).
     """
     platform = platform_of(triple)
     wanted = CODE_FEATURES.get(platform.partition("-")[0], ())
     if is_listed:
         given = {text[1:] for text in features.split(",") if text.startswith("+")}
         return Needs(platform, frozenset(given.intersection(wanted)))
-    check_processor_name(triple, cpu)
-    return Needs(platform, frozenset(features_known_to_llvm(triple, cpu, features, tuple(wanted))))
+    return Needs(platform, frozenset(features_known_to_llvm(triple, cpu, features, wanted)))
 
 
 @cache
@@ -45,29 +39,15 @@ def features_known_to_llvm(triple: str, cpu: str, features: str, asked: tuple[st
     return tuple(name for name, has in zip(asked, inlined, strict=True) if has)
 
 
-@cache
-def check_processor_name(triple: str, cpu: str) -> None:
-    """Raises: UsageError H0105 for an x86-64 processor that LLVM does not know: it would end this process."""
-    known = ("", "generic", this_processor().cpu, *known_processors())
-    if platform_of(triple).partition("-")[0] != "x86_64" or cpu in known:
-        return
-    base = _attributes("x86-64", "")
-    if cpu in _WITHOUT_64_BITS or not all(
-        _inlined(_SAME_SYSTEM_32_BITS, cpu, "", _attributes(cpu, ""), [base])
-    ):
-        raise UsageError(
-            H0105,
-            f"LLVM knows no x86-64 processor {cpu!r}",
-            help=did_you_mean(cpu, known_processors()) or "x86-64-v3 is a level that most processors have",
-        )
-
-
 def _attributes(cpu: str, features: str) -> str:
     return f'"target-cpu"="{_escaped(cpu)}" "target-features"="{_escaped(features)}"'
 
 
 def _escaped(text: str) -> str:
-    return "".join(chr(byte) if chr(byte).isalnum() else f"\\{byte:02X}" for byte in text.encode())
+    """As LLVM's texts spell any bytes: letters and digits of ASCII as they are, the others as `\\XX`."""
+    return "".join(
+        chr(byte) if byte < 128 and chr(byte).isalnum() else f"\\{byte:02X}" for byte in text.encode()
+    )
 
 
 def _inlined(triple: str, cpu: str, features: str, caller: str, callees: Sequence[str]) -> list[bool]:

@@ -20,6 +20,7 @@ from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.target.codes import H0101, H0102, H0103, H0104
 from heddle.target.features import implied_features, vector_bits
 from heddle.target.host import host as host_machine
+from heddle.target.llvm_check import check_code_generation
 from heddle.target.needs import needs_of
 
 
@@ -47,6 +48,13 @@ _CPU_OPTIONS: dict[str, type] = {
     "model": str,
     "libs": list,
 }
+_RANGES: dict[str, range] = {
+    "num-cores": range(1, 1 << 16),
+    "opt-level": range(4),
+    "vector-width": range(64, 2049),
+    "l1-cache-bytes": range(1, 1 << 40),
+    "l2-cache-bytes": range(1, 1 << 40),
+}
 TARGET_KINDS: dict[str, TargetKind] = {
     "llvm": TargetKind("llvm", "cpu", MappingProxyType(_CPU_OPTIONS)),
     "c": TargetKind("c", "cpu", MappingProxyType(_CPU_OPTIONS)),
@@ -58,7 +66,7 @@ class Target:
     """Immutable; equal by kind, options and host.
 
     Raises: UsageError H0101 for a malformed description, H0102 for an unknown kind, H0103 for an unknown
-    option.
+    option. What options name is looked at when code is made: see `check`.
     """
 
     __slots__ = ("_tokens", "attrs", "host", "kind")
@@ -78,6 +86,8 @@ class Target:
             )
         self.kind = TARGET_KINDS[kind]
         own_host = given.pop("host", None)
+        if isinstance(own_host, Mapping) and "host" in own_host:
+            raise UsageError(H0101, "the host of a target has no host of its own")
         chosen = host if host is not None else own_host
         self.host = None if chosen is None else chosen if isinstance(chosen, Target) else Target(chosen)
         self.attrs = MappingProxyType({name: _option(self.kind, name, given[name]) for name in sorted(given)})
@@ -163,9 +173,14 @@ class Target:
         has_tiles = self.mtriple.startswith(("x86_64", "amd64"))  # in 64-bit mode only
         return frozenset(name for name in found if has_tiles or not name.startswith("amx-"))
 
+    def check(self) -> None:
+        """Raises: UsageError H0105, H0106 or H0107 where LLVM cannot make code for this target."""
+        check_code_generation(self.mtriple, self.mcpu, self.features, self.mattr)
+
     @property
     def needs(self) -> Needs:
-        """What a processor must have to run code for this target. Raises: UsageError H0105."""
+        """What a processor must have to run code for this target. Raises: as `check`."""
+        self.check()
         is_listed = self.is_host_cpu and not self.mattr
         return needs_of(self.mtriple, self.mcpu, self.features, is_listed)
 
@@ -247,11 +262,15 @@ def _parse(target: str | Mapping[str, Any] | Target) -> dict[str, Any]:
         given = dict(target)
         if "kind" not in given:
             raise UsageError(H0101, "a target description needs the entry 'kind'")
+        if not all(isinstance(name, str) for name in given):
+            raise UsageError(H0101, "the entries of a target description have texts as names")
         return given
+    if not isinstance(target, str):
+        raise UsageError(H0101, f"a target is a text or a mapping, got {type(target).__name__}")
     if target.lstrip().startswith("{"):
         try:
             return _parse(json.loads(target))
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(H0101, f"malformed target: {error}") from error
     try:
         words = shlex.split(target)
@@ -285,11 +304,38 @@ def _option(kind: TargetKind, name: str, value: Any) -> Any:
         )
     expected = kind.options[name]
     if expected is list:
-        items = value.split(",") if isinstance(value, str) else value
-        return tuple(str(item) for item in items if item)
+        return _texts(name, value)
     if expected is int:
-        try:
-            return int(value)
-        except ValueError:
-            raise UsageError(H0101, f"target option {name!r} expects a number, got {value!r}") from None
-    return str(value)
+        return _number(name, value)
+    if not isinstance(value, str):
+        raise UsageError(H0101, f"target option {name!r} expects a text, got {_shown(value)}")
+    return value
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
+        raise UsageError(
+            H0101, f"target option {name!r} expects a list of texts or one with commas, got {_shown(value)}"
+        )
+    return tuple(part for item in items for part in item.split(",") if part)
+
+
+def _number(name: str, value: Any) -> int:
+    try:
+        number = int(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else None
+    except ValueError:
+        number = None
+    if number is None:
+        raise UsageError(H0101, f"target option {name!r} expects a number, got {_shown(value)}")
+    allowed = _RANGES[name]
+    if number not in allowed:
+        bounds = f"from {allowed.start} to {allowed.stop - 1}"
+        raise UsageError(H0101, f"target option {name!r} expects a number {bounds}, got {_shown(number)}")
+    if name == "vector-width" and number & (number - 1):
+        raise UsageError(H0101, f"target option {name!r} expects a power of two, got {number}")
+    return number
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:80]

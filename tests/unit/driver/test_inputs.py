@@ -59,7 +59,19 @@ def test_a_signature_survives_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"inputs": [{}], "outputs": []}', '{"inputs": 3, "outputs": []}']
+    "text",
+    ["", "[]", "{}", '{"inputs": [{}], "outputs": []}', '{"inputs": 3, "outputs": []}', "[" * 100_000]
+    + [
+        SIGNATURE.to_json().replace(f'"{key}": {value}', f'"{key}": {wrong}', 1)
+        for key, value, wrong in [
+            ("dtype", '"float32"', "5"),
+            ("dtype", '"float32"', '["float32"]'),
+            ("name", '"x"', "3"),
+            ("kind", '"tensor"', "null"),
+            ("shape", "[", '"n", "": ['),
+            ("shape", "[", "[1e999, "),
+        ]
+    ],
 )
 def test_a_malformed_signature_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match="D0204"):
@@ -74,3 +86,36 @@ def test_dimension_texts() -> None:
         evaluate_dim("n ** 2", {"n": 4})
     with pytest.raises(UsageError, match="U0901"):
         evaluate_dim("n // m", {"n": 4, "m": 0})
+    assert evaluate_dim("min(n, 3) - -m % 4 + max(-2, 1)", {"n": 4, "m": 5}) == 3 - -5 % 4 + 1
+
+
+@pytest.mark.parametrize("count", [10, 500, 950, 1500, 6000, 20_000])
+def test_deep_dimension_texts_are_evaluated_or_refused(count: int) -> None:
+    for text, expected in (
+        ("+".join(["n"] * count), count),
+        ("-" * (2 * count) + "n", 1),
+        ("(" * count + "n" + ")" * count, 1),
+        ("min(n," * count + "n" + ")" * count, 1),
+    ):
+        assert number_or_code(text) in ((expected,) if count == 10 else (expected, "F0108"))
+
+
+def number_or_code(text: str) -> int | str | None:
+    try:
+        return evaluate_dim(text, {"n": 1})
+    except FormatError as error:
+        return error.code
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 400, "n" + " * n" * 200, "n ** 2", "min(n)", "block(n, n)", "n + x.y"]
+)
+def test_dimension_texts_that_are_refused(text: str) -> None:
+    with pytest.raises(FormatError, match="F0108") as failure:
+        evaluate_dim(text, {"n": 4, "x": 1})
+    assert len(str(failure.value)) < 200
+
+
+def test_a_wrong_size_is_told() -> None:
+    with pytest.raises(UsageError, match=r"(?s)D0202.*at axis 0.*got 8"):
+        make_arguments(SIGNATURE, {"y": np.zeros((8, 1), "int64")}, {"n": 3, "m": 1})

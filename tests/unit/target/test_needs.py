@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 
 import pytest
 
@@ -12,6 +13,8 @@ from heddle.runtime.processor import this_processor
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.target.features import CODE_FEATURES, implied_features, known_processors
+from heddle.target.llvm_check import check_code_generation, try_target
+from heddle.target.needs import _escaped
 
 TRIPLE = "x86_64-unknown-linux-gnu"
 BASE = {"cmov", "sse", "sse2"}
@@ -80,6 +83,49 @@ def test_processors_that_llvm_does_not_know_are_an_error_and_no_end(cpu: str) ->
         heddle.compile(heddle.IRModule(), target)
     with pytest.raises(UsageError, match="H0105"):
         _ = target.needs
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "part"),
+    [
+        ("-mtriple=foo", "H0106", "No available targets"),
+        ("-mtriple=", "H0106", "triple ''"),
+        ("-mtriple=nvptx64", "H0106", "triple 'nvptx64'"),
+        ("-mtriple=x86_64h-apple-macosx -mcpu=nosuch", "H0105", "no processor 'nosuch'"),
+        ("-mtriple=aarch64-linux-gnu -mcpu=neoverse-w2", "H0105", "did you mean"),
+        ("-mtriple=riscv64-unknown-linux-gnu -mcpu=generic-rv32", "H0105", "requires an RV64 CPU"),
+        (f"-mtriple={TRIPLE} -mcpu=x86-64 -mattr=-64bit", "H0107", "the triple decides about '64bit'"),
+        (f"-mtriple={TRIPLE} -mcpu=x86-64 -mattr=+soft-float", "H0107", "about 'soft-float'"),
+        (f"-mtriple={TRIPLE} -mcpu=x86-64 -mattr=+16bit-mode", "H0107", "about '16bit-mode'"),
+        (f"-mtriple={TRIPLE} -mcpu=x86-64 -mattr=+avx512bf61", "H0107", "did you mean 'avx512bf16'?"),
+        (f"-mtriple={TRIPLE} -mcpu=x86-64 -mattr=-sse2", "H0107", "SSE2 disabled"),
+        (f"-mtriple={TRIPLE} -mcpu=x86-64 -mattr=+help", "H0107", "no processor feature 'help'"),
+        (f"""-mtriple={TRIPLE} -mcpu=x86-64 '-mattr=+a"b'""", "H0107", "is no name"),
+    ],
+)
+def test_targets_that_llvm_cannot_make_code_for_are_an_error_and_no_end(
+    options: str, code: str, part: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = Target(f"llvm {options}")
+    for call in (lambda: target.needs, lambda: heddle.compile(heddle.IRModule(), target)):
+        with pytest.raises(UsageError) as caught:
+            call()
+        assert caught.value.code == code and part in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_without_other_processes_only_what_is_known_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "")
+    assert Target("llvm").needs is not None
+    try_target.cache_clear()
+    with pytest.raises(UsageError, match="none can be started here"):
+        _ = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a57").needs
+    check_code_generation.cache_clear()
+    try_target.cache_clear()
+
+
+def test_texts_for_llvm_are_ascii() -> None:
+    assert _escaped('a"1é²') == "a\\221\\C3\\A9\\C2\\B2"
 
 
 @pytest.mark.parametrize("cpu", ["generic", "nocona", "core2", "tremont", "knl", "znver5"])

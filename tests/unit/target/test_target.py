@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,7 @@ def test_options_are_typed() -> None:
     assert target.attrs["num-cores"] == 4
     assert target.mattr == ("+fma",)
     assert target.kind.name == "llvm"
+    assert Target({"kind": "llvm", "mattr": ["+fma,+avx2", "-bmi"]}).mattr == ("+fma", "+avx2", "-bmi")
 
 
 def test_vector_width_follows_processor_and_options() -> None:
@@ -81,9 +83,26 @@ def test_current_target_nests() -> None:
         ("", "H0101", "starts with its kind"),
         ("llvm -num-cores=many", "H0101", "expects a number, got 'many'"),
         ('{"kind": ', "H0101", "malformed target"),
+        pytest.param('{"a": ' * 100_000, "H0101", "malformed target", id="deep"),
+        ('{"kind": "llvm", "num-cores": 1e999}', "H0101", "expects a number, got inf"),
+        ({"kind": "llvm", "num-cores": None}, "H0101", "expects a number, got None"),
+        ({"kind": "llvm", "num-cores": True}, "H0101", "expects a number, got True"),
+        ({"kind": "llvm", "mattr": 5}, "H0101", "expects a list of texts or one with commas, got 5"),
+        ({"kind": "llvm", "mattr": [5]}, "H0101", "expects a list of texts"),
+        ({"kind": "llvm", "mcpu": None}, "H0101", "expects a text, got None"),
+        ({"kind": "llvm", "host": 3}, "H0101", "a target is a text or a mapping, got int"),
+        ({"kind": "llvm", "host": {"kind": "c", "host": {"kind": "c"}}}, "H0101", "no host of its own"),
+        ({"kind": "llvm", 5: 3}, "H0101", "have texts as names"),
+        ({"llvm"}, "H0101", "got set"),
+        ("llvm -opt-level=9", "H0101", "from 0 to 3, got 9"),
+        ("llvm -opt-level=-1", "H0101", "from 0 to 3, got -1"),
+        ("llvm -num-cores=-3", "H0101", "got -3"),
+        ("llvm -vector-width=-8", "H0101", "got -8"),
+        ("llvm -vector-width=100", "H0101", "expects a power of two, got 100"),
+        ("llvm -l1-cache-bytes=0", "H0101", "got 0"),
     ],
 )
-def test_wrong_targets_are_explained(text: str, code: str, part: str) -> None:
+def test_wrong_targets_are_explained(text: Any, code: str, part: str) -> None:
     with pytest.raises(UsageError) as caught:
         Target(text)
     assert caught.value.code == code

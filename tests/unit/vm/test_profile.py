@@ -238,9 +238,15 @@ def test_an_empty_program_has_an_empty_report():
     assert "total" in str(report)
 
 
+EMPTY_ENTRY = KernelCost().to_json()
+
+
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"operators": [1]}']
+    ["", "[]", "{}", '{"operators": [1]}', "[" * 100_000]
+    + [EMPTY_ENTRY.replace('"outputs": []', f'"outputs": {outputs}') for outputs in ("[1e999]", "[-1]", "{}")]
+    + [EMPTY_ENTRY.replace('"operators": []', '"operators": "add"')]
+    + [KernelCost(flops="9" * 400).to_json(), KernelCost(flops="*".join(["n"] * 200)).to_json()]
     + [KernelCost(flops="n ** 2").to_json(), KernelCost(flops="__import__('os')").to_json()[:-9]],
 )
 def test_malformed_kernel_entries_are_refused(text):

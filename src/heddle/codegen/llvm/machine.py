@@ -9,12 +9,11 @@ from heddle.codegen.codes import G0102
 from heddle.codegen.llvm.object_code import MachineOptions, optimized, target_machine
 from heddle.support.diagnostics import InternalError
 from heddle.target import Target
-from heddle.target.needs import check_processor_name
 
 
 def machine_options(target: Target) -> MachineOptions:
-    """Raises: UsageError H0105 for a processor that LLVM does not know."""
-    check_processor_name(target.mtriple, target.mcpu)
+    """Raises: UsageError H0105, H0106, H0107 for a target that LLVM cannot make code for."""
+    target.check()
     return MachineOptions(target.mtriple, target.mcpu, target.features, target.opt_level)
 
 

@@ -19,7 +19,6 @@ import threading
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -28,7 +27,7 @@ from heddle.codegen.llvm import object_code
 from heddle.codegen.llvm.machine import compile_text, machine_options, refused
 from heddle.codegen.llvm.object_code import ANSWER_HEAD, REFUSED, request_bytes
 from heddle.support.diagnostics import HeddleError, InternalError
-from heddle.support.settings import environment_of_python
+from heddle.support.settings import can_start_python, environment_of_python
 from heddle.target import Target
 
 _CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
@@ -55,7 +54,7 @@ class Workers:
 
     def __init__(self, target: Target, count: int) -> None:
         self._target = target
-        self._most = count if can_start() else 0
+        self._most = count if can_start_python() else 0
         self._waiting: deque[Job] = deque()
         self._change = threading.Condition()
         self._is_open = True
@@ -195,12 +194,6 @@ class Workers:
         process.stdout.close()  # type: ignore[union-attr]
         with self._change:
             self._processes.discard(process)
-
-
-def can_start() -> bool:
-    """Whether this process knows a Python to start: one inside another program, or frozen, does not."""
-    name = Path(sys.executable or "").name.lower()
-    return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
 
 
 def _read(stream: BinaryIO | Any, size: int) -> bytes:

@@ -87,7 +87,7 @@ def cost_from_json(text: str) -> KernelCost:
             _texts(data["operators"]),
             tuple(_texts(shape) for shape in data["shapes"]),
             _texts(data["scalars"]),
-            tuple(int(position) for position in data["outputs"]),
+            _positions(data["outputs"]),
             _optional_text(data["flops"]),
             _optional_text(data["size_bytes"]),
             str(data.get("rule", "")),
@@ -97,13 +97,19 @@ def cost_from_json(text: str) -> KernelCost:
         for size in (cost.flops, cost.size_bytes, cost.written_bytes):
             names_in(size or "0")
         return cost
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FormatError(V0504, f"a kernel's entry in the metadata is malformed: {error}") from error
 
 
-def _texts(values: Sequence[Any]) -> tuple[str, ...]:
-    if not all(isinstance(value, str) for value in values):
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) for value in values):
         raise TypeError(f"expected texts, got {values!r}")
+    return tuple(values)
+
+
+def _positions(values: Any) -> tuple[int, ...]:
+    if not isinstance(values, list) or not all(type(value) is int and value >= 0 for value in values):
+        raise TypeError(f"expected positions, got {values!r}")
     return tuple(values)
 
 
