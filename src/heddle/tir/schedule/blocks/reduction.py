@@ -72,7 +72,17 @@ def decompose_reduction(func: PrimFunc, block_name: str, loop_var: Var) -> tuple
 def _check_reduction_loops(
     func: PrimFunc, realize: SBlockRealize, loops: list[For], below: list[For]
 ) -> None:
+    """All loops of the reduction must lie below, and none there may run the whole of it again."""
     inner = {loop.loop_var for loop in below}
+    used = set(free_vars(*realize.iter_values))
+    for loop in below:
+        if loop.loop_var not in used and not is_const_int(loop.extent, 1):
+            raise ScheduleError(
+                T0409,
+                f"loop {loop.loop_var.name!r} runs all of block {realize.block.name_hint!r} again",
+                func,
+                realize,
+            )
     for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         if axis.iter_type is IterType.CommReduce:
             outer = [
