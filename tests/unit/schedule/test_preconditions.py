@@ -220,6 +220,35 @@ def test_a_condition_on_a_loop_that_is_left():
         sch.compute_at(copy, sch.get_loops("G")[0])
 
 
+def test_a_producer_stays_behind_what_makes_its_input():
+    before = window(4, 3, 3)
+    sch = Schedule(before)
+    copy = sch.cache_read("E", 0, "local")
+    row, _, inner = sch.get_loops("G")
+    sch.compute_at("E", inner)
+    sch.compute_at(copy, row)
+    with pytest.raises(ScheduleError, match="T0407"):
+        sch.compute_at("E", row)
+    check(before, sch)
+
+
+def test_a_consumer_under_a_condition_is_not_inlined():
+    before = matmul(7, 5, 1)
+    sch = Schedule(before)
+    sch.tile_rows("D", 0, 3)
+    sch.cache_read("D", "C", "local")
+    with pytest.raises(ScheduleError, match="T0406"):
+        sch.reverse_compute_inline("D")
+    check(before, sch)
+
+
+def test_loops_without_iterations_are_fused():
+    before = chain(0, 0)
+    sch = Schedule(before)
+    sch.fuse(*sch.get_loops("E"))
+    check(before, sch)
+
+
 def test_a_block_that_covers_a_part_keeps_its_axes():
     sch = Schedule(chain(4, 5))
     sch.loop_partition(sch.get_loops("E")[1], [2, None])

@@ -61,6 +61,7 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loo
     if outside or not readers:
         name = outside[0].block.name_hint if outside else "nothing"
         raise ScheduleError(T0407, f"{name} outside the loop reads {buffer.name!r}", func, block)
+    _check_made_before(func, block, loop)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     needed = _accessed(func, loop.body, buffer, writes=False)
@@ -142,6 +143,26 @@ def _check_same_scope(func: PrimFunc, block: SBlock, loop: For) -> None:
             func,
             block,
         )
+
+
+def _check_made_before(func: PrimFunc, block: SBlock, loop: For) -> None:
+    """No block that a producer passes on its way to the front of the loop may write what it reads."""
+    order = blocks_in(func.body)
+    own = next(k for k, realize in enumerate(order) if realize.block is block)
+    inside = [k for k, realize in enumerate(order) if any(realize is other for other in blocks_in(loop))]
+    around = {id(found) for found in find_block(func, block.name_hint).ancestors}
+    first = inside[0] if inside else own
+    passed = order[own + 1 : first] if own < first else order[first:own]
+    for realize in passed:
+        late = [r.buffer for r in block.reads if writes_buffer(realize.block, r.buffer)]
+        if late and id(realize) not in around:
+            raise ScheduleError(
+                T0407,
+                f"block {block.name_hint!r} would pass block {realize.block.name_hint!r}, which writes "
+                f"{late[0].name!r}",
+                func,
+                block,
+            )
 
 
 def _check_producers_before(func: PrimFunc, block: SBlock, loop: For) -> None:

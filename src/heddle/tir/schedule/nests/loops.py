@@ -184,6 +184,9 @@ def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
     mapping: dict[Var, PrimExpr] = {}
     rest: PrimExpr = fused
     for loop in reversed(loops[1:]):
+        if is_const_int(loop.extent, 0):  # no iteration has a value to give
+            mapping[loop.loop_var] = constant(0, dtype)
+            continue
         mapping[loop.loop_var] = analyzer.simplify(rest % loop.extent)
         rest = rest // loop.extent
     mapping[loops[0].loop_var] = analyzer.simplify(rest)
