@@ -206,6 +206,18 @@ def test_a_reduction_that_runs_again_keeps_its_init():
     check(before, sch)
 
 
+def test_an_init_keeps_the_conditions_that_are_its_own():
+    """Both the rows and the sum are cut into parts that do not divide them."""
+    before = matmul(5, 7, 2)
+    sch = Schedule(before)
+    row, _, inner = sch.get_loops("C")
+    sch.split(row, [None, 2])
+    cut = sch.split(inner, [None, 3])[0]
+    sch.decompose_reduction("C", cut)
+    sch.reorder(*sch.get_loops("C_init")[::-1])
+    check(before, sch)
+
+
 # ---- places and axes
 
 

@@ -8,7 +8,7 @@ from heddle.arith.analyzer import Analyzer
 from heddle.ir.node import replace
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import ceildiv, if_then_else
+from heddle.prim.ops import ceildiv, conjuncts, if_then_else
 from heddle.prim.substitute import free_vars, substitute
 from heddle.support.names import NameSupply
 from heddle.tir.analysis.access_region import with_access_regions
@@ -105,9 +105,8 @@ def _init_nest(realize: SBlockRealize, name: str, below: list[For]) -> Stmt:
     kept = [loop for loop in below if loop.loop_var in used]
     fresh = {loop.loop_var: Var(f"{loop.loop_var.name}_init", loop.loop_var.dtype) for loop in kept}
     dropped = {loop.loop_var for loop in below} - set(fresh)
-    predicate = substitute(realize.predicate, fresh)
-    if any(var in dropped for var in free_vars(predicate)):
-        predicate = constant(True)
+    kept_conditions = [c for c in conjuncts(realize.predicate) if not dropped & set(free_vars(c))]
+    predicate = substitute(all_of(*kept_conditions), fresh)
     axes = tuple(IterVar(axis.dom, Var(axis.var.name, axis.var.dtype), axis.iter_type) for axis, _ in pairs)
     renamed = {axis.var: new.var for (axis, _), new in zip(pairs, axes, strict=True)}
     init = with_access_regions(SBlock(axes, (), (), name, substitute_stmt(block.init, renamed)))
