@@ -295,8 +295,9 @@ class Interpreter(Evaluator):
             for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
                 self.env[axis.var] = convert(self.eval(value), axis.var.dtype)
             assert block.init is not None
-            with self._declared(block):
-                self.run(block.init)
+            if self._is_first(block):
+                with self._declared(block):
+                    self.run(block.init)
         elif isinstance(stmt, For):
             low, extent = self.number(stmt.min), self.number(stmt.extent)
             for step in range(low, low + extent) if stmt.loop_var in spatial else (low,):
@@ -343,11 +344,14 @@ class Interpreter(Evaluator):
                 self.allocate(buffer)
             for match in node.match_buffers:
                 self._match(match.buffer, match.source)
-            reductions = [v for v in node.iter_vars if v.iter_type is IterType.CommReduce]
-            first = all(int(self.env[v.var]) == self.number(v.dom.min) for v in reductions)
-            if node.init is not None and first:
+            if node.init is not None and self._is_first(node):
                 self.run(node.init)
             self.run(node.body)
+
+    def _is_first(self, block: SBlock) -> bool:
+        """Whether a reduction begins."""
+        reductions = [v for v in block.iter_vars if v.iter_type is IterType.CommReduce]
+        return all(int(self.env[v.var]) == self.number(v.dom.min) for v in reductions)
 
     @contextmanager
     def _declared(self, block: SBlock) -> Iterator[None]:

@@ -59,6 +59,15 @@ def test_ragged_splits_need_no_guard(rows, factor):
     check(before, sch)
 
 
+def test_a_reduction_over_ragged_loops_begins_once():
+    """The loops beyond the end, under a guard, run over less than nothing: they initialise nothing."""
+    before = matmul(3, 5, 2)
+    sch = Schedule(before)
+    outer, _ = sch.split_ragged(sch.get_loops("C")[2], 2)
+    sch.split(outer, [None, 2])
+    check(before, sch)
+
+
 def test_a_producer_follows_the_shorter_loops_of_its_consumer():
     before = chain()
     sch = Schedule(before)

@@ -12,6 +12,7 @@ from heddle.ir.structural import assert_structural_equal
 from heddle.tir.schedule import SBlockRV, Schedule, ScheduleError, Trace
 from heddle.tir.verify import verify_prim_func
 from tests.unit.schedule.programs import chain, compiled, interpreted, matmul, padded, window
+from tests.unit.schedule.test_row_tiles import rows_and_columns
 
 PROGRAMS = {
     "matmul": lambda rng: matmul(rng.choice(["n", 1, 7]), rng.choice([1, 4, 5]), rng.choice([1, 6])),
@@ -67,6 +68,18 @@ STEPS = {
 }
 
 
+ROW_PROGRAMS = {
+    "matmul": PROGRAMS["matmul"],
+    "chain": PROGRAMS["chain"],
+    "rows": lambda rng: rows_and_columns(rng.choice([1, 4, 7]), rng.choice([1, 3, 6])),
+}
+ROW_STEPS = {
+    name: STEPS[name]
+    for name in ("tile_rows", "split", "compute_at", "decompose_reduction", "loop_partition", "reindex")
+} | {"share_output": lambda s, r: s.share_output(_block(s, r), r.choice([0, 1]))}
+"""Rows in tiles, and temporaries in results: little else leaves programs as these primitives need them."""
+
+
 def _layout(sch, block):
     if sch.get(SBlockRV(block)).writes[0].buffer not in sch.func.buffers:
         sch.transform_layout(block, 0, lambda *i: (*i[1:], i[0] // 2, i[0] % 2))
@@ -76,24 +89,24 @@ def _sampled(sch, block):
     sch.compute_at(block, sch.sample_compute_location(block))
 
 
-def grow(seed: int, steps: int):
+def grow(seed: int, steps: int, programs=PROGRAMS, choices=STEPS):
     """A program, a schedule of it by steps that chance chooses, and which of them applied."""
     rng = random.Random(seed)
-    before = PROGRAMS[rng.choice(list(PROGRAMS))](rng)
+    before = programs[rng.choice(list(programs))](rng)
     sch = Schedule(before, seed=seed)
     applied = []
     for _ in range(steps):
-        name = rng.choice(list(STEPS))
+        name = rng.choice(list(choices))
         try:
-            STEPS[name](sch, rng)
+            choices[name](sch, rng)
         except (ScheduleError, IndexError):  # of an empty list of loops: nothing to choose from
             continue
         applied.append(name)
     return before, sch, applied
 
 
-def agree(seed: int, steps: int, machine: bool) -> None:
-    before, sch, applied = grow(seed, steps)
+def agree(seed: int, steps: int, machine: bool, programs=PROGRAMS, choices=STEPS) -> None:
+    before, sch, applied = grow(seed, steps, programs, choices)
     assert verify_prim_func(sch.func, IRModule.from_expr(sch.func)) == [], applied
     run = compiled(sch.func) if machine else None
     for n in (0, 1, 3, 7) if "n: " in str(before) or "n = " in str(before) else (0,):
@@ -111,6 +124,11 @@ def agree(seed: int, steps: int, machine: bool) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_random_schedules(seed):
     agree(seed, steps=12, machine=seed % 4 == 0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_schedules_of_rows(seed):
+    agree(seed, steps=8, machine=seed % 4 == 0, programs=ROW_PROGRAMS, choices=ROW_STEPS)
 
 
 @pytest.mark.parametrize("seed", [5017, 5080, 5245, 5255, 5345, 5516, 5585])

@@ -14,13 +14,14 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
 from heddle.runtime.dtype import DataType
-from heddle.support.diagnostics import VerifyError
+from heddle.support.diagnostics import Code, VerifyError
 from heddle.tir.codes import T0401
 from heddle.tir.nodes import For, PrimFunc, SBlock
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
 from heddle.tir.schedule.instruction import Instruction
 from heddle.tir.schedule.nested_regions import with_nested_regions
+from heddle.tir.schedule.numbers import check_numbers
 from heddle.tir.schedule.trace import Trace
 from heddle.tir.schedule.tree import find_block, find_loop
 from heddle.tir.verify import verify_prim_func
@@ -40,8 +41,11 @@ PRIMITIVES: dict[str, Primitive] = {}
 """Every primitive by name, in the order of declaration. What a saved trace may call."""
 
 
-def recorded(rewrite: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Put a primitive's call into the trace when it succeeds. `rewrite` is the function that it applies."""
+def recorded(
+    rewrite: Callable[..., Any] | None = None, numbers: Code | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Put a primitive's call into the trace when it succeeds. `rewrite` is the function that it applies,
+    `numbers` the code of the error for arguments that are not the numbers which the parameters ask for."""
 
     def declare(method: Callable[..., Any]) -> Callable[..., Any]:
         parameters = signature(method, eval_str=False)
@@ -54,6 +58,7 @@ def recorded(rewrite: Callable[..., Any] | None = None) -> Callable[[Callable[..
             given = dict(list(bound.arguments.items())[1:])
             for name, value in given.items():
                 bound.arguments[name] = self._evaluated(value)
+            check_numbers(self.func, method.__name__, parameters, bound.arguments, numbers)
             self._revised = {}
             result = method(*bound.args, **bound.kwargs)
             given |= self._revised

@@ -17,6 +17,7 @@ from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import LT
 from heddle.prim.ops import conjuncts
+from heddle.tir.analysis.own_writes import reads_own_writes
 from heddle.tir.nodes import (
     AllocBuffer,
     Buffer,
@@ -46,7 +47,7 @@ class PlaceAllocations(FunctionPass):
         users = _Users({alloc.buffer for alloc in taken.found})
         users.collect(body)
         for alloc in taken.found:
-            body = _place(body, alloc, users)
+            body = _place(body, alloc, users, ())
         return func.with_body(body)
 
 
@@ -92,31 +93,33 @@ class _Users:
         return buffer in self.collect(stmt)
 
 
-def _place(stmt: Stmt, alloc: AllocBuffer, users: _Users) -> Stmt:
-    """The statement with the allocation in front of the innermost part that holds all uses."""
+def _place(stmt: Stmt, alloc: AllocBuffer, users: _Users, around: tuple[For, ...]) -> Stmt:
+    """The statement with the allocation in front of the innermost part that holds all uses. `around` are the
+    loops outside."""
     buffer = alloc.buffer
     if isinstance(stmt, SeqStmt):
         using = [k for k, part in enumerate(stmt.seq) if users.uses(part, buffer)]
         if not using:
             return stmt
-        if len(using) == 1 and _can_enter(stmt.seq[using[0]], buffer, users):
+        if len(using) == 1 and _can_enter(stmt.seq[using[0]], buffer, users, around):
             parts = list(stmt.seq)
-            parts[using[0]] = _place(parts[using[0]], alloc, users)
+            parts[using[0]] = _place(parts[using[0]], alloc, users, around)
             return seq(*parts)
         return seq(*stmt.seq[: using[0]], alloc, *stmt.seq[using[0] :])
-    if isinstance(stmt, For) and _can_enter(stmt, buffer, users):
-        return replace(stmt, body=_place(stmt.body, alloc, users))
-    if isinstance(stmt, IfThenElse) and _can_enter(stmt, buffer, users):
-        return replace(stmt, then_case=_place(stmt.then_case, alloc, users))
+    if isinstance(stmt, For) and _can_enter(stmt, buffer, users, around):
+        return replace(stmt, body=_place(stmt.body, alloc, users, (*around, stmt)))
+    if isinstance(stmt, IfThenElse) and _can_enter(stmt, buffer, users, around):
+        return replace(stmt, then_case=_place(stmt.then_case, alloc, users, around))
     return seq(alloc, stmt) if users.uses(stmt, buffer) else stmt
 
 
-def _can_enter(stmt: Stmt, buffer: Buffer, users: _Users) -> bool:
-    """Whether all uses lie in the statement's body, and each iteration starts anew (the first use below is
-    no update)."""
+def _can_enter(stmt: Stmt, buffer: Buffer, users: _Users, around: tuple[For, ...]) -> bool:
+    """Whether all uses lie in the statement's body, and each iteration starts anew."""
     if isinstance(stmt, For):
         bounds_free = not (users.collect(stmt.min) | users.collect(stmt.extent)) & {buffer}
-        return bounds_free and not _carries(stmt.body, buffer, users)
+        return (
+            bounds_free and not _carries(stmt.body, buffer, users) and reads_own_writes(stmt, buffer, around)
+        )
     if isinstance(stmt, IfThenElse):
         else_free = stmt.else_case is None or not users.uses(stmt.else_case, buffer)
         return else_free and buffer not in users.collect(stmt.condition)
@@ -124,8 +127,8 @@ def _can_enter(stmt: Stmt, buffer: Buffer, users: _Users) -> bool:
 
 
 def _carries(body: Stmt, buffer: Buffer, users: _Users) -> bool:
-    """Whether an iteration may read what an earlier one wrote: the first statement that uses the buffer reads
-    it, or writes it only under a condition."""
+    """Whether an iteration seems to read what an earlier one wrote: the first statement that uses the buffer
+    reads it, or writes it only under a condition. The quick part of the question."""
     first = next(
         (part for part in (body.seq if isinstance(body, SeqStmt) else (body,)) if users.uses(part, buffer)),
         None,

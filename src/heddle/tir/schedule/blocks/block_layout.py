@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.substitute import free_vars
@@ -69,11 +70,13 @@ def _straight_nest(func: PrimFunc, block_name: str) -> Stmt:
     realize: SBlockRealize = place.stmt
     loops = place.loops()
     own = {value for value in realize.iter_values if isinstance(value, Var)}
-    units = [v for v in realize.iter_values if not isinstance(v, Var) and not is_const_int(v, 0)]
+    extents = {loop.loop_var: loop.extent for loop in loops}
+    pairs = list(zip(realize.block.iter_vars, realize.iter_values, strict=True))
+    are_whole = all(_is_whole(axis.dom, value, extents) for axis, value in pairs)
     straight = all(
         loop.loop_var in own and loop.kind is ForKind.SERIAL and is_const_int(loop.min, 0) for loop in loops
     )
-    if units or not straight or len(own) != len(loops) or not is_const_int(realize.predicate, 1):
+    if not are_whole or not straight or len(own) != len(loops) or not is_const_int(realize.predicate, 1):
         raise ScheduleError(
             T0416, f"the loops do not run straight over the axes of block {block_name!r}", func, realize
         )
@@ -81,6 +84,13 @@ def _straight_nest(func: PrimFunc, block_name: str) -> Stmt:
         return realize
     sole_block(func, loops[0], T0416)
     return loops[0]
+
+
+def _is_whole(domain: Range, value: PrimExpr, extents: Mapping[Var, PrimExpr]) -> bool:
+    """Whether a loop runs over a whole axis, or the axis has one point."""
+    size = extents.get(value) if isinstance(value, Var) else constant(1, value.dtype)
+    is_place = isinstance(value, Var) or is_const_int(value, 0)
+    return is_place and size is not None and Analyzer().can_prove_equal(size, domain.extent)
 
 
 def reorder_block_iter_var(func: PrimFunc, block_name: str, new_order: Sequence[int]) -> PrimFunc:

@@ -28,6 +28,7 @@ from heddle.tir.nodes import (
 )
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
+    Place,
     analyzer_at,
     blocks_in,
     conditions_on_axes,
@@ -60,11 +61,12 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loo
     if outside or not readers:
         name = outside[0].block.name_hint if outside else "nothing"
         raise ScheduleError(T0407, f"{name} outside the loop reads {buffer.name!r}", func, block)
+    _check_made_before(func, block, loop)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     needed = _accessed(func, loop.body, buffer, writes=False)
     pattern = [_axis_of(index, block) for index in _store_indices(block, buffer)]
-    nest = _new_nest(func, loop_var, place.stmt, needed, pattern, preserve_unit_loops)
+    nest = _new_nest(func, loop_var, place, needed, pattern, preserve_unit_loops)
     return replace_stmt(func, loop, replace(loop, body=seq(nest, loop.body)))
 
 
@@ -87,7 +89,7 @@ def reverse_compute_at(
     produced = _accessed(func, loop.body, buffer, writes=True)
     pattern = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
     _check_reads_what_was_made(func, block, loop, buffer, produced, pattern)
-    nest = _new_nest(func, loop_var, place.stmt, produced, pattern, preserve_unit_loops)
+    nest = _new_nest(func, loop_var, place, produced, pattern, preserve_unit_loops)
     return replace_stmt(func, loop, replace(loop, body=seq(loop.body, nest)))
 
 
@@ -141,6 +143,26 @@ def _check_same_scope(func: PrimFunc, block: SBlock, loop: For) -> None:
             func,
             block,
         )
+
+
+def _check_made_before(func: PrimFunc, block: SBlock, loop: For) -> None:
+    """No block that a producer passes on its way to the front of the loop may write what it reads."""
+    order = blocks_in(func.body)
+    own = next(k for k, realize in enumerate(order) if realize.block is block)
+    inside = [k for k, realize in enumerate(order) if any(realize is other for other in blocks_in(loop))]
+    around = {id(found) for found in find_block(func, block.name_hint).ancestors}
+    first = inside[0] if inside else own
+    passed = order[own + 1 : first] if own < first else order[first:own]
+    for realize in passed:
+        late = [r.buffer for r in block.reads if writes_buffer(realize.block, r.buffer)]
+        if late and id(realize) not in around:
+            raise ScheduleError(
+                T0407,
+                f"block {block.name_hint!r} would pass block {realize.block.name_hint!r}, which writes "
+                f"{late[0].name!r}",
+                func,
+                block,
+            )
 
 
 def _check_producers_before(func: PrimFunc, block: SBlock, loop: For) -> None:
@@ -217,12 +239,14 @@ def _axis_of(index: PrimExpr, block: SBlock) -> Var | None:
 def _new_nest(
     func: PrimFunc,
     loop_var: Var,
-    realize: SBlockRealize,
+    old: Place,
     box: Box,
     pattern: list[Var | None],
     preserve_unit_loops: bool,
 ) -> Stmt:
-    """Loops over the box around the block; axes that no dimension determines run over their whole domain."""
+    """Loops over the box around the block from `old`; axes that no dimension determines run over their whole
+    domain."""
+    realize: SBlockRealize = old.stmt
     block = realize.block
     place = find_loop(func, loop_var)
     analyzer = analyzer_at(place)
@@ -250,7 +274,8 @@ def _new_nest(
             value = first + _new_loop(axis.var.name, extent, loops, analyzer)
         values.append(analyzer.simplify(value))
         guards.extend(_guards(first if is_unit else value, axis.dom, analyzer, around))
-    guards.extend(_own_conditions(func, realize, values))
+    left = {loop.loop_var for loop in old.loops()} - {loop.loop_var for loop in (*place.loops(), place.stmt)}
+    guards.extend(_own_conditions(func, realize, values, left))
     predicate: PrimExpr = constant(True)
     for guard in guards:
         predicate = logical_and(predicate, guard)
@@ -260,11 +285,14 @@ def _new_nest(
     return stmt
 
 
-def _own_conditions(func: PrimFunc, realize: SBlockRealize, values: list[PrimExpr]) -> list[PrimExpr]:
-    """What the block was run under already, in terms of what its axes are bound to now."""
+def _own_conditions(
+    func: PrimFunc, realize: SBlockRealize, values: list[PrimExpr], left: set[Var]
+) -> list[PrimExpr]:
+    """What the block was run under already, in terms of what its axes are bound to now; `left` are the loops
+    that are not around it any more."""
     block = realize.block
     moved = {axis.var: value for axis, value in zip(block.iter_vars, values, strict=True)}
-    own = set(free_vars(*realize.iter_values))
+    own = left | set(free_vars(*realize.iter_values))
     conditions = conditions_on_axes(realize)
     if any(own & set(free_vars(condition)) for condition in conditions):
         raise ScheduleError(

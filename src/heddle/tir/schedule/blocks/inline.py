@@ -16,6 +16,7 @@ from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
     Place,
     blocks_in,
+    conditions_on_axes,
     find_block,
     producers_and_consumers,
     reads_buffer,
@@ -141,6 +142,8 @@ def reverse_compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
         raise ScheduleError(
             T0406, f"producer {producer.block.name_hint!r} is a reduction", func, producer.block
         )
+    if conditions_on_axes(place.stmt):
+        raise ScheduleError(T0406, f"block {block_name!r} runs under a condition", func, block)
     _check_temporary(func, buffer, block)
     mapping = _solve_axes(func, block, buffer, target)
     new_store = _StoreThrough(buffer, target.value, mapping).visit(store)

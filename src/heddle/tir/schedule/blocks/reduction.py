@@ -8,7 +8,7 @@ from heddle.arith.analyzer import Analyzer
 from heddle.ir.node import replace
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import ceildiv, if_then_else
+from heddle.prim.ops import ceildiv, conjuncts, if_then_else
 from heddle.prim.substitute import free_vars, substitute
 from heddle.support.names import NameSupply
 from heddle.tir.analysis.access_region import with_access_regions
@@ -73,7 +73,17 @@ def decompose_reduction(func: PrimFunc, block_name: str, loop_var: Var) -> tuple
 def _check_reduction_loops(
     func: PrimFunc, realize: SBlockRealize, loops: list[For], below: list[For]
 ) -> None:
+    """All loops of the reduction must lie below, and none there may run the whole of it again."""
     inner = {loop.loop_var for loop in below}
+    used = set(free_vars(*realize.iter_values))
+    for loop in below:
+        if loop.loop_var not in used and not is_const_int(loop.extent, 1):
+            raise ScheduleError(
+                T0409,
+                f"loop {loop.loop_var.name!r} runs all of block {realize.block.name_hint!r} again",
+                func,
+                realize,
+            )
     for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         if axis.iter_type is IterType.CommReduce:
             outer = [
@@ -96,9 +106,8 @@ def _init_nest(realize: SBlockRealize, name: str, below: list[For]) -> Stmt:
     kept = [loop for loop in below if loop.loop_var in used]
     fresh = {loop.loop_var: Var(f"{loop.loop_var.name}_init", loop.loop_var.dtype) for loop in kept}
     dropped = {loop.loop_var for loop in below} - set(fresh)
-    predicate = substitute(realize.predicate, fresh)
-    if any(var in dropped for var in free_vars(predicate)):
-        predicate = constant(True)
+    kept_conditions = [c for c in conjuncts(realize.predicate) if not dropped & set(free_vars(c))]
+    predicate = substitute(all_of(*kept_conditions), fresh)
     axes = tuple(IterVar(axis.dom, Var(axis.var.name, axis.var.dtype), axis.iter_type) for axis, _ in pairs)
     renamed = {axis.var: new.var for (axis, _), new in zip(pairs, axes, strict=True)}
     init = with_access_regions(SBlock(axes, (), (), name, substitute_stmt(block.init, renamed)))

@@ -27,6 +27,7 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
+from heddle.tir.schedule.coverage import depends_on_loops
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import blocks_in, child_stmts, find_block, find_loop, replace_stmt, scope_of
 from heddle.tir.substitute import StmtSubstituter, substitute_stmt
@@ -51,6 +52,7 @@ def rfactor(func: PrimFunc, loop_var: Var, factor_axis: int) -> tuple[PrimFunc, 
         raise ScheduleError(T0412, f"loop {loop_var.name!r} is no reduction loop", func, realize)
     if not _is_true(realize.predicate):
         raise ScheduleError(T0412, f"block {block.name_hint!r} runs under a condition", func, realize)
+    _check_bounds(func, loop, loops)
     rank = len(store.indices)
     if not -rank - 1 <= factor_axis <= rank:
         raise ScheduleError(T0412, f"factor_axis {factor_axis} of a result of rank {rank}", func, block)
@@ -63,6 +65,16 @@ def rfactor(func: PrimFunc, loop_var: Var, factor_axis: int) -> tuple[PrimFunc, 
     func = replace_stmt(func, loops[0], seq(first, second))
     scope = scope_of(func, find_block(func, block.name_hint))
     return replace_stmt(func, scope, replace(scope, alloc_buffers=(*scope.alloc_buffers, partial))), name
+
+
+def _check_bounds(func: PrimFunc, loop: For, loops: list[For]) -> None:
+    """The partial results have a place for each iteration, and the nests are made with some loops only."""
+    if not is_const_int(loop.min, 0):
+        raise ScheduleError(T0412, f"loop {loop.loop_var.name!r} does not begin at 0", func, loop)
+    for other in loops:
+        if depends_on_loops(other, loops):
+            name = other.loop_var.name
+            raise ScheduleError(T0412, f"the bounds of loop {name!r} depend on other loops", func, other)
 
 
 def _only_block(func: PrimFunc, loop: For) -> SBlockRealize:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import PrimExpr, Range, Var, constant
+from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import ceildiv, minimum
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import with_access_regions
@@ -18,6 +19,7 @@ from heddle.tir.nodes import (
     Buffer,
     BufferLoad,
     BufferStore,
+    IterType,
     IterVar,
     PrimFunc,
     SBlock,
@@ -39,7 +41,8 @@ def tile_rows(func: PrimFunc, block_name: str, axis: int, rows: int) -> PrimFunc
 
     An axis of a block becomes two, tiles and rows of one; and so does that axis of every temporary that a row
     of the block's result is computed from, and of the blocks that make these. Rows beyond the end compute the
-    last row again. For functions of plain nests, before other primitives.
+    last row again. For functions of plain nests, before other primitives; each row of a temporary is made by
+    one block, for itself.
     """
     last: SBlock = find_block(func, block_name).stmt.block
     blocks = plain_nests(func)
@@ -51,10 +54,13 @@ def tile_rows(func: PrimFunc, block_name: str, axis: int, rows: int) -> PrimFunc
             func,
             last,
         )
-    rows_of = _row_axes(func, blocks, last, last.iter_vars[axis])
     root = root_block(func)
+    if not is_const_int(last.iter_vars[axis].dom.min, 0):
+        raise ScheduleError(T0426, f"axis {axis} of {block_name!r} does not begin at 0", func, last)
+    rows_of = _row_axes(func, blocks, last, last.iter_vars[axis])
+    _check_only_writers(func, blocks, rows_of)
     dims = {
-        store.buffer: _dim(func, block, rows_of[block.name_hint].var)
+        store.buffer: _dim(func, block, rows_of[block.name_hint])
         for block, store in zip(blocks, stores, strict=True)
         if block.name_hint in rows_of and store.buffer in root.alloc_buffers
     }
@@ -105,14 +111,29 @@ def _check_reads_its_rows(
             )
 
 
+def _check_only_writers(func: PrimFunc, blocks: Sequence[SBlock], rows_of: Mapping[str, IterVar]) -> None:
+    """What is tiled must be so for all that write it."""
+    writers = Counter(block.body.buffer for block in blocks if isinstance(block.body, BufferStore))
+    for block in blocks:
+        assert isinstance(block.body, BufferStore)
+        if block.name_hint in rows_of and writers[block.body.buffer] > 1:
+            raise ScheduleError(
+                T0426, f"{block.body.buffer.name!r} is written by more than {block.name_hint!r}", func, block
+            )
+
+
 def _same(a: Range, b: Range) -> bool:
     return structural_equal(a.min, b.min) and structural_equal(a.extent, b.extent)
 
 
 def _temporaries(block: SBlock, makers: Mapping[Buffer, SBlock]) -> list[BufferLoad]:
     """The loads of what other blocks make."""
-    loads = [node for node in walk(block.body) if isinstance(node, BufferLoad)]
-    return [load for load in loads if makers.get(load.buffer, block) is not block]
+    return [load for load in _loads(block) if makers.get(load.buffer, block) is not block]
+
+
+def _loads(block: SBlock) -> list[BufferLoad]:
+    parts = [block.body] if block.init is None else [block.init, block.body]
+    return [node for part in parts for node in walk(part) if isinstance(node, BufferLoad)]
 
 
 def _only_at(func: PrimFunc, block: SBlock, indices: Sequence[PrimExpr], row: Var) -> int:
@@ -132,9 +153,20 @@ def _axis_at(func: PrimFunc, block: SBlock, dim: int) -> IterVar:
     raise ScheduleError(T0426, f"block {block.name_hint!r} makes no rows", func, block)
 
 
-def _dim(func: PrimFunc, block: SBlock, row: Var) -> int:
-    assert isinstance(block.body, BufferStore)
-    return _only_at(func, block, block.body.indices, row)
+def _dim(func: PrimFunc, block: SBlock, row: IterVar) -> int:
+    """Which dimension of the temporary that a block makes has its rows, of which it may make one again."""
+    store = block.body
+    assert isinstance(store, BufferStore)
+    own = [load for load in _loads(block) if load.buffer is store.buffer]
+    is_apart = all(structural_equal(tuple(load.indices), tuple(store.indices)) for load in own)
+    if row.iter_type is not IterType.DataPar or not is_apart:
+        raise ScheduleError(
+            T0426,
+            f"block {block.name_hint!r} makes rows of {store.buffer.name!r} from each other",
+            func,
+            block,
+        )
+    return _only_at(func, block, store.indices, row.var)
 
 
 # ---- the tiled program
@@ -193,9 +225,13 @@ class _Rows(StmtSubstituter):
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         buffer = self._tiling.buffers.get(node.buffer, node.buffer)
-        return BufferLoad(buffer, self._indices(node.buffer, node.indices), node.predicate, span=node.span)
+        indices, lanes = self._indices(node.buffer, node.indices), self._lanes(node)
+        return BufferLoad(buffer, indices, lanes, span=node.span)
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         buffer = self._tiling.buffers.get(node.buffer, node.buffer)
-        indices = self._indices(node.buffer, node.indices)
-        return BufferStore(buffer, self.visit(node.value), indices, node.predicate, span=node.span)
+        indices, lanes = self._indices(node.buffer, node.indices), self._lanes(node)
+        return BufferStore(buffer, self.visit(node.value), indices, lanes, span=node.span)
+
+    def _lanes(self, node: BufferLoad | BufferStore) -> PrimExpr | None:
+        return None if node.predicate is None else self.visit(node.predicate)

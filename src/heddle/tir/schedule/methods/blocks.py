@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heddle.tir.codes import T0410, T0412, T0416, T0426
 from heddle.tir.schedule.base import ScheduleBase, recorded
 from heddle.tir.schedule.blocks.block_layout import reorder_block_iter_var
 from heddle.tir.schedule.blocks.blockize import blockize, blockize_blocks
@@ -74,7 +75,7 @@ class BlockMethods(ScheduleBase):
             name = self._name(block_or_loop)
         self._update(tensorize(func, name, intrin))
 
-    @recorded(rewrite=reorder_block_iter_var)
+    @recorded(rewrite=reorder_block_iter_var, numbers=T0416)
     def reorder_block_iter_var(self, block: SBlockRV | str, new_order: Sequence[int]) -> None:
         """The axes of a block in another order."""
         self._update(reorder_block_iter_var(self.func, self._name(block), new_order))
@@ -88,21 +89,21 @@ class BlockMethods(ScheduleBase):
         self._update(func)
         return SBlockRV(name)
 
-    @recorded(rewrite=rfactor)
+    @recorded(rewrite=rfactor, numbers=T0412)
     def rfactor(self, loop: LoopRV, factor_axis: int) -> SBlockRV:
         """Make one loop of a reduction an axis of partial results; gives the block of those."""
         func, name = rfactor(self.func, loop.var, factor_axis)
         self._update(func)
         return SBlockRV(name)
 
-    @recorded(rewrite=tile_rows)
+    @recorded(rewrite=tile_rows, numbers=T0426)
     def tile_rows(self, block: SBlockRV | str, axis: int, rows: int) -> None:
         """Cut an axis of the last block, and the rows of temporaries that belong to it, into tiles."""
         self._update(tile_rows(self.func, self._name(block), axis, rows))
 
     # ---- padding
 
-    @recorded(rewrite=pad_einsum)
+    @recorded(rewrite=pad_einsum, numbers=T0410)
     def pad_einsum(self, block: SBlockRV | str, padding: Sequence[int]) -> list[SBlockRV]:
         """Round a contraction's axes up to multiples; gives the padding blocks, then the copying-out one."""
         func, before, after = pad_einsum(self.func, self._name(block), padding)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from heddle.tir.codes import T0408
 from heddle.tir.schedule.base import ScheduleBase, recorded
 from heddle.tir.schedule.handles import LoopRV, SBlockRV
 from heddle.tir.schedule.staging.access import buffer_of, temporary_of
@@ -76,7 +77,7 @@ class BufferMethods(ScheduleBase):
         buffer = temporary_of(self.func, self._name(block), buffer_index)
         self._update(unsafe_set_dtype(self.func, buffer, dtype))
 
-    @recorded(rewrite=storage_align)
+    @recorded(rewrite=storage_align, numbers=T0408)
     def storage_align(
         self, block: SBlockRV | str, buffer_index: Any, axis: int, factor: int, offset: int
     ) -> None:
@@ -99,7 +100,7 @@ class BufferMethods(ScheduleBase):
         buffer = temporary_of(self.func, name, read_buffer_index, writes=False)
         self._update(share_output(self.func, name, buffer))
 
-    @recorded(rewrite=prefetch)
+    @recorded(rewrite=prefetch, numbers=T0408)
     def prefetch(
         self,
         block: SBlockRV | str,

@@ -7,7 +7,7 @@ from typing import Any
 
 from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr
-from heddle.tir.codes import T0422
+from heddle.tir.codes import T0403, T0420, T0422
 from heddle.tir.nodes import ForKind
 from heddle.tir.schedule.base import ScheduleBase, recorded
 from heddle.tir.schedule.error import ScheduleError
@@ -22,11 +22,11 @@ from heddle.tir.schedule.tree import replace_stmt
 class LoopMethods(ScheduleBase):
     """Primitives that cut, join, order and mark loops."""
 
-    @recorded(rewrite=on_loops.split)
+    @recorded(rewrite=on_loops.split, numbers=T0403)
     def split(
         self,
         loop: LoopRV,
-        factors: Sequence[Any],
+        factors: Sequence[int | PrimExpr | None],
         preserve_unit_iters: bool = True,
         disable_predication: bool = False,
     ) -> list[LoopRV]:
@@ -39,7 +39,7 @@ class LoopMethods(ScheduleBase):
         self._update(func)
         return [LoopRV(var) for var in new]
 
-    @recorded(rewrite=on_loops.split_overlapping)
+    @recorded(rewrite=on_loops.split_overlapping, numbers=T0403)
     def split_overlapping(self, loop: LoopRV, factor: int) -> list[LoopRV]:
         """Two nested loops without a condition: the last of the inner ones repeats iterations of the one
         before it. That this does no harm is the caller's word."""
@@ -47,7 +47,7 @@ class LoopMethods(ScheduleBase):
         self._update(func)
         return [LoopRV(var) for var in new]
 
-    @recorded(rewrite=on_loops.split_ragged)
+    @recorded(rewrite=on_loops.split_ragged, numbers=T0403)
     def split_ragged(self, loop: LoopRV, factor: int) -> list[LoopRV]:
         """Two nested loops without a condition: the last of the inner ones is shorter."""
         func, new = on_loops.split_ragged(self.func, loop.var, factor)
@@ -66,9 +66,9 @@ class LoopMethods(ScheduleBase):
         """The loops of a chain in the given order."""
         self._update(on_loops.reorder(self.func, [loop.var for loop in ordered_loops]))
 
-    @recorded(rewrite=loop_partition)
+    @recorded(rewrite=loop_partition, numbers=T0420)
     def loop_partition(
-        self, loop: LoopRV, factors: Sequence[Any], preserve_unit_iters: bool = True
+        self, loop: LoopRV, factors: Sequence[int | PrimExpr | None], preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
         """Loops one after the other, each over the next `factor` iterations; one factor may be None."""
         func, new = loop_partition(self.func, loop.var, factors)
@@ -113,8 +113,8 @@ class LoopMethods(ScheduleBase):
         """Run a loop's iterations on the threads of an accelerator's axis."""
         self._update(bind(self.func, loop.var, thread_axis))
 
-    @recorded(rewrite=on_loops.narrow)
-    def narrow(self, loop: LoopRV, extent: PrimExpr) -> None:
+    @recorded(rewrite=on_loops.narrow, numbers=T0403)
+    def narrow(self, loop: LoopRV, extent: int | PrimExpr) -> None:
         """Run only the first iterations of a loop; that the others change nothing is the caller's word."""
         self._update(on_loops.narrow(self.func, loop.var, extent))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle.prim.nodes import Var
+from heddle.tir.codes import T0419
 from heddle.tir.schedule.base import ScheduleBase, recorded
 from heddle.tir.schedule.handles import AT_ROOT, INLINED, LoopRV, SBlockRV
 from heddle.tir.schedule.sampling import (
@@ -20,7 +21,7 @@ from heddle.tir.schedule.sampling import (
 class SamplingMethods(ScheduleBase):
     """Primitives whose results come from the schedule's random numbers, or from a given decision."""
 
-    @recorded(rewrite=sample_perfect_tile)
+    @recorded(rewrite=sample_perfect_tile, numbers=T0419)
     def sample_perfect_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
     ) -> list[Var]:
@@ -29,7 +30,7 @@ class SamplingMethods(ScheduleBase):
         chosen = sample_perfect_tile(func, self._random, var, n, max_innermost_factor, decision)
         return self._decided(chosen)
 
-    @recorded(rewrite=sample_partitioned_tile)
+    @recorded(rewrite=sample_partitioned_tile, numbers=T0419)
     def sample_partitioned_tile(
         self,
         loop: LoopRV,
@@ -43,7 +44,7 @@ class SamplingMethods(ScheduleBase):
         chosen = sample_partitioned_tile(func, self._random, loop.var, n, position, factor, decision)
         return self._decided(chosen)
 
-    @recorded(rewrite=sample_categorical)
+    @recorded(rewrite=sample_categorical, numbers=T0419)
     def sample_categorical(
         self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
     ) -> Var:
@@ -52,7 +53,7 @@ class SamplingMethods(ScheduleBase):
         self._revised["decision"] = chosen
         return self._sampled(candidates[chosen])
 
-    @recorded(rewrite=sample_compute_location)
+    @recorded(rewrite=sample_compute_location, numbers=T0419)
     def sample_compute_location(self, block: SBlockRV | str, decision: int | None = None) -> LoopRV:
         """A place for `compute_at`: a loop of the consumer, or one of the two marks for none."""
         found = sample_compute_location(self.func, self._random, self._name(block), decision)

@@ -135,7 +135,7 @@ def _split_extents(func: PrimFunc, loop: For, factors: Sequence[Any], analyzer: 
     product: PrimExpr = constant(1, dtype)
     for factor in given:
         product = product if factor is None else product * factor
-    if len(given) == 0 or any(is_const_int(factor, 0) for factor in given if factor is not None):
+    if len(given) == 0 or any(isinstance(factor, IntImm) and factor.value < 1 for factor in given):
         raise ScheduleError(T0403, f"factors {list(factors)}: expected positive numbers", func, loop)
     if None not in factors and not analyzer.can_prove(product >= loop.extent):
         raise ScheduleError(
@@ -184,9 +184,11 @@ def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
     mapping: dict[Var, PrimExpr] = {}
     rest: PrimExpr = fused
     for loop in reversed(loops[1:]):
-        extent = constant(1, dtype) if is_const_int(loop.extent, 0) else loop.extent  # which runs for none
-        mapping[loop.loop_var] = analyzer.simplify(rest % extent)
-        rest = rest // extent
+        if is_const_int(loop.extent, 0):  # no iteration has a value to give
+            mapping[loop.loop_var] = constant(0, dtype)
+            continue
+        mapping[loop.loop_var] = analyzer.simplify(rest % loop.extent)
+        rest = rest // loop.extent
     mapping[loops[0].loop_var] = analyzer.simplify(rest)
     body = _Rebind(mapping, analyzer).visit(loops[-1].body)
     made = For(
@@ -273,7 +275,7 @@ def add_unit_loop(func: PrimFunc, stmt: Any, is_loop: bool) -> tuple[PrimFunc, V
     return replace_stmt(func, place.stmt, made), var
 
 
-def narrow(func: PrimFunc, loop_var: Var, extent: PrimExpr) -> PrimFunc:
+def narrow(func: PrimFunc, loop_var: Var, extent: int | PrimExpr) -> PrimFunc:
     """for i in range(n): C[i] = f(i)   →   for i in range(m): C[i] = f(i)
 
     The caller knows that iterations from m on change nothing.

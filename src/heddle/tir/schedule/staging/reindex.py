@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from heddle.arith import Analyzer
 from heddle.arith.iters.iter_map import detect_iter_map
-from heddle.prim.nodes import PrimExpr, Range, Var, constant
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import if_then_else, logical_and
 from heddle.prim.substitute import free_vars, substitute
+from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0416, T0424
 from heddle.tir.index_map import IndexMap
 from heddle.tir.nodes import (
@@ -21,11 +23,18 @@ from heddle.tir.nodes import (
     Stmt,
     decl_buffer,
 )
-from heddle.tir.schedule.blocks.nest import loop_nest
+from heddle.tir.schedule.blocks.nest import loop_nest, nest
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.staging.access import AccessRewriter, single_index
 from heddle.tir.schedule.staging.cache import check_alone, check_only_writer, insert_beside, touches
-from heddle.tir.schedule.tree import find_block, fresh_block_name, replace_stmt, writes_buffer
+from heddle.tir.schedule.tree import (
+    Place,
+    conditions_on_axes,
+    find_block,
+    fresh_block_name,
+    replace_stmt,
+    writes_buffer,
+)
 
 
 def reindex(func: PrimFunc, block_name: str, buffer: Buffer) -> tuple[PrimFunc, str]:
@@ -48,10 +57,11 @@ def reindex_cache(
     """B[i, j] = f(A[g(i, j)])   →   A_scope[map(i, j)] = A[g(i, j)];  B[i, j] = f(A_scope[map(i, j)])
 
     For a buffer that the block reads before the block, for one that it writes after. The block must touch the
-    buffer at one index; `index_map` goes from the block's axes to the copy's index. Gives the name of the
-    copying block.
+    buffer at one index; `index_map` goes from the block's axes to the copy's index. What is written under a
+    condition is copied out under it. Gives the name of the copying block.
     """
-    block: SBlock = find_block(func, block_name).stmt.block
+    here = find_block(func, block_name)
+    block: SBlock = here.stmt.block
     indices = single_index(func, block, buffer)
     if len(index_map.initial_indices) != len(block.iter_vars):
         raise ScheduleError(
@@ -70,20 +80,40 @@ def reindex_cache(
     else:
         check_alone(func, block_name, buffer, lambda other: writes_buffer(other, buffer), "writes")
     _check_map(func, block, indices, place, is_write)
+    used = [axes[var] for var in axes if var in set(free_vars(*indices, *place))]
+    conditions = _conditions(func, here, {axis.var for axis in used}) if is_write else []
     shape = index_map.map_shape([axis.dom.extent for axis in block.iter_vars])
     staged = decl_buffer(shape, buffer.dtype, f"{buffer.name}_{suffix}", scope=scope)
     name = fresh_block_name(func, staged.name)
     func = replace_stmt(func, block, _Redirect(buffer, staged, tuple(place)).visit(block))
-    used = [axes[var] for var in axes if var in set(free_vars(*indices, *place))]
     fresh = {axis.var: Var(f"v{k}", axis.var.dtype) for k, axis in enumerate(used)}
     copied = [IterVar(axis.dom, fresh[axis.var]) for axis in used]
     there = tuple(substitute(index, fresh) for index in indices)
-    here = tuple(substitute(index, fresh) for index in place)
+    at = tuple(substitute(index, fresh) for index in place)
     if is_write:
-        store = BufferStore(buffer, BufferLoad(staged, here), there)
+        store = BufferStore(buffer, BufferLoad(staged, at), there)
     else:
-        store = BufferStore(staged, _guarded(buffer, there, copied), here)
-    return insert_beside(func, block_name, staged, loop_nest(copied, store, name), after=is_write), name
+        store = BufferStore(staged, _guarded(buffer, there, copied), at)
+    asked = [substitute(condition, fresh) for condition in conditions]
+    copy = _guarded_nest(copied, store, name, asked) if asked else loop_nest(copied, store, name)
+    return insert_beside(func, block_name, staged, copy, after=is_write), name
+
+
+def _guarded_nest(axes: list[IterVar], store: Stmt, name: str, conditions: list[PrimExpr]) -> Stmt:
+    return nest(with_access_regions(SBlock(tuple(axes), (), (), name, store)), all_of(*conditions))
+
+
+def _conditions(func: PrimFunc, place: Place, copied: set[Var]) -> list[PrimExpr]:
+    """What the copying block has to ask too, in terms of the axes that it has."""
+    conditions = conditions_on_axes(place.stmt)
+    block: SBlock = place.stmt.block
+    other = {loop.loop_var for loop in place.loops()} | {axis.var for axis in block.iter_vars} - copied
+    has_loads = any(isinstance(node, BufferLoad) for condition in conditions for node in walk(condition))
+    if has_loads or other & set(free_vars(*conditions)):
+        raise ScheduleError(
+            T0424, f"block {block.name_hint!r} writes under a condition on more than its indices", func, block
+        )
+    return conditions
 
 
 def _check_map(
@@ -93,6 +123,8 @@ def _check_map(
     by_axis = {axis.var: Range.from_min_extent(axis.dom.min, axis.dom.extent) for axis in block.iter_vars}
     name = block.name_hint
     used = set(free_vars(*indices))
+    if not all(is_const_int(axis.dom.min, 0) for axis in block.iter_vars if axis.var in free_vars(*place)):
+        raise ScheduleError(T0416, f"the axes of block {name!r} do not all begin at 0", func, block)
     reduced = {axis.var for axis in block.iter_vars if axis.iter_type is not IterType.DataPar}
     iters = {var: dom for var, dom in by_axis.items() if var in set(free_vars(*place))}
     if not used <= set(iters) or not detect_iter_map(place, iters, check_level="bijective").indices:

@@ -9,6 +9,7 @@ from heddle.prim.nodes import PrimExpr, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.codes import T0425
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, For, PrimFunc, SBlock, SBlockRealize
+from heddle.tir.schedule.coverage import reaches_all, reaches_once
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.staging.access import Redirect
 from heddle.tir.schedule.staging.cache import touches
@@ -18,6 +19,7 @@ from heddle.tir.schedule.tree import (
     blocks_in,
     child_stmts,
     find_block,
+    reads_buffer,
     replace_stmt,
     writes_buffer,
 )
@@ -27,10 +29,19 @@ def share_output(func: PrimFunc, block_name: str, temporary: Buffer) -> PrimFunc
     """B[i] = f(i);  C[i] = g(B[i])   →   C[i] = f(i);  C[i] = g(C[i])
 
     The block reads the temporary buffer where it stores its own result, after everything else that touches
-    it; both have one shape and type.
+    it; both have one shape and type. It stores each element of the result once, and nothing reads the result
+    before.
     """
-    block: SBlock = find_block(func, block_name).stmt.block
+    place = find_block(func, block_name)
+    block: SBlock = place.stmt.block
+    blocks = [realize.block for realize in blocks_in(func.body)]
+    owner = next((other for other in blocks if temporary in other.alloc_buffers), None)
+    is_matched = any(match.source.buffer is temporary for other in blocks for match in other.match_buffers)
+    if owner is None or is_matched:
+        why = "a region of it is matched" if is_matched else "no block allocates it"
+        raise ScheduleError(T0425, f"buffer {temporary.name!r} cannot move: {why}", func, block)
     result = _result_beside(func, block, temporary)
+    _check_stores_once(func, place, result)
     users = [
         find_block(func, realize.block.name_hint)
         for realize in blocks_in(func.body)
@@ -38,7 +49,7 @@ def share_output(func: PrimFunc, block_name: str, temporary: Buffer) -> PrimFunc
     ]
     own = next(user for user in users if user.stmt.block is block)
     shared = _loops_of_all(users)
-    _check_order(func, own, users)
+    _check_order(func, own, users, result)
     _check_places(func, own, users, temporary, shared)
     func = func.with_body(Redirect(temporary, result).visit(func.body))
     owner = next(r.block for r in blocks_in(func.body) if temporary in r.block.alloc_buffers)
@@ -51,7 +62,7 @@ def _result_beside(func: PrimFunc, block: SBlock, temporary: Buffer) -> Buffer:
     store = block.body
     if not isinstance(store, BufferStore) or block.init is not None:
         raise ScheduleError(T0425, f"block {block.name_hint!r} is no plain map", func, block)
-    loads = [n for n in walk(store.value) if isinstance(n, BufferLoad) and n.buffer is temporary]
+    loads = [n for n in walk(store) if isinstance(n, BufferLoad) and n.buffer is temporary]
     if not loads or not all(structural_equal(tuple(n.indices), tuple(store.indices)) for n in loads):
         raise ScheduleError(
             T0425,
@@ -73,26 +84,48 @@ def _result_beside(func: PrimFunc, block: SBlock, temporary: Buffer) -> Buffer:
     return result
 
 
+def _check_stores_once(func: PrimFunc, place: Place, result: Buffer) -> None:
+    """Storing again would compute from what was stored; what is not stored would keep what the temporary
+    held, which only the caller would see."""
+    block: SBlock = place.stmt.block
+    store = block.body
+    assert isinstance(store, BufferStore)
+    is_once = store.predicate is None and reaches_once(place, store.indices)
+    if not is_once or (result in func.buffers and not reaches_all(place, store.indices, result.shape)):
+        raise ScheduleError(
+            T0425,
+            f"block {block.name_hint!r} is not known to store each element of {result.name!r} once",
+            func,
+            block,
+        )
+
+
 def _loops_of_all(users: list[Place]) -> list[For]:
     """The loops that stand around all the blocks."""
     first, *rest = (user.loops() for user in users)
     return [loop for loop in first if all(any(loop is other for other in loops) for loops in rest)]
 
 
-def _check_order(func: PrimFunc, own: Place, users: list[Place]) -> None:
-    """Where the ways to the blocks part, all others come first."""
+def _check_order(func: PrimFunc, own: Place, users: list[Place], result: Buffer) -> None:
+    """Where the ways to the blocks part, all others come first; what reads the result comes later still."""
+    block: SBlock = own.stmt.block
     around = [s for s in own.ancestors if all(any(s is other for other in u.ancestors) for u in users)]
-    way = {id(stmt) for stmt in (*own.ancestors, own.stmt)}
+    part = (*own.ancestors, own.stmt)[len(around)]
     parts = child_stmts(around[-1])
-    position = next(k for k, part in enumerate(parts) if id(part) in way)
-    before = {id(realize) for part in parts[:position] for realize in blocks_in(part)}
+    earlier = parts[: next(k for k, other in enumerate(parts) if other is part)]
+    before = {id(realize) for other in earlier for realize in blocks_in(other)}
     if not all(id(user.stmt) in before for user in users if user is not own):
-        raise ScheduleError(
-            T0425,
-            f"block {own.stmt.block.name_hint!r} is not the last one in its loops",
-            func,
-            own.stmt.block,
-        )
+        raise ScheduleError(T0425, f"block {block.name_hint!r} is not the last one in its loops", func, block)
+    order = blocks_in(func.body)
+    begun = [*order[: next(k for k, realize in enumerate(order) if realize is own.stmt)], *blocks_in(part)]
+    for realize in begun:
+        if not blocks_in(realize.block.body) and reads_buffer(realize.block, result):
+            raise ScheduleError(
+                T0425,
+                f"block {realize.block.name_hint!r} reads {result.name!r} before all of it is there",
+                func,
+                block,
+            )
 
 
 def _accesses(place: Place, buffer: Buffer) -> list[tuple[PrimExpr, ...]]:

@@ -1,0 +1,87 @@
+"""What the iterations of a block reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from heddle.arith import Analyzer
+from heddle.arith.iters.iter_map import detect_iter_map
+from heddle.arith.iters.iter_nodes import IterSumExpr
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import Min, PrimExpr, Range, Var, constant, is_const_int
+from heddle.prim.substitute import free_vars, substitute
+from heddle.tir.nodes import BufferLoad, For, SBlockRealize
+from heddle.tir.schedule.tree import Place, analyzer_at
+
+
+def depends_on_loops(loop: For, loops: Sequence[For]) -> bool:
+    """Whether the bounds of a loop change with others."""
+    return bool({other.loop_var for other in loops} & set(free_vars(loop.min, loop.extent)))
+
+
+def reaches_once(place: Place, values: Sequence[PrimExpr]) -> bool:
+    """Whether expressions on a block's axes differ in any two iterations of the loops around the block. False
+    where that is not known."""
+    loops, analyzer = place.loops(), analyzer_at(place)
+    if any(is_const_int(loop.extent, 0) for loop in loops):
+        return True
+    ranges: dict[Var, Range] = {}
+    for loop in loops:
+        extent = _longest(loop, loops, analyzer)
+        if extent is None:
+            return False
+        ranges[loop.loop_var] = Range.from_min_extent(loop.min, extent)
+    return _digits(place, values, ranges, True) is not None
+
+
+def reaches_all(place: Place, values: Sequence[PrimExpr], sizes: Sequence[PrimExpr]) -> bool:
+    """Whether expressions on a block's axes together take all values from 0 to below their sizes, each once.
+    False where that is not known."""
+    if any(is_const_int(size, 0) for size in sizes):
+        return True
+    realize: SBlockRealize = place.stmt
+    loops = place.loops()
+    has_loads = any(isinstance(node, BufferLoad) for node in walk(realize.predicate))
+    if has_loads or any(depends_on_loops(loop, loops) for loop in loops):
+        return False
+    ranges = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+    found = _digits(place, values, ranges, realize.predicate)
+    analyzer = analyzer_at(place)
+    return found is not None and all(
+        _is_all_below(digit, size, analyzer) for digit, size in zip(found, sizes, strict=True)
+    )
+
+
+def _longest(loop: For, loops: Sequence[For], analyzer: Analyzer) -> PrimExpr | None:
+    """The extent of a loop; of a ragged one that of its longest run, None where it is not known."""
+    others = {other.loop_var for other in loops}
+    if others & set(free_vars(loop.min)):
+        return None
+    bounds = (loop.extent.a, loop.extent.b) if isinstance(loop.extent, Min) else (loop.extent,)
+    known = [bound for bound in bounds if not others & set(free_vars(bound))]
+    most = analyzer.const_int_bound(loop.extent)
+    if not known and most.max_value < most.POS_INF:
+        known = [constant(most.max_value, loop.extent.dtype)]
+    return known[0] if known else None
+
+
+def _digits(
+    place: Place, values: Sequence[PrimExpr], ranges: Mapping[Var, Range], predicate: PrimExpr | bool
+) -> tuple[IterSumExpr, ...] | None:
+    realize: SBlockRealize = place.stmt
+    bound: dict[Var, PrimExpr] = {
+        axis.var: value for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    }
+    analyzer = analyzer_at(place)
+    indices = [analyzer.simplify(substitute(value, bound)) for value in values]
+    found = detect_iter_map(indices, ranges, predicate, "bijective", analyzer=analyzer)
+    return None if found.errors else found.indices
+
+
+def _is_all_below(digit: IterSumExpr, size: PrimExpr, analyzer: Analyzer) -> bool:
+    if not is_const_int(digit.base, 0) or len(digit.args) > 1:
+        return False
+    if not digit.args:
+        return analyzer.can_prove_equal(size, 1)
+    [part] = digit.args
+    return is_const_int(part.scale, 1) and analyzer.can_prove_equal(part.extent, size)
