@@ -24,6 +24,7 @@ from heddle.tir.nodes import (
     BufferLoad,
     BufferStore,
     For,
+    ForKind,
     IfThenElse,
     PrimFunc,
     SeqStmt,
@@ -117,9 +118,10 @@ def _can_enter(stmt: Stmt, buffer: Buffer, users: _Users, around: tuple[For, ...
     """Whether all uses lie in the statement's body, and each iteration starts anew."""
     if isinstance(stmt, For):
         bounds_free = not (users.collect(stmt.min) | users.collect(stmt.extent)) & {buffer}
-        return (
-            bounds_free and not _carries(stmt.body, buffer, users) and reads_own_writes(stmt, buffer, around)
-        )
+        if not bounds_free or _carries(stmt.body, buffer, users):
+            return False
+        # Iterations that may run at once read nothing of one another, and must not share what they write.
+        return stmt.kind is ForKind.PARALLEL or reads_own_writes(stmt, buffer, around)
     if isinstance(stmt, IfThenElse):
         else_free = stmt.else_case is None or not users.uses(stmt.else_case, buffer)
         return else_free and buffer not in users.collect(stmt.condition)
