@@ -69,6 +69,10 @@ def arrays(b: int, s: int, t: int, dtype: str = "float32", size: int = 20, width
     return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
 
 
+def run(mod: IRModule, given: list[Any]) -> Any:
+    return VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
+
+
 def attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
     """In float64, with heads behind rows."""
     q, k, v, mask = (x.astype("float64") for x in (q, k, v, mask))
@@ -163,7 +167,7 @@ def test_a_map_after_it_joins():
     mod = module(last=last.replace("; ", "\n            "))
     assert len(kernels(mod)) == 1
     given = arrays(1, 11, 19)
-    found = VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
+    found = run(mod, given)
     np.testing.assert_allclose(found, attention(*given) * 0.5, rtol=2e-5, atol=2e-6)
 
 
@@ -186,7 +190,7 @@ def test_the_operator_becomes_the_same_function(attrs):
     assert rules.count("Attention") == 1
     rng = np.random.default_rng(5)
     given = [rng.standard_normal(shape).astype("float32") for shape in shapes]
-    found = VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
+    found = run(mod, given)
     wanted = heddle.relax.GraphInterpreter(mod)["main"](*given)
     np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
 
@@ -292,7 +296,7 @@ class Module:
     q, k, v, k2, v2, w, w2 = given = [rng.standard_normal(s).astype("float32") for s in shapes]
     first, second = softmax(q @ k) @ v, softmax(q @ k2) @ v2
     wanted = reference(first, second, w) if reference else softmax(q @ w + first) @ w2
-    found = VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
+    found = run(mod, given)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
@@ -319,7 +323,7 @@ class Module:
     rng = np.random.default_rng(12)
     shapes = ((2, 1, 8), (2, 8, 7), (2, 7, 6), (2, rows, 6))
     q, k, v, w = given = [rng.standard_normal(s).astype("float32") for s in shapes]
-    found = VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
+    found = run(mod, given)
     np.testing.assert_allclose(found, softmax(q @ k) @ v + w, rtol=1e-4, atol=1e-5)
 
 

@@ -41,10 +41,8 @@ class ExitCode(IntEnum):
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command that `args` (by default the process's arguments) name and give the exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # what a terminal's encoding lacks is shown as escapes
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal's encoding lacks is shown as escapes
+            stream.reconfigure(errors="backslashreplace")
     return guarded(lambda: _command(list(sys.argv[1:] if args is None else args)))
 
 

@@ -24,26 +24,21 @@ def whole_axes(buffer: Buffer) -> list[IterVar]:
     ]
 
 
-def loop_nest(
-    axes: Sequence[IterVar],
-    body: Stmt,
-    name: str,
-    predicate: PrimExpr | None = None,
-    init: Stmt | None = None,
-) -> Stmt:
-    """A block over axes, each under a serial loop of its own."""
-    block = with_access_regions(SBlock(tuple(axes), (), (), name, body, init))
-    return numbered_nest(block, _ALWAYS if predicate is None else predicate)
+def loop_nest(axes: Sequence[IterVar], body: Stmt, name: str, condition: PrimExpr = _ALWAYS) -> Stmt:
+    """A block over axes, each under a serial loop of its own; `condition` on the axes says which iterations
+    there are."""
+    return numbered_nest(with_access_regions(SBlock(tuple(axes), (), (), name, body)), condition)
 
 
-def numbered_nest(block: SBlock, predicate: PrimExpr = _ALWAYS, span: Span | None = None) -> Stmt:
+def numbered_nest(block: SBlock, condition: PrimExpr = _ALWAYS, span: Span | None = None) -> Stmt:
     """Serial loops ax0, ax1, .. over all axes of a block."""
     loops = [Var(f"ax{k}", axis.var.dtype) for k, axis in enumerate(block.iter_vars)]
-    return _under(loops, block, predicate, span)
+    return _under(loops, block, condition, span)
 
 
-def _under(loops: list[Var], block: SBlock, predicate: PrimExpr, span: Span | None) -> Stmt:
-    stmt: Stmt = SBlockRealize(tuple(loops), predicate, block, span=span)
+def _under(loops: list[Var], block: SBlock, condition: PrimExpr, span: Span | None) -> Stmt:
+    bound = {axis.var: loop for axis, loop in zip(block.iter_vars, loops, strict=True)}
+    stmt: Stmt = SBlockRealize(tuple(loops), substitute(condition, bound), block, span=span)
     for var, axis in zip(reversed(loops), reversed(block.iter_vars), strict=True):
         stmt = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, stmt, span=span)
     return stmt
@@ -80,5 +75,4 @@ def _runs_over(loop: For, axis: IterVar) -> bool:
 def nest(block: SBlock, condition: PrimExpr = _ALWAYS) -> Stmt:
     """Serial loops over all axes of a block; `condition` on the axes says which iterations there are."""
     loops = [Var(axis.var.name.removeprefix("v_"), axis.var.dtype) for axis in block.iter_vars]
-    bound = {axis.var: loop for axis, loop in zip(block.iter_vars, loops, strict=True)}
-    return _under(loops, block, substitute(condition, bound), block.span)
+    return _under(loops, block, condition, block.span)

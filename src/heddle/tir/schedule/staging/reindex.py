@@ -9,7 +9,6 @@ from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import if_then_else, logical_and
 from heddle.prim.substitute import free_vars, substitute
-from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0416, T0424
 from heddle.tir.index_map import IndexMap
 from heddle.tir.nodes import (
@@ -23,7 +22,7 @@ from heddle.tir.nodes import (
     Stmt,
     decl_buffer,
 )
-from heddle.tir.schedule.blocks.nest import loop_nest, nest
+from heddle.tir.schedule.blocks.nest import loop_nest
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.staging.access import AccessRewriter, single_index
 from heddle.tir.schedule.staging.cache import check_alone, check_only_writer, insert_beside, touches
@@ -95,12 +94,8 @@ def reindex_cache(
     else:
         store = BufferStore(staged, _guarded(buffer, there, copied), at)
     asked = [substitute(condition, fresh) for condition in conditions]
-    copy = _guarded_nest(copied, store, name, asked) if asked else loop_nest(copied, store, name)
+    copy = loop_nest(copied, store, name, all_of(*asked))
     return insert_beside(func, block_name, staged, copy, after=is_write), name
-
-
-def _guarded_nest(axes: list[IterVar], store: Stmt, name: str, conditions: list[PrimExpr]) -> Stmt:
-    return nest(with_access_regions(SBlock(tuple(axes), (), (), name, store)), all_of(*conditions))
 
 
 def _conditions(func: PrimFunc, place: Place, copied: set[Var]) -> list[PrimExpr]:
