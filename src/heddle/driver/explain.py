@@ -59,6 +59,7 @@ class KernelRow:
     rule: str = ""
     operators: tuple[str, ...] = ()
     boundaries: tuple[str, ...] = ()
+    failed_rules: tuple[str, ...] = ()
 
     @property
     def total_us(self) -> float:
@@ -213,6 +214,7 @@ class _Watch:
         row.flops, row.size_bytes = cost.flops_of(sizes), cost.bytes_of(sizes)
         row.written_bytes = cost.written_bytes_of(sizes)
         row.rule, row.operators, row.boundaries = cost.rule, cost.operators, cost.boundaries
+        row.failed_rules = cost.failed_rules
         if self._with_times:
             own = _with_copies(args, cost.outputs)
             row.time_us = best_s(lambda: func(*own), _REPEATS) * 1e6

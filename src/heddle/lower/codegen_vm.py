@@ -28,6 +28,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.types import TupleType
 from heddle.lower.codes import L0101, L0201, L0202
+from heddle.lower.default_schedule import FAILED_RULES
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.lower.estimate_peak_memory import PEAK_MEMORY
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
@@ -71,8 +72,10 @@ def _note_cost(builder: ExecBuilder, var: GlobalVar, func: BaseFunc) -> BaseFunc
         return func
     name = str(func.attrs.get("global_symbol") or var.name_hint)
     rule = str(func.attrs.get("schedule_rule", ""))
-    builder.metadata[METADATA_PREFIX + name] = KernelCost(**{**cost, "rule": rule}).to_json()
-    return func.without_attr(KERNEL_COST)  # type: ignore[no-any-return]
+    known = {**cost, "rule": rule, "failed_rules": func.attrs.get(FAILED_RULES, ())}
+    builder.metadata[METADATA_PREFIX + name] = KernelCost(**known).to_json()
+    func = func.without_attr(KERNEL_COST)
+    return func.without_attr(FAILED_RULES) if FAILED_RULES in func.attrs else func
 
 
 class _FunctionCodegen:

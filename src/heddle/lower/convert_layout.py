@@ -35,6 +35,7 @@ from heddle.relax.op_builder import const
 from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.relax.types import TensorType
 from heddle.target import Target
+from heddle.tir.analysis.op_pattern import OpPattern, block_pattern
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
 from heddle.tir.schedule.blocks.nest import plain_nests
 from heddle.tir.schedule.blocks.split_dimension import (
@@ -93,6 +94,8 @@ def _keeps_channels(block: SBlock) -> bool:
     store = block.body
     if not isinstance(store, BufferStore) or len(store.indices) <= CHANNELS:
         return False
+    if block_pattern(block) is OpPattern.OUT_EWISE_FUSABLE and block.init is not None:
+        return False  # products have tiles of their own, which read plain matrices
     loads = [node for node in walk(store.value) if isinstance(node, BufferLoad)]
     images = [load for load in loads if _has_channels(load.buffer)]
     made = store.indices[CHANNELS]

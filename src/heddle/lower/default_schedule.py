@@ -1,8 +1,10 @@
 """ApplyDefaultSchedule: every loop function that has no schedule yet gets one by rule.
 
 The first rule that fits a function schedules it; functions with the attribute `tir.is_scheduled` are left
-alone. The
-chosen rule's name stays as the attribute `schedule_rule`.
+alone. The chosen rule's name stays as the attribute `schedule_rule`.
+
+A rule that fails gives way to the next. Why it failed stays as the attribute `failed_rules`, which
+`heddle explain` shows. With `HEDDLE_STRICT_RULES=1`, as in our tests, the failure is raised.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
+from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc, SBlockRealize
+from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.attention import Attention
 from heddle.tir.schedule.rules.contraction import Contraction
 from heddle.tir.schedule.rules.convolution import ConvolutionRule
@@ -23,6 +27,8 @@ from heddle.tir.schedule.rules.transpose import Transpose
 from heddle.tir.schedule.rules.window import Window
 from heddle.tir.schedule.schedule import Schedule
 from heddle.tir.schedule.tree import blocks_in
+
+FAILED_RULES = "failed_rules"
 
 CPU_RULES: tuple[ScheduleRule, ...] = (
     Transpose(),
@@ -48,10 +54,31 @@ class ApplyDefaultSchedule(FunctionPass):
             return func
         if len(blocks_in(func.body)) < 2:
             return func
+        failed: list[str] = []
         for rule in self.rules:
-            scheduled = rule.apply(Schedule(func), self.target)
+            scheduled = self._apply(rule, func, failed)
             if scheduled is not None:
-                marks = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
-                result: PrimFunc = scheduled.func.with_attr(marks)
-                return result
-        return func
+                marks: dict[str, Any] = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
+                return _with_failures(scheduled.func.with_attr(marks), failed)
+        return _with_failures(func, failed)
+
+    def _apply(self, rule: ScheduleRule, func: PrimFunc, failed: list[str]) -> Schedule | None:
+        try:
+            return rule.apply(Schedule(func), self.target)
+        except Exception as error:  # whatever a rule did not foresee costs speed, not the model
+            if settings().strict_rules:
+                raise
+            failed.append(f"{type(rule).__name__}: {_reason_of(error)}")
+            return None
+
+
+def _reason_of(error: Exception) -> str:
+    """Why a rule failed, in one line."""
+    if isinstance(error, ScheduleError):
+        return error.diagnostics[0].message
+    return f"{type(error).__name__}: {error}"
+
+
+def _with_failures(func: PrimFunc, failed: list[str]) -> PrimFunc:
+    result: PrimFunc = func.with_attr({FAILED_RULES: tuple(failed)}) if failed else func
+    return result

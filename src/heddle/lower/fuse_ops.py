@@ -17,6 +17,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fusion_graph import FusionGroup, FusionNode, find_groups
 from heddle.lower.primitive_function import BlockFuser, outlined
+from heddle.prim.nodes import PrimExpr, is_const_int
 from heddle.relax.nodes import Binding, BindingBlock, VarBinding
 from heddle.relax.rewriter import is_call
 from heddle.relax.types import TensorType
@@ -113,14 +114,17 @@ class _Fuser(BlockFuser):
         return OpPattern.OPAQUE
 
     def _edge_pattern(self, source: Var, user: Var, pattern: OpPattern) -> OpPattern:
-        """A broadcast is elementwise for an operand that already has the result's shape."""
+        """A broadcast is elementwise for an operand of the shape of the result. One that has fewer elements
+        is read more than once an element."""
         if (
             pattern is OpPattern.BROADCAST
             and isinstance(source.ty, TensorType)
             and isinstance(user.ty, TensorType)
+            and source.ty.shape is not None
+            and user.ty.shape is not None
         ):
-            if source.ty.shape is not None and structural_equal(source.ty.shape, user.ty.shape):
-                return OpPattern.ELEMENTWISE
+            same = structural_equal(_without_units(source.ty), _without_units(user.ty))
+            return OpPattern.ELEMENTWISE if same else OpPattern.INJECTIVE
         return pattern
 
     def _fused_call(self, group: FusionGroup, by_var: dict[Var, Binding]) -> Binding:
@@ -130,3 +134,8 @@ class _Fuser(BlockFuser):
         global_var, call = outlined(self, bindings, root, "FuseOps")
         self._note(global_var, group)
         return call
+
+
+def _without_units(ty: TensorType) -> tuple[PrimExpr, ...]:
+    """The dimensions but for those of extent 1, which add no elements."""
+    return tuple(dim for dim in ty.dims or () if not is_const_int(dim, 1))

@@ -7,7 +7,7 @@ from typing import Any
 
 from heddle.ir.node import Node
 from heddle.ir.visitor import Rewriter, walk
-from heddle.prim.nodes import PrimExpr, Var
+from heddle.prim.nodes import Let, PrimExpr, Var
 from heddle.prim.ops import fold_binary
 
 
@@ -37,5 +37,8 @@ def substitute(expr: Any, mapping: Mapping[Var, PrimExpr] | Callable[[Var], Prim
 
 
 def free_vars(*exprs: Node) -> tuple[Var, ...]:
-    """The variables that occur in scalar expressions, each once, in order of occurrence."""
-    return tuple(dict.fromkeys(node for expr in exprs for node in walk(expr) if isinstance(node, Var)))
+    """The variables that occur free in scalar expressions, each once, in order of occurrence; a `Let` binds
+    its own."""
+    nodes = {id(node): node for expr in exprs for node in walk(expr) if isinstance(node, (Var, Let))}.values()
+    bound = {node.var for node in nodes if isinstance(node, Let)}
+    return tuple(node for node in nodes if isinstance(node, Var) and node not in bound)

@@ -8,6 +8,7 @@
 | HEDDLE_LINKER | the program that links shared libraries; default: the system's |
 | HEDDLE_CC, HEDDLE_CXX | the compilers of C and C++ sources in a program; default: the system's |
 | HEDDLE_TRACEBACK=1 | the CLI shows Python tracebacks |
+| HEDDLE_STRICT_RULES=1 | a schedule rule that fails ends the compilation, instead of giving way to the next |
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Settings:
     linker: str | None = None
     c_compiler: str | None = None
     cpp_compiler: str | None = None
+    strict_rules: bool = False
 
 
 def _thread_count(env: Mapping[str, str], available: int) -> int:
@@ -81,6 +83,7 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         linker=env.get("HEDDLE_LINKER") or None,
         c_compiler=env.get("HEDDLE_CC") or None,
         cpp_compiler=env.get("HEDDLE_CXX") or None,
+        strict_rules=env.get("HEDDLE_STRICT_RULES", "0") == "1",
     )
 
 

@@ -151,6 +151,11 @@ def show_explanation(found: Explanation) -> None:
     _say(console, "why not fused further", style="bold")
     for name, reasons in {row.name: row.boundaries for row in found.rows if row.boundaries}.items():
         _say(console, f"  {name}: {'; '.join(reasons)}")
+    failed = {row.name: row.failed_rules for row in found.rows if row.failed_rules}
+    if failed:
+        _say(console, "schedule rules that failed and gave way", style="bold")
+    for name, reasons in failed.items():
+        _say(console, f"  {name}: {'; '.join(reasons)}")
     _say(console, "what would gain most, at most", style="bold")
     for item in found.advice:
         _say(console, f"  {item.gain_us:9.1f} µs  {item.text}")

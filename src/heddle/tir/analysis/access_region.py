@@ -7,7 +7,7 @@ from typing import Any
 from heddle.arith import Analyzer, IntervalSet, neg_inf, pos_inf
 from heddle.ir.node import children, replace
 from heddle.prim.intrinsics import is_prefetch
-from heddle.prim.nodes import PrimExpr, Range, Var, constant
+from heddle.prim.nodes import Let, PrimExpr, Range, Var, constant
 from heddle.prim.ops import maximum, minimum
 from heddle.prim.substitute import free_vars
 from heddle.tir.nodes import (
@@ -55,7 +55,7 @@ class AccessRegions:
         elif not is_prefetch(node):
             if isinstance(node, (AllocBuffer, DeclBuffer)):
                 self._local.add(node.buffer)
-            if isinstance(node, Bind):
+            if isinstance(node, (Bind, Let)):
                 self._inner.add(node.var)
             self._children(node)
 

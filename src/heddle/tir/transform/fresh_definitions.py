@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Let, PrimExpr, Var
 from heddle.prim.substitute import Substituter
 from heddle.tir.nodes import AllocBuffer, Bind, Buffer, DeclBuffer, For, SBlock, Stmt
+
+Code = TypeVar("Code", Stmt, PrimExpr)
 
 
 def definitions(stmt: Any) -> tuple[Var | Buffer, ...]:
@@ -37,7 +39,7 @@ class _Renamer(Rewriter):
         return self._fresh.get(node, node)
 
 
-def with_fresh_definitions(stmt: Stmt, defined: tuple[Var | Buffer, ...] | None = None) -> Stmt:
+def with_fresh_definitions(stmt: Code, defined: tuple[Var | Buffer, ...] | None = None) -> Code:
     """A copy in which everything that `stmt` defines is new; `stmt` itself where it defines nothing."""
     names = definitions(stmt) if defined is None else defined
     if not names:
@@ -56,7 +58,7 @@ def with_fresh_definitions(stmt: Stmt, defined: tuple[Var | Buffer, ...] | None 
             if old.data not in owned:
                 fresh.pop(old.data, None)
             fresh[old] = rebuilt_buffer(old, fresh)
-    result: Stmt = _Renamer(fresh).visit(stmt)
+    result: Code = _Renamer(fresh).visit(stmt)
     return result
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
@@ -12,6 +10,7 @@ from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0406
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, PrimFunc, SBlock, SBlockRealize
+from heddle.tir.schedule.blocks.shared_value import LoadReplacer
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
     Place,
@@ -25,13 +24,13 @@ from heddle.tir.schedule.tree import (
     scope_of,
     writes_buffer,
 )
-from heddle.tir.substitute import StmtSubstituter
 
 
 def compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     """B[i] = f(A[i]);  C[i] = g(B[i])   →   C[i] = g(f(A[i]))
 
-    The block must store one element at its own axes and hold no reduction; its buffer disappears.
+    The block must store one element at its own axes and hold no reduction; its buffer disappears. A value
+    that a consumer needs more than once is bound by `Let`.
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block
@@ -41,11 +40,16 @@ def compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
         raise ScheduleError(T0406, f"block {block_name!r} has a reduction axis", func, block)
     _check_temporary(func, store.buffer, block)
     pattern = _index_pattern(func, block, store, axes)
+
+    def value_at(indices: tuple[PrimExpr, ...]) -> PrimExpr:
+        named = zip(pattern, indices, strict=True)
+        return substitute(store.value, {axis: index for axis, index in named if axis is not None})  # type: ignore[no-any-return]
+
     func = replace_stmt(func, place.stmt, None)
     for realize in blocks_in(func.body):
         _check_not_matched(func, realize.block, store.buffer)
         if reads_buffer(realize.block, store.buffer) and not blocks_in(realize.block.body):
-            inlined = _InlineLoads(store.buffer, pattern, store.value).visit(realize.block)
+            inlined = LoadReplacer(store.buffer, value_at).visit(realize.block)
             func = replace_stmt(func, realize.block, with_access_regions(inlined))
     return drop_buffer(func, store.buffer)
 
@@ -96,26 +100,6 @@ def _index_pattern(func: PrimFunc, block: SBlock, store: BufferStore, axes: list
     return pattern
 
 
-class _InlineLoads(StmtSubstituter):
-    """Replaces loads of one buffer by the value that its only store gives there."""
-
-    def __init__(self, buffer: Buffer, pattern: list[Var | None], value: PrimExpr) -> None:
-        super().__init__({})
-        self._buffer, self._pattern, self._value = buffer, pattern, value
-
-    def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        if node.buffer is not self._buffer:
-            return super().visit_BufferLoad(node)
-        indices = [self.visit(index) for index in node.indices]
-        mapping = {
-            axis: index for axis, index in zip(self._pattern, indices, strict=True) if axis is not None
-        }
-        return substitute(self._value, mapping)
-
-    def visit_BufferRegion(self, node: Any) -> Any:
-        return node
-
-
 def drop_buffer(func: PrimFunc, buffer: Buffer) -> PrimFunc:
     """The function without an allocation that nothing uses any more."""
     for realize in blocks_in(func.body):
@@ -146,7 +130,7 @@ def reverse_compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
         raise ScheduleError(T0406, f"block {block_name!r} runs under a condition", func, block)
     _check_temporary(func, buffer, block)
     mapping = _solve_axes(func, block, buffer, target)
-    new_store = _StoreThrough(buffer, target.value, mapping).visit(store)
+    new_store = LoadReplacer(buffer, lambda _: target.value, mapping).visit(store)
     _check_same_domain(func, block, producer.block, mapping)
     merged = with_access_regions(replace(producer.block, body=new_store))
     func = replace_stmt(func, place.stmt, None)
@@ -205,14 +189,3 @@ def _check_same_domain(func: PrimFunc, block: SBlock, producer: SBlock, mapping:
             raise ScheduleError(
                 T0406, f"axis {axis.var.name!r} covers only part of the producer's domain", func, block
             )
-
-
-class _StoreThrough(StmtSubstituter):
-    """Replaces loads of the producer's buffer by the value it would store."""
-
-    def __init__(self, buffer: Buffer, value: PrimExpr, mapping: dict[Var, PrimExpr]) -> None:
-        super().__init__(mapping)
-        self._buffer, self._value = buffer, value
-
-    def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        return self._value if node.buffer is self._buffer else super().visit_BufferLoad(node)

@@ -65,9 +65,18 @@ class Contraction(ScheduleRule):
         data, weights = operands(block_of(sch, handle), axes)
         if data.buffer is weights.buffer and _edges(sch, handle, axes, tile):
             return None  # one buffer cannot be padded for both
+        if not _lanes_last(block_of(sch, handle), axes.n) and not _has_own_axes(block_of(sch, handle)):
+            return None
         sch = sch.copy()
         _schedule(sch, handle, axes, tile, tiles)
         return sch
+
+
+def _has_own_axes(block: SBlock) -> bool:
+    """Whether each dimension of the result is an axis of the block: a copy of a tile has its loops then."""
+    spatial = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar]
+    stored = [part.min for part in block.writes[0].region]
+    return len(stored) == len(spatial) and all(index in spatial for index in stored)
 
 
 def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: TileBlock | None) -> None:

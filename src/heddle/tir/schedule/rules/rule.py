@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
-from heddle.tir.nodes import IterType, SBlock
+from heddle.tir.nodes import BufferLoad, IterType, SBlock, Stmt
+from heddle.tir.schedule.blocks.inline import compute_inline
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
@@ -18,6 +20,10 @@ GRAIN_ELEMENTS = 1 << 14
 
 GRAIN_MULTIPLIES = 1 << 17
 """Multiply-adds that are worth a thread."""
+
+MAX_COPIED = 512
+"""Nodes that inlining one map may add to a function. More work than a pass of its own would be, and code that
+doubles with every map of a chain."""
 
 
 class ScheduleRule(ABC):
@@ -46,15 +52,38 @@ def loop_extents(sch: Schedule, loops: Sequence[LoopRV]) -> list[int | None]:
 
 
 def inline_maps(sch: Schedule, keep: Sequence[str] = ()) -> None:
-    """Inline every elementwise or injective block whose result only later blocks read."""
-    for handle in sch.blocks():
+    """Inline every elementwise or injective block whose result only later blocks read.
+
+    Consumers come before their producers, so that a value with several readers finds them in one block and is
+    computed there once. A map that would still be copied to more than MAX_COPIED nodes keeps its loops.
+    """
+    for handle in reversed(sch.blocks()):
         block = sch.get(handle)
         assert isinstance(block, SBlock)
         if handle.name in keep or not is_spatial(block):
             continue
         if any(region.buffer in sch.func.buffers for region in block.writes):
             continue
-        try_primitive(sch, lambda handle=handle: sch.compute_inline(handle))
+        if not _copies_too_much(sch, handle):
+            try_primitive(sch, lambda handle=handle: sch.compute_inline(handle))
+
+
+def _copies_too_much(sch: Schedule, handle: SBlockRV) -> bool:
+    """Whether inlining a block would add more than MAX_COPIED nodes to the function."""
+    block = block_of(sch, handle)
+    written = {region.buffer for region in block.writes}
+    loads = [n for n in walk(sch.func.body) if isinstance(n, BufferLoad) and n.buffer in written]
+    if len(loads) < 2 or len(loads) * _num_nodes(block.body) <= MAX_COPIED:
+        return False
+    try:
+        inlined = compute_inline(sch.func, handle.name)
+    except ScheduleError:
+        return False
+    return _num_nodes(inlined.body) - _num_nodes(sch.func.body) > MAX_COPIED
+
+
+def _num_nodes(stmt: Stmt) -> int:
+    return sum(1 for _ in walk(stmt))
 
 
 def try_primitive(sch: Schedule, action: object) -> bool:

@@ -28,8 +28,8 @@ class KernelCost:
     of the tensors that it writes. `flops` counts arithmetic operations, `size_bytes` the bytes that have to
     move between memory and the kernel at least: each tensor parameter once, and no more than is accessed;
     `written_bytes` are those of them that it writes. Each is None where it depends on data. `rule` names
-    the schedule rule that gave it its loops, and `boundaries` tell why fusion ended with it, one entry for
-    each reason among its calls.
+    the schedule rule that gave it its loops, `failed_rules` those before it that failed, and why;
+    `boundaries` tell why fusion ended with it, one entry for each reason among its calls.
     """
 
     operators: tuple[str, ...] = ()
@@ -41,6 +41,7 @@ class KernelCost:
     rule: str = ""
     boundaries: tuple[str, ...] = ()
     written_bytes: str | None = None
+    failed_rules: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -93,6 +94,7 @@ def cost_from_json(text: str) -> KernelCost:
             str(data.get("rule", "")),
             _texts(data.get("boundaries", ())),
             _optional_text(data.get("written_bytes")),
+            _texts(data.get("failed_rules", ())),
         )
         for size in (cost.flops, cost.size_bytes, cost.written_bytes):
             names_in(size or "0")
