@@ -29,6 +29,7 @@ from heddle.runtime.tensor import Tensor
 from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
 from heddle.vm.relax import VirtualMachine, VMExecutable
+from heddle.vm.relax.capabilities import check_executable
 from heddle.vm.relax.insight.peak_memory import peak_memory_bytes as peak_memory_bound
 
 
@@ -37,7 +38,7 @@ class CompileOptions:
     """`target` is a target's text; `listener` is told of progress (see `heddle.driver.phases`);
     `disabled_passes` are left out of the pipeline; `exec_mode` and `precision` are those of
     `heddle.compile`. `variant` is that of a compiled model which is to be loaded, by default the one that
-    this machine takes.
+    this machine takes. With `trust` the model is run as a program of the user's own is.
     """
 
     target: str | None = None
@@ -46,6 +47,8 @@ class CompileOptions:
     exec_mode: str = "compiled"
     precision: str = "fp32"
     variant: str | None = None
+    trust: bool = False
+    sanitize: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class Compiled:
     target: str | None = None
     kernels: Mapping[str, int] = field(default_factory=dict)
     exec_mode: str = "compiled"
+    trust: bool = False
 
     @property
     def total_s(self) -> float:
@@ -124,6 +128,8 @@ def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
             raise FormatError(
                 D0102, f"{model.name} holds a module of kind {loaded.kind!r}, which is no model"
             )
+        if not options.trust:
+            check_executable(loaded, model.name)
         targets = [getattr(kernels, "target", None) for kernels in loaded.imports]
         target = loaded.variant_target or (targets[0] if targets else None)
         return Compiled(loaded, {"load": time.perf_counter() - start}, target)
@@ -156,7 +162,7 @@ def _compile(model: ModelFile, options: CompileOptions) -> Compiled:
     target = as_target(options.target)
     clock = PhaseClock(target, options.listener or ignore)
     clock.enter("import", model.name)
-    return _compile_module(import_model(model), target, options, clock)
+    return _compile_module(import_model(model, trust=options.trust), target, options, clock)
 
 
 def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) -> Compiled:
@@ -168,10 +174,16 @@ def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) 
     counters = kernel_cache().counters
     before = (counters.compiles, counters.hits)
     with PassContext(instruments=[clock], disabled_pass=options.disabled_passes):
-        executable = build_for(mod, target, exec_mode=options.exec_mode, precision=options.precision)
+        executable = build_for(
+            mod,
+            target,
+            exec_mode=options.exec_mode,
+            precision=options.precision,
+            sanitize=options.sanitize,
+        )
     clock.stop()
     kernels = {"compiled": counters.compiles - before[0], "cached": counters.hits - before[1]}
-    return Compiled(executable, clock.seconds, str(target), kernels, options.exec_mode)
+    return Compiled(executable, clock.seconds, str(target), kernels, options.exec_mode, options.trust)
 
 
 def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileOptions) -> CompiledVariants:
@@ -182,7 +194,7 @@ def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileO
     chosen, listener = targets_of(targets), options.listener or ignore
     start = time.perf_counter()
     listener(Progress("import", model.name))
-    mod = import_model(model)
+    mod = import_model(model, trust=options.trust)
     seconds, kernels = Counter({"import": time.perf_counter() - start}), Counter[str]()
 
     def make(target: Any) -> VMExecutable:
@@ -274,6 +286,7 @@ class Run:
     results: list[Array]
     function: str = "main"
     exec_mode: str = "compiled"
+    trust: bool = False
 
 
 def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
@@ -305,7 +318,7 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
         precision=compiled.executable.metadata.get(PRECISION, "fp32"),
         variant=compiled.executable.variant,
     )
-    return Run(report, arguments, results, options.function, compiled.exec_mode)
+    return Run(report, arguments, results, options.function, compiled.exec_mode, compiled.trust)
 
 
 def output_names(signature: Signature, count: int) -> list[str]:

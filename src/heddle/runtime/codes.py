@@ -79,6 +79,12 @@ U0601 = declare_code(
     "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."
 )
 U0602 = declare_code("U0602", "bad allocation request", "A size is negative, or a view leaves its storage.")
+U0603 = declare_code(
+    "U0603",
+    "access outside a buffer",
+    "A loop function with bounds checks was about to read or write outside a buffer, to divide by zero, or "
+    "to take more memory than a machine has. The message names the buffer, the index and the place.",
+)
 U0701 = declare_code("U0701", "bad thread count", "The pool runs 1 to 1024 threads.")
 U0801 = declare_code(
     "U0801", "bad timing option", "`number` and `repeat` are at least 1; delays are not negative."

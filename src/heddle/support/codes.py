@@ -22,3 +22,10 @@ S0202 = declare_code("S0202", "name not registered", "Nothing was declared under
 S0301 = declare_code(
     "S0301", "setting has a bad value", "An environment variable that Heddle reads is malformed."
 )
+S0401 = declare_code(
+    "S0401",
+    "capability refused",
+    "Text or a file from outside asks for what only trusted programs may do: call foreign code, use memory "
+    "by address, make promises to the compiler, or reach functions and files of the process. Read it; then "
+    "run it with `--trust` (`trust=True`) if you would run it as a program.",
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -74,6 +74,14 @@ InputOpt = Annotated[
 ]
 SeedOpt = Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")]
 ThreadsOpt = Annotated[int | None, typer.Option(min=1, help="Threads of parallel loops; default: the cores.")]
+TrustOpt = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="The model may do what a program of yours may: call foreign code, use memory by address. "
+        "Without it, script text and bytecode only compute.",
+    ),
+]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -119,11 +127,15 @@ def run_command(
     compare: Annotated[
         str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime`, or here in `fp32`, too.")
     ] = None,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="Kernels check every access and start from poisoned memory.")
+    ] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of a call goes.")] = False,
     profile_json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile.")] = None,
     chrome_trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto.")
     ] = None,
+    trust: TrustOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model if it is not compiled yet, run it, and show what it gives and how fast."""
@@ -131,7 +143,13 @@ def run_command(
     def command() -> int:
         from heddle.driver.cli.show import progress_bar, show_report, show_text
 
-        found = check_uncompiled(find_model(model), target=target, exec_mode=exec_mode, precision=precision)
+        found = check_uncompiled(
+            find_model(model),
+            target=target,
+            exec_mode=exec_mode,
+            precision=precision,
+            sanitize="yes" if sanitize else None,
+        )
         for path in (profile_json, chrome_trace):
             if path is not None:
                 check_not_model(found, path)
@@ -145,6 +163,8 @@ def run_command(
                 exec_mode=exec_mode or EXEC_MODE,
                 precision=precision or FP32,
                 variant=variant,
+                trust=trust,
+                sanitize=sanitize,
             )
             compiled = load_or_compile(found, options)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
@@ -154,13 +174,7 @@ def run_command(
             done.report.comparison = compare_with(found, done, compare, repeat, done.report.num_threads)
         profiled = None
         if profile or profile_json is not None or chrome_trace is not None:
-            from heddle.driver.debug import profile_run, write_json
-
-            profiled = profile_run(compiled, done, function)
-            if profile_json is not None:
-                write_json(profile_json, profiled.as_dict())
-            if chrome_trace is not None:
-                write_json(chrome_trace, profiled.chrome_trace())
+            profiled = _profiled(compiled, done, function, profile_json, chrome_trace)
         if as_json:
             facts = done.report.as_dict()
             if profile and profiled is not None:
@@ -183,6 +197,7 @@ def compile_command(
     target: TargetsOpt = None,
     exec_mode: ExecModeOpt = None,
     precision: PrecisionOpt = None,
+    trust: TrustOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model into one file that runs without the compiler."""
@@ -198,7 +213,11 @@ def compile_command(
         start = time.perf_counter()
         with progress_bar(model) as listener:
             options = CompileOptions(
-                None, listener, exec_mode=exec_mode or EXEC_MODE, precision=precision or FP32
+                None,
+                listener,
+                exec_mode=exec_mode or EXEC_MODE,
+                precision=precision or FP32,
+                trust=trust,
             )
             facts = compile_to_file(found, output, target or (), options)
         if as_json:
@@ -230,6 +249,7 @@ def inspect_command(
     target: TargetOpt = None,
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
+    trust: TrustOpt = False,
 ) -> None:
     """Print a model as it is at a stage of its way from graph to machine code."""
 
@@ -242,7 +262,7 @@ def inspect_command(
             from heddle.driver.models import import_model
             from heddle.driver.stages import stage_text
 
-            mod = import_model(found)
+            mod = import_model(found, trust=trust)
             show_text(stage_text(mod, stage, target, function, sources, precision or FP32))
             return ExitCode.DONE
         if stage == "variants":
@@ -263,7 +283,7 @@ def inspect_command(
             )
         from heddle.driver.disassembly import bytecode_text
 
-        executable = load_or_compile(found, CompileOptions(variant=variant)).executable
+        executable = load_or_compile(found, CompileOptions(variant=variant, trust=trust)).executable
         show_text(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
         return ExitCode.DONE
 
@@ -290,6 +310,7 @@ def debug_command(
     ] = False,
     target: TargetOpt = None,
     variant: VariantOpt = None,
+    trust: TrustOpt = False,
 ) -> None:
     """Step through a call of a model, forward and back, and look at every value.
 
@@ -308,7 +329,7 @@ def debug_command(
         if unfused and found.is_compiled:
             raise UsageError(D0301, f"{model} is compiled already; --unfused is for models that are not")
         with progress_bar(model) as listener:
-            how = CompileOptions(target, listener, UNFUSED if unfused else (), variant=variant)
+            how = CompileOptions(target, listener, UNFUSED if unfused else (), variant=variant, trust=trust)
             compiled = load_or_compile(found, how)
         is_interactive = script is None and commands is None
         failures = debug_session(
@@ -330,6 +351,7 @@ def explain_command(
     target: TargetOpt = None,
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
+    trust: TrustOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
     """Time each kernel of a call against what this machine can do, and tell what would help most."""
@@ -343,7 +365,12 @@ def explain_command(
         options = ExplainOptions(function, given, parse_dims(dim or ()), seed, threads)
         with progress_bar(model) as listener:
             how = CompileOptions(
-                target, listener, exec_mode="bytecode", precision=precision or FP32, variant=variant
+                target,
+                listener,
+                exec_mode="bytecode",
+                precision=precision or FP32,
+                variant=variant,
+                trust=trust,
             )
             compiled = load_or_compile(found, how)
         explanation = explain(found.name, compiled, options)
@@ -372,6 +399,18 @@ def passes_command() -> None:
 
     for name, first_line in pass_rows():
         typer.echo(f"{name:<28} {first_line}")
+
+
+def _profiled(compiled: Any, done: Any, function: str, as_json: Path | None, trace: Path | None) -> Any:
+    """The profile of a call, written to the files that were asked for."""
+    from heddle.driver.debug import profile_run, write_json
+
+    profiled = profile_run(compiled, done, function)
+    if as_json is not None:
+        write_json(as_json, profiled.as_dict())
+    if trace is not None:
+        write_json(trace, profiled.chrome_trace())
+    return profiled
 
 
 def check_writable(path: Path) -> None:
