@@ -175,11 +175,11 @@ def with_bounds_checks(loops: Any, mode: Any = None, sanitize: bool = False) -> 
         return loops
     if isinstance(loops, PrimFunc):
         return marked(loops, str(wanted))
-    marked = {
+    table = {
         var: marked(func, str(wanted)) if isinstance(func, PrimFunc) else func
         for var, func in loops.functions.items()
     }
-    return loops.with_functions(marked)
+    return loops.with_functions(table)
 
 
 def _pipeline(option: str, given: Any, default: Pass | None) -> Callable[[Any], Any]:
