@@ -29,3 +29,10 @@ S0401 = declare_code(
     "by address, make promises to the compiler, or reach functions and files of the process. Read it; then "
     "run it with `--trust` (`trust=True`) if you would run it as a program.",
 )
+S0501 = declare_code(
+    "S0501",
+    "folder is not private",
+    "Compiled kernels are kept in a folder that only its user can write: whoever writes there decides what "
+    "later processes run. The folder, or one above it, belongs to somebody else, can be written by others, "
+    "or is a link. Programs go on without the cache.",
+)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from heddle.driver.cli.cache import cache_app
 from heddle.driver.cli.entry import ExitCode, guarded
 from heddle.driver.codes import D0301
 from heddle.driver.inputs import parse_dims, parse_pairs, read_array
@@ -381,6 +382,9 @@ def explain_command(
         return ExitCode.DONE
 
     raise typer.Exit(guarded(command))
+
+
+app.add_typer(cache_app, name="cache")
 
 
 @app.command("ops")

@@ -17,7 +17,6 @@ import os
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from string import Template
@@ -28,7 +27,7 @@ from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.runtime.processor import REQUEST_TILES, Processor, this_processor
 from heddle.support.diagnostics import FormatError, UsageError
-from heddle.support.files import write_bytes
+from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import settings
 
 NATIVE_ABI = 1
@@ -137,7 +136,6 @@ define internal ptr @stack_end() {
   ret ptr %end
 }
 """
-_DIGEST_BYTES = 32
 _MAX_THREADS = 1024
 _HAS_HUGE_PAGES = sys.platform == "linux"  # on request
 _KNOWS_CPU = sys.platform == "linux"  # elsewhere no thread can ask where it runs
@@ -206,18 +204,14 @@ def compile_ir(text: str, opt: int = 2, processor: Processor | None = None) -> b
 def _cached_object(text: str, processor: Processor | None = None) -> bytes:
     chosen, version = processor or this_processor(), llvm_linking().initfini.llvm_version_info
     identity = "\0".join((text, chosen.cpu, chosen.features, str(version)))
-    path = settings().cache_dir / f"native-{blake2b(identity.encode(), digest_size=16).hexdigest()}.o"
-    if settings().use_disk_cache:
-        with suppress(OSError):
-            stored = path.read_bytes()
-            if blake2b(stored[_DIGEST_BYTES:], digest_size=_DIGEST_BYTES).digest() == stored[:_DIGEST_BYTES]:
-                return stored[_DIGEST_BYTES:]
-    code = compile_ir(text, processor=processor)
-    if settings().use_disk_cache:
-        # A cache that cannot be written is no failure: the next process compiles again.
-        with suppress(OSError, UsageError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, blake2b(code, digest_size=_DIGEST_BYTES).digest() + code)
+    name = f"native-{blake2b(identity.encode(), digest_size=16).hexdigest()}"
+    if not settings().use_disk_cache:
+        return compile_ir(text, processor=processor)
+    cache = PrivateCache(settings().cache_dir, settings().cache_limit_bytes)
+    code = cache.read(name)
+    if code is None:
+        code = compile_ir(text, processor=processor)
+        cache.write(name, code)
     return code
 
 
