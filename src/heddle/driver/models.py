@@ -81,13 +81,23 @@ def check_output(model: ModelFile, output: Path) -> None:
 
     Raises: UsageError D0106.
     """
+    from heddle.runtime.module import LINKED_SUFFIXES
+
     check_not_model(model, output)
+    known = (".heddle", *LINKED_SUFFIXES)
+    if output.suffix.lower() in known:
+        return
     if output.suffix.lower() in SOURCE_SUFFIXES:
         raise UsageError(
             D0106,
             f"{output} would be taken for a model that is not compiled: its name ends in {output.suffix}",
             help="let the name end in .heddle, or in .so, .dylib or .a for a library",
         )
+    raise UsageError(
+        D0106,
+        f"{output} is of unknown kind: expected a name that ends in {', '.join(known)}",
+        help=f"{output.with_suffix('.heddle').name} would be a file that `heddle run` takes",
+    )
 
 
 def _packaged(name: str) -> Path:

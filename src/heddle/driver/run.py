@@ -22,6 +22,7 @@ from heddle.runtime.device import cpu
 from heddle.runtime.function import Function
 from heddle.runtime.module import is_linked, load_module
 from heddle.runtime.native.library import native_library, set_num_threads
+from heddle.runtime.native.object_format import check_library
 from heddle.runtime.shape import Array as ValueArray
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import allocator_for
@@ -220,6 +221,10 @@ def compile_to_file(
         made = compile_variants(model, targets, options)
         target, names = None, list(made.executable.names)
     else:
+        if is_linked(output):
+            from heddle.driver.compile import as_target
+
+            check_library(output.name, as_target(targets[0] if targets else None).mtriple)
         made = load_or_compile(model, replace(options, target=targets[0] if targets else None))
         target, names = made.target, []
     made.executable.export_library(output)

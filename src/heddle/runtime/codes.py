@@ -75,6 +75,13 @@ U0509 = declare_code(
     "Several variants go into the one-file format. A shared or static library is made of one: "
     '`module.select("NAME").export_library(path)`, or on the command line with one `--target`.',
 )
+U0510 = declare_code(
+    "U0510",
+    "no such file for the target",
+    "Each object of a file is for the program's target. Shared and static libraries hold the native support "
+    "library too, which is made for the systems that the message lists; the one-file format is for any "
+    "target.",
+)
 U0601 = declare_code(
     "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."
 )

@@ -21,7 +21,7 @@ from heddle.runtime.artefact import (
     section_offsets,
     write_artefact,
 )
-from heddle.runtime.codes import F0106, F0107, U0501, U0503
+from heddle.runtime.codes import F0106, F0107, U0501, U0503, U0510
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
 from heddle.runtime.processor import this_processor
@@ -148,7 +148,8 @@ class Module:
         one-file format. `fcompile(output, objects)` links in the linker's place.
 
         Raises: UsageError U0504 where there is no linker, U0505 where it fails, U0506 for a prefix that
-        cannot be, U0503 for a module without a stored form, S0101 where the path cannot be written.
+        cannot be, U0510 for a target without libraries, U0503 for a module without a stored form, S0101 where
+        the path cannot be written.
         """
         sections = module_sections(self)
         if fcompile is None and not is_linked(path):
@@ -157,11 +158,22 @@ class Module:
         found = [code for module in _parents_first(self) for code in module.objects_to_link()]
         objects = list(dict.fromkeys(found))  # a program's machine code comes with that of its C sources
         tables = self.library_tables("0/", section_offsets(sections))
-        export_library(path, LibraryParts(objects, sections, tables, self.library_prefix), fcompile)
+        triples = dict.fromkeys(t for module in _parents_first(self) if (t := module.target_triple))
+        if len(triples) > 1:
+            raise UsageError(
+                U0510, f"a library is for one target, and the module is for {', '.join(triples)}"
+            )
+        parts = LibraryParts(objects, sections, tables, self.library_prefix, next(iter(triples), ""))
+        export_library(path, parts, fcompile)
 
     def objects_to_link(self) -> Sequence[bytes]:
         """Object files that a library of this module holds."""
         return ()
+
+    @property
+    def target_triple(self) -> str:
+        """What this module's objects are for; "" for this machine, or where it has none."""
+        return ""
 
     @property
     def library_prefix(self) -> str:
