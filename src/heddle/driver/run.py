@@ -39,7 +39,8 @@ class CompileOptions:
     """`target` is a target's text; `listener` is told of progress (see `heddle.driver.phases`);
     `disabled_passes` are left out of the pipeline; `exec_mode` and `precision` are those of
     `heddle.compile`. `variant` is that of a compiled model which is to be loaded, by default the one that
-    this machine takes. With `trust` the model is run as a program of the user's own is.
+    this machine takes. With `trust` the model is run as a program of the user's own is. With `public_key` a
+    compiled model is loaded only if the key's owner signed it.
     """
 
     target: str | None = None
@@ -50,6 +51,7 @@ class CompileOptions:
     variant: str | None = None
     trust: bool = False
     sanitize: bool = False
+    public_key: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
     """The executable of a model. A compiled model loads without any of the compiler's rooms."""
     if model.is_compiled:
         start = time.perf_counter()
-        loaded = load_module(model.path, options.variant)
+        loaded = load_module(model.path, options.variant, public_key=options.public_key)
         if not isinstance(loaded, VMExecutable):
             raise FormatError(
                 D0102, f"{model.name} holds a module of kind {loaded.kind!r}, which is no model"
@@ -135,6 +137,10 @@ def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
         target = loaded.variant_target or (targets[0] if targets else None)
         return Compiled(loaded, {"load": time.perf_counter() - start}, target)
     check_no_variant(model, options.variant)
+    if options.public_key is not None:
+        raise UsageError(
+            D0301, f"{model.name} is not compiled; --require-signature is for files with machine code"
+        )
     return _compile(model, options)
 
 

@@ -19,9 +19,10 @@ from heddle.runtime.artefact import (
     open_artefact,
     require,
     section_offsets,
+    section_table,
     write_artefact,
 )
-from heddle.runtime.codes import F0106, F0107, U0501, U0503, U0510
+from heddle.runtime.codes import F0106, F0107, U0501, U0503, U0510, U0513
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
 from heddle.runtime.processor import this_processor
@@ -32,6 +33,7 @@ from heddle.runtime.shared_library import (
     read_library,
     read_system_library,
 )
+from heddle.runtime.signature import verified_bytes
 from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
 from heddle.runtime.variant_table import VARIANTS, choose, find_variant, read_variants, sections_of
 from heddle.runtime.wire import Writer
@@ -296,16 +298,32 @@ def variant_from_sections(sections: Mapping[str, Section], variant: str | None =
     return module
 
 
-def load_module(path: str | os.PathLike[str], variant: str | None = None) -> Module:
+def load_module(
+    path: str | os.PathLike[str],
+    variant: str | None = None,
+    *,
+    public_key: str | os.PathLike[str] | None = None,
+) -> Module:
     """Read what `export_library` wrote. Everything is checked before it is used.
+
+    The file holds machine code: who loads it trusts whoever made it. With `public_key`, the path of a key
+    (`heddle.runtime.signature`), nothing is loaded but bytes that its owner signed.
 
     Of a file with variants, the first is taken whose platform and features this machine has, or the one that
     `variant` names; the others are not read.
 
-    Raises: UsageError S0102, U0508; FormatError F01.., F0112 where no variant fits; see
-    `heddle.runtime.artefact`.
+    Raises: UsageError S0102, U0508, U0511, and U0513 for a library with a key; FormatError F01.., F0112 where
+    no variant fits, F0113 for bytes that are not signed; see `heddle.runtime.artefact`.
     """
-    return variant_from_sections(sections_in(path), variant)
+    if public_key is None:
+        return variant_from_sections(sections_in(path), variant)
+    if is_linked(path):
+        raise UsageError(
+            U0513,
+            f"{os.fspath(path)} is a library, which the system loads: not the bytes that were verified",
+            help="use the one-file format (.heddle)",
+        )
+    return variant_from_sections(section_table(verified_bytes(path, public_key)), variant)
 
 
 def sections_in(path: str | os.PathLike[str]) -> SectionTable:

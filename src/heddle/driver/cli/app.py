@@ -11,6 +11,7 @@ import typer
 
 from heddle.driver.cli.cache import cache_app
 from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.signing import keygen_command, note_machine_code, sign_command, verify_command
 from heddle.driver.codes import D0301
 from heddle.driver.inputs import parse_dims, parse_pairs, read_array
 from heddle.driver.models import check_not_model, check_output, find_model
@@ -83,6 +84,12 @@ TrustOpt = Annotated[
         "Without it, script text and bytecode only compute.",
     ),
 ]
+SignatureOpt = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PUBKEY", help="Load a compiled model only if the owner of this key signed it (heddle sign)."
+    ),
+]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -137,6 +144,7 @@ def run_command(
         Path | None, typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto.")
     ] = None,
     trust: TrustOpt = False,
+    require_signature: SignatureOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model if it is not compiled yet, run it, and show what it gives and how fast."""
@@ -166,8 +174,10 @@ def run_command(
                 variant=variant,
                 trust=trust,
                 sanitize=sanitize,
+                public_key=require_signature,
             )
             compiled = load_or_compile(found, options)
+        note_machine_code(found, trust, require_signature)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         if compare is not None:
             from heddle.driver.compare import compare as compare_with
@@ -312,6 +322,7 @@ def debug_command(
     target: TargetOpt = None,
     variant: VariantOpt = None,
     trust: TrustOpt = False,
+    require_signature: SignatureOpt = None,
 ) -> None:
     """Step through a call of a model, forward and back, and look at every value.
 
@@ -330,7 +341,14 @@ def debug_command(
         if unfused and found.is_compiled:
             raise UsageError(D0301, f"{model} is compiled already; --unfused is for models that are not")
         with progress_bar(model) as listener:
-            how = CompileOptions(target, listener, UNFUSED if unfused else (), variant=variant, trust=trust)
+            how = CompileOptions(
+                target,
+                listener,
+                UNFUSED if unfused else (),
+                variant=variant,
+                trust=trust,
+                public_key=require_signature,
+            )
             compiled = load_or_compile(found, how)
         is_interactive = script is None and commands is None
         failures = debug_session(
@@ -353,6 +371,7 @@ def explain_command(
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
+    require_signature: SignatureOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
     """Time each kernel of a call against what this machine can do, and tell what would help most."""
@@ -372,6 +391,7 @@ def explain_command(
                 precision=precision or FP32,
                 variant=variant,
                 trust=trust,
+                public_key=require_signature,
             )
             compiled = load_or_compile(found, how)
         explanation = explain(found.name, compiled, options)
@@ -385,6 +405,9 @@ def explain_command(
 
 
 app.add_typer(cache_app, name="cache")
+app.command("keygen")(keygen_command)
+app.command("sign")(sign_command)
+app.command("verify")(verify_command)
 
 
 @app.command("ops")
