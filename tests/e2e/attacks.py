@@ -166,6 +166,23 @@ STOPPED = {
         + "B[(T.Cast('int64', i) * T.int64(4611686018427387904)) // T.int64(4611686018427387904)] = A[i]"
     ),
     "index of no number": _loops(_EACH + "B[T.Cast('int32', A[i] / (A[i] - A[i])) - 100] = A[i]"),
+    "an unsigned index below zero": _loops(_EACH + "B[T.Cast('uint64', i - 1)] = A[i]"),
+    "an unsigned index that wraps": _loops(_EACH + "B[T.Cast('uint32', i) - T.uint32(1)] = A[i]"),
+    "an unsigned ramp": _loops(
+        _EACH + "B[T.Ramp(T.uint64(0) - T.uint64(1), T.uint64(1), 2)] = T.Broadcast(A[i], 2)"
+    ),
+    "an index that is a condition": _loops(_EACH + "B[T.likely(i > 0) and 500] = A[i]"),
+    "a value from before a store": _loops(
+        "n = T.alloc_buffer((1,), 'int32')\nn[0] = 3\nv = n[0]\nn[0] = 500\nB[n[0] - v] = A[0]"
+    ),
+    "a condition that no longer holds": _loops(
+        "n = T.alloc_buffer((1,), 'int32')\nn[0] = 3\n"
+        "if n[0] < 8 and n[0] >= 0:\n    n[0] = 100\n    B[n[0]] = A[0]"
+    ),
+    "a condition that wraps": _loops(
+        _EACH + "if i * 1073741824 < 5:\n        B[i * 100 - 700 + T.min(i * 1073741824, 0)] = A[i]"
+    ),
+    "the bits of a float": _loops(_EACH + "B[T.reinterpret('int32', A[i]) + 100000000] = A[i]"),
     "loop too long": _loops("for i in range(100000000):\n    B[i] = A[0]"),
     "parallel loop too long": _loops("for i in T.parallel(100000000):\n    B[i] = A[0]"),
     "vector loop too long": _loops("for i in T.vectorized(16):\n    B[i * 8] = A[0]"),

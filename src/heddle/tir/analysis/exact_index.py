@@ -42,7 +42,7 @@ from heddle.prim.nodes import (
     Var,
     as_expr,
 )
-from heddle.prim.ops import const, greater_equal, less, logical_not
+from heddle.prim.ops import const, greater_equal, less, logical_not, multiply
 from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import BufferLoad, For
 
@@ -119,8 +119,19 @@ class ExactIndices:
         loads = sum(isinstance(node, BufferLoad) for node in walk(index))
         if loads > 1 or not self.is_exact(index) or not self.is_exact(extent):
             return False  # two loads of one place need not give one value: another thread may write it
-        prove = self._analyzer.can_prove
-        return bool(prove(greater_equal(index, const(0, index.dtype))) and prove(less(index, extent)))
+        return bool(
+            self._analyzer.can_prove(greater_equal(index, const(0, index.dtype)))
+            and self._is_less(index, extent)
+        )
+
+    def _is_less(self, index: PrimExpr, extent: PrimExpr) -> bool:
+        """index < extent; of a quotient by c, floor(a / c) < extent <=> a < extent * c."""
+        if self._analyzer.can_prove(less(index, extent)):
+            return True
+        if not (isinstance(index, FloorDiv) and isinstance(index.b, IntImm) and index.b.value > 0):
+            return False
+        whole = multiply(extent, index.b)
+        return self.is_exact(whole) and self._is_less(index.a, whole)
 
     def is_nonzero(self, divisor: PrimExpr) -> bool:
         if isinstance(divisor, IntImm):

@@ -12,7 +12,7 @@ checked, and memory that is allocated is filled with a value that gives itself a
 What is checked is held in a variable, so that it is what is used: no later pass reasons about it, and no
 other thread changes it in between. Checks inside a branch of `if_then_else`, `and` and `or` apply where the
 branch is taken. Checked beside accesses: divisors of integers, bounds of loops, sizes of allocations, sizes
-of the parameters (at most `MAX_SIZE`). Large allocations leave the stack.
+of the parameters (at most `MAX_SIZE`). What exceeds `STACK_BUDGET_BYTES` leaves the stack.
 
 Raises: UsageError T0801 for an access that cannot be checked (a vector index other than a ramp, a predicate).
 """
@@ -47,6 +47,7 @@ from heddle.prim.ops import (
     cast,
     const,
     equal,
+    greater,
     if_then_else,
     less,
     less_equal,
@@ -58,7 +59,7 @@ from heddle.prim.ops import (
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import UsageError
-from heddle.tir.allocation import STORAGE, size_bytes
+from heddle.tir.allocation import MAX_STACK_BYTES, STORAGE, is_on_stack, size_bytes
 from heddle.tir.analysis.exact_index import DIVISIONS, MAX_SIZE, ExactIndices
 from heddle.tir.codes import T0801
 from heddle.tir.kernel_abi import any_lane
@@ -88,7 +89,8 @@ from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 CHECKED_PLACES = "checked_places"
 UNPROVEN, ALL = "unproven", "all"
 MAX_ALLOCATION_BYTES = 1 << 46
-MAX_STACK_BYTES = 1024
+STACK_BUDGET_BYTES = 256 << 10
+"""What temporaries of a checked function take of the stack: threads have little of it."""
 _BOUNDS_ERROR = "BoundsError"
 _MAX_BOUND = 1 << 62
 
@@ -123,6 +125,7 @@ class _Checker(Rewriter):
         self._exact = ExactIndices()
         self._before: list[Stmt] = []
         self._guard: PrimExpr | None = None
+        self._copies, self._stack_bytes = 1, 0
 
     def function(self, func: PrimFunc) -> Stmt:
         sizes = dict.fromkeys(
@@ -134,7 +137,8 @@ class _Checker(Rewriter):
         checks: list[Stmt] = []
         for var in sizes:
             self._exact.know_size(var)
-            fits = logical_and(less_equal(const(0, var.dtype), var), less_equal(var, _limit(var.dtype)))
+            given = as_computed(var)
+            fits = logical_and(less_equal(const(0, var.dtype), given), less_equal(given, _limit(var.dtype)))
             message = f"size {var.name!r} is %g: checked functions take sizes from 0 to %e"
             checks.append(AssertStmt(fits, message, _BOUNDS_ERROR, _limit(var.dtype), var))
         return seq(*checks, self.visit(func.body))
@@ -209,8 +213,10 @@ class _Checker(Rewriter):
             loop = replace(node, min=self.visit(node.min), extent=self.visit(node.extent))
             if not self._exact.know_loop(loop):
                 loop = self._checked_bounds(loop)
-            body = self.visit(loop.body)
-            kind = loop.kind
+            outer, self._copies = self._copies, self._copies * _num_copies(loop)
+            with self._exact.under(greater(loop.extent, const(0, loop.extent.dtype))):
+                body = self.visit(loop.body)
+            self._copies, kind = outer, loop.kind
             if kind is ForKind.VECTORIZED and _has_check(body):
                 kind = ForKind.SERIAL
             return replace(loop, body=body, kind=kind)
@@ -254,8 +260,10 @@ class _Checker(Rewriter):
                     span=node.span,
                 )
         checks = [] if known is not None else self._size_checks(buffer, node)
-        if (known is None or known > MAX_STACK_BYTES) and node.annotations.get(STORAGE) != "workspace":
-            node = replace(node, annotations={**dict(node.annotations), STORAGE: "workspace"})
+        if is_on_stack(node) and known is not None:
+            self._stack_bytes += known * self._copies
+            if known > MAX_STACK_BYTES or self._stack_bytes > STACK_BUDGET_BYTES:
+                node = replace(node, annotations={**dict(node.annotations), STORAGE: "workspace"})
         return seq(*checks, node, *(poison(buffer) if self._all else ()))
 
     def _size_checks(self, buffer: Buffer, node: AllocBuffer) -> list[Stmt]:
@@ -365,6 +373,8 @@ class _Checker(Rewriter):
     def _index(self, node: Any, buffer: Buffer, dim: int, index: PrimExpr) -> PrimExpr:
         """The index to use: itself where it is proved to lie inside, else held and checked."""
         extent = buffer.shape[dim]
+        if not index.dtype.is_int:
+            raise _uncheckable(buffer, f"an index of {index.dtype}", node)
         if isinstance(index, Broadcast):
             return Broadcast(self._index(node, buffer, dim, index.value), index.lanes)
         if isinstance(index, Ramp):
@@ -373,7 +383,8 @@ class _Checker(Rewriter):
             raise _uncheckable(buffer, "a vector index that is no ramp", node)
         if not self._all and self._exact.is_inside(index, extent):
             return index
-        held = self._held("at", index)
+        # Of uint64, what does not fit int64 is negative there: only after the cast can that be seen.
+        held = self._held("at", cast("int64", index) if index.dtype.is_unsigned else index)
         self._require_inside(held, extent, buffer, dim, node)
         return held
 
@@ -387,6 +398,8 @@ class _Checker(Rewriter):
         ends = (index.base, add(index.base, span))
         if not self._all and all(self._exact.is_inside(end, extent) for end in ends):
             return index
+        if index.dtype.is_unsigned:
+            raise _uncheckable(buffer, f"a ramp of {index.dtype}", node)
         held = self._held("at", index.base)
         self._require_inside(held, extent, buffer, dim, node)
         last = as_computed(add(cast("int64", held), cast("int64", span)))
@@ -405,11 +418,11 @@ class _Checker(Rewriter):
 
     def _require_inside(self, index: PrimExpr, extent: PrimExpr, buffer: Buffer, dim: int, node: Any) -> None:
         wide = DataType("int64")
-        at = index if isinstance(index, IntImm) else cast(wide, index)
+        at = cast(wide, index)
         size = cast(wide, extent if isinstance(extent, IntImm) else as_computed(extent))
-        inside = logical_and(less_equal(const(0, at.dtype), at), less(cast(wide, at), size))
+        inside = logical_and(less_equal(const(0, wide), at), less(at, size))
         message = f"index %g is outside dimension {dim} of buffer {buffer.name!r}, which has %e{_place(node)}"
-        self._require(inside, message, size, cast(wide, index))
+        self._require(inside, message, size, at)
 
     def _require(
         self,
@@ -429,6 +442,12 @@ class _Renamed(Rewriter):
 
     def visit_Var(self, node: Var) -> Any:
         return self._new if node is self._old else node
+
+
+def _num_copies(loop: For) -> int:
+    """How many copies of its body a loop may become."""
+    is_copied = loop.kind is ForKind.UNROLLED and isinstance(loop.extent, IntImm)
+    return max(loop.extent.value, 1) if is_copied else 1  # type: ignore[attr-defined]
 
 
 def _limit(dtype: DataType) -> PrimExpr:

@@ -145,6 +145,38 @@ def f(a: T.handle, b: T.handle):
     np.testing.assert_array_equal(out, x.T)
 
 
+SYMBOLIC = {
+    "a loop over all elements": "for i in range(n * 4):\n        B[i // 4, i % 4] = A[i // 4, i % 4]",
+    "rows of a tile": (
+        "for i in range((n + 5) // 6):\n        for j in range(6):\n"
+        "            B[T.min(i * 6 + j, n - 1), 0] = A[T.min(i * 6 + j, n - 1), 0]"
+    ),
+    "a guarded tile": (
+        "for i in range((n + 5) // 6):\n        for j in range(6):\n            if i * 6 + j < n:\n"
+        "                B[i * 6 + j, 1] = A[i * 6 + j, 1]"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_what_schedules_make_of_free_sizes_is_proved(name: str) -> None:
+    func = parse(
+        f"""
+@T.prim_func
+def f(a: T.handle, b: T.handle):
+    n = T.int64()
+    A = T.match_buffer(a, (n, 4), "float32")
+    B = T.match_buffer(b, (n, 4), "float32")
+    {SYMBOLIC[name]}
+"""
+    ).with_attr(CHECK_BOUNDS, UNPROVEN)
+    assert num_checks(func) == 1  # the size
+    for size in (0, 1, 5, 7):
+        x, out = np.random.default_rng(0).random((size, 4), "float32"), np.zeros((size, 4), "float32")
+        build(func, cache=KernelCache(None))["f"](x, out)
+        assert ((out == x) | (out == 0)).all()
+
+
 def test_predicates_are_refused_with_a_place() -> None:
     func = checked(
         "B[i] = A[i]\n        B.vstore([T.Ramp(0, 1, 4)], T.Broadcast(A[0], 4), "
@@ -154,6 +186,14 @@ def test_predicates_are_refused_with_a_place() -> None:
         lower(IRModule.from_expr(func), Target("llvm"))
     assert e.value.code == "T0801"
     assert e.value.diagnostics[0].span is not None
+
+
+def test_temporaries_leave_the_stack_when_they_are_many() -> None:
+    lines = [f'C{number} = T.alloc_buffer((2048,), "float32")' for number in range(60)]
+    lines += [f"C{number}[I[i]] = A[i]" for number in range(60)]
+    lines += [f"B[i] = B[i] + C{number}[I[i]]" for number in range(60)]
+    body = "\n        ".join(["B[i] = T.float32(0)", *lines])
+    np.testing.assert_array_equal(run(checked(body)), 60 * np.arange(8, dtype="float32"))
 
 
 def test_fresh_memory_is_poisoned() -> None:
