@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.attacks import REFUSED, STOPPED
-from tests.e2e.command_line import environment, heddle
+from tests.e2e.command_line import DENSE, environment, heddle
 
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 REFUSALS = ("error[S0401]", "error[D0104]", "error[I06", "error[R0102]")
@@ -80,4 +80,13 @@ def test_trust_lets_a_user_s_own_text_do_it(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text(REFUSED["pure extern"])
     heddle("run", "m.py", cwd=tmp_path).failed_with("S0401", "m.py:7", "--trust", "foreign code")
     done = heddle("run", "m.py", "--trust", "--repeat", "0", cwd=tmp_path)
+    assert done.code == 0, done.err
+
+
+def test_a_sanitized_run_finds_what_a_trusted_text_does(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(STOPPED["store far away"])
+    run = ("run", "m.py", "--trust", "--sanitize", "--repeat", "0")
+    heddle(*run, cwd=tmp_path).failed_with("U0603", "index 100000000")
+    (tmp_path / "good.py").write_text(DENSE)
+    done = heddle("run", "good.py", "--sanitize", "--repeat", "0", cwd=tmp_path)
     assert done.code == 0, done.err

@@ -85,8 +85,8 @@ def check_output(model: ModelFile, output: Path) -> None:
 
     check_not_model(model, output)
     known = (".heddle", *LINKED_SUFFIXES)
-    if output.suffix.lower() in known:
-        return
+    if output.suffix.lower() in known or (output.exists() and not output.is_file()):
+        return  # a folder or a device is told about where the file is opened
     if output.suffix.lower() in SOURCE_SUFFIXES:
         raise UsageError(
             D0106,

@@ -86,7 +86,7 @@ class Module:
 
     def find_function(self, name: str, query_imports: bool = False) -> Callable[..., Any] | None:
         """The function, or None."""
-        for module in _depth_first(self) if query_imports else (self,):
+        for module in modules_of(self) if query_imports else (self,):
             found = module._find(name)
             if found is not None:
                 return found
@@ -193,7 +193,7 @@ class Module:
         return f"{type(self).__name__}(kind={self.kind!r}, functions={list(self.function_names())[:8]})"
 
 
-def _depth_first(root: Module) -> Iterator[Module]:
+def modules_of(root: Module) -> Iterator[Module]:
     """A tree's modules in the order of search, each once. Trees from files may be deep, and share parts."""
     seen: set[int] = set()
     pending = [root]

@@ -177,7 +177,6 @@ def run_command(
                 public_key=require_signature,
             )
             compiled = load_or_compile(found, options)
-        note_machine_code(found, trust, require_signature)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         if compare is not None:
             from heddle.driver.compare import compare as compare_with
@@ -195,6 +194,7 @@ def run_command(
             show_report(done.report)
             if profile and profiled:
                 show_text(f"profile of one call\n{profiled.table(max_rows=PROFILE_ROWS)}")
+        note_machine_code(found, trust, require_signature)
         differs = done.report.comparison is not None and not done.report.comparison["agrees"]
         return ExitCode.OUTPUTS_DIFFER if differs else ExitCode.DONE
 

@@ -7,6 +7,7 @@ the process is out of reach for a program from outside.
 from __future__ import annotations
 
 from heddle.runtime.function import find_global_func
+from heddle.runtime.module import modules_of
 from heddle.support.codes import S0401
 from heddle.support.diagnostics import Diagnostic, UsageError
 from heddle.support.span import Span
@@ -40,9 +41,11 @@ def check_executable(executable: VMExecutable, name: str) -> None:
 
     Raises: UsageError S0401.
     """
+    # By name: asking a module for a function would link it, for whatever machine it is.
+    own = {known for module in modules_of(executable) for known in module.function_names()}
     findings = []
     for row in executable.program.functions:
-        if row.kind is not FuncKind.PACKED or executable.find_function(row.name, True) is not None:
+        if row.kind is not FuncKind.PACKED or row.name in own:
             continue
         reach = reach_of(row.name)
         if reach and (row.name in BUILTINS or find_global_func(row.name) is not None):
