@@ -17,7 +17,7 @@ from tests.arch.tree import ROOT, SOURCE, SourceFile, functions, source_files
 MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 80
 HIDDEN_IMPORTS_IN = ("driver", "facade")
-OPTIONAL = ("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang")
+OPTIONAL = ("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang", "cryptography")
 """Packages of extras: they may be imported where they are needed."""
 BANNED_NAMES = ("utils.py", "misc.py", "common.py", "helpers.py")
 BROAD_EXCEPTS = {"ir/transform.py": 1, "driver/cli/entry.py": 1}

@@ -307,3 +307,30 @@ def test_packaged_network_agrees_with_onnxruntime() -> None:
 def test_a_malformed_dimension_has_a_place(tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text(DENSE.replace('"n", 8', '"-1n", 8'))
     heddle("run", "odd.py", cwd=tmp_path).failed_with("R0401", "'-1n'", "odd.py:6", "^")
+
+
+FILES = {
+    "of no known kind": ("llvm", "a.txt", "D0106", "ends in .heddle"),
+    "without a suffix": ("llvm", "a", "D0106", "ends in .heddle"),
+    "C text": ("c", "c.c", "D0106", "ends in .heddle"),
+    "of a kind without code": ("c", "c.heddle", "H0108", "kind 'c'"),
+    "a Linux name for Windows": ("llvm -mtriple=x86_64-pc-windows-gnu", "x.so", "U0510", "windows"),
+    "a Linux name for WebAssembly": ("llvm -mtriple=wasm32-unknown-unknown", "x.so", "U0510", "wasm32"),
+    "a static library for macOS": ("llvm -mtriple=arm64-apple-macosx11", "x.a", "U0510", "macos"),
+    "a macOS name for Linux": ("llvm -mtriple=aarch64-linux-gnu", "x.dylib", "U0510", "for macOS"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_cannot_be_made_are_not_written(folder: Path, tmp_path: Path, name: str) -> None:
+    target, output, code, word = FILES[name]
+    done = heddle("compile", folder / "dense.py", "-o", tmp_path / output, "--target", target)
+    done.failed_with(code, word)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_for_another_machine_says_so_when_it_is_run(folder: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.heddle"
+    target = "llvm -mtriple=aarch64-linux-gnu"
+    assert heddle("compile", folder / "dense.py", "-o", model, "--target", target).code == 0
+    heddle("run", model).failed_with("F0111", "aarch64-linux", "compile for this processor")

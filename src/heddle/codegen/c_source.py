@@ -22,6 +22,7 @@ from heddle.ir.visitor import walk
 from heddle.runtime import native as native_package
 from heddle.runtime.kernel_module import CSourceModule
 from heddle.runtime.native.library import kernel_symbol
+from heddle.runtime.processor import platform_of
 from heddle.support.diagnostics import UsageError
 from heddle.support.settings import settings
 from heddle.target import Target
@@ -64,7 +65,7 @@ def compile_c_source(text: str, fmt: str, names: list[str], target: Target) -> b
     """The object code of a source that defines `names`. Raises: as `c_source_modules`."""
     if fmt not in _COMPILERS:
         raise UsageError(G0203, f"c_source_fmt of {', '.join(names)}: expected 'c' or 'cc', got {fmt!r}")
-    machine, wanted = host().triple.split("-")[0], target.mtriple.split("-")[0]
+    machine, wanted = platform_of(host().triple), platform_of(target.mtriple)
     if machine != wanted:
         raise UsageError(
             G0203,

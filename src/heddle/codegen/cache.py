@@ -3,11 +3,11 @@
 The key is a digest of the function (names of variables aside), the target, and the versions of compiler and
 LLVM. An entry holds the function itself, as its structural bytes; it is used only where they are equal to
 those of the function that is asked for, so that a collision of digests cannot give wrong code. A function
-with free variables is compiled anew each time. Files are written whole or not at all; a damaged one is
-ignored and written anew. `counters` tell how often code was compiled and how often found.
+with free variables is compiled anew each time. On disk entries lie in a `PrivateCache`: nobody else can put
+code there, and a damaged one is compiled and written anew. `counters` tell how often code was compiled and
+how often found.
 
-File: magic (8 bytes), digest of the rest (32), then with their lengths (8 bytes each, little-endian) a JSON
-head and the function, and the object code.
+Entry: with their lengths (8 bytes each, little-endian) a JSON head and the function, and the object code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import struct
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -25,15 +24,12 @@ from typing import Any
 import llvmlite
 
 from heddle.ir.structural import structural_bytes
-from heddle.support.diagnostics import HeddleError
-from heddle.support.files import write_bytes
-from heddle.support.settings import settings
+from heddle.support.private_cache import PrivateCache
+from heddle.support.settings import DEFAULT_CACHE_BYTES, settings
 from heddle.target import Target
 
 COMPILER_ROOMS = ("codegen", "tir", "arith", "prim", "target")
 """The rooms whose sources decide what code a function becomes."""
-_MAGIC = b"HDLKRN02"
-_DIGEST_BYTES = 32
 _LENGTHS = struct.Struct("<QQ")
 
 
@@ -70,12 +66,17 @@ class Counters:
 
 @dataclass(slots=True)
 class KernelCache:
-    """`folder` is None where nothing is kept on disk."""
+    """`folder` is None where nothing is kept on disk; there, at most `limit_bytes` are."""
 
     folder: Path | None
+    limit_bytes: int = DEFAULT_CACHE_BYTES
     counters: Counters = field(default_factory=Counters)
     _memory: dict[str, list[CacheEntry]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _disk: PrivateCache | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._disk = None if self.folder is None else PrivateCache(self.folder, self.limit_bytes)
 
     def find(self, func: Any, target: Target) -> CacheEntry | None:
         """The entry of a function for a target, or None."""
@@ -106,16 +107,8 @@ class KernelCache:
         key, entry = cache_key(source, target), CacheEntry(source, object_code, functions)
         with self._lock:
             self._memory.setdefault(key, []).append(entry)
-        if self.folder is None:
-            return
-        # A cache that cannot be written is no failure: the next process compiles again.
-        with suppress(OSError, HeddleError):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_bytes(self.path(key), _encode(entry))
-
-    def path(self, key: str) -> Path:
-        assert self.folder is not None
-        return self.folder / f"kernel-{key}.bin"
+        if self._disk is not None:
+            self._disk.write(_file_name(key), _encode(entry))
 
     def forget(self) -> None:
         """Drop what is in memory."""
@@ -123,12 +116,12 @@ class KernelCache:
             self._memory.clear()
 
     def _read(self, key: str) -> CacheEntry | None:
-        if self.folder is None:
-            return None
-        try:
-            return _decode(self.path(key).read_bytes())
-        except OSError:
-            return None
+        data = None if self._disk is None else self._disk.read(_file_name(key))
+        return None if data is None else _decode(data)
+
+
+def _file_name(key: str) -> str:
+    return f"kernel-{key}"
 
 
 def cache_key(source: bytes, target: Target) -> str:
@@ -147,23 +140,19 @@ def cache_key(source: bytes, target: Target) -> str:
 
 def _encode(entry: CacheEntry) -> bytes:
     head = json.dumps({"functions": list(entry.functions)}).encode()
-    rest = _LENGTHS.pack(len(head), len(entry.source)) + head + entry.source + entry.object_code
-    return _MAGIC + blake2b(rest, digest_size=_DIGEST_BYTES).digest() + rest
+    return _LENGTHS.pack(len(head), len(entry.source)) + head + entry.source + entry.object_code
 
 
 def _decode(data: bytes) -> CacheEntry | None:
-    """The entry of a file; None where the file is damaged or of another version."""
-    digest, rest = data[8 : 8 + _DIGEST_BYTES], data[8 + _DIGEST_BYTES :]
-    if data[:8] != _MAGIC or blake2b(rest, digest_size=_DIGEST_BYTES).digest() != digest:
-        return None
-    head_length, source_length = _LENGTHS.unpack_from(rest)
-    start = _LENGTHS.size + head_length
+    """The entry that `_encode` made; None where another version of it did."""
     try:
-        functions = json.loads(rest[_LENGTHS.size : start])["functions"]
-    except (ValueError, KeyError, TypeError):
+        head_length, source_length = _LENGTHS.unpack_from(data)
+        start = _LENGTHS.size + head_length
+        functions = json.loads(data[_LENGTHS.size : start])["functions"]
+    except (ValueError, KeyError, TypeError, struct.error):
         return None
     end = start + source_length
-    return CacheEntry(rest[start:end], rest[end:], tuple(functions))
+    return CacheEntry(data[start:end], data[end:], tuple(functions))
 
 
 _shared: list[KernelCache] = []
@@ -173,5 +162,6 @@ def kernel_cache() -> KernelCache:
     """The process's cache, in `settings().cache_dir`."""
     if not _shared:
         chosen = settings()
-        _shared.append(KernelCache(chosen.cache_dir / "kernels" if chosen.use_disk_cache else None))
+        folder = chosen.cache_dir if chosen.use_disk_cache else None
+        _shared.append(KernelCache(folder, chosen.cache_limit_bytes))
     return _shared[0]

@@ -7,6 +7,7 @@ from heddle.ir.transform import Pass, Sequential
 from heddle.target import Target, has_half_conversion, has_ldexp
 from heddle.tir.dot_product import dot_products_of, tile_product_of
 from heddle.tir.transform.bf16_legalize import BF16Legalize
+from heddle.tir.transform.check_bounds import CheckBounds
 from heddle.tir.transform.compact_buffers import CompactBuffers
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_if import HoistIfThenElse
@@ -41,6 +42,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         LowerBlocks(),
         PlaceAllocations(),
         CompactBuffers(),
+        CheckBounds(),  # of functions that ask for it: indices still have their dimensions
         FlattenBuffer(),  # one index an access: what vectorising and storage sharing look at
         Simplify(),  # guards that always hold go before they become masks
         RunInLanes(

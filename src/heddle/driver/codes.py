@@ -29,9 +29,9 @@ D0105 = declare_code(
 )
 D0106 = declare_code(
     "D0106",
-    "output is a model",
+    "output has no such name",
     "Nothing is written over the model that a command reads, nor a compiled model to a name that ends in "
-    ".onnx or .py.",
+    ".onnx or .py, or in something that says nothing: the suffix decides what is written.",
 )
 D0201 = declare_code(
     "D0201",

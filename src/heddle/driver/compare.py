@@ -90,7 +90,7 @@ def _strict(model: ModelFile, done: Run, repeat: int, _num_threads: int) -> _Oth
             f"{model.name} is compiled already, in one precision",
             help="compare the model that it was made from",
         )
-    options = CompileOptions(done.report.target, exec_mode=done.exec_mode)
+    options = CompileOptions(done.report.target, exec_mode=done.exec_mode, trust=done.trust)
     executable = load_or_compile(model, options).executable
     call = VirtualMachine(executable, cpu())[done.function]
     value, latencies = timed(call, list(done.arguments.arrays.values()), repeat)

@@ -30,7 +30,8 @@ from heddle.runtime.module import Module
 from heddle.runtime.processor import Needs
 from heddle.support.collection import collection_paused
 from heddle.target import Target
-from heddle.tir.nodes import PrimFunc
+from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
+from heddle.tir.transform.check_bounds import ALL, marked
 from heddle.vm.relax.executable import LIBRARY_PREFIX, VMExecutable
 from heddle.vm.relax.isa import FuncKind
 
@@ -44,6 +45,7 @@ def compile(
     tir_pipeline: Any = "default",
     exec_mode: str = "compiled",
     precision: str = "fp32",
+    sanitize: bool = False,
 ) -> Module:
     """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel
     module.
@@ -56,10 +58,21 @@ def compile(
     functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
     if any(isinstance(func, Function) for func in functions):
         module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-        return build(module, target, params, relax_pipeline, tir_pipeline, exec_mode, precision=precision)
+        return build(
+            module,
+            target,
+            params,
+            relax_pipeline,
+            tir_pipeline,
+            exec_mode,
+            precision=precision,
+            sanitize=sanitize,
+        )
     if precision != "fp32":
         raise OptionError(D0103, f"precision {precision!r} is for graph functions: loops state their types")
-    loops = _pipeline("tir_pipeline", tir_pipeline, None)(mod)
+    loops = _pipeline("tir_pipeline", tir_pipeline, None)(
+        with_bounds_checks(mod, mod.attrs.get(CHECK_BOUNDS), sanitize)
+    )
     if is_several(target):
         return make_variants(targets_of(target), lambda chosen: build_kernels(loops, chosen))
     return build_kernels(loops, as_target(target))
@@ -74,6 +87,7 @@ def build(
     exec_mode: str = "bytecode",
     cache: KernelCache | None = None,
     precision: str = "fp32",
+    sanitize: bool = False,
 ) -> Module:
     """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable; for a list of
     targets, into a `VariantsModule` of executables.
@@ -89,6 +103,9 @@ def build(
     weights to bfloat16 and adds up in float32 (`relax.transform.ContractInBfloat16`). It belongs to the
     default pipeline; a pipeline of one's own is made by `default_pipeline(target, precision)`.
 
+    `sanitize` is for finding faults: kernels check every access to a buffer, and their temporaries begin as
+    NaN, or bytes 0xAB. A module with the attribute `check_bounds` has checks where nothing is proved.
+
     Raises: OptionError D0103 (a ValueError) for another option, D0105 for targets that need the same;
     BindingError R0208 for other parameters; UsageError H01.. for a malformed target, G02.. for C source that
     cannot be compiled.
@@ -96,7 +113,15 @@ def build(
 
     def make(chosen: Target) -> VMExecutable:
         return build_for(
-            mod, chosen, params, relax_pipeline, tir_pipeline, exec_mode, cache, precision=precision
+            mod,
+            chosen,
+            params,
+            relax_pipeline,
+            tir_pipeline,
+            exec_mode,
+            cache,
+            precision=precision,
+            sanitize=sanitize,
         )
 
     return make_variants(targets_of(target), make) if is_several(target) else make(as_target(target))
@@ -112,6 +137,7 @@ def build_for(
     exec_mode: str = "bytecode",
     cache: KernelCache | None = None,
     precision: str = "fp32",
+    sanitize: bool = False,
 ) -> VMExecutable:
     """Compile a graph module for one target, as `build` says."""
     if exec_mode not in EXEC_MODES:
@@ -136,9 +162,24 @@ def build_for(
         builder.metadata[PRECISION] = precision
     if mod.attrs.get(LIBRARY_PREFIX):
         builder.metadata[LIBRARY_PREFIX] = str(mod.attrs[LIBRARY_PREFIX])
-    modules = [*kernel_modules(lower_loops(loops), chosen, cache), *c_source_modules(mod, chosen)]
+    loops = with_bounds_checks(lower_loops(loops), mod.attrs.get(CHECK_BOUNDS), sanitize)
+    modules = [*kernel_modules(loops, chosen, cache), *c_source_modules(mod, chosen)]
     executable = builder.get(imports=modules)
     return with_machine_code(executable, chosen, cache) if exec_mode == "compiled" else executable
+
+
+def with_bounds_checks(loops: Any, mode: Any = None, sanitize: bool = False) -> Any:
+    """Loop functions (a module, or one) marked for `CheckBounds`, whatever passes made of them."""
+    wanted = ALL if sanitize else mode
+    if wanted is None:
+        return loops
+    if isinstance(loops, PrimFunc):
+        return marked(loops, str(wanted))
+    table = {
+        var: marked(func, str(wanted)) if isinstance(func, PrimFunc) else func
+        for var, func in loops.functions.items()
+    }
+    return loops.with_functions(table)
 
 
 def _pipeline(option: str, given: Any, default: Pass | None) -> Callable[[Any], Any]:

@@ -81,13 +81,23 @@ def check_output(model: ModelFile, output: Path) -> None:
 
     Raises: UsageError D0106.
     """
+    from heddle.runtime.module import LINKED_SUFFIXES
+
     check_not_model(model, output)
+    known = (".heddle", *LINKED_SUFFIXES)
+    if output.suffix.lower() in known or (output.exists() and not output.is_file()):
+        return  # a folder or a device is told about where the file is opened
     if output.suffix.lower() in SOURCE_SUFFIXES:
         raise UsageError(
             D0106,
             f"{output} would be taken for a model that is not compiled: its name ends in {output.suffix}",
             help="let the name end in .heddle, or in .so, .dylib or .a for a library",
         )
+    raise UsageError(
+        D0106,
+        f"{output} is of unknown kind: expected a name that ends in {', '.join(known)}",
+        help=f"{output.with_suffix('.heddle').name} would be a file that `heddle run` takes",
+    )
 
 
 def _packaged(name: str) -> Path:
@@ -108,10 +118,16 @@ def _packaged(name: str) -> Path:
     return path
 
 
-def import_model(model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = None) -> Any:
+def import_model(
+    model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = None, trust: bool = False
+) -> Any:
     """The IRModule of a model that is not compiled yet.
 
-    Raises: what its frontend or parser raises; UsageError D0104 for text with C source in it.
+    Text is not trusted unless `trust` says so: it may compute and nothing else, and its loop functions are
+    compiled with bounds checks (`heddle.driver.capabilities`).
+
+    Raises: what its frontend or parser raises; UsageError D0104 for text with C source in it, S0401 for text
+    that asks for more than computing.
     """
     from heddle.ops.load import load as load_operators
 
@@ -121,6 +137,7 @@ def import_model(model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = 
 
         return from_onnx(str(model.path), shape_dict=shapes)
     from heddle.codegen.c_source import c_sources
+    from heddle.driver.capabilities import untrusted_module
     from heddle.ir.module import IRModule
     from heddle.script.parser import DEFAULT_NAMES, parse_source
     from heddle.support.span import Source
@@ -133,10 +150,14 @@ def import_model(model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = 
         ) from error
     parsed = parse_source(Source(str(model.path), text), DEFAULT_NAMES)
     mod = parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed)
+    if trust:
+        return mod
     sources = c_sources(mod)
     if sources:
         names = ", ".join(name for group in sources.values() for name in group)
         raise UsageError(
-            D0104, f"model {model.name} holds C source ({names})", help="compile the module from Python"
+            D0104,
+            f"model {model.name} holds C source ({names})",
+            help="read it; if you would run it as a program, run it with --trust, or compile it from Python",
         )
-    return mod
+    return untrusted_module(mod)

@@ -22,6 +22,7 @@ from heddle.runtime.device import cpu
 from heddle.runtime.function import Function
 from heddle.runtime.module import is_linked, load_module
 from heddle.runtime.native.library import native_library, set_num_threads
+from heddle.runtime.native.object_format import check_library
 from heddle.runtime.shape import Array as ValueArray
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import allocator_for
@@ -29,6 +30,7 @@ from heddle.runtime.tensor import Tensor
 from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
 from heddle.vm.relax import VirtualMachine, VMExecutable
+from heddle.vm.relax.capabilities import check_executable
 from heddle.vm.relax.insight.peak_memory import peak_memory_bytes as peak_memory_bound
 
 
@@ -37,7 +39,8 @@ class CompileOptions:
     """`target` is a target's text; `listener` is told of progress (see `heddle.driver.phases`);
     `disabled_passes` are left out of the pipeline; `exec_mode` and `precision` are those of
     `heddle.compile`. `variant` is that of a compiled model which is to be loaded, by default the one that
-    this machine takes.
+    this machine takes. With `trust` the model is run as a program of the user's own is. With `public_key` a
+    compiled model is loaded only if the key's owner signed it.
     """
 
     target: str | None = None
@@ -46,6 +49,9 @@ class CompileOptions:
     exec_mode: str = "compiled"
     precision: str = "fp32"
     variant: str | None = None
+    trust: bool = False
+    sanitize: bool = False
+    public_key: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class Compiled:
     target: str | None = None
     kernels: Mapping[str, int] = field(default_factory=dict)
     exec_mode: str = "compiled"
+    trust: bool = False
 
     @property
     def total_s(self) -> float:
@@ -119,15 +126,21 @@ def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
     """The executable of a model. A compiled model loads without any of the compiler's rooms."""
     if model.is_compiled:
         start = time.perf_counter()
-        loaded = load_module(model.path, options.variant)
+        loaded = load_module(model.path, options.variant, public_key=options.public_key)
         if not isinstance(loaded, VMExecutable):
             raise FormatError(
                 D0102, f"{model.name} holds a module of kind {loaded.kind!r}, which is no model"
             )
+        if not options.trust:
+            check_executable(loaded, model.name)
         targets = [getattr(kernels, "target", None) for kernels in loaded.imports]
         target = loaded.variant_target or (targets[0] if targets else None)
         return Compiled(loaded, {"load": time.perf_counter() - start}, target)
     check_no_variant(model, options.variant)
+    if options.public_key is not None:
+        raise UsageError(
+            D0301, f"{model.name} is not compiled; --require-signature is for files with machine code"
+        )
     return _compile(model, options)
 
 
@@ -156,7 +169,7 @@ def _compile(model: ModelFile, options: CompileOptions) -> Compiled:
     target = as_target(options.target)
     clock = PhaseClock(target, options.listener or ignore)
     clock.enter("import", model.name)
-    return _compile_module(import_model(model), target, options, clock)
+    return _compile_module(import_model(model, trust=options.trust), target, options, clock)
 
 
 def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) -> Compiled:
@@ -168,10 +181,16 @@ def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) 
     counters = kernel_cache().counters
     before = (counters.compiles, counters.hits)
     with PassContext(instruments=[clock], disabled_pass=options.disabled_passes):
-        executable = build_for(mod, target, exec_mode=options.exec_mode, precision=options.precision)
+        executable = build_for(
+            mod,
+            target,
+            exec_mode=options.exec_mode,
+            precision=options.precision,
+            sanitize=options.sanitize,
+        )
     clock.stop()
     kernels = {"compiled": counters.compiles - before[0], "cached": counters.hits - before[1]}
-    return Compiled(executable, clock.seconds, str(target), kernels, options.exec_mode)
+    return Compiled(executable, clock.seconds, str(target), kernels, options.exec_mode, options.trust)
 
 
 def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileOptions) -> CompiledVariants:
@@ -182,7 +201,7 @@ def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileO
     chosen, listener = targets_of(targets), options.listener or ignore
     start = time.perf_counter()
     listener(Progress("import", model.name))
-    mod = import_model(model)
+    mod = import_model(model, trust=options.trust)
     seconds, kernels = Counter({"import": time.perf_counter() - start}), Counter[str]()
 
     def make(target: Any) -> VMExecutable:
@@ -208,6 +227,10 @@ def compile_to_file(
         made = compile_variants(model, targets, options)
         target, names = None, list(made.executable.names)
     else:
+        if is_linked(output):
+            from heddle.driver.compile import as_target
+
+            check_library(output.name, as_target(targets[0] if targets else None).mtriple)
         made = load_or_compile(model, replace(options, target=targets[0] if targets else None))
         target, names = made.target, []
     made.executable.export_library(output)
@@ -274,6 +297,7 @@ class Run:
     results: list[Array]
     function: str = "main"
     exec_mode: str = "compiled"
+    trust: bool = False
 
 
 def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
@@ -305,7 +329,7 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
         precision=compiled.executable.metadata.get(PRECISION, "fp32"),
         variant=compiled.executable.variant,
     )
-    return Run(report, arguments, results, options.function, compiled.exec_mode)
+    return Run(report, arguments, results, options.function, compiled.exec_mode, compiled.trust)
 
 
 def output_names(signature: Signature, count: int) -> list[str]:

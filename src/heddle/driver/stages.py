@@ -22,7 +22,7 @@ from heddle.codegen.build import generate_text
 from heddle.codegen.llvm.machine import compile_text
 from heddle.codegen.pipeline import lower
 from heddle.driver.codes import D0102, D0301
-from heddle.driver.compile import as_target
+from heddle.driver.compile import as_target, with_bounds_checks
 from heddle.driver.disassembly import bytecode_text
 from heddle.driver.pipeline import default_pipeline
 from heddle.ir.expr import Call, Function, GlobalVar
@@ -35,7 +35,7 @@ from heddle.relax.nodes import SeqExpr
 from heddle.relax.rewriter import is_call
 from heddle.relax.types import ShapeExpr
 from heddle.support.diagnostics import UsageError, did_you_mean
-from heddle.tir.nodes import PrimFunc
+from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
 
 STAGES = ("relax", "legalized", "fused", "scheduled", "tir", "llvm", "asm", "bytecode", "memory")
 _MADE_BY = {
@@ -63,7 +63,7 @@ def stage_modules(mod: IRModule, target: Any = None, precision: str = "fp32") ->
     chosen = as_target(target)
     keep = _Keep()
     with PassContext(instruments=[keep]):
-        lowered = default_pipeline(chosen, precision)(mod)
+        lowered = with_bounds_checks(default_pipeline(chosen, precision)(mod), mod.attrs.get(CHECK_BOUNDS))
     stages = {"relax": mod, "lowered": lowered, "tir": lower(_loops(lowered), chosen)}
     return stages | {stage: keep.modules[name] for stage, name in _MADE_BY.items()}
 

@@ -8,6 +8,7 @@ docs/passes.md). Instruments of the current PassContext see every pass.
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -22,6 +23,7 @@ from heddle.ir.json_codec import save_json
 from heddle.ir.module import IRModule
 from heddle.support.diagnostics import HeddleError, InternalError, UsageError, did_you_mean
 from heddle.support.files import write_bytes
+from heddle.support.private_cache import open_private_folder
 from heddle.support.settings import settings
 
 CONFIG_KEYS: dict[str, str] = {}
@@ -190,7 +192,7 @@ def _write_bundle(name: str, mod: IRModule) -> str:
     folder = settings().cache_dir / "bundles"
     stem = folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        os.close(open_private_folder(folder))
         write_bytes(stem.with_suffix(".txt"), (traceback.format_exc() + "\n" + str(mod)).encode())
         write_bytes(stem.with_suffix(".json"), save_json(mod).encode())
     except (OSError, HeddleError, TypeError) as error:

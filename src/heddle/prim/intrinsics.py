@@ -17,19 +17,24 @@ from heddle.prim.ops import cast, match_types, select
 from heddle.runtime.dtype import DataType
 
 PURE, READS, WRITES = "pure", "reads", "writes"
+SAFE, FOREIGN_CODE, RAW_MEMORY, PROMISE = "", "foreign code", "raw memory", "unchecked promise"
+"""What an intrinsic can do beyond computing: nothing; run code that is not the program's; use memory by
+address; tell the compiler what it then believes without a check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
     """`num_args` is None where it varies. `evaluate` works on numpy scalars or arrays of the result's dtype,
     and is None
-    for what only a machine can do; `effect` says what the call does to memory."""
+    for what only a machine can do; `effect` says what the call does to memory. `capability` names what the
+    call can do beyond computing a value, "" for nothing: text from outside may not use it."""
 
     name: str
     num_args: int | None
     effect: str
     evaluate: Callable[..., Any] | None
     meaning: str
+    capability: str
 
     @property
     def is_pure(self) -> bool:
@@ -37,9 +42,15 @@ class Intrinsic:
 
 
 def _declare(
-    name: str, num_args: int | None, effect: str, evaluate: Callable[..., Any] | None, meaning: str
+    name: str,
+    num_args: int | None,
+    effect: str,
+    evaluate: Callable[..., Any] | None,
+    meaning: str,
+    capability: str = SAFE,
 ) -> None:
-    OP_RECORDS.add(f"tir.{name}", Intrinsic(f"tir.{name}", num_args, effect, evaluate, meaning))
+    record = Intrinsic(f"tir.{name}", num_args, effect, evaluate, meaning, capability)
+    OP_RECORDS.add(f"tir.{name}", record)
 
 
 def _erf(x: Any) -> Any:
@@ -141,18 +152,26 @@ _declare("ldexp", 2, PURE, np.ldexp, "x * 2**n for an int32 n in [-252, 254], ro
 _declare("if_then_else", 3, PURE, None, "one of two values, only that one evaluated")
 _declare("likely", 1, PURE, lambda x: x, "the condition, expected to hold")
 _declare("reinterpret", 1, PURE, None, "the same bits as another dtype of the same size")
-_declare("address_of", 1, PURE, None, "the address of a buffer element")
 _declare(
-    "tvm_access_ptr", 5, READS, None, "a pointer into a buffer: dtype, data, offset, extent, access mask"
+    "as_computed", 1, PURE, lambda x: x, "the value that the machine gets for x; nothing else is known of it"
 )
-_declare("call_extern", None, WRITES, None, "a C function by name; arguments follow the name")
-_declare("call_pure_extern", None, PURE, None, "a C function without effects by name")
-_declare("call_llvm_intrin", None, WRITES, None, "an LLVM intrinsic by name")
-_declare("call_llvm_pure_intrin", None, PURE, None, "an LLVM intrinsic without effects by name")
-_declare("call_packed", None, WRITES, None, "a packed function by name")
+_declare("address_of", 1, PURE, None, "the address of a buffer element", RAW_MEMORY)
+_declare(
+    "tvm_access_ptr",
+    5,
+    READS,
+    None,
+    "a pointer into a buffer: dtype, data, offset, extent, access mask",
+    RAW_MEMORY,
+)
+_declare("call_extern", None, WRITES, None, "a C function by name; arguments follow the name", FOREIGN_CODE)
+_declare("call_pure_extern", None, PURE, None, "a C function without effects by name", FOREIGN_CODE)
+_declare("call_llvm_intrin", None, WRITES, None, "an LLVM intrinsic by name", FOREIGN_CODE)
+_declare("call_llvm_pure_intrin", None, PURE, None, "an LLVM intrinsic without effects by name", FOREIGN_CODE)
+_declare("call_packed", None, WRITES, None, "a packed function by name", FOREIGN_CODE)
 _declare("ret", None, WRITES, None, "return from the function")
-_declare("prefetch", 4, WRITES, None, "ask for a cache line: address, rw, locality, kind")
-_declare("assume", 1, WRITES, None, "a condition that the compiler may take as given")
+_declare("prefetch", 4, WRITES, None, "ask for a cache line: address, rw, locality, kind", RAW_MEMORY)
+_declare("assume", 1, WRITES, None, "a condition that the compiler may take as given", PROMISE)
 _declare("undef", 0, PURE, None, "any value")
 
 
@@ -272,6 +291,16 @@ def ldexp(x: Any, n: Any) -> PrimExpr:
 def popcount(x: Any) -> PrimExpr:
     x = as_expr(x)
     return Call(x.dtype, Op.get("tir.popcount"), (x,))
+
+
+def as_computed(value: Any) -> PrimExpr:
+    """The value as the machine computed it, overflow and all: no pass reasons about it."""
+    value = as_expr(value)
+    return Call(value.dtype, Op.get("tir.as_computed"), (value,))
+
+
+def is_as_computed(node: Any) -> bool:
+    return isinstance(node, Call) and node.op.name == "tir.as_computed"
 
 
 def likely(condition: Any) -> PrimExpr:

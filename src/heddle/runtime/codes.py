@@ -75,10 +75,37 @@ U0509 = declare_code(
     "Several variants go into the one-file format. A shared or static library is made of one: "
     '`module.select("NAME").export_library(path)`, or on the command line with one `--target`.',
 )
+U0510 = declare_code(
+    "U0510",
+    "no such file for the target",
+    "Each object of a file is for the program's target. Shared and static libraries hold the native support "
+    "library too, which is made for the systems that the message lists; the one-file format is for any "
+    "target.",
+)
+U0511 = declare_code(
+    "U0511",
+    "not a key",
+    "Keys are PEM files with an Ed25519 key: a private one to sign, a public one to verify.",
+)
+U0512 = declare_code(
+    "U0512", "signatures need a package", "Ed25519 comes from the package `cryptography`, the extra `sign`."
+)
+U0513 = declare_code(
+    "U0513",
+    "library cannot be verified",
+    "A shared library is loaded by the system, from the file as it is then. Verified bytes are loaded of the "
+    "one-file format only.",
+)
 U0601 = declare_code(
     "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."
 )
 U0602 = declare_code("U0602", "bad allocation request", "A size is negative, or a view leaves its storage.")
+U0603 = declare_code(
+    "U0603",
+    "access outside a buffer",
+    "A loop function with bounds checks was about to read or write outside a buffer, to divide by zero, or "
+    "to take more memory than a machine has. The message names the buffer, the index and the place.",
+)
 U0701 = declare_code("U0701", "bad thread count", "The pool runs 1 to 1024 threads.")
 U0801 = declare_code(
     "U0801", "bad timing option", "`number` and `repeat` are at least 1; delays are not negative."
@@ -138,4 +165,10 @@ F0203 = declare_code(
     "F0203",
     "tensor cache leads outside its folder",
     "Shards lie in the folder itself; a name with a path is refused.",
+)
+F0113 = declare_code(
+    "F0113",
+    "signature is missing or wrong",
+    "A signature was required. The file has none beside it (FILE.sig), or its bytes are not those that the "
+    "owner of the key signed. Compiled models hold machine code: do not load one of unknown origin.",
 )

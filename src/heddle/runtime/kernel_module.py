@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,10 @@ class KernelModule(Module):
 
     def function_names(self) -> Sequence[str]:
         return self.names
+
+    @property
+    def target_triple(self) -> str:
+        return next((word[9:] for word in shlex.split(self.target) if word.startswith("-mtriple=")), "")
 
     def objects_to_link(self) -> Sequence[bytes]:
         return self.objects

@@ -29,8 +29,8 @@ def _zig(tool: str) -> list[str] | None:
     return [sys.executable, "-m", "ziglang", tool]
 
 
-def shared_library_command() -> list[str]:
-    """The command that links a shared library; objects and `-o FILE` follow.
+def shared_library_command(triple: str = "") -> list[str]:
+    """The command that links a shared library; objects and `-o FILE` follow. `triple` is another machine's.
 
     The setting HEDDLE_LINKER names another one. Raises: UsageError U0504 where there is none.
     """
@@ -38,15 +38,22 @@ def shared_library_command() -> list[str]:
     found = shutil.which(chosen) if chosen else None
     if chosen and found is None:
         raise UsageError(U0504, f"HEDDLE_LINKER is {chosen!r}: there is no such program")
-    candidates = [chosen] if chosen else [name for name in _SYSTEM_LINKERS if shutil.which(name)]
+    names = _SYSTEM_LINKERS if not triple else (*_cross_linkers(triple), "ld.lld")
+    candidates = [chosen] if chosen else [name for name in names if shutil.which(name)]
     if candidates:
         name = str(candidates[0])
-        bind_here = "-Wl,-Bsymbolic" if Path(name).name in _DRIVERS else "-Bsymbolic"
+        bind_here = "-Wl,-Bsymbolic" if Path(name).name.endswith(_DRIVERS) else "-Bsymbolic"
         return [name, "-shared", bind_here]
     zig = _zig("ld.lld")
     if zig is not None:
         return [*zig, "-shared", "-Bsymbolic"]
-    raise _no_linker("a shared library")
+    raise _no_linker(f"a shared library for {triple}" if triple else "a shared library", names)
+
+
+def _cross_linkers(triple: str) -> list[str]:
+    """Compilers' drivers for another machine, as distributions call them."""
+    machine = triple.partition("-")[0]
+    return list(dict.fromkeys(f"{name}-gcc" for name in (triple, f"{machine}-linux-gnu")))
 
 
 def archive_command() -> list[str]:
@@ -59,10 +66,10 @@ def archive_command() -> list[str]:
     raise _no_linker("a static library")
 
 
-def _no_linker(what: str) -> UsageError:
+def _no_linker(what: str, names: Sequence[str] = _SYSTEM_LINKERS) -> UsageError:
     return UsageError(
         U0504,
-        f"{what} needs a linker, and this machine has none of {', '.join(_SYSTEM_LINKERS)}",
+        f"{what} needs a linker, and this machine has none of {', '.join(names)}",
         help="pip install 'heddle[link]', or give the file another suffix for the one-file format",
     )
 

@@ -19,9 +19,10 @@ from heddle.runtime.artefact import (
     open_artefact,
     require,
     section_offsets,
+    section_table,
     write_artefact,
 )
-from heddle.runtime.codes import F0106, F0107, U0501, U0503
+from heddle.runtime.codes import F0106, F0107, U0501, U0503, U0510, U0513
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
 from heddle.runtime.processor import this_processor
@@ -32,6 +33,7 @@ from heddle.runtime.shared_library import (
     read_library,
     read_system_library,
 )
+from heddle.runtime.signature import verified_bytes
 from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
 from heddle.runtime.variant_table import VARIANTS, choose, find_variant, read_variants, sections_of
 from heddle.runtime.wire import Writer
@@ -84,7 +86,7 @@ class Module:
 
     def find_function(self, name: str, query_imports: bool = False) -> Callable[..., Any] | None:
         """The function, or None."""
-        for module in _depth_first(self) if query_imports else (self,):
+        for module in modules_of(self) if query_imports else (self,):
             found = module._find(name)
             if found is not None:
                 return found
@@ -148,7 +150,8 @@ class Module:
         one-file format. `fcompile(output, objects)` links in the linker's place.
 
         Raises: UsageError U0504 where there is no linker, U0505 where it fails, U0506 for a prefix that
-        cannot be, U0503 for a module without a stored form, S0101 where the path cannot be written.
+        cannot be, U0510 for a target without libraries, U0503 for a module without a stored form, S0101 where
+        the path cannot be written.
         """
         sections = module_sections(self)
         if fcompile is None and not is_linked(path):
@@ -157,11 +160,22 @@ class Module:
         found = [code for module in _parents_first(self) for code in module.objects_to_link()]
         objects = list(dict.fromkeys(found))  # a program's machine code comes with that of its C sources
         tables = self.library_tables("0/", section_offsets(sections))
-        export_library(path, LibraryParts(objects, sections, tables, self.library_prefix), fcompile)
+        triples = dict.fromkeys(t for module in _parents_first(self) if (t := module.target_triple))
+        if len(triples) > 1:
+            raise UsageError(
+                U0510, f"a library is for one target, and the module is for {', '.join(triples)}"
+            )
+        parts = LibraryParts(objects, sections, tables, self.library_prefix, next(iter(triples), ""))
+        export_library(path, parts, fcompile)
 
     def objects_to_link(self) -> Sequence[bytes]:
         """Object files that a library of this module holds."""
         return ()
+
+    @property
+    def target_triple(self) -> str:
+        """What this module's objects are for; "" for this machine, or where it has none."""
+        return ""
 
     @property
     def library_prefix(self) -> str:
@@ -179,7 +193,7 @@ class Module:
         return f"{type(self).__name__}(kind={self.kind!r}, functions={list(self.function_names())[:8]})"
 
 
-def _depth_first(root: Module) -> Iterator[Module]:
+def modules_of(root: Module) -> Iterator[Module]:
     """A tree's modules in the order of search, each once. Trees from files may be deep, and share parts."""
     seen: set[int] = set()
     pending = [root]
@@ -284,16 +298,32 @@ def variant_from_sections(sections: Mapping[str, Section], variant: str | None =
     return module
 
 
-def load_module(path: str | os.PathLike[str], variant: str | None = None) -> Module:
+def load_module(
+    path: str | os.PathLike[str],
+    variant: str | None = None,
+    *,
+    public_key: str | os.PathLike[str] | None = None,
+) -> Module:
     """Read what `export_library` wrote. Everything is checked before it is used.
+
+    The file holds machine code: who loads it trusts whoever made it. With `public_key`, the path of a key
+    (`heddle.runtime.signature`), nothing is loaded but bytes that its owner signed.
 
     Of a file with variants, the first is taken whose platform and features this machine has, or the one that
     `variant` names; the others are not read.
 
-    Raises: UsageError S0102, U0508; FormatError F01.., F0112 where no variant fits; see
-    `heddle.runtime.artefact`.
+    Raises: UsageError S0102, U0508, U0511, and U0513 for a library with a key; FormatError F01.., F0112 where
+    no variant fits, F0113 for bytes that are not signed; see `heddle.runtime.artefact`.
     """
-    return variant_from_sections(sections_in(path), variant)
+    if public_key is None:
+        return variant_from_sections(sections_in(path), variant)
+    if is_linked(path):
+        raise UsageError(
+            U0513,
+            f"{os.fspath(path)} is a library, which the system loads: not the bytes that were verified",
+            help="use the one-file format (.heddle)",
+        )
+    return variant_from_sections(section_table(verified_bytes(path, public_key)), variant)
 
 
 def sections_in(path: str | os.PathLike[str]) -> SectionTable:

@@ -28,8 +28,10 @@ from heddle.runtime.artefact import (
 from heddle.runtime.codes import F0109, U0506, U0507
 from heddle.runtime.linker import archive_command, run_tool, shared_library_command
 from heddle.runtime.loaded_libraries import loaded_libraries
-from heddle.runtime.native.elf import prefix_symbols
-from heddle.runtime.native.library import compile_ir, core_object
+from heddle.runtime.native.elf import data_object, prefix_symbols
+from heddle.runtime.native.library import compile_ir, core_object, triple_is_here
+from heddle.runtime.native.object_format import check_library, check_objects, format_of
+from heddle.runtime.processor import Processor, this_processor
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import check_replaceable, replacing
@@ -54,12 +56,13 @@ module asm "{end}:"
 class LibraryParts:
     """What goes into a library: object code, the sections of the artefact, and the program's tables as LLVM
     IR, made from the places of the sections; "" where there is no compiled program. `prefix` is put before
-    the names of all symbols."""
+    the names of all symbols. `triple` is what the objects are for, "" for this machine."""
 
     objects: Sequence[bytes]
     sections: Mapping[str, SectionData]
     tables: str
     prefix: str = ""
+    triple: str = ""
 
 
 LinkTool = Callable[[str, list[str]], object]
@@ -69,35 +72,44 @@ LinkTool = Callable[[str, list[str]], object]
 def export_library(path: str | os.PathLike[str], parts: LibraryParts, link: LinkTool | None = None) -> None:
     """Write a shared (or, for ".a", static) library, whole or not at all.
 
-    Raises: UsageError U0504 without a linker, U0505 where it fails, U0506 for a prefix that cannot be, S0101
-    where the path cannot be written.
+    Raises: UsageError U0504 without a linker, U0505 where it fails, U0506 for a prefix that cannot be, U0510
+    for a target that no library can be made for, S0101 where the path cannot be written.
     """
+    triple = parts.triple or this_processor().triple
+    check_library(os.path.basename(path), triple)
     if parts.prefix and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", parts.prefix):
         raise UsageError(U0506, f"the prefix of a library must be a name in C, got {parts.prefix!r}")
     target = Path(path)
     check_replaceable(target)
-    link = link or _linker_for(target)
+    link = link or _linker_for(target, triple)
     with tempfile.TemporaryDirectory(prefix="heddle-link-") as folder, replacing(target) as made:
-        files = [str(file) for file in _write_objects(Path(folder), parts)]
+        files = [str(file) for file in _write_objects(Path(folder), parts, triple)]
         made.unlink()  # ar would add to what is there
         link(str(made), files)
 
 
-def _linker_for(target: Path) -> LinkTool:
+def _linker_for(target: Path, triple: str) -> LinkTool:
     if target.suffix.lower() == ".a":
         archive = archive_command()
         return lambda output, files: run_tool([*archive, output, *files])
-    command = shared_library_command()
+    command = shared_library_command("" if triple_is_here(triple) else triple)
     return lambda output, files: run_tool([*command, *files, "-o", output])
 
 
-def _write_objects(folder: Path, parts: LibraryParts) -> list[Path]:
+def _write_objects(folder: Path, parts: LibraryParts, triple: str) -> list[Path]:
     artefact = folder / "artefact"
     write_artefact(artefact, parts.sections)
-    data = _DATA.format(start=ARTEFACT, end=ARTEFACT_END, path=artefact)
-    tables = compile_ir(f"{data}\n@{ARTEFACT} = external global i8\n{parts.tables or _NO_PROGRAM}")
+    known = format_of(triple)
+    data, own = [], ""
+    if known is not None and known.container == "ELF":
+        data = [data_object(known.machine, artefact.read_bytes(), ARTEFACT, ARTEFACT_END)]
+    else:
+        own = _DATA.format(start=ARTEFACT, end=ARTEFACT_END, path=artefact)
+    text = f"{own}\n@{ARTEFACT} = external global i8\n{parts.tables or _NO_PROGRAM}"
+    tables = compile_ir(text, processor=None if triple_is_here(triple) else Processor(triple, "", ""))
     files = []
-    objects = [*parts.objects, core_object(), tables]
+    objects = [*parts.objects, core_object(triple), tables, *data]
+    check_objects(objects, triple)
     for number, code in enumerate(prefix_symbols(objects, parts.prefix) if parts.prefix else objects):
         files.append(folder / f"{parts.prefix}{number}.o")
         files[-1].write_bytes(code)

@@ -22,3 +22,17 @@ S0202 = declare_code("S0202", "name not registered", "Nothing was declared under
 S0301 = declare_code(
     "S0301", "setting has a bad value", "An environment variable that Heddle reads is malformed."
 )
+S0401 = declare_code(
+    "S0401",
+    "capability refused",
+    "Text or a file from outside asks for what only trusted programs may do: call foreign code, use memory "
+    "by address, make promises to the compiler, or reach functions and files of the process. Read it; then "
+    "run it with `--trust` (`trust=True`) if you would run it as a program.",
+)
+S0501 = declare_code(
+    "S0501",
+    "folder is not private",
+    "Compiled kernels are kept in a folder that only its user can write: whoever writes there decides what "
+    "later processes run. The folder, or one above it, belongs to somebody else, can be written by others, "
+    "or is a link. Programs go on without the cache.",
+)

@@ -101,6 +101,10 @@ class HeddleError(Exception):
         return "\n".join(diagnostic.render() for diagnostic in self.diagnostics)
 
 
+class HeddleWarning(UserWarning):
+    """Something that a program goes on without. The text is a rendered diagnostic."""
+
+
 class ParseError(HeddleError, ValueError):
     """A text that is not a program of the dialect it claims to be."""
 

@@ -3,7 +3,8 @@
 | variable | meaning |
 |---|---|
 | HEDDLE_NUM_THREADS, OMP_NUM_THREADS | threads of parallel loops; default: the cores this process may use |
-| HEDDLE_CACHE_DIR, XDG_CACHE_HOME | where compiled kernels are kept |
+| HEDDLE_CACHE_DIR, XDG_CACHE_HOME | where compiled kernels are kept; default: ~/.cache/heddle |
+| HEDDLE_CACHE_SIZE | how much is kept there, in bytes or as `500M`, `2G`; default: 2 GiB |
 | HEDDLE_CACHE=0 | no kernel cache on disk |
 | HEDDLE_LINKER | the program that links shared libraries; default: the system's |
 | HEDDLE_CC, HEDDLE_CXX | the compilers of C and C++ sources in a program; default: the system's |
@@ -14,7 +15,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +25,8 @@ from pathlib import Path
 
 from heddle.support.codes import S0301
 from heddle.support.diagnostics import UsageError
+
+DEFAULT_CACHE_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ class Settings:
     c_compiler: str | None = None
     cpp_compiler: str | None = None
     strict_rules: bool = False
+    cache_limit_bytes: int = DEFAULT_CACHE_BYTES
 
 
 def _thread_count(env: Mapping[str, str], available: int) -> int:
@@ -71,19 +77,43 @@ def environment_of_python() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
 
 
+def _cache_dir(env: Mapping[str, str]) -> Path:
+    """Without a home, a folder of the user's own among the temporary files; the cache checks its owner."""
+    if env.get("HEDDLE_CACHE_DIR"):
+        return Path(env["HEDDLE_CACHE_DIR"])
+    if env.get("XDG_CACHE_HOME") and Path(env["XDG_CACHE_HOME"]).is_absolute():
+        return Path(env["XDG_CACHE_HOME"]) / "heddle"
+    if env.get("HOME"):
+        return Path(env["HOME"]) / ".cache" / "heddle"
+    user = os.geteuid() if hasattr(os, "geteuid") else "user"
+    return Path(tempfile.gettempdir()) / f"heddle-cache-{user}"
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def _size_bytes(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name, "").strip()
+    if not text:
+        return default
+    found = re.fullmatch(r"([0-9]{1,15})([KMGT]?)(?:i?B)?", text, re.IGNORECASE | re.ASCII)
+    if found is None:
+        raise UsageError(S0301, f"{name} must be a size such as 500M or 2G, got {text!r}")
+    return int(found[1]) * _UNITS[found[2].upper()]
+
+
 def read_settings(env: Mapping[str, str]) -> Settings:
     """Read settings from `env`. Raises: UsageError S0301 for a malformed value."""
-    home = Path(env.get("HOME") or "/tmp")
-    base = Path(env["XDG_CACHE_HOME"]) if env.get("XDG_CACHE_HOME") else home / ".cache"
     return Settings(
         num_threads=_thread_count(env, available_cores()),
-        cache_dir=Path(env["HEDDLE_CACHE_DIR"]) if env.get("HEDDLE_CACHE_DIR") else base / "heddle",
+        cache_dir=_cache_dir(env),
         use_disk_cache=env.get("HEDDLE_CACHE", "1") != "0",
         show_traceback=env.get("HEDDLE_TRACEBACK", "0") == "1",
         linker=env.get("HEDDLE_LINKER") or None,
         c_compiler=env.get("HEDDLE_CC") or None,
         cpp_compiler=env.get("HEDDLE_CXX") or None,
         strict_rules=env.get("HEDDLE_STRICT_RULES", "0") == "1",
+        cache_limit_bytes=_size_bytes(env, "HEDDLE_CACHE_SIZE", DEFAULT_CACHE_BYTES),
     )
 
 

@@ -12,6 +12,12 @@ H0103 = declare_code("H0103", "unknown target option", "The target kind has no s
 H0104 = declare_code(
     "H0104", "no current target", "`Target.current(allow_none=False)` was called outside `with target:`."
 )
+H0108 = declare_code(
+    "H0108",
+    "no code generator for this kind",
+    "The target kind can be named, as a host for one, but nothing makes code for it yet. `llvm` makes object "
+    "code for every machine that LLVM knows.",
+)
 H0105 = declare_code(
     "H0105",
     "unknown processor",

@@ -17,7 +17,7 @@ from typing import Any
 
 from heddle.runtime.processor import Needs
 from heddle.support.diagnostics import UsageError, did_you_mean
-from heddle.target.codes import H0101, H0102, H0103, H0104
+from heddle.target.codes import H0101, H0102, H0103, H0104, H0108
 from heddle.target.features import implied_features, vector_bits
 from heddle.target.host import host as host_machine
 from heddle.target.llvm_check import check_code_generation
@@ -174,7 +174,14 @@ class Target:
         return frozenset(name for name in found if has_tiles or not name.startswith("amx-"))
 
     def check(self) -> None:
-        """Raises: UsageError H0105, H0106 or H0107 where LLVM cannot make code for this target."""
+        """Raises: UsageError H0105, H0106 or H0107 where LLVM cannot make code for this target, H0108 where
+        nothing makes code for its kind."""
+        if self.kind.name != "llvm":
+            raise UsageError(
+                H0108,
+                f"nothing makes code for targets of kind {self.kind.name!r} yet",
+                help="use llvm: `-mtriple` names the machine and the system",
+            )
         check_code_generation(self.mtriple, self.mcpu, self.features, self.mattr)
 
     @property

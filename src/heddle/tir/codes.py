@@ -210,3 +210,9 @@ T0701 = declare_code(
     "How often a loop runs depends on data: a while loop, or a bound that is loaded from a buffer. The "
     "attribute `estimated_flops` states a count.",
 )
+T0801 = declare_code(
+    "T0801",
+    "access cannot be checked",
+    "Loop functions from outside run with bounds checks. An access of this form has none: a vector index "
+    "other than a ramp, a predicate, a buffer beyond what a machine can hold.",
+)

@@ -53,6 +53,7 @@ _ERRORS: dict[str, type[Trap]] = {
     "ValueError": TrapValueError,
     "TypeError": TrapTypeError,
     "IndexError": TrapIndexError,
+    "BoundsError": TrapIndexError,
 }
 _PATTERN = 0x55
 _C_NAMES = {"fabsf": "fabs", "powf": "pow"}

@@ -17,7 +17,7 @@ import numpy as np
 
 from heddle.ir.expr import Expr, StringImm
 from heddle.ir.op import OP_RECORDS, Op
-from heddle.prim.intrinsics import PURE, READS, Intrinsic
+from heddle.prim.intrinsics import PURE, RAW_MEMORY, READS, SAFE, Intrinsic
 from heddle.prim.nodes import Call, PrimExpr
 from heddle.prim.ops import const
 from heddle.runtime.dtype import DataType
@@ -63,7 +63,7 @@ TENSOR_FIELDS: dict[str, TensorField] = {
 
 
 def _declare(name: str, num_args: int, effect: str, meaning: str) -> None:
-    OP_RECORDS.add(name, Intrinsic(name, num_args, effect, None, meaning))
+    OP_RECORDS.add(name, Intrinsic(name, num_args, effect, None, meaning, RAW_MEMORY))
 
 
 _declare("tir.arg_kind", 2, READS, "the kind of a kernel argument: args, index")
@@ -75,7 +75,7 @@ _declare("tir.pointer_bits", 1, PURE, "an address as int64")
 OP_RECORDS.add(
     "tir.any_lane",
     Intrinsic(
-        "tir.any_lane", 1, PURE, lambda mask: np.any(mask), "whether some lane of a bool vector is set"
+        "tir.any_lane", 1, PURE, lambda mask: np.any(mask), "whether some lane of a bool vector is set", SAFE
     ),
 )
 

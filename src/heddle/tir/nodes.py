@@ -43,6 +43,10 @@ from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.tir.codes import T0101, T0102, T0103, T0104
 
+CHECK_BOUNDS = "check_bounds"
+"""The attribute of functions and modules that asks for bounds checks: "unproven" or "all"
+(`tir.transform.check_bounds`)."""
+
 
 class Stmt(Node):
     """The base of statements."""

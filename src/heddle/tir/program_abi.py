@@ -15,7 +15,7 @@ from enum import IntEnum
 
 from heddle.ir.expr import Expr, StringImm
 from heddle.ir.op import OP_RECORDS, Op
-from heddle.prim.intrinsics import PURE, WRITES, Intrinsic
+from heddle.prim.intrinsics import PURE, RAW_MEMORY, WRITES, Intrinsic
 from heddle.prim.nodes import Call, PrimExpr
 from heddle.prim.ops import const
 from heddle.runtime.dtype import DataType
@@ -43,7 +43,7 @@ class ObjectKind(IntEnum):
 
 
 def _declare(name: str, num_args: int | None, effect: str, meaning: str) -> None:
-    OP_RECORDS.add(f"tir.{name}", Intrinsic(f"tir.{name}", num_args, effect, None, meaning))
+    OP_RECORDS.add(f"tir.{name}", Intrinsic(f"tir.{name}", num_args, effect, None, meaning, RAW_MEMORY))
 
 
 _declare("vm_call", None, WRITES, "call of a machine: name, function number, pc, destination, operands")

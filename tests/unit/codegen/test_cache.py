@@ -50,7 +50,7 @@ def test_target_and_program_are_part_of_the_key(tmp_path: Path) -> None:
 
 def test_damaged_entry_is_compiled_and_written_anew(tmp_path: Path) -> None:
     compile_module(doubling(), TARGET, KernelCache(tmp_path))
-    (entry,) = tmp_path.iterdir()
+    (entry,) = tmp_path.glob("kernel-*")
     whole = entry.read_bytes()
     for damaged in (whole[:100], b"", whole[:-1] + bytes([whole[-1] ^ 1]), b"x" * len(whole)):
         entry.write_bytes(damaged)
@@ -64,10 +64,10 @@ def test_entry_of_another_program_is_not_used(tmp_path: Path) -> None:
     """As if two programs had one digest."""
     cache = KernelCache(tmp_path)
     compile_module(doubling(), TARGET, cache)
-    (entry,) = tmp_path.iterdir()
+    (entry,) = tmp_path.glob("kernel-*")
     other = KernelCache(tmp_path / "b")
     compile_module(doubling(3.0), TARGET, other)
-    (foreign,) = (tmp_path / "b").iterdir()
+    (foreign,) = (tmp_path / "b").glob("kernel-*")
     foreign.write_bytes(entry.read_bytes())
     again = KernelCache(tmp_path / "b")
     compile_module(doubling(3.0), TARGET, again)

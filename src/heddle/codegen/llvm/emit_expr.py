@@ -118,6 +118,15 @@ class ExprEmitter(Dispatch):
             self._in_index = before
 
     @contextmanager
+    def value_arithmetic(self) -> Iterator[None]:
+        """Arithmetic that wraps, inside an index too."""
+        before, self._in_index = self._in_index, False
+        try:
+            yield
+        finally:
+            self._in_index = before
+
+    @contextmanager
     def conditional(self) -> Iterator[None]:
         """Code that a condition may pass over."""
         known, self._quotients = self._quotients, dict(self._quotients)

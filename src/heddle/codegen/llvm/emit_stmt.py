@@ -13,6 +13,7 @@ from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from heddle.ir.node import children
 from heddle.prim.nodes import Call, IntImm, PrimExpr, as_expr
 from heddle.prim.ops import cast
+from heddle.runtime.codes import U0603
 from heddle.support.diagnostics import UsageError
 from heddle.tir.allocation import is_on_stack, num_elements
 from heddle.tir.nodes import (
@@ -31,7 +32,14 @@ from heddle.tir.nodes import (
     While,
 )
 
-ERROR_KINDS = {"RuntimeError": 0, "ValueError": 1, "TypeError": 2, "IndexError": 3}
+ERROR_KINDS = {
+    "RuntimeError": 0,
+    "ValueError": 1,
+    "TypeError": 2,
+    "IndexError": 3,
+    "BoundsError": int(U0603.name[1:]) << 8 | 3,
+}
+"""The kinds of `heddle_set_error`: the exception's class and, above it, the number of a code of its own."""
 ALLOCATION_ALIGN_BYTES = 64
 ParallelEmitter = Callable[["StmtEmitter", For], None]
 

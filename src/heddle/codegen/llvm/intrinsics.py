@@ -120,6 +120,13 @@ def _likely(emitter: ExprEmitter, call: Call) -> str:
     return emitter.emit(call.args[0])
 
 
+def _as_computed(emitter: ExprEmitter, call: Call) -> str:
+    """A fixed value even where LLVM could choose one: what is checked is then what is used."""
+    with emitter.value_arithmetic():
+        operand = emitter.emit(call.args[0])
+    return emitter.out.value(f"freeze {register_type(call.dtype)} {operand}")
+
+
 def _undef(emitter: ExprEmitter, call: Call) -> str:
     return emitter.out.value(f"freeze {register_type(call.dtype)} poison")
 
@@ -280,6 +287,7 @@ _TABLE: dict[str, Emit] = {
     "ldexp": _ldexp,
     "reinterpret": _reinterpret,
     "likely": _likely,
+    "as_computed": _as_computed,
     "undef": _undef,
     "any_lane": _any_lane,
     "if_then_else": _if_then_else,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from heddle.driver.cli.cache import cache_app
 from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.signing import keygen_command, note_machine_code, sign_command, verify_command
 from heddle.driver.codes import D0301
 from heddle.driver.inputs import parse_dims, parse_pairs, read_array
 from heddle.driver.models import check_not_model, check_output, find_model
@@ -74,6 +76,20 @@ InputOpt = Annotated[
 ]
 SeedOpt = Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")]
 ThreadsOpt = Annotated[int | None, typer.Option(min=1, help="Threads of parallel loops; default: the cores.")]
+TrustOpt = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="The model may do what a program of yours may: call foreign code, use memory by address. "
+        "Without it, script text and bytecode only compute.",
+    ),
+]
+SignatureOpt = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PUBKEY", help="Load a compiled model only if the owner of this key signed it (heddle sign)."
+    ),
+]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -119,11 +135,16 @@ def run_command(
     compare: Annotated[
         str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime`, or here in `fp32`, too.")
     ] = None,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="Kernels check every access and start from poisoned memory.")
+    ] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of a call goes.")] = False,
     profile_json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile.")] = None,
     chrome_trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto.")
     ] = None,
+    trust: TrustOpt = False,
+    require_signature: SignatureOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model if it is not compiled yet, run it, and show what it gives and how fast."""
@@ -131,7 +152,13 @@ def run_command(
     def command() -> int:
         from heddle.driver.cli.show import progress_bar, show_report, show_text
 
-        found = check_uncompiled(find_model(model), target=target, exec_mode=exec_mode, precision=precision)
+        found = check_uncompiled(
+            find_model(model),
+            target=target,
+            exec_mode=exec_mode,
+            precision=precision,
+            sanitize="yes" if sanitize else None,
+        )
         for path in (profile_json, chrome_trace):
             if path is not None:
                 check_not_model(found, path)
@@ -145,6 +172,9 @@ def run_command(
                 exec_mode=exec_mode or EXEC_MODE,
                 precision=precision or FP32,
                 variant=variant,
+                trust=trust,
+                sanitize=sanitize,
+                public_key=require_signature,
             )
             compiled = load_or_compile(found, options)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
@@ -154,13 +184,7 @@ def run_command(
             done.report.comparison = compare_with(found, done, compare, repeat, done.report.num_threads)
         profiled = None
         if profile or profile_json is not None or chrome_trace is not None:
-            from heddle.driver.debug import profile_run, write_json
-
-            profiled = profile_run(compiled, done, function)
-            if profile_json is not None:
-                write_json(profile_json, profiled.as_dict())
-            if chrome_trace is not None:
-                write_json(chrome_trace, profiled.chrome_trace())
+            profiled = _profiled(compiled, done, function, profile_json, chrome_trace)
         if as_json:
             facts = done.report.as_dict()
             if profile and profiled is not None:
@@ -170,6 +194,7 @@ def run_command(
             show_report(done.report)
             if profile and profiled:
                 show_text(f"profile of one call\n{profiled.table(max_rows=PROFILE_ROWS)}")
+        note_machine_code(found, trust, require_signature)
         differs = done.report.comparison is not None and not done.report.comparison["agrees"]
         return ExitCode.OUTPUTS_DIFFER if differs else ExitCode.DONE
 
@@ -183,6 +208,7 @@ def compile_command(
     target: TargetsOpt = None,
     exec_mode: ExecModeOpt = None,
     precision: PrecisionOpt = None,
+    trust: TrustOpt = False,
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model into one file that runs without the compiler."""
@@ -198,7 +224,11 @@ def compile_command(
         start = time.perf_counter()
         with progress_bar(model) as listener:
             options = CompileOptions(
-                None, listener, exec_mode=exec_mode or EXEC_MODE, precision=precision or FP32
+                None,
+                listener,
+                exec_mode=exec_mode or EXEC_MODE,
+                precision=precision or FP32,
+                trust=trust,
             )
             facts = compile_to_file(found, output, target or (), options)
         if as_json:
@@ -230,6 +260,7 @@ def inspect_command(
     target: TargetOpt = None,
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
+    trust: TrustOpt = False,
 ) -> None:
     """Print a model as it is at a stage of its way from graph to machine code."""
 
@@ -242,7 +273,7 @@ def inspect_command(
             from heddle.driver.models import import_model
             from heddle.driver.stages import stage_text
 
-            mod = import_model(found)
+            mod = import_model(found, trust=trust)
             show_text(stage_text(mod, stage, target, function, sources, precision or FP32))
             return ExitCode.DONE
         if stage == "variants":
@@ -263,7 +294,7 @@ def inspect_command(
             )
         from heddle.driver.disassembly import bytecode_text
 
-        executable = load_or_compile(found, CompileOptions(variant=variant)).executable
+        executable = load_or_compile(found, CompileOptions(variant=variant, trust=trust)).executable
         show_text(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
         return ExitCode.DONE
 
@@ -290,6 +321,8 @@ def debug_command(
     ] = False,
     target: TargetOpt = None,
     variant: VariantOpt = None,
+    trust: TrustOpt = False,
+    require_signature: SignatureOpt = None,
 ) -> None:
     """Step through a call of a model, forward and back, and look at every value.
 
@@ -308,7 +341,14 @@ def debug_command(
         if unfused and found.is_compiled:
             raise UsageError(D0301, f"{model} is compiled already; --unfused is for models that are not")
         with progress_bar(model) as listener:
-            how = CompileOptions(target, listener, UNFUSED if unfused else (), variant=variant)
+            how = CompileOptions(
+                target,
+                listener,
+                UNFUSED if unfused else (),
+                variant=variant,
+                trust=trust,
+                public_key=require_signature,
+            )
             compiled = load_or_compile(found, how)
         is_interactive = script is None and commands is None
         failures = debug_session(
@@ -330,6 +370,8 @@ def explain_command(
     target: TargetOpt = None,
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
+    trust: TrustOpt = False,
+    require_signature: SignatureOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
     """Time each kernel of a call against what this machine can do, and tell what would help most."""
@@ -343,7 +385,13 @@ def explain_command(
         options = ExplainOptions(function, given, parse_dims(dim or ()), seed, threads)
         with progress_bar(model) as listener:
             how = CompileOptions(
-                target, listener, exec_mode="bytecode", precision=precision or FP32, variant=variant
+                target,
+                listener,
+                exec_mode="bytecode",
+                precision=precision or FP32,
+                variant=variant,
+                trust=trust,
+                public_key=require_signature,
             )
             compiled = load_or_compile(found, how)
         explanation = explain(found.name, compiled, options)
@@ -354,6 +402,12 @@ def explain_command(
         return ExitCode.DONE
 
     raise typer.Exit(guarded(command))
+
+
+app.add_typer(cache_app, name="cache")
+app.command("keygen")(keygen_command)
+app.command("sign")(sign_command)
+app.command("verify")(verify_command)
 
 
 @app.command("ops")
@@ -372,6 +426,18 @@ def passes_command() -> None:
 
     for name, first_line in pass_rows():
         typer.echo(f"{name:<28} {first_line}")
+
+
+def _profiled(compiled: Any, done: Any, function: str, as_json: Path | None, trace: Path | None) -> Any:
+    """The profile of a call, written to the files that were asked for."""
+    from heddle.driver.debug import profile_run, write_json
+
+    profiled = profile_run(compiled, done, function)
+    if as_json is not None:
+        write_json(as_json, profiled.as_dict())
+    if trace is not None:
+        write_json(trace, profiled.chrome_trace())
+    return profiled
 
 
 def check_writable(path: Path) -> None:

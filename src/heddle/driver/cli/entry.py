@@ -17,12 +17,19 @@ import io
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 from heddle.driver.codes import D0401, D0501
 from heddle.support.codes import S0101
-from heddle.support.diagnostics import Diagnostic, HeddleError, InternalError, MissingDependencyError
+from heddle.support.diagnostics import (
+    Diagnostic,
+    HeddleError,
+    HeddleWarning,
+    InternalError,
+    MissingDependencyError,
+)
 from heddle.support.printable import printable_lines
 from heddle.support.settings import settings
 
@@ -40,10 +47,23 @@ class ExitCode(IntEnum):
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command that `args` (by default the process's arguments) name and give the exit code."""
+    warnings.formatwarning = _format_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal's encoding lacks is shown as escapes
             stream.reconfigure(errors="backslashreplace")
     return guarded(lambda: _command(list(sys.argv[1:] if args is None else args)))
+
+
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Our warnings are whole messages; the line of our own code that gives one is of no use."""
+    if issubclass(category, HeddleWarning):
+        return printable_lines(str(message)) + "\n"
+    return _FORMAT_WARNING(message, category, filename, lineno, line)
+
+
+_FORMAT_WARNING = warnings.formatwarning
 
 
 def _command(args: list[str]) -> int:

@@ -1,4 +1,5 @@
-"""Renaming symbols in relocatable ELF objects: several libraries with the same functions in one file.
+"""Relocatable ELF objects: data as one, and renaming symbols, for several libraries with the same functions
+in one file.
 
 Only the parts that this needs are read: the section table, symbol tables, and their strings. A new string
 table, the old one with the new names after it, goes to the end of the file, so all old references stay good.
@@ -17,6 +18,10 @@ _MAGIC_64_LITTLE = b"\x7fELF\x02\x01"
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, align, entry
 _SYMBOL = struct.Struct("<IBBHQQ")  # name, info, other, section, value, size
 _SYMBOL_TABLE = 2
+_PROGBITS, _STRINGS = 1, 3
+_WRITE, _ALLOC = 1, 2
+_GLOBAL_OBJECT = 1 << 4 | 1
+_HEAD_BYTES = 64
 _UNDEFINED = 0
 _LOCAL = 0
 
@@ -32,6 +37,44 @@ class _Table:
 
     def name(self, at: int) -> bytes:
         return self.strings[at : self.strings.index(b"\0", at)]
+
+
+def data_object(machine: int, data: bytes | memoryview, start: str, end: str) -> bytes:
+    """A relocatable object for a machine (e_machine) with writable data at a multiple of 64, and symbols for
+    its start and its end."""
+    texts = [b"", b".data.heddle", b".symtab", b".strtab", b".shstrtab", b".note.GNU-stack"]
+    names = b"".join(text + b"\0" for text in texts)
+    strings = b"\0" + start.encode() + b"\0" + end.encode() + b"\0"
+    symbols = _SYMBOL.pack(0, 0, 0, 0, 0, 0)
+    symbols += _SYMBOL.pack(1, _GLOBAL_OBJECT, 0, 1, 0, len(data))
+    symbols += _SYMBOL.pack(2 + len(start), _GLOBAL_OBJECT, 0, 1, len(data), 0)
+    at = _HEAD_BYTES
+    places = []
+    for part, align in ((data, 64), (symbols, 8), (strings, 1), (names, 1)):
+        at = -(-at // align) * align
+        places.append(at)
+        at += len(part)
+    headers_at = -(-at // 8) * 8
+    kinds = [  # name, type, flags, offset, size, link, info, align, entry
+        (0, 0, 0, 0, 0, 0, 0, 0, 0),
+        (1, _PROGBITS, _WRITE | _ALLOC, places[0], len(data), 0, 0, 64, 0),
+        (2, _SYMBOL_TABLE, 0, places[1], len(symbols), 3, 1, 8, _SYMBOL.size),
+        (3, _STRINGS, 0, places[2], len(strings), 0, 0, 1, 0),
+        (4, _STRINGS, 0, places[3], len(names), 0, 0, 1, 0),
+        (5, _PROGBITS, 0, at, 0, 0, 0, 1, 0),
+    ]
+    name_at = [sum(len(text) + 1 for text in texts[:number]) for number in range(len(texts))]
+    headers = b"".join(
+        _SECTION.pack(name_at[name], kind, flags, 0, offset, size, link, info, align, entry)
+        for name, kind, flags, offset, size, link, info, align, entry in kinds
+    )
+    head = _MAGIC_64_LITTLE + b"\x01" + bytes(9)
+    head += struct.pack("<HHIQQQIHHHHHH", 1, machine, 1, 0, 0, headers_at, 0, 64, 0, 0, 64, len(kinds), 4)
+    made = bytearray(headers_at)
+    made[: len(head)] = head
+    for place, part in zip(places, (data, symbols, strings, names), strict=True):
+        made[place : place + len(part)] = part
+    return bytes(made + headers)
 
 
 def _tables(code: bytes) -> Iterator[_Table]:

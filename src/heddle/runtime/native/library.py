@@ -14,10 +14,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import sys
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from string import Template
@@ -26,9 +24,9 @@ from typing import Any
 from heddle.runtime.codes import U0502, U0701
 from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.native.methods import CONTENT_OFFSET
-from heddle.runtime.processor import REQUEST_TILES, Processor, this_processor
+from heddle.runtime.processor import REQUEST_TILES, Processor, platform_of, this_processor
 from heddle.support.diagnostics import FormatError, UsageError
-from heddle.support.files import write_bytes
+from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import settings
 
 NATIVE_ABI = 1
@@ -137,10 +135,8 @@ define internal ptr @stack_end() {
   ret ptr %end
 }
 """
-_DIGEST_BYTES = 32
 _MAX_THREADS = 1024
-_HAS_HUGE_PAGES = sys.platform == "linux"  # on request
-_KNOWS_CPU = sys.platform == "linux"  # elsewhere no thread can ask where it runs
+_LINUX_NPROCESSORS = 84  # _SC_NPROCESSORS_ONLN of glibc and musl on every machine
 _ASK_FOR_TILES = "call i64 (i64, ...) @syscall({})".format(", ".join(f"i64 {n}" for n in REQUEST_TILES))
 _SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
 _PAUSES = {  # machine: declaration, call
@@ -149,27 +145,31 @@ _PAUSES = {  # machine: declaration, call
 }
 
 
-def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
+def _source(triple: str, names: Sequence[str] = _SOURCES) -> str:
+    """LLVM IR for a platform: this one, or Linux on another machine."""
+    machine, _, system = platform_of(triple).partition("-")
+    is_linux, is_darwin = system == "linux", system == "darwin"
+    processors = os.sysconf_names["SC_NPROCESSORS_ONLN"] if triple_is_here(triple) else _LINUX_NPROCESSORS
     folder = Path(__file__).parent
     text = "\n".join((folder / name).read_text() for name in names)
     declaration, pause = _PAUSES.get(machine, ("", "fence seq_cst"))
-    has_tiles = machine == "x86_64" and sys.platform == "linux"
+    has_tiles = machine == "x86_64" and is_linux
     return Template(text).substitute(
         PAUSE=pause,
         PAUSE_DECLARATION=declaration,
-        CURRENT_CPU="call i32 @sched_getcpu()" if _KNOWS_CPU else "add i32 0, -3",
-        CPU_DECLARATION="declare i32 @sched_getcpu()" if _KNOWS_CPU else "",
-        ADVISE_HUGE_PAGES="call i32 @madvise(ptr %block, i64 %amount, i32 14)" if _HAS_HUGE_PAGES else "",
-        ADVISE_DECLARATION="declare i32 @madvise(ptr, i64, i32)" if _HAS_HUGE_PAGES else "",
+        CURRENT_CPU="call i32 @sched_getcpu()" if is_linux else "add i32 0, -3",
+        CPU_DECLARATION="declare i32 @sched_getcpu()" if is_linux else "",
+        ADVISE_HUGE_PAGES="call i32 @madvise(ptr %block, i64 %amount, i32 14)" if is_linux else "",
+        ADVISE_DECLARATION="declare i32 @madvise(ptr, i64, i32)" if is_linux else "",
         ASK_FOR_TILES=_ASK_FOR_TILES if has_tiles else "add i64 0, -1",
         ASK_DECLARATION="declare i64 @syscall(i64, ...)" if has_tiles else "",
-        SIG_BLOCK="1" if sys.platform == "darwin" else "0",
+        SIG_BLOCK="1" if is_darwin else "0",
         BYTES_CONTENT=str(CONTENT_OFFSET),
         TUPLE_ITEMS=str(tuple.__basicsize__),
         STACK_BYTES=str(_STACK_BYTES),
         STACK_RESERVE_BYTES=str(_STACK_RESERVE_BYTES),
-        STACK_END=_STACK_END_DARWIN if sys.platform == "darwin" else _STACK_END,
-        SC_NPROCESSORS=str(os.sysconf_names["SC_NPROCESSORS_ONLN"]),
+        STACK_END=_STACK_END_DARWIN if is_darwin else _STACK_END,
+        SC_NPROCESSORS=str(processors),
         MAX_THREADS=str(_MAX_THREADS),
         SPINS=str(_SPINS),
         PROGRAM_BYTES=str(_PROGRAM_BYTES),
@@ -177,12 +177,18 @@ def _source(machine: str, names: Sequence[str] = _SOURCES) -> str:
 
 
 def host_machine(opt: int = 2, processor: Processor | None = None) -> Any:
-    """An LLVM target machine for a processor of this platform, by default this one, position-independent."""
+    """An LLVM target machine for a processor, by default this one, position-independent."""
     llvm = llvm_linking()
-    llvm.initfini.initialize_native_target()
-    llvm.initfini.initialize_native_asmprinter()
     chosen = processor or this_processor()
-    return llvm.targets.Target.from_default_triple().create_target_machine(
+    if triple_is_here(chosen.triple):
+        llvm.initfini.initialize_native_target()
+        llvm.initfini.initialize_native_asmprinter()
+        found = llvm.targets.Target.from_default_triple()
+    else:
+        llvm.initfini.initialize_all_targets()
+        llvm.initfini.initialize_all_asmprinters()
+        found = llvm.targets.Target.from_triple(chosen.triple)
+    return found.create_target_machine(
         cpu=chosen.cpu,
         features=chosen.features,
         opt=opt,
@@ -203,30 +209,30 @@ def compile_ir(text: str, opt: int = 2, processor: Processor | None = None) -> b
     return object_code
 
 
+def triple_is_here(triple: str) -> bool:
+    """Whether a triple means this platform."""
+    return platform_of(triple) == this_processor().platform
+
+
 def _cached_object(text: str, processor: Processor | None = None) -> bytes:
     chosen, version = processor or this_processor(), llvm_linking().initfini.llvm_version_info
-    identity = "\0".join((text, chosen.cpu, chosen.features, str(version)))
-    path = settings().cache_dir / f"native-{blake2b(identity.encode(), digest_size=16).hexdigest()}.o"
-    if settings().use_disk_cache:
-        with suppress(OSError):
-            stored = path.read_bytes()
-            if blake2b(stored[_DIGEST_BYTES:], digest_size=_DIGEST_BYTES).digest() == stored[:_DIGEST_BYTES]:
-                return stored[_DIGEST_BYTES:]
-    code = compile_ir(text, processor=processor)
-    if settings().use_disk_cache:
-        # A cache that cannot be written is no failure: the next process compiles again.
-        with suppress(OSError, UsageError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, blake2b(code, digest_size=_DIGEST_BYTES).digest() + code)
+    identity = "\0".join((text, chosen.triple, chosen.cpu, chosen.features, str(version)))
+    name = f"native-{blake2b(identity.encode(), digest_size=16).hexdigest()}"
+    if not settings().use_disk_cache:
+        return compile_ir(text, processor=processor)
+    cache = PrivateCache(settings().cache_dir, settings().cache_limit_bytes)
+    code = cache.read(name)
+    if code is None:
+        code = compile_ir(text, processor=processor)
+        cache.write(name, code)
     return code
 
 
-def core_object() -> bytes:
+def core_object(triple: str) -> bytes:
     """Object code of the support library without Python, and with the functions of heddle.h, for any
-    processor of this platform: kernels beside it may be for an older one than this.
+    processor of a platform: kernels beside it may be for an older one than this.
     """
-    triple = this_processor().triple
-    return _cached_object(_source(triple.split("-")[0], _CORE_SOURCES), Processor(triple, "", ""))
+    return _cached_object(_source(triple, _CORE_SOURCES), Processor(triple, "", ""))
 
 
 def kernel_symbol(name: str) -> str:
@@ -247,7 +253,7 @@ class NativeLibrary:
     def __init__(self) -> None:
         llvm = llvm_linking()
         triple = llvm.targets.get_process_triple()
-        code = _cached_object(_source(triple.split("-")[0]))
+        code = _cached_object(_source(triple))
         self.elf_machine = code[:20]
         self.jit = llvm.orcjit.create_lljit_compiler(host_machine())
         builder = llvm.orcjit.JITLibraryBuilder().add_object_img(code).add_current_process()

@@ -1,6 +1,7 @@
 """Passes over loop functions."""
 
 from heddle.tir.transform.bf16_legalize import BF16Legalize
+from heddle.tir.transform.check_bounds import CheckBounds
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.lower_dot_products import LowerDotProducts
@@ -18,6 +19,7 @@ from heddle.tir.transform.vectorize_loop import VectorizeLoop
 
 __all__ = [
     "BF16Legalize",
+    "CheckBounds",
     "FlattenBuffer",
     "HoistIfThenElse",
     "LowerDotProducts",

@@ -19,6 +19,7 @@ from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import IntImm, PrimExpr, Range, constant, is_const_int
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.nodes import (
+    CHECK_BOUNDS,
     AllocBuffer,
     Buffer,
     BufferLoad,
@@ -43,11 +44,15 @@ class CompactBuffers(FunctionPass):
     requires: ClassVar[tuple[str, ...]] = ("no blocks",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        return func.with_body(_Compact().visit(func.body))
+        return func.with_body(_Compact(CHECK_BOUNDS in func.attrs).visit(func.body))
 
 
 class _Compact(Rewriter):
-    def __init__(self) -> None:
+    """With `is_checked`, a buffer shrinks only where its accesses surely lie inside it: one that reads
+    outside shall be found, not be given room."""
+
+    def __init__(self, is_checked: bool) -> None:
+        self._is_checked = is_checked
         self._analyzer = Analyzer()
         self._starts: dict[Buffer, tuple[Buffer, tuple[PrimExpr, ...]]] = {}
 
@@ -101,6 +106,10 @@ class _Compact(Rewriter):
             if 0 < bound.max_value <= MAX_CONSTANT_EXTENT:
                 extent = constant(bound.max_value, dim.dtype)
         if self._analyzer.can_prove(extent >= dim) and not self._analyzer.can_prove(extent > dim):
+            return constant(0, dim.dtype), dim
+        if self._is_checked and not (
+            self._analyzer.can_prove(low >= 0) and self._analyzer.can_prove(high < dim)
+        ):
             return constant(0, dim.dtype), dim
         return low, extent
 

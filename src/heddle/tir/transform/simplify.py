@@ -20,6 +20,7 @@ from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
+from heddle.prim.intrinsics import is_as_computed
 from heddle.prim.nodes import Call, FloatImm, IntImm, PrimExpr, Range, Select, Var
 from heddle.prim.ops import const, greater, logical_not
 from heddle.tir.nodes import (
@@ -60,7 +61,7 @@ class Simplify(FunctionPass):
 
 def is_analysable(expr: PrimExpr) -> bool:
     """Whether an expression is index arithmetic: no loads, no calls whose value is not plain."""
-    return not any(isinstance(node, (BufferLoad, FloatImm)) for node in walk(expr))
+    return not any(isinstance(node, (BufferLoad, FloatImm)) or is_as_computed(node) for node in walk(expr))
 
 
 class _Simplifier(Rewriter):

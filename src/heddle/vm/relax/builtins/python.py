@@ -11,15 +11,16 @@ from heddle.support.diagnostics import Trap, TrapTypeError, TrapValueError, did_
 from heddle.vm.codes import V0402, V0407
 from heddle.vm.relax.builtins.table import builtin
 
+PYTHON = "python functions of the process"
 _py_functions: dict[str, Callable[..., Any]] = {}
 
 
-@builtin("register_py_func")
+@builtin("register_py_func", reaches=PYTHON)
 def register_py_func(name: str, function: Any) -> None:
     _py_functions[name] = function.call if isinstance(function, Function) else function
 
 
-@builtin("get_py_func")
+@builtin("get_py_func", reaches=PYTHON)
 def get_py_func(name: str) -> Function:
     """Raises: Trap V0407 where nothing was registered."""
     found = _py_functions.get(name)
@@ -30,12 +31,12 @@ def get_py_func(name: str) -> Function:
     return Function(found, name)
 
 
-@builtin("clear_py_func_registry")
+@builtin("clear_py_func_registry", reaches=PYTHON)
 def clear_py_func_registry() -> None:
     _py_functions.clear()
 
 
-@builtin("call_py_func", calls=True)
+@builtin("call_py_func", calls=True, reaches=PYTHON)
 def call_py_func(packed: Any) -> Any:
     """`packed` is (name, tuple of arguments)."""
     if not isinstance(packed, tuple) or len(packed) != 2 or not isinstance(packed[1], tuple):
@@ -44,7 +45,7 @@ def call_py_func(packed: Any) -> Any:
     return to_value(get_py_func(name).call(*args))
 
 
-@builtin("invoke_debug_func", calls=True)
+@builtin("invoke_debug_func", calls=True, reaches=PYTHON)
 def invoke_debug_func(_: Any, func_name: str, line_info: str, *args: Any) -> Any:
     """Call the global function `func_name(line_info, *args)`. Raises: TrapValueError V0407 where it is
     missing.

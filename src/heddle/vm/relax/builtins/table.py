@@ -17,6 +17,8 @@ CALLING_BUILTINS: set[str] = set()
 """Those that call a function of the user's: its exceptions pass through."""
 ALLOCATING_BUILTINS: set[str] = set()
 """Those that take a keyword `memory`, which machines give them: where new tensors come from."""
+REACHING_BUILTINS: dict[str, str] = {}
+"""Those that reach beyond the program's own values, and what they reach: programs from outside may not."""
 
 
 def check_call(name: str, num_args: int) -> None:
@@ -30,9 +32,9 @@ def check_call(name: str, num_args: int) -> None:
         raise BytecodeError(V0408, f"builtin {name!r} does not take {num_args} arguments")
 
 
-def builtin(name: str, calls: bool = False, allocates: bool = False) -> Callable[[F], F]:
+def builtin(name: str, calls: bool = False, allocates: bool = False, reaches: str = "") -> Callable[[F], F]:
     """Declare the function below as `vm.builtin.<name>`. `calls`: it calls functions that it is given.
-    `allocates`: it takes a keyword `memory`."""
+    `allocates`: it takes a keyword `memory`. `reaches`: what it gets at beyond the program's own values."""
 
     def declare(function: F) -> F:
         assert PREFIX + name not in BUILTINS, f"builtin {name} is declared twice"
@@ -41,6 +43,8 @@ def builtin(name: str, calls: bool = False, allocates: bool = False) -> Callable
             CALLING_BUILTINS.add(PREFIX + name)
         if allocates:
             ALLOCATING_BUILTINS.add(PREFIX + name)
+        if reaches:
+            REACHING_BUILTINS[PREFIX + name] = reaches
         return function
 
     return declare

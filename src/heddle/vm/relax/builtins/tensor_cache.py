@@ -17,10 +17,11 @@ from heddle.support.diagnostics import TrapTypeError, TrapValueError, did_you_me
 from heddle.vm.codes import V0402, V0709, V0710
 from heddle.vm.relax.builtins.table import builtin
 
+FILES, POOL = "files", "tensors that the process shares"
 _pool: dict[str, Tensor] = {}
 
 
-@builtin("tensor_cache.load")
+@builtin("tensor_cache.load", reaches=FILES)
 def load(folder: str, device_type: int, device_id: int) -> None:
     """Put the tensors of a folder (see `heddle.runtime.tensor_cache`) into the pool, over those of the same
     name. All or none.
@@ -29,13 +30,13 @@ def load(folder: str, device_type: int, device_id: int) -> None:
     _pool.update(found)
 
 
-@builtin("tensor_cache.get")
+@builtin("tensor_cache.get", reaches=POOL)
 def get(name: str) -> Tensor | None:
     """The tensor of a name, or None."""
     return _pool.get(name)
 
 
-@builtin("tensor_cache.update")
+@builtin("tensor_cache.update", reaches=POOL)
 def update(name: str, value: Tensor, override: bool = False) -> None:
     """Put a tensor into the pool. Raises: TrapValueError V0710 for a name that is taken, unless
     `override`."""
@@ -46,13 +47,13 @@ def update(name: str, value: Tensor, override: bool = False) -> None:
     _pool[name] = value
 
 
-@builtin("tensor_cache.remove")
+@builtin("tensor_cache.remove", reaches=POOL)
 def remove(name: str) -> None:
     """Forget a name, if it is there."""
     _pool.pop(name, None)
 
 
-@builtin("tensor_cache.clear")
+@builtin("tensor_cache.clear", reaches=POOL)
 def clear() -> None:
     _pool.clear()
 
@@ -82,31 +83,31 @@ class ParamModule(FunctionModule):
         super().__init__({"get_params": lambda: array})
 
 
-@builtin("param_array_from_cache")
+@builtin("param_array_from_cache", reaches=POOL)
 def param_array_from_cache(prefix: str, count: int) -> Array:
     """prefix_0 to prefix_(count − 1); with -1 all from 0 on without a gap. Raises: TrapValueError V0709."""
     return Array(_numbered(prefix, count))
 
 
-@builtin("param_array_from_cache_by_name")
+@builtin("param_array_from_cache_by_name", reaches=POOL)
 def param_array_from_cache_by_name(names: Any) -> Array:
     """The tensors of an array of names. Raises: TrapValueError V0709."""
     return Array(_require(name) for name in names)
 
 
-@builtin("param_array_from_cache_by_name_unpacked")
+@builtin("param_array_from_cache_by_name_unpacked", reaches=POOL)
 def param_array_from_cache_by_name_unpacked(*names: str) -> Array:
     """The tensors of the names given one by one. Raises: TrapValueError V0709."""
     return Array(_require(name) for name in names)
 
 
-@builtin("param_module_from_cache")
+@builtin("param_module_from_cache", reaches=POOL)
 def param_module_from_cache(prefix: str, count: int) -> ParamModule:
     """As `param_array_from_cache`, as a module with `get_params`."""
     return ParamModule(_numbered(prefix, count))
 
 
-@builtin("param_module_from_cache_by_name")
+@builtin("param_module_from_cache_by_name", reaches=POOL)
 def param_module_from_cache_by_name(names: Any) -> ParamModule:
     """As `param_array_from_cache_by_name`, as a module with `get_params`."""
     return ParamModule([_require(name) for name in names])

@@ -1,0 +1,163 @@
+"""Signatures of files: who made what is about to run.
+
+A signature of FILE lies beside it, in FILE.sig, so that files of any kind and age can have one:
+
+    heddle signature 1
+    <Base64 of the 64 bytes of an Ed25519 signature>
+
+What is signed is `heddle signature 1`, a zero byte and the BLAKE2b-512 digest of all bytes of the file. Keys
+are the PEM files that other tools know (PKCS #8 and SubjectPublicKeyInfo), such as those of
+`openssl genpkey -algorithm ed25519`.
+
+**Source**: RFC 8032 (Ed25519), RFC 7693 (BLAKE2), RFC 8410 (keys). Ed25519 is that of the package
+`cryptography`, the extra `heddle[sign]`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import mmap
+import os
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from heddle.runtime.codes import F0113, U0511, U0512
+from heddle.support.codes import S0101, S0102
+from heddle.support.diagnostics import FormatError, MissingDependencyError, UsageError
+from heddle.support.files import check_replaceable, write_bytes
+
+SUFFIX = ".sig"
+_TITLE = b"heddle signature 1"
+_MAX_SMALL_FILE_BYTES = 1 << 16
+PathLike = str | os.PathLike[str]
+
+
+def make_keys(private: PathLike) -> Path:
+    """Write a new private key, readable by this user alone, and beside it (`.pub`) the public one, whose path
+    is the result. Raises: UsageError S0101 for a path that exists or cannot be written."""
+    ed25519, serialization = _cryptography()
+    key = ed25519.Ed25519PrivateKey.generate()
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    open_text = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    public = Path(f"{os.fspath(private)}.pub")
+    check_replaceable(public)
+    try:
+        descriptor = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise UsageError(S0101, f"cannot write {os.fspath(private)}: {error.strerror or error}") from error
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(secret)
+    write_bytes(public, open_text)
+    return public
+
+
+def sign_file(path: PathLike, private: PathLike) -> Path:
+    """Sign all bytes of a file; the result is the path of the signature.
+
+    Raises: UsageError S0102 for a file that cannot be read, U0511 for a key that is none, S0101;
+    MissingDependencyError U0512.
+    """
+    _, serialization = _cryptography()
+    key = _key(private, lambda data: serialization.load_pem_private_key(data, None), "private")
+    signature = key.sign(_message(_read(path)))
+    made = Path(f"{os.fspath(path)}{SUFFIX}")
+    write_bytes(made, _TITLE + b"\n" + base64.b64encode(signature) + b"\n")
+    return made
+
+
+def verify_file(path: PathLike, public: PathLike) -> None:
+    """Raises: as `verified_bytes`."""
+    verified_bytes(path, public)
+
+
+def verified_bytes(path: PathLike, public: PathLike) -> memoryview:
+    """All bytes of a file, which the owner of a key signed, in memory of its own, at the start of a page. Use
+    these: the file may change at any time.
+
+    Raises: FormatError F0113 without a signature, or with one that is not this key's of these bytes;
+    UsageError S0102, U0511; MissingDependencyError U0512.
+    """
+    _, serialization = _cryptography()
+    from cryptography.exceptions import InvalidSignature
+
+    key = _key(public, serialization.load_pem_public_key, "public")
+    data = _read(path)
+    signature = _signature_of(path)
+    try:
+        key.verify(signature, _message(data))
+    except InvalidSignature as error:
+        raise FormatError(
+            F0113,
+            f"{os.fspath(path)} is not what the owner of {os.fspath(public)} signed",
+            help="it was changed, or another key signed it: do not load it",
+        ) from error
+    return data
+
+
+def _message(data: memoryview) -> bytes:
+    return _TITLE + b"\0" + blake2b(data).digest()
+
+
+def _read(path: PathLike) -> memoryview:
+    try:
+        with Path(path).open("rb") as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+            memory = memoryview(mmap.mmap(-1, size_bytes or 1))[:size_bytes]
+            return memory[: file.readinto(memory)]
+    except OSError as error:
+        raise UsageError(S0102, f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+
+
+def _read_small(path: PathLike) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_MAX_SMALL_FILE_BYTES)
+    except OSError as error:
+        raise UsageError(S0102, f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+
+
+def _signature_of(path: PathLike) -> bytes:
+    place = Path(f"{os.fspath(path)}{SUFFIX}")
+    if not place.is_file():
+        raise FormatError(
+            F0113,
+            f"{os.fspath(path)} is not signed: there is no {place}",
+            help=f"heddle sign {path} --key KEY",
+        )
+    title, _, text = _read_small(place).partition(b"\n")
+    try:
+        signature = base64.b64decode(text.strip(), validate=True)
+    except (ValueError, binascii.Error):
+        signature = b""
+    if title != _TITLE or len(signature) != 64:
+        raise FormatError(F0113, f"{place} holds no signature")
+    return signature
+
+
+def _key(path: PathLike, load: Any, kind: str) -> Any:
+    ed25519, _ = _cryptography()
+    wanted = ed25519.Ed25519PrivateKey if kind == "private" else ed25519.Ed25519PublicKey
+    data = _read_small(path)
+    try:
+        key = load(data)
+    except (ValueError, TypeError) as error:
+        raise UsageError(
+            U0511, f"{os.fspath(path)} holds no {kind} key: {error}", help="heddle keygen KEY makes one"
+        ) from error
+    if not isinstance(key, wanted):
+        raise UsageError(U0511, f"{os.fspath(path)} holds a key of another kind than Ed25519")
+    return key
+
+
+def _cryptography() -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError as error:
+        raise MissingDependencyError(
+            U0512, "signatures need the package 'cryptography'", help="pip install 'heddle[sign]'"
+        ) from error
+    return ed25519, serialization

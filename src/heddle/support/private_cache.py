@@ -1,0 +1,341 @@
+"""A folder of files that this user alone can have written: where machine code is kept between processes.
+
+Whoever can write a file here decides what later processes run. So the folder is the user's own (created with
+mode 0700; one of another owner, one that others can write, a link are refused), and each file carries an
+HMAC-SHA256 over its name and content under a key that only the user can read.
+
+    file   magic (8 bytes), HMAC (32), content           named by its user, mode 0600
+    key    32 random bytes                               mode 0600, made by the first process
+    .NAME.HEX.part                                       a file that is being written
+
+A file appears whole or not at all, and one that is damaged, of another key, or no ordinary file is as good
+as missing. Links are not followed, and nothing waits for a pipe. Above `limit_bytes` the files that were used
+least recently go; so do parts that a process left behind. Processes may work on one folder at once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import stat
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from heddle.support.codes import S0501
+from heddle.support.diagnostics import Diagnostic, HeddleWarning, UsageError
+from heddle.support.settings import settings
+
+KEY_NAME = "key"
+_MAGIC = b"HDLPRIV1"
+_MAC_BYTES = _KEY_BYTES = 32
+_PART_SUFFIX = ".part"
+STALE_PART_S = 3600.0
+"""A part that is older belongs to a process that died."""
+_KEPT_SHARE = 0.9
+"""How full a cache is after the oldest files went."""
+_GROUP_OR_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class CachedFile:
+    """A file of the cache. Units: bytes; seconds since the epoch."""
+
+    name: str
+    size_bytes: int
+    used_s: float
+
+
+def open_private_folder(path: Path) -> int:
+    """A descriptor of a folder that only this user can write, made where it is missing.
+
+    Raises: UsageError S0501 for a folder that others can write, or above which others can put another one in
+    its place; OSError where it cannot be made.
+    """
+    real = Path(os.path.realpath(path.parent)) / path.name
+    _make(real)
+    for parent in real.parents:
+        _check_parent(path, parent)
+    if real.is_symlink():
+        raise _refused(path, "it is a link")
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(real, flags)
+    found = os.fstat(descriptor)
+    why = None
+    if found.st_uid != os.geteuid():
+        why = f"it belongs to user {found.st_uid}"
+    elif found.st_mode & _GROUP_OR_OTHERS_WRITE:
+        why = f"others can write it (mode {stat.S_IMODE(found.st_mode):o})"
+    if why is not None:
+        os.close(descriptor)
+        raise _refused(path, why)
+    return descriptor
+
+
+def _make(path: Path) -> None:
+    """The folder and those above it, for this user alone whatever the process's mask is."""
+    missing = [path]
+    while not os.path.lexists(missing[-1].parent):
+        missing.append(missing[-1].parent)
+    for folder in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+
+
+def _check_parent(path: Path, parent: Path) -> None:
+    """Nobody else can rename what lies in a parent: it is ours or the system's, and if others write it, its
+    files are kept apart (the sticky bit)."""
+    found = os.stat(parent)
+    if found.st_uid not in (0, os.geteuid()):
+        raise _refused(path, f"{parent} above it belongs to user {found.st_uid}")
+    if found.st_mode & _GROUP_OR_OTHERS_WRITE and not found.st_mode & stat.S_ISVTX:
+        raise _refused(path, f"others can write {parent} above it (mode {stat.S_IMODE(found.st_mode):o})")
+
+
+def _refused(path: Path, why: str) -> UsageError:
+    return UsageError(
+        S0501,
+        f"the folder {path} is not this user's alone: {why}",
+        help="chmod go-w what is named, or let HEDDLE_CACHE_DIR name a folder of your own",
+    )
+
+
+@dataclass(slots=True)
+class PrivateCache:
+    """Files by name. A cache whose folder is refused is off: nothing is found, nothing kept, and a warning
+    says so once."""
+
+    folder: Path
+    limit_bytes: int
+    _key: bytes | None = None
+    _is_off: bool = False
+    _size_bytes: int | None = None
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, which is now the one used last; None where there is none to be trusted."""
+        with self._opened() as folder:
+            if folder is None:
+                return None
+            data = _read_own(folder, name, self.limit_bytes)
+            key = None if data is None else self._key or _read_key(folder)
+            content = None if data is None or key is None else _authentic(key, name, data)
+            if content is not None:
+                with suppress(OSError):
+                    os.utime(name, dir_fd=folder, follow_symlinks=False)
+            return content
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keep a file, if that can be: a cache that cannot be written is no failure."""
+        with self._opened() as folder, suppress(OSError):
+            if folder is None:
+                return
+            mac = _mac(self._key_in(folder), name, content)
+            _put(folder, name, _MAGIC + mac + content)
+            self._account(folder, len(_MAGIC) + _MAC_BYTES + len(content))
+
+    def files(self) -> list[CachedFile]:
+        """All files, those used last first."""
+        with self._opened() as folder:
+            return [] if folder is None else _files(folder)
+
+    def unusable(self) -> list[str]:
+        """The names of files that would not be believed."""
+        with self._opened() as folder:
+            if folder is None:
+                return []
+            key = _read_key(folder) or b""
+            return [
+                file.name
+                for file in _files(folder)
+                if (data := _read_own(folder, file.name, self.limit_bytes)) is None
+                or _authentic(key, file.name, data) is None
+            ]
+
+    def clear(self) -> int:
+        """Remove all files, parts and the key. The result is how many files there were."""
+        with self._opened() as folder:
+            if folder is None:
+                return 0
+            names = [file.name for file in _files(folder)]
+            for name in (*names, *_parts(folder, 0.0), KEY_NAME):
+                _remove(folder, name)
+            self._key, self._size_bytes = None, 0
+            return len(names)
+
+    def check(self) -> None:
+        """Raises: UsageError S0501 where the folder is refused; OSError where it cannot be made."""
+        os.close(open_private_folder(self.folder))
+
+    @contextmanager
+    def _opened(self) -> Iterator[int | None]:
+        """The folder's descriptor; None where the cache is off or cannot be made."""
+        folder = self._open()
+        try:
+            yield folder
+        finally:
+            if folder is not None:
+                os.close(folder)
+
+    def _open(self) -> int | None:
+        if self._is_off:
+            return None
+        try:
+            return open_private_folder(self.folder)
+        except OSError:
+            return None
+        except UsageError as error:
+            self._is_off = True
+            found = error.diagnostics[0]
+            note = Diagnostic(S0501, found.message, None, ("the cache is off",), found.help, "warning")
+            warnings.warn(note.render(), HeddleWarning, stacklevel=4)
+            return None
+
+    def _key_in(self, folder: int) -> bytes:
+        """The user's key, made where there is none."""
+        if self._key is None:
+            self._key = _read_key(folder) or _make_key(folder)
+        return self._key
+
+    def _account(self, folder: int, added_bytes: int) -> None:
+        """Notice what was added; above the limit, remove what was used least recently."""
+        if self._size_bytes is None:
+            for part in _parts(folder, STALE_PART_S):
+                _remove(folder, part)
+            self._size_bytes = sum(file.size_bytes for file in _files(folder))
+        else:
+            self._size_bytes += added_bytes
+        if self._size_bytes <= self.limit_bytes:
+            return
+        files = _files(folder)
+        self._size_bytes = sum(file.size_bytes for file in files)
+        while files and self._size_bytes > self.limit_bytes * _KEPT_SHARE:
+            oldest = files.pop()
+            self._size_bytes -= oldest.size_bytes
+            _remove(folder, oldest.name)
+
+
+def user_cache() -> PrivateCache:
+    """The cache that the settings name."""
+    return PrivateCache(settings().cache_dir, settings().cache_limit_bytes)
+
+
+def _mac(key: bytes, name: str, content: bytes) -> bytes:
+    return hmac.digest(key, name.encode() + b"\0" + content, "sha256")
+
+
+def _authentic(key: bytes, name: str, data: bytes) -> bytes | None:
+    """The content of a file that was written under the key, and under this name."""
+    start = len(_MAGIC) + _MAC_BYTES
+    if len(data) < start or data[: len(_MAGIC)] != _MAGIC:
+        return None
+    content = data[start:]
+    return content if hmac.compare_digest(data[len(_MAGIC) : start], _mac(key, name, content)) else None
+
+
+def _read_own(
+    folder: int, name: str, limit_bytes: int, forbidden: int = _GROUP_OR_OTHERS_WRITE
+) -> bytes | None:
+    """An ordinary file of this user's, without following links or waiting; None for anything else."""
+    try:
+        descriptor = os.open(name, _READ, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > limit_bytes:
+            return None
+        if found.st_uid != os.geteuid() or found.st_mode & forbidden:
+            return None
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(found.st_size)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _read_key(folder: int) -> bytes | None:
+    key = _read_own(folder, KEY_NAME, _KEY_BYTES, stat.S_IRWXG | stat.S_IRWXO)
+    return key if key is not None and len(key) == _KEY_BYTES else None
+
+
+def _make_key(folder: int) -> bytes:
+    """A new key. Of processes that make one at once, the first wins; one that is damaged is replaced."""
+    key = secrets.token_bytes(_KEY_BYTES)
+    part = _write_part(folder, KEY_NAME, key)
+    try:
+        os.link(part, KEY_NAME, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        found = _read_key(folder)
+        if found is not None:
+            return found
+        os.replace(part, KEY_NAME, src_dir_fd=folder, dst_dir_fd=folder)
+        return key
+    finally:
+        _remove(folder, part)
+    return key
+
+
+def _write_part(folder: int, name: str, data: bytes) -> str:
+    """A new file beside the one that it shall become, for this user alone."""
+    part = f".{name}.{secrets.token_hex(8)}{_PART_SUFFIX}"
+    descriptor = os.open(part, _CREATE, 0o600, dir_fd=folder)
+    is_whole = False
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(data)
+        is_whole = True
+    finally:
+        if not is_whole:
+            _remove(folder, part)
+    return part
+
+
+def _put(folder: int, name: str, data: bytes) -> None:
+    part = _write_part(folder, name, data)
+    is_there = False
+    try:
+        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+        is_there = True
+    finally:
+        if not is_there:
+            _remove(folder, part)
+
+
+def _remove(folder: int, name: str) -> None:
+    with suppress(OSError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _files(folder: int) -> list[CachedFile]:
+    """What lies in the folder, apart from the key and parts, those used last first."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name == KEY_NAME or entry.name.startswith("."):
+                continue
+            with suppress(OSError):
+                known = entry.stat(follow_symlinks=False)
+                if not stat.S_ISDIR(known.st_mode):
+                    found.append(CachedFile(entry.name, known.st_size, known.st_mtime))
+    return sorted(found, key=lambda file: (-file.used_s, file.name))
+
+
+def _parts(folder: int, older_than_s: float) -> list[str]:
+    """Parts that nobody has touched for a while."""
+    before = time.time() - older_than_s
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") and entry.name.endswith(_PART_SUFFIX):
+                with suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_mtime <= before:
+                        found.append(entry.name)
+    return found

@@ -1,0 +1,289 @@
+"""The folder of machine code: nobody else puts anything there, and no crash leaves anything wrong."""
+
+from __future__ import annotations
+
+import os
+import stat
+import warnings
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heddle.support import private_cache
+from heddle.support.diagnostics import HeddleWarning, UsageError
+from heddle.support.private_cache import KEY_NAME, STALE_PART_S, PrivateCache
+from heddle.support.settings import read_settings
+
+MODES = {"group": 0o770, "others": 0o707, "all": 0o777}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "a" / "cache"
+
+
+def fresh(folder: Path, limit_bytes: int = 1 << 20) -> PrivateCache:
+    return PrivateCache(folder, limit_bytes)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def test_what_is_written_is_read_by_another_process(folder: Path) -> None:
+    fresh(folder).write("k", b"code")
+    assert fresh(folder).read("k") == b"code"
+    assert fresh(folder).read("other") is None
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o077])
+def test_nobody_else_may_write_or_read_whatever_the_mask_is(folder: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        fresh(folder).write("k", b"code")
+    finally:
+        os.umask(before)
+    assert [mode_of(path) for path in (folder.parent, folder)] == [0o700, 0o700]
+    assert {path.name: mode_of(path) for path in folder.iterdir()} == {"k": 0o600, KEY_NAME: 0o600}
+
+
+@pytest.mark.parametrize("which", MODES)
+@pytest.mark.parametrize("place", ["folder", "parent"])
+def test_a_folder_that_others_write_is_off_with_one_note(folder: Path, which: str, place: str) -> None:
+    fresh(folder).write("k", b"code")
+    (folder if place == "folder" else folder.parent).chmod(MODES[which])
+    cache = fresh(folder)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert cache.read("k") is None
+        cache.write("k", b"other")
+        assert cache.files() == []
+    assert [warning.category for warning in seen] == [HeddleWarning]
+    assert "warning[S0501]" in str(seen[0].message)
+    assert "others can write" in str(seen[0].message)
+    assert "the cache is off" in str(seen[0].message)
+    with pytest.raises(UsageError, match="S0501"):
+        cache.check()
+
+
+def test_a_sticky_parent_will_do(folder: Path) -> None:
+    folder.parent.mkdir()
+    folder.parent.chmod(0o1777)
+    fresh(folder).write("k", b"code")
+    assert fresh(folder).read("k") == b"code"
+
+
+def test_a_link_in_the_folder_s_place_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    folder.parent.mkdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.warns(HeddleWarning, match="it is a link"):
+        fresh(folder).write("k", b"code")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["folder", "parent", "file"])
+def test_another_owner_is_refused(folder: Path, what: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("giving files away needs root")
+    fresh(folder).write("k", b"code")
+    os.chown({"folder": folder, "parent": folder.parent, "file": folder / "k"}[what], 12345, -1)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert fresh(folder).read("k") is None
+    assert len(seen) == (0 if what == "file" else 1)
+
+
+def replaced_by_link(path: Path) -> None:
+    moved = path.rename(path.parent.parent / "moved")
+    path.symlink_to(moved)
+
+
+def replaced_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def replaced_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: dict[str, Any] = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "cut in the head": lambda path: path.write_bytes(path.read_bytes()[:20]),
+    "empty": lambda path: path.write_bytes(b""),
+    "longer": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+    "one bit": lambda path: path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1])),
+    "writable by others": lambda path: path.chmod(0o666),
+    "a link": replaced_by_link,
+    "a pipe": replaced_by_pipe,
+    "a folder": replaced_by_folder,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_that_is_not_ours_is_no_file(folder: Path, damage: str) -> None:
+    fresh(folder).write("k", b"code")
+    DAMAGES[damage](folder / "k")
+    assert fresh(folder).read("k") is None
+    assert fresh(folder).unusable() == ([] if damage == "a folder" else ["k"])
+    if damage != "a folder":
+        fresh(folder).write("k", b"again")
+        assert fresh(folder).read("k") == b"again"
+
+
+@pytest.mark.parametrize("damage", [name for name in DAMAGES if name != "a folder"])
+def test_a_key_that_is_not_ours_is_made_anew(folder: Path, damage: str) -> None:
+    fresh(folder).write("k", b"code")
+    DAMAGES[damage](folder / KEY_NAME)
+    cache = fresh(folder)
+    assert damage in ("one bit",) or cache.read("k") is None
+    cache.write("k", b"again")
+    assert fresh(folder).read("k") == b"again"
+    assert mode_of(folder / KEY_NAME) == 0o600
+
+
+def test_files_of_another_key_or_name_are_not_believed(folder: Path, tmp_path: Path) -> None:
+    fresh(folder).write("k", b"code")
+    fresh(folder).write("l", b"other")
+    other = tmp_path / "other"
+    fresh(other).write("k", b"evil")
+    (folder / "l").write_bytes((folder / "k").read_bytes())
+    assert fresh(folder).read("l") is None
+    (folder / "k").write_bytes((other / "k").read_bytes())
+    assert fresh(folder).read("k") is None
+
+
+def test_least_recently_used_files_go(folder: Path) -> None:
+    cache = fresh(folder, 10_000)
+    for number in range(8):
+        cache.write(f"k{number}", bytes(1000))
+        os.utime(folder / f"k{number}", (number, number))
+    assert fresh(folder, 10_000).read("k0") is not None  # used now
+    cache.write("k8", bytes(2500))
+    kept = {file.name for file in cache.files()}
+    assert {"k0", "k8", "k7"} <= kept
+    assert "k1" not in kept
+    assert sum(file.size_bytes for file in cache.files()) <= 10_000
+
+
+def test_parts_that_a_dead_process_left_go(folder: Path) -> None:
+    fresh(folder).write("k", b"code")
+    old, new = folder / ".k.00.part", folder / ".k.01.part"
+    for path in (old, new):
+        path.write_bytes(b"x")
+    then = old.stat().st_mtime - STALE_PART_S - 1
+    os.utime(old, (then, then))
+    fresh(folder).write("l", b"code")
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_clearing_takes_files_parts_and_key(folder: Path) -> None:
+    cache = fresh(folder)
+    cache.write("k", b"code")
+    (folder / ".k.00.part").write_bytes(b"x")
+    assert cache.clear() == 1
+    assert list(folder.iterdir()) == []
+    cache.write("k", b"code")
+    assert fresh(folder).read("k") == b"code"
+
+
+CALLS = ("open", "fchmod", "link", "replace", "unlink", "utime", "mkdir")
+
+
+def _dies_at(folder: Path, call: str, count: int) -> None:
+    """A process that ends inside its `count`-th call of a function of the system's."""
+    real, seen = getattr(os, call), [0]
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        seen[0] += 1
+        if seen[0] == count:
+            os._exit(9)
+        return real(*args, **kwargs)
+
+    setattr(private_cache.os, call, counted)
+    cache = fresh(folder, 3000)
+    for name in ("a", "b", "c"):
+        cache.write(name, name.encode() * 1000)
+        cache.read("a")
+    os._exit(0)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_process_that_is_killed_leaves_nothing_wrong(folder: Path, call: str) -> None:
+    context = get_context("fork")
+    count, ended = 0, 9
+    while ended == 9:
+        count += 1
+        process = context.Process(target=_dies_at, args=(folder, call, count))
+        process.start()
+        process.join()
+        ended = process.exitcode or 0
+        cache = fresh(folder)
+        for file in cache.files():
+            assert cache.read(file.name) == file.name.encode() * 1000
+        assert cache.unusable() == []
+        cache.write("mine", b"mine" * 1000)
+        assert fresh(folder).read("mine") == b"mine" * 1000
+        cache.clear()
+    assert ended == 0
+    assert count > 1
+
+
+def _writes(folder: Path, number: int) -> None:
+    cache = fresh(folder, 20_000)
+    for turn in range(50):
+        name = f"k{(number + turn) % 7}"
+        cache.write(name, name.encode() * 1000)
+        found = fresh(folder, 20_000).read(f"k{turn % 7}")
+        if found not in (None, f"k{turn % 7}".encode() * 1000):
+            os._exit(1)
+    os._exit(0)
+
+
+def test_processes_share_a_folder(folder: Path) -> None:
+    context = get_context("fork")
+    processes = [context.Process(target=_writes, args=(folder, number)) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    assert fresh(folder).unusable() == []
+    assert fresh(folder).read("k0") in (None, b"k0" * 1000)
+
+
+ENVIRONMENTS: dict[str, tuple[dict[str, str], str]] = {
+    "named": ({"HEDDLE_CACHE_DIR": "/x", "HOME": "/h"}, "/x"),
+    "by the desktop's rule": ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/heddle"),
+    "a relative rule does not count": ({"XDG_CACHE_HOME": "x", "HOME": "/h"}, "/h/.cache/heddle"),
+    "at home": ({"HOME": "/h"}, "/h/.cache/heddle"),
+}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_where_it_is(name: str) -> None:
+    env, expected = ENVIRONMENTS[name]
+    assert read_settings(env).cache_dir == Path(expected)
+
+
+def test_without_a_home_each_user_has_a_folder() -> None:
+    folder = read_settings({}).cache_dir
+    assert folder.name == f"heddle-cache-{os.geteuid()}"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("", 2 << 30), ("1000", 1000), ("5M", 5 << 20), ("2GiB", 2 << 31 >> 1)]
+)
+def test_its_size(text: str, size: int) -> None:
+    assert read_settings({"HEDDLE_CACHE_SIZE": text}).cache_limit_bytes == size
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1.5G", "1 0", "²"])
+def test_a_bad_size_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match=r"S0301.*HEDDLE_CACHE_SIZE"):
+        read_settings({"HEDDLE_CACHE_SIZE": text})
