@@ -188,11 +188,11 @@ class Analyzer:
     def _run(self, simplifier: Simplifier, expr: Any) -> Any:
         given = as_expr(expr)
         node = self._know.terms.intern(given)
-        result = simplifier.simplify(node)
+        result = simplifier.start(node)
         return given if result is node else result
 
     def _simplified(self, expr: PrimExpr) -> Any:
-        return self._canonical.simplify(self._know.terms.intern(expr))
+        return self._canonical.start(self._know.terms.intern(expr))
 
     # -- proofs ------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from heddle.ir.node import children
 from heddle.prim.nodes import (
     Add,
     BinaryExpr,
@@ -110,6 +111,8 @@ class IntervalEvaluator:
     def __init__(self, known: Prover, domains: Mapping[Var, Interval]) -> None:
         self.known = known
         self.domains = domains
+        self._found: dict[int, tuple[Any, Interval]] = {}
+        self._uses: dict[int, tuple[Any, bool]] = {}
 
     def ends(self, interval: Interval) -> Interval:
         """The values between ends that run through sets themselves."""
@@ -119,8 +122,24 @@ class IntervalEvaluator:
         return Interval(low, None if interval.high is None else self.evaluate(interval.high).high)
 
     def evaluate(self, expr: PrimExpr) -> Interval:
-        if not any(var in self.domains for var in free_vars(expr)):
-            return self._point(expr)
+        """The interval of an expression; each shared part is looked at once."""
+        found = self._found.get(id(expr))
+        if found is None:
+            made = self._evaluate(expr) if self._varies(expr) else self._point(expr)
+            found = self._found[id(expr)] = expr, made
+        return found[1]
+
+    def _varies(self, expr: Any) -> bool:
+        """Whether an expression uses a given variable."""
+        if isinstance(expr, Var):
+            return expr in self.domains
+        found = self._uses.get(id(expr))
+        if found is None:
+            uses = any(self._varies(child) for child in children(expr))
+            found = self._uses[id(expr)] = expr, uses
+        return found[1]
+
+    def _evaluate(self, expr: PrimExpr) -> Interval:
         if isinstance(expr, Var):
             return self._variable(expr)
         rule = _RULES.get(type(expr))

@@ -8,7 +8,7 @@ one key.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 from heddle.arith.linear import LinearForm, Mono
@@ -35,11 +35,72 @@ from heddle.runtime.dtype import DataType
 _COMMUTATIVE = frozenset((Min, Max, EQ, NE, And, Or))
 _SUMS = frozenset((Add, Sub, Mul, IntImm))
 Signature = tuple[Any, ...]
+MAX_TERMS, MAX_DEGREE = 64, 32
+"""What products are multiplied out to at most. Squares of squares double both with every step."""
+_SMALL_TREE = 64
 
 
 def is_index_dtype(dtype: DataType) -> bool:
     """Whether analysis may treat the dtype as the integers: signed scalars of at least 32 bits."""
     return dtype.code == "int" and dtype.bits >= 32 and dtype.lanes == 1
+
+
+def summands(node: Any, scale: int) -> list[tuple[Any, int]]:
+    """What a tree of sums, differences and multiples by constants adds up, with coefficients; for large trees
+    each part once, so that the work grows with the number of distinct nodes."""
+    found: list[tuple[Any, int]] = []
+    stack = [(node, scale)]
+    steps = 0
+    while stack:
+        current, coef = stack.pop()
+        below = _weighted_parts(current, coef)
+        if below is None:
+            found.append((current, coef))
+            continue
+        stack += reversed(below)
+        steps += 1
+        if steps > _SMALL_TREE:
+            return _summands_of_shared(node, scale)
+    return found
+
+
+def _weighted_parts(node: Any, coef: int) -> tuple[tuple[Any, int], ...] | None:
+    cls = type(node)
+    if cls is Add:
+        return (node.a, coef), (node.b, coef)
+    if cls is Sub:
+        return (node.a, coef), (node.b, -coef)
+    if cls is Mul:
+        if type(node.b) is IntImm:
+            return ((node.a, coef * node.b.value),)
+        if type(node.a) is IntImm:
+            return ((node.b, coef * node.a.value),)
+    return None
+
+
+def _summands_of_shared(root: Any, scale: int) -> list[tuple[Any, int]]:
+    """Coefficients flow from sums to their parts, sums before parts."""
+    order: list[Any] = []
+    seen: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    while stack:
+        node, is_done = stack.pop()
+        if is_done:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack += [(part, False) for part, _ in _weighted_parts(node, 1) or ()]
+    coefs = dict.fromkeys(seen, 0)
+    coefs[id(root)] = scale
+    found: list[tuple[Any, int]] = []
+    for node in reversed(order):
+        below = _weighted_parts(node, coefs[id(node)])
+        if below is None:
+            found.append((node, coefs[id(node)]))
+        for part, coef in below or ():
+            coefs[id(part)] += coef
+    return found
 
 
 class TermTable:
@@ -53,6 +114,8 @@ class TermTable:
         self._key_ids: dict[Signature, int] = {}
         self._forms: dict[int, LinearForm] = {}
         self._variables: dict[int, frozenset[int]] = {}
+        self._extents: dict[int, tuple[int, int]] = {}
+        self._leaves: dict[int, int] = {}
         self.impure: set[int] = set()
 
     # -- storing -----------------------------------------------------------------------------------
@@ -182,19 +245,14 @@ class TermTable:
         return found
 
     def _gather(self, node: Any, scale: int, into: LinearForm) -> None:
-        cls = type(node)
-        if cls is IntImm:
-            into.const += scale * node.value
-        elif cls is Add:
-            self._gather(node.a, scale, into)
-            self._gather(node.b, scale, into)
-        elif cls is Sub:
-            self._gather(node.a, scale, into)
-            self._gather(node.b, -scale, into)
-        elif cls is Mul:
-            into.add_form(self.product(self.form(node.a), self.form(node.b)), scale)
-        else:
-            into.add_term((self.key(node),), scale, (node,))
+        for part, coef in summands(node, scale):
+            cls = type(part)
+            if cls is IntImm:
+                into.const += coef * part.value
+            elif cls is Mul:
+                into.add_form(self.product(self.form(part.a), self.form(part.b)), coef)
+            else:
+                into.add_term((self.key(part),), coef, (part,))
 
     def atom(self, node: PrimExpr) -> LinearForm:
         """A stored expression as one atom."""
@@ -209,6 +267,9 @@ class TermTable:
             return a.scaled(b.const)
         coef_a, factors_a = self._as_factors(a)
         coef_b, factors_b = self._as_factors(b)
+        if len(factors_a) + len(factors_b) > MAX_DEGREE:
+            factors_a = (self._build_term(a.dtype, 1, factors_a),)
+            factors_b = (self._build_term(a.dtype, 1, factors_b),)
         factors = factors_a + factors_b
         return LinearForm(a.dtype, 0, {self.mono(factors): (coef_a * coef_b, factors)})
 
@@ -236,8 +297,12 @@ class TermTable:
         return made
 
     def flat(self, form: LinearForm) -> LinearForm:
-        """The form with sums that are factors multiplied out; the same object where there is none."""
+        """The form with sums that are factors multiplied out; the same object where there is none, and where
+        that would give more than MAX_TERMS terms or a degree over MAX_DEGREE."""
         if not has_sum_factor(form):
+            return form
+        extents = [self._extent_of_term(factors) for _, factors in form.terms.values()]
+        if sum(terms for terms, _ in extents) > MAX_TERMS or any(d > MAX_DEGREE for _, d in extents):
             return form
         made = LinearForm(form.dtype, form.const)
         for key, (coef, factors) in form.terms.items():
@@ -249,6 +314,39 @@ class TermTable:
                 product = self.expanded(product, self.form(factor))
             made.add_form(product)
         return made
+
+    def _extent(self, node: Any) -> tuple[int, int]:
+        """How many terms a stored expression has at most when it is multiplied out, and its degree; more than
+        the limits counts as one more."""
+        if type(node) not in _SUMS:
+            return 1, 1
+        found = self._extents.get(id(node))
+        if found is None:
+            form = self.form(node)
+            parts = [self._extent_of_term(factors) for _, factors in form.terms.values()]
+            terms = min(sum(count for count, _ in parts) + (form.const != 0), MAX_TERMS + 1)
+            found = self._extents[id(node)] = terms, max((degree for _, degree in parts), default=0)
+        return found
+
+    def _extent_of_term(self, factors: tuple[PrimExpr, ...]) -> tuple[int, int]:
+        parts = [self._extent(factor) for factor in factors]
+        terms = min(prod(count for count, _ in parts), MAX_TERMS + 1)
+        return terms, min(sum(degree for _, degree in parts), MAX_DEGREE + 1)
+
+    def num_leaves(self, form: LinearForm) -> int:
+        """How many atoms and constants a form is written with."""
+        count = int(form.const != 0)
+        for coef, factors in form.terms.values():
+            count += (abs(coef) != 1) + sum(map(self._num_leaves_of, factors))
+        return count
+
+    def _num_leaves_of(self, factor: Any) -> int:
+        if type(factor) not in _SUMS:
+            return 1
+        found = self._leaves.get(id(factor))
+        if found is None:
+            found = self._leaves[id(factor)] = self.num_leaves(self.form(factor))
+        return found
 
     def build(self, form: LinearForm) -> Any:
         """The stored expression of a form: positive terms, then negative ones, then the constant."""

@@ -43,6 +43,8 @@ class _Comparison:
     map_free_vars: bool
     left_to_right: dict[Node, Node] = field(default_factory=dict)
     right_to_left: dict[Node, Node] = field(default_factory=dict)
+    equal: set[tuple[int, int]] = field(default_factory=set)
+    """Pairs found equal under the present mapping; a shared node is compared once."""
 
     def compare(self, lhs: Any, rhs: Any, defining: bool) -> _Difference | None:
         if lhs is rhs and not isinstance(lhs, (Node, tuple, Map)):
@@ -62,12 +64,17 @@ class _Comparison:
             return _Difference(lhs, rhs, f"{_kind(lhs)} against {_kind(rhs)}")
         if lhs.identity:
             return self._identities(lhs, rhs, defining)
-        if not lhs.opens_scope:
-            return self._fields(lhs, rhs, defining)
+        pair = id(lhs), id(rhs)
+        if pair in self.equal and not defining:
+            return None
         before = len(self.left_to_right)
         found = self._fields(lhs, rhs, defining)
-        for left in list(self.left_to_right)[before:]:
-            del self.right_to_left[self.left_to_right.pop(left)]
+        if lhs.opens_scope:
+            for left in list(self.left_to_right)[before:]:
+                del self.right_to_left[self.left_to_right.pop(left)]
+            self.equal.clear()
+        elif found is None and len(self.left_to_right) == before:
+            self.equal.add(pair)
         return found
 
     def _fields(self, lhs: Node, rhs: Node, defining: bool) -> _Difference | None:
@@ -182,13 +189,18 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
 
 
 class _Keyer:
-    """Writes a node as a byte string in which variables are numbered in the order of their definition."""
+    """Writes a node as a byte string in which variables are numbered in the order of their definition.
+
+    A node that opens no scope is written as the digest of its fields, which is computed once where it is
+    shared.
+    """
 
     def __init__(self, map_free_vars: bool, by_identity: Callable[[Any], bool] | None = None) -> None:
         self._by_identity = by_identity
         self._parts: list[bytes] = []
         self._numbers: dict[Node, int] = {}
         self._map_free_vars = map_free_vars
+        self._written: dict[int, bytes] = {}
         self.is_closed = True
 
     def result(self) -> bytes:
@@ -226,14 +238,31 @@ class _Keyer:
                 self._parts.append(b"@%d;" % id(value))
                 return
             self._numbers[value] = len(self._numbers)
-            defining = True
-        before = len(self._numbers)
+            self._fields(value, True)
+        elif value.opens_scope:
+            before = len(self._numbers)
+            self._fields(value, defining)
+            for var in list(self._numbers)[before:]:
+                del self._numbers[var]
+            self._written.clear()
+        else:
+            known = None if defining else self._written.get(id(value))
+            self._parts.append(known or self._digest(value, defining))
+
+    def _fields(self, value: Node, defining: bool) -> None:
         self._parts.append(b"<" + value.node_kind.encode())
         for name, defines in value.compared:
             self.add(getattr(value, name), defining or defines)
-        if value.opens_scope:
-            for var in list(self._numbers)[before:]:
-                del self._numbers[var]
+
+    def _digest(self, value: Node, defining: bool) -> bytes:
+        outer, self._parts = self._parts, []
+        before = len(self._numbers)
+        self._fields(value, defining)
+        found = b"~" + hashlib.blake2b(b"".join(self._parts), digest_size=16).digest()
+        self._parts = outer
+        if len(self._numbers) == before:
+            self._written[id(value)] = found
+        return found
 
 
 def structural_bytes(value: Any) -> bytes | None:

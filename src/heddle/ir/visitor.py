@@ -77,6 +77,20 @@ def walk(node: Node) -> Iterator[Node]:
         stack += below
 
 
+def walk_distinct(*nodes: Node) -> Iterator[Node]:
+    """As `walk`, but a shared node once: the work grows with the number of distinct nodes."""
+    seen: set[int] = set()
+    stack = list(reversed(nodes))
+    while stack:
+        top = stack.pop()
+        if id(top) not in seen:
+            seen.add(id(top))
+            yield top
+            below = children(top)
+            below.reverse()
+            stack += below
+
+
 def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:
     """Call `function` once for each distinct node at or below, children first."""
     seen: set[int] = set()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from heddle.ir.node import Node
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import Rewriter, walk_distinct
 from heddle.prim.nodes import Let, PrimExpr, Var
 from heddle.prim.ops import fold_binary
 
@@ -31,14 +31,28 @@ class Substituter(Rewriter):
         return folded if folded is not None else type(node)(a, b, span=node.span)
 
 
+class _SharedSubstituter(Substituter):
+    """Rewrites each binary node once: one that is shared stays shared."""
+
+    def __init__(self, mapping: Mapping[Var, PrimExpr] | Callable[[Var], PrimExpr | None]) -> None:
+        super().__init__(mapping)
+        self._made: dict[int, tuple[Any, Any]] = {}
+
+    def visit_BinaryExpr(self, node: Any) -> Any:
+        known = self._made.get(id(node))
+        if known is None:
+            known = self._made[id(node)] = node, super().visit_BinaryExpr(node)
+        return known[1]
+
+
 def substitute(expr: Any, mapping: Mapping[Var, PrimExpr] | Callable[[Var], PrimExpr | None]) -> Any:
     """`expr` with variables replaced; the same object where none occurs."""
-    return Substituter(mapping).visit(expr)
+    return _SharedSubstituter(mapping).visit(expr)
 
 
 def free_vars(*exprs: Node) -> tuple[Var, ...]:
     """The variables that occur free in scalar expressions, each once, in order of occurrence; a `Let` binds
     its own."""
-    nodes = {id(node): node for expr in exprs for node in walk(expr) if isinstance(node, (Var, Let))}.values()
+    nodes = [node for node in walk_distinct(*exprs) if isinstance(node, (Var, Let))]
     bound = {node.var for node in nodes if isinstance(node, Let)}
     return tuple(node for node in nodes if isinstance(node, Var) and node not in bound)

@@ -13,7 +13,7 @@ from heddle.arith.facts import Knowledge
 from heddle.arith.linear import LinearForm
 from heddle.arith.simplify.division import floordiv_form
 from heddle.arith.terms import has_sum_factor
-from heddle.prim.nodes import Add, FloorDiv, FloorMod, IntImm, Mul, Sub
+from heddle.prim.nodes import FloorDiv, FloorMod, IntImm
 
 
 def finish_form(know: Knowledge, form: LinearForm) -> LinearForm:
@@ -22,23 +22,12 @@ def finish_form(know: Knowledge, form: LinearForm) -> LinearForm:
         return form
     if has_sum_factor(form):
         flat = know.terms.flat(form)
-        if _num_leaves(know, flat) < _num_leaves(know, form):
+        if know.terms.num_leaves(flat) < know.terms.num_leaves(form):
             form = flat
     joined = _join_once(know, form)
     while joined is not None:
         form, joined = joined, _join_once(know, joined)
     return form
-
-
-def _num_leaves(know: Knowledge, form: LinearForm) -> int:
-    """How many atoms and constants the form is written with."""
-    count = int(form.const != 0)
-    for coef, factors in form.terms.values():
-        count += abs(coef) != 1
-        for factor in factors:
-            is_sum = type(factor) in (Add, Sub, Mul)
-            count += _num_leaves(know, know.terms.form(factor)) if is_sum else 1
-    return count
 
 
 def _join_once(know: Knowledge, form: LinearForm) -> LinearForm | None:

@@ -22,7 +22,7 @@ from heddle.arith.rules import RULE_INDEX
 from heddle.arith.simplify.comparison import compare_forms, extreme_of, truth
 from heddle.arith.simplify.division import floordiv_form, floormod_form
 from heddle.arith.simplify.joining import finish_form
-from heddle.arith.terms import is_index_dtype
+from heddle.arith.terms import is_index_dtype, summands
 from heddle.ir.node import map_children
 from heddle.prim.nodes import (
     EQ,
@@ -56,6 +56,9 @@ from heddle.prim.ops import fold_binary
 from heddle.prim.substitute import substitute
 
 MAX_ROUNDS = 16
+MAX_SCOPES = 256
+"""Conditions that one simplification assumes: selections in branches of selections ask for more with each
+level."""
 _LEAVES = frozenset((IntImm, FloatImm))
 _COMPARISONS = frozenset((EQ, NE, LT, LE, GT, GE))
 _DIVISIONS = frozenset((Div, Mod, FloorDiv, FloorMod))
@@ -67,10 +70,16 @@ class Simplifier:
     def __init__(self, know: Knowledge, linear: bool) -> None:
         self.know = know
         self.linear = linear
+        self._scopes_left = MAX_SCOPES
 
     def _memo(self) -> dict[int, Any]:
         caches: Caches = self.know.caches
         return caches.normal if self.linear else caches.rewritten
+
+    def start(self, node: Any) -> Any:
+        """`simplify` with MAX_SCOPES assumptions to spend."""
+        self._scopes_left = MAX_SCOPES
+        return self.simplify(node)
 
     def simplify(self, node: Any) -> Any:
         """The simplified stored term of a stored term."""
@@ -169,22 +178,11 @@ class Simplifier:
 
     def _gather(self, node: Any, scale: int, into: LinearForm) -> None:
         """Add scale * node to a form, its atoms simplified."""
-        cls = type(node)
-        if cls is Add:
-            self._gather(node.a, scale, into)
-            self._gather(node.b, scale, into)
-        elif cls is Sub:
-            self._gather(node.a, scale, into)
-            self._gather(node.b, -scale, into)
-        elif cls is Mul:
-            if type(node.b) is IntImm:
-                self._gather(node.a, scale * node.b.value, into)
-            elif type(node.a) is IntImm:
-                self._gather(node.b, scale * node.a.value, into)
+        for part, coef in summands(node, scale):
+            if type(part) is Mul:
+                into.add_form(self.know.terms.product(self._form(part.a), self._form(part.b)), coef)
             else:
-                into.add_form(self.know.terms.product(self._form(node.a), self._form(node.b)), scale)
-        else:
-            into.add_form(self.know.terms.form(self.simplify(node)), scale)
+                into.add_form(self.know.terms.form(self.simplify(part)), coef)
 
     def _form(self, node: Any) -> LinearForm:
         return self.know.terms.form(self.simplify(node))
@@ -253,7 +251,14 @@ class Simplifier:
         return self._truth_of(self._by_rules(terms.make(type(node), a, b)))
 
     def _under(self, condition: Any, holds: bool, node: Any) -> Any:
-        """The node simplified where the condition holds, or fails."""
+        """The node simplified where the condition holds, or fails.
+
+        What is known inside does not hold outside, so a shared node is looked at again. After MAX_SCOPES of
+        them nothing more is assumed.
+        """
+        if not self._scopes_left:
+            return self.simplify(node)
+        self._scopes_left -= 1
         saved = self.know.enter()
         try:
             assume(self.know, condition, holds)

@@ -24,7 +24,15 @@ from heddle.frontend.onnx.float_dims import scaled_dim
 from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
 from heddle.frontend.onnx.registry import find_converter, find_symbolic
-from heddle.frontend.onnx.values import Simplifier, Value, array_of_content, array_value, tensor_value, vector
+from heddle.frontend.onnx.values import (
+    Simplifier,
+    Value,
+    array_of_content,
+    array_value,
+    is_long,
+    tensor_value,
+    vector,
+)
 from heddle.ir.expr import Call, Constant, Expr, Tuple, Var
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import OpDef, Without
@@ -337,7 +345,15 @@ class GraphImporter:
         if not isinstance(record, OpDef):
             raise ImportModelError(N0201, f"the graph dialect has no operator {op!r}")
         made = build_call(record, args, attrs)
-        return folded(record, made) or self.builder.emit(made)
+        return folded(record, made) or self._with_short_dims(self.builder.emit(made))
+
+    def _with_short_dims(self, expr: Expr) -> Expr:
+        """The value, long dimensions read into symbolic variables when the model runs."""
+        ty = type_of(expr)
+        if not isinstance(ty, TensorType) or not any(is_long(dim) for dim in ty.dims or ()):
+            return expr
+        dims = [self.fresh_dim("long_dim") if is_long(dim) else dim for dim in ty.dims or ()]
+        return self.bind_dims(expr, dims)
 
     def cast_shape(self, expr: Expr, dims: Sequence[PrimExpr]) -> Expr:
         """The value checked against a shape when it runs; the value itself where its shape is known to be

@@ -9,6 +9,7 @@ made of it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,17 @@ import numpy as np
 from heddle.arith import Analyzer
 from heddle.frontend.onnx.proto import numpy_dtype
 from heddle.ir.expr import Expr
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, constant
 from heddle.relax.infer import type_of
 from heddle.relax.types import TensorType
 
 MAX_CONTENT = 256
 """Constants with more elements are never taken for shapes."""
+
+MAX_DIM_NODES = 64
+"""A dimension with more nodes gets a name when the model runs: text of dimensions would double with each step
+of a chain `d = d / 7 + d`."""
 
 Content = np.ndarray
 """An array of PrimExpr: int64 or bool, or float64 for scales on their way to a dimension."""
@@ -95,6 +101,11 @@ def content_of_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None
         return None
     dtype = {"b": "bool", "f": "float64"}.get(array.dtype.kind, "int64")
     return object_array([constant(item, dtype) for item in array.reshape(-1).tolist()], array.shape)
+
+
+def is_long(expr: PrimExpr) -> bool:
+    """Whether an expression has more than MAX_DIM_NODES nodes as text."""
+    return next(islice(walk(expr), MAX_DIM_NODES, None), None) is not None
 
 
 def constant_elements(content: np.ndarray[Any, Any]) -> list[int | float] | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from heddle.ir.node import Node
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Let, PrimExpr, Var
 from heddle.prim.substitute import Substituter
-from heddle.tir.nodes import AllocBuffer, Bind, Buffer, DeclBuffer, For, SBlock, Stmt
+from heddle.tir.nodes import AllocBuffer, Bind, Buffer, DeclBuffer, For, SBlock
 
-Code = TypeVar("Code", Stmt, PrimExpr)
+Code = TypeVar("Code", bound=Node)
 
 
 def definitions(stmt: Any) -> tuple[Var | Buffer, ...]:

@@ -15,7 +15,7 @@ from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.float_dims import is_scaled_dim, round_down, round_up
 from heddle.frontend.onnx.proto import DTYPES
 from heddle.frontend.onnx.registry import symbolic
-from heddle.frontend.onnx.values import MAX_CONTENT, Value, object_array, vector
+from heddle.frontend.onnx.values import MAX_CONTENT, Value, is_long, object_array, vector
 from heddle.prim import ops
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, constant
 from heddle.runtime.dtype import DataType
@@ -39,10 +39,12 @@ def contents(ctx: NodeContext) -> list[Array] | None:
 
 
 def result(ctx: NodeContext, content: Array | None, dtype: str | None = None) -> Value | None:
-    """A value of simplified content; None where it is too large or not a dimension's multiple."""
+    """A value of simplified content; None where it is too large, too long or not a dimension's multiple."""
     if content is None or content.size > MAX_CONTENT:
         return None
     made = ctx.importer.simplify.content(content)
+    if any(is_long(item) for item in made.reshape(-1)):
+        return None
     if any(item.dtype.is_float and not is_scaled_dim(item) for item in made.reshape(-1)):
         return None
     return Value(content=made, dtype=dtype or ctx.dtype(0))
