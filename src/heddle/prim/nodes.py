@@ -25,6 +25,7 @@ evaluates one
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 from heddle.ir.expr import Expr, StringImm
@@ -32,8 +33,9 @@ from heddle.ir.node import defines, derived, label, node
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import PointerType, PrimType, Type
-from heddle.prim.codes import K0101, K0102
+from heddle.prim.codes import K0101, K0102, K0106
 from heddle.prim.operators import Operators
+from heddle.prim.values import MAX_FLOAT32, int_range
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 
@@ -92,15 +94,23 @@ def SizeVar(name: str, dtype: str = "int64") -> Var:
 
 @node("prim.IntImm")
 class IntImm(PrimExpr):
-    """An integer or bool constant, kept within the range of its dtype."""
+    """An integer or bool constant. Raises: IRTypeError K0106 for a value outside the range of its dtype."""
 
     dtype: DataType
     value: int
 
     def __post_init__(self) -> None:
-        dtype = DataType(self.dtype)
+        dtype, value = DataType(self.dtype), int(self.value)
         self.set_derived("dtype", dtype)
-        self.set_derived("value", wrap_int(int(self.value), dtype))
+        self.set_derived("value", value)
+        low, high = int_range(dtype)
+        if not low <= value <= high:
+            raise IRTypeError(
+                K0106,
+                f"{value} is outside the range of {dtype}: expected {low} to {high}",
+                help=f"take a wider dtype, or wrap_int(value, {str(dtype)!r}) for the value modulo "
+                f"2**{dtype.bits}",
+            )
 
     def __int__(self) -> int:
         return self.value
@@ -457,35 +467,26 @@ class Range(Expr):
         return None
 
 
-def wrap_int(value: int, dtype: DataType) -> int:
-    """The value modulo 2**bits, in the dtype's range; a bool is 0 or 1."""
-    if dtype.is_bool:
-        return int(value != 0)
-    bits = dtype.bits
-    if dtype.is_unsigned:
-        return value & ((1 << bits) - 1)
-    if -(1 << (bits - 1)) <= value < (1 << (bits - 1)):
-        return value
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
-
-
 def constant(value: Any, dtype: str | None = None) -> PrimExpr:
-    """A constant of a dtype; by default bool, int32 (int64 where it does not fit) or float32, as the value
-    is."""
-    if dtype is None:
-        if isinstance(value, bool):
-            dtype = "bool"
-        elif isinstance(value, int):
-            dtype = "int32" if -(2**31) <= value < 2**31 else "int64"
-        else:
-            dtype = "float32"
-    chosen = DataType(dtype)
+    """A constant of a dtype; by default bool, int32 (int64 where it does not fit) or float32 (float64 where
+    it does not fit), as the value is.
+
+    Raises: IRTypeError K0106 for an integer outside the dtype's range.
+    """
+    chosen = DataType(dtype or _default_dtype(value))
     if chosen.lanes > 1:
         return Broadcast(constant(value, chosen.element), chosen.lanes)
     if chosen.is_float:
         return FloatImm(chosen, float(value))
-    return IntImm(chosen, int(value))
+    return IntImm(chosen, int(value != 0) if chosen.is_bool else int(value))
+
+
+def _default_dtype(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int32" if -(2**31) <= value < 2**31 else "int64"
+    return "float64" if MAX_FLOAT32 < abs(value) < math.inf else "float32"
 
 
 def as_expr(value: Any, dtype: str | None = None) -> PrimExpr:
