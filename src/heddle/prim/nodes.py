@@ -10,11 +10,10 @@
 
 Semantics:
 - Integers wrap at their width when they are values. Analysis (`arith`) assumes that indices of at least 32
-bits do not
-  overflow; the front ends choose int64 for dimensions so that this holds.
+  bits do not overflow; the front ends choose int64 for dimensions so that this holds.
 - `truncdiv`/`truncmod` round to zero; `floordiv`/`floormod` round to minus infinity, so floormod has the
-divisor's
-  sign. A zero divisor is an error of the program: analysis may assume it away.
+  divisor's sign. Integers divided by zero give 0; analysis of indices may assume that it does not happen.
+- `prim.values` defines casts, divisions and shifts at their edges; docs/semantics.md has them all.
 - Floats are IEEE 754 and are never reassociated. `min(a, b)` is a where a < b and else b, `max(a, b)` a where
   a > b and else b: the second operand where one is NaN.
 - All operands are evaluated, in no stated order. Exceptions: `and`/`or` may stop early, `if_then_else`
@@ -134,7 +133,8 @@ class FloatImm(PrimExpr):
 
 @node("prim.Cast")
 class Cast(PrimExpr):
-    """Value conversion: float to int truncates to zero, to bool is `!= 0`."""
+    """Value conversion by the rules of `prim.values.convert`: floats to integers drop the fraction and
+    saturate, integers wrap, to bool is `!= 0`."""
 
     dtype: DataType
     value: PrimExpr
