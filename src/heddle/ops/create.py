@@ -191,6 +191,7 @@ def _declare_ranges() -> None:
                 Sample((5, 2)),
                 Sample((0.0, 1.0, 0.25), {"dtype": "float32"}),
                 Sample((1, 10, 2.5)),
+                Sample((1, 10, 2.5), {"dtype": "int32"}),
             ),
             errors=(ErrorSample((0, 3, 0), {}, "R0205", "must not be 0"),),
         )
