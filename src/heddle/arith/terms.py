@@ -30,6 +30,7 @@ from heddle.prim.nodes import (
     PrimExpr,
     Sub,
 )
+from heddle.prim.values import wrap_int
 from heddle.runtime.dtype import DataType
 
 _COMMUTATIVE = frozenset((Min, Max, EQ, NE, And, Or))
@@ -174,6 +175,8 @@ class TermTable:
         return node
 
     def const(self, dtype: DataType, value: int, node: IntImm | None = None) -> IntImm:
+        """The constant of a value, modulo the width: sums of constants wrap as the program's do."""
+        value = wrap_int(value, dtype)
         signature: Signature = (IntImm, dtype, value)
         found = self._by_signature.get(signature)
         if found is None:

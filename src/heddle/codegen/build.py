@@ -15,6 +15,7 @@ from heddle.codegen.codes import G0103
 from heddle.codegen.kernels import CompiledKernels
 from heddle.codegen.llvm.machine import compile_text, data_layout
 from heddle.codegen.llvm.module import emit_module
+from heddle.codegen.llvm.required_symbols import check_symbols
 from heddle.codegen.llvm.workers import Workers
 from heddle.codegen.pipeline import lower
 from heddle.ir.expr import GlobalVar
@@ -53,9 +54,11 @@ def generate_text(given: Any, target: Target) -> tuple[str, tuple[str, ...]]:
 
 
 def compile_kernels(given: Any, target: Target) -> CompiledKernels:
-    """Compile all PrimFuncs of a module into one object, without a cache."""
+    """Compile all PrimFuncs of a module into one object, without a cache. Raises: as `compile_module`."""
     text, names = generate_text(given, target)
-    return CompiledKernels(compile_text(text, target).object_code, names, target, text)
+    code = compile_text(text, target).object_code
+    check_symbols(code, text, ", ".join(names))
+    return CompiledKernels(code, names, target, text)
 
 
 def compile_module(
@@ -66,7 +69,7 @@ def compile_module(
     `jobs` is the number of processes at work, by default that of threads in use (HEDDLE_NUM_THREADS). Few
     functions are compiled in this process whatever it is. The code does not depend on it.
 
-    Raises: UsageError G0101, G0103; InternalError G0102, G0104.
+    Raises: UsageError G0101, G0103; InternalError G0102, G0104, G0105.
     """
     funcs = [
         _named(var, func) for var, func in as_module(given).functions.items() if isinstance(func, PrimFunc)
@@ -81,6 +84,7 @@ def compile_module(
             begun.append((position, names, workers.submit(names[0] if names else "", text)))
         for position, names, job in begun:
             code = workers.result(job)
+            check_symbols(code, job.text, job.name)
             made[position] = CompiledKernels(code, names, target, job.text)
             if cache is not None:
                 cache.add(funcs[position], target, code, names)

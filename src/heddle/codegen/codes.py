@@ -22,6 +22,12 @@ G0104 = declare_code(
     "LLVM crashed",
     "The process in which LLVM compiled a function ended by a signal. This is a fault of Heddle or of LLVM.",
 )
+G0105 = declare_code(
+    "G0105",
+    "code needs a function that nobody provides",
+    "LLVM made an operation into a call of the compiler's runtime library, which is no part of a process. "
+    "This is a fault of Heddle: the operation has to be lowered to instructions that the target has.",
+)
 G0201 = declare_code(
     "G0201",
     "C source needs a compiler",

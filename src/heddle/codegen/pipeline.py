@@ -61,7 +61,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         RemoveAssume(),
         LowerIntrin(has_ldexp(target.feature_set)),
         BF16Legalize(narrow),  # after LowerIntrin, whose float16 functions are casts around float32 ones
-        LowerSmallFloat(by_bits),
+        LowerSmallFloat(by_bits, NATIVE_HALF["float16"] in target.feature_set),
         MakePackedAPI(),
     )
 

@@ -23,6 +23,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.prim.nodes import FloatImm, PrimExpr, Var
 from heddle.prim.ops import const
+from heddle.prim.values import int_range
 from heddle.runtime.dtype import DataType
 from heddle.runtime.kernel_module import PROGRAM_PREFIX
 from heddle.runtime.shape import Shape
@@ -152,11 +153,17 @@ def _content(value: object) -> tuple[Expr, ...]:
     if isinstance(value, str):
         return (StringImm(value),)
     if isinstance(value, Shape):
-        return (vm_shape(value),)
+        return (vm_shape(value),) if all(map(_is_word, value)) else ()
     if isinstance(value, bool):
         return (const(value, "bool"),)
     if isinstance(value, int):
-        return (const(value, "int64"),)
+        return (const(value, "int64"),) if _is_word(value) else ()
     if isinstance(value, float):
         return (FloatImm(DataType("float64"), value),)
     return ()
+
+
+def _is_word(value: int) -> bool:
+    """Whether machine code can hold an integer; greater ones only pass through it."""
+    low, high = int_range(DataType("int64"))
+    return low <= value <= high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from heddle.ir.types import PrimType, TupleType, Type
 from heddle.ops.manipulate import target_shape, tuple_types
 from heddle.ops.rules import unknown_dims
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, as_expr
+from heddle.prim.values import convert
 from heddle.relax.codes import R0202
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
@@ -146,12 +148,19 @@ def _infer_arange(ctx: Inference) -> Type:
     start, end, step = _range_bounds(ctx.args)  # type: ignore[arg-type]
     if isinstance(step, (IntImm, FloatImm)) and step.value == 0:
         ctx.attr_error("the step must not be 0")
-    return TensorType((topi.range_length(start, end, step),), ctx.attrs.dtype)
+    return TensorType((topi.range_length(start, end, step),), _range_dtype(ctx.attrs.dtype, ctx.args))
+
+
+def _range_dtype(given: str | None, values: Sequence[Any]) -> DataType:
+    """The dtype of `arange`: int64 if all numbers are integers, else float32."""
+    if given is not None:
+        return DataType(given)
+    return DataType("float32" if any(as_expr(v).dtype.is_float for v in values) else "int64")
 
 
 def _np_arange(attrs: Any, *values: Any) -> Any:
     start, end, step = values if len(values) == 3 else (*values, 1) if len(values) == 2 else (0, *values, 1)
-    return np.arange(start, end, step).astype(_numpy(attrs.dtype))
+    return convert(np.arange(start, end, step), _range_dtype(attrs.dtype, values))
 
 
 def _declare_ranges() -> None:
@@ -163,11 +172,15 @@ def _declare_ranges() -> None:
                 Input("end", "prim", "", True),
                 Input("step", "prim", "default 1", True),
             ),
-            attrs=(AttrSpec("dtype", "dtype", "int64", "the element type"),),
+            attrs=(
+                AttrSpec("dtype", "dtype", None, "default: int64 if all numbers are integers, else float32"),
+            ),
             doc="start, start + step, ... before end.",
             infer=_infer_arange,
             reference=_np_arange,
-            lower=lambda attrs, *values: topi.arange(*_range_bounds(values), attrs.dtype),
+            lower=lambda attrs, *values: topi.arange(
+                *_range_bounds(values), _range_dtype(attrs.dtype, values)
+            ),
             layout=_LAYOUT,
             samples=(
                 Sample((5,)),
@@ -177,6 +190,8 @@ def _declare_ranges() -> None:
                 Sample((3, 3)),
                 Sample((5, 2)),
                 Sample((0.0, 1.0, 0.25), {"dtype": "float32"}),
+                Sample((1, 10, 2.5)),
+                Sample((1, 10, 2.5), {"dtype": "int32"}),
             ),
             errors=(ErrorSample((0, 3, 0), {}, "R0205", "must not be 0"),),
         )

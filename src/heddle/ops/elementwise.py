@@ -13,8 +13,8 @@ import numpy as np
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AnyLayout, ErrorSample, Input, OpDef, Sample, declare_op
 from heddle.ops.rules import broadcast_rule, float_same_as_input, same_as_input, to_bool
-from heddle.prim import intrinsics, ops
-from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim import intrinsics, ops, values
+from heddle.prim.nodes import PrimExpr
 from heddle.topi import math
 from heddle.topi.broadcast import elementwise
 
@@ -48,12 +48,6 @@ def _intrinsic(name: str, formula: str, low: float = -4.0, high: float = 4.0) ->
     return _Unary(name, getattr(intrinsics, name), evaluate_of(name), formula, low, high)
 
 
-def _sign(x: PrimExpr) -> PrimExpr:
-    one, zero = constant(1, x.dtype), constant(0, x.dtype)
-    negative = ops.select(x < zero, ops.negative(one), zero) if not x.dtype.is_unsigned else zero
-    return ops.select(x > zero, one, negative)
-
-
 _UNARY = (
     _intrinsic("exp", "e ** x"),
     _intrinsic("log", "the natural logarithm of x", 0.01, 9.0),
@@ -80,7 +74,13 @@ _UNARY = (
     _Unary("abs", intrinsics.abs, np.abs, "|x|", floats_only=False),
     _Unary("negative", ops.negative, np.negative, "-x", floats_only=False),
     _Unary("square", lambda x: x * x, np.square, "x * x", floats_only=False),
-    _Unary("sign", _sign, np.sign, "-1, 0 or 1 as x is negative, zero or positive", floats_only=False),
+    _Unary(
+        "sign",
+        math.sign_value,
+        np.sign,
+        "-1, 0, 1 or NaN as x is negative, zero, positive or NaN",
+        floats_only=False,
+    ),
     _Unary("floor", intrinsics.floor, np.floor, "x rounded down", floats_only=False),
     _Unary("ceil", intrinsics.ceil, np.ceil, "x rounded up", floats_only=False),
     _Unary("trunc", intrinsics.trunc, np.trunc, "x rounded to zero", floats_only=False),
@@ -154,15 +154,6 @@ class _Binary:
     """The dtypes whose samples are positive."""
 
 
-def _np_divide(a: Any, b: Any) -> Any:
-    """Integers are divided as integers: float64 has not all of int64, and a zero divisor gives 0."""
-    if np.asarray(a).dtype.kind not in "iu":
-        return np.divide(a, b)
-    quotient = np.floor_divide(a, b)
-    was_rounded_down = (np.mod(a, b) != 0) & ((np.asarray(a) < 0) != (np.asarray(b) < 0))
-    return quotient + was_rounded_down.astype(quotient.dtype)
-
-
 _REMAINDER = "the remainder with the sign of rhs; of integers 0 where rhs is"
 _ARITHMETIC = (
     _Binary("add", ops.add, np.add, "lhs + rhs"),
@@ -171,7 +162,7 @@ _ARITHMETIC = (
     _Binary(
         "divide",
         math.divide_values,
-        _np_divide,
+        values.trunc_divide,
         "lhs / rhs; of integers the quotient rounded to zero, 0 where rhs is",
         (*FLOATS, *INTS),
     ),
@@ -185,12 +176,34 @@ _ARITHMETIC = (
     ),
     _Binary("mod", math.floor_mod_values, np.mod, _REMAINDER, ("float32", *INTS), ("float32",)),
     _Binary("floor_mod", math.floor_mod_values, np.mod, _REMAINDER, ("float32", *INTS), ("float32",)),
+    _Binary(
+        "fmod",
+        math.mod_values,
+        values.trunc_mod,
+        "the remainder with the sign of lhs, as C's fmod; of integers 0 where rhs is",
+        ("float32", *INTS),
+        ("float32",),
+    ),
     _Binary("power", intrinsics.power, np.power, "lhs ** rhs", FLOATS, FLOATS),
     _Binary("atan2", intrinsics.atan2, np.arctan2, "the angle of the point (rhs, lhs)", FLOATS),
-    _Binary("maximum", ops.maximum, np.maximum, "the greater of lhs and rhs"),
-    _Binary("minimum", ops.minimum, np.minimum, "the lesser of lhs and rhs"),
-    _Binary("left_shift", ops.shift_left, np.left_shift, "lhs * 2 ** rhs", ("int32",), ("int32",)),
-    _Binary("right_shift", ops.shift_right, np.right_shift, "lhs // 2 ** rhs", ("int32",), ("int32",)),
+    _Binary("maximum", intrinsics.fmaximum, np.maximum, "the greater of lhs and rhs, NaN where one is NaN"),
+    _Binary("minimum", intrinsics.fminimum, np.minimum, "the lesser of lhs and rhs, NaN where one is NaN"),
+    _Binary(
+        "left_shift",
+        ops.shift_left,
+        values.shift_left,
+        "lhs * 2 ** rhs; 0 where rhs is negative or as great as the width",
+        ("int32", "uint8"),
+        ("int32",),
+    ),
+    _Binary(
+        "right_shift",
+        ops.shift_right,
+        values.shift_right,
+        "lhs // 2 ** rhs; 0 or -1, as the sign is, where rhs is negative or as great as the width",
+        ("int32", "uint8"),
+        ("int32",),
+    ),
     _Binary("bitwise_and", ops.bitwise_and, np.bitwise_and, "the bitwise and", ("int32", "uint8")),
     _Binary("bitwise_or", ops.bitwise_or, np.bitwise_or, "the bitwise or", ("int32", "uint8")),
     _Binary("bitwise_xor", ops.bitwise_xor, np.bitwise_xor, "the bitwise exclusive or", ("int32", "uint8")),

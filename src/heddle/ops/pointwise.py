@@ -11,11 +11,12 @@ from heddle.ir.types import Type
 from heddle.ops.elementwise import ANY_LAYOUT, FLOATS, random_array, random_values
 from heddle.ops.rules import broadcast_type, same_as_input, unknown_dims
 from heddle.prim import intrinsics, ops
-from heddle.prim.nodes import PrimExpr
+from heddle.prim.values import convert
 from heddle.relax.codes import R0204
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
-from heddle.runtime.dtype import DataType
+from heddle.runtime.dtype import DataType, dtype_of
+from heddle.topi import math
 from heddle.topi.broadcast import elementwise
 
 _X = (Input("x", meaning="a tensor"),)
@@ -31,10 +32,6 @@ def _clip_sample(shape: tuple[int, ...], low: float, high: float) -> Sample:
 
 
 def _declare_clip() -> None:
-    def lower(_attrs: Any, x: Any, low: PrimExpr, high: PrimExpr) -> Any:
-        bounds = ops.cast(x.dtype, low), ops.cast(x.dtype, high)
-        return elementwise(lambda v: ops.minimum(bounds[1], ops.maximum(bounds[0], v)), x, name="clip")
-
     declare_op(
         OpDef(
             name="clip",
@@ -46,13 +43,13 @@ def _declare_clip() -> None:
             attrs=(),
             doc=(
                 "Elementwise min(max(x, min), max), so max where the bounds are in the wrong order; they are "
-                "converted to x's element type. NaN gives NaN."
+                "converted to x's element type. NaN, in x or as a bound, gives NaN."
             ),
             infer=same_as_input,
             reference=lambda attrs, x, low, high: np.clip(
-                x, np.asarray(low).astype(x.dtype), np.asarray(high).astype(x.dtype)
+                x, convert(low, dtype_of(x)), convert(high, dtype_of(x))
             ),
-            lower=lower,
+            lower=lambda _attrs, x, low, high: math.clip(x, low, high),
             layout=ANY_LAYOUT,
             samples=(*(_clip_sample(shape, -1, 2) for shape in _SHAPES), _clip_sample((9,), 2, -1)),
         )
@@ -104,8 +101,7 @@ def _infer_astype(ctx: Inference) -> Type:
 
 
 def _reference_astype(attrs: Any, x: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return np.asarray(x).astype(DataType(attrs.dtype).numpy())
+    return convert(x, DataType(attrs.dtype))
 
 
 def _declare_astype() -> None:
@@ -119,7 +115,10 @@ def _declare_astype() -> None:
             name="astype",
             inputs=_X,
             attrs=(AttrSpec("dtype", "dtype", meaning="the element type of the result"),),
-            doc="Convert elements: floats to integers round to zero, anything to bool is x ≠ 0.",
+            doc=(
+                "Convert elements. Floats become integers by dropping the fraction; outside the range they "
+                "give its nearest end, NaN gives 0. Integers wrap. Anything to bool is x ≠ 0."
+            ),
             infer=_infer_astype,
             reference=_reference_astype,
             lower=lambda attrs, x: elementwise(lambda v: ops.cast(DataType(attrs.dtype), v), x, name="cast"),

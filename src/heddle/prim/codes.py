@@ -21,3 +21,9 @@ K0104 = declare_code("K0104", "division by zero", "A constant divisor is zero.")
 K0105 = declare_code(
     "K0105", "unknown variable", "An expression was evaluated without a value for one of its variables."
 )
+K0106 = declare_code(
+    "K0106",
+    "integer constant out of range",
+    "A constant must lie in the range of its dtype. Values that a program computes wrap; constants that are "
+    "written do not.",
+)

@@ -47,37 +47,28 @@ from heddle.prim.nodes import (
     Sub,
     Var,
 )
+from heddle.prim.values import convert, floor_divide, floor_mod, is_float_array, trunc_divide, trunc_mod
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import TrapValueError
 
-
-def _divide(a: Any, b: Any, dtype: DataType) -> Any:
-    if dtype.is_float:
-        return np.divide(a, b)
-    quotient = (
-        np.abs(a.astype(object)) // np.abs(b.astype(object)) if np.ndim(a) else abs(int(a)) // abs(int(b))
-    )
-    return np.where((np.asarray(a) < 0) != (np.asarray(b) < 0), -quotient, quotient)
-
-
-_BINARY: dict[type, Callable[[Any, Any, DataType], Any]] = {
-    Add: lambda a, b, _: np.add(a, b),
-    Sub: lambda a, b, _: np.subtract(a, b),
-    Mul: lambda a, b, _: np.multiply(a, b),
-    Div: _divide,
-    Mod: lambda a, b, t: a - b * np.asarray(_divide(a, b, t)).astype(np.asarray(a).dtype),
-    FloorDiv: lambda a, b, _: np.floor_divide(a, b),
-    FloorMod: lambda a, b, _: np.mod(a, b),
-    Min: lambda a, b, _: np.where(np.less(a, b), a, b),
-    Max: lambda a, b, _: np.where(np.greater(a, b), a, b),
-    EQ: lambda a, b, _: np.equal(a, b),
-    NE: lambda a, b, _: np.not_equal(a, b),
-    LT: lambda a, b, _: np.less(a, b),
-    LE: lambda a, b, _: np.less_equal(a, b),
-    GT: lambda a, b, _: np.greater(a, b),
-    GE: lambda a, b, _: np.greater_equal(a, b),
-    And: lambda a, b, _: np.logical_and(a, b),
-    Or: lambda a, b, _: np.logical_or(a, b),
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    Add: np.add,
+    Sub: np.subtract,
+    Mul: np.multiply,
+    Div: trunc_divide,
+    Mod: trunc_mod,
+    FloorDiv: floor_divide,
+    FloorMod: floor_mod,
+    Min: lambda a, b: np.where(np.less(a, b), a, b),
+    Max: lambda a, b: np.where(np.greater(a, b), a, b),
+    EQ: np.equal,
+    NE: np.not_equal,
+    LT: np.less,
+    LE: np.less_equal,
+    GT: np.greater,
+    GE: np.greater_equal,
+    And: np.logical_and,
+    Or: np.logical_or,
 }
 _INT_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
@@ -118,9 +109,13 @@ class Evaluator(Dispatch):
             return np.bool_(a)
         b = self.eval(node.b)
         if isinstance(node, _INT_DIVISIONS) and node.dtype.is_int and not np.all(b):
-            raise TrapValueError(K0104, f"division by zero in {node}", span=node.span)
+            self.zero_divisor(node)
         with np.errstate(all="ignore"):
-            return convert(_BINARY[type(node)](a, b, node.a.dtype), node.dtype)
+            return convert(_BINARY[type(node)](a, b), node.dtype)
+
+    def zero_divisor(self, node: BinaryExpr) -> None:
+        """Called where an integer is divided by zero. Analysis assumes that this does not happen."""
+        raise TrapValueError(K0104, f"division by zero in {node}", span=node.span)
 
     def visit_Not(self, node: Not) -> Any:
         return np.logical_not(self.eval(node.a))
@@ -171,23 +166,8 @@ class Evaluator(Dispatch):
 def _call_wide(function: Callable[..., Any], args: list[Any], dtype: DataType) -> Any:
     """Apply a numpy function; 16-bit and narrower floats are computed in float32 and rounded once."""
     if dtype.is_float and dtype.bits <= 16:
-        args = [
-            np.asarray(arg).astype(np.float32) if np.asarray(arg).dtype.kind not in "iub" else arg
-            for arg in args
-        ]
+        args = [np.asarray(arg).astype(np.float32) if is_float_array(arg) else arg for arg in args]
     return convert(function(*args), dtype)
-
-
-def convert(value: Any, dtype: DataType) -> Any:
-    """A numpy value as a scalar or vector of a dtype, by the rules of `Cast`."""
-    array = np.asarray(value)
-    target = dtype.numpy()
-    if array.dtype != target:
-        with np.errstate(all="ignore"):
-            array = (array != 0) if dtype.is_bool else array.astype(target)
-    if dtype.lanes > 1 and array.ndim == 0:
-        array = np.full(dtype.lanes, array, dtype=target)
-    return array[()]
 
 
 def evaluate(expr: PrimExpr, env: Mapping[Var, Any] | None = None) -> Any:

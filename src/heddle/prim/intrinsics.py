@@ -12,8 +12,9 @@ import numpy as np
 
 from heddle.ir.expr import StringImm
 from heddle.ir.op import OP_RECORDS, Op
-from heddle.prim.nodes import Call, FloatImm, PrimExpr, as_expr, constant
-from heddle.prim.ops import cast, match_types, select
+from heddle.prim.nodes import Broadcast, Call, FloatImm, PrimExpr, as_expr, constant
+from heddle.prim.ops import cast, match_types, maximum, minimum, select
+from heddle.prim.values import shift_left, shift_right
 from heddle.runtime.dtype import DataType
 
 PURE, READS, WRITES = "pure", "reads", "writes"
@@ -89,10 +90,6 @@ def _sigmoid(x: Any) -> Any:
         return (1.0 / (1.0 + np.exp(-x64))).astype(np.asarray(x).dtype)
 
 
-def _round_half_away(x: Any) -> Any:
-    return np.trunc(x + np.copysign(np.asarray(0.5, dtype=np.asarray(x).dtype), x))
-
-
 _UNARY: dict[str, tuple[Callable[..., Any], str]] = {
     "exp": (np.exp, "e to the x"),
     "exp2": (np.exp2, "2 to the x"),
@@ -121,21 +118,23 @@ _UNARY: dict[str, tuple[Callable[..., Any], str]] = {
     "floor": (np.floor, "round down"),
     "ceil": (np.ceil, "round up"),
     "trunc": (np.trunc, "round to zero"),
-    "round": (_round_half_away, "round half away from zero"),
+    "round": (np.rint, "round half to even, as nearbyint"),
     "nearbyint": (np.rint, "round half to even"),
 }
 _BINARY: dict[str, tuple[Callable[..., Any], str]] = {
     "pow": (np.power, "x to the y"),
     "atan2": (np.arctan2, "angle of the point (y, x)"),
     "fmod": (np.fmod, "remainder of a float division that rounds to zero"),
+    "fmaximum": (np.maximum, "the greater of x and y, NaN where one is NaN"),
+    "fminimum": (np.minimum, "the lesser of x and y, NaN where one is NaN"),
     "copysign": (np.copysign, "x with the sign of y"),
     "hypot": (np.hypot, "length of (x, y)"),
     "nextafter": (np.nextafter, "the float after x towards y"),
     "bitwise_and": (np.bitwise_and, "bitwise and"),
     "bitwise_or": (np.bitwise_or, "bitwise or"),
     "bitwise_xor": (np.bitwise_xor, "bitwise exclusive or"),
-    "shift_left": (np.left_shift, "shift left"),
-    "shift_right": (np.right_shift, "arithmetic or logical shift right"),
+    "shift_left": (shift_left, "shift left"),
+    "shift_right": (shift_right, "arithmetic or logical shift right"),
 }
 
 for _name, (_function, _meaning) in _UNARY.items():
@@ -223,6 +222,26 @@ sinh, cosh, tanh, asinh, acosh, atanh = map(
 atan2, fmod, copysign, hypot, nextafter = map(
     _binary_builder, ("atan2", "fmod", "copysign", "hypot", "nextafter")
 )
+
+
+def _extreme(name: str, of_numbers: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], PrimExpr]:
+    """Beside a constant that is a number, `max` and `min` do: they give their second operand for NaN."""
+
+    def build(x: Any, y: Any) -> PrimExpr:
+        x, y = match_types(x, y)
+        if not x.dtype.is_float:
+            return of_numbers(x, y)
+        for one, other in ((x, y), (y, x)):
+            value = one.value if isinstance(one, Broadcast) else one
+            if isinstance(value, FloatImm):
+                return one if math.isnan(value.value) else of_numbers(one, other)
+        return Call(x.dtype, Op.get(f"tir.{name}"), (x, y))
+
+    build.__name__, build.__doc__ = name, f"{_BINARY[name][1].capitalize()}; of integers too."
+    return build
+
+
+fmaximum, fminimum = _extreme("fmaximum", maximum), _extreme("fminimum", minimum)
 
 
 def power(x: Any, y: Any) -> PrimExpr:

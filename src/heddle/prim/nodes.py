@@ -10,11 +10,10 @@
 
 Semantics:
 - Integers wrap at their width when they are values. Analysis (`arith`) assumes that indices of at least 32
-bits do not
-  overflow; the front ends choose int64 for dimensions so that this holds.
+  bits do not overflow; the front ends choose int64 for dimensions so that this holds.
 - `truncdiv`/`truncmod` round to zero; `floordiv`/`floormod` round to minus infinity, so floormod has the
-divisor's
-  sign. A zero divisor is an error of the program: analysis may assume it away.
+  divisor's sign. Integers divided by zero give 0; analysis of indices may assume that it does not happen.
+- `prim.values` defines casts, divisions and shifts at their edges; docs/semantics.md has them all.
 - Floats are IEEE 754 and are never reassociated. `min(a, b)` is a where a < b and else b, `max(a, b)` a where
   a > b and else b: the second operand where one is NaN.
 - All operands are evaluated, in no stated order. Exceptions: `and`/`or` may stop early, `if_then_else`
@@ -25,6 +24,7 @@ evaluates one
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 from heddle.ir.expr import Expr, StringImm
@@ -32,8 +32,9 @@ from heddle.ir.node import defines, derived, label, node
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import PointerType, PrimType, Type
-from heddle.prim.codes import K0101, K0102
+from heddle.prim.codes import K0101, K0102, K0106
 from heddle.prim.operators import Operators
+from heddle.prim.values import MAX_FLOAT32, int_range
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 
@@ -92,15 +93,23 @@ def SizeVar(name: str, dtype: str = "int64") -> Var:
 
 @node("prim.IntImm")
 class IntImm(PrimExpr):
-    """An integer or bool constant, kept within the range of its dtype."""
+    """An integer or bool constant. Raises: IRTypeError K0106 for a value outside the range of its dtype."""
 
     dtype: DataType
     value: int
 
     def __post_init__(self) -> None:
-        dtype = DataType(self.dtype)
+        dtype, value = DataType(self.dtype), int(self.value)
         self.set_derived("dtype", dtype)
-        self.set_derived("value", wrap_int(int(self.value), dtype))
+        self.set_derived("value", value)
+        low, high = int_range(dtype)
+        if not low <= value <= high:
+            raise IRTypeError(
+                K0106,
+                f"{value} is outside the range of {dtype}: expected {low} to {high}",
+                help=f"take a wider dtype, or wrap_int(value, {str(dtype)!r}) for the value modulo "
+                f"2**{dtype.bits}",
+            )
 
     def __int__(self) -> int:
         return self.value
@@ -124,7 +133,8 @@ class FloatImm(PrimExpr):
 
 @node("prim.Cast")
 class Cast(PrimExpr):
-    """Value conversion: float to int truncates to zero, to bool is `!= 0`."""
+    """Value conversion by the rules of `prim.values.convert`: floats to integers drop the fraction and
+    saturate, integers wrap, to bool is `!= 0`."""
 
     dtype: DataType
     value: PrimExpr
@@ -457,35 +467,26 @@ class Range(Expr):
         return None
 
 
-def wrap_int(value: int, dtype: DataType) -> int:
-    """The value modulo 2**bits, in the dtype's range; a bool is 0 or 1."""
-    if dtype.is_bool:
-        return int(value != 0)
-    bits = dtype.bits
-    if dtype.is_unsigned:
-        return value & ((1 << bits) - 1)
-    if -(1 << (bits - 1)) <= value < (1 << (bits - 1)):
-        return value
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
-
-
 def constant(value: Any, dtype: str | None = None) -> PrimExpr:
-    """A constant of a dtype; by default bool, int32 (int64 where it does not fit) or float32, as the value
-    is."""
-    if dtype is None:
-        if isinstance(value, bool):
-            dtype = "bool"
-        elif isinstance(value, int):
-            dtype = "int32" if -(2**31) <= value < 2**31 else "int64"
-        else:
-            dtype = "float32"
-    chosen = DataType(dtype)
+    """A constant of a dtype; by default bool, int32 (int64 where it does not fit) or float32 (float64 where
+    it does not fit), as the value is.
+
+    Raises: IRTypeError K0106 for an integer outside the dtype's range.
+    """
+    chosen = DataType(dtype or _default_dtype(value))
     if chosen.lanes > 1:
         return Broadcast(constant(value, chosen.element), chosen.lanes)
     if chosen.is_float:
         return FloatImm(chosen, float(value))
-    return IntImm(chosen, int(value))
+    return IntImm(chosen, int(value != 0) if chosen.is_bool else int(value))
+
+
+def _default_dtype(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int32" if -(2**31) <= value < 2**31 else "int64"
+    return "float64" if MAX_FLOAT32 < abs(value) < math.inf else "float32"
 
 
 def as_expr(value: Any, dtype: str | None = None) -> PrimExpr:

@@ -41,9 +41,11 @@ from heddle.prim.nodes import (
     as_expr,
     constant,
     is_const_int,
-    wrap_int,
 )
 from heddle.prim.operators import OPERATORS
+from heddle.prim.values import convert, int_range, wrap_int
+from heddle.prim.values import shift_left as shifted_left
+from heddle.prim.values import shift_right as shifted_right
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 
@@ -82,8 +84,8 @@ def _literal(value: Any, other: PrimExpr) -> Any:
 
 
 def common_dtype(a: DataType, b: DataType) -> DataType:
-    """The dtype both convert to: floats over integers, wider over narrower, signed over unsigned at equal
-    width."""
+    """The dtype both convert to: floats over integers, wider over narrower, unsigned over signed at equal
+    width, as in TVM and C."""
     if a == b:
         return a
     if a.is_handle or b.is_handle:
@@ -96,31 +98,41 @@ def common_dtype(a: DataType, b: DataType) -> DataType:
         return b if a.is_bool else a
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
-    return a if a.is_signed else b
+    return a if a.is_unsigned else b
 
 
 def cast(dtype: str, value: Any) -> PrimExpr:
-    """Convert; constants are converted at once."""
-    target = DataType(dtype)
-    return _cast(target, as_expr(value))
+    """Convert; constants are converted at once, by the rules of `prim.values.convert`."""
+    return _cast(DataType(dtype), as_expr(value))
 
 
 def _cast(target: DataType, value: PrimExpr) -> PrimExpr:
     if value.dtype == target:
         return value
-    if isinstance(value, IntImm):
-        if target.is_bool:
-            return IntImm(target, int(value.value != 0))
-        return constant(value.value, target) if not target.is_handle else Cast(target, value)
-    if isinstance(value, FloatImm) and target.is_float and target.lanes == 1:
-        return FloatImm(target, value.value)
-    if isinstance(value, FloatImm) and target.is_int and math.isfinite(value.value):
-        return constant(int(value.value), target)
+    if isinstance(value, (IntImm, FloatImm)) and target.lanes == 1 and not target.is_handle:
+        return _converted(target, value)
     if isinstance(value, Broadcast) and target.lanes == value.lanes:
         return Broadcast(cast(target.element, value.value), value.lanes)
     if target.lanes > 1 and value.dtype.lanes == 1:
         return Broadcast(cast(target.element, value), target.lanes)
     return Cast(target, value)
+
+
+def _converted(target: DataType, value: IntImm | FloatImm) -> PrimExpr:
+    """A constant in another dtype. A float that stays one keeps its digits, as in TVM: it stands for the
+    number that was written, and is rounded to the dtype where it is used."""
+    if isinstance(value, FloatImm) and target.is_float:
+        return FloatImm(target, value.value)
+    if isinstance(value, IntImm) and value.dtype.is_handle:
+        return Cast(target, value)
+    if isinstance(value, IntImm) and target.is_int:
+        return IntImm(target, wrap_int(value.value, target))
+    return constant(convert(rounded(value), target).item(), target)
+
+
+def rounded(value: IntImm | FloatImm) -> Any:
+    """The value of a constant, rounded to its dtype, as a numpy scalar."""
+    return value.dtype.numpy().type(value.value)
 
 
 def trunc_div(a: int, b: int) -> int:
@@ -174,12 +186,14 @@ def fold_binary(cls: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
         raise IRTypeError(K0104, f"the divisor of {cls.node_kind} is zero")
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         if cls in _INT_FOLD:
-            return IntImm(a.dtype, _INT_FOLD[cls](a.value, b.value))
+            return IntImm(a.dtype, wrap_int(_INT_FOLD[cls](a.value, b.value), a.dtype))
         return constant(_COMPARE[cls](a.value, b.value), "bool") if cls in _COMPARE else None
     if isinstance(a, FloatImm) and isinstance(b, FloatImm):
         if a.dtype == "float64" and cls in _FLOAT_FOLD:
             return FloatImm(a.dtype, _FLOAT_FOLD[cls](a.value, b.value))
-        return constant(_COMPARE[cls](a.value, b.value), "bool") if cls in _COMPARE else None
+        if cls in _COMPARE:
+            return constant(_COMPARE[cls](float(rounded(a)), float(rounded(b))), "bool")
+        return None
     return _identity(cls, a, b)
 
 
@@ -238,14 +252,14 @@ def truncmod(a: Any, b: Any) -> PrimExpr:
 
 
 def floordiv(a: Any, b: Any) -> PrimExpr:
-    """Floor division; on floats floor(a / b)."""
-    a, b = match_types(a, b)
-    return call_intrin(a.dtype, "tir.floor", div(a, b)) if a.dtype.is_float else binary(FloorDiv, a, b)
+    """Division rounded down. Of floats the whole number that fits `floormod`, as numpy's and Python's; the
+    rounded quotient may be greater by one."""
+    return binary(FloorDiv, a, b)
 
 
 def floormod(a: Any, b: Any) -> PrimExpr:
-    a, b = match_types(a, b)
-    return subtract(a, multiply(floordiv(a, b), b)) if a.dtype.is_float else binary(FloorMod, a, b)
+    """The remainder with the sign of the divisor, exact for floats."""
+    return binary(FloorMod, a, b)
 
 
 def ceildiv(a: Any, b: Any) -> PrimExpr:
@@ -257,7 +271,7 @@ def negative(a: Any) -> PrimExpr:
     a = as_expr(a)
     if isinstance(a, FloatImm):
         return FloatImm(a.dtype, -a.value)
-    return multiply(a, constant(-1, a.dtype))
+    return multiply(a, constant(wrap_int(-1, a.dtype) if a.dtype.is_unsigned else -1, a.dtype))
 
 
 def minimum(a: Any, b: Any) -> PrimExpr:
@@ -372,8 +386,21 @@ def _bitwise(name: str, fold: Callable[[int, int], int]) -> Callable[[Any, Any],
 bitwise_and = _bitwise("bitwise_and", lambda a, b: a & b)
 bitwise_or = _bitwise("bitwise_or", lambda a, b: a | b)
 bitwise_xor = _bitwise("bitwise_xor", lambda a, b: a ^ b)
-shift_left = _bitwise("shift_left", lambda a, b: a << b)
-shift_right = _bitwise("shift_right", lambda a, b: a >> b)
+
+
+def _shift(name: str, evaluate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], PrimExpr]:
+    def build(a: Any, b: Any) -> PrimExpr:
+        a, b = match_types(a, b)
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return IntImm(a.dtype, int(convert(evaluate(rounded(a), rounded(b)), a.dtype)))
+        return call_intrin(a.dtype, name, a, b)
+
+    build.__name__ = name
+    build.__doc__ = evaluate.__doc__
+    return build
+
+
+shift_left, shift_right = _shift("shift_left", shifted_left), _shift("shift_right", shifted_right)
 
 
 def bitwise_not(a: Any) -> PrimExpr:
@@ -407,13 +434,9 @@ def infinity(dtype: str) -> PrimExpr:
 
 
 def _extreme(dtype: DataType, sign: int) -> PrimExpr:
-    if dtype.is_bool:
-        return constant(sign > 0, dtype)
     if dtype.is_float:
         return FloatImm(dtype, sign * math.inf)
-    if dtype.is_unsigned:
-        return constant((1 << dtype.bits) - 1 if sign > 0 else 0, dtype)
-    return constant((1 << (dtype.bits - 1)) - 1 if sign > 0 else -(1 << (dtype.bits - 1)), dtype)
+    return constant(int_range(dtype)[sign > 0], dtype)
 
 
 OPERATORS.update(

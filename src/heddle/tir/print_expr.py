@@ -308,6 +308,8 @@ SELF_TYPED = frozenset(
         "pow",
         "atan2",
         "fmod",
+        "fmaximum",
+        "fminimum",
         "copysign",
         "hypot",
         "nextafter",

@@ -38,6 +38,8 @@ from heddle.prim.intrinsics import (
     fabs,
     floor,
     fma,
+    fmaximum,
+    fminimum,
     fmod,
     hypot,
     isfinite,

@@ -34,16 +34,12 @@ def range_length(start: PrimExpr, end: PrimExpr, step: PrimExpr) -> PrimExpr:
 
 
 def arange(start: Any, end: Any, step: Any, dtype: str) -> te.Tensor:
-    """start, start + step, ... before end."""
+    """start, start + step, ... before end, computed in float where a number is one, and converted."""
     first, last, by = (as_expr(v, "int64" if isinstance(v, int) else None) for v in (start, end, step))
     target = DataType(dtype)
-    wide = (
-        DataType("float64")
-        if target.is_float and target.bits == 64
-        else DataType("float32")
-        if target.is_float
-        else target
-    )
+    wide = target
+    if target.is_float or any(v.dtype.is_float for v in (first, by)):
+        wide = DataType("float32" if target.is_float and target.bits < 64 else "float64")
 
     def element(i: PrimExpr) -> PrimExpr:
         return cast(target, cast(wide, first) + cast(wide, i) * cast(wide, by))

@@ -7,7 +7,7 @@ from typing import Any
 
 from heddle import te
 from heddle.prim import intrinsics, ops
-from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant
+from heddle.prim.nodes import PrimExpr, as_expr, constant, is_const_int
 from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import elementwise
 
@@ -56,15 +56,12 @@ add, subtract, multiply = (_binary(n, getattr(ops, n)) for n in ("add", "subtrac
 
 
 def division(function: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], PrimExpr]:
-    """A division of values: integers divided by 0 give 0, as numpy's do, where a processor would trap."""
+    """A division of values: by a constant 0, which an expression may not contain, integers give 0."""
 
     def divide_values(a: Any, b: Any) -> PrimExpr:
         divisor = as_expr(b)
-        if divisor.dtype.is_float or (isinstance(divisor, IntImm) and divisor.value != 0):
-            return function(a, divisor)
-        is_zero = ops.equal(divisor, constant(0, divisor.dtype))
-        quotient = function(a, ops.select(is_zero, constant(1, divisor.dtype), divisor))
-        return ops.select(is_zero, constant(0, quotient.dtype), quotient)
+        is_zero = divisor.dtype.is_int and is_const_int(divisor, 0)
+        return constant(0, as_expr(a, divisor.dtype).dtype) if is_zero else function(a, divisor)
 
     return divide_values
 
@@ -75,8 +72,8 @@ divide_values, floor_divide_values, mod_values, floor_mod_values = (
 divide, floor_divide = _binary("divide", divide_values), _binary("floor_divide", floor_divide_values)
 mod, floor_mod = _binary("mod", mod_values), _binary("floor_mod", floor_mod_values)
 maximum, minimum, power = (
-    _binary("maximum", ops.maximum),
-    _binary("minimum", ops.minimum),
+    _binary("maximum", intrinsics.fmaximum),
+    _binary("minimum", intrinsics.fminimum),
     _binary("power", intrinsics.power),
 )
 left_shift, right_shift = _binary("left_shift", ops.shift_left), _binary("right_shift", ops.shift_right)
@@ -89,18 +86,21 @@ less, less_equal = _binary("less", ops.less), _binary("less_equal", ops.less_equ
 greater, greater_equal = _binary("greater", ops.greater), _binary("greater_equal", ops.greater_equal)
 
 
-def _sign(x: PrimExpr) -> PrimExpr:
-    one, zero = constant(1, x.dtype), constant(0, x.dtype)
-    return ops.select(x > zero, one, ops.select(x < zero, zero - one, zero))
+def sign_value(x: PrimExpr) -> PrimExpr:
+    """-1, x or 1: x itself where it is zero or NaN."""
+    above = ops.select(x > constant(0, x.dtype), constant(1, x.dtype), x)
+    if x.dtype.is_unsigned or x.dtype.is_bool:
+        return above
+    return ops.select(x < constant(0, x.dtype), constant(-1, x.dtype), above)
 
 
-sign = _unary("sign", _sign)
+sign = _unary("sign", sign_value)
 
 
 def clip(x: te.Tensor, a_min: Any, a_max: Any) -> te.Tensor:
-    """Elements limited to [a_min, a_max]."""
+    """min(max(x, a_min), a_max): a_max where the bounds are in the wrong order, NaN where anything is NaN."""
     low, high = (ops.cast(x.dtype, as_expr(bound)) for bound in (a_min, a_max))
-    return elementwise(lambda v: ops.maximum(ops.minimum(v, high), low), x, name="clip")
+    return elementwise(lambda v: intrinsics.fminimum(high, intrinsics.fmaximum(low, v)), x, name="clip")
 
 
 def cast(x: te.Tensor, dtype: str) -> te.Tensor:

@@ -23,6 +23,7 @@ from heddle.prim.nodes import (
     Select,
     Var,
 )
+from heddle.prim.values import wrap_int
 
 Domain = dict[Var, range]
 
@@ -63,11 +64,11 @@ def index_exprs(draw: Any, domain: Domain, depth: int = 3) -> PrimExpr:
     if depth == 0 or draw(st.integers(0, 5)) == 0:
         if draw(st.booleans()):
             return draw(st.sampled_from(list(domain)))
-        return IntImm(dtype, draw(st.integers(-4, 9)))
+        return IntImm(dtype, wrap_int(draw(st.integers(-4, 9)), dtype))
     kind = draw(st.sampled_from(ARITHMETIC))
     a = draw(index_exprs(domain, depth - 1))
     if kind in ("mulc", "floordiv", "floormod", "truncdiv", "truncmod"):
-        b: Any = IntImm(dtype, draw(st.sampled_from(DIVISORS)))
+        b: Any = IntImm(dtype, wrap_int(draw(st.sampled_from(DIVISORS)), dtype))
     else:
         b = draw(index_exprs(domain, depth - 1))
     if kind == "select":

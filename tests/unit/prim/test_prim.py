@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heddle.prim import intrinsics as prim
+from heddle.prim import ops
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import Add, Broadcast, Cast, IntImm, Ramp, Range, Select, Shuffle, Var, constant
 from heddle.prim.ops import (
@@ -26,6 +27,7 @@ from heddle.prim.ops import (
     truncdiv,
     truncmod,
 )
+from heddle.prim.values import wrap_int
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError, TrapValueError
 
@@ -58,11 +60,66 @@ def test_divisions_round_as_stated(a, b):
     ],
 )
 def test_integers_wrap(dtype, value, kept):
-    assert IntImm(DataType(dtype), value).value == kept
-    assert (
-        evaluate(Cast(DataType(dtype), IntImm(DataType("int64"), value & (2**62 - 1))))
-        == IntImm(DataType(dtype), value & (2**62 - 1)).value
-    )
+    """What is computed wraps; a constant that is written must fit."""
+    assert wrap_int(value, DataType(dtype)) == kept
+    with pytest.raises(IRTypeError, match="outside the range") as caught:
+        IntImm(DataType(dtype), value)
+    assert caught.value.code == "K0106"
+    assert cast(dtype, constant(kept, "int64")).value == kept
+
+
+def test_folded_arithmetic_wraps():
+    most = constant(127, "int8")
+    assert ops.add(most, constant(1, "int8")).value == -128
+    assert ops.multiply(most, constant(2, "int8")).value == -2
+    assert truncdiv(constant(-128, "int8"), constant(-1, "int8")).value == -128
+    assert ops.negative(constant(-128, "int8")).value == -128
+    assert ops.negative(constant(1, "uint8")).value == 255
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "common"),
+    [
+        ("int32", "uint32", "uint32"),
+        ("uint8", "int8", "uint8"),
+        ("int32", "uint8", "int32"),
+        ("int8", "uint32", "uint32"),
+        ("int64", "float16", "float16"),
+        ("float32", "float16", "float32"),
+        ("bool", "uint8", "uint8"),
+    ],
+)
+def test_common_dtypes_are_those_of_tvm(a, b, common):
+    for one, other in ((a, b), (b, a)):
+        assert ops.add(Var("x", one), Var("y", other)).dtype == common
+
+
+def test_a_constant_beyond_float32_is_float64():
+    assert constant(3.4028235e38).dtype == "float32"
+    assert constant(-3.402e39).dtype == "float64"
+    assert constant(float("inf")).dtype == "float32"
+    assert constant(1, "float32").dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "whole"),
+    [(1e9, "int8", 127), (-1e9, "uint8", 0), (math.nan, "int32", 0), (-1.9, "int4", -1), (9.0, "int4", 7)],
+)
+def test_folded_casts_saturate(value, dtype, whole):
+    assert cast(dtype, constant(value)).value == whole
+    assert evaluate(Cast(dtype, constant(value))) == whole
+
+
+@pytest.mark.parametrize(
+    ("count", "left", "right"), [(3, -40, -1), (31, -(2**31), -1), (32, 0, -1), (-1, 0, -1)]
+)
+def test_shifts_by_the_width_or_more_leave_no_bits(count, left, right):
+    value = constant(-5)
+    assert ops.shift_left(value, count).value == left
+    assert ops.shift_right(value, count).value == right
+    x = Var("x", "int32")
+    assert evaluate(ops.shift_left(x, count), {x: -5}) == left
+    assert evaluate(ops.shift_right(x, count), {x: -5}) == right
 
 
 def test_identities_fold_and_floats_do_not_reassociate():
@@ -120,9 +177,9 @@ def test_erf_and_sigmoid_against_math(value):
     )
 
 
-def test_rounding_differs_at_halves():
+def test_halves_round_to_even():
     values = constant(2.5, "float32"), constant(-2.5, "float32")
-    assert [evaluate(prim.round(v)) for v in values] == [3.0, -3.0]
+    assert [evaluate(prim.round(v)) for v in values] == [2.0, -2.0]
     assert [evaluate(prim.nearbyint(v)) for v in values] == [2.0, -2.0]
 
 

@@ -143,7 +143,7 @@ FLOOR_RULES = (
 )
 
 TRUNC_RULES = (
-    Rule("truncdiv-self", tdiv(x, x), 1, algebra="x / x = 1"),
+    Rule("truncdiv-self", tdiv(x, x), 1, domain="index", algebra="x / x = 1"),
     Rule("truncmod-self", tmod(x, x), 0, algebra="x mod x = 0"),
     Rule(
         "truncdiv-nested",

@@ -43,6 +43,7 @@ from heddle.prim.nodes import (
     constant,
 )
 from heddle.prim.ops import fold_binary
+from heddle.prim.values import wrap_int
 from heddle.runtime.dtype import DataType
 
 Slots = list[Any]
@@ -166,7 +167,12 @@ class Literal(Pattern):
         value = self.value
         if type(value) is bool:
             return lambda slots, terms, dtype: terms.intern(constant(value, BOOL.with_lanes(dtype.lanes)))
-        return lambda slots, terms, dtype: terms.intern(constant(value, dtype))
+
+        def build(slots: Slots, terms: Any, dtype: Any) -> Any:
+            wrapped = wrap_int(int(value), dtype.element) if dtype.is_int else value
+            return terms.intern(constant(wrapped, dtype))
+
+        return build
 
 
 def as_pattern(value: Any) -> Pattern:

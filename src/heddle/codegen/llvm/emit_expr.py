@@ -3,7 +3,8 @@
 Semantics: float add, subtract and multiply carry LLVM's `contract` flag, so that a * b + c may round once (as
 fma); `reassoc` is added only where the function's attribute `float_reassoc` or a loop's annotation `reassoc`
 states it. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
-not overflow).
+not overflow). Integers divided by zero give 0; in indices sizes are taken as not zero. Floats become
+integers as `prim.values.convert` says.
 
 A division whose divisor is not constant may trap, so LLVM does not move it out from under a condition. Its
 loop vectorizer (LLVM 22) then computes a quotient that is the same in all lanes for the first lane alone, and
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.codegen.codes import G0101
+from heddle.codegen.llvm.bounds import fits_without_saturation, may_be_zero, plain_int
 from heddle.codegen.llvm.types import (
     element_type,
     float_constant,
@@ -63,10 +65,11 @@ from heddle.prim.nodes import (
     Sub,
     Var,
 )
+from heddle.prim.values import int_range
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import UsageError
 
-_FLOAT_OPS: dict[type, str] = {Add: "fadd", Sub: "fsub", Mul: "fmul", Div: "fdiv", Mod: "frem"}
+_FLOAT_OPS: dict[type, str] = {Add: "fadd", Sub: "fsub", Mul: "fmul", Div: "fdiv"}
 _INT_OPS: dict[type, str] = {Add: "add", Sub: "sub", Mul: "mul"}
 _FLOAT_COMPARES: dict[type, str] = {EQ: "oeq", NE: "une", LT: "olt", LE: "ole", GT: "ogt", GE: "oge"}
 _INT_COMPARES: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
@@ -237,8 +240,8 @@ class ExprEmitter(Dispatch):
         a, b = self.emit(node.a), self.emit(node.b)
         kind, dtype, ty = type(node), node.dtype, register_type(node.dtype)
         if kind in (Min, Max):
-            return self._min_max(kind, a, b, dtype)
-        if dtype.code == "float":
+            return self.min_max(kind, a, b, dtype)
+        if dtype.code == "float" and kind in _FLOAT_OPS:
             return self._float_arithmetic(kind, a, b, ty)
         if not (dtype.is_int or dtype.is_bool):
             return self.default(node)
@@ -248,12 +251,6 @@ class ExprEmitter(Dispatch):
         return self._divide(node, a, b, ty)
 
     def _float_arithmetic(self, kind: type, a: str, b: str, ty: str) -> str:
-        if kind in (FloorDiv, FloorMod):
-            quotient = self.out.value(f"fdiv {ty} {a}, {b}")
-            floor = self.call_intrinsic("floor", ty, [quotient])
-            if kind is FloorDiv:
-                return floor
-            return self.out.value(f"fsub {ty} {a}, {self.out.value(f'fmul {ty} {floor}, {b}')}")
         flags = f"{self.float_flags} " if kind in _CONTRACTED and self.float_flags else ""
         return self.out.value(f"{_FLOAT_OPS[kind]} {flags}{ty} {a}, {b}")
 
@@ -267,7 +264,7 @@ class ExprEmitter(Dispatch):
             f"call {result} {callee}({', '.join(f'{ty} {value}' for ty, value in operands)})"
         )
 
-    def _min_max(self, kind: type, a: str, b: str, dtype: DataType) -> str:
+    def min_max(self, kind: type, a: str, b: str, dtype: DataType) -> str:
         """min(a, b) = a < b ? a : b, which is what vminps does with NaN."""
         less = self.compare(LT if kind is Min else GT, a, b, dtype)
         ty = register_type(dtype)
@@ -276,7 +273,7 @@ class ExprEmitter(Dispatch):
 
     def _divide(self, node: ArithExpr, a: str, b: str, ty: str) -> str:
         kind = type(node)
-        divisor = _plain(node.b)
+        divisor = plain_int(node.b)
         positive = self.is_nonnegative(node.a) and self.is_nonnegative(node.b)
         power = divisor.value.bit_length() - 1 if divisor is not None and divisor.value > 0 else -1
         is_power = divisor is not None and divisor.value > 0 and divisor.value == 1 << power
@@ -288,8 +285,18 @@ class ExprEmitter(Dispatch):
                     f"{'lshr' if unsigned else 'ashr'} {ty} {a}, {splat(element, str(power), lanes)}"
                 )
             return self.out.value(f"and {ty} {a}, {splat(element, str((1 << power) - 1), lanes)}")
+        if not may_be_zero(node.b, self._in_index):
+            return self._nonzero_divide(node, a, b, ty, unsigned)
+        bools = register_type(DataType("bool").with_lanes(lanes))
+        is_zero = self.out.value(f"icmp eq {ty} {b}, {splat(element, '0', lanes)}")
+        safe = self.out.value(f"select {bools} {is_zero}, {ty} {splat(element, '1', lanes)}, {ty} {b}")
+        result = self._nonzero_divide(node, a, safe, ty, unsigned)
+        return self.out.value(f"select {bools} {is_zero}, {ty} {splat(element, '0', lanes)}, {ty} {result}")
+
+    def _nonzero_divide(self, node: ArithExpr, a: str, b: str, ty: str, unsigned: bool) -> str:
+        kind = type(node)
         if unsigned:
-            return self._quotient("udiv" if kind in (Div, FloorDiv) else "urem", ty, a, b, divisor)
+            return self._quotient("udiv" if kind in (Div, FloorDiv) else "urem", ty, a, b, plain_int(node.b))
         if kind in (Div, Mod):
             return self._signed("sdiv" if kind is Div else "srem", node, a, b, ty)
         return self._floor_divide(node, a, b, ty)
@@ -307,7 +314,7 @@ class ExprEmitter(Dispatch):
         """A signed division that rounds to zero. Of values, the least integer divided by -1 wraps, where
         processors would stop the program.
         """
-        divisor, element, lanes = _plain(node.b), element_type(node.dtype.element), node.dtype.lanes
+        divisor, element, lanes = plain_int(node.b), element_type(node.dtype.element), node.dtype.lanes
         if self._in_index or divisor is not None:
             return self._quotient(op, ty, a, b, divisor)
         bools = register_type(DataType("bool").with_lanes(lanes))
@@ -395,7 +402,46 @@ class ExprEmitter(Dispatch):
     # ---- conversion
 
     def visit_Cast(self, node: Cast) -> str:
-        return self.convert(self.emit(node.value), node.value.dtype, node.dtype)
+        value, source, target = self.emit(node.value), node.value.dtype, node.dtype
+        if source.code == "float" and target.is_int and fits_without_saturation(node.value, target.element):
+            return self._unless_nan(value, source, self._whole(value, source, target), target)
+        return self.convert(value, source, target)
+
+    def _saturated(self, value: str, source: DataType, target: DataType) -> str:
+        """A float's whole part; the range's ends for what lies outside it, 0 for NaN.
+
+        LLVM has an intrinsic for this, but on x86 takes it lane by lane.
+        """
+        if source.bits == 16:
+            wide = DataType("float32").with_lanes(source.lanes)
+            return self._saturated(self.convert(value, source, wide), wide, target)
+        low, high = int_range(target.element)
+        least, most = (
+            splat(element_type(source.element), float_constant(end, source.element), source.lanes)
+            for end in (low, high)
+        )
+        inside = self.min_max(Max, value, least, source)
+        is_exact = int(float(source.element.numpy().type(high))) == high
+        if is_exact:
+            inside = self.min_max(Min, inside, most, source)
+        whole = self._whole(inside, source, target)
+        if not is_exact:
+            ty = register_type(target)
+            bools = register_type(DataType("bool").with_lanes(source.lanes))
+            is_above = self.compare(GE, value, most, source)
+            greatest = splat(element_type(target.element), str(high), target.lanes)
+            whole = self.out.value(f"select {bools} {is_above}, {ty} {greatest}, {ty} {whole}")
+        return whole if target.is_unsigned else self._unless_nan(value, source, whole, target)
+
+    def _whole(self, value: str, source: DataType, target: DataType) -> str:
+        op = "fptosi" if target.is_signed else "fptoui"
+        return self.out.value(f"{op} {register_type(source)} {value} to {register_type(target)}")
+
+    def _unless_nan(self, value: str, source: DataType, whole: str, target: DataType) -> str:
+        """0 where the float is NaN."""
+        ty, bools = register_type(target), register_type(DataType("bool").with_lanes(source.lanes))
+        is_number = self.out.value(f"fcmp ord {register_type(source)} {value}, {value}")
+        return self.out.value(f"select {bools} {is_number}, {ty} {whole}, {ty} zeroinitializer")
 
     def convert(self, value: str, source: DataType, target: DataType) -> str:
         from_ty, to_ty = register_type(source), register_type(target)
@@ -416,6 +462,8 @@ class ExprEmitter(Dispatch):
             raise UsageError(
                 G0101, f"conversion from {source} to {target} has no machine form yet; cast through a lookup"
             )
+        if source.code == "float" and target.is_int:
+            return self._saturated(value, source, target)
         op = _conversion(source, target)
         return value if op is None else self.out.value(f"{op} {from_ty} {value} to {to_ty}")
 
@@ -492,11 +540,6 @@ class ExprEmitter(Dispatch):
         return expr.dtype.is_unsigned
 
 
-def _plain(expr: PrimExpr) -> IntImm | None:
-    inner = expr.value if isinstance(expr, Broadcast) else expr
-    return inner if isinstance(inner, IntImm) else None
-
-
 def is_speculatable(expr: PrimExpr) -> bool:
     """Whether evaluating `expr` where it is not asked for can do no harm: no loads, divisions or calls with
     effects.
@@ -505,7 +548,7 @@ def is_speculatable(expr: PrimExpr) -> bool:
         if (
             isinstance(node, (Div, Mod, FloorDiv, FloorMod))
             and not node.dtype.is_float
-            and _plain(node.b) is None
+            and plain_int(node.b) is None
         ):
             return False
         if isinstance(node, Call) and not (node.op.record.is_pure and node.op.name not in _COSTLY):
@@ -522,8 +565,6 @@ def _conversion(source: DataType, target: DataType) -> str | None:
     """The LLVM instruction between two numeric types; None where registers agree."""
     if source.code == "float" and target.code == "float":
         return None if source.bits == target.bits else "fpext" if source.bits < target.bits else "fptrunc"
-    if source.code == "float":
-        return "fptosi" if target.is_signed else "fptoui"
     if target.code == "float":
         return "sitofp" if source.is_signed else "uitofp"
     if source.bits == target.bits:

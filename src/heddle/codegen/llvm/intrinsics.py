@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle.codegen.codes import G0101
+from heddle.codegen.llvm.bounds import plain_int
 from heddle.codegen.llvm.emit_expr import ExprEmitter, mangle
 from heddle.codegen.llvm.types import element_type, register_type, splat
 from heddle.ir.expr import StringImm
-from heddle.prim.nodes import Call, IntImm, PrimExpr
+from heddle.prim.nodes import Call, IntImm, Max, Min, PrimExpr
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import UsageError
 from heddle.tir.kernel_abi import PAYLOAD_OFFSET_BYTES, TENSOR_FIELDS, VALUE_SIZE_BYTES
@@ -22,12 +23,12 @@ _SAME_NAME = {
     "floor": "floor",
     "ceil": "ceil",
     "trunc": "trunc",
-    "round": "round",
+    "round": "rint",
     "nearbyint": "rint",
     "copysign": "copysign",
     "fma": "fma",
 }
-_BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
+_BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 
 def emit_call(emitter: Any, call: Call) -> str:
@@ -58,8 +59,22 @@ def _bitwise(name: str) -> Emit:
     return emit
 
 
-def _shift_right(emitter: ExprEmitter, call: Call) -> str:
-    return _bitwise("ashr" if call.dtype.is_signed else "lshr")(emitter, call)
+def _shift(emitter: ExprEmitter, call: Call) -> str:
+    """Counts as great as the width, and negative ones, shift everything out; LLVM leaves them undefined."""
+    left = call.op.name == "tir.shift_left"
+    name = "shl" if left else "ashr" if call.dtype.is_signed else "lshr"
+    ty, element, lanes = register_type(call.dtype), element_type(call.dtype.element), call.dtype.lanes
+    value, count = _operands(emitter, call)
+    known, width = plain_int(_argument(call, 1)), call.dtype.bits
+    if known is not None and 0 <= known.value < width:
+        return emitter.out.value(f"{name} {ty} {value}, {count}")
+    if name == "ashr":
+        most = splat(element, str(width - 1), lanes)
+        return emitter.out.value(f"ashr {ty} {value}, {emitter.call_intrinsic('umin', ty, [count, most])}")
+    bools = register_type(DataType("bool").with_lanes(lanes))
+    fits = emitter.out.value(f"icmp ult {ty} {count}, {splat(element, str(width), lanes)}")
+    shifted = emitter.out.value(f"{name} {ty} {value}, {count}")
+    return emitter.out.value(f"select {bools} {fits}, {ty} {shifted}, {ty} zeroinitializer")
 
 
 def _bitwise_not(emitter: ExprEmitter, call: Call) -> str:
@@ -84,6 +99,15 @@ def _compare_size(predicate: str) -> Emit:
         )
 
     return emit
+
+
+def _extreme(emitter: ExprEmitter, call: Call) -> str:
+    """The first operand where it is NaN; else `max` or `min`, which give the second one if that is NaN."""
+    a, b = _operands(emitter, call)
+    ty, bools = register_type(call.dtype), register_type(DataType("bool").with_lanes(call.dtype.lanes))
+    chosen = emitter.min_max(Max if call.op.name == "tir.fmaximum" else Min, a, b, call.dtype)
+    is_nan = emitter.out.value(f"fcmp uno {ty} {a}, {a}")
+    return emitter.out.value(f"select {bools} {is_nan}, {ty} {a}, {ty} {chosen}")
 
 
 def _argument(call: Call, index: int = 0) -> PrimExpr:
@@ -278,7 +302,10 @@ def _pointer_bits(emitter: ExprEmitter, call: Call) -> str:
 _TABLE: dict[str, Emit] = {
     **{name: _same_name(llvm_name) for name, llvm_name in _SAME_NAME.items()},
     **{name: _bitwise(op) for name, op in _BITWISE.items()},
-    "shift_right": _shift_right,
+    "fmaximum": _extreme,
+    "fminimum": _extreme,
+    "shift_left": _shift,
+    "shift_right": _shift,
     "bitwise_not": _bitwise_not,
     "isnan": _isnan,
     "isinf": _compare_size("oeq"),

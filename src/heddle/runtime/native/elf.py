@@ -1,5 +1,5 @@
-"""Relocatable ELF objects: data as one, and renaming symbols, for several libraries with the same functions
-in one file.
+"""Relocatable ELF objects: data as one, which symbols they define and need, and renaming them, so that several
+libraries with the same functions go into one file.
 
 Only the parts that this needs are read: the section table, symbol tables, and their strings. A new string
 table, the old one with the new names after it, goes to the end of the file, so all old references stay good.
@@ -78,7 +78,7 @@ def data_object(machine: int, data: bytes | memoryview, start: str, end: str) ->
 
 
 def _tables(code: bytes) -> Iterator[_Table]:
-    if not code.startswith(_MAGIC_64_LITTLE):
+    if not is_elf(code):
         raise UsageError(U0506, "symbols can be given a prefix in 64-bit ELF objects only")
     (first,) = struct.unpack_from("<Q", code, 0x28)
     size, count = struct.unpack_from("<HH", code, 0x3A)
@@ -90,15 +90,34 @@ def _tables(code: bytes) -> Iterator[_Table]:
             yield _Table(offset, length // _SYMBOL.size, header, code[start : start + strings])
 
 
-def defined_symbols(code: bytes) -> set[bytes]:
-    """The names that an object defines for others. Raises: UsageError U0506 for another kind of object."""
+def is_elf(code: bytes) -> bool:
+    """Whether this is an object that the functions here can read: 64-bit ELF, little-endian."""
+    return code.startswith(_MAGIC_64_LITTLE)
+
+
+def elf_machine(code: bytes) -> int:
+    """For which processors an object is, as ELF numbers them; 0 for another kind of object."""
+    return int(struct.unpack_from("<H", code, 18)[0]) if is_elf(code) else 0
+
+
+def _globals(code: bytes, is_defined: bool) -> set[bytes]:
     found = set()
     for table in _tables(code):
         for number in range(table.count):
             name, info, _, section, _, _ = _SYMBOL.unpack_from(code, table.offset + number * _SYMBOL.size)
-            if info >> 4 != _LOCAL and section != _UNDEFINED:
+            if info >> 4 != _LOCAL and (section != _UNDEFINED) is is_defined:
                 found.add(table.name(name))
     return found
+
+
+def undefined_symbols(code: bytes) -> set[bytes]:
+    """The names that an object needs from others. Raises: UsageError U0506 for another kind of object."""
+    return _globals(code, is_defined=False)
+
+
+def defined_symbols(code: bytes) -> set[bytes]:
+    """The names that an object defines for others. Raises: UsageError U0506 for another kind of object."""
+    return _globals(code, is_defined=True)
 
 
 def prefix_symbols(objects: Sequence[bytes], prefix: str) -> list[bytes]:

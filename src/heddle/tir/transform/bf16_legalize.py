@@ -116,6 +116,8 @@ class _Legalizer(Rewriter):
 
     def visit_Call(self, node: Call) -> PrimExpr:
         args = tuple(self.visit(arg) for arg in node.args)
+        if node.op.name in _TESTS and isinstance(args[0], PrimExpr) and self._is_narrow(args[0].dtype):
+            return Call(node.dtype, node.op, (self._wide(args[0]),))
         if all(a is b for a, b in zip(args, node.args, strict=True)):
             return node
         if node.op.name == "tir.if_then_else":
@@ -124,7 +126,7 @@ class _Legalizer(Rewriter):
                 yes, no = self._wide(yes), self._wide(no)
             return Call(yes.dtype, node.op, (args[0], yes, no))
         if node.op.name in _TESTS:
-            return Call(node.dtype, node.op, (self._wide(args[0]),))
+            return Call(node.dtype, node.op, args)
         kept = tuple(
             cast(old.dtype, new) if isinstance(old, PrimExpr) else new
             for old, new in zip(node.args, args, strict=True)

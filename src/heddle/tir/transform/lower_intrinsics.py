@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
 from heddle.prim.intrinsics import call_pure_extern, exp, ldexp, sqrt
-from heddle.prim.nodes import Call, PrimExpr, constant
+from heddle.prim.nodes import ArithExpr, Call, PrimExpr, constant
 from heddle.prim.ops import add, cast, div, negative
 from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.vector_math import FLOAT32_FUNCTIONS, LDEXP
+from heddle.tir.vector_math.division import FLOAT_DIVISIONS
 
 _C_NAMES = (
     "exp",
@@ -43,7 +44,19 @@ _C_FUNCTIONS = {
     "nextafter": "nextafter",
 }
 _ONLY_IN_C = ("fmod", "nextafter")
-_MACHINE_OPS = ("sqrt", "fabs", "floor", "ceil", "trunc", "round", "nearbyint", "copysign", "fma")
+_MACHINE_OPS = (
+    "sqrt",
+    "fabs",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "nearbyint",
+    "copysign",
+    "fma",
+    "fmaximum",
+    "fminimum",
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,17 @@ class _Lowerer(Rewriter):
             wide = DataType("float32").with_lanes(lowered.dtype.lanes)
             return cast(lowered.dtype, Call(wide, lowered.op, tuple(cast(wide, arg) for arg in args)))
         return lowered
+
+    def visit_ArithExpr(self, node: ArithExpr) -> Any:
+        """Divisions of floats that give a remainder or a whole number."""
+        lowered = self.default(node)
+        divide = FLOAT_DIVISIONS.get(type(lowered))
+        if divide is None or not lowered.dtype.is_float:
+            return lowered
+        if not _is_narrow(lowered.dtype):
+            return self.visit(divide(lowered.a, lowered.b))
+        wide = DataType("float32").with_lanes(lowered.dtype.lanes)
+        return cast(lowered.dtype, self.visit(divide(cast(wide, lowered.a), cast(wide, lowered.b))))
 
     def _function(self, name: str, dtype: DataType, args: list[PrimExpr]) -> PrimExpr:
         if _is_narrow(dtype):

@@ -16,6 +16,7 @@ from heddle.prim.ops import (
     greater,
     less,
     multiply,
+    not_equal,
     select,
     shift_left,
     shift_right,
@@ -69,6 +70,18 @@ def to_float32(x: PrimExpr) -> PrimExpr:
     if form.one_zero:
         result = select(equal(raw, constant(form.nan, raw.dtype)), constant(float("nan"), floats), result)
     return scope.close(result)
+
+
+def rounded_to_odd(x: PrimExpr) -> PrimExpr:
+    """A float64 as float32: where it does not fit, that neighbour whose last bit is set. Rounding this to a
+    float of at most 22 bits gives what rounding the float64 once gives."""
+    scope = Scope()
+    x = scope.let(x)
+    near = scope.let(cast(DataType("float32").with_lanes(x.dtype.lanes), x))
+    back = scope.let(cast(x.dtype, near))
+    below = scope.let(subtract(float_bits(near), cast(int_dtype(x), greater(absolute(back), absolute(x)))))
+    inexact = cast(int_dtype(x), not_equal(back, x))
+    return scope.close(reinterpret(near.dtype, bitwise_or(below, inexact)))
 
 
 def from_float32(x: PrimExpr, target: DataType) -> PrimExpr:

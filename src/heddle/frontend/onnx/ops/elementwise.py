@@ -8,10 +8,11 @@ from functools import reduce
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
-from heddle.frontend.onnx.proto import dtype_name, numpy_dtype
+from heddle.frontend.onnx.proto import dtype_name
 from heddle.frontend.onnx.registry import add_converter, converts
 from heddle.frontend.onnx.values import array_value
 from heddle.ir.expr import Expr
+from heddle.prim.values import convert
 from heddle.runtime.dtype import DataType
 
 _UNARY = {
@@ -146,11 +147,7 @@ def mod(ctx: NodeContext) -> Result:
     a, b = ctx.tensor(0), ctx.tensor(1)
     if not ctx.flag("fmod"):
         return ctx.binary("floor_mod", a, b)
-    if DataType(ctx.dtype(0)).is_float:
-        whole = ctx.call("trunc", ctx.binary("divide", a, b))
-    else:
-        whole = ctx.binary("divide", a, b)
-    return ctx.binary("subtract", a, ctx.binary("multiply", whole, b))
+    return ctx.binary("fmod", a, b)
 
 
 @converts("BitShift")
@@ -185,8 +182,7 @@ def cast(ctx: NodeContext) -> Result:
 
 def cast_to(ctx: NodeContext, dtype: str) -> Result:
     """Float to integer drops the fraction; to bool compares with 0; to 8-bit floats saturates unless told not
-    to; to
-    4-bit integers keeps the low bits."""
+    to; to 4-bit integers rounds halves to even and keeps the low bits."""
     known = ctx.array(0)
     if (
         known is not None
@@ -194,14 +190,15 @@ def cast_to(ctx: NodeContext, dtype: str) -> Result:
         and DataType(dtype).bits >= 16
         and known.dtype.kind in "iubf"
     ):
-        with np.errstate(all="ignore"):
-            return array_value(known.astype(numpy_dtype(dtype)), dtype)
+        return array_value(convert(known, DataType(dtype)), dtype)
     x = ctx.tensor(0)
     limit = _FLOAT8_MAX.get(dtype)
     if limit is not None and ctx.flag("saturate", True) and ctx.dtype(0) != dtype:
         x = ctx.astype(x, "float32")
         x = ctx.call("where", ctx.call("isnan", x), x, ctx.call("clip", x, -limit, limit))
     if dtype in ("int4", "uint4") and ctx.dtype(0) != dtype:
+        if DataType(ctx.dtype(0)).is_float:
+            x = ctx.call("round", x if DataType(ctx.dtype(0)).bits > 8 else ctx.astype(x, "float32"))
         x = ctx.call("bitwise_and", ctx.astype(x, "int32"), ctx.const(15, "int32"))
         if dtype == "int4":
             x = ctx.call("subtract", ctx.call("bitwise_xor", x, ctx.const(8, "int32")), ctx.const(8, "int32"))

@@ -1,0 +1,97 @@
+"""What the form of an expression tells of its value: floats within bounds, divisors that are not zero."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from heddle.ir.structural import structural_equal
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import (
+    EQ,
+    Broadcast,
+    Call,
+    Cast,
+    FloatImm,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    PrimExpr,
+    Select,
+    Var,
+)
+from heddle.prim.values import int_range
+from heddle.runtime.dtype import DataType
+
+_ROUNDINGS = ("tir.floor", "tir.ceil", "tir.trunc", "tir.round", "tir.nearbyint")
+_ANY = (-math.inf, math.inf)
+
+
+def plain_int(expr: PrimExpr) -> IntImm | None:
+    """The constant that an integer is in all lanes, if it is one."""
+    inner = expr.value if isinstance(expr, Broadcast) else expr
+    return inner if isinstance(inner, IntImm) else None
+
+
+def fits_without_saturation(value: PrimExpr, target: DataType) -> bool:
+    """Whether a float that is not NaN is in the range of an integer dtype once its fraction is dropped."""
+    (low, high), (least, greatest) = int_range(target), float_bounds(value)
+    return least > low - 1 and greatest < high + 1
+
+
+def float_bounds(expr: PrimExpr) -> tuple[float, float]:
+    """Between what a float lies if it is not NaN, as its last operations show.
+
+    `max(x, c)` is c where x is NaN, so bounds of x do not raise c.
+    """
+    if isinstance(expr, Broadcast):
+        return float_bounds(expr.value)
+    if isinstance(expr, Let):
+        return float_bounds(expr.body)
+    if isinstance(expr, Cast) and (expr.value.dtype.is_int or expr.value.dtype.is_bool):
+        return int_range(expr.value.dtype.element) if expr.dtype.bits >= 32 else _ANY
+    if isinstance(expr, Call) and expr.op.name in _ROUNDINGS:
+        argument = expr.args[0]
+        assert isinstance(argument, PrimExpr)
+        low, high = float_bounds(argument)
+        return float(np.floor(low)), float(np.ceil(high))
+    if isinstance(expr, (Max, Min)):
+        for limit, other in ((_number(expr.a), expr.b), (_number(expr.b), expr.a)):
+            if limit is not None:
+                low, high = float_bounds(other)
+                return (limit, max(limit, high)) if isinstance(expr, Max) else (min(limit, low), limit)
+    number = _number(expr)
+    return _ANY if number is None else (number, number)
+
+
+def _number(expr: PrimExpr) -> float | None:
+    """A float constant, rounded to its dtype; None for NaN."""
+    inner = expr.value if isinstance(expr, Broadcast) else expr
+    if not isinstance(inner, FloatImm):
+        return None
+    number = float(inner.dtype.numpy().type(inner.value))
+    return None if math.isnan(number) else number
+
+
+def may_be_zero(divisor: PrimExpr, in_index: bool) -> bool:
+    """Whether an integer divisor has to be looked at when the program runs.
+
+    In indices sizes count as not zero: what is indexed by a size of zero has no elements.
+    """
+    constant = plain_int(divisor)
+    if constant is not None:
+        return constant.value == 0
+    if isinstance(divisor, Select) and isinstance(divisor.condition, EQ):
+        test, compared = divisor.condition, plain_int(divisor.condition.b)
+        guards = compared is not None and compared.value == 0
+        if guards and structural_equal(test.a, divisor.false_value):
+            return may_be_zero(divisor.true_value, in_index)
+    if not in_index:
+        return True
+    return any(
+        node.node_kind == "tir.BufferLoad" or (isinstance(node, Var) and not node.is_size)
+        for node in walk(divisor)
+        if isinstance(node, PrimExpr)
+    )

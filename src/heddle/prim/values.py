@@ -1,0 +1,111 @@
+"""What scalar operations give, as numpy functions: the one definition of conversions, divisions and shifts.
+
+The evaluator, the folding of constants, the loop interpreter and the operators' references use these
+functions; machine code gives the same bits (`tests/fuzz/numbers.py`). docs/semantics.md states the rules.
+
+Arguments are numpy scalars or arrays of one dtype, or Python numbers; results wrap as numpy's do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heddle.runtime.dtype import DataType
+
+Value = Any
+MAX_FLOAT32 = (2 - 2.0**-24) * 2.0**127
+"""Greater numbers, even where they are rounded to nearest, are no finite float32."""
+
+
+def int_range(dtype: DataType) -> tuple[int, int]:
+    """The least and the greatest value of an integer dtype, of bool, or of an address."""
+    if dtype.is_bool:
+        return 0, 1
+    if dtype.is_unsigned or dtype.is_handle:
+        return 0, (1 << dtype.bits) - 1
+    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+
+
+def wrap_int(value: int, dtype: DataType) -> int:
+    """The value modulo 2**bits, in the dtype's range; a bool is 0 or 1."""
+    if dtype.is_bool:
+        return int(value != 0)
+    low, high = int_range(dtype)
+    if low <= value <= high:
+        return value
+    return (value - low) % (1 << dtype.bits) + low
+
+
+def is_float_array(array: Value) -> bool:
+    """Whether a numpy value holds floats. bfloat16 and the 8-bit floats are of no kind that numpy knows."""
+    return np.asarray(array).dtype.kind not in "iub"
+
+
+def convert(value: Value, dtype: DataType) -> Value:
+    """A numpy value as a scalar or vector of a dtype, by the rules of `Cast`.
+
+    Floats become integers by dropping the fraction; what lies outside the range gives its nearest end, NaN
+    gives 0. Integers wrap. Anything but zero (NaN too) is true. Floats are rounded to nearest, halves to
+    even; float64 and integers become bfloat16 and 8-bit floats by way of float32.
+    """
+    array = np.asarray(value)
+    target = dtype.numpy()
+    with np.errstate(all="ignore"):
+        if dtype.is_bool:
+            array = array != 0
+        elif dtype.is_int and is_float_array(array):
+            array = _saturated(array, dtype)
+        elif dtype.is_int and dtype.bits < 8:
+            low = int_range(dtype)[0]
+            array = (((array.astype(np.int64) - low) & ((1 << dtype.bits) - 1)) + low).astype(target)
+        elif array.dtype != target:
+            array = array.astype(target)
+    if dtype.lanes > 1 and array.ndim == 0:
+        array = np.full(dtype.lanes, array, dtype=target)
+    return array[()]
+
+
+def _saturated(array: Value, dtype: DataType) -> Value:
+    (low, high), target = int_range(dtype), dtype.numpy()
+    wide = array.astype(np.float64)
+    above, below = wide >= float(high + 1), wide <= float(low)
+    inside = np.where(above | below | np.isnan(wide), 0.0, wide)
+    made = inside.astype(np.uint64 if dtype.is_unsigned else np.int64).astype(target)
+    return np.where(above, target.type(high), np.where(below, target.type(low), made))
+
+
+def trunc_divide(a: Value, b: Value) -> Value:
+    """a / b; of integers the quotient rounded to zero, 0 where b is. The least integer by -1 wraps."""
+    if is_float_array(a):
+        return np.divide(a, b)
+    quotient, rest = np.floor_divide(a, b), np.mod(a, b)
+    was_rounded_down = (rest != 0) & ((np.asarray(a) < 0) != (np.asarray(b) < 0))
+    return quotient + was_rounded_down.astype(np.asarray(quotient).dtype)
+
+
+def trunc_mod(a: Value, b: Value) -> Value:
+    """The remainder with the sign of a: C's fmod for floats; for integers 0 where b is."""
+    return np.fmod(a, b)
+
+
+def floor_divide(a: Value, b: Value) -> Value:
+    """a / b rounded down; of integers 0 where b is."""
+    return np.floor_divide(a, b)
+
+
+def floor_mod(a: Value, b: Value) -> Value:
+    """The remainder with the sign of b; of integers 0 where b is."""
+    return np.mod(a, b)
+
+
+def shift_left(a: Value, count: Value) -> Value:
+    """a * 2**count, wrapped; 0 for a count that is negative or as great as the width."""
+    return np.left_shift(a, count)
+
+
+def shift_right(a: Value, count: Value) -> Value:
+    """a with its bits moved down and its sign (zeros, if unsigned) moved in; nothing but those for a count
+    that is negative or as great as the width."""
+    return np.right_shift(a, count)

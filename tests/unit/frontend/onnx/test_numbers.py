@@ -1,0 +1,170 @@
+"""Operators at the edges of numbers, against onnx's reference: in vector bodies and tails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from heddle.codegen.cache import KernelCache
+from heddle.driver.compile import build
+from heddle.frontend.onnx import from_onnx
+from heddle.relax.interpreter import GraphInterpreter
+from heddle.runtime.device import cpu
+from heddle.target import Target
+from heddle.vm.relax.machine import VirtualMachine
+from tests.unit.frontend.onnx.models import model, node
+
+NAN, INF = np.nan, np.inf
+EDGES = np.array(
+    [
+        0.0,
+        -0.0,
+        1.5,
+        2.5,
+        -1.5,
+        -2.5,
+        3.0,
+        -3.0,
+        7.6,
+        127.5,
+        300.0,
+        -300.0,
+        3e9,
+        -3e9,
+        1e20,
+        INF,
+        -INF,
+        NAN,
+        1e-40,
+    ],
+    np.float32,
+)
+X, Y = (part.ravel() for part in np.meshgrid(EDGES, EDGES))
+
+
+def results(made: onnx.ModelProto, *arrays: Any) -> list[tuple[str, list[Any]]]:
+    """Of the graph interpreter, which takes operators' references, and of compiled code."""
+    mod = from_onnx(made)
+    machine = VirtualMachine(build(mod, Target("llvm"), cache=KernelCache(None)), cpu())
+    found = []
+    for engine, call in (("reference", GraphInterpreter(mod)["main"]), ("machine", machine["main"])):
+        with np.errstate(all="ignore"):
+            got = call(*(array.copy() for array in arrays))
+        parts = [got] if hasattr(got, "dtype") else list(got)
+        found.append(
+            (engine, [np.asarray(part.numpy() if hasattr(part, "numpy") else part) for part in parts])
+        )
+    return found
+
+
+def binary(nodes: list[Any], stored: dict[str, Any] | None = None, opset: int = 18) -> onnx.ModelProto:
+    outputs = [each.output[0] for each in nodes]
+    return model(nodes, {"x": ["n"], "y": ["n"]}, outputs, stored, opset=opset)
+
+
+def test_float_operators_follow_numpy() -> None:
+    stored = {"nan": np.float32(NAN), "one": np.float32(1), "two": np.float32(2), "inf": np.float32(INF)}
+    nodes = [
+        node("Mod", ["x", "y"], ["fmod"], fmod=1),
+        node("Max", ["x", "y"], ["max"]),
+        node("Min", ["x", "y"], ["min"]),
+        node("Sign", ["x"], ["sign"]),
+        node("Round", ["x"], ["round"]),
+        node("Clip", ["x", "one", "two"], ["clipped"]),
+        node("Clip", ["x", "two", "one"], ["crossed"]),
+        node("Clip", ["x", "nan", "two"], ["low_nan"]),
+        node("Clip", ["x", "one", "nan"], ["high_nan"]),
+        node("Clip", ["x", "", "inf"], ["unbound"]),
+    ]
+    made = binary(nodes, stored)
+    with np.errstate(all="ignore"):
+        want = ReferenceEvaluator(made).run(None, {"x": X, "y": Y})
+    for engine, got in results(made, X, Y):
+        for each, mine, its in zip(nodes, got, want, strict=True):
+            np.testing.assert_array_equal(mine, its, err_msg=f"{each.output[0]}, {engine}")
+
+
+def test_the_remainder_of_a_division_by_infinity() -> None:
+    """The standard defines fmod=0 for integers; for floats it is numpy's `mod`."""
+    made = binary([node("Mod", ["x", "y"], ["z"], fmod=0)])
+    with np.errstate(all="ignore"):
+        want = np.mod(X, Y)
+    assert want[(X == 3) & (Y == INF)] == 3
+    for engine, (got,) in results(made, X, Y):
+        np.testing.assert_array_equal(got, want, err_msg=engine)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_casts_saturate(dtype: str) -> None:
+    """The standard leaves out-of-range casts open; everywhere they give the nearest end, and 0 for NaN."""
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    made = model([node("Cast", ["x"], ["z"], to=number)], {"x": ["n"]}, ["z"])
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    want = [0 if np.isnan(v) else high if v >= high else low if v <= low else int(v) for v in X.tolist()]
+    for engine, (got,) in results(made, X):
+        assert got.tolist() == want, engine
+
+
+@pytest.mark.parametrize(("number", "signed"), [(TensorProto.INT4, True), (TensorProto.UINT4, False)])
+def test_casts_to_four_bits_round_to_even(number: int, signed: bool) -> None:
+    """Of onnx's page on int4: "rounding to the nearest integer (with ties to even)", then the low bits."""
+    x = np.array([1.5, 2.5, 0.5, 3.4, 6.6, -0.5, -1.5, -2.5, 9.0, 21.0] * 4, np.float32)
+    nodes = [node("Cast", ["x"], ["four"], to=number), node("Cast", ["four"], ["z"], to=TensorProto.INT32)]
+    made = model(nodes, {"x": ["n"]}, ["z"], opset=21)
+    want = np.rint(x).astype(np.int32) & 15
+    want = (want ^ 8) - 8 if signed else want
+    for engine, (got,) in results(made, x):
+        assert got.tolist() == want.tolist(), engine
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+def test_shifts_by_the_width_give_zero(dtype: str) -> None:
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    bits = np.dtype(dtype).itemsize * 8
+    x = np.full(41, np.iinfo(dtype).max, dtype)
+    y = (np.arange(41) % (bits + 9)).astype(dtype)
+    y[3] = np.iinfo(dtype).max
+    graph = helper.make_graph(
+        [node("BitShift", ["x", "y"], [way], direction=way) for way in ("LEFT", "RIGHT")],
+        "graph",
+        [helper.make_tensor_value_info(name, number, ["n"]) for name in "xy"],
+        [onnx.ValueInfoProto(name=way) for way in ("LEFT", "RIGHT")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    for engine, (left, right) in results(made, x, y):
+        np.testing.assert_array_equal(left, np.left_shift(x, y), err_msg=engine)
+        np.testing.assert_array_equal(right, np.right_shift(x, y), err_msg=engine)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_narrow_floats_are_sorted(dtype: str) -> None:
+    """Comparisons of 16-bit floats, NaN among them."""
+    number = TensorProto.BFLOAT16 if dtype == "bfloat16" else TensorProto.FLOAT16
+    kind = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype("float16")
+    graph = helper.make_graph(
+        [
+            node("Unique", ["x"], ["values", "", "", "counts"]),
+            node("TopK", ["x", "k"], ["top", "where"]),
+            node("ArgMax", ["x"], ["greatest"], axis=0),
+        ],
+        "graph",
+        [helper.make_tensor_value_info("x", number, ["n"])],
+        [onnx.ValueInfoProto(name=name) for name in ("values", "counts", "top", "where", "greatest")],
+        [helper.make_tensor("k", TensorProto.INT64, [1], [5])],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    x = np.array([3, -1, 2.5, 3, -INF, 0.125, 7, -1, 2.5, 7, 1, 4], np.float32).astype(kind)
+    values, counts = np.unique(x.astype(np.float32), return_counts=True)
+    order = np.argsort(-x.astype(np.float32), kind="stable")[:5]
+    for engine, got in results(made, x):
+        np.testing.assert_array_equal(got[0].astype(np.float32), values, err_msg=engine)
+        np.testing.assert_array_equal(got[1], counts, err_msg=engine)
+        np.testing.assert_array_equal(got[2].astype(np.float32), x[order].astype(np.float32), err_msg=engine)
+        assert got[3].tolist() == order.tolist(), engine
+        assert got[4].tolist() == [6], engine
