@@ -61,12 +61,10 @@ def _infer_strided_slice(ctx: Inference) -> Type:
     dims = list(x.dims)
     steps = strides if strides is not None else (1,) * len(over)
     for axis, b, e, s in zip(over, begin, end, steps, strict=True):
-        exact = transform.slice_bounds(dims[axis], b, e, s, False)[1]
-        if ctx.attrs.assume_inbound:
-            dims[axis] = transform.slice_bounds(dims[axis], b, e, s, True)[1]
-            ctx.assume_equal(dims[axis], exact)
-        else:
-            dims[axis] = exact
+        inbound = bool(ctx.attrs.assume_inbound)
+        for wanted, given in transform.inbound_checks(dims[axis], b, e, s) if inbound else ():
+            ctx.assume_equal(wanted, given)
+        dims[axis] = transform.slice_bounds(dims[axis], b, e, s, inbound)[1]
     return TensorType(tuple(dims), x.dtype)
 
 
@@ -75,8 +73,7 @@ def _np_strided_slice(attrs: Any, x: Any, axes: Any, begin: Any, end: Any, strid
     for axis, b, e, s in zip(axes, begin, end, strides or (1,) * len(axes), strict=True):
         if attrs.assume_inbound and max(b, e) > x.shape[axis]:
             raise ValueError("a bound lies outside the axis")
-        last = None if s < 0 and e <= -(2**31 - 1) else e
-        at[axis] = slice(b, last, s)
+        at[axis] = slice(b, e, s)
     return x[tuple(at)].copy()
 
 
@@ -117,6 +114,10 @@ def _declare_strided_slice() -> None:
                 Sample(((7,), (0,), (6,), (1,), (-2,))),
                 Sample(((7,), (0,), (-1,), (-_END,), (-1,))),
                 Sample(((7,), (0,), (1,), (-1,), (3,))),
+                Sample(((4,), (0,), (-1,), (-(2**63),), (-1,))),
+                Sample(((4,), (0,), (-1,), (-5,), (-1,))),
+                Sample(((4,), (0,), (1,), (4,), (-2,))),
+                Sample(((3, 7), (1,), (2**63 - 1,), (-(2**40),), (-3,))),
                 Sample(((5,), (0,), (4,), (2,))),
                 Sample(((2, 5), (1,), (0,), (9,))),
                 Sample(((7,), (0,), (0,), (3,), (1,)), {"assume_inbound": True}),

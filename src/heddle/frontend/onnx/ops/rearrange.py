@@ -101,9 +101,16 @@ def _check_sizes(ctx: NodeContext, sizes: list[PrimExpr], total: PrimExpr) -> No
 
 
 def slice_of(
-    ctx: NodeContext, x: Expr, axes: list[int], begin: list[PrimExpr], end: list[PrimExpr], strides: list[int]
+    ctx: NodeContext,
+    x: Expr,
+    axes: list[int],
+    begin: list[PrimExpr],
+    end: list[PrimExpr],
+    strides: list[int],
+    *,
+    inbound: bool = True,
 ) -> Expr:
-    """A slice whose bounds lie within the dimensions."""
+    """A slice whose bounds lie within the dimensions, or with Python's rules."""
     return ctx.call(
         "strided_slice",
         x,
@@ -111,7 +118,7 @@ def slice_of(
         begin=tuple(begin),
         end=tuple(end),
         strides=tuple(strides),
-        assume_inbound=True,
+        assume_inbound=inbound,
     )
 
 
