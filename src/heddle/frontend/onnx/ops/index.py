@@ -8,22 +8,17 @@ import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import converts
-from heddle.frontend.onnx.values import content_value, vector
 from heddle.ir.expr import Expr
-from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.runtime.dtype import DataType
 
 
 def positions(ctx: NodeContext, index: int, dim: PrimExpr) -> Expr:
-    """Indices from 0: negative ones count from the end. Constants are checked and resolved here; others are
-    wrapped
-    when the model runs, so that none leads outside of the tensor."""
+    """Indices: constants are checked and resolved here, others by the operator when the model runs."""
     known = ctx.array(index)
     if known is not None and isinstance(dim, IntImm):
         return ctx.const(checked(ctx, known, int(dim)), ctx.dtype(index))
-    size = ctx.astype(size_tensor(ctx, ops.maximum(dim, 1)), ctx.dtype(index))
-    return ctx.call("floor_mod", ctx.tensor(index), size)
+    return ctx.tensor(index)
 
 
 def checked(ctx: NodeContext, known: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
@@ -33,19 +28,10 @@ def checked(ctx: NodeContext, known: np.ndarray[Any, Any], size: int) -> np.ndar
     return np.where(known < 0, known + size, known).astype(known.dtype)
 
 
-def size_tensor(ctx: NodeContext, dim: PrimExpr) -> Expr:
-    """A dimension as a tensor of rank 0."""
-    return ctx.importer.tensor_of(content_value(ctx.scalar_content(dim)))
-
-
 @converts("Gather")
 def gather(ctx: NodeContext) -> Result:
     axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
-    known, dim = ctx.array(1), ctx.dims(0)[axis]
-    if known is not None and isinstance(dim, IntImm):
-        indices = ctx.const(checked(ctx, known, int(dim)), ctx.dtype(1))
-        return ctx.call("take", ctx.tensor(0), indices, axis=axis, mode="fast")
-    return ctx.call("take", ctx.tensor(0), ctx.tensor(1), axis=axis, mode="wrap")
+    return ctx.call("take", ctx.tensor(0), positions(ctx, 1, ctx.dims(0)[axis]), axis=axis)
 
 
 @converts("GatherElements")
@@ -61,7 +47,7 @@ def gather_nd(ctx: NodeContext) -> Result:
 
 
 def _coordinates(ctx: NodeContext, batch: int = 0) -> Expr:
-    """Tuples of indices along the last axis, negative ones resolved."""
+    """Tuples of indices along the last axis; constants are checked and resolved here."""
     depth = ctx.dims(1)[-1]
     if not isinstance(depth, IntImm):
         ctx.unsupported("index tuples of symbolic length")
@@ -72,8 +58,7 @@ def _coordinates(ctx: NodeContext, batch: int = 0) -> Expr:
     if known is not None and all(isinstance(size, IntImm) for size in sizes):
         columns = [checked(ctx, known[..., i], int(size)) for i, size in enumerate(sizes)]  # type: ignore[call-overload]
         return ctx.const(np.stack(columns, axis=-1) if columns else known, ctx.dtype(1))
-    whole = ctx.importer.tensor_of(content_value(vector(ops.maximum(size, 1) for size in sizes)))
-    return ctx.call("floor_mod", ctx.tensor(1), ctx.astype(whole, ctx.dtype(1)))
+    return ctx.tensor(1)
 
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
