@@ -421,6 +421,9 @@ def _infer_tile(ctx: Inference) -> Type:
     ndim = max(ty.ndim, len(repeats))
     counts = (*(1,) * (ndim - len(repeats)), *repeats)
     dims = (*(constant(1, "int64"),) * (ndim - ty.ndim), *ty.dims)
+    for dim, count in zip(dims, counts, strict=True):
+        if isinstance(dim, IntImm) and dim.value * int(count) >= 1 << 63:
+            ctx.shape_error(f"{count} times {dim} is no size")
     return TensorType(tuple(simplified(d * int(c)) for d, c in zip(dims, counts, strict=True)), ty.dtype)
 
 

@@ -13,6 +13,7 @@ from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Withou
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import require_int, require_ndim, unknown_dims
+from heddle.prim.checked_index import checked_positions
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar
 from heddle.prim.ops import cast
 from heddle.relax.codes import R0202
@@ -263,7 +264,7 @@ def _np_reverse_sequence(attrs: Any, x: Any, lengths: Any) -> Any:
     seq, batch = attrs.seq_axis % x.ndim, attrs.batch_axis % x.ndim
     for b, length in enumerate(lengths):
         row = np.moveaxis(np.take(x, b, batch), seq - (seq > batch), 0).copy()
-        count = max(int(length), 0)
+        count = int(checked_positions(length, x.shape[seq] + 1, from_end=False))
         row[:count] = row[:count][::-1]
         at: list[Any] = [slice(None)] * x.ndim
         at[batch] = b
@@ -304,7 +305,7 @@ def _declare_parts() -> None:
             ("float32",),
             lambda rng, dtype: (
                 rng.standard_normal(shape).astype(dtype),
-                rng.integers(-1, shape[seq] + 3, size=shape[batch]),
+                rng.integers(0, shape[seq] + 1, size=shape[batch]),
             ),
         )
 
@@ -313,7 +314,10 @@ def _declare_parts() -> None:
             name="reverse_sequence",
             inputs=(Input("data", meaning="a tensor"), Input("seq_lengths", meaning="(batch,) integers")),
             attrs=(AttrSpec("seq_axis", "int", 1), AttrSpec("batch_axis", "int", 0)),
-            doc="The first seq_lengths[b] elements (at most all) of seq_axis reversed, for each b.",
+            doc=(
+                "The first seq_lengths[b] elements of seq_axis reversed, for each b. A length is one of "
+                "0 to the size: another is an error (U1001, an index into that many lengths)."
+            ),
             infer=_infer_reverse_sequence,
             reference=_np_reverse_sequence,
             lower=lambda attrs, x, n: transform.sequence_reverse(

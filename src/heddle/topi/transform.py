@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from heddle import te
+from heddle.prim.checked_index import checked_index
 from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, equal, if_then_else, less, maximum, minimum, select
@@ -415,7 +416,7 @@ def sequence_reverse(x: te.Tensor, lengths: te.Tensor, seq_axis: int = 1, batch_
     seq, batch = positive_axis(seq_axis, x.ndim), positive_axis(batch_axis, x.ndim)
 
     def element(*index: PrimExpr) -> PrimExpr:
-        length = minimum(cast("int64", lengths[index[batch]]), x.shape[seq])
+        length = checked_index(lengths[index[batch]], x.shape[seq] + 1, from_end=False)
         position = index[seq]
         moved = if_then_else(position < length, length - 1 - position, position)
         result: PrimExpr = x[tuple(moved if k == seq else p for k, p in enumerate(index))]

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.rearrange import slice_of
 from heddle.frontend.onnx.registry import converts
 from heddle.ir.expr import Expr
-from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim import ops
+from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.runtime.dtype import DataType
 
 
@@ -61,6 +63,8 @@ def _coordinates(ctx: NodeContext, batch: int = 0) -> Expr:
     return ctx.tensor(1)
 
 
+MAX_DEPTH = 1 << 24
+"""Of OneHot; each index takes as many elements."""
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
@@ -102,6 +106,8 @@ def one_hot(ctx: NodeContext) -> Result:
     axis = ctx.axis(ctx.attr("axis", -1), rank + 1)
     if not isinstance(depth, IntImm):
         ctx.unsupported("a depth that is not constant")
+    if not 0 < int(depth) <= MAX_DEPTH:
+        ctx.malformed(f"a depth of {depth}: it must be at least 1 and at most {MAX_DEPTH}")
     indices = ctx.astype(ctx.tensor(0), "int64")
     below = ctx.call("less", indices, ctx.const(0, "int64"))
     indices = ctx.call("where", below, ctx.call("add", indices, ctx.const(int(depth), "int64")), indices)
@@ -116,6 +122,14 @@ def one_hot(ctx: NodeContext) -> Result:
 def top_k(ctx: NodeContext) -> Result:
     count = ctx.attr("k") if ctx.opset < 10 else int(ctx.scalar(1, "the number of elements of TopK"))
     axis = ctx.axis(ctx.attr("axis", -1), ctx.ndim(0))
+    size = ctx.dims(0)[axis]
+    if count < 0 or (isinstance(size, IntImm) and count > int(size)):
+        ctx.malformed(f"{count} elements of a dimension of {size}")
+    if not isinstance(size, IntImm):
+        ctx.importer.require_equal([(size, ops.maximum(size, constant(count, "int64")))])
+    if count == 0:  # the operator takes it for all
+        parts = slice_of(ctx, ctx.tensor(0), [axis], [constant(0, "int64")], [constant(0, "int64")], [1])
+        return parts, ctx.astype(parts, "int64")
     made = ctx.call(
         "topk",
         ctx.tensor(0),

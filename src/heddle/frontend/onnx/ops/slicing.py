@@ -161,8 +161,18 @@ def _padded(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int], val
     flat = tuple(int(amount) for pair in grow for amount in pair)  # type: ignore[call-overload]
     if mode in ("edge", "wrap"):
         return _padded_by_index(ctx, x, flat, mode)
+    if mode == "reflect":
+        _require_reach(ctx, x, flat)
     number = float(value) if DataType(ctx.dtype(0)).is_float else int(value)
     return ctx.call("nn.pad", x, pad_width=flat, pad_mode=names[mode], pad_value=number)
+
+
+def _require_reach(ctx: NodeContext, x: Expr, flat: Sequence[int]) -> None:
+    """A reflection does not reach beyond the other end. The operator checks constant dimensions."""
+    for axis, dim in enumerate(ctx.dims_of(x)):
+        least = max(flat[2 * axis : 2 * axis + 2]) + 1
+        if least > 1 and not isinstance(dim, IntImm):
+            ctx.importer.require_equal([(dim, ops.maximum(dim, constant(least, "int64")))])
 
 
 def _positive(amount: PrimExpr) -> PrimExpr:
