@@ -22,6 +22,11 @@ U0303 = declare_code(
     "dlpack exchange failed",
     "The producer handed over no usable capsule, or one that was consumed already.",
 )
+U0304 = declare_code(
+    "U0304",
+    "memory is not to be written",
+    "A result that is a constant of the program, or a view of one, shares the program's memory.",
+)
 U0401 = declare_code(
     "U0401",
     "global function not found",
