@@ -206,7 +206,7 @@ _EVAL: dict[type, Callable[[_Frame, Any], Any]] = {
     GlobalVar: _Frame._global,
     Call: _Frame._call,
     Var: lambda frame, expr: frame.values[expr],
-    Constant: lambda frame, expr: np.asarray(expr.data.numpy()),
+    Constant: lambda frame, expr: np.asarray(expr.data.numpy(), expr.data.dtype.numpy()),
     Tuple: lambda frame, expr: tuple(frame.eval(item) for item in expr.fields),
     TupleGetItem: lambda frame, expr: frame.eval(expr.tuple_value)[expr.index],
     ShapeExpr: lambda frame, expr: tuple(int(evaluate(dim, frame.dims)) for dim in expr.values),

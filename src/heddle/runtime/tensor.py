@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from heddle.runtime.codes import U0202, U0301, U0302, U0304, U0602
@@ -40,6 +41,8 @@ from heddle.support.diagnostics import IRTypeError, TrapValueError, UsageError
 
 MIN_ALIGN_BYTES = 16  # of memory shared with others; our own storage has 64
 
+_FOUR_BITS = {"int4": np.dtype(ml_dtypes.int4), "uint4": np.dtype(ml_dtypes.uint4)}
+"""What users see of elements that are stored one to a byte, as ml_dtypes stores them."""
 _HEADER = struct.Struct("<QiiiIQQQ")
 _pack_header = _HEADER.pack
 _new_object = object.__new__
@@ -107,12 +110,12 @@ class Tensor:
     def numpy(self) -> np.ndarray[Any, Any]:
         """A numpy view that shares the memory and keeps it alive, not writable where the tensor is not.
 
-        Dtypes: bfloat16 and float8 come as ml_dtypes types.
+        Dtypes: bfloat16, float8, int4 and uint4 come as ml_dtypes types.
 
         Shapes: a dtype with lanes adds them as the last axis.
         """
         dtype = self.dtype
-        element = dtype.numpy()
+        element = _FOUR_BITS.get(dtype.element) or dtype.numpy()
         layout, width = self.layout, element.itemsize
         shape: tuple[int, ...] = layout.shape
         steps = layout.strides
@@ -393,8 +396,9 @@ def tensor(data: Any, device: Device | None = None, dtype: Any = None, *, copy: 
     else:
         values = from_dlpack(data).numpy()
     wanted = dtype_of(dtype) if dtype is not None else None
-    if wanted is not None and values.dtype != wanted.numpy():
-        values, copy = values.astype(wanted.numpy()), False
+    stored = values.dtype if wanted is None else _FOUR_BITS.get(wanted.element) or wanted.numpy()
+    if values.dtype != stored:
+        values, copy = values.astype(stored), False
     if not copy:
         return tensor_from_numpy(values, device)
     made = empty(values.shape, _numpy_dtypes.get(values.dtype) or _dtype_from_numpy(values.dtype), device)

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import heddle
 from heddle import relax
+from heddle.relax.types import TensorType
 from heddle.script import ir as I
 from heddle.script import relax as R
 from heddle.support.diagnostics import TrapValueError
@@ -121,3 +123,29 @@ def test_a_loaded_program_lends_its_constants_too(tmp_path: Any) -> None:
     heddle.compile(Program, target="llvm").export_library(str(path))
     vm = relax.VirtualMachine(heddle.runtime.load_module(str(path)), heddle.cpu())
     assert vm["chosen"](np.array(True), np.zeros(2, "float32")).is_readonly
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["int4", "uint4"])
+def test_four_bit_results_have_their_element_type(name: str, mode: str) -> None:
+    """Computed, an argument, a view of one and a constant; stored one to a byte, as ml_dtypes stores them."""
+    made = np.array([1, 5, 7, 3] if name == "uint4" else [1, -3, -8, 7]).astype(getattr(ml_dtypes, name))
+    builder = relax.BlockBuilder()
+    x, q = relax.Var("x", TensorType((4,), "float32")), relax.Var("q", TensorType((4,), name))
+    with builder.function("main", [x, q]):
+        fields = (
+            builder.emit(relax.op.astype(x, name)),
+            q,
+            builder.emit(relax.op.reshape(q, (2, 2))),
+            relax.const(made.astype(np.int8), name),
+            builder.emit(relax.op.astype(q, "float32")),
+        )
+        builder.emit_func_output(relax.Tuple(fields))
+    program = heddle.compile(builder.get(), target="llvm", exec_mode=mode)
+    got = relax.VirtualMachine(program, heddle.cpu())["main"](np.float32([1, 2, 3, 4]), made)
+    for one in got[:4]:
+        assert one.dtype == name
+        assert one.numpy().dtype == made.dtype
+        assert np.asarray(one).dtype == made.dtype
+    assert [one.numpy().reshape(-1).tolist() for one in got[:4]] == [[1, 2, 3, 4], *[made.tolist()] * 3]
+    assert got[4].numpy().tolist() == made.astype("float32").tolist()
