@@ -8,8 +8,9 @@ from typing import Any
 from heddle import te
 from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
-from heddle.prim.nodes import EQ, IntImm, PrimExpr, Select, constant, is_const_int
+from heddle.prim.nodes import EQ, IntImm, Min, PrimExpr, Select, Var, constant, is_const_int
 from heddle.prim.ops import cast, equal, select
+from heddle.prim.substitute import free_vars, substitute
 
 
 def broadcast_dim(a: PrimExpr, b: PrimExpr) -> PrimExpr:
@@ -24,6 +25,9 @@ def broadcast_dim(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         return a
     if isinstance(a, IntImm) or isinstance(b, IntImm):
         return a if isinstance(a, IntImm) else b
+    for one, other in ((a, b), (b, a)):
+        if _is_one_with(one, other):
+            return other
     atoms = choices(a)
     more = [dim for dim in choices(b) if not any(same_dim(dim, known) for known in atoms)]
     if not more:
@@ -34,6 +38,23 @@ def broadcast_dim(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     for dim in reversed([*atoms, *more]):
         result = select(equal(dim, 1), result, dim)
     return result
+
+
+def _is_one_with(dim: PrimExpr, var: PrimExpr) -> bool:
+    """Whether a dimension is 1 where a variable is: `min(n, 512)` beside n, rows of a table of 512."""
+    if not isinstance(var, Var) or var not in free_vars(dim):
+        return False
+    return is_const_int(Analyzer().simplify(substitute(dim, {var: constant(1, var.dtype)})), 1)
+
+
+def _never_stretches(dim: PrimExpr, size: PrimExpr) -> bool:
+    """Whether a dimension can be 1 only where the size is: the least of the size and a constant."""
+    if not isinstance(dim, Min):
+        return False
+    return any(
+        isinstance(limit, IntImm) and limit.value > 1 and same_dim(rest, size)
+        for limit, rest in ((dim.a, dim.b), (dim.b, dim.a))
+    )
 
 
 def choices(dim: PrimExpr) -> list[PrimExpr]:
@@ -97,7 +118,7 @@ def _read_at(dim: PrimExpr, position: PrimExpr, size: PrimExpr) -> PrimExpr:
     first = constant(0, dim.dtype)
     if is_const_int(dim, 1):
         return position if is_const_int(size, 1) else first
-    if isinstance(dim, IntImm) or same_dim(dim, size):
+    if isinstance(dim, IntImm) or same_dim(dim, size) or _never_stretches(dim, size):
         return position
     return select(equal(dim, 1), cast(position.dtype, first), position)
 
