@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from heddle.arith.facts import EVERYTHING, INF, LIMIT, Bound, Knowledge, clamp, intersect
 from heddle.arith.linear import LinearForm
 from heddle.arith.terms import is_index_dtype
+from heddle.prim.checked_index import CHECKED_INDEX
 from heddle.prim.nodes import (
     Add,
     BinaryExpr,
@@ -246,6 +247,8 @@ def _call(know: Knowledge, node: Call) -> Bound:
         return _union(bound_of(know, node.args[1]), bound_of(know, node.args[2]))
     if name == "tir.likely":
         return bound_of(know, node.args[0])
+    if name == CHECKED_INDEX:
+        return clamp(0, max(bound_of(know, node.args[1])[1] - 1, 0))
     if name == "tir.bitwise_and":
         a, b = bound_of(know, node.args[0]), bound_of(know, node.args[1])
         masks = [x[1] for x in (a, b) if x[0] >= 0]

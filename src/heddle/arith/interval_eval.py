@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from heddle.ir.node import children
+from heddle.prim.checked_index import CHECKED_INDEX
 from heddle.prim.nodes import (
     Add,
     BinaryExpr,
@@ -186,6 +187,11 @@ class IntervalEvaluator:
             assert isinstance(one, PrimExpr)
             assert isinstance(other, PrimExpr)
             return unite(self.known, self.evaluate(one), self.evaluate(other))
+        if expr.op.name == CHECKED_INDEX:
+            size = expr.args[1]
+            assert isinstance(size, PrimExpr)
+            last = self._end(subtract, self.evaluate(size).high, constant(1, "int64"))
+            return Interval(constant(0, "int64"), last)
         return EVERYTHING
 
     def _cast(self, expr: Cast) -> Interval:

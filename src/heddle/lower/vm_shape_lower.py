@@ -42,9 +42,10 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.intrinsics import reinterpret
-from heddle.prim.nodes import Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, constant
+from heddle.prim.nodes import Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
-from heddle.prim.ops import cast, not_equal
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import cast, less, not_equal
 from heddle.prim.substitute import free_vars, substitute
 from heddle.relax.analysis.type_relations import erase_vars, is_base_of, symbolic_vars
 from heddle.relax.block_builder import BlockBuilder
@@ -262,6 +263,7 @@ class _ShapeLowerer(BlockBuilder):
         stores: list[Stmt] = []
         for slot, expr in ready:
             stores.extend(_divisors_are_not_zero(expr, loads))
+            stores.extend(_products_fit(expr, loads))
             stores.append(BufferStore(heap, _as_bits(substitute(expr, loads)), (constant(slot, "int64"),)))
         param = PrimVar("H_handle", "handle")  # type: ignore[arg-type]
         attrs = attrs_of({"tir.is_host_func": True, "tir.is_scheduled": True})
@@ -354,6 +356,27 @@ def _divisors_are_not_zero(expr: PrimExpr, loads: Mapping[PrimVar, PrimExpr]) ->
         )
         for divisor in reversed(divisors)  # inner ones first
     ]
+
+
+def _products_fit(expr: PrimExpr, loads: Mapping[PrimVar, PrimExpr]) -> list[Stmt]:
+    """Checks in front of an expression that multiplies sizes: a product that wraps could look like a size."""
+    products = {
+        node: cast("float64", node.a) * cast("float64", node.b)
+        for node in walk(expr)
+        if isinstance(node, Mul) and node.dtype == "int64" and free_vars(node)
+    }
+    return [
+        AssertStmt(
+            all_of(less(substitute(product, loads), _NO_SIZE), less(-_NO_SIZE, substitute(product, loads))),
+            f"the size {expr} is more than 64 bits hold",
+            "ValueError",
+        )
+        for product in reversed(products.values())  # inner ones first
+    ]
+
+
+_NO_SIZE = FloatImm(DataType("float64"), 2.0**62)
+"""More than any size."""
 
 
 class _DimEraser(Rewriter):

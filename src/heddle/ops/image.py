@@ -51,18 +51,24 @@ def _np_source(attrs: Any, outputs: int, size: int, roi: tuple[float, float]) ->
     """Positions in the image, in float32 as the operator states, since rounding picks a neighbour."""
     x, n, m = np.arange(outputs, dtype=np.float32), np.float32(size), np.float32(outputs)
     mode, half, one = attrs.coordinate_transformation_mode, np.float32(0.5), np.float32(1)
+    is_nearest = attrs.method == "nearest_neighbor"
+
+    def scaled(at: Any) -> Any:
+        return at / (m / n) if is_nearest else at * (n / m)
+
     if mode == "asymmetric":
-        return x * (n / m)
+        return scaled(x)
     if mode == "tf_half_pixel_for_nn":
-        return (x + half) * (n / m)
+        return scaled(x + half)
     if mode == "align_corners":
-        return x * ((n - one) / max(m - one, one))
+        steps = max(m - one, one)
+        return x * (n - one) / steps if is_nearest else x * ((n - one) / steps)
     if mode == "tf_crop_and_resize":
         low, high = np.float32(roi[0]), np.float32(roi[1])
         if outputs == 1:
             return np.array([(low + high) * half * (n - one)], np.float32)
         return low * (n - one) + x * ((high - low) * (n - one) / (m - one))
-    centred = (x + half) * (n / m) - half
+    centred = scaled(x + half) - half
     return np.zeros(1, np.float32) if mode == "pytorch_half_pixel" and outputs == 1 else centred
 
 
@@ -74,9 +80,11 @@ def _np_taps(attrs: Any, x: float) -> list[tuple[int, float]]:
         rounding: dict[str, Callable[[Any], Any]] = {
             "floor": np.floor,
             "ceil": np.ceil,
-            "round_prefer_ceil": lambda v: np.floor(v + np.float32(0.5)),
+            "round_prefer_ceil": lambda v: np.floor(v) + (v - np.floor(v) > np.float32(0.5 - topi.NEAR_HALF)),
         }
-        whole = rounding.get(mode, lambda v: np.ceil(v - np.float32(0.5)))
+        whole = rounding.get(
+            mode, lambda v: np.floor(v) + (v - np.floor(v) >= np.float32(0.5 + topi.NEAR_HALF))
+        )
         return [(int(whole(x)), 1.0)]
     base = int(np.floor(x))
     t = float(x) - base

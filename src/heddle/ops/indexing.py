@@ -11,6 +11,7 @@ from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Withou
 from heddle.ir.types import PrimType, Type
 from heddle.ops.manipulate import tuple_types
 from heddle.ops.rules import broadcast_dims, require_int, unknown_dims
+from heddle.prim.checked_index import checked_positions
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.prim.ops import minimum
 from heddle.relax.codes import R0202
@@ -25,6 +26,7 @@ _LAYOUT = Without("axes are attributes")
 _MODES = ("fast", "wrap", "clip", "nan")
 _REDUCTIONS = (*scatter.REDUCTIONS, "mean")
 _X = Input("x", meaning="a tensor")
+_CHECKED = "Negative indices count from the end; one out of range is an error (U1001)."
 
 
 def indices_in(rng: Any, shape: tuple[int, ...], size: int, dtype: str = "int64") -> Any:
@@ -43,10 +45,11 @@ def _infer_take(ctx: Inference) -> Type:
         ctx.attr_error(f"mode must be one of {', '.join(_MODES)}, got {ctx.attrs.mode!r}")
     if ctx.attrs.mode == "nan" and x.dtype is not None and not x.dtype.is_float:
         ctx.attr_error(f"mode 'nan' needs floats, got {x.dtype}")
+    moves = ctx.attrs.mode in ("wrap", "clip")  # to an element that there must be
     if axis is None:
         if indices.dims is None:
             return unknown_dims(x.dtype, indices.ndim)
-        if x.dims is not None:
+        if x.dims is not None and moves:
             ctx.require_elements(product(x.dims), indices.dims, "data")
         return TensorType(indices.dims, x.dtype)
     if x.ndim < 0 or indices.ndim < 0:
@@ -54,7 +57,8 @@ def _infer_take(ctx: Inference) -> Type:
     at = ctx.axis(int(axis), x.ndim)
     if x.dims is None or indices.dims is None:
         return unknown_dims(x.dtype, x.ndim + indices.ndim - 1)
-    ctx.require_elements(x.dims[at], (*indices.dims, *x.dims[:at], *x.dims[at + 1 :]), f"axis {at}")
+    if moves:
+        ctx.require_elements(x.dims[at], (*indices.dims, *x.dims[:at], *x.dims[at + 1 :]), f"axis {at}")
     return TensorType((*x.dims[:at], *indices.dims, *x.dims[at + 1 :]), x.dtype)
 
 
@@ -73,16 +77,7 @@ def _np_take(attrs: Any, x: Any, indices: Any) -> Any:
         at = 0 if axis is None else axis % x.ndim
         return np.moveaxis(taken, list(range(indices.ndim)), list(range(at, at + indices.ndim)))
     size = x.size if axis is None else x.shape[axis]
-    return np.asarray(np.take(x, nearest(indices, size), axis))
-
-
-def nearest(indices: Any, size: int) -> Any:
-    """Positions counted from the front, moved to the nearest valid one. Raises: IndexError where there is
-    none.
-    """
-    if size == 0 and np.size(indices):
-        raise IndexError("an axis without elements is read")
-    return np.clip(np.where(indices < 0, indices + size, indices), 0, max(size - 1, 0))
+    return np.asarray(np.take(x, checked_positions(indices, size), axis))
 
 
 def _declare_take() -> None:
@@ -114,9 +109,9 @@ def _declare_take() -> None:
                 AttrSpec("mode", "str", "fast", "fast, wrap, clip or nan"),
             ),
             doc=(
-                "Slices of x along an axis. `fast` counts negative indices from the end, then takes the "
-                "nearest valid one; `wrap` takes indices modulo the size, `clip` the nearest valid one, "
-                "`nan` gives NaN for those out of range. The axis must have elements where there are indices."
+                "Slices of x along an axis. `fast` counts negative indices from the end; one out of range is "
+                "an error (U1001). `wrap` takes indices modulo the size, `clip` the nearest valid one: the "
+                "axis must have elements where there are indices. `nan` gives NaN for those out of range."
             ),
             infer=_infer_take,
             reference=_np_take,
@@ -126,7 +121,7 @@ def _declare_take() -> None:
             layout=_LAYOUT,
             samples=(
                 sample((5, 3), (4,), {"axis": 0}),
-                sample((5, 3), (6,), {"axis": 1}, 3),
+                sample((5, 3), (6,), {"axis": 1}),
                 sample((3, 7), (2, 2), {"axis": -1}, index_dtype="int32"),
                 sample((3, 7), (), {"axis": 1}),
                 sample((3, 5), (2,), {}),
@@ -169,9 +164,6 @@ def _check_along(ctx: Inference, x: TensorType, indices: TensorType, axis: int) 
 def _infer_gather_elements(ctx: Inference) -> Type:
     x, indices = ctx.tensor(0), ctx.tensor(1)
     _check_along(ctx, x, indices, int(ctx.attrs.axis))
-    if x.dims and indices.dims:
-        at = ctx.axis(int(ctx.attrs.axis), x.ndim)
-        ctx.require_elements(x.dims[at], indices.dims, f"axis {at}")
     return (
         TensorType(indices.dims, x.dtype) if indices.dims is not None else unknown_dims(x.dtype, indices.ndim)
     )
@@ -191,15 +183,13 @@ def _infer_gather_nd(ctx: Inference) -> Type:
         ctx.shape_error(f"index vectors of {depth} numbers do not fit data of {x.ndim} dimensions")
     for k in range(batch):
         ctx.require_equal(x.dims[k], indices.dims[k], f"sizes of data and indices on axis {k}")
-    for k in range(batch, batch + depth.value):
-        ctx.require_elements(x.dims[k], indices.dims[:-1], f"axis {k}")
     return TensorType((*indices.dims[:-1], *x.dims[batch + depth.value :]), x.dtype)
 
 
 def _np_gather_nd(attrs: Any, x: Any, indices: Any) -> Any:
     batch = int(attrs.batch_dims)
     grids = np.indices(indices.shape[:-1])[:batch]
-    positions = [nearest(i, x.shape[batch + k]) for k, i in enumerate(np.moveaxis(indices, -1, 0))]
+    positions = [checked_positions(i, x.shape[batch + k]) for k, i in enumerate(np.moveaxis(indices, -1, 0))]
     return x[(*grids, *positions)]
 
 
@@ -209,7 +199,7 @@ def _declare_gathers() -> None:
             (shape, index),
             {"axis": axis},
             ("float32",),
-            lambda rng, dtype: (_floats(rng, shape, dtype), indices_in(rng, index, 2 * shape[axis])),
+            lambda rng, dtype: (_floats(rng, shape, dtype), indices_in(rng, index, shape[axis])),
         )
 
     declare_op(
@@ -220,7 +210,7 @@ def _declare_gathers() -> None:
                 Input("indices", meaning="integers of the data's rank"),
             ),
             attrs=(AttrSpec("axis", "int", 0),),
-            doc="result[i][j] = data[indices[i][j]][j] for axis 0 of rank 2, and so on.",
+            doc=f"result[i][j] = data[indices[i][j]][j] for axis 0 of rank 2, and so on. {_CHECKED}",
             infer=_infer_gather_elements,
             reference=lambda attrs, x, i: np.take_along_axis(
                 x[
@@ -228,7 +218,7 @@ def _declare_gathers() -> None:
                         slice(None) if k == attrs.axis % x.ndim else slice(n) for k, n in enumerate(i.shape)
                     )
                 ],
-                nearest(i, x.shape[attrs.axis]),
+                checked_positions(i, x.shape[attrs.axis]),
                 attrs.axis,
             ),
             lower=lambda attrs, x, i: topi.gather_elements(x, i, int(attrs.axis)),
@@ -243,7 +233,7 @@ def _declare_gathers() -> None:
 
     def vectors(shape: tuple[int, ...], index: tuple[int, ...], batch: int) -> Sample:
         def make(rng: Any, dtype: str) -> tuple[Any, ...]:
-            columns = [indices_in(rng, index[:-1], 2 * shape[batch + k]) for k in range(index[-1])]
+            columns = [indices_in(rng, index[:-1], shape[batch + k]) for k in range(index[-1])]
             return _floats(rng, shape, dtype), np.stack(columns, -1) if columns else np.zeros(index, "int64")
 
         return Sample((shape, index), {"batch_dims": batch}, ("float32",), make)
@@ -253,7 +243,7 @@ def _declare_gathers() -> None:
             name="gather_nd",
             inputs=(Input("data", meaning="a tensor"), Input("indices", meaning="(..., m): index vectors")),
             attrs=(AttrSpec("batch_dims", "int", 0, "leading axes that data and indices share"),),
-            doc="Slices of the data at index vectors.",
+            doc=f"Slices of the data at index vectors. {_CHECKED}",
             infer=_infer_gather_nd,
             reference=_np_gather_nd,
             lower=lambda attrs, x, i: topi.gather_nd(x, i, int(attrs.batch_dims)),
@@ -334,8 +324,9 @@ def _np_scatter(x: Any, reduction: str, places: Any) -> Any:
 
 def _np_scatter_elements(attrs: Any, x: Any, indices: Any, updates: Any) -> Any:
     axis = attrs.axis % x.ndim
+    positions = checked_positions(indices, x.shape[axis])
     places = (
-        ((*point[:axis], indices[point], *point[axis + 1 :]), updates[point])
+        ((*point[:axis], positions[point], *point[axis + 1 :]), updates[point])
         for point in np.ndindex(*indices.shape)
     )
     return _np_scatter(x, attrs.reduction, places)
@@ -343,8 +334,12 @@ def _np_scatter_elements(attrs: Any, x: Any, indices: Any, updates: Any) -> Any:
 
 def _np_scatter_nd(attrs: Any, x: Any, indices: Any, updates: Any) -> Any:
     outer = indices.ndim - 1
+    columns = [
+        checked_positions(i, size) for i, size in zip(np.moveaxis(indices, -1, 0), x.shape, strict=False)
+    ]
     places = (
-        ((*indices[point[:outer]], *point[outer:]), updates[point]) for point in np.ndindex(*updates.shape)
+        ((*(column[point[:outer]] for column in columns), *point[outer:]), updates[point])
+        for point in np.ndindex(*updates.shape)
     )
     return _np_scatter(x, attrs.reduction, places)
 
@@ -376,7 +371,7 @@ def _vectors(shape: tuple[int, ...], index: tuple[int, ...], reduction: str) -> 
 
 def _declare_scatters() -> None:
     attr = AttrSpec("reduction", "str", "update", "update, add, mul, min, max or mean")
-    doc = "Updates are applied in order; a position out of range is skipped."
+    doc = f"Updates are applied in order. {_CHECKED}"
     declare_op(
         OpDef(
             name="scatter_elements",
@@ -487,17 +482,16 @@ def _infer_index_tensor(ctx: Inference) -> Type:
     shape = _index_types(ctx, x)
     if shape is None or x.dims is None:
         return unknown_dims(x.dtype)
-    for k in range(len(tuple_types(ctx, 1))):
-        ctx.require_elements(x.dims[k], shape, f"axis {k}")
     return TensorType((*shape, *x.dims[len(tuple_types(ctx, 1)) :]), x.dtype)
 
 
 def _np_index_put(attrs: Any, x: Any, indices: Any, values: Any) -> Any:
     result = x.copy()
+    positions = tuple(checked_positions(i, size) for i, size in zip(indices, x.shape, strict=False))
     if attrs.accumulate:
-        np.add.at(result, tuple(indices), values)
+        np.add.at(result, positions, values)
     else:
-        result[tuple(indices)] = values
+        result[positions] = values
     return result
 
 
@@ -527,7 +521,7 @@ def _declare_index_tuples() -> None:
                 Input("values", meaning="broadcasts to the slices"),
             ),
             attrs=(AttrSpec("accumulate", "bool", False, "add instead of replacing"),),
-            doc="The data with data[indices[0], indices[1], ...] replaced by values, in order.",
+            doc=(f"The data with data[indices[0], indices[1], ...] replaced by values, in order. {_CHECKED}"),
             infer=_infer_index_put,
             reference=_np_index_put,
             lower=lambda attrs, x, i, v: scatter.index_put(x, i, v, bool(attrs.accumulate)),
@@ -547,10 +541,10 @@ def _declare_index_tuples() -> None:
             name="index_tensor",
             inputs=(Input("data", meaning="a tensor"), positions),
             attrs=(),
-            doc="data[indices[0], indices[1], ...], as numpy's indexing with arrays.",
+            doc=(f"data[indices[0], indices[1], ...], as numpy's indexing with arrays. {_CHECKED}"),
             infer=_infer_index_tensor,
             reference=lambda attrs, x, indices: x[
-                tuple(nearest(i, size) for i, size in zip(indices, x.shape, strict=False))
+                tuple(checked_positions(i, size) for i, size in zip(indices, x.shape, strict=False))
             ],
             lower=lambda attrs, x, i: topi.index_tensor(x, i),
             layout=_LAYOUT,
@@ -608,7 +602,7 @@ def _declare_one_hot() -> None:
             attrs=(AttrSpec("depth", "int"), AttrSpec("axis", "int", -1, "the new axis")),
             doc=(
                 "on_value at the index along a new axis of size `depth`, off_value elsewhere. "
-                "Negative indices count from the end."
+                "Negative indices count from the end; one out of range gives off_value everywhere."
             ),
             infer=_infer_one_hot,
             reference=_np_one_hot,

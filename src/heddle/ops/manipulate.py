@@ -10,7 +10,7 @@ from heddle.ir.expr import Tuple
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import TupleType, Type
-from heddle.ops.rules import axes_of, broadcast_dims, unknown_dims
+from heddle.ops.rules import axes_of, unknown_dims
 from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.relax.codes import R0202
 from heddle.relax.infer import Inference
@@ -405,14 +405,9 @@ def _infer_broadcast_to(ctx: Inference) -> Type:
         ctx.shape_error(f"a tensor of {ty.ndim} dimensions does not broadcast to {len(target)}")
     if ty.dims is not None:
         for k, (dim, wanted) in enumerate(zip(reversed(ty.dims), reversed(target), strict=False), start=1):
-            broadcast_dims(ctx, TensorType((dim,), ty.dtype), TensorType((wanted,), ty.dtype))
-            if (
-                isinstance(wanted, IntImm)
-                and wanted.value == 1
-                and isinstance(dim, IntImm)
-                and dim.value != 1
-            ):
-                ctx.shape_error(f"shapes do not broadcast: {dim} to 1 on axis {-k}")
+            if isinstance(wanted, IntImm) and isinstance(dim, IntImm) and dim.value not in (1, wanted.value):
+                ctx.shape_error(f"shapes do not broadcast: {dim} to {wanted} on axis {-k}")
+            ctx.assume_stretches(dim, wanted)
     return TensorType(target, ty.dtype)
 
 
@@ -426,6 +421,9 @@ def _infer_tile(ctx: Inference) -> Type:
     ndim = max(ty.ndim, len(repeats))
     counts = (*(1,) * (ndim - len(repeats)), *repeats)
     dims = (*(constant(1, "int64"),) * (ndim - ty.ndim), *ty.dims)
+    for dim, count in zip(dims, counts, strict=True):
+        if isinstance(dim, IntImm) and dim.value * int(count) >= 1 << 63:
+            ctx.shape_error(f"{count} times {dim} is no size")
     return TensorType(tuple(simplified(d * int(c)) for d, c in zip(dims, counts, strict=True)), ty.dtype)
 
 

@@ -154,7 +154,13 @@ def _declare(
 
 
 def _infer_arg(ctx: Inference) -> Type:
-    axis = ctx.attrs.axis
+    """Elements without any to choose from have no index."""
+    axis, ty = ctx.attrs.axis, ctx.tensor(0)
+    if ty.dims is not None:
+        over = axes_of(ctx, axis, ty.ndim)
+        readers = [dim for k, dim in enumerate(ty.dims) if k not in over]
+        for k in over:
+            ctx.require_elements(ty.dims[k], readers, f"axis {k}")
     return reduced_type(
         ctx, ctx.tensor(0), None if axis is None else int(axis), bool(ctx.attrs.keepdims), DataType("int64")
     )

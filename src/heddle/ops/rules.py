@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle.ir.types import Type
-from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
+from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relax.codes import R0204
 from heddle.relax.infer import Inference
 from heddle.relax.types import UNKNOWN_NDIM, TensorType
@@ -33,7 +33,7 @@ def _clash(a: int, b: int) -> bool:
 
 def broadcast_dims(ctx: Inference, *types: TensorType) -> tuple[PrimExpr, ...] | None:
     """The broadcast shape; None where a rank is unknown. Dimensions that surely cannot broadcast are an
-    error.
+    error; those that may differ are checked when it runs: each is 1 or the result's.
     """
     shapes = [ty.dims for ty in types]
     known = [shape for shape in shapes if shape is not None]
@@ -47,11 +47,9 @@ def broadcast_dims(ctx: Inference, *types: TensorType) -> tuple[PrimExpr, ...] |
         for dim in dims[1:]:
             if isinstance(joined, IntImm) and isinstance(dim, IntImm) and _clash(joined.value, dim.value):
                 ctx.shape_error(f"shapes do not broadcast: {joined} against {dim} on axis {axis}")
-            wider = broadcast_dim(joined, dim)
-            for part in (joined, dim):
-                if not is_const_int(part, 1):
-                    ctx.assume_equal(wider, part)
-            joined = wider
+            joined = broadcast_dim(joined, dim)
+        for dim in dims:
+            ctx.assume_stretches(dim, joined)
         result.append(joined)
     return tuple(result)
 

@@ -13,6 +13,7 @@ from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Withou
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import require_int, require_ndim, unknown_dims
+from heddle.prim.checked_index import checked_positions
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar
 from heddle.prim.ops import cast
 from heddle.relax.codes import R0202
@@ -61,12 +62,10 @@ def _infer_strided_slice(ctx: Inference) -> Type:
     dims = list(x.dims)
     steps = strides if strides is not None else (1,) * len(over)
     for axis, b, e, s in zip(over, begin, end, steps, strict=True):
-        exact = transform.slice_bounds(dims[axis], b, e, s, False)[1]
-        if ctx.attrs.assume_inbound:
-            dims[axis] = transform.slice_bounds(dims[axis], b, e, s, True)[1]
-            ctx.assume_equal(dims[axis], exact)
-        else:
-            dims[axis] = exact
+        inbound = bool(ctx.attrs.assume_inbound)
+        for wanted, given in transform.inbound_checks(dims[axis], b, e, s) if inbound else ():
+            ctx.assume_equal(wanted, given)
+        dims[axis] = transform.slice_bounds(dims[axis], b, e, s, inbound)[1]
     return TensorType(tuple(dims), x.dtype)
 
 
@@ -75,8 +74,7 @@ def _np_strided_slice(attrs: Any, x: Any, axes: Any, begin: Any, end: Any, strid
     for axis, b, e, s in zip(axes, begin, end, strides or (1,) * len(axes), strict=True):
         if attrs.assume_inbound and max(b, e) > x.shape[axis]:
             raise ValueError("a bound lies outside the axis")
-        last = None if s < 0 and e <= -(2**31 - 1) else e
-        at[axis] = slice(b, last, s)
+        at[axis] = slice(b, e, s)
     return x[tuple(at)].copy()
 
 
@@ -117,6 +115,10 @@ def _declare_strided_slice() -> None:
                 Sample(((7,), (0,), (6,), (1,), (-2,))),
                 Sample(((7,), (0,), (-1,), (-_END,), (-1,))),
                 Sample(((7,), (0,), (1,), (-1,), (3,))),
+                Sample(((4,), (0,), (-1,), (-(2**63),), (-1,))),
+                Sample(((4,), (0,), (-1,), (-5,), (-1,))),
+                Sample(((4,), (0,), (1,), (4,), (-2,))),
+                Sample(((3, 7), (1,), (2**63 - 1,), (-(2**40),), (-3,))),
                 Sample(((5,), (0,), (4,), (2,))),
                 Sample(((2, 5), (1,), (0,), (9,))),
                 Sample(((7,), (0,), (0,), (3,), (1,)), {"assume_inbound": True}),
@@ -262,7 +264,7 @@ def _np_reverse_sequence(attrs: Any, x: Any, lengths: Any) -> Any:
     seq, batch = attrs.seq_axis % x.ndim, attrs.batch_axis % x.ndim
     for b, length in enumerate(lengths):
         row = np.moveaxis(np.take(x, b, batch), seq - (seq > batch), 0).copy()
-        count = max(int(length), 0)
+        count = int(checked_positions(length, x.shape[seq] + 1, from_end=False))
         row[:count] = row[:count][::-1]
         at: list[Any] = [slice(None)] * x.ndim
         at[batch] = b
@@ -303,7 +305,7 @@ def _declare_parts() -> None:
             ("float32",),
             lambda rng, dtype: (
                 rng.standard_normal(shape).astype(dtype),
-                rng.integers(-1, shape[seq] + 3, size=shape[batch]),
+                rng.integers(0, shape[seq] + 1, size=shape[batch]),
             ),
         )
 
@@ -312,7 +314,10 @@ def _declare_parts() -> None:
             name="reverse_sequence",
             inputs=(Input("data", meaning="a tensor"), Input("seq_lengths", meaning="(batch,) integers")),
             attrs=(AttrSpec("seq_axis", "int", 1), AttrSpec("batch_axis", "int", 0)),
-            doc="The first seq_lengths[b] elements (at most all) of seq_axis reversed, for each b.",
+            doc=(
+                "The first seq_lengths[b] elements of seq_axis reversed, for each b. A length is one of "
+                "0 to the size: another is an error (U1001, an index into that many lengths)."
+            ),
             infer=_infer_reverse_sequence,
             reference=_np_reverse_sequence,
             lower=lambda attrs, x, n: transform.sequence_reverse(

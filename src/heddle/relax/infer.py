@@ -46,6 +46,7 @@ from heddle.relax.types import ShapeExpr, TensorType
 from heddle.relax.vdevices import common_device, on_device
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Code, IRTypeError
+from heddle.topi.broadcast import stretches_to
 
 
 @dataclass(slots=True)
@@ -149,6 +150,12 @@ class Inference:
                 self.shape_error(message)
             return
         self.assume_equal(dim // factor * factor, dim)
+
+    def assume_stretches(self, dim: PrimExpr, size: PrimExpr) -> None:
+        """Go on as if a dimension were 1 or `size`; where that is not known it is checked when it runs."""
+        pair = stretches_to(dim, size)
+        if pair is not None:
+            self.assume_equal(*pair)
 
     def assume_equal(self, a: PrimExpr, b: PrimExpr) -> None:
         """Go on as if two dimensions were equal; where that is not known it is checked when it runs."""

@@ -37,7 +37,7 @@ from heddle.relax.nodes import MatchCast, SeqExpr
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.runtime.function import get_global_func
-from heddle.support.diagnostics import TrapValueError, VerifyError
+from heddle.support.diagnostics import HeddleError, TrapValueError, VerifyError
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import PrimFunc
 
@@ -157,8 +157,13 @@ class _Frame:
             raise VerifyError(
                 R0602, f"operator {record.name} has no reference: {record.reference.reason}", span=expr.span
             )
-        result = record.reference(expr.attrs, *(self.eval(arg) for arg in expr.args))
-        return _as_value(result)
+        values = [self.eval(arg) for arg in expr.args]
+        try:
+            return _as_value(record.reference(expr.attrs, *values))
+        except HeddleError:
+            raise
+        except ValueError as error:  # numpy's, and the references' own: sizes that do not fit
+            raise TrapValueError(R0601, f"{record.name}: {error}", span=expr.span) from error
 
     @staticmethod
     def _bound(function: Callable[..., Any], last: tuple[Any, ...]) -> Callable[..., Any]:
@@ -206,7 +211,7 @@ _EVAL: dict[type, Callable[[_Frame, Any], Any]] = {
     GlobalVar: _Frame._global,
     Call: _Frame._call,
     Var: lambda frame, expr: frame.values[expr],
-    Constant: lambda frame, expr: np.asarray(expr.data.numpy()),
+    Constant: lambda frame, expr: np.asarray(expr.data.numpy(), expr.data.dtype.numpy()),
     Tuple: lambda frame, expr: tuple(frame.eval(item) for item in expr.fields),
     TupleGetItem: lambda frame, expr: frame.eval(expr.tuple_value)[expr.index],
     ShapeExpr: lambda frame, expr: tuple(int(evaluate(dim, frame.dims)) for dim in expr.values),

@@ -33,7 +33,9 @@ def const(value: Any, dtype: Any = None) -> Constant:
     array = np.asarray(value)
     if dtype is None and not hasattr(value, "dtype"):
         dtype = {"f": "float32", "i": "int32", "b": "bool"}.get(array.dtype.kind)
-    return typed_constant(tensor(array.astype(DataType(dtype).numpy()) if dtype else array))
+    return typed_constant(
+        tensor(array.astype(DataType(dtype).numpy()), dtype=dtype) if dtype else tensor(array)
+    )
 
 
 def typed_constant(data: Tensor) -> Constant:

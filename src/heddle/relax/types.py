@@ -130,7 +130,9 @@ def dims(values: Any) -> tuple[PrimExpr, ...]:
 
 
 def dim(value: Any) -> PrimExpr:
-    """One dimension. Raises: IRTypeError R0101 where it is no integer."""
+    """One dimension. Raises: IRTypeError R0101 where it is no integer, or none of 64 bits."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise IRTypeError(R0101, f"a dimension must be an integer of 64 bits, got {value}")
     expr = as_expr(value, "int64")
     if isinstance(expr, IntImm):
         return expr if expr.dtype == "int64" else constant(expr.value, "int64")

@@ -22,6 +22,11 @@ U0303 = declare_code(
     "dlpack exchange failed",
     "The producer handed over no usable capsule, or one that was consumed already.",
 )
+U0304 = declare_code(
+    "U0304",
+    "memory is not to be written",
+    "A result that is a constant of the program, or a view of one, shares the program's memory.",
+)
 U0401 = declare_code(
     "U0401",
     "global function not found",
@@ -109,6 +114,12 @@ U0603 = declare_code(
 U0701 = declare_code("U0701", "bad thread count", "The pool runs 1 to 1024 threads.")
 U0801 = declare_code(
     "U0801", "bad timing option", "`number` and `repeat` are at least 1; delays are not negative."
+)
+U1001 = declare_code(
+    "U1001",
+    "index out of range",
+    "An index in a tensor lies outside the axis that it reads or writes. Where an operator counts negative "
+    "indices from the end, the valid ones of an axis of n elements are -n to n - 1.",
 )
 U0901 = declare_code(
     "U0901", "size divides by zero", "A computed dimension divides by another one that is 0 in this call."

@@ -25,9 +25,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from heddle.runtime.codes import U0202, U0301, U0302, U0602
+from heddle.runtime.codes import U0202, U0301, U0302, U0304, U0602
 from heddle.runtime.device import CPU, Device, cpu
 from heddle.runtime.dlpack import export_capsule, import_capsule
 from heddle.runtime.dtype import DataType, dtype_of
@@ -40,6 +41,8 @@ from heddle.support.diagnostics import IRTypeError, TrapValueError, UsageError
 
 MIN_ALIGN_BYTES = 16  # of memory shared with others; our own storage has 64
 
+_FOUR_BITS = {"int4": np.dtype(ml_dtypes.int4), "uint4": np.dtype(ml_dtypes.uint4)}
+"""What users see of elements that are stored one to a byte, as ml_dtypes stores them."""
 _HEADER = struct.Struct("<QiiiIQQQ")
 _pack_header = _HEADER.pack
 _new_object = object.__new__
@@ -92,14 +95,27 @@ class Tensor:
     def is_contiguous(self) -> bool:
         return self.layout.strides is None
 
+    @property
+    def is_readonly(self) -> bool:
+        """Whether the memory is a program's: a constant, or a view of one."""
+        owner = self.owner
+        while isinstance(owner, Tensor):
+            owner = owner.owner
+        return isinstance(owner, _Lent)
+
+    def readonly(self) -> Tensor:
+        """A view that is not written through: numpy's views of it are not writable, DLPack gets a copy."""
+        return make_tensor(self.address, self.layout, self.dtype, self.device, _Lent(self))
+
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A numpy view that shares the memory and keeps it alive. bfloat16 and float8 come as ml_dtypes
-        types.
+        """A numpy view that shares the memory and keeps it alive, not writable where the tensor is not.
+
+        Dtypes: bfloat16, float8, int4 and uint4 come as ml_dtypes types.
 
         Shapes: a dtype with lanes adds them as the last axis.
         """
         dtype = self.dtype
-        element = dtype.numpy()
+        element = _FOUR_BITS.get(dtype.element) or dtype.numpy()
         layout, width = self.layout, element.itemsize
         shape: tuple[int, ...] = layout.shape
         steps = layout.strides
@@ -107,7 +123,7 @@ class Tensor:
             steps = (*(s * dtype.lanes for s in steps), 1) if steps is not None else None
             shape = (*shape, dtype.lanes)
         strides = None if steps is None else tuple(s * width for s in steps)
-        return np.asarray(_Memory(self, f"|V{width}", shape, strides)).view(element)
+        return np.asarray(_Memory(self, f"|V{width}", shape, strides, self.is_readonly)).view(element)
 
     asnumpy = numpy
 
@@ -123,7 +139,14 @@ class Tensor:
         return self.numpy()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        self._require_writable()
         self.numpy()[key] = value.numpy() if isinstance(value, Tensor) else value
+
+    def _require_writable(self) -> None:
+        if self.is_readonly:
+            raise TrapValueError(
+                U0304, "the tensor is a constant of a program", help="write into a copy: tensor(t)"
+            )
 
     def __len__(self) -> int:
         return len(self.numpy())
@@ -131,8 +154,9 @@ class Tensor:
     def copyfrom(self, source: Any) -> Tensor:
         """Overwrite the contents with `source` (array-like or tensor of the same shape), cast to this dtype.
 
-        Raises: TrapValueError U0301 where the shapes differ.
+        Raises: TrapValueError U0301 where the shapes differ, U0304 where the memory is a program's.
         """
+        self._require_writable()
         values = source.numpy() if isinstance(source, Tensor) else np.asarray(source)
         target = self.numpy()
         if values.shape != target.shape:
@@ -185,7 +209,9 @@ class Tensor:
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
-        shared = self.copyto(self.device) if copy else self
+        if copy is False and self.is_readonly:
+            raise BufferError("the tensor is a program's constant, which is lent only as a copy")
+        shared = self.copyto(self.device) if copy or self.is_readonly else self
         versioned = max_version is not None and max_version[0] >= 1
         return export_capsule(id(shared._header) + CONTENT_OFFSET, shared, versioned)
 
@@ -201,13 +227,27 @@ class Tensor:
 HEADER_SLOT_OFFSET, OWNER_SLOT_OFFSET = slot_offset(Tensor, "_header"), slot_offset(Tensor, "owner")
 
 
+class _Lent:
+    """The owner of views that are not written through."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+
 class _Memory:
     """What numpy's array interface needs to make a view; the view holds it, and it holds the tensor."""
 
     __slots__ = ("__array_interface__", "_tensor")
 
     def __init__(
-        self, owner: Tensor, typestr: str, shape: tuple[int, ...], strides: tuple[int, ...] | None
+        self,
+        owner: Tensor,
+        typestr: str,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None,
+        is_readonly: bool,
     ) -> None:
         self._tensor = owner
         self.__array_interface__ = {
@@ -215,7 +255,7 @@ class _Memory:
             "typestr": typestr,
             "shape": tuple(shape),
             "strides": strides,
-            "data": (owner.address, False),
+            "data": (owner.address, is_readonly),
         }
 
 
@@ -356,8 +396,9 @@ def tensor(data: Any, device: Device | None = None, dtype: Any = None, *, copy: 
     else:
         values = from_dlpack(data).numpy()
     wanted = dtype_of(dtype) if dtype is not None else None
-    if wanted is not None and values.dtype != wanted.numpy():
-        values, copy = values.astype(wanted.numpy()), False
+    stored = values.dtype if wanted is None else _FOUR_BITS.get(wanted.element) or wanted.numpy()
+    if values.dtype != stored:
+        values, copy = values.astype(stored), False
     if not copy:
         return tensor_from_numpy(values, device)
     made = empty(values.shape, _numpy_dtypes.get(values.dtype) or _dtype_from_numpy(values.dtype), device)

@@ -6,18 +6,83 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle import te
-from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
+from heddle.arith import Analyzer
+from heddle.ir.structural import structural_equal
+from heddle.prim.nodes import EQ, IntImm, Min, PrimExpr, Select, Var, constant, is_const_int
+from heddle.prim.ops import cast, equal, select
+from heddle.prim.substitute import free_vars, substitute
 
 
 def broadcast_dim(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """The dimension of the result; a symbolic one against a constant other than 1 is the constant."""
+    """The dimension of the result: a symbolic one against a constant other than 1 is the constant.
+
+    Of two symbolic ones that may differ it is `b if a == 1 else a`: either may be 1 when it runs. More of
+    them nest as `c if b == 1 else b` and so on, each of them once.
+    """
     if is_const_int(a, 1):
         return b
-    if is_const_int(b, 1) or a is b:
+    if is_const_int(b, 1) or same_dim(a, b):
         return a
     if isinstance(a, IntImm) or isinstance(b, IntImm):
         return a if isinstance(a, IntImm) else b
-    return a
+    for one, other in ((a, b), (b, a)):
+        if _is_one_with(one, other):
+            return other
+    atoms = choices(a)
+    more = [dim for dim in choices(b) if not any(same_dim(dim, known) for known in atoms)]
+    if not more:
+        return a
+    if len(more) + len(atoms) == len(choices(b)):
+        return b
+    result = more.pop()
+    for dim in reversed([*atoms, *more]):
+        result = select(equal(dim, 1), result, dim)
+    return result
+
+
+def _is_one_with(dim: PrimExpr, var: PrimExpr) -> bool:
+    """Whether a dimension is 1 where a variable is: `min(n, 512)` beside n, rows of a table of 512."""
+    if not isinstance(var, Var) or var not in free_vars(dim):
+        return False
+    return is_const_int(Analyzer().simplify(substitute(dim, {var: constant(1, var.dtype)})), 1)
+
+
+def _never_stretches(dim: PrimExpr, size: PrimExpr) -> bool:
+    """Whether a dimension can be 1 only where the size is: the least of the size and a constant."""
+    if not isinstance(dim, Min):
+        return False
+    return any(
+        isinstance(limit, IntImm) and limit.value > 1 and same_dim(rest, size)
+        for limit, rest in ((dim.a, dim.b), (dim.b, dim.a))
+    )
+
+
+def choices(dim: PrimExpr) -> list[PrimExpr]:
+    """The dimensions that `broadcast_dim` made a dimension of, in order; those after the first matter where
+    the ones before are 1.
+    """
+    found: list[PrimExpr] = []
+    while (
+        isinstance(dim, Select)
+        and isinstance(dim.condition, EQ)
+        and is_const_int(dim.condition.b, 1)
+        and structural_equal(dim.condition.a, dim.false_value)
+    ):
+        found.append(dim.false_value)
+        dim = dim.true_value
+    return [*found, dim]
+
+
+def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether two dimensions are known to be equal."""
+    return a is b or structural_equal(a, b) or Analyzer().can_prove_equal(a, b)
+
+
+def stretches_to(dim: PrimExpr, size: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
+    """A pair that is equal where a dimension is 1 or that of the broadcast shape; None where it surely is."""
+    if is_const_int(dim, 1) or same_dim(dim, choices(size)[0]):
+        return None
+    return size, dim if isinstance(dim, IntImm) else select(equal(dim, 1), size, dim)
 
 
 def broadcast_shape(*shapes: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
@@ -37,13 +102,25 @@ def max_len(shapes: Sequence[Sequence[Any]]) -> int:
 
 
 def read_broadcast(x: te.Tensor, index: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
-    """The element of `x` for an index into the broadcast shape: axes of size 1 are read at 0."""
+    """The element of `x` for an index into the broadcast shape: axes of size 1 are read at 0, those that may
+    have it are asked when it runs.
+    """
     skip = len(shape) - x.ndim
-    own = []
-    for dim, position, size in zip(x.shape, index[skip:], shape[skip:], strict=True):
-        own.append(constant(0, dim.dtype) if is_const_int(dim, 1) and not is_const_int(size, 1) else position)
+    own = [
+        _read_at(dim, position, size)
+        for dim, position, size in zip(x.shape, index[skip:], shape[skip:], strict=True)
+    ]
     result: PrimExpr = x[tuple(own)] if own else x()
     return result
+
+
+def _read_at(dim: PrimExpr, position: PrimExpr, size: PrimExpr) -> PrimExpr:
+    first = constant(0, dim.dtype)
+    if is_const_int(dim, 1):
+        return position if is_const_int(size, 1) else first
+    if isinstance(dim, IntImm) or same_dim(dim, size) or _never_stretches(dim, size):
+        return position
+    return select(equal(dim, 1), cast(position.dtype, first), position)
 
 
 def elementwise(function: Callable[..., PrimExpr], *inputs: te.Tensor, name: str = "compute") -> te.Tensor:

@@ -10,6 +10,8 @@ from heddle.prim.intrinsics import ceil
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, as_expr, constant
 from heddle.prim.ops import cast, equal, maximum, select
 from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import IRTypeError
+from heddle.te.codes import E0104
 from heddle.topi.dims import as_dim, ceil_div, simplified
 
 
@@ -23,14 +25,34 @@ def full(shape: Sequence[Any], dtype: str, value: Any) -> te.Tensor:
 
 def range_length(start: PrimExpr, end: PrimExpr, step: PrimExpr) -> PrimExpr:
     """How many numbers from start on, step apart, lie before end."""
+    if all(isinstance(v, IntImm) for v in (start, end, step)):
+        low, high, by = (v.value for v in (start, end, step))  # type: ignore[attr-defined]
+        count = max(0, -((low - high) // by))
+        if count >= 1 << 63:
+            raise IRTypeError(E0104, f"a range of {count} numbers")
+        return constant(count, "int64")
     if isinstance(step, IntImm) and not start.dtype.is_float and not end.dtype.is_float:
         distance = end - start if step.value > 0 else start - end
         return simplified(maximum(ceil_div(as_dim(distance), abs(step.value)), 0))
+    if all(v.dtype.is_int for v in (start, end, step)):
+        return _whole_range(start, end, step)
     if all(isinstance(v, (IntImm, FloatImm)) for v in (start, end, step)):
         low, high, by = (float(v.value) for v in (start, end, step))  # type: ignore[attr-defined]
         return constant(max(0, -int(-(high - low) // by)), "int64")
     wide = [cast("float64", v) for v in (start, end, step)]
     return maximum(cast("int64", ceil((wide[1] - wide[0]) / wide[2])), constant(0, "int64"))
+
+
+def _whole_range(start: PrimExpr, end: PrimExpr, step: PrimExpr) -> PrimExpr:
+    """Distances as unsigned numbers, which hold that of any two integers; a range of 2**63 numbers or more
+    gives a negative size, which is refused where memory for it is asked for.
+    """
+    first, last, by = (cast("int64", v) for v in (start, end, step))
+    is_empty = select(by > 0, first >= last, first <= last)
+    low, high, up = (cast("uint64", v) for v in (first, last, by))
+    distance, width = select(by > 0, high - low, low - high), select(by > 0, up, constant(0, "uint64") - up)
+    count = cast("int64", (distance - 1) // width + 1)
+    return select(is_empty, constant(0, "int64"), count)
 
 
 def arange(start: Any, end: Any, step: Any, dtype: str) -> te.Tensor:

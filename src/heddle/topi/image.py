@@ -30,6 +30,8 @@ COORDINATES = (
 )
 ROUNDINGS = ("round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "")
 _FLOAT = DataType("float32")
+NEAR_HALF = 1e-6
+"""Positions this near to the middle of two neighbours are in the middle, as ONNX Runtime takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +58,29 @@ class Resize:
         half = constant(0.5, _FLOAT)
         mode = self.coordinates
         if mode == "asymmetric":
-            return x * (n / m)
+            return self._scaled(x, n, m)
         if mode == "tf_half_pixel_for_nn":
-            return (x + half) * (n / m)
+            return self._scaled(x + half, n, m)
         if mode == "align_corners":
             steps = maximum(m - 1, constant(1, _FLOAT))
-            return x * ((n - 1) / steps)
+            return x * (n - 1) / steps if self.method == "nearest_neighbor" else x * ((n - 1) / steps)
         if mode == "tf_crop_and_resize":
             low, high = constant(self.roi[axis], _FLOAT), constant(self.roi[axis + ndim], _FLOAT)
             steps = maximum(m - 1, constant(1, _FLOAT))
             if is_const_int(outputs, 1):
                 return (low + high) * half * (n - 1)
             return low * (n - 1) + x * ((high - low) * (n - 1) / steps)
-        centred = (x + half) * (n / m) - half
+        centred = self._scaled(x + half, n, m) - half
         if mode == "pytorch_half_pixel":
             return select(outputs > 1, centred, constant(0, _FLOAT))
         return centred
+
+    def _scaled(self, x: PrimExpr, n: PrimExpr, m: PrimExpr) -> PrimExpr:
+        """x * n / m. The last bit decides which of two equally near neighbours is taken: for these it is x
+        over the scale, as in ONNX Runtime, which no fused operation changes, whatever is constant.
+        """
+        result: PrimExpr = x / (m / n) if self.method == "nearest_neighbor" else x * (n / m)
+        return result
 
     def nearest(self, x: PrimExpr) -> PrimExpr:
         """A whole position."""
@@ -82,9 +91,10 @@ class Resize:
             return cast("int64", floor(x))
         if mode == "ceil":
             return cast("int64", ceil(x))
-        if mode == "round_prefer_ceil":
-            return cast("int64", floor(x + half))
-        return cast("int64", ceil(x - half))
+        base = floor(x)
+        up = x - base > half - NEAR_HALF if mode == "round_prefer_ceil" else x - base >= half + NEAR_HALF
+        result: PrimExpr = cast("int64", base) + cast("int64", up)
+        return result
 
     def taps(self, x: PrimExpr) -> tuple[list[PrimExpr], list[PrimExpr]]:
         """Whole positions and the weights of their values."""

@@ -1,6 +1,5 @@
-"""Reading at positions that tensors give. Negative positions count from the end; those out of range are moved
-to the nearest element, so that no value of an index reads outside its tensor. An axis that is read must have
-elements.
+"""Reading at positions that tensors give. Negative positions count from the end; those out of range are an
+error (`prim.checked_index`) unless an operator says otherwise.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle import te
+from heddle.prim.checked_index import checked_index
 from heddle.prim.nodes import FloatImm, PrimExpr, as_expr, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, equal, floormod, if_then_else, maximum, minimum, select
@@ -24,9 +24,8 @@ def from_front(position: PrimExpr, size: PrimExpr) -> PrimExpr:
 
 
 def valid_position(position: PrimExpr, size: PrimExpr) -> PrimExpr:
-    """A position counted from the front, moved to the nearest valid one."""
-    result: PrimExpr = maximum(minimum(from_front(position, size), size - 1), constant(0, "int64"))
-    return result
+    """A position counted from the front, which must lie on the axis."""
+    return checked_index(position, size)
 
 
 def element_of(x: te.Tensor, index: Sequence[PrimExpr]) -> PrimExpr:
@@ -38,9 +37,8 @@ def element_of(x: te.Tensor, index: Sequence[PrimExpr]) -> PrimExpr:
 def take(x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "fast") -> te.Tensor:
     """Slices of x along an axis (None: of the flattened tensor) at indices of any rank.
 
-    `mode`: "fast" counts negative indices from the end, then moves them to the nearest valid one; "wrap"
-    takes them modulo the size, "clip" moves them to the nearest valid one, and "nan" gives NaN for indices
-    out of range.
+    `mode`: "fast" counts negative indices from the end, and one out of range is an error; "wrap" takes them
+    modulo the size, "clip" moves them to the nearest valid one, and "nan" gives NaN for indices out of range.
     """
     if axis is None:
         return take(x if x.ndim == 1 else flatten(x), indices, 0, mode)

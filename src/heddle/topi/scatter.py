@@ -13,10 +13,10 @@ from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, equal, floormod, if_then_else, maximum, minimum
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
-from heddle.tir.nodes import AllocBuffer, Buffer, IfThenElse, Stmt, decl_buffer, seq
+from heddle.tir.nodes import AllocBuffer, Buffer, Stmt, decl_buffer, seq
 from heddle.topi.broadcast import broadcast_shape, read_broadcast
 from heddle.topi.dims import positive_axis, static
-from heddle.topi.index import from_front
+from heddle.topi.index import valid_position
 from heddle.topi.loops import copy_all, load, nest, store
 from heddle.topi.transform import slice_bounds
 
@@ -46,9 +46,7 @@ def _scatter(
     place: Callable[[Sequence[Buffer], tuple[PrimExpr, ...]], tuple[Sequence[PrimExpr], PrimExpr]],
     name: str,
 ) -> te.Tensor:
-    """For every point of a shape, `place` gives the target's index and the update. Indices out of range are
-    skipped.
-    """
+    """For every point of a shape, `place` gives the target's index, which must be valid, and the update."""
     is_mean = reduction == "mean"
     combine = combination("add" if is_mean else reduction)
 
@@ -58,11 +56,10 @@ def _scatter(
 
         def update(point: tuple[PrimExpr, ...]) -> Stmt:
             index, value = place(inputs[1:], point)
-            inside = all_of(*(all_of(p >= 0, p < dim) for p, dim in zip(index, x.shape, strict=True)))
             stmts = [store(target, combine(load(target, index), value), index)]
             if counts is not None:
                 stmts.append(store(counts, load(counts, index) + 1, index))
-            return IfThenElse(inside, seq(*stmts)) if index else seq(*stmts)
+            return seq(*stmts)
 
         copied, scattered = copy_all("c", target, inputs[0]), nest("u", points, update)
         if counts is None:
@@ -89,7 +86,7 @@ def scatter_elements(
     at = positive_axis(axis, x.ndim)
 
     def place(inputs: Sequence[Buffer], point: tuple[PrimExpr, ...]) -> tuple[Sequence[PrimExpr], PrimExpr]:
-        position = from_front(load(inputs[0], point), x.shape[at])
+        position = valid_position(load(inputs[0], point), x.shape[at])
         return (*point[:at], position, *point[at + 1 :]), load(inputs[1], point)
 
     return _scatter(x, [indices, updates], indices.shape, reduction, place, "scatter_elements")
@@ -102,7 +99,7 @@ def scatter_nd(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, reduction: 
 
     def place(inputs: Sequence[Buffer], point: tuple[PrimExpr, ...]) -> tuple[Sequence[PrimExpr], PrimExpr]:
         vector = [
-            from_front(load(inputs[0], (*point[:outer], constant(k, "int64"))), x.shape[k])
+            valid_position(load(inputs[0], (*point[:outer], constant(k, "int64"))), x.shape[k])
             for k in range(depth)
         ]
         return (*vector, *point[outer:]), load(inputs[1], point)
@@ -122,7 +119,7 @@ def index_put(
 
     def place(inputs: Sequence[Buffer], point: tuple[PrimExpr, ...]) -> tuple[Sequence[PrimExpr], PrimExpr]:
         vector = [
-            from_front(_read(inputs[k], tensor, point[:count], shape), x.shape[k])
+            valid_position(_read(inputs[k], tensor, point[:count], shape), x.shape[k])
             for k, tensor in enumerate(indices)
         ]
         return (*vector, *point[count:]), _read(inputs[-1], values, point, points)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from heddle import te
+from heddle.prim.checked_index import checked_index
 from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, equal, if_then_else, less, maximum, minimum, select
@@ -23,8 +24,10 @@ from heddle.topi.dims import (
     unravel,
 )
 
-_HUGE = 2**31 - 1
-"""Slice bounds from here on mean the end of the axis."""
+_HUGE, _NO_SIZE = 2**31 - 1, 2**62
+"""A slice bound that is the first, or more than any size (the second), means the end of a symbolic axis:
+exporters write the greatest int32 or int64 for it. Along a constant axis all bounds are taken as they are.
+"""
 
 
 def reshaped_dims(shape: Sequence[PrimExpr], target: Sequence[Any]) -> tuple[PrimExpr, ...]:
@@ -247,36 +250,63 @@ def slice_bounds(
     """Begin, length and stride of a slice with Python's rules; strides must be constant.
 
     With `assume_inbound` the bounds are taken as they are, but for negative constants, which count from the
-    end.
+    end; `inbound_checks` gives what must hold then.
+    """
+    step = constant_stride(stride)
+    low, high = (0, 0) if step > 0 else (-1, -1)
+    first, last = (_slice_bound(size, as_dim(b), low, high, assume_inbound) for b in (begin, end))
+    length = ceil_div(last - first if step > 0 else first - last, abs(step))
+    return first, length if assume_inbound else simplified(maximum(length, 0)), step
+
+
+def constant_stride(stride: Any) -> int:
+    """The stride, at most as far as any axis could be long, so that distances do not overflow.
+
+    Raises: IRTypeError E0103 where it is symbolic, E0104 where it is 0.
     """
     step = as_dim(stride)
     if not isinstance(step, IntImm):
         raise IRTypeError(E0103, f"the stride of a slice must be a constant, got {step}")
     if step.value == 0:
         raise IRTypeError(E0104, "the stride of a slice must not be 0")
-    low, high = (0, 0) if step.value > 0 else (-1, -1)
-    first = _slice_bound(size, as_dim(begin), low, high, assume_inbound)
-    last = _slice_bound(size, as_dim(end), low, high, assume_inbound)
-    distance = last - first if step.value > 0 else first - last
-    length = ceil_div(distance, abs(step.value))
-    return first, length if assume_inbound else simplified(maximum(length, 0)), step.value
+    return max(min(step.value, _NO_SIZE), -_NO_SIZE)
+
+
+def inbound_checks(
+    size: PrimExpr, begin: Any, end: Any, stride: Any
+) -> tuple[tuple[PrimExpr, PrimExpr], ...]:
+    """Pairs that are equal where bounds lie within the axis and in order, as `assume_inbound` takes it."""
+    step = constant_stride(stride)
+    low, high = (0, 0) if step > 0 else (-1, -1)
+    bounds = [_slice_bound(size, as_dim(b), low, high, True) for b in (begin, end)]
+    first, last = bounds
+    order = (maximum(last, first) if step > 0 else minimum(last, first), last)
+    return (order, *((limited(bound, low, simplified(size + high)), bound) for bound in bounds))
+
+
+def limited(bound: PrimExpr, low: int, high: PrimExpr) -> PrimExpr:
+    """The bound moved into [low, high]; low where there is nothing between them."""
+    return simplified(maximum(minimum(bound, high), low))
 
 
 def _slice_bound(size: PrimExpr, bound: PrimExpr, low: int, high: int, assume_inbound: bool) -> PrimExpr:
     """A bound counted from the front and limited to [low, size + high]."""
     if isinstance(bound, IntImm):
-        if bound.value >= _HUGE:
+        if isinstance(size, IntImm):
+            counted = bound.value + size.value if bound.value < 0 else bound.value
+            whole = not assume_inbound or abs(bound.value) >= _HUGE
+            return constant(max(min(counted, size.value + high), low) if whole else counted, "int64")
+        if bound.value == _HUGE or bound.value >= _NO_SIZE:
             return simplified(size + high)
-        if bound.value <= -_HUGE:
+        if bound.value in (-_HUGE, -_HUGE - 1) or bound.value <= -_NO_SIZE:
             return constant(low, "int64")
         if bound.value < 0:
             bound = simplified(size + bound)
             return bound if assume_inbound else simplified(maximum(bound, low))
-        return bound if assume_inbound else simplified(minimum(bound, size + high))
+        return bound if assume_inbound else limited(bound, low, simplified(size + high))
     if assume_inbound:
         return bound
-    positive = select(less(bound, 0), bound + size, bound)
-    return simplified(maximum(minimum(positive, size + high), low))
+    return limited(select(less(bound, 0), bound + size, bound), low, simplified(size + high))
 
 
 def strided_slice(
@@ -311,7 +341,7 @@ def sliced(x: te.Tensor, begin: te.Tensor, strides: te.Tensor, shape: Sequence[P
     def element(*index: PrimExpr) -> PrimExpr:
         source = []
         for k, position in enumerate(index):
-            at, step = constant(k, "int64"), cast("int64", strides[constant(k, "int64")])
+            at, step = constant(k, "int64"), run_time_stride(strides, constant(k, "int64"))
             source.append(run_time_bound(x.shape[k], cast("int64", begin[at]), step) + position * step)
         result: PrimExpr = x[tuple(source)]
         return result
@@ -327,7 +357,7 @@ def slice_lengths(x: te.Tensor, begin: te.Tensor, end: te.Tensor, strides: te.Te
         size = x.shape[-1]
         for k in reversed(range(x.ndim - 1)):
             size = select(equal(axis, k), x.shape[k], size)
-        step = cast("int64", strides[axis])
+        step = run_time_stride(strides, axis)
         first = run_time_bound(size, cast("int64", begin[axis]), step)
         last = run_time_bound(size, cast("int64", end[axis]), step)
         width = maximum(select(step < 0, -step, step), 1)
@@ -336,6 +366,12 @@ def slice_lengths(x: te.Tensor, begin: te.Tensor, end: te.Tensor, strides: te.Te
 
     result: te.Tensor = te.compute((constant(x.ndim, "int64"),), element, name="slice_lengths")
     return result
+
+
+def run_time_stride(strides: te.Tensor, axis: PrimExpr) -> PrimExpr:
+    """The stride of an axis, limited as `constant_stride` limits it."""
+    far = constant(_NO_SIZE, "int64")
+    return maximum(minimum(cast("int64", strides[axis]), far), -far)
 
 
 def run_time_bound(size: PrimExpr, bound: PrimExpr, step: PrimExpr) -> PrimExpr:
@@ -380,7 +416,7 @@ def sequence_reverse(x: te.Tensor, lengths: te.Tensor, seq_axis: int = 1, batch_
     seq, batch = positive_axis(seq_axis, x.ndim), positive_axis(batch_axis, x.ndim)
 
     def element(*index: PrimExpr) -> PrimExpr:
-        length = minimum(cast("int64", lengths[index[batch]]), x.shape[seq])
+        length = checked_index(lengths[index[batch]], x.shape[seq] + 1, from_end=False)
         position = index[seq]
         moved = if_then_else(position < length, length - 1 - position, position)
         result: PrimExpr = x[tuple(moved if k == seq else p for k, p in enumerate(index))]

@@ -141,7 +141,7 @@ def test_unsupported_numpy_dtypes(values):
 
 def test_int4_is_a_byte_and_lanes_are_an_axis():
     made = empty((3,), "int4")
-    assert made.numpy().dtype == np.int8
+    assert made.numpy().dtype == ml_dtypes.int4
     assert empty((3,), "float32x4").numpy().shape == (3, 4)
 
 

@@ -31,6 +31,7 @@ from heddle.codegen.llvm.types import (
 )
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from heddle.ir.visitor import Dispatch, walk
+from heddle.prim.checked_index import CHECKED_INDEX
 from heddle.prim.nodes import (
     EQ,
     GE,
@@ -558,7 +559,7 @@ def is_speculatable(expr: PrimExpr) -> bool:
     return True
 
 
-_COSTLY = ("tir.call_pure_extern", "tir.if_then_else")
+_COSTLY = ("tir.call_pure_extern", "tir.if_then_else", CHECKED_INDEX)
 
 
 def _conversion(source: DataType, target: DataType) -> str | None:

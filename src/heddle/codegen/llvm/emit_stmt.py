@@ -7,13 +7,16 @@ from collections.abc import Callable
 from heddle.codegen.codes import G0101
 from heddle.codegen.llvm.emit_expr import is_speculatable
 from heddle.codegen.llvm.emit_memory import AliasScopes, MemoryEmitter
+from heddle.codegen.llvm.index_checks import IndexChecks
 from heddle.codegen.llvm.intrinsics import emit_call
 from heddle.codegen.llvm.types import INT64, memory_type, register_type
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from heddle.ir.node import children
+from heddle.ir.visitor import walk
+from heddle.prim.checked_index import CHECKED_INDEX, MESSAGE
 from heddle.prim.nodes import Call, IntImm, PrimExpr, as_expr
 from heddle.prim.ops import cast
-from heddle.runtime.codes import U0603
+from heddle.runtime.codes import U0603, U1001
 from heddle.support.diagnostics import UsageError
 from heddle.tir.allocation import is_on_stack, num_elements
 from heddle.tir.nodes import (
@@ -53,6 +56,7 @@ class StmtEmitter(MemoryEmitter):
         super().__init__(module, out, scopes)
         self._emit_parallel = emit_parallel
         self._workspaces: list[str] = []
+        self.index_checks = IndexChecks()
 
     def visit_Call(self, node: Call) -> str:
         return emit_call(self, node)
@@ -72,7 +76,10 @@ class StmtEmitter(MemoryEmitter):
             self.nonnegative.add(node.var)
 
     def visit_BufferStore(self, node: BufferStore) -> None:
+        checks = self.index_checks
+        outer, checks.is_store = checks.is_store, any(_is_checked(index) for index in node.indices)
         self.store(node.buffer, self.flat_index(node.buffer, node.indices), node.value, node.predicate)
+        checks.is_store = outer
 
     def visit_Evaluate(self, node: Evaluate) -> None:
         value = node.value
@@ -87,6 +94,7 @@ class StmtEmitter(MemoryEmitter):
 
     def _return(self, value: PrimExpr) -> None:
         operand = self.emit(cast("int32", value))
+        self.index_checks.finish(self)
         self.leave(operand)
 
     def leave(self, status: str) -> None:
@@ -135,12 +143,32 @@ class StmtEmitter(MemoryEmitter):
         self.out.branch(condition, failed, passed, self.unlikely())
         self.out.start(failed)
         expected, got = self._error_operand(node.expected), self._error_operand(node.got)
+        self._report(ERROR_KINDS[node.error_kind], node.message, expected, got)
+        self.out.start(passed)
+
+    def index_error(self, bad: str, lanes: int, given: str, size: str) -> None:
+        """Leave where `bad` holds in some lane, with the first such lane's index as int64."""
+        failed, passed = self.out.label("out_of_range"), self.out.label("in_range")
+        some = bad
+        if lanes > 1:
+            operand = (f"<{lanes} x i1>", bad)
+            some = self.call_overloaded(f"llvm.vector.reduce.or.v{lanes}i1", "i1", [operand])
+        self.out.branch(some, failed, passed, self.unlikely())
+        self.out.start(failed)
+        if lanes > 1:
+            bits = self.out.value(f"bitcast <{lanes} x i1> {bad} to i{lanes}")
+            operands = [(f"i{lanes}", bits), ("i1", "true")]
+            lane = self.call_overloaded(f"llvm.cttz.i{lanes}", f"i{lanes}", operands)
+            given = self.out.value(f"extractelement <{lanes} x i64> {given}, i{lanes} {lane}")
+        kind = ERROR_KINDS["IndexError"] | int(U1001.name[1:]) << 8
+        self._report(kind, MESSAGE, size, given)
+        self.out.start(passed)
+
+    def _report(self, kind: int, text: str, expected: str, got: str) -> None:
         callee = self.module.declare("heddle_set_error", "void", ["i32", "ptr", "i64", "i64"])
-        kind = ERROR_KINDS[node.error_kind]
-        message = self.module.string(node.message)
+        message = self.module.string(text)
         self.out.effect(f"call void {callee}(i32 {kind}, ptr {message}, i64 {expected}, i64 {got})")
         self.leave("-1")
-        self.out.start(passed)
 
     def _error_operand(self, value: PrimExpr | None) -> str:
         return "0" if value is None else self.emit(cast(INT64, value))
@@ -218,14 +246,18 @@ class StmtEmitter(MemoryEmitter):
         less = "slt" if node.loop_var.dtype.is_signed else "ult"
         self.out.branch(self.out.value(f"icmp {less} {ty} {counter}, {end}"), body, done)
         self.out.start(body)
+        known = frozenset(self.env)
         self.env[node.loop_var] = counter
         if self.is_nonnegative(node.min):
             self.nonnegative.add(node.loop_var)
         flags = self.float_flags
         if node.annotations.get("reassoc"):
             self.float_flags = "contract reassoc"
+        checks = self.index_checks
+        outside, checks.outside = checks.outside, known
         with self.open_loop() as state:
             self.scoped(node.body)
+        checks.outside = outside
         self.float_flags = flags
         self._jump(latch)
         self.out.start(latch)
@@ -244,6 +276,10 @@ class StmtEmitter(MemoryEmitter):
             options.append('!{!"llvm.loop.unroll.disable"}')
         names = ", ".join(self.module.metadata_once(option) for option in options)
         return self.module.metadata(f"distinct !{{{{self}}, {names}}}")
+
+
+def _is_checked(index: PrimExpr) -> bool:
+    return any(isinstance(node, Call) and node.op.name == CHECKED_INDEX for node in walk(index))
 
 
 def has_vector_code(stmt: Stmt) -> bool:

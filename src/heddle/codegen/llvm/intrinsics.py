@@ -116,8 +116,8 @@ def _argument(call: Call, index: int = 0) -> PrimExpr:
     return argument
 
 
-def _argument_type(call: Call) -> str:
-    return register_type(_argument(call).dtype)
+def _argument_type(call: Call, index: int = 0) -> str:
+    return register_type(_argument(call, index).dtype)
 
 
 def _popcount(emitter: ExprEmitter, call: Call) -> str:
@@ -216,6 +216,11 @@ def _llvm_operand(emitter: ExprEmitter, arg: PrimExpr) -> tuple[str, str]:
         return ty, value
     known = ty.replace("i16", "bfloat")
     return known, emitter.out.value(f"bitcast {ty} {value} to {known}")
+
+
+def _checked_index(emitter: Any, call: Call) -> str:
+    position: str = emitter.index_checks.emit(emitter, call)
+    return position
 
 
 def _address_of(emitter: Any, call: Call) -> str:
@@ -323,6 +328,7 @@ _TABLE: dict[str, Emit] = {
     "call_llvm_intrin": _llvm_intrinsic,
     "call_llvm_pure_intrin": _llvm_intrinsic,
     "address_of": _address_of,
+    "checked_index": _checked_index,
     "tvm_access_ptr": _access_ptr,
     "prefetch": _prefetch,
     "assume": _assume,

@@ -50,8 +50,10 @@ def _emit_function(module: ModuleWriter, func: PrimFunc, attributes: str) -> Non
         params.append(f"{_param_type(func, param)} %p{position}")
     if func.attrs.get("float_reassoc"):
         emitter.float_flags = "contract reassoc"
+    emitter.index_checks.params = frozenset(emitter.env)
     emitter.scoped(func.body)
     if not out.terminated:
+        emitter.index_checks.finish(emitter)
         out.terminate("ret i32 0")
     is_kernel = func.attrs.get(CALLING_CONV) == "packed"
     linked, inline = (kernel_symbol(name), "") if is_kernel else (name, " noinline")

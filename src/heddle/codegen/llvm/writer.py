@@ -119,10 +119,12 @@ class FunctionWriter:
             self.start(self.label("dead"))
         self._lines.append(f"  {instruction}")
 
-    def alloca(self, text: str) -> str:
-        """Stack memory, taken once at the function's entry."""
+    def alloca(self, text: str, first: str = "") -> str:
+        """Stack memory, taken once at the function's entry, where it may get its first value."""
         name = f"%s{len(self._allocas)}"
         self._allocas.append(f"  {name} = alloca {text}")
+        if first:
+            self._allocas.append(f"  store {first}, ptr {name}")
         return name
 
     def label(self, hint: str) -> str:

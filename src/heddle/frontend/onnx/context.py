@@ -184,8 +184,8 @@ class NodeContext:
         return const(value, self.dtype(index))
 
     def binary(self, op: str, a: Expr, b: Expr) -> Expr:
-        """A broadcasting operator, its symbolic dimensions made to agree."""
-        return self.call(op, *self.importer.agree(a, b))
+        """A broadcasting operator."""
+        return self.call(op, a, b)
 
     def astype(self, expr: Expr, dtype: str) -> Expr:
         return expr if self.type_of(expr).dtype == dtype else self.call("astype", expr, dtype=dtype)

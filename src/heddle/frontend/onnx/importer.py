@@ -374,27 +374,11 @@ class GraphImporter:
         """Whether two shapes are known to be equal."""
         return len(a) == len(b) and all(self.simplify.equal(x, y) for x, y in zip(a, b, strict=True))
 
-    def agree(self, *exprs: Expr) -> tuple[Expr, ...]:
-        """Tensors about to be broadcast, their symbolic dimensions made to agree.
-
-        A symbolic dimension that meets a different one, neither being 1, must be equal to it: that is checked
-        when the model runs. (A dimension that is symbolic and turns out to be 1 is not broadcast.)
-        """
-        known = [getattr(type_of(expr), "dims", None) for expr in exprs]
-        shapes: list[tuple[PrimExpr, ...]] = [shape for shape in known if shape is not None]
-        if len(exprs) < 2 or len(shapes) < len(known):
-            return exprs
-        ndim = max(len(shape) for shape in shapes)
-        targets = [
-            self.common_dim([shape[axis] for shape in shapes if len(shape) >= -axis])
-            for axis in range(-ndim, 0)
-        ]
-        made: list[Expr] = []
-        for expr, shape in zip(exprs, shapes, strict=True):
-            wanted = targets[ndim - len(shape) :]
-            dims = [dim if is_const_int(dim, 1) else goal for dim, goal in zip(shape, wanted, strict=True)]
-            made.append(expr if _clash(shape, dims) else self.cast_shape(expr, dims))
-        return tuple(made)
+    def require_equal(self, pairs: Sequence[tuple[PrimExpr, PrimExpr]]) -> None:
+        """Check when the model runs that pairs of scalars (expected, got) are equal."""
+        if pairs:
+            expected, got = zip(*pairs, strict=True)
+            self.builder.match_cast(ShapeExpr(got), ShapeType(expected))
 
     def common_dim(self, dims: Sequence[PrimExpr]) -> PrimExpr:
         """The dimension that the others must equal: a constant, else a variable, else the first."""
@@ -415,12 +399,6 @@ def folded(record: OpDef, call: Call) -> Constant | None:
     with np.errstate(all="ignore"):
         result = record.reference(call.attrs, *(arg.data.numpy() for arg in call.args))  # type: ignore[attr-defined]
     return const(np.asarray(result))
-
-
-def _clash(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
-    """Whether constant dimensions differ, which the operator's own rule will refuse."""
-    pairs = zip(a, b, strict=True)
-    return any(isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value for x, y in pairs)
 
 
 def as_values(results: Any) -> list[Value]:

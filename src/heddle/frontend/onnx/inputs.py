@@ -2,7 +2,8 @@
 variable.
 
 A dimension that the model names is that name; a name like `batch*2` is an expression where `batch` is a
-dimension too; a dimension without a name is called after its input and axis (`ids_d0`). `shape_dict` fixes or
+dimension too. A dimension without a name, or with one that has no letter or digit (`?`), is one of its own,
+called after its input and axis (`ids_d0`). `shape_dict` fixes or
 renames them.
 """
 
@@ -71,7 +72,8 @@ class InputTypes:
         return made
 
     def _dim_texts(self, value: ValueInfoProto) -> list[int | str | PrimExpr]:
-        """Each dimension as a number, a name or expression in text, or an expression given by the caller."""
+        """Each dimension as a number, a name or expression in text, or an expression: one that the
+        caller gave, or a new variable where there is no name."""
         stored = _stored_dims(value)
         given = self.shapes.get(value.name)
         if given is None:
@@ -81,7 +83,7 @@ class InputTypes:
                     f"input {value.name!r} has no shape",
                     help=f"give one: shape_dict={{{value.name!r}: ...}}",
                 )
-            return list(stored)
+            return [self._unnamed(value, axis) if dim is None else dim for axis, dim in enumerate(stored)]
         if stored is not None and len(stored) != len(given):
             raise UsageError(
                 N0302, f"input {value.name!r} has {len(stored)} dimensions, and shape_dict gives {len(given)}"
@@ -91,7 +93,11 @@ class InputTypes:
                 raise UsageError(
                     N0302, f"input {value.name!r} has the shape {stored}, and shape_dict gives {given}"
                 )
-        return [item if isinstance(item, (int, str, PrimExpr)) else int(item) for item in given]
+        dims = [item if isinstance(item, (int, str, PrimExpr)) else int(item) for item in given]
+        return [self._unnamed(value, axis) if _is_nameless(dim) else dim for axis, dim in enumerate(dims)]
+
+    def _unnamed(self, value: ValueInfoProto, axis: int) -> PrimVar:
+        return SizeVar(self.names.fresh(f"{identifier(value.name)}_d{axis}"))
 
     def _dim(self, text: int | str | PrimExpr, plain: set[str]) -> PrimExpr:
         if isinstance(text, PrimExpr):
@@ -150,18 +156,23 @@ def _tensor_type(value: ValueInfoProto) -> Any:
     return ty.tensor_type
 
 
-def _stored_dims(value: ValueInfoProto) -> tuple[int | str, ...] | None:
+def _is_nameless(dim: object) -> bool:
+    return isinstance(dim, str) and not any(char.isalnum() for char in dim)
+
+
+def _stored_dims(value: ValueInfoProto) -> tuple[int | str | None, ...] | None:
+    """Numbers and names; None for a dimension without a name."""
     tensor: TypeProto.Tensor = _tensor_type(value)
     if not tensor.HasField("shape"):
         return None
-    dims: list[int | str] = []
-    for axis, dim in enumerate(tensor.shape.dim):
+    dims: list[int | str | None] = []
+    for dim in tensor.shape.dim:
         if dim.WhichOneof("value") == "dim_value":
             if dim.dim_value < 0:
                 raise ImportModelError(N0105, f"input {value.name!r} has the dimension {dim.dim_value}")
             dims.append(int(dim.dim_value))
         else:
-            dims.append(dim.dim_param or f"{identifier(value.name)}_d{axis}")
+            dims.append(None if _is_nameless(dim.dim_param) else dim.dim_param)
     return tuple(dims)
 
 

@@ -10,6 +10,7 @@ from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Withou
 from heddle.ir.types import Type
 from heddle.ops.nn.norm import in_float64
 from heddle.ops.rules import require_float, require_int, require_ndim, unknown_dims
+from heddle.prim.checked_index import checked_positions
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.topi.nn import loss as topi
@@ -57,7 +58,8 @@ def _np_nll(attrs: Any, predictions: Any, targets: Any, *weights: Any) -> Any:
     classes = scores.shape[0 if scores.ndim == 1 else 1]
     factor = weights[0].astype(np.float64) if weights else np.ones(classes)
     valid = targets != attrs.ignore_index
-    safe = np.where(valid, targets, 0)
+    safe = np.zeros(targets.shape, np.int64)
+    safe[valid] = checked_positions(targets[valid], classes, from_end=False)
     picked = scores[safe] if scores.ndim == 1 else np.take_along_axis(scores, safe[:, None], 1)[:, 0]
     used = np.where(valid, factor[safe], 0.0)
     loss = -picked * used

@@ -48,7 +48,10 @@ def _infer_pad(ctx: Inference) -> Type:
 def _check_border(ctx: Inference, mode: str, dim: Any, width: int, axis: int) -> None:
     """Elements to pad with must exist."""
     reach = {"reflect": 1, "constant": None}.get(mode, 0)
-    if reach is None or width <= 0 or not isinstance(dim, IntImm):
+    if reach is None or width <= 0:
+        return
+    if not isinstance(dim, IntImm):
+        ctx.require_at_least(dim, 1, f"{mode} padding needs elements")
         return
     if dim.value == 0 or (mode == "reflect" and width > dim.value - reach):
         ctx.shape_error(f"{mode} padding of {width} does not fit axis {axis} of size {dim}")

@@ -7,6 +7,7 @@ A result much larger than its inputs (a broadcast, say) is left to run time.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -57,7 +58,7 @@ class _Folder(BindingRewriter):
         ty = type_of(value)
         if not isinstance(ty, TensorType) or not ty.is_static or ty.dtype is None:
             return False
-        size = int(np.prod(ty.static_shape(), dtype=np.int64)) * ty.dtype.itemsize
+        size = math.prod(ty.static_shape()) * ty.dtype.itemsize
         tensors = [
             arg.data.numpy() for arg in _flat(value.args) if isinstance(arg, Constant) and arg.data.ndim
         ]

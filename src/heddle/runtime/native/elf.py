@@ -1,5 +1,5 @@
-"""Relocatable ELF objects: data as one, which symbols they define and need, and renaming them, so that several
-libraries with the same functions go into one file.
+"""Relocatable ELF objects: data as one, which symbols they define and need, and renaming them, so that
+several libraries with the same functions go into one file.
 
 Only the parts that this needs are read: the section table, symbol tables, and their strings. A new string
 table, the old one with the new names after it, goes to the end of the file, so all old references stay good.

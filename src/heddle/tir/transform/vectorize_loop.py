@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from heddle.ir.node import map_children, replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
+from heddle.prim.checked_index import CHECKED_INDEX
 from heddle.prim.nodes import (
     Add,
     BinaryExpr,
@@ -196,6 +197,8 @@ class _Vectorizer(Rewriter):
     def visit_Call(self, node: Call) -> PrimExpr:
         if node.op.name == "tir.if_then_else":
             return self._if_then_else(node)
+        if node.op.name == CHECKED_INDEX:
+            return self._checked_index(node)
         args = tuple(self.visit(arg) for arg in node.args)
         if all(a is b for a, b in zip(args, node.args, strict=True)):
             if not node.op.record.is_pure:
@@ -209,6 +212,19 @@ class _Vectorizer(Rewriter):
         self._require_scalar(node)
         vectors = tuple(self._vector(a)[0] if isinstance(a, PrimExpr) else a for a in args)
         return Call(node.dtype.with_lanes(self._lanes), node.op, vectors)
+
+    def _checked_index(self, node: Call) -> PrimExpr:
+        """Lanes that are not under way are not asked."""
+        index, size = self.visit(node.args[0]), self.visit(node.args[1])
+        if size.dtype.lanes > 1 or len(node.args) > 3:
+            raise _NoVectorFormError
+        if index.dtype.lanes == 1:
+            same = index is node.args[0] and size is node.args[1]
+            return node if same else Call(node.dtype, node.op, (index, size, node.args[2]))
+        self._require_scalar(node)
+        mask = () if self._mask is None else (self._mask,)
+        args = (*self._vector(index), size, node.args[2], *mask)
+        return Call(node.dtype.with_lanes(self._lanes), node.op, args)
 
     def _if_then_else(self, node: Call) -> PrimExpr:
         condition = self.visit(node.args[0])

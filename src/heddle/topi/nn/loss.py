@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from heddle import te
+from heddle.prim.checked_index import checked_index
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, if_then_else, not_equal
-from heddle.topi.index import valid_position
 from heddle.topi.reduce import reduce_element
 
 
@@ -15,7 +15,7 @@ def nll_loss(
     """-weights[target] * predictions[target] for each target, their sum, or that over the sum of weights.
 
     `predictions: (n, classes, ...)` or (classes,), `targets: (n, ...)` or (); targets equal to `ignore_index`
-    count nothing, and others are classes as `valid_position` takes them.
+    count nothing, and others must be classes.
     """
     dtype = predictions.dtype
 
@@ -23,7 +23,7 @@ def nll_loss(
         return cast("int64", targets[index] if targets.ndim else targets())
 
     def class_of(target: PrimExpr) -> PrimExpr:
-        return valid_position(target, predictions.shape[0 if predictions.ndim == 1 else 1])
+        return checked_index(target, predictions.shape[0 if predictions.ndim == 1 else 1], from_end=False)
 
     def weight(index: tuple[PrimExpr, ...]) -> PrimExpr:
         target = target_of(index)

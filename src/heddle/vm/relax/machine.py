@@ -152,7 +152,7 @@ class VirtualMachine(StatefulCalls, Watchable):
             raise UsageError(
                 V0303, f"memory scope {scope!r} of constant {number} does not exist on {self.devices[index]}"
             )
-        return value.to_device(self.devices[index], self.allocators[index])
+        return value.to_device(self.devices[index], self.allocators[index]).readonly()
 
     def _resolve_packed(self, name: str) -> Callable[..., Any]:
         found = self.executable.find_function(name, True) or find_global_func(name)

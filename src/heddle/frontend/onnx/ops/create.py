@@ -60,7 +60,12 @@ def value_range(ctx: NodeContext) -> Result:
         start, stop, step = (array.reshape(-1)[0].item() for array in known if array is not None)
         if step == 0:
             ctx.malformed("a step of 0")
-        count = max(0, int(np.ceil((stop - start) / step)))
+        if isinstance(start, int):
+            count = max(0, -((start - stop) // step))
+        elif math.isfinite((stop - start) / step):
+            count = max(0, math.ceil((stop - start) / step))
+        else:
+            ctx.malformed(f"a range from {start} to {stop} in steps of {step} has no end")
         if count <= 1 << 20:
             return array_value((start + np.arange(count) * step).astype(dtype))
     if dtype not in ("int64", "int32", "int16"):

@@ -212,7 +212,7 @@ def cast_like(ctx: NodeContext) -> Result:
 
 @converts("Where")
 def where(ctx: NodeContext) -> Result:
-    return ctx.call("where", *ctx.importer.agree(ctx.tensor(0), ctx.tensor(1), ctx.tensor(2)))
+    return ctx.call("where", ctx.tensor(0), ctx.tensor(1), ctx.tensor(2))
 
 
 @converts("Clip", since=1)

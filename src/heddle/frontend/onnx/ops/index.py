@@ -7,23 +7,20 @@ from typing import Any
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.rearrange import slice_of
 from heddle.frontend.onnx.registry import converts
-from heddle.frontend.onnx.values import content_value, vector
 from heddle.ir.expr import Expr
 from heddle.prim import ops
-from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.runtime.dtype import DataType
 
 
 def positions(ctx: NodeContext, index: int, dim: PrimExpr) -> Expr:
-    """Indices from 0: negative ones count from the end. Constants are checked and resolved here; others are
-    wrapped
-    when the model runs, so that none leads outside of the tensor."""
+    """Indices: constants are checked and resolved here, others by the operator when the model runs."""
     known = ctx.array(index)
     if known is not None and isinstance(dim, IntImm):
         return ctx.const(checked(ctx, known, int(dim)), ctx.dtype(index))
-    size = ctx.astype(size_tensor(ctx, ops.maximum(dim, 1)), ctx.dtype(index))
-    return ctx.call("floor_mod", ctx.tensor(index), size)
+    return ctx.tensor(index)
 
 
 def checked(ctx: NodeContext, known: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
@@ -33,19 +30,10 @@ def checked(ctx: NodeContext, known: np.ndarray[Any, Any], size: int) -> np.ndar
     return np.where(known < 0, known + size, known).astype(known.dtype)
 
 
-def size_tensor(ctx: NodeContext, dim: PrimExpr) -> Expr:
-    """A dimension as a tensor of rank 0."""
-    return ctx.importer.tensor_of(content_value(ctx.scalar_content(dim)))
-
-
 @converts("Gather")
 def gather(ctx: NodeContext) -> Result:
     axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
-    known, dim = ctx.array(1), ctx.dims(0)[axis]
-    if known is not None and isinstance(dim, IntImm):
-        indices = ctx.const(checked(ctx, known, int(dim)), ctx.dtype(1))
-        return ctx.call("take", ctx.tensor(0), indices, axis=axis, mode="fast")
-    return ctx.call("take", ctx.tensor(0), ctx.tensor(1), axis=axis, mode="wrap")
+    return ctx.call("take", ctx.tensor(0), positions(ctx, 1, ctx.dims(0)[axis]), axis=axis)
 
 
 @converts("GatherElements")
@@ -61,7 +49,7 @@ def gather_nd(ctx: NodeContext) -> Result:
 
 
 def _coordinates(ctx: NodeContext, batch: int = 0) -> Expr:
-    """Tuples of indices along the last axis, negative ones resolved."""
+    """Tuples of indices along the last axis; constants are checked and resolved here."""
     depth = ctx.dims(1)[-1]
     if not isinstance(depth, IntImm):
         ctx.unsupported("index tuples of symbolic length")
@@ -72,10 +60,11 @@ def _coordinates(ctx: NodeContext, batch: int = 0) -> Expr:
     if known is not None and all(isinstance(size, IntImm) for size in sizes):
         columns = [checked(ctx, known[..., i], int(size)) for i, size in enumerate(sizes)]  # type: ignore[call-overload]
         return ctx.const(np.stack(columns, axis=-1) if columns else known, ctx.dtype(1))
-    whole = ctx.importer.tensor_of(content_value(vector(ops.maximum(size, 1) for size in sizes)))
-    return ctx.call("floor_mod", ctx.tensor(1), ctx.astype(whole, ctx.dtype(1)))
+    return ctx.tensor(1)
 
 
+MAX_DEPTH = 1 << 24
+"""Of OneHot; each index takes as many elements."""
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 
 
@@ -117,6 +106,8 @@ def one_hot(ctx: NodeContext) -> Result:
     axis = ctx.axis(ctx.attr("axis", -1), rank + 1)
     if not isinstance(depth, IntImm):
         ctx.unsupported("a depth that is not constant")
+    if not 0 < int(depth) <= MAX_DEPTH:
+        ctx.malformed(f"a depth of {depth}: it must be at least 1 and at most {MAX_DEPTH}")
     indices = ctx.astype(ctx.tensor(0), "int64")
     below = ctx.call("less", indices, ctx.const(0, "int64"))
     indices = ctx.call("where", below, ctx.call("add", indices, ctx.const(int(depth), "int64")), indices)
@@ -131,6 +122,14 @@ def one_hot(ctx: NodeContext) -> Result:
 def top_k(ctx: NodeContext) -> Result:
     count = ctx.attr("k") if ctx.opset < 10 else int(ctx.scalar(1, "the number of elements of TopK"))
     axis = ctx.axis(ctx.attr("axis", -1), ctx.ndim(0))
+    size = ctx.dims(0)[axis]
+    if count < 0 or (isinstance(size, IntImm) and count > int(size)):
+        ctx.malformed(f"{count} elements of a dimension of {size}")
+    if not isinstance(size, IntImm):
+        ctx.importer.require_equal([(size, ops.maximum(size, constant(count, "int64")))])
+    if count == 0:  # the operator takes it for all
+        parts = slice_of(ctx, ctx.tensor(0), [axis], [constant(0, "int64")], [constant(0, "int64")], [1])
+        return parts, ctx.astype(parts, "int64")
     made = ctx.call(
         "topk",
         ctx.tensor(0),

@@ -95,15 +95,32 @@ def split_values(ctx: NodeContext, axis: int, sizes: object, count: int) -> list
 def _check_sizes(ctx: NodeContext, sizes: list[PrimExpr], total: PrimExpr) -> None:
     if any(isinstance(size, IntImm) and size.value < 0 for size in sizes) or not sizes:
         ctx.malformed("the parts of a split must not be negative")
-    whole = ctx.importer.simplify(sum(sizes[1:], start=sizes[0]))
-    if isinstance(whole, IntImm) and isinstance(total, IntImm) and whole.value != total.value:
-        ctx.malformed(f"the parts have {whole.value} elements together, and the dimension has {total.value}")
+    known = sum(size.value for size in sizes if isinstance(size, IntImm))
+    if (isinstance(total, IntImm) and known > total.value) or known >= 1 << 62:
+        ctx.malformed(f"the parts have {known} elements together, and the dimension has {total}")
+    free = [size for size in sizes if not isinstance(size, IntImm)]
+    if not free and isinstance(total, IntImm):
+        if known != total.value:
+            ctx.malformed(f"the parts have {known} elements together, and the dimension has {total}")
+        return
+    whole = ctx.importer.simplify(sum(free, start=constant(known, "int64")))
+    parts = [(total, ops.maximum(size, total)) for size in free]  # none is so great that the sum overflows
+    ctx.importer.require_equal(
+        [*parts, (total, whole)] if not ctx.importer.simplify.equal(whole, total) else []
+    )
 
 
 def slice_of(
-    ctx: NodeContext, x: Expr, axes: list[int], begin: list[PrimExpr], end: list[PrimExpr], strides: list[int]
+    ctx: NodeContext,
+    x: Expr,
+    axes: list[int],
+    begin: list[PrimExpr],
+    end: list[PrimExpr],
+    strides: list[int],
+    *,
+    inbound: bool = True,
 ) -> Expr:
-    """A slice whose bounds lie within the dimensions."""
+    """A slice whose bounds lie within the dimensions, or with Python's rules."""
     return ctx.call(
         "strided_slice",
         x,
@@ -111,7 +128,7 @@ def slice_of(
         begin=tuple(begin),
         end=tuple(end),
         strides=tuple(strides),
-        assume_inbound=True,
+        assume_inbound=inbound,
     )
 
 

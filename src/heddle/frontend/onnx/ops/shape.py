@@ -12,6 +12,7 @@ from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, Mul, PrimExpr, constant, is_const_int
 from heddle.relax.types import ShapeExpr, TensorType
+from heddle.topi.broadcast import broadcast_dim, stretches_to
 
 _ONE = constant(1, "int64")
 
@@ -177,17 +178,12 @@ def expand(ctx: NodeContext) -> Result:
         if isinstance(have, IntImm) and isinstance(want, IntImm) and 1 not in (have.value, want.value):
             if have.value != want.value:
                 ctx.malformed(f"a dimension of {have.value} does not expand to {want.value}")
-        whole.append(
-            have if is_const_int(want, 1) or (isinstance(have, IntImm) and have.value != 1) else want
-        )
-    x = ctx.tensor(0)
-    matched = [
-        dim if is_const_int(dim, 1) else goal for dim, goal in zip(own, whole[rank - len(own) :], strict=True)
-    ]
-    x = ctx.cast_shape(x, matched)
-    if len(own) == rank and ctx.importer.same_dims(matched, whole):
-        return x
-    return ctx.call("broadcast_to", x, ShapeExpr(tuple(whole)))
+        whole.append(broadcast_dim(have, want))
+    checks = [stretches_to(want, size) for want, size in zip(padded[1], whole, strict=True)]
+    ctx.importer.require_equal([pair for pair in checks if pair is not None])
+    if len(own) == rank and ctx.importer.same_dims(own, whole):
+        return ctx.tensor(0)
+    return ctx.call("broadcast_to", ctx.tensor(0), ShapeExpr(tuple(whole)))
 
 
 @converts("Shape")

@@ -16,7 +16,8 @@ from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.runtime.dtype import DataType
 
-_FAR = 1 << 31
+_FAR, _NO_SIZE = (1 << 31) - 1, 1 << 62
+"""Bounds that mean an end of the axis, as `topi.transform` takes them."""
 _ZERO = constant(0, "int64")
 
 
@@ -40,11 +41,9 @@ def slice_content(ctx: NodeContext) -> Value | None:
     for axis, low, high, step in zip(found, starts, ends, steps or (1,) * len(starts), strict=True):
         if step == 0:
             ctx.malformed("a step of 0")
-        low = low + known.shape[axis] if low < 0 else low
-        high = high + known.shape[axis] if high < 0 else high
-        picks[axis] = slice(
-            max(low, 0 if step > 0 else -1), high if high >= 0 else (0 if step > 0 else None), step
-        )
+        size = known.shape[axis]
+        low = max(low, -size) if step < 0 else low  # ONNX: a start before the first is the first
+        picks[axis] = slice(low, high, step)
     return result(ctx, known[tuple(picks)])
 
 
@@ -74,44 +73,43 @@ def _sliced(
         ctx.malformed("starts, ends, axes and steps have different lengths")
     dims = ctx.dims(0)
     found = ctx.axes(axes, len(dims))
-    plan: list[tuple[int, PrimExpr, PrimExpr, int]] = []
+    forward: list[tuple[int, PrimExpr, PrimExpr, int]] = []
+    backward: list[tuple[int, PrimExpr, PrimExpr, int]] = []
     for axis, start, end, step in zip(found, starts, ends, steps, strict=True):
         if step == 0:
             ctx.malformed("a step of 0")
-        low, high = bounds(ctx, start, end, step, dims[axis])
-        if step == 1 and is_const_int(low, 0) and ctx.importer.simplify.equal(high, dims[axis]):
+        if step < 0:
+            first = _clamped(ctx, start, dims[axis], _ZERO, ctx.importer.simplify(dims[axis] - 1))
+            backward.append((axis, first, end, step))
             continue
-        plan.append((axis, low, high, step))
-    if not plan:
-        return ctx.tensor(0)
-    return slice_of(ctx, ctx.tensor(0), *(list(column) for column in zip(*plan, strict=True)))
+        low, high = bounds(ctx, start, end, dims[axis])
+        if step > 1 or not is_const_int(low, 0) or not ctx.importer.simplify.equal(high, dims[axis]):
+            forward.append((axis, low, high, step))
+    x = ctx.tensor(0)
+    for plan, inbound in ((forward, True), (backward, False)):
+        if plan:
+            x = slice_of(ctx, x, *(list(column) for column in zip(*plan, strict=True)), inbound=inbound)
+    return x
 
 
-def bounds(
-    ctx: NodeContext, start: PrimExpr, end: PrimExpr, step: int, dim: PrimExpr
-) -> tuple[PrimExpr, PrimExpr]:
-    """Where a slice begins and ends, within the dimension, counted from 0 (from -1 for a negative step)."""
+def bounds(ctx: NodeContext, start: PrimExpr, end: PrimExpr, dim: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Where a slice of a positive step begins and ends, within the dimension, counted from 0."""
     simplify = ctx.importer.simplify
-    last = dim if step > 0 else simplify(dim - 1)
-    first = _ZERO if step > 0 else constant(-1, "int64")
-    low = _clamped(ctx, start, dim, _ZERO, last)
-    high = _clamped(ctx, end, dim, first, last)
-    if step > 0 and not isinstance(simplify(high - low), IntImm):
-        high = (
-            high
-            if ctx.importer.simplify.analyzer.const_int_bound(high - low).min_value >= 0
-            else simplify(ops.maximum(high, low))
-        )
-    elif step > 0 and simplify(high - low).value < 0:  # type: ignore[attr-defined]
-        high = low
+    low, high = (_clamped(ctx, bound, dim, _ZERO, dim) for bound in (start, end))
+    distance = simplify(high - low)
+    if isinstance(distance, IntImm):
+        return low, high if distance.value >= 0 else low
+    if simplify.analyzer.const_int_bound(distance).min_value < 0:
+        high = simplify(ops.maximum(high, low))
     return low, high
 
 
 def _clamped(ctx: NodeContext, bound: PrimExpr, dim: PrimExpr, first: PrimExpr, last: PrimExpr) -> PrimExpr:
+    """A bound counted from the front, in [first, last]; the least of the two where there is nothing."""
     simplify = ctx.importer.simplify
-    if isinstance(bound, IntImm) and bound.value >= _FAR - 1:
+    if isinstance(bound, IntImm) and (bound.value == _FAR or bound.value >= _NO_SIZE):
         return last
-    if isinstance(bound, IntImm) and bound.value <= -_FAR + 1:
+    if isinstance(bound, IntImm) and (bound.value in (-_FAR, -_FAR - 1) or bound.value <= -_NO_SIZE):
         return first
     limits = simplify.analyzer.const_int_bound(bound)
     if limits.max_value < 0:
@@ -163,8 +161,18 @@ def _padded(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int], val
     flat = tuple(int(amount) for pair in grow for amount in pair)  # type: ignore[call-overload]
     if mode in ("edge", "wrap"):
         return _padded_by_index(ctx, x, flat, mode)
+    if mode == "reflect":
+        _require_reach(ctx, x, flat)
     number = float(value) if DataType(ctx.dtype(0)).is_float else int(value)
     return ctx.call("nn.pad", x, pad_width=flat, pad_mode=names[mode], pad_value=number)
+
+
+def _require_reach(ctx: NodeContext, x: Expr, flat: Sequence[int]) -> None:
+    """A reflection does not reach beyond the other end. The operator checks constant dimensions."""
+    for axis, dim in enumerate(ctx.dims_of(x)):
+        least = max(flat[2 * axis : 2 * axis + 2]) + 1
+        if least > 1 and not isinstance(dim, IntImm):
+            ctx.importer.require_equal([(dim, ops.maximum(dim, constant(least, "int64")))])
 
 
 def _positive(amount: PrimExpr) -> PrimExpr:
