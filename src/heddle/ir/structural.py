@@ -43,7 +43,7 @@ class _Comparison:
     map_free_vars: bool
     left_to_right: dict[Node, Node] = field(default_factory=dict)
     right_to_left: dict[Node, Node] = field(default_factory=dict)
-    equal: set[tuple[int, int]] = field(default_factory=set)
+    equal: set[tuple[int, int, bool]] = field(default_factory=set)
     """Pairs found equal under the present mapping; a shared node is compared once."""
 
     def compare(self, lhs: Any, rhs: Any, defining: bool) -> _Difference | None:
@@ -64,8 +64,8 @@ class _Comparison:
             return _Difference(lhs, rhs, f"{_kind(lhs)} against {_kind(rhs)}")
         if lhs.identity:
             return self._identities(lhs, rhs, defining)
-        pair = id(lhs), id(rhs)
-        if pair in self.equal and not defining:
+        pair = id(lhs), id(rhs), defining
+        if pair in self.equal:
             return None
         before = len(self.left_to_right)
         found = self._fields(lhs, rhs, defining)
@@ -200,7 +200,7 @@ class _Keyer:
         self._parts: list[bytes] = []
         self._numbers: dict[Node, int] = {}
         self._map_free_vars = map_free_vars
-        self._written: dict[int, bytes] = {}
+        self._written: dict[tuple[int, bool], bytes] = {}
         self.is_closed = True
 
     def result(self) -> bytes:
@@ -246,7 +246,7 @@ class _Keyer:
                 del self._numbers[var]
             self._written.clear()
         else:
-            known = None if defining else self._written.get(id(value))
+            known = self._written.get((id(value), defining))
             self._parts.append(known or self._digest(value, defining))
 
     def _fields(self, value: Node, defining: bool) -> None:
@@ -261,7 +261,7 @@ class _Keyer:
         found = b"~" + hashlib.blake2b(b"".join(self._parts), digest_size=16).digest()
         self._parts = outer
         if len(self._numbers) == before:
-            self._written[id(value)] = found
+            self._written[id(value), defining] = found
         return found
 
 

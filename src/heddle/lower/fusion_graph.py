@@ -16,7 +16,7 @@ from heddle.tir.analysis.op_pattern import OpPattern
 
 MAX_GROUP = 64
 """Nodes of one group at most: huge kernels cost more to compile than they save."""
-
+_TOO_MANY = f"together they would have more than {MAX_GROUP} operators"
 
 _KINDS = {
     OpPattern.COMM_REDUCE: "a reduction",
@@ -122,6 +122,8 @@ def _refusal(node: FusionNode) -> str:
         return "it is no loop nest that the compiler knows"
     if sink.pattern is OpPattern.OPAQUE:
         return "what follows is no loop nest that the compiler knows"
+    if len(_between(node, target)) > MAX_GROUP:
+        return _TOO_MANY
     if group.pattern is OpPattern.OUT_EWISE_FUSABLE:
         found = _contraction_refusal(node, target, sink)
     elif group.pattern is OpPattern.COMM_REDUCE:
@@ -154,17 +156,18 @@ def _map_refusal(node: FusionNode, target: FusionNode, group: FusionGroup, sink:
 def _size_refusal(node: FusionNode) -> str:
     parts = _parts(node)
     if sum(len(part.members) for part in parts) > MAX_GROUP:
-        return f"together they would have more than {MAX_GROUP} operators"
+        return _TOO_MANY
     if sum(part.anchor is not None for part in parts) > 1:
         return "a kernel has one reduction or contraction"
     return ""
 
 
 def _between(node: FusionNode, target: FusionNode) -> list[FusionNode]:
-    """The nodes on the ways from `node` to its post-dominator, both excluded."""
+    """The nodes on the ways from `node` to its post-dominator, both excluded; of more than MAX_GROUP only the
+    first ones, since the post-dominator of a long ladder is its end for each of its nodes."""
     found: dict[FusionNode, None] = {}
     stack = list(node.users)
-    while stack:
+    while stack and len(found) <= MAX_GROUP:
         current = stack.pop()
         if current is target or current in found:
             continue

@@ -21,7 +21,7 @@ GRAIN_ELEMENTS = 1 << 14
 GRAIN_MULTIPLIES = 1 << 17
 """Multiply-adds that are worth a thread."""
 
-MAX_COPIED = 512
+MAX_COPIED = 128
 """Nodes that inlining one map may add to a function. More work than a pass of its own would be, and code that
 doubles with every map of a chain."""
 
