@@ -1,0 +1,142 @@
+"""What a node gives: by ONNX Runtime, and where that has no kernel by onnx's reference evaluator.
+
+Nodes are run one at a time, so that a peer's optimiser has no part in the answer. `known_differences.toml`
+lists where a peer departs from the standard; such a node is answered by the other peer, or left out.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import NodeProto, ValueInfoProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from tests.fuzz.graphs.values import BFLOAT16, ONNX_TYPES
+
+Arrays = Sequence[Any]
+DIFFERENCES = Path(__file__).parents[1] / "known_differences.toml"
+_RARE = (BFLOAT16, *(dtype for dtype in ONNX_TYPES if dtype.name in ("int4", "uint4")))
+explained: Counter[str] = Counter()
+"""How often each known difference decided who answers."""
+
+
+class Refused(Exception):
+    """No peer gives an answer."""
+
+
+@cache
+def known_differences() -> tuple[dict[str, Any], ...]:
+    return tuple(tomllib.loads(DIFFERENCES.read_text())["difference"])
+
+
+def value_info(name: str, value: Any, dims: Sequence[Any] | None = None) -> ValueInfoProto:
+    """The type of a value, by default with free dimensions."""
+    if isinstance(value, list):
+        inner = helper.make_tensor_type_proto(ONNX_TYPES[value[0].dtype], [None] * value[0].ndim)
+        return helper.make_value_info(name, helper.make_sequence_type_proto(inner))
+    return helper.make_tensor_value_info(
+        name, ONNX_TYPES[value.dtype], [None] * value.ndim if dims is None else list(dims)
+    )
+
+
+def one_node(node: NodeProto, given: Mapping[str, Any], opset: int, fixed: bool = False) -> onnx.ModelProto:
+    """A model of the node alone. `fixed` writes the sizes of the inputs into it."""
+    inputs = [
+        value_info(name, value, value.shape if fixed and not isinstance(value, list) else None)
+        for name, value in given.items()
+    ]
+    outputs = [ValueInfoProto(name=name) for name in node.output if name]
+    graph = helper.make_graph([node], "node", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+_SESSIONS: dict[bytes, Any] = {}
+_MAX_SESSIONS = 200
+
+
+def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    """A session for a model, remembered for a while. The sizes of inputs are no part of most models here."""
+    data = model.SerializeToString(deterministic=True)
+    if data not in _SESSIONS:
+        if len(_SESSIONS) >= _MAX_SESSIONS:
+            _SESSIONS.clear()
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        _SESSIONS[data] = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return _SESSIONS[data]
+
+
+def evaluate(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
+    """The outputs of a node. Raises: Refused."""
+    rule = _difference(node, given)
+    if rule is not None:
+        explained[rule["name"]] += 1
+        if rule["answer"] == "none":
+            raise Refused(rule["name"])
+        return _by_reference(node, given, opset) if rule["answer"] == "reference" else _by_runtime(node, given, opset)
+    arrays = [item for value in given.values() for item in (value if isinstance(value, list) else [value])]
+    if any(array.dtype in _RARE for array in arrays):
+        return _by_reference(node, given, opset)
+    try:
+        return _by_runtime(node, given, opset)
+    except _NO_KERNEL:
+        return _by_reference(node, given, opset)
+
+
+_STATE = onnxruntime.capi.onnxruntime_pybind11_state
+_NO_KERNEL = (_STATE.NotImplemented, _STATE.InvalidGraph)
+
+
+def _by_runtime(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
+    model = one_node(node, given, opset)
+    try:
+        return list(session(model).run(None, dict(given)))
+    except _NO_KERNEL:
+        raise
+    except (_STATE.Fail, _STATE.InvalidArgument, _STATE.RuntimeException, RuntimeError) as error:
+        if "No corresponding Numpy type" in str(error):
+            return _by_reference(node, given, opset)
+        raise Refused(f"ONNX Runtime: {str(error)[:160]}") from error
+
+
+def _by_reference(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            made = ReferenceEvaluator(one_node(node, given, opset)).run(None, dict(given))
+        except Exception as error:  # whatever the reference raises, it has no answer
+            raise Refused(f"reference: {type(error).__name__}: {str(error)[:160]}") from error
+    return [item if isinstance(item, list) else np.asarray(item) for item in made]
+
+
+def _difference(node: NodeProto, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The known difference that holds for a node: by operator, element types, attributes, empty inputs."""
+    for rule in known_differences():
+        if node.op_type in rule["operators"] and _applies(rule, node, given):
+            return rule
+    return None
+
+
+def _applies(rule: Mapping[str, Any], node: NodeProto, given: Mapping[str, Any]) -> bool:
+    values = [given[name] for name in node.input if name in given]
+    first = values[0] if values else None
+    if "dtypes" in rule and (first is None or isinstance(first, list) or first.dtype.name not in rule["dtypes"]):
+        return False
+    if rule.get("empty") and not any(getattr(value, "size", 1) == 0 for value in values):
+        return False
+    attrs = {attr.name: helper.get_attribute_value(attr) for attr in node.attribute}
+    return all(
+        attrs.get(name, default) == (wanted.encode() if isinstance(wanted, str) else wanted)
+        for name, (wanted, default) in rule.get("attributes", {}).items()
+    )
