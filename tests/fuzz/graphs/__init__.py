@@ -1,1 +1,1 @@
-"""Random ONNX graphs against ONNX Runtime and onnx's reference: `python -m tests.fuzz.graphs --count 1000`."""
+"""Random ONNX graphs against ONNX Runtime and onnx's reference: `python -m tests.fuzz.graphs`."""

@@ -17,7 +17,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100, help="how many graphs")
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after that time")
     parser.add_argument("--jobs", type=int, default=1, help="worker processes")
-    parser.add_argument("--folder", type=Path, default=Path("faults"), help="where minimal models are written")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("faults"), help="where minimal models are written"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     ops.load()

@@ -22,8 +22,8 @@ def rebuilt(
     ways: Ways | None = None,
     static: bool = False,
 ) -> Case | None:
-    """The part of the case that gives `outputs`, with the values `cuts` given as inputs. `static`: all sizes of
-    inputs are written. None where a value is no tensor or nothing is left."""
+    """The part of the case that gives `outputs`, with the values `cuts` given as inputs. `static`: all sizes
+    of inputs are written. None where a value is no tensor or nothing is left."""
     graph = case.model.graph
     chosen = list(range(len(case.inputs))) if samples is None else list(samples)
     if any(name not in case.known or case.known[name].is_sequence for name in (*outputs, *cuts)):
@@ -79,7 +79,9 @@ def rebuilt(
 
 
 def _chosen(value: Value, samples: Sequence[int]) -> Value:
-    return Value(value.name, [value.clean[s] for s in samples], [value.noisy[s] for s in samples], value.constant)
+    return Value(
+        value.name, [value.clean[s] for s in samples], [value.noisy[s] for s in samples], value.constant
+    )
 
 
 def _renamed(node: onnx.NodeProto, names: Collection[str]) -> onnx.NodeProto:

@@ -1,4 +1,4 @@
-"""Worker processes that judge seeds, and what watches them: a process that ends or hangs is a fault of its seed.
+"""Worker processes that judge seeds, and what watches them: one that ends or hangs is a fault of its seed.
 
 A worker writes a line of JSON for each seed that it begins and for each that it has judged. It is replaced
 after `RECYCLED_AFTER` seeds, so that what a process gathers has no part in the next.
@@ -54,8 +54,13 @@ class Tally:
 
     def summary(self) -> str:
         graphs = sum(self.kinds.values())
-        spent = ", ".join(f"{name} {seconds / max(1, graphs):.3f} s" for name, seconds in self.seconds.items())
-        lines = [f"{graphs} graphs of {sum(self.nodes.values())} nodes, {len(self.nodes)} operators: {dict(self.kinds)}"]
+        spent = ", ".join(
+            f"{name} {seconds / max(1, graphs):.3f} s" for name, seconds in self.seconds.items()
+        )
+        lines = [
+            f"{graphs} graphs of {sum(self.nodes.values())} nodes, {len(self.nodes)} operators:"
+            f" {dict(self.kinds)}"
+        ]
         lines.append(f"a graph takes: {spent}")
         lines += [f"{len(seeds):5} {key}: seeds {seeds[:10]}" for key, seeds in self.faults.items()]
         lines += [f"{count:5} explained: {name}" for name, count in self.explained.most_common()]
@@ -116,7 +121,7 @@ class _Worker:
         self.lines.put(None)
 
     def rows(self, hang_s: float) -> Iterator[dict[str, Any]]:
-        """The rows of the seeds; the last one tells of a hang or of the end of the process, if there was one."""
+        """The rows of the seeds; the last tells of a hang, or of an end of the process, if there was one."""
         current: int | None = None
         while True:
             try:
@@ -139,7 +144,12 @@ class _Worker:
 
 
 def run_farm(
-    seed: int, count: int, jobs: int, minutes: float, folder: Path, tell: Callable[[str], None] = print
+    seed: int,
+    count: int,
+    jobs: int,
+    minutes: float,
+    folder: Path,
+    tell: Callable[[str], None] = print,
 ) -> Tally:
     """Judge `count` seeds from `seed` on in `jobs` processes, for at most `minutes`."""
     tally, lock = Tally(), threading.Lock()

@@ -110,12 +110,16 @@ def judge(case: Case) -> Verdict:
         for name, other in results.items():
             for index, (mine, theirs) in enumerate(zip(first, other, strict=True)):
                 if mine.tobytes() != theirs.tobytes():
-                    return Verdict("wrong", "ways differ", f"sample {number} output {index}: {first_name} against {name}")
+                    return Verdict(
+                        "wrong", "ways differ", f"sample {number} output {index}: {first_name} against {name}"
+                    )
         for index, mine in enumerate(first):
             problem = difference(mine, case.wanted[number][index], case.noisy[number][index])
             if problem:
                 output = case.model.graph.output[index].name
-                return Verdict("wrong", problem.split(":")[0], f"sample {number} output {index} ({output}): {problem}")
+                return Verdict(
+                    "wrong", problem.split(":")[0], f"sample {number} output {index} ({output}): {problem}"
+                )
     return Verdict("ok")
 
 
@@ -130,7 +134,11 @@ def _failed(stage: str, error: Exception) -> Verdict:
     frames = traceback.extract_tb(cause.__traceback__)
     place = f"{frames[-1].filename.split('/')[-1]}:{frames[-1].name}" if frames else ""
     lines = "".join(f"  {frame.filename}:{frame.lineno} {frame.name}\n" for frame in frames[-6:])
-    return Verdict("crash", f"{type(cause).__name__} {place}", f"{stage}: {type(error).__name__}: {str(error)[:900]}\n{lines}")
+    return Verdict(
+        "crash",
+        f"{type(cause).__name__} {place}",
+        f"{stage}: {type(error).__name__}: {str(error)[:900]}\n{lines}",
+    )
 
 
 def _code(text: str) -> str:

@@ -149,16 +149,22 @@ def _difference(node: NodeProto, given: Mapping[str, Any]) -> dict[str, Any] | N
 def _applies(rule: Mapping[str, Any], node: NodeProto, given: Mapping[str, Any]) -> bool:
     values = [given[name] for name in node.input if name in given]
     first = values[0] if values else None
-    if "dtypes" in rule and (first is None or isinstance(first, list) or first.dtype.name not in rule["dtypes"]):
+    if "dtypes" in rule and (
+        first is None or isinstance(first, list) or first.dtype.name not in rule["dtypes"]
+    ):
         return False
     if rule.get("empty") and not any(getattr(value, "size", 1) == 0 for value in values):
         return False
     if "negative_input" in rule and not _elements(node, given, rule["negative_input"], lambda item: item < 0):
         return False
+    attrs = {attr.name: helper.get_attribute_value(attr) for attr in node.attribute}
+    if "negative_axes" in rule:
+        axes = attrs.get("axes", ())
+        if not any(axis < 0 for axis in axes) and not _elements(node, given, 1, lambda item: item < 0):
+            return False
     for index, wanted in rule.get("holds", {}).items():
         if not _elements(node, given, int(index), lambda item, wanted=wanted: item in wanted):  # type: ignore[misc]
             return False
-    attrs = {attr.name: helper.get_attribute_value(attr) for attr in node.attribute}
     return all(
         attrs.get(name, default) == (wanted.encode() if isinstance(wanted, str) else wanted)
         for name, (wanted, default) in rule.get("attributes", {}).items()

@@ -25,7 +25,8 @@ def ten_lines(case: Case, verdict: Verdict, path: Path | None = None) -> str:
         f"constants: {weights[:300] or 'none'}",
         f"opset: {case.model.opset_import[0].version}; samples: {len(case.inputs)}",
         f"ways: sanitize={case.ways.sanitize}, without={case.ways.without}",
-        f"engines: heddle bytecode and compiled; onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__},"
+        "engines: heddle bytecode and compiled;"
+        f" onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__},"
         f" {len(known_differences())} known differences",
         f"found: {verdict.detail.strip()[:700]}",
         f"files: {path or 'not written'}",

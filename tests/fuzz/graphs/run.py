@@ -18,15 +18,16 @@ def case_of(seed: int) -> Case:
     outputs = b.outputs()
     model = b.model(outputs)
     wanted, noisy = (
-        [[getattr(value, kind)[s] for value in outputs] for s in range(b.num_samples)] for kind in ("clean", "noisy")
+        [[getattr(value, kind)[s] for value in outputs] for s in range(b.num_samples)]
+        for kind in ("clean", "noisy")
     )
     inputs = [sample.arrays for sample in b.samples]
     return Case(model, inputs, wanted, noisy, ways_of(seed), seed, {value.name: value for value in b.values})
 
 
 def run_case(case: Case) -> tuple[Case, Verdict, Sequence[str]]:
-    """The verdict; nodes that are refused are cut out of the graph, which is judged again. Gives also the case
-    that was judged last, and the refusals."""
+    """The case that was judged last, its verdict, and the refusals: nodes that are refused are cut out of the
+    graph, which is judged again."""
     refusals: list[str] = []
     while True:
         verdict = judge(case)

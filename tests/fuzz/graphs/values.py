@@ -1,7 +1,7 @@
 """Values of a random graph: what they are in each sample, and how far rounding could move them.
 
-A graph is made together with a few samples: sets of inputs whose symbolic sizes differ. Each value is known in
-all of them, so that a node is added only where it is legal in all of them.
+A graph is made together with a few samples: sets of inputs whose symbolic sizes differ. Each value is known
+in all of them, so that a node is added only where it is legal in all of them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def is_fixed(size: Size) -> bool:
     return len(set(size)) == 1
 
 
-def random_array(rng: random.Random, dtype: np.dtype[Any], shape: tuple[int, ...], low: float = -2, high: float = 2) -> np.ndarray[Any, Any]:
+def random_array(
+    rng: random.Random, dtype: np.dtype[Any], shape: tuple[int, ...], low: float = -2, high: float = 2
+) -> np.ndarray[Any, Any]:
     """Numbers of ordinary size; floats have few bits in common with halves, where rounding would tie."""
     made = np.random.default_rng(rng.getrandbits(32)).uniform(low, high, shape)
     if dtype == BOOL:
@@ -89,5 +91,7 @@ def random_array(rng: random.Random, dtype: np.dtype[Any], shape: tuple[int, ...
     if dtype in FLOATS:
         return np.asarray(made).astype(dtype)
     bottom = max(0, low) if dtype in UNSIGNED else low
-    whole = np.random.default_rng(rng.getrandbits(32)).integers(int(bottom), max(int(bottom) + 1, int(high) + 4), shape)
+    whole = np.random.default_rng(rng.getrandbits(32)).integers(
+        int(bottom), max(int(bottom) + 1, int(high) + 4), shape
+    )
     return np.asarray(whole).astype(dtype)

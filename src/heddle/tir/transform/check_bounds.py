@@ -12,8 +12,8 @@ checked, and memory that is allocated is filled with a value that gives itself a
 What is checked is held in a variable, so that it is what is used: no later pass reasons about it, and no
 other thread changes it in between. Checks inside a branch of `if_then_else`, `and` and `or` apply where the
 branch is taken. Checked beside accesses: divisors of integers, bounds of loops, sizes of allocations, sizes
-of the parameters (at most `MAX_SIZE`). A size that is computed by cases is checked as a whole: what it is made
-of may be negative. What exceeds `STACK_BUDGET_BYTES` leaves the stack.
+of the parameters (at most `MAX_SIZE`). A size that is computed by cases is checked as a whole: what it is
+made of may be negative. What exceeds `STACK_BUDGET_BYTES` leaves the stack.
 
 Raises: UsageError T0801 for an access that cannot be checked (a vector index other than a ramp, a predicate).
 """
@@ -459,8 +459,8 @@ def _size_check(size: PrimExpr, name: str) -> Stmt:
 
 
 def _decides(expr: PrimExpr) -> bool:
-    """Whether a size is computed by cases, as bounds of slices and targets of reshapes are: what it is made of
-    may be negative, and nothing is assumed of it."""
+    """Whether a size is computed by cases, as bounds of slices and targets of reshapes are: what it is made
+    of may be negative, and nothing is assumed of it."""
     return any(isinstance(part, _CASES) or _is_branch(part) for part in walk(expr))
 
 

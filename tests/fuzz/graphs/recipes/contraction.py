@@ -9,14 +9,28 @@ from tests.fuzz.graphs.recipes.registry import recipe
 from tests.fuzz.graphs.values import FLOAT32, Value
 
 INTEGERS = ("int32", "int64")
+NORMALISATIONS = (
+    "LayerNormalization",
+    "BatchNormalization",
+    "InstanceNormalization",
+    "GroupNormalization",
+    "RMSNormalization",
+    "LRN",
+)
 
 
 @recipe(6)
 def matmul(b: Builder) -> object:
-    x = b.floating((1, 2, 3, 4)) if b.flag(0.9) else b.pick(lambda v: v.dtype.name in INTEGERS and v.rank in (1, 2, 3))
+    x = (
+        b.floating((1, 2, 3, 4))
+        if b.flag(0.9)
+        else b.pick(lambda v: v.dtype.name in INTEGERS and v.rank in (1, 2, 3))
+    )
     depth = x.shape[-1]
     if b.flag(0.4):
-        y = b.pick(lambda v: v.dtype == x.dtype and v.rank in (1, 2) and v.shape[-2 if v.rank > 1 else 0] == depth)
+        y = b.pick(
+            lambda v: v.dtype == x.dtype and v.rank in (1, 2) and v.shape[-2 if v.rank > 1 else 0] == depth
+        )
     else:
         batch = [1 if b.flag(0.3) else size for size in x.shape[:-2]][b.integer(0, max(0, x.rank - 2)) :]
         y = b.fresh(x.dtype, [*batch, depth, b.size()], -1, 1)
@@ -30,7 +44,11 @@ def gemm(b: Builder) -> object:
     depth, rows = (x.shape[0], x.shape[1]) if left else (x.shape[1], x.shape[0])
     columns = b.size()
     y = b.fresh(x.dtype, [columns, depth] if right else [depth, columns], -1, 1)
-    bias = [b.fresh(x.dtype, b.rng.choice(([], [columns], [1, columns], [rows, columns], [rows, 1])))] if b.flag(0.7) else []
+    bias = (
+        [b.fresh(x.dtype, b.rng.choice(([], [columns], [1, columns], [rows, columns], [rows, 1])))]
+        if b.flag(0.7)
+        else []
+    )
     attrs = {"alpha": 0.5} if b.flag(0.3) else {}
     attrs |= {"beta": b.rng.choice((0.0, 2.0))} if b.flag(0.3) else {}
     return b.node("Gemm", [x, y, *bias], transA=int(left), transB=int(right), **attrs)
@@ -41,7 +59,9 @@ def einsum(b: Builder) -> object:
     x = b.floating((2, 3), common=True)
     if x.rank == 2:
         y = b.fresh(x.dtype, [x.shape[1], b.size()], -1, 1)
-        return b.node("Einsum", [x, y], equation=b.rng.choice(("ij,jk->ik", "ij,jk->ki", "ij,jk->i", "ij,jk")))
+        return b.node(
+            "Einsum", [x, y], equation=b.rng.choice(("ij,jk->ik", "ij,jk->ki", "ij,jk->i", "ij,jk"))
+        )
     y = b.fresh(x.dtype, [x.shape[0], x.shape[2], b.size()], -1, 1)
     return b.node("Einsum", [x, y], equation=b.rng.choice(("bij,bjk->bik", "bij,bjk->kib", "bij,bjk->ik")))
 
@@ -49,7 +69,9 @@ def einsum(b: Builder) -> object:
 def image(b: Builder) -> Value:
     """A value of four (or three) dimensions, made of another one where there is none."""
     if b.flag(0.75):
-        found = b.pick(lambda v: v.rank in (3, 4) and v.dtype.name in ("float32", "float64") and v.has_elements)
+        found = b.pick(
+            lambda v: v.rank in (3, 4) and v.dtype.name in ("float32", "float64") and v.has_elements
+        )
         if len(set(found.shape[1])) == 1:
             return found
     rank = b.rng.choice((3, 4, 4, 4))
@@ -82,7 +104,9 @@ def conv(b: Builder) -> object:
     attrs = window(b, x)
     if b.flag(0.2) and "auto_pad" not in attrs:
         attrs["dilations"] = [2] * (x.rank - 2)
-    weight = b.fresh(x.dtype, [out, channels // group, *attrs["kernel_shape"]], -1, 1, constant=b.flag(0.85) or False)  # type: ignore[misc]
+    weight = b.fresh(
+        x.dtype, [out, channels // group, *attrs["kernel_shape"]], -1, 1, constant=b.flag(0.85) or False
+    )  # type: ignore[misc]
     bias = [b.fresh(x.dtype, [out], constant=True)] if b.flag(0.6) else []
     made = b.node("Conv", [x, weight, *bias], group=group, **attrs)
     return b.node(b.rng.choice(("Relu", "Sigmoid", "Identity", "HardSwish")), [made]) if b.flag(0.4) else made
@@ -120,8 +144,7 @@ def global_pool(b: Builder) -> object:
 
 @recipe(3)
 def normalise(b: Builder) -> object:
-    op = b.rng.choice(("LayerNormalization", "BatchNormalization", "InstanceNormalization", "GroupNormalization",
-                       "RMSNormalization", "LRN"))  # fmt: skip
+    op = b.rng.choice(NORMALISATIONS)
     epsilon = {"epsilon": b.rng.choice((1e-2, 1e-3))}
     if op in ("LayerNormalization", "RMSNormalization"):
         if b.opset < (17 if op[0] == "L" else 23):
@@ -156,7 +179,9 @@ def recurrent(b: Builder) -> object:
     state = b.fresh(FLOAT32, [ways, gates * hidden, hidden], -1, 1, constant=True)
     bias = [b.fresh(FLOAT32, [ways, 2 * gates * hidden], -1, 1, constant=True)] if b.flag() else []
     attrs = {"linear_before_reset": 1} if op == "GRU" and b.flag() else {}
-    return b.nodes_of(op, [x, weight, state, *bias], b.integer(1, 2), hidden_size=hidden, direction=direction, **attrs)
+    return b.nodes_of(
+        op, [x, weight, state, *bias], b.integer(1, 2), hidden_size=hidden, direction=direction, **attrs
+    )
 
 
 @recipe(1.5)
@@ -168,7 +193,9 @@ def resize(b: Builder) -> object:
     if mode == "nearest":
         attrs["nearest_mode"] = b.rng.choice(("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"))
     if b.flag():
-        scales = b.given([np.asarray([1, 1, *b.rng.choices((1.0, 2.0, 0.5, 3.0), k=2)], "float32")] * b.num_samples, True)
+        scales = b.given(
+            [np.asarray([1, 1, *b.rng.choices((1.0, 2.0, 0.5, 3.0), k=2)], "float32")] * b.num_samples, True
+        )
         return b.node("Resize", [x, None, scales], **attrs)
     space = b.rng.choices((1, 2, 3, 5, 8), k=2)
     sizes = [[*array.shape[:2], *space] for array in x.clean]
@@ -208,11 +235,21 @@ def quantised_products(b: Builder) -> object:
 @recipe(1)
 def quantised_convolutions(b: Builder) -> object:
     channels = b.integer(1, 4)
-    x = b.fresh(np.dtype(b.rng.choice(("uint8", "int8"))), [1, channels, b.rng.choice((5, 8, b.size())), 6], 0, 9)
+    x = b.fresh(
+        np.dtype(b.rng.choice(("uint8", "int8"))), [1, channels, b.rng.choice((5, 8, b.size())), 6], 0, 9
+    )
     if not x.has_elements or min(x.shape[2]) < 3:
         raise Unfit("too small")
-    weight = b.fresh(np.dtype("int8") if x.dtype.name == "int8" else x.dtype, [b.integer(1, 3), channels, 3, 3], 0, 5, constant=True)
-    zeros = [b.given([np.asarray(b.integer(0, 3) * (v is x), v.dtype)] * b.num_samples, True) for v in (x, weight)]
+    weight = b.fresh(
+        np.dtype("int8") if x.dtype.name == "int8" else x.dtype,
+        [b.integer(1, 3), channels, 3, 3],
+        0,
+        5,
+        constant=True,
+    )
+    zeros = [
+        b.given([np.asarray(b.integer(0, 3) * (v is x), v.dtype)] * b.num_samples, True) for v in (x, weight)
+    ]
     if b.flag() and x.dtype.name == "uint8":
         return b.node("ConvInteger", [x, weight, *(zeros if b.flag() else [])])
     scales = [b.fresh(FLOAT32, [], 0.011, 0.093, constant=True) for _ in range(3)]

@@ -70,9 +70,12 @@ def loop(b: Builder) -> object:
     trips = b.given([np.asarray(count, "int64") for count in rounds], b.flag(0.6))
     initial = [b.pick(lambda v: v.rank < 4 and v.has_elements) for _ in range(b.integer(1, 2))]
     inner = body(b)
-    number = Value(inner.name("i"), [np.asarray(0, "int64")] * b.num_samples, [np.asarray(0, "int64")] * b.num_samples)
+    number = Value(
+        inner.name("i"), [np.asarray(0, "int64")] * b.num_samples, [np.asarray(0, "int64")] * b.num_samples
+    )
     goes_on = Value(inner.name("c"), [np.asarray(True)] * b.num_samples, [np.asarray(True)] * b.num_samples)
-    inner.values += [number, goes_on]
+    inner.values.append(number)
+    inner.hidden.append(goes_on)  # ONNX Runtime hands the condition on with one dimension
     states = [formal(inner, value) for value in initial]
     grow(inner, b.integer(1, 4))
     keep = inner.node("Identity", [goes_on])
@@ -80,7 +83,9 @@ def loop(b: Builder) -> object:
         limit = inner.given([np.asarray(b.integer(0, 2), "int64")] * b.num_samples, True)
         keep = inner.node("Less", [number, limit])
     after = [next_state(inner, state) for state in states]
-    own = [v for v in inner.values if v.name in inner.own and not v.is_sequence and v.rank < 4 and v not in after]
+    own = [
+        v for v in inner.values if v.name in inner.own and not v.is_sequence and v.rank < 4 and v not in (keep, *after)
+    ]
     rows = own[-1:] if own and b.flag(0.5) else []
     graph = inner.subgraph(b.name("body"), [number, goes_on, *states], [keep, *after, *rows])
     start = [b.given([np.asarray(True)] * b.num_samples, True)] if b.flag(0.5) else [None]
@@ -97,9 +102,10 @@ def scan(b: Builder) -> object:
     taken = formal(inner, row, [array[0] for array in row.clean])
     grow(inner, b.integer(1, 3))
     after = next_state(inner, carried)
-    own = [v for v in inner.values if v.name in inner.own and not v.is_sequence and v.rank < 4 and v is not after]
+    own = [
+        v for v in inner.values if v.name in inner.own and not v.is_sequence and v.rank < 4 and v is not after
+    ]
     rows = own[-1] if own else inner.node("Identity", [taken])
     graph = inner.subgraph(b.name("body"), [carried, taken], [after, rows])
     attrs = {"scan_input_directions": [int(b.flag(0.3))], "scan_output_directions": [int(b.flag(0.3))]}
     return b.nodes_of("Scan", [state, row], 2, body=graph, num_scan_inputs=1, **attrs)
-

@@ -8,12 +8,23 @@ from tests.fuzz.graphs.builder import Builder, Unfit
 from tests.fuzz.graphs.recipes.registry import recipe
 from tests.fuzz.graphs.values import ALL, BOOL, FLOATS, INTS, NUMBERS, ONNX_TYPES, UNSIGNED, Size, Value
 
+# fmt: off
 SMOOTH = (
-    "Exp Sin Cos Atan Sinh Cosh Tanh Asinh Erf Sigmoid Abs Neg Relu Softplus Softsign Mish HardSwish Elu Celu Selu "
-    "LeakyRelu HardSigmoid ThresholdedRelu Identity Floor Ceil Round Sign"
-).split()
-PARTIAL = {"Log": (0.2, 4), "Sqrt": (0.1, 4), "Asin": (-0.9, 0.9), "Acos": (-0.9, 0.9), "Acosh": (1.1, 3),
-           "Atanh": (-0.9, 0.9), "Reciprocal": (0.3, 3), "Tan": (-1.2, 1.2)}  # fmt: skip
+    "Exp", "Sin", "Cos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Erf", "Sigmoid", "Abs", "Neg", "Relu",
+    "Softplus", "Softsign", "Mish", "HardSwish", "Elu", "Celu", "Selu", "LeakyRelu", "HardSigmoid",
+    "ThresholdedRelu", "Identity", "Floor", "Ceil", "Round", "Sign",
+)
+# fmt: on
+PARTIAL = {
+    "Log": (0.2, 4),
+    "Sqrt": (0.1, 4),
+    "Asin": (-0.9, 0.9),
+    "Acos": (-0.9, 0.9),
+    "Acosh": (1.1, 3),
+    "Atanh": (-0.9, 0.9),
+    "Reciprocal": (0.3, 3),
+    "Tan": (-1.2, 1.2),
+}  # fmt: skip
 PARAMETERS = {
     "Elu": ("alpha",),
     "Celu": ("alpha",),
@@ -69,7 +80,9 @@ def partner(b: Builder, x: Value, low: float = -2, high: float = 2, dtype: objec
         shape = shape[b.integer(0, len(shape)) :]
     if b.flag(0.1) and len(shape) < 4:
         shape = [b.integer(1, 3), *shape]
-    one = tuple(1 if b.flag() else size for size in (shape[-1] if shape and isinstance(shape[-1], tuple) else ()))
+    one = tuple(
+        1 if b.flag() else size for size in (shape[-1] if shape and isinstance(shape[-1], tuple) else ())
+    )
     if one and b.flag(0.3):
         shape[-1] = one  # a dimension of its own that is 1 in some samples
     return b.fresh(wanted, shape, low, high)
@@ -185,7 +198,11 @@ def cast(b: Builder) -> object:
         raise Unfit("out of range")
     if b.opset >= 15 and b.flag(0.2):
         return b.node("CastLike", [x, b.pick(lambda v: v.dtype == target)])
-    if x.is_float and target in INTS and any(np.abs(a.astype("float64")).max(initial=0) > 100 for a in x.clean):
+    if (
+        x.is_float
+        and target in INTS
+        and any(np.abs(a.astype("float64")).max(initial=0) > 100 for a in x.clean)
+    ):
         raise Unfit("out of range")
     return b.node("Cast", [x], to=ONNX_TYPES[target])
 

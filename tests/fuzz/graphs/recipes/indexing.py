@@ -9,16 +9,22 @@ from tests.fuzz.graphs.recipes.registry import recipe
 from tests.fuzz.graphs.recipes.shapes import axes_operand, signed
 from tests.fuzz.graphs.values import BOOL, INTS, Size, Value
 
+# fmt: off
 REDUCTIONS = (
-    "ReduceSum ReduceMean ReduceProd ReduceMax ReduceMin ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSum "
-    "ReduceLogSumExp"
-).split()
+    "ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1",
+    "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+)
+# fmt: on
 
 
 @recipe(6)
 def reduce(b: Builder) -> object:
     op = b.rng.choice(REDUCTIONS)
-    x = b.floating(common=b.flag(0.7)) if b.flag(0.8) else b.pick(lambda v: v.dtype.name in ("int32", "int64", "int8"))
+    x = (
+        b.floating(common=b.flag(0.7))
+        if b.flag(0.8)
+        else b.pick(lambda v: v.dtype.name in ("int32", "int64", "int8"))
+    )
     if op in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp") and not x.is_float:
         raise Unfit("integers")
     if op == "ReduceLogSum":
@@ -36,7 +42,9 @@ def reduce(b: Builder) -> object:
 
 @recipe(1)
 def arg_extreme(b: Builder) -> object:
-    x = b.pick(lambda v: v.rank > 0 and v.dtype.name in ("float32", "float64", "int32", "int8", "uint8", "int64"))
+    x = b.pick(
+        lambda v: v.rank > 0 and v.dtype.name in ("float32", "float64", "int32", "int8", "uint8", "int64")
+    )
     axis = b.integer(0, x.rank - 1)
     attrs = {"keepdims": int(b.flag()), "axis": signed(b, axis, x.rank)}
     if b.flag(0.3):
@@ -106,7 +114,9 @@ def gather_nd(b: Builder) -> object:
 
 @recipe(1.5)
 def scatter_elements(b: Builder) -> object:
-    x = b.pick(lambda v: v.rank > 0 and v.has_elements and v.dtype.name in ("float32", "int64", "float64", "int32"))
+    x = b.pick(
+        lambda v: v.rank > 0 and v.has_elements and v.dtype.name in ("float32", "int64", "float64", "int32")
+    )
     axis = b.integer(0, x.rank - 1)
     counts = [min(x.shape[axis]) if i == axis else size for i, size in enumerate(x.shape)]
     permuted = []
@@ -122,7 +132,9 @@ def scatter_elements(b: Builder) -> object:
 
 @recipe(1.5)
 def scatter_nd(b: Builder) -> object:
-    x = b.pick(lambda v: v.rank > 0 and v.has_elements and v.dtype.name in ("float32", "int64", "float64", "int32"))
+    x = b.pick(
+        lambda v: v.rank > 0 and v.has_elements and v.dtype.name in ("float32", "int64", "float64", "int32")
+    )
     count = b.integer(1, min(3, min(x.shape[0])))
     rows = [b.root.noise.permutation(size)[:count].reshape(-1, 1).astype("int64") for size in x.shape[0]]
     if min(x.shape[0]) == x.shape[0][0] and b.flag():
@@ -145,7 +157,10 @@ def one_hot(b: Builder) -> object:
 def data_dependent(b: Builder) -> object:
     """Sizes that depend on elements."""
     if b.flag(0.4):
-        return b.node("NonZero", [b.pick(lambda v: v.rank > 0 and v.dtype.name in ("bool", "int64", "float32", "int32"))])
+        return b.node(
+            "NonZero",
+            [b.pick(lambda v: v.rank > 0 and v.dtype.name in ("bool", "int64", "float32", "int32"))],
+        )
     x = b.pick(lambda v: 0 < v.rank < 4)
     axis = b.integer(0, x.rank - 1)
     length = x.shape[axis]
@@ -167,4 +182,3 @@ def softmax(b: Builder) -> object:
     op = b.rng.choice(("Softmax", "Softmax", "LogSoftmax", "Hardmax", "LpNormalization"))
     attrs = {"p": b.integer(1, 2)} if op[:2] == "Lp" else {}
     return b.node(op, [x], axis=signed(b, axis, x.rank), **attrs)
-

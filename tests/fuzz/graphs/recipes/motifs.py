@@ -50,7 +50,9 @@ def attention(b: Builder) -> object:
     scores = b.node("MatMul", parts[:2])
     scores = b.node("Div", [scores, b.given([np.asarray(1.5, x.dtype)] * b.num_samples, True)])
     if b.flag():
-        scores = b.node("Add", [scores, b.fresh(x.dtype, [1, 1, *scores.shape[2:]] if b.flag() else scores.shape)])
+        scores = b.node(
+            "Add", [scores, b.fresh(x.dtype, [1, 1, *scores.shape[2:]] if b.flag() else scores.shape)]
+        )
     mixed = b.node("MatMul", [b.node("Softmax", [scores], axis=-1), parts[2]])
     back = b.node("Transpose", [mixed], perm=[0, 2, 1, 3])
     merged = b.given([np.asarray([0, 0, heads * width], "int64")] * b.num_samples, True)
@@ -61,7 +63,10 @@ def attention(b: Builder) -> object:
 def conv_into_product(b: Builder) -> object:
     x = image(b)
     channels = x.shape[1][0]
-    y = b.node("Conv", [x, b.fresh(x.dtype, [b.integer(1, 4), channels, *([1] * (x.rank - 2))], -1, 1, constant=True)])
+    y = b.node(
+        "Conv",
+        [x, b.fresh(x.dtype, [b.integer(1, 4), channels, *([1] * (x.rank - 2))], -1, 1, constant=True)],
+    )
     y = b.node(b.rng.choice(("Sigmoid", "Tanh", "Relu")), [y])
     return b.node("MatMul", [y, b.fresh(x.dtype, [y.shape[-1], b.size()], -1, 1)])
 
@@ -83,11 +88,14 @@ def residual(b: Builder) -> object:
     x = b.floating((2, 3), common=True)
     y = b.node("MatMul", [x, b.fresh(x.dtype, [x.shape[-1], x.shape[-1]], -1, 1)])
     total = b.node("Add", [x, b.node(b.rng.choice(("Relu", "Tanh")), [y])])
-    mean = b.node("ReduceMean", [total], keepdims=1) if b.opset >= 18 else b.node("ReduceMean", [total], axes=[-1])
+    mean = (
+        b.node("ReduceMean", [total], keepdims=1)
+        if b.opset >= 18
+        else b.node("ReduceMean", [total], axes=[-1])
+    )
     return b.node("Sub", [total, mean])
 
 
 @recipe(0.5, special=True)
 def constant_output(b: Builder) -> object:
     return b.node("Identity", [b.fresh(FLOAT32, [2, 3], constant=True)])
-

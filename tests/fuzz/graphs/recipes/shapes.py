@@ -53,9 +53,16 @@ def reshape(b: Builder) -> object:
         others = [math.prod(s[:free] + s[free + 1 :]) for s in made]
         if all(others):
             made = [[*s[:free], -1, *s[free + 1 :]] for s in made]
-    kept = [all(i < len(s) and m[i] == s[i] and s[i] for m, s in zip(made, shapes, strict=True)) for i in range(len(made[0]))]
+    kept = [
+        all(i < len(s) and m[i] == s[i] and s[i] for m, s in zip(made, shapes, strict=True))
+        for i in range(len(made[0]))
+    ]
     if b.flag():
-        made = [[0 if keep and b_zero else size for size, keep in zip(m, kept, strict=True)] for m in made for b_zero in [True]]
+        made = [
+            [0 if keep and b_zero else size for size, keep in zip(m, kept, strict=True)]
+            for m in made
+            for b_zero in [True]
+        ]
     return b.node("Reshape", [x, b.ints(made)])
 
 
@@ -126,7 +133,9 @@ def slice_by_size(b: Builder) -> object:
     """x[: n // 2] or x[k :], where the bound is computed from the size when the model runs."""
     x = b.pick(lambda v: v.rank > 0)
     axis = b.integer(0, x.rank - 1)
-    size = b.node("Gather", [b.node("Shape", [x]), b.given([np.asarray([axis], "int64")] * b.num_samples, True)])
+    size = b.node(
+        "Gather", [b.node("Shape", [x]), b.given([np.asarray([axis], "int64")] * b.num_samples, True)]
+    )
     two = b.given([np.asarray([2], "int64")] * b.num_samples, True)
     half = b.node(b.rng.choice(("Div", "Sub")), [size, two])
     zero = b.given([np.asarray([0], "int64")] * b.num_samples, True)
@@ -140,8 +149,13 @@ def concat(b: Builder) -> object:
     axis = b.integer(0, x.rank - 1)
 
     def fits(v: Value) -> bool:
-        return v.dtype == x.dtype and v.rank == x.rank and all(
-            i == axis or mine == other for i, (mine, other) in enumerate(zip(v.shape, x.shape, strict=True))
+        return (
+            v.dtype == x.dtype
+            and v.rank == x.rank
+            and all(
+                i == axis or mine == other
+                for i, (mine, other) in enumerate(zip(v.shape, x.shape, strict=True))
+            )
         )
 
     parts = [x, *(b.pick(fits) for _ in range(b.integer(0, 2)))]
@@ -169,7 +183,15 @@ def split(b: Builder) -> object:
 @recipe(1, special=True)
 def tile(b: Builder) -> object:
     x = b.pick()
-    return b.node("Tile", [x, b.ints([[b.rng.choice((1, 1, 2, 3, 0 if b.flag(0.1) else 1)) for _ in range(x.rank)]] * b.num_samples)])
+    return b.node(
+        "Tile",
+        [
+            x,
+            b.ints(
+                [[b.rng.choice((1, 1, 2, 3, 0 if b.flag(0.1) else 1)) for _ in range(x.rank)]] * b.num_samples
+            ),
+        ],
+    )
 
 
 @recipe(2, special=True)
@@ -179,7 +201,9 @@ def expand(b: Builder) -> object:
     if b.flag():
         other = b.pick(lambda v: v.rank <= 4)
         return b.node("Expand", [x, b.node("Shape", [other])])
-    target = [[b.plan.sizes[0][s] if set(size) == {1} else 1 for size in x.shape] for s in range(b.num_samples)]
+    target = [
+        [b.plan.sizes[0][s] if set(size) == {1} else 1 for size in x.shape] for s in range(b.num_samples)
+    ]
     if b.flag(0.3):
         target = [[2, *item] for item in target]
     return b.node("Expand", [x, b.ints(target)])
@@ -194,7 +218,11 @@ def pad(b: Builder) -> object:
     amounts = [b.rng.choice((0, 0, 1, 2, low)) for _ in range(2 * x.rank)]
     if mode == "reflect" and min(min(size) for size in x.shape) < 3:
         raise Unfit("too short")
-    value = [b.given([np.asarray(1).astype(x.dtype)] * b.num_samples, True)] if mode == "constant" and b.flag() else []
+    value = (
+        [b.given([np.asarray(1).astype(x.dtype)] * b.num_samples, True)]
+        if mode == "constant" and b.flag()
+        else []
+    )
     return b.node("Pad", [x, b.ints([amounts] * b.num_samples, may_compute=False), *value], mode=mode)
 
 
@@ -219,7 +247,9 @@ def create(b: Builder) -> object:
         source = b.pick(lambda v: 0 < v.rank < 4)
         dtype = b.rng.choice(("float32", "int64", "int32", "bool", "float16", "float64", "uint8"))
         fill = numpy_helper.from_array(np.asarray([1]).astype(dtype))
-        return b.node("ConstantOfShape", [b.node("Shape", [source])], **({"value": fill} if b.flag(0.8) else {}))
+        return b.node(
+            "ConstantOfShape", [b.node("Shape", [source])], **({"value": fill} if b.flag(0.8) else {})
+        )
     if kind == "eye":
         x = b.pick(lambda v: v.rank == 2 and v.dtype in NUMBERS)
         attrs = {"dtype": ONNX_TYPES[b.rng.choice(NUMBERS)]} if b.flag() else {}
@@ -229,7 +259,10 @@ def create(b: Builder) -> object:
         return b.node("Range", [b.given([item] * b.num_samples, True) for item in ends])
     step = b.rng.choice((1, 2, -1, -3))
     starts = [b.integer(-3, 3)] * b.num_samples
-    ends_of = [start + step * size + (1 if step > 1 else 0) for start, size in zip(starts, b.plan.sizes[0], strict=True)]
+    ends_of = [
+        start + step * size + (1 if step > 1 else 0)
+        for start, size in zip(starts, b.plan.sizes[0], strict=True)
+    ]
     operands = [b.ints(starts), b.ints(ends_of), b.ints([step] * b.num_samples, may_compute=False)]
     return b.node("Range", operands)
 
@@ -259,7 +292,9 @@ def blocks(b: Builder) -> object:
 def reverse_sequence(b: Builder) -> object:
     x = b.pick(lambda v: v.rank >= 2 and v.has_elements)
     time_axis = b.integer(0, 1)
-    lengths = [[b.integer(1, array.shape[time_axis]) for _ in range(array.shape[1 - time_axis])] for array in x.clean]
+    lengths = [
+        [b.integer(1, array.shape[time_axis]) for _ in range(array.shape[1 - time_axis])] for array in x.clean
+    ]
     arrays = [np.asarray(item, "int64") for item in lengths]
     operand = b.given(arrays, False)
     return b.node("ReverseSequence", [x, operand], time_axis=time_axis, batch_axis=1 - time_axis)
@@ -269,7 +304,10 @@ def reverse_sequence(b: Builder) -> object:
 def sequences(b: Builder) -> object:
     """Sequences that are made and used up."""
     x = b.pick(lambda v: v.rank > 0)
-    parts = [x, *(b.pick(lambda v: v.dtype == x.dtype and v.shape == x.shape) for _ in range(b.integer(1, 2)))]
+    parts = [
+        x,
+        *(b.pick(lambda v: v.dtype == x.dtype and v.shape == x.shape) for _ in range(b.integer(1, 2))),
+    ]
     made = b.node("SequenceConstruct", parts)
     position = b.given([np.asarray(b.integer(-1, 1), "int64")] * b.num_samples, True)
     if b.flag(0.4):
@@ -279,7 +317,9 @@ def sequences(b: Builder) -> object:
     use = b.rng.choice(("SequenceAt", "ConcatFromSequence", "SequenceLength"))
     if use == "SequenceAt":
         return b.node(use, [made, b.given([np.asarray(0, "int64")] * b.num_samples, True)])
-    return b.node(use, [made], **({"axis": b.integer(-1, 0), "new_axis": int(b.flag())} if use[0] == "C" else {}))
+    return b.node(
+        use, [made], **({"axis": b.integer(-1, 0), "new_axis": int(b.flag())} if use[0] == "C" else {})
+    )
 
 
 @recipe(1, special=True)
@@ -295,4 +335,3 @@ def optional(b: Builder) -> object:
     x = b.pick()
     made = b.node("Optional", [x])
     return b.node(b.rng.choice(("OptionalGetElement", "OptionalHasElement")), [made])
-
