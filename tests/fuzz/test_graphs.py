@@ -45,6 +45,12 @@ def int64(*items: int) -> np.ndarray:
 
 
 _X = np.linspace(-2.0, 2.0, 7)
+_COUNTER = helper.make_graph(
+    [helper.make_node("Identity", ["goes_on"], ["again"]), helper.make_node("Identity", ["i"], ["row"])],
+    "counter",
+    [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("goes_on", 9, [])],
+    [helper.make_tensor_value_info("again", 9, []), helper.make_tensor_value_info("row", 7, [])],
+)
 EXAMPLES = {
     "Slice backward to INT_MAX": (
         helper.make_node("Slice", ["x", "starts", "ends", "axes", "steps"], ["y"]),
@@ -63,6 +69,12 @@ EXAMPLES = {
         {"x": np.zeros((0, 3)), "axes": int64(-2)},
         "runtime",
         np.zeros(3),
+    ),
+    "Rows that loops collect": (
+        helper.make_node("Loop", ["trips", "go"], ["y"], body=_COUNTER),
+        {"trips": np.asarray(3), "go": np.asarray(True)},
+        "reference",
+        np.arange(3),
     ),
 }
 """For each known difference: a node, the peer that departs from the standard there, the right answer."""

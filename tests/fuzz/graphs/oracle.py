@@ -85,7 +85,10 @@ def evaluate(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
         explained[rule["name"]] += 1
         if rule["answer"] == "none":
             raise Refused(rule["name"])
-        return _ANSWERS[rule["answer"]](node, given, opset)
+        try:
+            return _ANSWERS[rule["answer"]](node, given, opset)
+        except _NO_KERNEL as error:
+            raise Refused(rule["name"]) from error
     arrays = [item for value in given.values() for item in (value if isinstance(value, list) else [value])]
     if any(array.dtype in _RARE for array in arrays):
         return _by_reference(node, given, opset)

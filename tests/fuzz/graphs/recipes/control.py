@@ -84,7 +84,9 @@ def loop(b: Builder) -> object:
         keep = inner.node("Less", [number, limit])
     after = [next_state(inner, state) for state in states]
     own = [
-        v for v in inner.values if v.name in inner.own and not v.is_sequence and v.rank < 4 and v not in (keep, *after)
+        v
+        for v in inner.values
+        if v.name in inner.own and not v.is_sequence and v.rank < 4 and v not in (keep, *after)
     ]
     rows = own[-1:] if own and b.flag(0.5) else []
     graph = inner.subgraph(b.name("body"), [number, goes_on, *states], [keep, *after, *rows])

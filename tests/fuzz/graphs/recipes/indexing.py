@@ -20,11 +20,8 @@ REDUCTIONS = (
 @recipe(6)
 def reduce(b: Builder) -> object:
     op = b.rng.choice(REDUCTIONS)
-    x = (
-        b.floating(common=b.flag(0.7))
-        if b.flag(0.8)
-        else b.pick(lambda v: v.dtype.name in ("int32", "int64", "int8"))
-    )
+    whole = ("int32", "int64", "int8", "uint8") if op in ("ReduceMax", "ReduceMin") else ("int32", "int64")
+    x = b.floating(common=b.flag(0.7)) if b.flag(0.8) else b.pick(lambda v: v.dtype.name in whole)
     if op in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp") and not x.is_float:
         raise Unfit("integers")
     if op == "ReduceLogSum":
