@@ -233,8 +233,8 @@ def _np_scan(function: Callable[..., Any], start: int) -> Callable[[Any, Any], A
         axis = 0 if attrs.axis is None else attrs.axis
         result = function(data.astype(wide), axis=axis, dtype=wide)
         if attrs.exclusive:
-            first = np.full_like(np.take(result, [0], axis), start)
-            result = np.concatenate([first, np.delete(result, -1, axis)], axis)
+            result = np.roll(result, 1, axis)
+            np.moveaxis(result, axis, 0)[:1] = start
         return result.astype(dtype)
 
     return reference

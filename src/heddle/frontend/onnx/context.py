@@ -183,6 +183,12 @@ class NodeContext:
         """A scalar constant of an input's element type."""
         return const(value, self.dtype(index))
 
+    def size(self, dim: PrimExpr) -> Expr:
+        """A size, known or not, as one int64 in one dimension, which broadcasts."""
+        if isinstance(dim, IntImm):
+            return const([int(dim.value)], "int64")
+        return self.call("arange", dim, dim + 1, 1, dtype="int64")
+
     def binary(self, op: str, a: Expr, b: Expr) -> Expr:
         """A broadcasting operator."""
         return self.call(op, a, b)

@@ -52,7 +52,7 @@ def _infer_softmax(ctx: Inference) -> Type:
 
 
 def _np_softmax(attrs: Any, x: Any) -> Any:
-    e = np.exp(x - np.max(x, axis=attrs.axis, keepdims=True))
+    e = np.exp(x - np.max(x, axis=attrs.axis, keepdims=True, initial=-np.inf))
     return e / np.sum(e, axis=attrs.axis, keepdims=True)
 
 

@@ -12,7 +12,8 @@ checked, and memory that is allocated is filled with a value that gives itself a
 What is checked is held in a variable, so that it is what is used: no later pass reasons about it, and no
 other thread changes it in between. Checks inside a branch of `if_then_else`, `and` and `or` apply where the
 branch is taken. Checked beside accesses: divisors of integers, bounds of loops, sizes of allocations, sizes
-of the parameters (at most `MAX_SIZE`). What exceeds `STACK_BUDGET_BYTES` leaves the stack.
+of the parameters (at most `MAX_SIZE`). A size that is computed by cases is checked as a whole: what it is
+made of may be negative. What exceeds `STACK_BUDGET_BYTES` leaves the stack.
 
 Raises: UsageError T0801 for an access that cannot be checked (a vector index other than a ramp, a predicate).
 """
@@ -34,11 +35,15 @@ from heddle.prim.nodes import (
     ArithExpr,
     Broadcast,
     Call,
+    CompareExpr,
     IntImm,
     Let,
+    Max,
+    Min,
     Or,
     PrimExpr,
     Ramp,
+    Select,
     Var,
     is_const_int,
 )
@@ -92,6 +97,8 @@ MAX_ALLOCATION_BYTES = 1 << 46
 STACK_BUDGET_BYTES = 256 << 10
 """What temporaries of a checked function take of the stack: threads have little of it."""
 _BOUNDS_ERROR = "BoundsError"
+_IF_THEN_ELSE = "tir.if_then_else"
+_CASES = (CompareExpr, Max, Min, Select)
 _MAX_BOUND = 1 << 62
 
 
@@ -128,19 +135,13 @@ class _Checker(Rewriter):
         self._copies, self._stack_bytes = 1, 0
 
     def function(self, func: PrimFunc) -> Stmt:
-        sizes = dict.fromkeys(
-            var
-            for buffer in func.buffers
-            for expr in (*buffer.shape, *buffer.strides)
-            for var in free_vars(expr)
-        )
-        checks: list[Stmt] = []
+        dims = dict.fromkeys(expr for buffer in func.buffers for expr in (*buffer.shape, *buffer.strides))
+        computed = [expr for expr in dims if _decides(expr)]
+        sizes = dict.fromkeys(var for expr in dims if not _decides(expr) for var in free_vars(expr))
         for var in sizes:
             self._exact.know_size(var)
-            given = as_computed(var)
-            fits = logical_and(less_equal(const(0, var.dtype), given), less_equal(given, _limit(var.dtype)))
-            message = f"size {var.name!r} is %g: checked functions take sizes from 0 to %e"
-            checks.append(AssertStmt(fits, message, _BOUNDS_ERROR, _limit(var.dtype), var))
+        checks = [_size_check(var, f" {var.name!r}") for var in sizes]
+        checks += [_size_check(expr, "") for expr in computed]
         return seq(*checks, self.visit(func.body))
 
     # ---- statements
@@ -318,7 +319,7 @@ class _Checker(Rewriter):
     def visit_Call(self, node: Call) -> Any:
         if node.op.name == "tir.address_of":
             return node
-        if node.op.name != "tir.if_then_else":
+        if not _is_branch(node):
             return self.default(node)
         condition, yes, no = node.args
         test = self.visit(condition)
@@ -448,6 +449,23 @@ def _num_copies(loop: For) -> int:
     """How many copies of its body a loop may become."""
     is_copied = loop.kind is ForKind.UNROLLED and isinstance(loop.extent, IntImm)
     return max(loop.extent.value, 1) if is_copied else 1  # type: ignore[attr-defined]
+
+
+def _size_check(size: PrimExpr, name: str) -> Stmt:
+    given, limit = as_computed(size), _limit(size.dtype)
+    fits = logical_and(less_equal(const(0, size.dtype), given), less_equal(given, limit))
+    message = f"size{name} is %g: checked functions take sizes from 0 to %e"
+    return AssertStmt(fits, message, _BOUNDS_ERROR, limit, size)
+
+
+def _decides(expr: PrimExpr) -> bool:
+    """Whether a size is computed by cases, as bounds of slices and targets of reshapes are: what it is made
+    of may be negative, and nothing is assumed of it."""
+    return any(isinstance(part, _CASES) or _is_branch(part) for part in walk(expr))
+
+
+def _is_branch(node: Any) -> bool:
+    return isinstance(node, Call) and node.op.name == _IF_THEN_ELSE
 
 
 def _limit(dtype: DataType) -> PrimExpr:

@@ -125,6 +125,24 @@ def test_random_indices(seed: int) -> None:
         np.testing.assert_array_equal(run(func, indices, k), at.astype("float32"))
 
 
+@pytest.mark.parametrize("n", [-1, 0, 3, -(2**62)])
+def test_what_a_computed_size_is_made_of_may_be_negative(n: int) -> None:
+    """A size by cases, as of a slice whose bound is read when the program runs."""
+    func = parse(
+        """
+@T.prim_func
+def f(b: T.handle, n: T.int64):
+    B = T.match_buffer(b, (T.max(n, T.int64(0)) + T.int64(1),), "float32")
+    for i in range(T.max(n, T.int64(0)) + T.int64(1)):
+        B[i] = T.float32(1)
+"""
+    ).with_attr(CHECK_BOUNDS, ALL)
+    kernel = build(func, cache=KernelCache(None))["f"]
+    room = np.zeros(max(n, 0) + 1, "float32")
+    kernel(room, n)
+    assert (room == 1).all()
+
+
 def test_sizes_are_known_to_be_sizes() -> None:
     func = parse(
         """

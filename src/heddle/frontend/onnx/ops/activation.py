@@ -120,24 +120,10 @@ def _along_axis(ctx: NodeContext, x: Expr, axis: int) -> Expr:
     if ctx.node.op_type == "LogSoftmax":
         return ctx.call("nn.log_softmax", x, axis=axis)
     best = ctx.call("argmax", x, axis=axis)
-    depth = ctx.dims_of(x)[axis]
-    if not isinstance(depth, IntImm):
-        ctx.unsupported(f"Hardmax over a symbolic dimension {depth}", "fix the dimension with shape_dict")
+    dims = ctx.dims_of(x)
+    counter = ctx.call("arange", 0, dims[axis], 1, dtype="int64")
+    if axis + 1 < len(dims):
+        counter = ctx.reshape(counter, (dims[axis], *([1] * (len(dims) - axis - 1))))
     one, zero = ctx.const(1, ctx.dtype(0)), ctx.const(0, ctx.dtype(0))
-    hits = ctx.call(
-        "equal",
-        ctx.call("expand_dims", best, axis=axis),
-        _counter(ctx, int(depth), ctx.type_of(x).ndim - axis),
-    )
+    hits = ctx.call("equal", ctx.call("expand_dims", best, axis=axis), counter)
     return ctx.call("where", hits, one, zero)
-
-
-def _counter(ctx: NodeContext, depth: int, rank: int) -> Expr:
-    """0 .. depth - 1 along the first of `rank` dimensions."""
-    return (
-        ctx.const(list(range(depth)), "int64")
-        if rank == 1
-        else ctx.const([[index] for index in range(depth)], "int64")
-        if rank == 2
-        else ctx.reshape(ctx.const(list(range(depth)), "int64"), (depth, *([1] * (rank - 1))))
-    )

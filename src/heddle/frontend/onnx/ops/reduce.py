@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import add_converter, converts
 from heddle.ir.expr import Expr
+from heddle.prim.nodes import constant
 from heddle.runtime.dtype import DataType
 
 Reducer = Callable[[NodeContext, Expr, tuple[int, ...], bool], Expr]
@@ -14,6 +16,17 @@ Reducer = Callable[[NodeContext, Expr, tuple[int, ...], bool], Expr]
 
 def _plain(op: str) -> Reducer:
     return lambda ctx, x, axes, keep: ctx.call(op, x, axis=axes, keepdims=keep)
+
+
+def _mean(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
+    """Of integers the sum over the count, the fraction dropped."""
+    if DataType(ctx.dtype(0)).is_float:
+        return ctx.call("mean", x, axis=axes, keepdims=keep)
+    dims = ctx.dims_of(x)
+    size = math.prod((dims[axis] for axis in axes), start=constant(1, "int64"))
+    count = ctx.astype(ctx.size(size), ctx.dtype(0))
+    total = ctx.call("sum", x, axis=axes, keepdims=keep)
+    return ctx.call("divide", total, count if ctx.type_of(total).ndim else ctx.reshape(count, ()))
 
 
 def _square_sum(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
@@ -61,7 +74,7 @@ def _extreme(op: str) -> Reducer:
 
 _REDUCERS: dict[str, tuple[Reducer, int]] = {
     "ReduceSum": (_plain("sum"), 13),
-    "ReduceMean": (_plain("mean"), 18),
+    "ReduceMean": (_mean, 18),
     "ReduceProd": (_plain("prod"), 18),
     "ReduceMax": (_extreme("max"), 18),
     "ReduceMin": (_extreme("min"), 18),
@@ -118,8 +131,8 @@ def arg_extreme(ctx: NodeContext) -> Result:
     if not ctx.flag("select_last_index"):
         return ctx.call(op, x, axis=axis, keepdims=keep)
     found = ctx.call(op, ctx.call("flip", x, axis=axis), axis=axis, keepdims=keep)
-    size = ctx.static_dim(0, axis, "the dimension searched from its end")
-    return ctx.call("subtract", ctx.const(size - 1, "int64"), found)
+    last = ctx.call("subtract", ctx.size(ctx.dims(0)[axis]), ctx.const(1, "int64"))
+    return ctx.call("subtract", last if ctx.type_of(found).ndim else ctx.reshape(last, ()), found)
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")

@@ -1,0 +1,1 @@
+"""Random ONNX graphs against ONNX Runtime and onnx's reference: `python -m tests.fuzz.graphs`."""

@@ -1,0 +1,7 @@
+"""All recipes: importing this module fills their table."""
+
+from __future__ import annotations
+
+from tests.fuzz.graphs.recipes import contraction, control, elementwise, indexing, motifs, shapes
+
+__all__ = ["contraction", "control", "elementwise", "indexing", "motifs", "shapes"]

@@ -1,0 +1,181 @@
+"""What a node gives: by ONNX Runtime, and where that has no kernel by onnx's reference evaluator.
+
+Nodes are run one at a time, so that a peer's optimiser has no part in the answer. `known_differences.toml`
+lists where a peer departs from the standard; such a node is answered by the other peer, or left out.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import NodeProto, ValueInfoProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from tests.fuzz.graphs.values import BFLOAT16, ONNX_TYPES
+
+Arrays = Sequence[Any]
+DIFFERENCES = Path(__file__).parents[1] / "known_differences.toml"
+_RARE = (BFLOAT16, *(dtype for dtype in ONNX_TYPES if dtype.name in ("int4", "uint4")))
+explained: Counter[str] = Counter()
+"""How often each known difference decided who answers."""
+
+
+class Refused(Exception):
+    """No peer gives an answer."""
+
+
+@cache
+def known_differences() -> tuple[dict[str, Any], ...]:
+    return tuple(tomllib.loads(DIFFERENCES.read_text())["difference"])
+
+
+def value_info(name: str, value: Any, dims: Sequence[Any] | None = None) -> ValueInfoProto:
+    """The type of a value, by default with free dimensions."""
+    if isinstance(value, list):
+        inner = helper.make_tensor_type_proto(ONNX_TYPES[value[0].dtype], [None] * value[0].ndim)
+        return helper.make_value_info(name, helper.make_sequence_type_proto(inner))
+    return helper.make_tensor_value_info(
+        name, ONNX_TYPES[value.dtype], [None] * value.ndim if dims is None else list(dims)
+    )
+
+
+def one_node(node: NodeProto, given: Mapping[str, Any], opset: int, fixed: bool = False) -> onnx.ModelProto:
+    """A model of the node alone. `fixed` writes the sizes of the inputs into it."""
+    inputs = [
+        value_info(name, value, value.shape if fixed and not isinstance(value, list) else None)
+        for name, value in given.items()
+    ]
+    outputs = [ValueInfoProto(name=name) for name in node.output if name]
+    graph = helper.make_graph([node], "node", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+_SESSIONS: dict[bytes, Any] = {}
+_MAX_SESSIONS = 200
+
+
+def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    """A session for a model, remembered for a while. The sizes of inputs are no part of most models here."""
+    data = model.SerializeToString(deterministic=True)
+    if data not in _SESSIONS:
+        if len(_SESSIONS) >= _MAX_SESSIONS:
+            _SESSIONS.clear()
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        _SESSIONS[data] = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return _SESSIONS[data]
+
+
+def evaluate(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
+    """The outputs of a node. Raises: Refused."""
+    rule = _difference(node, given)
+    if rule is not None:
+        explained[rule["name"]] += 1
+        if rule["answer"] == "none":
+            raise Refused(rule["name"])
+        try:
+            return _ANSWERS[rule["answer"]](node, given, opset)
+        except _NO_KERNEL as error:
+            raise Refused(rule["name"]) from error
+    arrays = [item for value in given.values() for item in (value if isinstance(value, list) else [value])]
+    if any(array.dtype in _RARE for array in arrays):
+        return _by_reference(node, given, opset)
+    try:
+        return _by_runtime(node, given, opset)
+    except _NO_KERNEL:
+        return _by_reference(node, given, opset)
+
+
+_STATE = onnxruntime.capi.onnxruntime_pybind11_state
+_NO_KERNEL = (_STATE.NotImplemented, _STATE.InvalidGraph)
+
+
+def _by_runtime(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
+    model = one_node(node, given, opset)
+    try:
+        return list(session(model).run(None, dict(given)))
+    except _NO_KERNEL:
+        raise
+    except (_STATE.Fail, _STATE.InvalidArgument, _STATE.RuntimeException, RuntimeError) as error:
+        if "No corresponding Numpy type" in str(error):
+            return _by_reference(node, given, opset)
+        raise Refused(f"ONNX Runtime: {str(error)[:160]}") from error
+
+
+def _by_reference(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            made = ReferenceEvaluator(one_node(node, given, opset)).run(None, dict(given))
+        except Exception as error:  # whatever the reference raises, it has no answer
+            raise Refused(f"reference: {type(error).__name__}: {str(error)[:160]}") from error
+    return [item if isinstance(item, list) else np.asarray(item) for item in made]
+
+
+def _exactly(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
+    """Formulas of float64 in the precision of Python's own functions."""
+    (x,) = given.values()
+    attrs = {attr.name: helper.get_attribute_value(attr) for attr in node.attribute}
+    form = node.op_type + attrs.get("approximate", b"").decode().replace("none", "")
+    return [np.asarray([_FORMULAS[form](item) for item in x.reshape(-1)], x.dtype).reshape(x.shape)]
+
+
+_FORMULAS: dict[str, Callable[[float], float]] = {
+    "Erf": math.erf,
+    "HardSwish": lambda x: x * max(0.0, min(1.0, x / 6 + 0.5)),
+    "Gelu": lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
+    "Gelutanh": lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+}
+_ANSWERS = {"reference": _by_reference, "runtime": _by_runtime, "formula": _exactly}
+
+
+def _difference(node: NodeProto, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The known difference that holds for a node: by operator, element types, attributes, empty inputs."""
+    for rule in known_differences():
+        if node.op_type in rule["operators"] and _applies(rule, node, given):
+            return rule
+    return None
+
+
+def _applies(rule: Mapping[str, Any], node: NodeProto, given: Mapping[str, Any]) -> bool:
+    values = [given[name] for name in node.input if name in given]
+    first = values[0] if values else None
+    if "dtypes" in rule and (
+        first is None or isinstance(first, list) or first.dtype.name not in rule["dtypes"]
+    ):
+        return False
+    if rule.get("empty") and not any(getattr(value, "size", 1) == 0 for value in values):
+        return False
+    if "negative_input" in rule and not _elements(node, given, rule["negative_input"], lambda item: item < 0):
+        return False
+    attrs = {attr.name: helper.get_attribute_value(attr) for attr in node.attribute}
+    if "negative_axes" in rule:
+        axes = attrs.get("axes", ())
+        if not any(axis < 0 for axis in axes) and not _elements(node, given, 1, lambda item: item < 0):
+            return False
+    for index, wanted in rule.get("holds", {}).items():
+        if not _elements(node, given, int(index), lambda item, wanted=wanted: item in wanted):  # type: ignore[misc]
+            return False
+    return all(
+        attrs.get(name, default) == (wanted.encode() if isinstance(wanted, str) else wanted)
+        for name, (wanted, default) in rule.get("attributes", {}).items()
+    )
+
+
+def _elements(node: NodeProto, given: Mapping[str, Any], index: int, fits: Callable[[int], bool]) -> bool:
+    """Whether an element of an input fits."""
+    if index >= len(node.input) or node.input[index] not in given:
+        return False
+    return any(fits(int(item)) for item in given[node.input[index]].reshape(-1))
