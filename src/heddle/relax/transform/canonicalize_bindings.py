@@ -88,7 +88,8 @@ class _Canonicalizer(BindingRewriter):
         return var.is_dataflow or not (isinstance(value, Var) and value.is_dataflow)
 
     def binding(self, binding: Binding) -> None:
-        target = self._promoted.get(binding.var)
+        source = binding.var
+        target = self._promoted.get(source)
         if target is not None:
             binding = replace(binding, var=target)
         elif isinstance(binding.value, Var) and self._promoted.get(binding.value) is binding.var:
@@ -101,3 +102,5 @@ class _Canonicalizer(BindingRewriter):
                     self.renamed[binding.var] = value
                     return
         super().binding(binding)
+        if target is not None and target in self.renamed:  # made anew, since its value's type became another
+            self.renamed[source] = self.renamed[target]
