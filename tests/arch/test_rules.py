@@ -20,8 +20,8 @@ HIDDEN_IMPORTS_IN = ("driver", "facade")
 OPTIONAL = ("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang", "cryptography")
 """Packages of extras: they may be imported where they are needed."""
 BANNED_NAMES = ("utils.py", "misc.py", "common.py", "helpers.py")
-BROAD_EXCEPTS = {"ir/transform.py": 1, "driver/cli/entry.py": 1}
-"""Where a bug becomes a report: the pass runner and the command line."""
+BROAD_EXCEPTS = {"ir/transform.py": 1, "driver/cli/entry.py": 1, "lower/default_schedule.py": 1}
+"""Where a bug becomes a report: the pass runner, the command line, and schedule rules, which give way."""
 
 
 def _found(rule: Iterator[str]) -> str:

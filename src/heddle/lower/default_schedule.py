@@ -1,7 +1,8 @@
 """ApplyDefaultSchedule: every loop function that has no schedule yet gets one by rule.
 
-The first rule that fits a function schedules it; functions with the attribute `tir.is_scheduled` are left
-alone. The chosen rule's name stays as the attribute `schedule_rule`.
+Loops that were split by hand are straightened first. The first rule that fits a function schedules it;
+functions with the attribute `tir.is_scheduled` are left alone. The chosen rule's name stays as the attribute
+`schedule_rule`.
 
 A rule that fails gives way to the next. Why it failed stays as the attribute `failed_rules`, which
 `heddle explain` shows. With `HEDDLE_STRICT_RULES=1`, as in our tests, the failure is raised.
@@ -23,6 +24,7 @@ from heddle.tir.schedule.rules.convolution import ConvolutionRule
 from heddle.tir.schedule.rules.elementwise import Elementwise
 from heddle.tir.schedule.rules.row_pass import RowPass
 from heddle.tir.schedule.rules.rule import ScheduleRule
+from heddle.tir.schedule.rules.straight_loops import with_straight_loops
 from heddle.tir.schedule.rules.transpose import Transpose
 from heddle.tir.schedule.rules.window import Window
 from heddle.tir.schedule.schedule import Schedule
@@ -55,8 +57,9 @@ class ApplyDefaultSchedule(FunctionPass):
         if len(blocks_in(func.body)) < 2:
             return func
         failed: list[str] = []
+        straight = with_straight_loops(func)
         for rule in self.rules:
-            scheduled = self._apply(rule, func, failed)
+            scheduled = self._apply(rule, straight, failed)
             if scheduled is not None:
                 marks: dict[str, Any] = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
                 return _with_failures(scheduled.func.with_attr(marks), failed)

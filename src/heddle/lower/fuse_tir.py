@@ -18,7 +18,7 @@ from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
-from heddle.ir.op import Op
+from heddle.ir.op import Op, is_op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fuse_ops import FUSION_BOUNDARY
@@ -36,6 +36,8 @@ from heddle.support.span import at
 from heddle.tir.nodes import (
     Bind,
     Buffer,
+    BufferLoad,
+    BufferStore,
     For,
     PrimFunc,
     SBlock,
@@ -44,6 +46,7 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
+from heddle.tir.schedule.blocks.nest import loop_nest, whole_axes
 from heddle.tir.substitute import StmtSubstituter
 
 
@@ -186,9 +189,38 @@ class _Merger:
         out = self._buffer(var)
         if not is_result:
             self.allocated.append(out)
-        actual = [*(self.buffers[arg] for arg in value.args[1].fields if isinstance(arg, Var)), out]
-        scalars = value.args[2].values if len(value.args) > 2 and isinstance(value.args[2], ShapeExpr) else ()
+        given = value.args[1].fields
+        actual = [self.buffers[arg] for arg in given if isinstance(arg, Var)]
+        place = self._place_of_result(value)
+        if place is None:
+            actual.append(out)
+        else:
+            self._copy_in(actual[place], out)
+            actual[place] = out
+        scalars = [arg for arg in given if isinstance(arg, PrimExpr)]
+        if len(value.args) > 2 and isinstance(value.args[2], ShapeExpr):
+            scalars += value.args[2].values
         self._copy_body(callee, actual, tuple(substitute(s, self.symbols) for s in scalars))
+
+    def _place_of_result(self, call: Call) -> int | None:
+        """Which of the tensors of an in-place call takes its result; None where the result has memory of its
+        own."""
+        if not is_op(call.op, "relax.call_tir_inplace"):
+            return None
+        [index] = call.attrs["inplace_indices"]
+        if index < 0:
+            return None
+        given = call.args[1]
+        assert isinstance(given, Tuple)
+        return sum(isinstance(arg, Var) for arg in given.fields[:index])
+
+    def _copy_in(self, source: Buffer, out: Buffer) -> None:
+        """What a callee changes in place begins as a copy in the merged function, whose argument stays as it
+        is."""
+        axes = whole_axes(out)
+        index = tuple(axis.var for axis in axes)
+        name = self.block_names.fresh(f"{out.name}_copy")
+        self.stmts.append(loop_nest(axes, BufferStore(out, BufferLoad(source, index), index), name))
 
     def _copy_body(self, callee: PrimFunc, actual: list[Buffer], scalars: tuple[PrimExpr, ...]) -> None:
         variables: dict[PrimVar, PrimExpr] = {}

@@ -216,7 +216,8 @@ class BlockBuilder(Normalizer):
 
         Keyword `primfunc_name_hint` names the function.
         """
-        name = kwargs.pop("primfunc_name_hint", None) or getattr(function, "__name__", "te_func")
+        own = getattr(function, "__name__", "")
+        name = kwargs.pop("primfunc_name_hint", None) or (own if own.isidentifier() else "te_func")
         func, tensors, out, symbols = te_call(self.leaf, function, args, kwargs)
         var = self.add_func(func, name)
         call_args: list[Expr] = [var, Tuple(tuple(tensors))]

@@ -27,6 +27,7 @@ from heddle.ir.node import replace
 from heddle.ir.op import Op, is_op
 from heddle.ir.op_def import op_def
 from heddle.ir.types import Type
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr
 from heddle.relax.infer import function_type, infer, type_of
 from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
@@ -59,6 +60,8 @@ class Normalizer:
         self.analyzer = Analyzer()
         self.names = NameSupply()
         self.scopes: list[Scope] = []
+        self._typed_vars: dict[Var, Var] = {}
+        """What stands for a variable that somebody made without a type."""
 
     # ---- scopes
 
@@ -98,6 +101,8 @@ class Normalizer:
             return GlobalVar(expr.name_hint, function_type(self.mod[expr]), span=expr.span)
         if isinstance(expr, Constant) and expr.ty is None:
             return replace(expr, ty=infer(expr))
+        if isinstance(expr, Var):
+            return self._typed_vars.get(expr, expr)
         if isinstance(expr, _LEAVES):
             return expr
         with at(expr.span):
@@ -148,7 +153,9 @@ class Normalizer:
             value = self.value(binding.value)
             var = binding.var
             if var.ty is None:
-                raise TypeError(f"variable {var.name_hint} has no type; use emit to bind new variables")
+                ty = binding.ty if isinstance(binding, MatchCast) else type_of(value)
+                self._typed_vars[var] = replace(var, ty=ty)
+                var = self._typed_vars[var]
             if isinstance(binding, MatchCast):
                 self.add(MatchCast(var, self.leaf(value), binding.ty))
             else:
@@ -209,3 +216,21 @@ def is_impure_call(expr: Expr, mod: IRModule | None = None) -> bool:
     if ty is None and isinstance(expr.op, GlobalVar) and mod is not None and expr.op in mod:
         ty = function_type(mod[expr.op])
     return not getattr(ty, "is_pure", False)
+
+
+def known_functions(func: Function) -> set[Var]:
+    """The variables in a function that stand for functions whose bodies are there to be read, as local ones
+    are. What is passed as an argument or taken from a tuple is none of them: it is called as its type says,
+    but nobody checked that it does no more."""
+    known: set[Var] = set()
+    for node in walk(func):
+        if isinstance(node, VarBinding):
+            value = node.value
+            if isinstance(value, (Function, GlobalVar)) or (isinstance(value, Var) and value in known):
+                known.add(node.var)
+    return known
+
+
+def is_unknown_call(expr: Expr, known: set[Var]) -> bool:
+    """Whether an expression calls a function that is known by its type only."""
+    return isinstance(expr, Call) and isinstance(expr.op, Var) and expr.op not in known

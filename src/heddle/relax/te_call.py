@@ -8,6 +8,7 @@ from typing import Any
 from heddle import te
 from heddle.ir.expr import Constant, Expr, Tuple
 from heddle.ir.types import TupleType, Type
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.substitute import free_vars, substitute
 from heddle.relax.codes import R0202
@@ -17,7 +18,8 @@ from heddle.relax.types import ShapeExpr, TensorType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.names import identifier
 from heddle.te.create_prim_func import create_prim_func
-from heddle.tir.nodes import PrimFunc
+from heddle.tir.nodes import Buffer, PrimFunc
+from heddle.tir.transform.fresh_definitions import definitions
 
 
 class _Placeholders:
@@ -90,11 +92,16 @@ def te_call(
     tensors = [te_tensor for te_tensor, _ in used]
     scalars = _unbound(placeholders.fresh, tensors, outputs)
     outputs = [_copy_of(out) if isinstance(out.op, te.PlaceholderOp) else out for out in outputs]
-    func = create_prim_func([*tensors, *outputs, *scalars]).without_attr("global_symbol")
+    func = create_prim_func([*tensors, *outputs, *scalars])
+    captured = _captured(func)
+    if captured:
+        func = create_prim_func([*tensors, *outputs, *scalars, *captured])
+    func = func.without_attr("global_symbol")
     back = {fresh: var for var, fresh in placeholders.fresh.items() if isinstance(fresh, Var)}
+    back.update({var: var for var in captured})
     types = [TensorType(tuple(substitute(dim, back) for dim in out.shape), out.dtype) for out in outputs]
     out_type: Type = TupleType(tuple(types)) if isinstance(result, (list, tuple)) else types[0]
-    return func, [arg for _, arg in used], out_type, [back[var] for var in scalars]
+    return func, [arg for _, arg in used], out_type, [back[var] for var in (*scalars, *captured)]
 
 
 def _used_inputs(placeholders: _Placeholders, outputs: list[te.Tensor]) -> list[tuple[te.Tensor, Expr]]:
@@ -114,6 +121,17 @@ def _unbound(fresh: Mapping[Var, PrimExpr], tensors: list[te.Tensor], outputs: l
     """Variables that no dimension of a tensor argument is equal to: they are passed as scalars."""
     bound = {dim for tensor in (*tensors, *outputs) for dim in tensor.shape if isinstance(dim, Var)}
     return [var for var in fresh.values() if isinstance(var, Var) and var not in bound]
+
+
+def _captured(func: PrimFunc) -> list[Var]:
+    """Variables of the graph that the te function took from around it: they are passed as scalars too."""
+    known = {*func.params, *definitions(func.body), *free_vars(*(d for b in func.buffers for d in b.shape))}
+    pointers = {node.data for node in walk(func) if isinstance(node, Buffer)}
+    used = dict.fromkeys(node for node in walk(func) if isinstance(node, Var))
+    shapes = [v for buffer in func.buffers for dim in buffer.shape for v in free_vars(dim)]
+    plain = {dim for buffer in func.buffers for dim in buffer.shape}
+    hidden = [var for var in dict.fromkeys(shapes) if var not in plain and var not in func.params]
+    return [*hidden, *(var for var in used if var not in known | pointers)]
 
 
 def _copy_of(tensor: te.Tensor) -> te.Tensor:

@@ -35,6 +35,11 @@ T0206 = declare_code(
     "access outside the declared region",
     "A block reads or writes a buffer that it does not declare.",
 )
+T0207 = declare_code(
+    "T0207",
+    "block uses a loop around it",
+    "Inside a block the loops around it are known by its axes only: bind an axis to the loop's variable.",
+)
 T0301 = declare_code(
     "T0301",
     "missing or wrong type in a loop function",
@@ -62,12 +67,14 @@ T0403 = declare_code(
 T0404 = declare_code(
     "T0404",
     "loops are not nested directly",
-    "The loops must lie directly inside each other, outermost first.",
+    "The loops must lie directly inside each other, outermost first; where they change places, iterations of "
+    "one of the two must not depend on each other.",
 )
 T0405 = declare_code(
     "T0405",
     "loop is not parallel",
-    "A parallel or vectorised loop must run only over spatial axes of its blocks.",
+    "A parallel or vectorised loop must run only over spatial axes of its blocks, and its iterations must be "
+    "independent: none touches what another one stores.",
 )
 T0406 = declare_code(
     "T0406",
@@ -94,8 +101,8 @@ T0411 = declare_code(
 T0412 = declare_code(
     "T0412",
     "reduction cannot be split",
-    "rfactor needs a loop of a reduction block that reduces to one result, under no condition and alone in "
-    "its loops.",
+    "rfactor needs a loop of a reduction block that reduces to one result by an associative and commutative "
+    "operation, under no condition and alone in its loops.",
 )
 T0413 = declare_code(
     "T0413",

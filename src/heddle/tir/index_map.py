@@ -18,7 +18,7 @@ from heddle.ir.node import Node, defines, node
 from heddle.ir.visitor import walk
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var, as_expr, constant
-from heddle.prim.ops import cast, ceildiv
+from heddle.prim.ops import cast, ceildiv, maximum
 from heddle.prim.substitute import substitute
 from heddle.runtime.dtype import DataType
 
@@ -59,15 +59,16 @@ class IndexMap(Node):
         return [known.simplify(substitute(index, given)) for index in self.final_indices]
 
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
-        """For every new dimension one more than its greatest index."""
+        """For every new dimension one more than its greatest index; 0 where there is none."""
         analyzer = Analyzer()
         pairs = [(axis, cast(axis.dtype, dim)) for axis, dim in zip(self.initial_indices, shape, strict=True)]
         domain = {axis: IntervalSet(constant(0, dim.dtype), dim - 1) for axis, dim in pairs}
         for axis, dim in pairs:
             analyzer.bind(axis, Range(dim))
-        return [
+        sizes = [
             analyzer.simplify(analyzer.int_set(index, domain).max_value + 1) for index in self.final_indices
         ]
+        return [size if analyzer.can_prove(size >= 0) else maximum(size, 0) for size in sizes]
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap | None:
         """The map back, where this one is affine and each new index stands for one old point; else None."""

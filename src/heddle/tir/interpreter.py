@@ -183,7 +183,7 @@ class Interpreter(Evaluator):
                 (self.number(d) - 1) * self.number(s)
                 for d, s in zip(buffer.shape, buffer.strides, strict=True)
             ]
-            size = sum(reach) + 1
+            size = sum(reach) + 1 if size else 0
         if buffer.elem_offset is not None:
             size += self.number(buffer.elem_offset)
         self.memory[buffer.data] = fresh_memory(size, buffer.dtype)

@@ -2,7 +2,8 @@
 
 Variables and buffers are defined before their use and once; block names are unique; a realization has a
 value for each
-axis; what a block reads and writes is declared. `verify_stage` checks which statements a lowering stage may
+axis; what a block reads and writes is declared, and inside it there are only its axes, not the loops around.
+`verify_stage` checks which statements a lowering stage may
 still have.
 """
 
@@ -18,7 +19,7 @@ from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import Call, Let, Var
 from heddle.prim.substitute import free_vars
 from heddle.support.diagnostics import Code, Diagnostic
-from heddle.tir.codes import T0201, T0202, T0203, T0204, T0205, T0206
+from heddle.tir.codes import T0201, T0202, T0203, T0204, T0205, T0206, T0207
 from heddle.tir.nodes import (
     AllocBuffer,
     Bind,
@@ -49,6 +50,10 @@ class _Checker:
         self._ever: set[Any] = set()
         self._blocks: set[str] = set()
         self._regions: list[set[Buffer]] = []
+        self._loops: set[Var] = set()
+        """The loops around, down to the innermost block."""
+        self._hidden: set[Var] = set()
+        """The loops outside of the innermost block, which sees its axes only."""
 
     def _report(self, code: Code, message: str, node: Any) -> None:
         self.findings.append(Diagnostic(code, message, node.span))
@@ -88,6 +93,8 @@ class _Checker:
 
     def _visit_Var(self, node: Var) -> None:
         self._use(node, node.name, node)
+        if node in self._hidden:
+            self._report(T0207, f"loop variable {node.name!r} is used inside a block", node)
 
     def _visit_Buffer(self, node: Buffer) -> None:
         self._use(node, node.name, node)
@@ -127,7 +134,9 @@ class _Checker:
         self._visit(node.extent)
         outer = set(self._defined)
         self._define(node.loop_var, node.loop_var.name, node)
+        self._loops.add(node.loop_var)
         self._visit(node.body)
+        self._loops.discard(node.loop_var)
         self._defined = outer
 
     def _visit_Call(self, node: Call) -> None:
@@ -178,9 +187,12 @@ class _Checker:
             self._defined.update(free_vars(*match.buffer.shape))
             self._defined.update((match.buffer.data, match.buffer))
         self._regions.append(self._declared(block))
+        outside = self._hidden, self._loops
+        self._hidden, self._loops = self._hidden | self._loops, set()
         for stmt in (block.init, block.body):
             if stmt is not None:
                 self._visit(stmt)
+        self._hidden, self._loops = outside
         self._regions.pop()
         self._defined = outer
 

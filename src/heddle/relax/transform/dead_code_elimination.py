@@ -18,13 +18,15 @@ from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.visitor import walk
 from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr
-from heddle.relax.normalize import is_impure_call
+from heddle.relax.normalize import is_impure_call, is_unknown_call, known_functions
 from heddle.relax.rewriter import is_call
 
 
 @dataclass(frozen=True)
 class DeadCodeElimination(Pass):
-    """`entry_functions` are kept with all that they call; by default every function with a global_symbol.
+    """Functions with a global_symbol are what others may call: they are kept with all that they call, and so
+    are `entry_functions`, which may be private. A call of an unknown function (a parameter, say) is kept,
+    whatever its type says: nobody checks what is passed.
     `keep_packed_calls` keeps calls of packed functions, also those that the program calls pure: whoever wrote
     one may watch it run.
     """
@@ -39,11 +41,7 @@ class DeadCodeElimination(Pass):
         entries = [
             var
             for var, func in mod.functions.items()
-            if (
-                var.name_hint in self.entry_functions
-                if self.entry_functions
-                else "global_symbol" in func.attrs
-            )
+            if "global_symbol" in func.attrs or var.name_hint in (self.entry_functions or ())
         ]
         live = reachable(mod, entries)
         if len(live) == len(mod):
@@ -66,59 +64,64 @@ def reachable(mod: IRModule, entries: Iterable[GlobalVar]) -> set[GlobalVar]:
 
 def remove_unused_bindings(func: Function, mod: IRModule, keep_packed_calls: bool = False) -> Function:
     """The function without bindings that nothing needs; the same object where all are needed."""
-    body = _clean(func.body, mod, keep_packed_calls)
+    body = _Cleaner(mod, keep_packed_calls, known_functions(func)).sequence(func.body)
     return func if body is func.body else replace(func, body=body)
-
-
-def _clean(body: Any, mod: IRModule, keep_packed: bool) -> Any:
-    assert isinstance(body, SeqExpr)
-    needed = set(_variables(body.body))
-    blocks: list[BindingBlock] = []
-    changed = False
-    for block in reversed(body.blocks):
-        kept: list[Binding] = []
-        for binding in reversed(block.bindings):
-            if binding.var not in needed and _is_droppable(binding, mod, keep_packed):
-                changed = True
-                continue
-            cleaned = _clean_inside(binding, mod, keep_packed)
-            changed = changed or cleaned is not binding
-            needed.update(_variables(cleaned.value))
-            kept.append(cleaned)
-        if kept:
-            blocks.append(
-                block
-                if len(kept) == len(block.bindings) and not changed
-                else replace(block, bindings=tuple(reversed(kept)))
-            )
-    return replace(body, blocks=tuple(reversed(blocks))) if changed else body
 
 
 def _variables(expr: Expr) -> list[Var]:
     return [node for node in walk(expr) if isinstance(node, Var)]
 
 
-def _clean_inside(binding: Binding, mod: IRModule, keep_packed: bool) -> Binding:
-    value = binding.value
-    if isinstance(value, If):
-        true, false = value.true_branch, value.false_branch
-        branches = _clean(true, mod, keep_packed), _clean(false, mod, keep_packed)
-        if branches[0] is value.true_branch and branches[1] is value.false_branch:
-            return binding
-        return replace(binding, value=replace(value, true_branch=branches[0], false_branch=branches[1]))
-    if isinstance(value, Function):
-        cleaned = remove_unused_bindings(value, mod, keep_packed)
-        return binding if cleaned is value else replace(binding, value=cleaned)
-    return binding
+class _Cleaner:
+    """Drops what nothing needs from a function's body, its branches and its local functions."""
 
+    def __init__(self, mod: IRModule, keep_packed: bool, known: set[Var]) -> None:
+        self._mod, self._keep_packed, self._known = mod, keep_packed, known
 
-def _is_droppable(binding: Binding, mod: IRModule, keep_packed: bool) -> bool:
-    """A match_cast may fail and binds dimensions, so it stays; so does whatever has an effect."""
-    if isinstance(binding, MatchCast):
-        return False
-    nodes = walk(binding.value) if isinstance(binding.value, If) else (binding.value,)
-    return not any(
-        is_impure_call(node, mod) or (keep_packed and is_call(node, "relax.call_pure_packed"))
-        for node in nodes
-        if isinstance(node, Call)
-    )
+    def sequence(self, body: Any) -> Any:
+        assert isinstance(body, SeqExpr)
+        needed = set(_variables(body.body))
+        blocks: list[BindingBlock] = []
+        changed = False
+        for block in reversed(body.blocks):
+            kept: list[Binding] = []
+            for binding in reversed(block.bindings):
+                if binding.var not in needed and self._is_droppable(binding):
+                    changed = True
+                    continue
+                cleaned = self._inside(binding)
+                changed = changed or cleaned is not binding
+                needed.update(_variables(cleaned.value))
+                kept.append(cleaned)
+            if kept:
+                blocks.append(
+                    block
+                    if len(kept) == len(block.bindings) and not changed
+                    else replace(block, bindings=tuple(reversed(kept)))
+                )
+        return replace(body, blocks=tuple(reversed(blocks))) if changed else body
+
+    def _inside(self, binding: Binding) -> Binding:
+        value = binding.value
+        if isinstance(value, If):
+            true, false = value.true_branch, value.false_branch
+            branches = self.sequence(true), self.sequence(false)
+            if branches[0] is true and branches[1] is false:
+                return binding
+            return replace(binding, value=replace(value, true_branch=branches[0], false_branch=branches[1]))
+        if isinstance(value, Function):
+            body = self.sequence(value.body)
+            return binding if body is value.body else replace(binding, value=replace(value, body=body))
+        return binding
+
+    def _is_droppable(self, binding: Binding) -> bool:
+        """A match_cast may fail and binds dimensions, so it stays; so does whatever has an effect."""
+        if isinstance(binding, MatchCast):
+            return False
+        nodes = walk(binding.value) if isinstance(binding.value, If) else (binding.value,)
+        return not any(self._has_effect(node) for node in nodes if isinstance(node, Call))
+
+    def _has_effect(self, call: Call) -> bool:
+        if is_impure_call(call, self._mod) or is_unknown_call(call, self._known):
+            return True
+        return self._keep_packed and is_call(call, "relax.call_pure_packed")

@@ -14,7 +14,7 @@ from heddle.ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from heddle.ir.structural import structural_digest, structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.relax.nodes import SeqExpr
-from heddle.relax.normalize import is_impure_call
+from heddle.relax.normalize import is_impure_call, is_unknown_call, known_functions
 from heddle.relax.rewriter import BindingRewriter
 from heddle.runtime.tensor import Tensor
 
@@ -34,12 +34,13 @@ class EliminateCommonSubexpr(FunctionPass):
     function_kind: ClassVar[type] = Function
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
-        return _Eliminator(mod, self.call_only).run(func)
+        return _Eliminator(mod, self.call_only, known_functions(func)).run(func)
 
 
 class _Eliminator(BindingRewriter):
-    def __init__(self, mod: Any, call_only: bool) -> None:
+    def __init__(self, mod: Any, call_only: bool, known: set[Var]) -> None:
         super().__init__(mod)
+        self._known = known
         self._kinds = (Call,) if call_only else (Call, Tuple, TupleGetItem)
         self._seen: dict[bytes, Var] = {}
 
@@ -51,7 +52,8 @@ class _Eliminator(BindingRewriter):
         return result
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        if not isinstance(value, self._kinds) or is_impure_call(value, self.mod):
+        is_effect = is_impure_call(value, self.mod) or is_unknown_call(value, self._known)
+        if not isinstance(value, self._kinds) or is_effect:
             return value
         key = structural_digest(value, by_identity=_is_large)
         found = self._seen.get(key)

@@ -6,6 +6,7 @@ from typing import Any
 
 from heddle.arith import Analyzer, IntervalSet, neg_inf, pos_inf
 from heddle.ir.node import children, replace
+from heddle.ir.structural import structural_equal
 from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import Let, PrimExpr, Range, Var, constant
 from heddle.prim.ops import maximum, minimum
@@ -162,7 +163,8 @@ def access_regions(stmt: Stmt) -> tuple[tuple[BufferRegion, ...], tuple[BufferRe
 def block_access_regions(block: SBlock) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
     """What one run of a block reads and writes, in terms of its iteration variables.
 
-    A reduction's update reads what it writes; that read is left out where `init` sets it first.
+    A reduction's update reads what it writes; that read is left out where `init` sets it first. Reads of the
+    same buffer elsewhere stay.
     """
     collector = AccessRegions()
     collector._local.update(block.alloc_buffers)
@@ -170,9 +172,13 @@ def block_access_regions(block: SBlock) -> tuple[tuple[BufferRegion, ...], tuple
         collector.visit(block.init)
     collector.visit(block.body)
     reads, writes = collector.regions(collector.reads), collector.regions(collector.writes)
-    own = {region.buffer for region in writes} if block.init is not None else set()
+    own = {region.buffer: region for region in writes} if block.init is not None else {}
     matched = {match.buffer: match.source for match in block.match_buffers}
-    reads = tuple(matched.get(r.buffer, r) for r in reads if r.buffer not in own)
+    reads = tuple(
+        matched.get(r.buffer, r)
+        for r in reads
+        if r.buffer not in own or not structural_equal(r, own[r.buffer])
+    )
     return reads, tuple(matched.get(r.buffer, r) for r in writes)
 
 

@@ -50,7 +50,13 @@ class LowerBlocks(FunctionPass):
     establishes: ClassVar[tuple[str, ...]] = ("no blocks",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        return func.with_body(_Lower({}).visit(func.body))
+        return func.with_body(lower_blocks(func.body))
+
+
+def lower_blocks(stmt: Stmt) -> Stmt:
+    """A statement without blocks."""
+    lowered: Stmt = _Lower({}).visit(stmt)
+    return lowered
 
 
 class _Lower(StmtSubstituter):

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from heddle.arith.analyzer import Analyzer
 from heddle.ir.node import replace
-from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
+from heddle.ir.structural import structural_equal
+from heddle.prim.nodes import Add, Cast, IntImm, Mul, PrimExpr, Range, Sub, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import ceildiv, conjuncts, if_then_else
 from heddle.prim.substitute import free_vars, substitute
@@ -214,13 +215,38 @@ def _check_whole_loops(func: PrimFunc, place: Place) -> None:
 
 
 def _check_zeros(func: PrimFunc, block: SBlock, changed: set[Var], mapping: dict[Buffer, Buffer]) -> None:
-    """Iterations that padding adds to a reduction must meet zeros."""
+    """Iterations that padding adds to a reduction must meet zeros, and zeros must add nothing."""
     padded = [r for r in block.reads if r.buffer in mapping]
-    indices = {var for region in padded for part in region.region for var in free_vars(part.min)}
-    for axis in block.iter_vars:
-        if axis.iter_type is IterType.CommReduce and axis.var in changed - indices:
-            text = f"block {block.name_hint!r} reads nothing by reduction axis {axis.var.name!r}"
+    reducing = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce} & changed
+    for var in reducing:
+        zeros = {r.buffer for r in padded if any(part.min is var for part in r.region)}
+        if not _adds_nothing(block.body, zeros):
+            text = f"block {block.name_hint!r}: zeros along reduction axis {var.name!r} change the result"
             raise ScheduleError(T0410, text, func, block)
+
+
+def _adds_nothing(stmt: Stmt, zeros: set[Buffer]) -> bool:
+    """Whether a store `C[i] = C[i] + f` or `C[i] - f` keeps what is there, where some buffers hold zeros."""
+    if not isinstance(stmt, BufferStore) or not isinstance(stmt.value, (Add, Sub)):
+        return False
+    own = BufferLoad(stmt.buffer, stmt.indices)
+    a, b = stmt.value.a, stmt.value.b
+    if isinstance(stmt.value, Add) and structural_equal(b, own):
+        a, b = b, a
+    return structural_equal(a, own) and _is_zero(b, zeros)
+
+
+def _is_zero(expr: PrimExpr, zeros: set[Buffer]) -> bool:
+    """Whether an expression is zero where some buffers hold zeros."""
+    if isinstance(expr, BufferLoad):
+        return expr.buffer in zeros
+    if isinstance(expr, Mul):
+        return _is_zero(expr.a, zeros) or _is_zero(expr.b, zeros)
+    if isinstance(expr, (Add, Sub)):
+        return _is_zero(expr.a, zeros) and _is_zero(expr.b, zeros)
+    if isinstance(expr, Cast):
+        return _is_zero(expr.value, zeros)
+    return is_const_int(expr, 0)
 
 
 def _round_up(extent: PrimExpr, multiple: int) -> PrimExpr:
@@ -240,7 +266,9 @@ def _covers(block: SBlock, region: BufferRegion, used: set[Var], padded: dict[Va
     for var, extent in padded.items():
         analyzer.bind(var, Range(extent))
     pairs = zip(region.region, region.buffer.shape, strict=True)
-    return all(analyzer.can_prove(part.min < size) for part, size in pairs)
+    return all(
+        analyzer.can_prove(part.min >= 0) and analyzer.can_prove(part.min < size) for part, size in pairs
+    )
 
 
 def _padded_axes(func: PrimFunc, block: SBlock, region: BufferRegion, changed: set[Var]) -> list[Var | None]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from heddle.ir.node import children, replace
 from heddle.ir.structural import structural_equal
-from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import Add, And, Call, Max, Min, Mul, Or, PrimExpr, Range, Var, constant, is_const_int
+from heddle.prim.ops import max_value, min_value
 from heddle.prim.substitute import free_vars, substitute
+from heddle.runtime.dtype import DataType
 from heddle.support.names import NameSupply
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0412
@@ -39,8 +42,11 @@ def rfactor(func: PrimFunc, loop_var: Var, factor_axis: int) -> tuple[PrimFunc, 
         →   for i, k0, k1: P[k0, i] += f(i, k0 * 4 + k1)
             for i, k0:     C[i] += P[k0, i]
 
-    The loop must be one of a reduction that nothing else shares the loops with. `factor_axis` is where the
-    new dimension stands in the partial results. The block keeps its name; gives the name of the partial one.
+    The loop must be one of a reduction, by an associative and commutative operation, that nothing else shares
+    the loops with. Partial results begin with the operation's identity; what the block initialises with may
+    be something else and is combined once, at the end. Floats are combined in another order. `factor_axis`
+    is where the new dimension stands in the partial results. The block keeps its name; gives the name of the
+    partial one.
     """
     loop: For = find_loop(func, loop_var).stmt
     realize = _only_block(func, loop)
@@ -92,14 +98,49 @@ def _is_true(predicate: PrimExpr) -> bool:
     return is_const_int(predicate, 1)
 
 
+_IDENTITIES: dict[type | str, Callable[[DataType], PrimExpr]] = {
+    Add: lambda dtype: constant(0, dtype),
+    Mul: lambda dtype: constant(1, dtype),
+    Max: min_value,
+    Min: max_value,
+    And: lambda dtype: constant(True, dtype),
+    Or: lambda dtype: constant(False, dtype),
+    "tir.bitwise_and": lambda dtype: constant((1 << dtype.bits) - 1 if dtype.is_unsigned else -1, dtype),
+    "tir.bitwise_or": lambda dtype: constant(0, dtype),
+    "tir.bitwise_xor": lambda dtype: constant(0, dtype),
+}
+"""The combinations that are associative and commutative, and what changes nothing under each."""
+
+
+def _combiner(value: PrimExpr) -> type | str:
+    return value.op.name if isinstance(value, Call) else type(value)
+
+
+def _operands(value: PrimExpr) -> tuple[Any, ...]:
+    return tuple(value.args) if isinstance(value, Call) else tuple(children(value))
+
+
 def _reduction_store(func: PrimFunc, block: SBlock) -> BufferStore:
-    """The store `C[i] = C[i] op f` of a reduction with one result."""
-    store = block.body
-    if block.init is not None and isinstance(store, BufferStore) and isinstance(block.init, BufferStore):
-        sides = list(children(store.value))
-        if len(sides) == 2 and any(_loads_result(side, store) for side in sides):
-            return store
-    raise ScheduleError(T0412, f"block {block.name_hint!r} does not reduce to one result", func, block)
+    """The store `C[i] = C[i] op f` of a reduction with one result, where `op` is one of the table."""
+    store, init = block.body, block.init
+    name = block.name_hint
+    plain = not block.match_buffers and not block.alloc_buffers
+    if not (plain and isinstance(store, BufferStore) and isinstance(init, BufferStore)):
+        raise ScheduleError(T0412, f"block {name!r} does not reduce to one result", func, block)
+    if _combiner(store.value) not in _IDENTITIES:
+        raise ScheduleError(
+            T0412, f"block {name!r} combines by what is no associative and commutative operation", func, block
+        )
+    sides = _operands(store.value)
+    own = [side for side in sides if _loads_result(side, store)]
+    others = [node for side in sides if side not in own for node in walk(side)]
+    again = [
+        n for n in (*others, *walk(init.value)) if isinstance(n, BufferLoad) and n.buffer is store.buffer
+    ]
+    same = init.buffer is store.buffer and structural_equal(init.indices, store.indices)
+    if len(own) != 1 or again or not same or store.predicate is not None or init.predicate is not None:
+        raise ScheduleError(T0412, f"block {name!r} does not reduce to one result", func, block)
+    return store
 
 
 def _loads_result(expr: Any, store: BufferStore) -> bool:
@@ -176,8 +217,7 @@ def _partial_nest(
     index = _with_factor(indices, position, by_loop[factored.loop_var])  # type: ignore[arg-type]
     redirect = _Redirect(store.buffer, partial, index)
     body = redirect.visit(substitute_stmt(store, mapping))
-    assert block.init is not None
-    init = redirect.visit(substitute_stmt(block.init, mapping))
+    init = BufferStore(partial, _IDENTITIES[_combiner(store.value)](partial.dtype), index)
     made = with_access_regions(SBlock(tuple(axes), (), (), name, body, init))
     return _wrap(loops, renamed, SBlockRealize(tuple(values), constant(True), made))
 
@@ -201,7 +241,7 @@ def _final_nest(
     axes = (*(axis for axis, _ in pairs), IterVar(domain, factor, IterType.CommReduce))
     values = (*(value for _, value in pairs), factored.loop_var)
     loaded = BufferLoad(partial, _with_factor(store.indices, position, factor))
-    left, right = children(store.value)
+    left, right = _operands(store.value)
     other = right if _loads_result(left, store) else left
     combined = _Swap(other, loaded).visit(store.value)
     body = replace(store, value=combined)

@@ -10,7 +10,7 @@ from heddle.prim.nodes import Var
 from heddle.tir.codes import T0413
 from heddle.tir.nodes import For, ForKind, PrimFunc
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.nests.loops import check_spatial
+from heddle.tir.schedule.nests.loops import check_independent, check_spatial, reduces
 from heddle.tir.schedule.tree import find_loop, replace_stmt, walk_stmts
 
 _AXIS = re.compile(r"(blockIdx|threadIdx|vthread)\.[xyz]|vthread|clusterCtaIdx\.[xyz]")
@@ -47,4 +47,6 @@ def bind(func: PrimFunc, loop_var: Var, thread: str) -> PrimFunc:
             )
     if not thread.startswith("threadIdx"):
         check_spatial(func, loop)
+    if not reduces(loop):
+        check_independent(func, loop)
     return replace_stmt(func, loop, replace(loop, kind=ForKind.THREAD_BINDING, thread_binding=thread))

@@ -8,13 +8,14 @@ from typing import Any
 from heddle.arith import Analyzer
 from heddle.ir.node import Map, replace
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, as_expr, constant, is_const_int
-from heddle.prim.ops import ceildiv, logical_and, minimum
+from heddle.prim.ops import cast, ceildiv, logical_and, minimum
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
 from heddle.tir.codes import T0403, T0404, T0405
-from heddle.tir.nodes import For, ForKind, IterType, PrimFunc, SBlockRealize, Stmt
+from heddle.tir.nodes import For, ForKind, IterType, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import Place, analyzer_at, child_stmts, find, find_loop, replace_stmt
+from heddle.tir.schedule.independence import changes_when_repeated, first_dependent_pair, shared_by_iterations
+from heddle.tir.schedule.tree import Place, analyzer_at, blocks_below, find, find_loop, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
 
@@ -85,7 +86,7 @@ def split_overlapping(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimF
     """for i in range(13)   →   for i_0 in range(2): for i_1 in range(8): with i = min(i_0 * 8, 5) + i_1
 
     The last of the inner loops begins earlier where the factor does not divide the extent, so that none needs
-    a condition. That an iteration may run twice is the caller's word.
+    a condition. Iterations that run twice must not change what they find.
     """
     place = find_loop(func, loop_var)
     loop: For = place.stmt
@@ -93,6 +94,14 @@ def split_overlapping(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimF
     if not is_const_int(loop.min, 0) or not isinstance(extent, IntImm) or not 0 < factor <= extent.value:
         raise ScheduleError(
             T0403, f"loop {loop_var.name!r} cannot be split by {factor}, with an overlap", func, loop
+        )
+    changing = changes_when_repeated(loop)
+    if extent.value % factor and changing is not None:
+        raise ScheduleError(
+            T0403,
+            f"block {changing.name_hint!r} changes what it finds, and some of its iterations would run twice",
+            func,
+            loop,
         )
     dtype = loop_var.dtype
     analyzer = analyzer_at(place)
@@ -173,23 +182,24 @@ def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
         raise ScheduleError(T0404, "only loops from 0 can be fused", func, loops[0])
     if any(var in loop_vars for loop in loops for var in free_vars(loop.extent)):
         raise ScheduleError(T0404, "an inner loop's extent depends on an outer loop", func, loops[0])
-    dtype = loop_vars[0].dtype
+    dtype = max((var.dtype for var in loop_vars), key=lambda found: found.bits)
     fused = Var("_".join(loop.loop_var.name for loop in loops) + "_fused", dtype)
     analyzer = analyzer_at(place)
+    extents = [cast(dtype, loop.extent) for loop in loops]
     total: PrimExpr = constant(1, dtype)
-    for loop in loops:
-        total = total * loop.extent
+    for extent in extents:
+        total = total * extent
     total = analyzer.simplify(total)
     analyzer.bind(fused, Range.from_min_extent(constant(0, dtype), total))
     mapping: dict[Var, PrimExpr] = {}
     rest: PrimExpr = fused
-    for loop in reversed(loops[1:]):
-        if is_const_int(loop.extent, 0):  # no iteration has a value to give
-            mapping[loop.loop_var] = constant(0, dtype)
+    for var, extent in reversed(list(zip(loop_vars, extents, strict=True))[1:]):
+        if is_const_int(extent, 0):  # no iteration has a value to give, but the block is still in this loop
+            mapping[var] = cast(var.dtype, rest)
             continue
-        mapping[loop.loop_var] = analyzer.simplify(rest % loop.extent)
-        rest = rest // loop.extent
-    mapping[loops[0].loop_var] = analyzer.simplify(rest)
+        mapping[var] = cast(var.dtype, analyzer.simplify(rest % extent))
+        rest = rest // extent
+    mapping[loop_vars[0]] = cast(loop_vars[0].dtype, analyzer.simplify(rest))
     body = _Rebind(mapping, analyzer).visit(loops[-1].body)
     made = For(
         fused, constant(0, dtype), total, loops[0].kind, body, None, loops[0].annotations, span=loops[0].span
@@ -201,7 +211,8 @@ def reorder(func: PrimFunc, loop_vars: Sequence[Var]) -> PrimFunc:
     """for i, j, k in grid(n, m, l): f(i, j, k)   →   for k, j, i in grid(l, m, n): f(i, j, k)
 
     The given loops, here k and i, stand in the given order; other loops of their nest keep their places.
-    The loops must lie on one chain without other statements between.
+    The loops must lie on one chain without other statements between. Two loops change places only if
+    iterations of one of them are independent, or if all blocks inside reduce over both.
     """
     places = {var: find_loop(func, var) for var in loop_vars}
     top = min(places.values(), key=lambda place: len(place.ancestors))
@@ -217,6 +228,9 @@ def reorder(func: PrimFunc, loop_vars: Sequence[Var]) -> PrimFunc:
     chosen = set(loop_vars)
     ordered = [next(headers) if loop.loop_var in chosen else loop for loop in chain]
     _check_dependent_extents(func, ordered)
+    late = first_dependent_pair(func, chain, ordered)
+    if late is not None:
+        raise ScheduleError(T0404, f"iterations of loop {late.loop_var.name!r} depend on others", func, late)
     body: Stmt = chain[-1].body
     for header in reversed(ordered):
         body = replace(header, body=body)
@@ -238,32 +252,54 @@ def _check_dependent_extents(func: PrimFunc, ordered: list[For]) -> None:
 def set_kind(func: PrimFunc, loop_var: Var, kind: ForKind, thread: str | None = None) -> PrimFunc:
     """for i in range(n): C[i] = f(i)   →   for i in parallel(n): C[i] = f(i)      or vectorized, unroll
 
-    A parallel or vectorised loop must run over spatial axes only: its iterations are independent.
+    A parallel or vectorised loop must run over spatial axes only, and its iterations must be independent:
+    none may touch an element that another one stores, unless both store the same.
     """
     loop: For = find_loop(func, loop_var).stmt
     if kind in (ForKind.PARALLEL, ForKind.VECTORIZED):
         check_spatial(func, loop)
+        check_independent(func, loop)
     if kind is ForKind.VECTORIZED and not isinstance(loop.extent, IntImm):
         raise ScheduleError(T0405, f"loop {loop_var.name!r} has no constant extent to vectorise", func, loop)
     return replace_stmt(func, loop, replace(loop, kind=kind, thread_binding=thread))
 
 
 def check_spatial(func: PrimFunc, loop: For) -> None:
-    stack: list[Stmt] = [loop.body]
-    while stack:
-        top = stack.pop()
-        if not isinstance(top, SBlockRealize):
-            stack.extend(child_stmts(top))
-            continue
-        for axis, value in zip(top.block.iter_vars, top.iter_values, strict=True):
-            if axis.iter_type is not IterType.DataPar and loop.loop_var in free_vars(value):
-                raise ScheduleError(
-                    T0405,
-                    f"loop {loop.loop_var.name!r} runs over the {axis.iter_type.name} axis "
-                    f"{axis.var.name!r} of block {top.block.name_hint!r}",
-                    func,
-                    loop,
-                )
+    for block, axis in _driven(loop):
+        if axis.iter_type is not IterType.DataPar:
+            raise ScheduleError(
+                T0405,
+                f"loop {loop.loop_var.name!r} runs over the {axis.iter_type.name} axis "
+                f"{axis.var.name!r} of block {block.name_hint!r}",
+                func,
+                loop,
+            )
+
+
+def reduces(loop: For) -> bool:
+    """Whether a loop runs over a reduction axis."""
+    return any(axis.iter_type is IterType.CommReduce for _, axis in _driven(loop))
+
+
+def _driven(loop: For) -> list[tuple[SBlock, IterVar]]:
+    """The axes of blocks inside that a loop is in the values of."""
+    return [
+        (realize.block, axis)
+        for realize in blocks_below(loop.body)
+        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if loop.loop_var in free_vars(value)
+    ]
+
+
+def check_independent(func: PrimFunc, loop: For) -> None:
+    shared = shared_by_iterations(func, loop)
+    if shared is not None:
+        raise ScheduleError(
+            T0405,
+            f"iterations of loop {loop.loop_var.name!r} share elements of buffer {shared.name!r}",
+            func,
+            loop,
+        )
 
 
 def add_unit_loop(func: PrimFunc, stmt: Any, is_loop: bool) -> tuple[PrimFunc, Var]:

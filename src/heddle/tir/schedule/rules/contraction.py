@@ -45,8 +45,10 @@ from heddle.tir.schedule.rules.rule import (
     try_primitive,
     vectorize_last,
 )
+from heddle.tir.schedule.rules.straight_loops import runs_straight
 from heddle.tir.schedule.rules.tile_contraction import TileBlock, choose_tile_block, schedule_in_tiles
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+from heddle.tir.schedule.tree import find_block
 
 
 class Contraction(ScheduleRule):
@@ -55,6 +57,8 @@ class Contraction(ScheduleRule):
         if len(reductions) != 1 or not is_contraction(block_of(sch, reductions[0])):
             return None
         handle = reductions[0]
+        if not runs_straight(find_block(sch.func, handle.name)):
+            return None
         axes = classify(block_of(sch, handle))
         if axes is None:
             return None

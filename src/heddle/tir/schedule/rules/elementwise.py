@@ -19,6 +19,7 @@ from heddle.tir.schedule.rules.rule import (
     is_spatial,
     loop_extents,
     parallelize,
+    try_primitive,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
@@ -57,7 +58,7 @@ def _is_one_vector(sch: Schedule, loop: LoopRV) -> bool:
 
 def schedule_lanes(sch: Schedule, loops: list[LoopRV]) -> None:
     """The last loop in lanes; the one before it stays, so that indices are not divided for every vector."""
-    sch.vectorize(loops[-1])
+    try_primitive(sch, lambda: sch.vectorize(loops[-1]))
     outer = sch.fuse(*loops[:-2]) if len(loops) > 3 else loops[0]
     parallelize(sch, outer, constant_product(loop_extents(sch, loops[-2:])))
 

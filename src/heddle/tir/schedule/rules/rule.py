@@ -96,8 +96,10 @@ def try_primitive(sch: Schedule, action: object) -> bool:
 
 
 def parallelize(sch: Schedule, loop: LoopRV, inner_elements: int | None) -> None:
-    """Run a loop on threads, at least GRAIN_ELEMENTS of work to each."""
-    sch.parallel(loop)
+    """Run a loop on threads, at least GRAIN_ELEMENTS of work to each. One whose iterations depend on each
+    other, as in functions written by hand, stays as it is."""
+    if not try_primitive(sch, lambda: sch.parallel(loop)):
+        return
     grain = max(1, GRAIN_ELEMENTS // max(1, inner_elements or 64))
     sch.annotate(loop, "grain", grain)
 
@@ -141,7 +143,7 @@ def vectorize_last(sch: Schedule, handle: SBlockRV, lanes: int) -> None:
     if extent is None or extent % lanes or lanes == 1:
         return
     vector = sch.split(loops[-1], [None, lanes])[1] if extent > lanes else loops[-1]
-    sch.vectorize(vector)
+    try_primitive(sch, lambda: sch.vectorize(vector))
 
 
 def local_result(sch: Schedule, handle: SBlockRV) -> SBlockRV:

@@ -8,7 +8,7 @@ from typing import Any
 from heddle.ir.node import replace
 from heddle.prim.nodes import Var
 from heddle.prim.ops import call_intrin
-from heddle.tir.codes import T0408
+from heddle.tir.codes import T0408, T0416
 from heddle.tir.nodes import BufferLoad, Evaluate, PrimFunc, SBlock, seq
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import find_block, find_loop, replace_stmt
@@ -39,6 +39,13 @@ def prefetch(
     place = find_loop(func, loop_var)
     outer = [loop.loop_var for loop in (*place.loops(), place.stmt)]
     indices = tuple(index_map(*dict.fromkeys(outer)))
+    if len(indices) != buffer.ndim:
+        raise ScheduleError(
+            T0416,
+            f"the map gives {len(indices)} indices, buffer {buffer.name!r} has {buffer.ndim} dimensions",
+            func,
+            block,
+        )
     address = call_intrin("handle", "address_of", BufferLoad(buffer, indices))
     asked = Evaluate(call_intrin("int32", "prefetch", address, 0, locality, 1))
     return replace_stmt(func, place.stmt, replace(place.stmt, body=seq(asked, place.stmt.body)))

@@ -1,0 +1,299 @@
+"""Whether the iterations of a loop are independent, whatever its axes are called.
+
+    for i in range(15): A[i + 1] = A[i + 1] + A[i]       no: an iteration reads what the one before wrote
+    for i in range(15): A[0] = B[i]                      no: the last iteration's value stays
+    for f in range(32): C[f // 8, f % 8] = A[f]          yes: the digits of f name the element
+    for i in range(4):                                   yes, where B is a temporary of this loop: an
+        for j in range(3): B[i + j] = f(A[i + j])        iteration reads only what it wrote itself
+        C[i] = B[i] + B[i + 2]
+
+What an iteration touches is taken from the regions that its blocks declare. False wherever it is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle.arith import Analyzer
+from heddle.arith.iters.iter_map import detect_iter_map
+from heddle.ir.node import replace
+from heddle.ir.structural import structural_equal
+from heddle.ir.visitor import Rewriter, walk
+from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
+from heddle.prim.substitute import free_vars, substitute
+from heddle.tir.analysis.access_region import AccessRegions, Box
+from heddle.tir.analysis.own_writes import reads_own_writes
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, For, IterType, PrimFunc, SBlock, SBlockRealize
+from heddle.tir.schedule.tree import (
+    Place,
+    analyzer_at,
+    blocks_below,
+    find_loop,
+    reads_buffer,
+    writes_buffer,
+)
+from heddle.tir.transform.lower_blocks import lower_blocks
+
+
+def shared_by_iterations(func: PrimFunc, loop: For) -> Buffer | None:
+    """A buffer through which iterations of a loop may depend on each other; None if there is none."""
+    if isinstance(loop.extent, IntImm) and loop.extent.value <= 1:
+        return None
+    place = find_loop(func, loop.loop_var)
+    analyzer = analyzer_at(place)
+    domain = Range.from_min_extent(loop.min, loop.extent)
+    analyzer.bind(loop.loop_var, domain, allow_override=True)
+    touched = AccessRegions()
+    touched.visit(loop.body)
+    for buffer, written in touched.writes.items():
+        boxes = [box for box in (written, touched.reads.get(buffer)) if box is not None]
+        if not (
+            _separated(loop.loop_var, domain, boxes, analyzer)
+            or _may_overlap(func, place, buffer, is_read=buffer in touched.reads)
+        ):
+            return buffer
+    return None
+
+
+def keeps_contract(block: SBlock) -> bool:
+    """Whether iterations of a block that differ in a spatial axis touch different elements of what it
+    writes, so that they may run in any order; known from its regions."""
+    axes = [axis for axis in block.iter_vars if not _is_unit(axis.dom.extent)]
+    if any(axis.iter_type not in (IterType.DataPar, IterType.CommReduce) for axis in axes):
+        return False
+    analyzer = Analyzer()
+    for axis in axes:
+        analyzer.bind(axis.var, axis.dom)
+    touched = AccessRegions()
+    for table, regions in ((touched.reads, block.reads), (touched.writes, block.writes)):
+        for region in regions:
+            touched._touch_region(table, region)
+    spatial = [axis for axis in axes if axis.iter_type is IterType.DataPar]
+    everywhere = {axis.var for axis in axes}
+    for buffer, written in touched.writes.items():
+        boxes = [box for box in (written, touched.reads.get(buffer)) if box is not None]
+        apart = {
+            digit
+            for dim in range(buffer.ndim)
+            for digit in _digit_of(everywhere, [box[dim] for box in boxes], analyzer)
+        }
+        if any(axis.var not in apart for axis in spatial):
+            indices = [low for low, _ in written or ()]
+            ranges = {axis.var: axis.dom for axis in spatial}
+            is_point = all(structural_equal(low, high) for box in boxes for low, high in box)
+            same = all(structural_equal(box, boxes[0]) for box in boxes)
+            if not (is_point and same and _name_each(indices, ranges, analyzer)):
+                return False
+    return True
+
+
+def _is_unit(extent: PrimExpr) -> bool:
+    return isinstance(extent, IntImm) and extent.value <= 1
+
+
+def _name_each(indices: Sequence[PrimExpr], ranges: dict[Var, Range], analyzer: Analyzer) -> bool:
+    """Whether the indices differ for any two points of the ranges."""
+    if not set(ranges) <= set(free_vars(*indices)):
+        return False
+    return not detect_iter_map(indices, ranges, True, "bijective", analyzer=analyzer).errors
+
+
+# ---- elements that differ
+
+
+def _separated(var: Var, domain: Range, boxes: Sequence[Box], analyzer: Analyzer) -> bool:
+    """Whether boxes of different iterations have no element in common."""
+    if not boxes[0]:
+        return False
+    digits = _Digits(var)
+    found = [tuple((digits.visit(low), digits.visit(high)) for low, high in box) for box in boxes]
+    known = analyzer.clone()
+    for digit, expr in digits.found:
+        bound = analyzer.const_int_bound(expr)
+        known.update(digit, bound, override=True)
+    names = {var, *(digit for digit, _ in digits.found)}
+    apart = {
+        digit
+        for dim in range(len(boxes[0]))
+        for digit in _digit_of(names, [box[dim] for box in found], known)
+    }
+    if var in apart:
+        return True
+    exprs = [expr for digit, expr in digits.found if digit in apart]
+    if exprs and _determine(var, exprs, domain, analyzer):
+        return True
+    return bool(digits.found) and _tells_tile(var, domain, boxes, analyzer)
+
+
+def _tells_tile(var: Var, domain: Range, boxes: Sequence[Box], analyzer: Analyzer) -> bool:
+    """Whether the boxes are tiles of equal sizes, whose numbers tell the variable."""
+    tiles: list[PrimExpr] = []
+    for (low, high), *others in zip(*boxes, strict=True):
+        size = analyzer.simplify(high - low + 1)
+        same = all(structural_equal((low, high), other) for other in others)
+        if var not in free_vars(low) or not same or not isinstance(size, IntImm) or size.value < 1:
+            continue
+        if analyzer.can_prove_equal(low % size, 0):
+            tiles.append(analyzer.simplify(low // size))
+    found = detect_iter_map(tiles, {var: domain}, True, "bijective", analyzer=analyzer) if tiles else None
+    return found is not None and not found.errors
+
+
+def _digit_of(names: set[Var], bounds: Sequence[tuple[PrimExpr, PrimExpr]], analyzer: Analyzer) -> list[Var]:
+    """The one variable of some by which intervals change, if they do not meet where it differs."""
+    used = names & set(free_vars(*(end for pair in bounds for end in pair)))
+    if len(used) != 1:
+        return []
+    [digit] = used
+    following = {digit: digit + 1}
+    rises = all(
+        analyzer.can_prove(high < substitute(low, following)) for low, _ in bounds for _, high in bounds
+    )
+    falls = not rises and all(
+        analyzer.can_prove(low > substitute(high, following)) for low, _ in bounds for _, high in bounds
+    )
+    return [digit] if rises or falls else []
+
+
+class _Digits(Rewriter):
+    """Gives quotients and remainders of a variable names of their own."""
+
+    def __init__(self, var: Var) -> None:
+        super().__init__()
+        self._var = var
+        self.found: list[tuple[Var, PrimExpr]] = []
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, (FloorDiv, FloorMod)) and self._is_digit(node):
+            for digit, expr in self.found:
+                if structural_equal(expr, node):
+                    return digit
+            self.found.append((Var(f"{self._var.name}_digit", node.dtype), node))
+            return self.found[-1][0]
+        return super().visit(node)
+
+    def _is_digit(self, node: Any) -> bool:
+        while isinstance(node, (FloorDiv, FloorMod)):
+            if self._var in free_vars(node.b):
+                return False
+            node = node.a
+        return node is self._var
+
+
+def _determine(var: Var, exprs: list[PrimExpr], domain: Range, analyzer: Analyzer) -> bool:
+    """Whether quotients and remainders together tell the variable."""
+    if not detect_iter_map(exprs, {var: domain}, True, "bijective", analyzer=analyzer).errors:
+        return True
+    return _follows(var, exprs, len(exprs))
+
+
+def _follows(wanted: PrimExpr, exprs: list[PrimExpr], depth: int) -> bool:
+    """x follows from x // m and x % m, and so do these."""
+    if any(structural_equal(wanted, expr) for expr in exprs):
+        return True
+    if depth == 0:
+        return False
+    divisors = [node.b for expr in exprs for node in walk(expr) if isinstance(node, (FloorDiv, FloorMod))]
+    return any(
+        _follows(FloorMod(wanted, m), exprs, depth - 1) and _follows(FloorDiv(wanted, m), exprs, depth - 1)
+        for m in divisors
+    )
+
+
+# ---- elements that several iterations may touch
+
+
+def _may_overlap(func: PrimFunc, place: Place, buffer: Buffer, is_read: bool) -> bool:
+    """Whether it does not matter that iterations share elements: each reads only what it wrote itself, and
+    either nobody else looks at the buffer, or all iterations store the same."""
+    loop: For = place.stmt
+    writers = [realize.block for realize in blocks_below(loop.body) if writes_buffer(realize.block, buffer)]
+    same = len(writers) == 1 and _stores_alike(writers[0], buffer)
+    if not same and not _is_private(func, loop, buffer):
+        return False
+    if not is_read:
+        return True
+    return reads_own_writes(replace(loop, body=lower_blocks(loop.body)), buffer, place.loops())
+
+
+def _stores_alike(block: SBlock, buffer: Buffer) -> bool:
+    """Whether a block stores for equal axes the same, for others elsewhere."""
+    return block.init is None and not reads_buffer(block, buffer) and keeps_contract(block)
+
+
+def _is_private(func: PrimFunc, loop: For, buffer: Buffer) -> bool:
+    """Whether a buffer is a temporary that only a loop uses."""
+    if buffer in func.buffers:
+        return False
+    inside = sum(_touches(node, buffer) for node in walk(loop.body))
+    return inside == sum(_touches(node, buffer) for node in walk(func.body))
+
+
+def _touches(node: Any, buffer: Buffer) -> bool:
+    return isinstance(node, (BufferLoad, BufferStore)) and node.buffer is buffer
+
+
+# ---- orders of loops
+
+
+def first_dependent_pair(func: PrimFunc, before: Sequence[For], after: Sequence[For]) -> For | None:
+    """A loop of a chain that may not stand in another order, None where all may."""
+    blocks = blocks_below(before[-1].body)
+    if len(blocks) == 1 and blocks[0] is before[-1].body and _runs_in_any_order(blocks[0], before):
+        return None
+    position = {loop.loop_var: k for k, loop in enumerate(after)}
+    free: dict[Var, bool] = {}
+
+    def is_free(loop: For) -> bool:
+        if loop.loop_var not in free:
+            free[loop.loop_var] = shared_by_iterations(func, loop) is None
+        return free[loop.loop_var]
+
+    for k, outer in enumerate(before):
+        for inner in before[k + 1 :]:
+            if position[outer.loop_var] > position[inner.loop_var]:
+                if not (_reduce_together(blocks, outer, inner) or is_free(inner) or is_free(outer)):
+                    return outer
+    return None
+
+
+def _runs_in_any_order(realize: SBlockRealize, loops: Sequence[For]) -> bool:
+    """A block whose spatial iterations are apart; its reductions commute, and loops that it knows nothing of
+    run it again, which changes nothing unless it adds to what it finds."""
+    if not keeps_contract(realize.block):
+        return False
+    used = set(free_vars(*realize.iter_values))
+    if all(loop.loop_var in used or _is_unit(loop.extent) for loop in loops):
+        return True
+    written = {region.buffer for region in realize.block.writes}
+    return realize.block.init is None and not any(r.buffer in written for r in realize.block.reads)
+
+
+def changes_when_repeated(loop: For) -> SBlock | None:
+    """A block that may give something else where iterations of a loop run twice: one that changes what it
+    finds. A reduction that begins anew inside the loop does not."""
+    for realize in blocks_below(loop.body):
+        block = realize.block
+        written = {region.buffer for region in block.writes}
+        pairs = zip(block.iter_vars, realize.iter_values, strict=True)
+        reducing = {
+            var for axis, value in pairs if axis.iter_type is IterType.CommReduce for var in free_vars(value)
+        }
+        inside = {stmt.loop_var for stmt in walk(loop.body) if isinstance(stmt, For)}
+        is_again = block.init is not None and reducing <= inside
+        if not is_again and (block.init is not None or any(r.buffer in written for r in block.reads)):
+            return block
+    return None
+
+
+def _reduce_together(blocks: Sequence[SBlockRealize], *loops: For) -> bool:
+    """Whether loops are reduction loops of all blocks inside."""
+    for realize in blocks:
+        pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        reducing = {
+            var for axis, value in pairs if axis.iter_type is IterType.CommReduce for var in free_vars(value)
+        }
+        if any(loop.loop_var not in reducing for loop in loops):
+            return False
+    return bool(blocks)
