@@ -118,6 +118,19 @@ def _packaged(name: str) -> Path:
     return path
 
 
+def _script_text(model: ModelFile) -> str:
+    """Raises: OSError, UnicodeDecodeError; UsageError S0601 for a text that is too long."""
+    from heddle.support.files import open_file
+    from heddle.support.limits import current_limits, exceeded
+
+    most = current_limits().text_bytes
+    with open_file(model.path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise exceeded("text_bytes", f"{model.name} has more than {most} bytes")
+    return data.decode()
+
+
 def import_model(
     model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = None, trust: bool = False
 ) -> Any:
@@ -143,7 +156,7 @@ def import_model(
     from heddle.support.span import Source
 
     try:
-        text = model.path.read_text()
+        text = _script_text(model)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             S0102, f"cannot read {model.name}: {getattr(error, 'strerror', None) or error}"

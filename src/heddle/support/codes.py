@@ -22,6 +22,11 @@ S0202 = declare_code("S0202", "name not registered", "Nothing was declared under
 S0301 = declare_code(
     "S0301", "setting has a bad value", "An environment variable that Heddle reads is malformed."
 )
+S0302 = declare_code(
+    "S0302",
+    "limit has a bad name or value",
+    "`--limit NAME=VALUE` and `heddle.config.limits` take the names of docs/limits.md and positive integers.",
+)
 S0401 = declare_code(
     "S0401",
     "capability refused",
@@ -35,4 +40,11 @@ S0501 = declare_code(
     "Compiled kernels are kept in a folder that only its user can write: whoever writes there decides what "
     "later processes run. The folder, or one above it, belongs to somebody else, can be written by others, "
     "or is a link. Programs go on without the cache.",
+)
+S0601 = declare_code(
+    "S0601",
+    "limit exceeded",
+    "A model asks for more work than a limit allows, often far more than its size: functions that call each "
+    "other, numbers that grow with each step. The message names the limit; docs/limits.md lists them, and "
+    "how to raise one.",
 )

@@ -90,6 +90,10 @@ SignatureOpt = Annotated[
         metavar="PUBKEY", help="Load a compiled model only if the owner of this key signed it (heddle sign)."
     ),
 ]
+LimitOpt = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Raise or lower a limit of docs/limits.md; may be repeated."),
+]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -144,6 +148,7 @@ def run_command(
         Path | None, typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto.")
     ] = None,
     trust: TrustOpt = False,
+    limit: LimitOpt = None,
     require_signature: SignatureOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
@@ -198,7 +203,7 @@ def run_command(
         differs = done.report.comparison is not None and not done.report.comparison["agrees"]
         return ExitCode.OUTPUTS_DIFFER if differs else ExitCode.DONE
 
-    raise typer.Exit(guarded(command))
+    raise typer.Exit(guarded(command, limit))
 
 
 @app.command("compile")
@@ -209,6 +214,7 @@ def compile_command(
     exec_mode: ExecModeOpt = None,
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
+    limit: LimitOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model into one file that runs without the compiler."""
@@ -240,7 +246,7 @@ def compile_command(
             show_text(f"{output}: {size:.2f} MiB in {seconds:.2f} s for {what}")
         return ExitCode.DONE
 
-    raise typer.Exit(guarded(command))
+    raise typer.Exit(guarded(command, limit))
 
 
 @app.command("inspect")
@@ -261,6 +267,7 @@ def inspect_command(
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
+    limit: LimitOpt = None,
 ) -> None:
     """Print a model as it is at a stage of its way from graph to machine code."""
 
@@ -298,7 +305,7 @@ def inspect_command(
         show_text(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
         return ExitCode.DONE
 
-    raise typer.Exit(guarded(command))
+    raise typer.Exit(guarded(command, limit))
 
 
 @app.command("debug")
@@ -322,6 +329,7 @@ def debug_command(
     target: TargetOpt = None,
     variant: VariantOpt = None,
     trust: TrustOpt = False,
+    limit: LimitOpt = None,
     require_signature: SignatureOpt = None,
 ) -> None:
     """Step through a call of a model, forward and back, and look at every value.
@@ -356,7 +364,7 @@ def debug_command(
         )
         return ExitCode.BAD_INPUT if failures else ExitCode.DONE
 
-    raise typer.Exit(guarded(command))
+    raise typer.Exit(guarded(command, limit))
 
 
 @app.command("explain")
@@ -371,6 +379,7 @@ def explain_command(
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
+    limit: LimitOpt = None,
     require_signature: SignatureOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
@@ -401,7 +410,7 @@ def explain_command(
             show_explanation(explanation)
         return ExitCode.DONE
 
-    raise typer.Exit(guarded(command))
+    raise typer.Exit(guarded(command, limit))
 
 
 app.add_typer(cache_app, name="cache")

@@ -30,6 +30,7 @@ from heddle.support.diagnostics import (
     InternalError,
     MissingDependencyError,
 )
+from heddle.support.limits import limits, parse_limits
 from heddle.support.printable import printable_lines
 from heddle.support.settings import settings
 
@@ -78,10 +79,12 @@ def _command(args: list[str]) -> int:
     return run_app(args)
 
 
-def guarded(command: Callable[[], int]) -> int:
-    """Run `command`; what it raises is reported on stderr and becomes an exit code."""
+def guarded(command: Callable[[], int], changed_limits: Sequence[str] | None = None) -> int:
+    """Run `command` under limits (`NAME=VALUE`); what it raises is reported on stderr and becomes an exit
+    code."""
     try:
-        code = command()
+        with limits(**parse_limits(changed_limits or ())):
+            code = command()
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
