@@ -161,7 +161,7 @@ def import_model(
         raise UsageError(
             S0102, f"cannot read {model.name}: {getattr(error, 'strerror', None) or error}"
         ) from error
-    parsed = parse_source(Source(str(model.path), text), DEFAULT_NAMES)
+    parsed = parse_source(Source(str(model.path), text), DEFAULT_NAMES, folder=model.path.parent)
     mod = parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed)
     if trust:
         return mod

@@ -86,3 +86,9 @@ R0601 = declare_code(
 R0602 = declare_code(
     "R0602", "cannot be interpreted", "The graph interpreter has no meaning for this expression."
 )
+R0403 = declare_code(
+    "R0403",
+    "constants of a text are missing or do not fit",
+    "Large constants stand beside a text: in its statement `metadata = [...]` (`script(show_meta=True)`), in "
+    "a weights file in its own folder (`heddle inspect -o`), or in the `constants` of `from_source`.",
+)

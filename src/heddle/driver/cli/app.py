@@ -260,6 +260,16 @@ def inspect_command(
         ),
     ] = "relax",
     function: Annotated[str | None, typer.Option(help="Show this function only.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.py",
+            help="Write a stage that is script text there, and its constants beside it, in FILE.weights: "
+            "`heddle run` takes both together.",
+        ),
+    ] = None,
     sources: Annotated[
         bool, typer.Option("--sources", help="With bytecode: the model's nodes that it came from.")
     ] = False,
@@ -281,8 +291,19 @@ def inspect_command(
             from heddle.driver.stages import stage_text
 
             mod = import_model(found, trust=trust)
+            if output is not None:
+                from heddle.driver.stages import write_stage
+
+                check_not_model(found, output)
+                written = write_stage(mod, stage, output, target, function, precision or FP32)
+                typer.echo("\n".join(map(str, written)))
+                return ExitCode.DONE
             show_text(stage_text(mod, stage, target, function, sources, precision or FP32))
             return ExitCode.DONE
+        if output is not None:
+            raise UsageError(
+                D0301, f"{model} is compiled already; --output is for stages that are script text"
+            )
         if stage == "variants":
             from heddle.runtime.variants import variants_in
 

@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | the model, an input or a file is at fault; the message names the place |
 | 2 | the command line is malformed |
-| 3 | `--compare`: the outputs differ |
+| 3 | `--compare`: the outputs differ, or the other engine refused the model or its inputs |
 | 70 | a fault of Heddle |
 | 130 | interrupted |
 """
