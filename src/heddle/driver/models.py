@@ -48,6 +48,8 @@ def find_model(text: str) -> ModelFile:
     """
     if text.startswith("onnx:"):
         return ModelFile(text, _packaged(text.removeprefix("onnx:")))
+    if "\0" in text:
+        raise UsageError(D0101, f"no model at {text!r}: there is a zero byte in the name")
     path = Path(text)
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(

@@ -63,6 +63,9 @@ R0306 = declare_code(
     "undefined symbolic dimension",
     "A symbolic dimension is used before a parameter or match_cast binds it.",
 )
+R0209 = declare_code(
+    "R0209", "tensor has too many dimensions", "Tensors have at most 64 dimensions, as numpy's arrays do."
+)
 R0401 = declare_code(
     "R0401",
     "missing or wrong annotation",

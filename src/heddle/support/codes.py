@@ -48,3 +48,17 @@ S0601 = declare_code(
     "other, numbers that grow with each step. The message names the limit; docs/limits.md lists them, and "
     "how to raise one.",
 )
+S0701 = declare_code(
+    "S0701",
+    "out of memory",
+    "The system gave no memory for what the model asks for, or for Heddle itself. A limit on the process "
+    "(`ulimit -v`, a container's) may be what ended.",
+)
+S0702 = declare_code(
+    "S0702", "output is closed", "The program was started without a standard output to write its result to."
+)
+S0703 = declare_code(
+    "S0703",
+    "package cannot be imported",
+    "A package that Heddle uses is damaged, or there is no memory for its libraries.",
+)

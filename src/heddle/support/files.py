@@ -122,6 +122,8 @@ def check_replaceable(path: Path) -> None:
 
     Raises: UsageError S0101 also where the folder is missing or cannot be written.
     """
+    if "\0" in str(path):
+        raise UsageError(S0101, f"cannot write {str(path)!r}: there is a zero byte in the name")
     folder = path.parent
     if not folder.is_dir():
         raise UsageError(S0101, f"cannot write {path}: there is no folder {folder}")

@@ -34,6 +34,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 PROFILE_ROWS = 40
+_CommandLineError: Any = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+"""Typer's own copy of click, or the package: as it was built."""
 EXEC_MODE, FP32 = "compiled", "fp32"
 """What options of the compiler are where they are not given."""
 ModelArg = Annotated[str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.heddle or onnx:NAME.")]
@@ -100,10 +104,15 @@ JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object ins
 def run_app(args: list[str]) -> int:
     """Run a command line. Commands end with their exit code."""
     try:
-        app(args=args, prog_name="heddle")
+        code = app(args=args, prog_name="heddle", standalone_mode=False)
+    except typer.Abort as error:  # what click makes of an interrupt
+        raise KeyboardInterrupt from error
+    except _CommandLineError as error:
+        error.show()
+        return int(error.exit_code)
     except SystemExit as leave:
         return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
-    return ExitCode.DONE
+    return code if isinstance(code, int) else ExitCode.DONE
 
 
 def _version(asked: bool) -> None:
