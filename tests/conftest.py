@@ -1,10 +1,17 @@
 """Every test sees the operators declared, as users of the package do. A schedule rule that fails is an error
-here, also in processes that tests start: for users it gives way to the next."""
+here, also in processes that tests start: for users it gives way to the next. Property tests have few,
+deterministic examples and no deadline in time: a slow machine is no failure."""
 
 import os
 
 os.environ.setdefault("HEDDLE_STRICT_RULES", "1")
 
+from hypothesis import HealthCheck, settings
+
 from heddle import ops
 
 ops.load()
+settings.register_profile(
+    "tests", max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("tests")

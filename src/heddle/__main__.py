@@ -1,7 +1,20 @@
-"""`python -m heddle` is the program `heddle`."""
+"""`python -m heddle` and the program `heddle`."""
 
 import sys
 
-from heddle.driver.cli.entry import main
+_INTERRUPTED = 130
 
-sys.exit(main())
+
+def run() -> int:
+    """Run the command line. An interrupt while it is still being imported gives 130 too."""
+    try:
+        from heddle.driver.cli.entry import main
+
+        return main()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return _INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(run())

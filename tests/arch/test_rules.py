@@ -16,7 +16,7 @@ from tests.arch.tree import ROOT, SOURCE, SourceFile, functions, source_files
 
 MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 80
-HIDDEN_IMPORTS_IN = ("driver", "facade")
+HIDDEN_IMPORTS_IN = ("driver", "facade", "__main__.py")
 OPTIONAL = ("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang", "cryptography")
 """Packages of extras: they may be imported where they are needed."""
 BANNED_NAMES = ("utils.py", "misc.py", "common.py", "helpers.py")
@@ -188,3 +188,56 @@ def test_native_sources_are_packaged() -> None:
         path.suffix for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
     }
     assert other <= {".ll", ".h", ".typed"}
+
+
+_CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "time.process_time")
+
+
+def _time_limits(text: str) -> list[int]:
+    """Lines of a test that fail on a slow machine: a deadline of hypothesis, an assertion on a clock."""
+    lines = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.keyword) and node.arg == "deadline" and ast.unparse(node.value) != "None":
+            lines.append(node.value.lineno)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            lines += _asserted_times(node)
+    return lines
+
+
+def _asserted_times(func: ast.FunctionDef | ast.AsyncFunctionDef) -> list[int]:
+    """Assertions on a clock, or on a variable of the function that was computed from one."""
+    known: set[str] = set()
+
+    def is_time(node: ast.AST) -> bool:
+        return any(
+            (isinstance(part, ast.Call) and ast.unparse(part.func) in _CLOCKS)
+            or (isinstance(part, ast.Name) and part.id in known)
+            for part in ast.walk(node)
+        )
+
+    statements = sorted((n for n in ast.walk(func) if isinstance(n, ast.stmt)), key=lambda n: n.lineno)
+    for node in statements:
+        if isinstance(node, ast.Assign) and is_time(node.value):
+            known |= {name.id for t in node.targets for name in ast.walk(t) if isinstance(name, ast.Name)}
+    return [node.lineno for node in statements if isinstance(node, ast.Assert) and is_time(node.test)]
+
+
+def test_no_test_depends_on_the_machines_speed() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line in _time_limits(path.read_text())
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@settings(deadline=200)\ndef test(): pass",
+        "def test():\n    assert time.monotonic() - x < 3",
+        "def test():\n    a = time.perf_counter()\n    b = time.perf_counter() - a\n    assert b < 3",
+    ],
+)
+def test_time_limits_are_found(text: str) -> None:
+    assert _time_limits(text)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import struct
-import threading
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -24,6 +23,7 @@ from typing import Any
 import llvmlite
 
 from heddle.ir.structural import structural_bytes
+from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import DEFAULT_CACHE_BYTES, settings
 from heddle.target import Target
@@ -72,7 +72,7 @@ class KernelCache:
     limit_bytes: int = DEFAULT_CACHE_BYTES
     counters: Counters = field(default_factory=Counters)
     _memory: dict[str, list[CacheEntry]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: ForkLock = field(default_factory=lambda: ForkLock(Rank.LEAF))
     _disk: PrivateCache | None = field(init=False)
 
     def __post_init__(self) -> None:

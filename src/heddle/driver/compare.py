@@ -52,7 +52,11 @@ def compare(model: ModelFile, done: Run, engine: str, repeat: int, num_threads: 
     if engine not in ENGINES:
         raise UsageError(D0402, f"unknown engine {engine!r}: expected one of {', '.join(ENGINES)}")
     run_other = _strict if engine == "fp32" else _onnxruntime
-    outputs, results, latencies = run_other(model, done, repeat, num_threads)
+    try:
+        outputs, results, latencies = run_other(model, done, repeat, num_threads)
+    except _Refusal as refusal:
+        facts = {"agrees": False, "refused": str(refusal), "outputs": [], "latency_ms": {}, "speedup": None}
+        return {"engine": engine, **facts}
     rows = [
         difference(name, ours, theirs, done.report.precision)
         for name, ours, theirs in zip(outputs, done.results, results, strict=True)
@@ -68,6 +72,10 @@ def compare(model: ModelFile, done: Run, engine: str, repeat: int, num_threads: 
     }
 
 
+class _Refusal(Exception):
+    """The other engine does not take the model or the inputs. The text is its own."""
+
+
 _Other = tuple[list[str], list[Array], list[float]]
 """Names of outputs, outputs, and seconds of calls."""
 
@@ -77,8 +85,14 @@ def _onnxruntime(model: ModelFile, done: Run, repeat: int, num_threads: int) -> 
         raise UsageError(D0402, f"{model.name} is not an ONNX model, so onnxruntime cannot run it")
     session = _session(model, num_threads)
     args = list(done.arguments.arrays.values())
-    feeds = dict(zip([node.name for node in session.get_inputs()], args, strict=True))
-    results, latencies = timed(lambda: session.run(None, feeds), [], repeat)
+    wanted = [node.name for node in session.get_inputs()]
+    if len(wanted) != len(args):
+        raise _Refusal(f"the call: it takes {len(wanted)} inputs, and the model has {len(args)} here")
+    feeds = dict(zip(wanted, args, strict=True))
+    try:
+        results, latencies = timed(lambda: session.run(None, feeds), [], repeat)
+    except (RuntimeError, ValueError, TypeError) as error:  # what it raises for inputs that it cannot take
+        raise _Refusal(f"the call: {error}") from error
     return [node.name for node in session.get_outputs()], results, latencies
 
 
@@ -135,7 +149,7 @@ def _session(model: ModelFile, num_threads: int) -> Any:
     try:
         return onnxruntime.InferenceSession(str(model.path), options, providers=["CPUExecutionProvider"])
     except RuntimeError as error:  # the base of what it raises for models that it cannot take
-        raise UsageError(D0402, f"onnxruntime cannot load {model.name}: {error}") from error
+        raise _Refusal(f"the model: {error}") from error
 
 
 def difference(name: str, ours: Array, theirs: Array, precision: str = "fp32") -> dict[str, Any]:

@@ -20,6 +20,7 @@ from heddle.ir.transform import FunctionPass, Pass
 from heddle.ops.load import load as load_operators
 from heddle.support.diagnostics import CODES
 from heddle.support.files import write_bytes
+from heddle.support.limits import limit_rows
 from heddle.tir.schedule.base import PRIMITIVES, Primitive
 from heddle.vm.relax.isa import INSTRUCTIONS, ArgKind, Effect, FuncKind, Operand
 
@@ -223,12 +224,31 @@ def _default(value: Any) -> str:
     return "" if value is Parameter.empty else f"={value!r}"
 
 
+# ---- limits
+
+
+def limits_page() -> str:
+    """Every limit with its default."""
+    lines = ["| limit | default | what it bounds |", "|---|---|---|"]
+    lines += [f"| `{name}` | {default:,} | {_cell(meaning)} |" for name, default, meaning in limit_rows()]
+    text = (
+        "What a file may ask of the compiler. A few bytes can describe any amount of work; what grows faster "
+        "than the file is counted. Folding that would go beyond a limit is left to run time; a model or text "
+        "beyond another one is refused with S0601. To raise a limit: `--limit NAME=VALUE` on the command "
+        "line, `with heddle.config.limits(NAME=VALUE):` in Python.\n\n"
+        "Loops are never unrolled by their number of iterations, so that number has no limit. What a model "
+        "allocates while it runs is bounded by `memory_limit_bytes` of the allocator."
+    )
+    return page("Limits", text, lines)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops_page,
     "passes.md": passes_page,
     "diagnostics.md": diagnostics_page,
     "isa-relax.md": isa_page,
     "schedule.md": schedule_page,
+    "limits.md": limits_page,
 }
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from heddle.driver.codes import D0201, D0202, D0203, D0204
 from heddle.driver.signature import Dim, Signature, TensorSpec, evaluate_dim
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Diagnostic, UsageError, did_you_mean
+from heddle.support.files import open_file
 
 Array = np.ndarray[Any, Any]
 MADE_UP_INT_LIMIT = 2
@@ -66,7 +66,7 @@ def parse_dims(texts: Iterable[str]) -> dict[str, int]:
 def read_array(name: str, path: str) -> Array:
     """An array from a .npy file, without pickled objects. Raises: UsageError D0203 with the reason."""
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             array = np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -48,6 +48,8 @@ def find_model(text: str) -> ModelFile:
     """
     if text.startswith("onnx:"):
         return ModelFile(text, _packaged(text.removeprefix("onnx:")))
+    if "\0" in text:
+        raise UsageError(D0101, f"no model at {text!r}: there is a zero byte in the name")
     path = Path(text)
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(
@@ -118,6 +120,19 @@ def _packaged(name: str) -> Path:
     return path
 
 
+def _script_text(model: ModelFile) -> str:
+    """Raises: OSError, UnicodeDecodeError; UsageError S0601 for a text that is too long."""
+    from heddle.support.files import open_file
+    from heddle.support.limits import current_limits, exceeded
+
+    most = current_limits().text_bytes
+    with open_file(model.path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise exceeded("text_bytes", f"{model.name} has more than {most} bytes")
+    return data.decode()
+
+
 def import_model(
     model: ModelFile, shapes: Mapping[str, Sequence[Any]] | None = None, trust: bool = False
 ) -> Any:
@@ -143,12 +158,12 @@ def import_model(
     from heddle.support.span import Source
 
     try:
-        text = model.path.read_text()
+        text = _script_text(model)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             S0102, f"cannot read {model.name}: {getattr(error, 'strerror', None) or error}"
         ) from error
-    parsed = parse_source(Source(str(model.path), text), DEFAULT_NAMES)
+    parsed = parse_source(Source(str(model.path), text), DEFAULT_NAMES, folder=model.path.parent)
     mod = parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed)
     if trust:
         return mod

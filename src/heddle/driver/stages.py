@@ -16,12 +16,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from heddle.codegen.build import generate_text
 from heddle.codegen.llvm.machine import compile_text
 from heddle.codegen.pipeline import lower
-from heddle.driver.codes import D0102, D0301
+from heddle.driver.codes import D0102, D0106, D0301
 from heddle.driver.compile import as_target, with_bounds_checks
 from heddle.driver.disassembly import bytecode_text
 from heddle.driver.pipeline import default_pipeline
@@ -31,13 +32,18 @@ from heddle.ir.transform import PassContext, PassInfo, PassInstrument
 from heddle.lower.codegen_vm import vm_codegen
 from heddle.lower.estimate_peak_memory import PEAK_MEMORY
 from heddle.ops.load import load as load_operators
+from heddle.relax.metadata import write_weights
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.rewriter import is_call
 from heddle.relax.types import ShapeExpr
+from heddle.script.printer import module_script
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.files import check_replaceable, write_bytes
 from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
 
 STAGES = ("relax", "legalized", "fused", "scheduled", "tir", "llvm", "asm", "bytecode", "memory")
+TEXT_STAGES = STAGES[: STAGES.index("llvm")]
+"""Those that are modules, and so script text."""
 _MADE_BY = {
     "legalized": "LegalizeOps",
     "fused": "FuseTIR",
@@ -96,6 +102,33 @@ def stage_text(
     if stage == "memory":
         return memory_text(_only(modules["memory"], function))
     return str(_only(modules[stage], function))
+
+
+def write_stage(
+    mod: IRModule,
+    stage: str,
+    output: Path,
+    target: Any = None,
+    function: str | None = None,
+    precision: str = "fp32",
+) -> list[Path]:
+    """Write a stage that is a module as script text, and its constants into a file beside it.
+
+    The result are the files. Raises: UsageError D0301 for a stage that is no script text, D0106 for another
+    suffix than `.py`, S0101 where they cannot be written.
+    """
+    if stage not in TEXT_STAGES:
+        raise UsageError(D0301, f"stage {stage!r} is no script text: --output takes {', '.join(TEXT_STAGES)}")
+    if output.suffix.lower() != ".py":
+        raise UsageError(D0106, f"{output} would not be taken for script text: let its name end in .py")
+    shown = _only(mod if stage == "relax" else stage_modules(mod, target, precision)[stage], function)
+    weights, constants = output.with_suffix(".weights"), list[Any]()
+    text = module_script(shown, constants, weights=weights)
+    check_replaceable(output)
+    if constants:
+        write_weights(weights, constants)
+    write_bytes(output, (text + "\n").encode())
+    return [output, weights] if constants else [output]
 
 
 def _only(mod: IRModule, name: str | None) -> IRModule:

@@ -138,6 +138,11 @@ def _declare_operators_on_demand(module: ModuleType) -> None:
     module.OP_RECORDS.fill_from(lambda: import_module("heddle.ops.load").declare_all())
 
 
+def _load_printers_on_demand(module: ModuleType) -> None:
+    """Printers lie above the nodes: printing asks for them."""
+    module.PRINTERS.fill_from(lambda: import_module("heddle.script.printer"))
+
+
 def _load_executables_on_demand(module: ModuleType) -> None:
     """Machines lie above the modules' room: it asks for them when a file holds a kind that it does not
     know.
@@ -154,6 +159,7 @@ def _register_builtins_on_demand(module: ModuleType) -> None:
 
 
 _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
+    "heddle.ir.node": _load_printers_on_demand,
     "heddle.ir.op": _declare_operators_on_demand,
     "heddle.runtime.function": _register_builtins_on_demand,
     "heddle.runtime.module": _load_executables_on_demand,

@@ -253,6 +253,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.support": {},
     "heddle.support.cc": {"heddle.runtime.linker": "create_executable create_shared create_staticlib"},
     "heddle.support.utils": {"heddle.support.temporary": "TempDirectory tempdir"},
+    "heddle.config": {"heddle.support.limits": "Limits current_limits limits"},
     "heddle.ffi": {
         "heddle.runtime.device": "Device",
         "heddle.runtime.function": "Function get_global_func register_global_func remove_global_func",

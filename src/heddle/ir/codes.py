@@ -61,3 +61,9 @@ I0505 = declare_code(
     "program text is not exact",
     "Printing and parsing a pass's result gave another program: a fault of ours.",
 )
+I0506 = declare_code(
+    "I0506",
+    "a user's pass failed",
+    "A pass that is not Heddle's own (`module_pass`, or a class of yours) raised an exception, which is the "
+    "cause of this error, or returned something that is no module.",
+)

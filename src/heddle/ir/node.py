@@ -255,12 +255,14 @@ def replace(node: N, **changes: Any) -> N:
     return node.make(*values, span=span)  # type: ignore[no-any-return]
 
 
-PRINTERS: list[Callable[[Node], str | None]] = []
+PRINTERS: Registry[Callable[..., str | None]] = Registry("printer")
+"""Each gives the text of its own kinds of nodes, and None for others; which is asked first does not matter.
+They lie above: the table asks for them when something is printed."""
 
 
 def to_text(node: Node, **options: Any) -> str:
-    """The node in its dialect's text. Printers of the dialects add themselves to PRINTERS."""
-    for printer in PRINTERS:
+    """The node in its dialect's text. `show_meta` writes constants too, `constants` collects them."""
+    for _, printer in PRINTERS.items():
         text = printer(node, **options)
         if text is not None:
             return text

@@ -7,7 +7,7 @@ stated reason (`Without`); silence fails when the record is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -108,6 +108,8 @@ class OpDef:
     and
       `opaque` says how it becomes code.
     - `is_pure`: whether a call may be moved, shared or dropped.
+    - `work(attrs, shapes of tensor operands, shape of the result)`: how many multiply-adds `reference` does
+    at most, where that is more than a few for each element read or written.
     - `dispatch`: "sampling" or "sort_scan" for operators that a pass of that name legalises ahead of others.
     """
 
@@ -126,6 +128,7 @@ class OpDef:
     errors: tuple[ErrorSample, ...] = ()
     relay_names: tuple[str, ...] = ()
     dispatch: str = ""
+    work: Callable[[Any, Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None
 
     def __post_init__(self) -> None:
         ways = [self.lower, self.decompose, self.opaque]

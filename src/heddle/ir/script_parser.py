@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from heddle.ir.codes import I0601, I0602, I0603
 from heddle.support.diagnostics import Code, HeddleError, ParseError, did_you_mean
+from heddle.support.limits import current_limits, exceeded
 from heddle.support.span import Source, SourceSpan, at
 
 _PYTHON_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -46,8 +47,52 @@ _PYTHON_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
 }
+
+
+def _bounded_range(*args: Any) -> range:
+    found = range(*args)
+    most = current_limits().text_items
+    if bool(found) and (found[-1] - found[0]) // found.step >= most:
+        raise exceeded("text_items", f"a range has more than {most} items")
+    return found
+
+
+def _bounded_result(value: Any) -> Any:
+    """A computed Python value that is not too large."""
+    if isinstance(value, int):
+        if value.bit_length() > current_limits().text_bits:
+            raise exceeded("text_bits", f"an integer has {value.bit_length()} bits")
+    elif isinstance(value, (str, bytes, list, tuple)) and len(value) > current_limits().text_items:
+        raise exceeded("text_items", f"a {type(value).__name__} has {len(value)} items")
+    return value
+
+
+def _check_operands(op: type[ast.operator], a: Any, b: Any) -> None:
+    """Refuse what would be large before it is computed: powers, shifts, repetitions and formatting."""
+    limits = current_limits()
+    if isinstance(a, int) and isinstance(b, int):
+        bits = 0
+        if op is ast.Pow and abs(a) > 1:
+            bits = abs(a).bit_length() * abs(b)
+        elif op is ast.LShift:
+            bits = a.bit_length() + b
+        elif op is ast.Mult:
+            bits = a.bit_length() + b.bit_length()
+        if bits > limits.text_bits + 1:
+            raise exceeded("text_bits", f"an integer would have about {bits} bits")
+    if op is ast.Mod and isinstance(a, (str, bytes)):
+        raise TypeError("strings are not formatted in the script language")
+    for sequence, count in ((a, b), (b, a)):
+        is_repeated = op is ast.Mult and isinstance(sequence, (str, bytes, list, tuple))
+        if is_repeated and isinstance(count, int) and len(sequence) * count > limits.text_items:
+            raise exceeded(
+                "text_items", f"a {type(sequence).__name__} would have {len(sequence) * count} items"
+            )
+
+
+_PLAIN = (str, bytes, int, float, list, tuple, dict, range)
 _BUILTINS: dict[str, Any] = {
-    "range": range,
+    "range": _bounded_range,
     "len": len,
     "int": int,
     "float": float,
@@ -123,7 +168,7 @@ class ScriptParser:
                 return method(node)
             except HeddleError:
                 raise
-            except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
+            except (TypeError, ValueError, AttributeError, KeyError, IndexError, ArithmeticError) as error:
                 raise ParseError(I0603, f"{error}", span=span) from error
 
     def eval_Constant(self, node: ast.Constant) -> Any:
@@ -134,6 +179,10 @@ class ScriptParser:
 
     def eval_Attribute(self, node: ast.Attribute) -> Any:
         owner = self.eval(node.value)
+        if type(owner) in _PLAIN:
+            self.error(
+                node, I0601, f"methods of a {type(owner).__name__} are not part of the script language"
+            )
         if node.attr.startswith("__") or not hasattr(owner, node.attr):
             name = getattr(owner, "__name__", type(owner).__name__)
             self.error(
@@ -213,7 +262,8 @@ class ScriptParser:
         return function(*args, **kwargs)
 
     def binary(self, op: type[ast.operator], a: Any, b: Any) -> Any:
-        return _PYTHON_BINARY[op](a, b)
+        _check_operands(op, a, b)
+        return _bounded_result(_PYTHON_BINARY[op](a, b))
 
     def compare(self, op: type[ast.cmpop], a: Any, b: Any) -> Any:
         return _PYTHON_COMPARE[op](a, b)
@@ -228,7 +278,11 @@ class ScriptParser:
 
 
 def parse_python(source: Source) -> ast.Module:
-    """The syntax tree of a text. Raises: ParseError I0601 at the place of a syntax error."""
+    """The syntax tree of a text. Raises: ParseError I0601 at the place of a syntax error; UsageError
+    S0601 for a text that is too long."""
+    most = current_limits().text_bytes
+    if len(source.text) > most:
+        raise exceeded("text_bytes", f"{source.name} has more than {most} bytes")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # what Python finds odd is not ours to tell

@@ -17,7 +17,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from heddle.ir.codes import I0501, I0502
+from heddle.ir.codes import I0501, I0502, I0506
 from heddle.ir.expr import GlobalVar
 from heddle.ir.json_codec import save_json
 from heddle.ir.module import IRModule
@@ -26,6 +26,7 @@ from heddle.support.files import write_bytes
 from heddle.support.private_cache import open_private_folder
 from heddle.support.settings import settings
 
+_PACKAGE = f"{__name__.split('.')[0]}."
 CONFIG_KEYS: dict[str, str] = {}
 """PassContext configuration keys and what they mean; a pass declares its own."""
 
@@ -123,6 +124,11 @@ class Pass(ABC):
     def info(self) -> PassInfo:
         return PassInfo(type(self).__name__, type(self).opt_level, type(self).requires)
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether the pass belongs to Heddle, and so does a fault in it."""
+        return type(self).__module__.startswith(_PACKAGE)
+
     @abstractmethod
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module after the pass; the same object where nothing changed."""
@@ -159,9 +165,9 @@ def map_functions(mod: IRModule, kind: type, function: Callable[[GlobalVar, Any]
 def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     """Run one pass under the context's filter and instruments.
 
-    Raises: InternalError I0501 when the pass ends in anything but a HeddleError; the message names a bundle
-    with the
-    program before the pass and the traceback.
+    Raises: InternalError I0501 when a pass of ours ends in anything but a HeddleError; the message names a
+    bundle with the program before the pass and the traceback. UsageError I0506 when a user's pass does, or
+    gives no module.
     """
     info = step.info
     instruments = tuple(ctx.instruments)
@@ -176,16 +182,34 @@ def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     except (HeddleError, KeyboardInterrupt, MemoryError):
         raise
     except Exception as error:  # the one place where a bug of a pass becomes a report that can be acted on
+        if not step.is_ours:
+            place = _place_of(error)
+            raise UsageError(
+                I0506, f"your pass {info.name!r} failed: {type(error).__name__}: {error}", notes=(place,)
+            ) from error
         raise InternalError(
             I0501,
             f"pass {info.name} failed: {type(error).__name__}: {error}",
             notes=(_write_bundle(info.name, mod),),
             help="this is a fault of Heddle; please report it with the bundle",
         ) from error
+    if not isinstance(result, IRModule):
+        if step.is_ours:
+            raise InternalError(I0501, f"pass {info.name} gave a {type(result).__name__}, and no module")
+        raise UsageError(I0506, f"your pass {info.name!r} gave a {type(result).__name__}, and no module")
     ctx.timings.append((info.name, time.perf_counter() - start))
     for instrument in instruments:
         instrument.run_after_pass(result, info)
     return result
+
+
+def _place_of(error: Exception) -> str:
+    """Where in the user's code an exception came from, or went into ours."""
+    frames = traceback.extract_tb(error.__traceback__)
+    root = os.path.dirname(os.path.dirname(__file__)) + os.sep
+    own = [frame for frame in frames if not frame.filename.startswith(root)]
+    found = (own or frames)[-1]
+    return f"at {found.filename}:{found.lineno} in {found.name}"
 
 
 def _write_bundle(name: str, mod: IRModule) -> str:
@@ -234,6 +258,10 @@ class CallbackPass(Pass):
     @property
     def info(self) -> PassInfo:
         return self.pass_info
+
+    @property
+    def is_ours(self) -> bool:
+        return str(getattr(self.function, "__module__", "")).startswith(_PACKAGE)
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return self.function(mod, ctx)

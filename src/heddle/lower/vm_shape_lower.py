@@ -136,7 +136,7 @@ class _ShapeLowerer(BlockBuilder):
             with at(func.span):
                 result = self._leaf(func.body.body)  # type: ignore[attr-defined]
                 if func.ret_ty is not None and not is_base_of(func.ret_ty, type_of(func.body.body)):  # type: ignore[attr-defined]
-                    self._check(result, func.ret_ty, self._context("loc=return", func.ret_ty))
+                    self._check(result, func.ret_ty, self._context("the result (loc=return", func.ret_ty))
             scope.close_block()
         body = SeqExpr(tuple(scope.blocks), result, type_of(result), span=func.body.span)
         return _without_matched_dims(replace(func, body=body, ty=None), func)
@@ -155,10 +155,12 @@ class _ShapeLowerer(BlockBuilder):
         self._heap = self.bind(self.value(call), "shape_heap")
 
     def _context(self, place: str, ty: Type) -> str:
-        return f"error[{place}, annotation={ty}]:" if self._emit_err_ctx else ""
+        """The place that a message of a check begins with."""
+        return f"{place}, annotation={ty}):" if self._emit_err_ctx else ""
 
     def _param_context(self, index: int, param: Var) -> str:
-        return self._context(f"loc=param[{index}], param={param.name_hint}", type_of(param))
+        place = f"parameter {param.name_hint!r} (loc=param[{index}], param={param.name_hint}"
+        return self._context(place, type_of(param))
 
     # ---- checks
 
@@ -280,7 +282,9 @@ class _ShapeLowerer(BlockBuilder):
         value = binding.value
         if isinstance(binding, MatchCast):
             leaf = self._leaf(value)
-            self._check(leaf, binding.ty, self._context("match_cast", binding.ty))
+            self._check(
+                leaf, binding.ty, self._context(f"{binding.var.name_hint!r} (loc=match_cast", binding.ty)
+            )
             self._compute_known()
             self.add(VarBinding(binding.var, leaf))
         elif isinstance(value, If):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import tuple_types
-from heddle.ops.rules import require_ndim, unknown_dims
+from heddle.ops.rules import contraction_work, require_ndim, unknown_dims
 from heddle.relax.infer import Inference
 from heddle.relax.op_builder import build_call
 from heddle.relax.types import TensorType
@@ -86,6 +88,20 @@ def _infer_outer(ctx: Inference) -> Type:
     )
 
 
+def _einsum_work(attrs: Any, shapes: Sequence[tuple[int, ...]], result: tuple[int, ...]) -> int:
+    """The product of all letters' sizes; what an ellipsis stands for counts once for each operand."""
+    terms = str(attrs.subscripts).replace(" ", "").split("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    rest = 1
+    for term, shape in zip(terms, shapes, strict=False):
+        head, _, tail = term.partition("...")
+        ends = (*zip(head, shape, strict=False), *zip(reversed(tail), reversed(shape), strict=False))
+        sizes.update({letter: max(size, sizes.get(letter, 1)) for letter, size in ends})
+        if "..." in term:
+            rest *= prod(shape[len(head) : len(shape) - len(tail)])
+    return prod(sizes.values()) * rest
+
+
 def declare() -> None:
     """Put the operators of this file into the table."""
     declare_op(
@@ -107,6 +123,7 @@ def declare() -> None:
             doc="data @ weight.T + bias.",
             infer=_infer_linear,
             reference=_np_linear,
+            work=contraction_work,
             decompose=_decompose_linear,
             layout=_LAYOUT,
             samples=(
@@ -144,6 +161,7 @@ def declare() -> None:
             reference=lambda attrs, xs: np.asarray(
                 np.einsum(attrs.subscripts, *(x.astype(np.float64) for x in xs))
             ).astype(xs[0].dtype),
+            work=_einsum_work,
             lower=lambda attrs, xs: einsum(str(attrs.subscripts), *xs),
             layout=_LAYOUT,
             samples=(

@@ -8,7 +8,7 @@ import numpy as np
 
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
-from heddle.ops.rules import broadcast_dims
+from heddle.ops.rules import broadcast_dims, contraction_work
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
@@ -60,6 +60,7 @@ def declare() -> None:
             ),
             infer=_infer_matmul,
             reference=_reference_matmul,
+            work=contraction_work,
             lower=lambda attrs, a, b: matmul(a, b, attrs.out_dtype),
             layout=Without("packing is a matter of the loop schedule"),
             samples=tuple(

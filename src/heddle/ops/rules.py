@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import isqrt, prod
 from typing import Any
 
 from heddle.ir.types import Type
@@ -12,6 +13,27 @@ from heddle.relax.infer import Inference
 from heddle.relax.types import UNKNOWN_NDIM, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import broadcast_dim
+
+
+def contraction_work(_attrs: Any, shapes: Sequence[tuple[int, ...]], result: tuple[int, ...]) -> int:
+    """Multiply-adds of a product over common dimensions, those of a matrix product exactly: m k, k n and m n
+    elements make m k n. Batched ones take no more than this."""
+    sizes = sorted((prod(shape) for shape in shapes), reverse=True)[:2]
+    return isqrt(prod(sizes) * prod(result)) + prod(result)
+
+
+def convolution_work(attrs: Any, shapes: Sequence[tuple[int, ...]], result: tuple[int, ...]) -> int:
+    """Multiply-adds of a convolution: each element of the larger side meets the weights of one channel, or
+    the gaps between them."""
+    data, weight = shapes[:2]
+    gaps = prod(map(int, attrs.strides)) * prod(map(int, attrs.dilation))
+    return max(prod(data), prod(result)) * (prod(weight) // max(1, *weight)) * gaps
+
+
+def pool_work(attrs: Any, shapes: Sequence[tuple[int, ...]], result: tuple[int, ...]) -> int:
+    """Elements of all windows, with the gaps between and inside them."""
+    sizes = (attrs.pool_size, attrs.strides, attrs.dilation)
+    return prod(result) * prod(int(size) for each in sizes for size in each)
 
 
 def same_as_input(ctx: Inference) -> Type:

@@ -63,6 +63,9 @@ R0306 = declare_code(
     "undefined symbolic dimension",
     "A symbolic dimension is used before a parameter or match_cast binds it.",
 )
+R0209 = declare_code(
+    "R0209", "tensor has too many dimensions", "Tensors have at most 64 dimensions, as numpy's arrays do."
+)
 R0401 = declare_code(
     "R0401",
     "missing or wrong annotation",
@@ -85,4 +88,10 @@ R0601 = declare_code(
 )
 R0602 = declare_code(
     "R0602", "cannot be interpreted", "The graph interpreter has no meaning for this expression."
+)
+R0403 = declare_code(
+    "R0403",
+    "constants of a text are missing or do not fit",
+    "Large constants stand beside a text: in its statement `metadata = [...]` (`script(show_meta=True)`), in "
+    "a weights file in its own folder (`heddle inspect -o`), or in the `constants` of `from_source`.",
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0301
-from heddle.ir.expr import Call, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.expr import Call, Constant, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import OpDef
 from heddle.ir.script_parser import decorator_of
@@ -19,6 +19,7 @@ from heddle.relax import script
 from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.codes import R0401, R0402
 from heddle.relax.infer import type_of
+from heddle.relax.metadata import NAME
 from heddle.relax.nodes import MatchCast, SeqExpr, VarBinding
 from heddle.relax.op_builder import build_call, const, graph_expr, typed_constant
 from heddle.relax.script import (
@@ -39,6 +40,14 @@ from heddle.support.span import Source, at
 from heddle.tir.parser import ScalarParser
 
 
+def _metadata(constants: Sequence[Any] | None) -> dict[str, Any]:
+    return (
+        {}
+        if constants is None
+        else {NAME: [value if isinstance(value, Constant) else typed_constant(value) for value in constants]}
+    )
+
+
 class FunctionParser(ScalarParser):
     """Parses `@R.function` definitions of one module."""
 
@@ -47,10 +56,10 @@ class FunctionParser(ScalarParser):
         source: Source,
         names: Mapping[str, Any],
         mod: IRModule | None = None,
-        constants: list[Any] | None = None,
+        constants: Sequence[Any] | None = None,
         vdevices: Sequence[VDevice] = (),
     ) -> None:
-        super().__init__(source, {"metadata": [typed_constant(c) for c in constants or []], **names})
+        super().__init__(source, {**names, **_metadata(constants)})
         self.builder = BlockBuilder(mod)
         self._vdevices = vdevices
         self._attrs: list[dict[str, Any]] = []

@@ -29,6 +29,7 @@ from heddle.ir.op_def import OpDef, op_def
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relax.analysis.type_relations import symbolic_vars
+from heddle.relax.metadata import embedded_metadata
 from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr
 from heddle.relax.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType, VDevice
 from heddle.support.text import TextBuilder
@@ -268,12 +269,15 @@ class RelaxPrinter(TypePrinter):
         return f"R.if_({', '.join(parts)})"
 
 
-def relax_script(node: Node, constants: list[Any] | None = None, **_options: Any) -> str | None:
+def relax_script(
+    node: Node, constants: list[Any] | None = None, show_meta: bool = False, **_options: Any
+) -> str | None:
     """Text of a graph-dialect node, or None for a node of another dialect."""
     printer = RelaxPrinter(constants=constants)
     if isinstance(node, Function):
         printer.function(node, node.attrs.get("global_symbol") or "main")
-        return "# from heddle.script import relax as R, tir as T\n\n" + printer.out.build()
+        metadata = embedded_metadata(printer.constants) if show_meta else ""
+        return "# from heddle.script import relax as R, tir as T\n\n" + metadata + printer.out.build()
     if isinstance(node, BindingBlock):
         printer._block(node)
         return printer.out.build()
@@ -290,4 +294,4 @@ def relax_script(node: Node, constants: list[Any] | None = None, **_options: Any
     return None
 
 
-PRINTERS.append(relax_script)
+PRINTERS.add("relax", relax_script)

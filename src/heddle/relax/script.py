@@ -17,6 +17,7 @@ from heddle.ir.op import OP_RECORDS, Op
 from heddle.ir.op_def import OpDef
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr, as_expr
+from heddle.relax.metadata import raw_const
 from heddle.relax.op_builder import build_call, const, graph_expr, shape_expr
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType, VDevice
 from heddle.relax.vdevices import vdevice_of

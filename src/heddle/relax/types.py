@@ -14,7 +14,7 @@ from heddle.ir.expr import Expr
 from heddle.ir.node import Node, node
 from heddle.ir.types import Type
 from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant
-from heddle.relax.codes import R0101
+from heddle.relax.codes import R0101, R0209
 from heddle.runtime.device import Device, device
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
@@ -67,6 +67,10 @@ class ShapeType(Type):
         self.set_derived("ndim", len(self.values or ()))
 
 
+MAX_NDIM = 64
+"""Dimensions of a tensor: as many as numpy's arrays have at most."""
+
+
 @node("relax.ShapeExpr")
 class ShapeExpr(Expr):
     """A shape value."""
@@ -104,6 +108,8 @@ class TensorType(Type):
         if known != UNKNOWN_NDIM:
             _check_ndim(self.ndim, known)
             self.set_derived("ndim", known)
+        if self.ndim > MAX_NDIM:
+            raise IRTypeError(R0209, f"a tensor of {self.ndim} dimensions: expected at most {MAX_NDIM}")
 
     @property
     def dims(self) -> tuple[PrimExpr, ...] | None:

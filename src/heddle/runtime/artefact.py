@@ -29,13 +29,12 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 
 from heddle.runtime.codes import F0101, F0102, F0103, F0104, F0105
 from heddle.runtime.wire import Reader
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, UsageError
-from heddle.support.files import atomic_writer
+from heddle.support.files import atomic_writer, open_file
 
 MAGIC = b"HEDDLE\0\1"
 VERSION, OLDEST_VERSION = 3, 1
@@ -100,7 +99,7 @@ def section_offsets(sections: Mapping[str, bytes | memoryview]) -> dict[str, int
 
 def _map_file(path: str | os.PathLike[str]) -> memoryview:
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             if os.fstat(file.fileno()).st_size == 0:
                 return memoryview(b"")
             # Private: a program that writes into a constant changes its own copy, never the file.

@@ -101,6 +101,11 @@ U0513 = declare_code(
     "A shared library is loaded by the system, from the file as it is then. Verified bytes are loaded of the "
     "one-file format only.",
 )
+U0514 = declare_code(
+    "U0514",
+    "LLVM cannot be loaded",
+    "The package llvmlite is missing, damaged, for another Python, or there is no memory for it.",
+)
 U0601 = declare_code(
     "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."
 )

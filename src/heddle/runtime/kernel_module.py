@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from heddle.runtime.processor import Needs, listed, read_needs, this_processor, 
 from heddle.runtime.wire import Writer
 from heddle.support.collection import unseen
 from heddle.support.diagnostics import FormatError
+from heddle.support.forks import ForkLock, Rank
 
 PROGRAM_PREFIX = "__vmtir__"
 """Names of compiled functions of a machine start with it; they have a calling convention of their own."""
@@ -47,7 +47,7 @@ class KernelModule(Module):
         self._known = frozenset(self.names)
         self.target = target
         self.source = dict(source or {})
-        self._lock = threading.Lock()
+        self._lock = ForkLock(Rank.LINKING)
         self._tracker: Any = None
         self._builtins: dict[str, Callable[..., Any]] = {}
 

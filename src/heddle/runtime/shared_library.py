@@ -124,7 +124,7 @@ def read_library(path: str | os.PathLike[str]) -> SectionTable:
     """
     try:
         library = ctypes.CDLL(str(Path(path).absolute()))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise UsageError(S0102, f"cannot load {os.fspath(path)}: {error}") from error
     data = _artefact_in(library, "")
     prefixes = () if data else _prefixes_in(path)

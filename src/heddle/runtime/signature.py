@@ -26,7 +26,7 @@ from typing import Any
 from heddle.runtime.codes import F0113, U0511, U0512
 from heddle.support.codes import S0101, S0102
 from heddle.support.diagnostics import FormatError, MissingDependencyError, UsageError
-from heddle.support.files import check_replaceable, write_bytes
+from heddle.support.files import check_replaceable, open_file, write_bytes
 
 SUFFIX = ".sig"
 _TITLE = b"heddle signature 1"
@@ -103,7 +103,7 @@ def _message(data: memoryview) -> bytes:
 
 def _read(path: PathLike) -> memoryview:
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             size_bytes = os.fstat(file.fileno()).st_size
             memory = memoryview(mmap.mmap(-1, size_bytes or 1))[:size_bytes]
             return memory[: file.readinto(memory)]
@@ -113,7 +113,7 @@ def _read(path: PathLike) -> memoryview:
 
 def _read_small(path: PathLike) -> bytes:
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             return file.read(_MAX_SMALL_FILE_BYTES)
     except OSError as error:
         raise UsageError(S0102, f"cannot read {os.fspath(path)}: {error.strerror or error}") from error

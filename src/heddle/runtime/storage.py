@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -27,6 +26,7 @@ from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.methods import make_fast_method, slot_offset
 from heddle.support.diagnostics import Trap, TrapValueError, UsageError
+from heddle.support.forks import ForkLock, Rank
 
 ALIGN_BYTES = 64
 _NUM_CLASSES = 512
@@ -104,11 +104,13 @@ class Allocator:
         self.address = ctypes.addressof(self.books)
         # Blocks that die last, while the interpreter ends and modules are gone already, are given back too.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.books))
-        self._lock = threading.Lock()
+        self._lock = ForkLock(Rank.LEAF)
         self._listeners: tuple[AllocationListener, ...] = ()
         self.payload_of, self._share = _storage_methods()
         self._take = self._taker(0)
         _by_address[self.address] = self
+        register = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(native_library().addresses["heddle_pool_register"])
+        register(self.address)
 
     @property
     def memory_limit_bytes(self) -> int | None:

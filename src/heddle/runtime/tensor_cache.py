@@ -27,7 +27,7 @@ from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import FormatError, HeddleError, IRTypeError, UsageError
-from heddle.support.files import write_bytes
+from heddle.support.files import read_bytes, write_bytes
 
 INDEX = "tensor-cache.json"
 FORMATS = ("raw", "f32-to-bf16")
@@ -205,7 +205,7 @@ def _digest(content: bytes | bytearray) -> str:
 def read_index(folder: Path) -> dict[str, Any]:
     """The checked contents of the index. Raises: FormatError F0201, F0202, F0203."""
     try:
-        index = json.loads((folder / INDEX).read_bytes())
+        index = json.loads(read_bytes(folder / INDEX))
     except OSError as error:
         raise FormatError(F0201, f"cannot read {folder / INDEX}: {error.strerror}") from error
     except ValueError as error:
@@ -276,7 +276,7 @@ def tensors_of_cache(folder: Path, index: Mapping[str, Any], device: Device) -> 
     for shard in index["records"]:
         path = folder / shard["dataPath"]
         try:
-            content = path.read_bytes()
+            content = read_bytes(path)
         except OSError as error:
             raise FormatError(F0202, f"cannot read shard {path}: {error.strerror}") from error
         if len(content) != shard["nbytes"]:

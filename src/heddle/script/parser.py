@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
@@ -12,12 +13,13 @@ from heddle.ir.expr import Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.ir.script_parser import ScriptParser, decorator_of, parse_python
+from heddle.relax import metadata
 from heddle.relax import script as relax_words
 from heddle.relax.infer import function_type
 from heddle.relax.parser import FunctionParser, ModuleAlias
 from heddle.relax.types import VDevice
 from heddle.relax.vdevices import LISTED
-from heddle.support.span import Source
+from heddle.support.span import Source, at
 from heddle.tir import script as tir_words
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.parser import PrimFuncParser
@@ -39,24 +41,43 @@ class _ModuleWords:
     vdevice = VDevice
 
 
-DEFAULT_NAMES: dict[str, Any] = {"T": tir_words, "R": relax_words, "I": _ModuleWords}
+DEFAULT_NAMES: dict[str, Any] = {
+    "T": tir_words,
+    "R": relax_words,
+    "I": _ModuleWords,
+    metadata.NAME: metadata.NoMetadata(),
+}
 
 
-def parse(text: str, extra: Mapping[str, Any] | None = None, constants: list[Any] | None = None) -> Any:
+def parse(
+    text: str,
+    extra: Mapping[str, Any] | None = None,
+    constants: Sequence[Any] | None = None,
+    folder: Path | None = None,
+) -> Any:
     """The IRModule or function that a text describes; nothing in it is executed.
 
-    `extra` are names that the text may use, `constants` the tensors behind `metadata[k]`.
+    `extra` are names that the text may use, `constants` the tensors behind `metadata[k]` where the text does
+    not have them itself, `folder` where its weights file lies.
     Raises: ParseError with the place.
     """
-    return parse_source(Source("<script>", text), {**DEFAULT_NAMES, **(extra or {})}, constants)
+    source = Source("<script>", text)
+    return parse_source(source, {**DEFAULT_NAMES, **(extra or {})}, constants, folder)
 
 
 from_source = parse
 
 
-def parse_source(source: Source, names: Mapping[str, Any], constants: list[Any] | None = None) -> Any:
+def parse_source(
+    source: Source,
+    names: Mapping[str, Any],
+    constants: Sequence[Any] | None = None,
+    folder: Path | None = None,
+) -> Any:
     tree = parse_python(source)
     reader = ScriptParser(source, names)
+    if constants is None:
+        constants = _metadata(reader, tree, folder)
     found = [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
     if not found:
         reader.error(tree, I0601, "expected a decorated function or module class")
@@ -72,8 +93,22 @@ def parse_source(source: Source, names: Mapping[str, Any], constants: list[Any] 
     )
 
 
+def _metadata(reader: ScriptParser, tree: ast.Module, folder: Path | None) -> Sequence[Any] | None:
+    """What the statement `metadata = ...` of a text means; None where there is none."""
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or ast.unparse(node.targets[0]) != metadata.NAME:
+            continue
+        value = node.value
+        if isinstance(value, ast.Call) and getattr(value.func, "attr", "") == metadata.FILE_WORD:
+            with at(reader.span(value)):
+                return metadata.read_weights(folder, *(reader.eval(arg) for arg in value.args))
+        found: Sequence[Any] = reader.eval(value)
+        return found
+    return None
+
+
 def _function(
-    source: Source, names: Mapping[str, Any], node: ast.FunctionDef, constants: list[Any] | None
+    source: Source, names: Mapping[str, Any], node: ast.FunctionDef, constants: Sequence[Any] | None
 ) -> Any:
     if _dialect(source, names, node) == "tir":
         return PrimFuncParser(source, names).parse(node)
@@ -92,7 +127,7 @@ def _dialect(source: Source, names: Mapping[str, Any], node: ast.FunctionDef) ->
 
 
 def _module(
-    source: Source, names: Mapping[str, Any], node: ast.ClassDef, constants: list[Any] | None
+    source: Source, names: Mapping[str, Any], node: ast.ClassDef, constants: Sequence[Any] | None
 ) -> IRModule:
     """Loop functions first, then the signatures of graph functions, then their bodies: so they may refer to
     each other."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from heddle.ir.expr import Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import PRINTERS, Node
 from heddle.ir.visitor import walk
+from heddle.relax.metadata import embedded_metadata, weights_statement
 from heddle.relax.print import RelaxPrinter
 from heddle.support.text import TextBuilder
 from heddle.tir.nodes import PrimFunc
@@ -17,8 +19,16 @@ from heddle.tir.print_stmt import StmtPrinter
 HEADER = "# from heddle.script import ir as I, relax as R, tir as T\n\n"
 
 
-def module_script(mod: IRModule, constants: list[Any] | None = None) -> str:
-    """The text of a module. Large constants are collected in `constants` and written `metadata[k]`."""
+def module_script(
+    mod: IRModule,
+    constants: list[Any] | None = None,
+    show_meta: bool = False,
+    weights: Path | None = None,
+) -> str:
+    """The text of a module. Large constants are collected in `constants` and written `metadata[k]`.
+
+    With `show_meta` their bytes stand in the text, with `weights` the name of the file that they go to.
+    """
     out = TextBuilder()
     collected: list[Any] = constants if constants is not None else []
     out.line("@I.ir_module")
@@ -33,7 +43,9 @@ def module_script(mod: IRModule, constants: list[Any] | None = None) -> str:
         for var, func in mod.functions.items():
             out.lines(_function(func, var.name_hint, collected))
             out.line()
-    return HEADER + out.build()
+    if weights is not None and collected:
+        return HEADER + weights_statement(weights) + out.build()
+    return HEADER + (embedded_metadata(collected) if show_meta else "") + out.build()
 
 
 def _function(func: Any, name: str, constants: list[Any]) -> str:
@@ -51,8 +63,10 @@ def _function(func: Any, name: str, constants: list[Any]) -> str:
     return f"# {name}: {func.node_kind}"
 
 
-def _print_module(node: Node, constants: list[Any] | None = None, **_options: Any) -> str | None:
-    return module_script(node, constants) if isinstance(node, IRModule) else None
+def _print_module(
+    node: Node, constants: list[Any] | None = None, show_meta: bool = False, **_options: Any
+) -> str | None:
+    return module_script(node, constants, show_meta) if isinstance(node, IRModule) else None
 
 
-PRINTERS.insert(0, _print_module)
+PRINTERS.add("module", _print_module)

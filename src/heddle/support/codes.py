@@ -22,6 +22,11 @@ S0202 = declare_code("S0202", "name not registered", "Nothing was declared under
 S0301 = declare_code(
     "S0301", "setting has a bad value", "An environment variable that Heddle reads is malformed."
 )
+S0302 = declare_code(
+    "S0302",
+    "limit has a bad name or value",
+    "`--limit NAME=VALUE` and `heddle.config.limits` take the names of docs/limits.md and positive integers.",
+)
 S0401 = declare_code(
     "S0401",
     "capability refused",
@@ -35,4 +40,25 @@ S0501 = declare_code(
     "Compiled kernels are kept in a folder that only its user can write: whoever writes there decides what "
     "later processes run. The folder, or one above it, belongs to somebody else, can be written by others, "
     "or is a link. Programs go on without the cache.",
+)
+S0601 = declare_code(
+    "S0601",
+    "limit exceeded",
+    "A model asks for more work than a limit allows, often far more than its size: functions that call each "
+    "other, numbers that grow with each step. The message names the limit; docs/limits.md lists them, and "
+    "how to raise one.",
+)
+S0701 = declare_code(
+    "S0701",
+    "out of memory",
+    "The system gave no memory for what the model asks for, or for Heddle itself. A limit on the process "
+    "(`ulimit -v`, a container's) may be what ended.",
+)
+S0702 = declare_code(
+    "S0702", "output is closed", "The program was started without a standard output to write its result to."
+)
+S0703 = declare_code(
+    "S0703",
+    "package cannot be imported",
+    "A package that Heddle uses is damaged, or there is no memory for its libraries.",
 )

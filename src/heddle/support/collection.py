@@ -6,14 +6,15 @@ A compiler builds large graphs of nodes that live until it is done; each collect
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-_lock = threading.Lock()
+from heddle.support.forks import ForkLock, Rank
+
+_lock = ForkLock(Rank.LEAF)
 _pauses = [0]
 _was_enabled = [False]
 

@@ -1,17 +1,51 @@
-"""Writing files so that a reader sees the whole new file or the whole old one, never a part."""
+"""Files: written so that a reader sees the whole new one or the whole old one, never a part; read only where
+they are ordinary files, so that nothing waits for the other end of a pipe."""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
 from heddle.support.codes import S0101
 from heddle.support.diagnostics import UsageError
+
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+def descriptor_of_file(name: str | os.PathLike[str], folder: int | None = None, flags: int = 0) -> int:
+    """A descriptor to read an ordinary file with; a pipe, socket or device is not opened, nor waited for.
+
+    Raises: OSError EINVAL where it is no ordinary file, and as `os.open`.
+    """
+    try:
+        descriptor = os.open(name, _READ | flags, dir_fd=folder)
+    except ValueError as error:  # a zero byte in the name
+        raise OSError(errno.EINVAL, str(error)) from error
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+    os.close(descriptor)
+    if is_folder:
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise OSError(errno.EINVAL, "it is no ordinary file")
+
+
+def open_file(path: str | os.PathLike[str]) -> BufferedReader:
+    """Open an ordinary file for reading. Raises: as `descriptor_of_file`."""
+    return os.fdopen(descriptor_of_file(path), "rb")
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of an ordinary file. Raises: as `descriptor_of_file`."""
+    with open_file(path) as file:
+        return file.read()
 
 
 def _new_neighbour(target: Path) -> tuple[int, str]:
@@ -88,6 +122,8 @@ def check_replaceable(path: Path) -> None:
 
     Raises: UsageError S0101 also where the folder is missing or cannot be written.
     """
+    if "\0" in str(path):
+        raise UsageError(S0101, f"cannot write {str(path)!r}: there is a zero byte in the name")
     folder = path.parent
     if not folder.is_dir():
         raise UsageError(S0101, f"cannot write {path}: there is no folder {folder}")

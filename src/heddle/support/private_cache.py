@@ -28,6 +28,7 @@ from pathlib import Path
 
 from heddle.support.codes import S0501
 from heddle.support.diagnostics import Diagnostic, HeddleWarning, UsageError
+from heddle.support.files import descriptor_of_file
 from heddle.support.settings import settings
 
 KEY_NAME = "key"
@@ -39,7 +40,6 @@ STALE_PART_S = 3600.0
 _KEPT_SHARE = 0.9
 """How full a cache is after the oldest files went."""
 _GROUP_OR_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -243,12 +243,12 @@ def _read_own(
 ) -> bytes | None:
     """An ordinary file of this user's, without following links or waiting; None for anything else."""
     try:
-        descriptor = os.open(name, _READ, dir_fd=folder)
+        descriptor = descriptor_of_file(name, folder, os.O_NOFOLLOW)
     except OSError:
         return None
     try:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > limit_bytes:
+        if found.st_size > limit_bytes:
             return None
         if found.st_uid != os.geteuid() or found.st_mode & forbidden:
             return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from heddle.support.codes import S0201, S0202
 from heddle.support.diagnostics import MissingNameError, UsageError, did_you_mean
+from heddle.support.forks import ForkLock, Rank
 
 V = TypeVar("V")
 
@@ -27,7 +27,7 @@ class Registry(Generic[V]):
         self._entries: dict[str, V] = {}
         self._places: dict[str, str] = {}
         self._source: Callable[[], object] | None = None
-        self._filling = threading.RLock()
+        self._filling = ForkLock(Rank.IMPORTING)
         self._is_filling = False
 
     def fill_from(self, source: Callable[[], object]) -> None:

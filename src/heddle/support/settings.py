@@ -47,7 +47,7 @@ def _thread_count(env: Mapping[str, str], available: int) -> int:
         text = env.get(name, "").split(",")[0].strip()
         if not text:
             continue
-        if not text.isdigit() or int(text) < 1:
+        if re.fullmatch("0*[1-9][0-9]{0,8}", text, re.ASCII) is None:
             raise UsageError(S0301, f"{name} must be a positive integer, got {text!r}")
         return int(text)
     return available
@@ -102,17 +102,29 @@ def _size_bytes(env: Mapping[str, str], name: str, default: int) -> int:
     return int(found[1]) * _UNITS[found[2].upper()]
 
 
+def _switch(env: Mapping[str, str], name: str, default: bool) -> bool:
+    text = env.get(name, "").strip()
+    if text not in ("", "0", "1"):
+        raise UsageError(S0301, f"{name} must be 0 or 1, got {text!r}")
+    return text == "1" if text else default
+
+
+def traceback_wanted(env: Mapping[str, str] | None = None) -> bool:
+    """Whether the CLI shows Python's tracebacks: also where another setting is wrong."""
+    return (os.environ if env is None else env).get("HEDDLE_TRACEBACK", "").strip() == "1"
+
+
 def read_settings(env: Mapping[str, str]) -> Settings:
     """Read settings from `env`. Raises: UsageError S0301 for a malformed value."""
     return Settings(
         num_threads=_thread_count(env, available_cores()),
         cache_dir=_cache_dir(env),
-        use_disk_cache=env.get("HEDDLE_CACHE", "1") != "0",
-        show_traceback=env.get("HEDDLE_TRACEBACK", "0") == "1",
+        use_disk_cache=_switch(env, "HEDDLE_CACHE", True),
+        show_traceback=_switch(env, "HEDDLE_TRACEBACK", False),
         linker=env.get("HEDDLE_LINKER") or None,
         c_compiler=env.get("HEDDLE_CC") or None,
         cpp_compiler=env.get("HEDDLE_CXX") or None,
-        strict_rules=env.get("HEDDLE_STRICT_RULES", "0") == "1",
+        strict_rules=_switch(env, "HEDDLE_STRICT_RULES", False),
         cache_limit_bytes=_size_bytes(env, "HEDDLE_CACHE_SIZE", DEFAULT_CACHE_BYTES),
     )
 

@@ -346,4 +346,4 @@ def tir_script(node: Node, **_options: Any) -> str | None:
     return None
 
 
-PRINTERS.append(tir_script)
+PRINTERS.add("tir", tir_script)

@@ -10,7 +10,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, Sequential, module_pass
 from heddle.relax.nodes import SeqExpr
 from heddle.relax.types import TensorType
-from heddle.support.diagnostics import InternalError, UsageError
+from heddle.support.diagnostics import InternalError, MissingNameError, UsageError
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ def test_disabled_passes_are_skipped_and_required_ones_not():
 
 def test_a_failing_pass_is_our_bug_with_a_bundle(tmp_path, monkeypatch):
     monkeypatch.setenv("HEDDLE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(Break, "__module__", "heddle.relax.transform.break_it")
     with pytest.raises(InternalError, match="pass Break failed: KeyError") as caught:
         Break()(IRModule({"main": Function((), Tuple(()))}))
     assert caught.value.code == "I0501"
@@ -92,3 +93,39 @@ def test_functions_and_classes_become_passes():
     assert tag.info.name == "Named"
     assert tag(IRModule()).attrs.tag == 1
     assert Tagger(5)(IRModule()).attrs.tag == 5
+
+
+def _broken(mod, ctx):
+    return mod["no such function"].attrs + 1
+
+
+class _BrokenClass:
+    def transform_module(self, mod, ctx):
+        raise ZeroDivisionError("of the user")
+
+
+@pytest.mark.parametrize(
+    ("step", "name", "cause"),
+    [
+        (module_pass(lambda mod, ctx: 1 / 0, name="mine"), "mine", ZeroDivisionError),
+        (module_pass(_BrokenClass, name="klass")(), "klass", ZeroDivisionError),
+        (Break(), "Break", KeyError),
+    ],
+)
+def test_an_error_in_a_users_pass_is_the_users(step, name, cause):
+    with pytest.raises(UsageError, match=f"your pass '{name}' failed") as caught:
+        step(IRModule())
+    assert caught.value.code == "I0506"
+    assert isinstance(caught.value.__cause__, cause)
+    assert "test_transform.py" in str(caught.value) and "fault of Heddle" not in str(caught.value)
+
+
+def test_coded_errors_go_through_a_users_pass():
+    with pytest.raises(MissingNameError, match="I0301"):
+        module_pass(_broken)(IRModule())
+
+
+@pytest.mark.parametrize("result", [None, 3, "module"])
+def test_a_users_pass_gives_a_module(result):
+    with pytest.raises(UsageError, match="and no module"):
+        module_pass(lambda mod, ctx: result, name="mine")(IRModule())

@@ -281,7 +281,7 @@ def test_expressions_of_later_dimensions_are_compared_too(mode: str, calls: list
         vm["main"](array(6, 1), array(2, 3))
     with pytest.raises(Trap, match=r"param\[1\], param=y(.|\n)*expected 7, got 3"):
         vm["main"](array(4, 5), array(2, 3))
-    with pytest.raises(Trap, match=r"error\[match_cast, annotation=(.|\n)*expected 3, got 4"):
+    with pytest.raises(Trap, match=r"loc=match_cast, annotation=(.|\n)*expected 3, got 4"):
         vm["main"](array(4, 2), array(2, 4))
     with pytest.raises(TrapValueError, match=r"param\[1\](.|\n)*ndim"):
         vm["main"](array(4, 1), array(2))

@@ -34,6 +34,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 PROFILE_ROWS = 40
+_CommandLineError: Any = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+"""Typer's own copy of click, or the package: as it was built."""
 EXEC_MODE, FP32 = "compiled", "fp32"
 """What options of the compiler are where they are not given."""
 ModelArg = Annotated[str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.heddle or onnx:NAME.")]
@@ -90,16 +94,25 @@ SignatureOpt = Annotated[
         metavar="PUBKEY", help="Load a compiled model only if the owner of this key signed it (heddle sign)."
     ),
 ]
+LimitOpt = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Raise or lower a limit of docs/limits.md; may be repeated."),
+]
 JsonOpt = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 def run_app(args: list[str]) -> int:
     """Run a command line. Commands end with their exit code."""
     try:
-        app(args=args, prog_name="heddle")
+        code = app(args=args, prog_name="heddle", standalone_mode=False)
+    except typer.Abort as error:  # what click makes of an interrupt
+        raise KeyboardInterrupt from error
+    except _CommandLineError as error:
+        error.show()
+        return int(error.exit_code)
     except SystemExit as leave:
         return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
-    return ExitCode.DONE
+    return code if isinstance(code, int) else ExitCode.DONE
 
 
 def _version(asked: bool) -> None:
@@ -144,6 +157,7 @@ def run_command(
         Path | None, typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto.")
     ] = None,
     trust: TrustOpt = False,
+    limit: LimitOpt = None,
     require_signature: SignatureOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
@@ -198,7 +212,7 @@ def run_command(
         differs = done.report.comparison is not None and not done.report.comparison["agrees"]
         return ExitCode.OUTPUTS_DIFFER if differs else ExitCode.DONE
 
-    raise typer.Exit(guarded(command))
+    raise typer.Exit(guarded(command, limit))
 
 
 @app.command("compile")
@@ -209,6 +223,7 @@ def compile_command(
     exec_mode: ExecModeOpt = None,
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
+    limit: LimitOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model into one file that runs without the compiler."""
@@ -240,7 +255,7 @@ def compile_command(
             show_text(f"{output}: {size:.2f} MiB in {seconds:.2f} s for {what}")
         return ExitCode.DONE
 
-    raise typer.Exit(guarded(command))
+    raise typer.Exit(guarded(command, limit))
 
 
 @app.command("inspect")
@@ -254,6 +269,16 @@ def inspect_command(
         ),
     ] = "relax",
     function: Annotated[str | None, typer.Option(help="Show this function only.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.py",
+            help="Write a stage that is script text there, and its constants beside it, in FILE.weights: "
+            "`heddle run` takes both together.",
+        ),
+    ] = None,
     sources: Annotated[
         bool, typer.Option("--sources", help="With bytecode: the model's nodes that it came from.")
     ] = False,
@@ -261,6 +286,7 @@ def inspect_command(
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
+    limit: LimitOpt = None,
 ) -> None:
     """Print a model as it is at a stage of its way from graph to machine code."""
 
@@ -274,8 +300,19 @@ def inspect_command(
             from heddle.driver.stages import stage_text
 
             mod = import_model(found, trust=trust)
+            if output is not None:
+                from heddle.driver.stages import write_stage
+
+                check_not_model(found, output)
+                written = write_stage(mod, stage, output, target, function, precision or FP32)
+                typer.echo("\n".join(map(str, written)))
+                return ExitCode.DONE
             show_text(stage_text(mod, stage, target, function, sources, precision or FP32))
             return ExitCode.DONE
+        if output is not None:
+            raise UsageError(
+                D0301, f"{model} is compiled already; --output is for stages that are script text"
+            )
         if stage == "variants":
             from heddle.runtime.variants import variants_in
 
@@ -298,7 +335,7 @@ def inspect_command(
         show_text(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
         return ExitCode.DONE
 
-    raise typer.Exit(guarded(command))
+    raise typer.Exit(guarded(command, limit))
 
 
 @app.command("debug")
@@ -322,6 +359,7 @@ def debug_command(
     target: TargetOpt = None,
     variant: VariantOpt = None,
     trust: TrustOpt = False,
+    limit: LimitOpt = None,
     require_signature: SignatureOpt = None,
 ) -> None:
     """Step through a call of a model, forward and back, and look at every value.
@@ -356,7 +394,7 @@ def debug_command(
         )
         return ExitCode.BAD_INPUT if failures else ExitCode.DONE
 
-    raise typer.Exit(guarded(command))
+    raise typer.Exit(guarded(command, limit))
 
 
 @app.command("explain")
@@ -371,6 +409,7 @@ def explain_command(
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
+    limit: LimitOpt = None,
     require_signature: SignatureOpt = None,
     as_json: JsonOpt = False,
 ) -> None:
@@ -401,7 +440,7 @@ def explain_command(
             show_explanation(explanation)
         return ExitCode.DONE
 
-    raise typer.Exit(guarded(command))
+    raise typer.Exit(guarded(command, limit))
 
 
 app.add_typer(cache_app, name="cache")

@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | the model, an input or a file is at fault; the message names the place |
 | 2 | the command line is malformed |
-| 3 | `--compare`: the outputs differ |
+| 3 | `--compare`: the outputs differ, or the other engine refused the model or its inputs |
 | 70 | a fault of Heddle |
 | 130 | interrupted |
 """
@@ -21,8 +21,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 
+from heddle.driver.cli.interrupt import end_on_interrupt
 from heddle.driver.codes import D0401, D0501
-from heddle.support.codes import S0101
+from heddle.support.codes import S0101, S0701, S0702, S0703
 from heddle.support.diagnostics import (
     Diagnostic,
     HeddleError,
@@ -30,8 +31,9 @@ from heddle.support.diagnostics import (
     InternalError,
     MissingDependencyError,
 )
+from heddle.support.limits import limits, parse_limits
 from heddle.support.printable import printable_lines
-from heddle.support.settings import settings
+from heddle.support.settings import settings, traceback_wanted
 
 
 class ExitCode(IntEnum):
@@ -47,11 +49,29 @@ class ExitCode(IntEnum):
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command that `args` (by default the process's arguments) name and give the exit code."""
+    if args is None:
+        end_on_interrupt()
+    _open_standard_streams()
+    if sys.stdout is None:
+        _report(Diagnostic(S0702, "there is no standard output to write to: it is closed").render())
+        return ExitCode.BAD_INPUT
     warnings.formatwarning = _format_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal's encoding lacks is shown as escapes
             stream.reconfigure(errors="backslashreplace")
     return guarded(lambda: _command(list(sys.argv[1:] if args is None else args)))
+
+
+def _open_standard_streams() -> None:
+    """Standard streams that the process was started without lead nowhere; else the next file that is opened
+    would be taken for one."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 (it stays open)
 
 
 def _format_warning(
@@ -67,6 +87,7 @@ _FORMAT_WARNING = warnings.formatwarning
 
 
 def _command(args: list[str]) -> int:
+    settings()  # one that is wrong is told before anything else is done
     try:
         from heddle.driver.cli.app import run_app
     except ModuleNotFoundError as error:
@@ -78,26 +99,31 @@ def _command(args: list[str]) -> int:
     return run_app(args)
 
 
-def guarded(command: Callable[[], int]) -> int:
-    """Run `command`; what it raises is reported on stderr and becomes an exit code."""
+def guarded(command: Callable[[], int], changed_limits: Sequence[str] | None = None) -> int:
+    """Run `command` under limits (`NAME=VALUE`); what it raises is reported on stderr and becomes an exit
+    code."""
     try:
-        code = command()
+        with limits(**parse_limits(changed_limits or ())):
+            code = command()
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone; what is still buffered must not raise again when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # its reader has gone
+        return ExitCode.BAD_INPUT
+    except MemoryError as error:
+        _report(Diagnostic(S0701, f"there is no memory: {error or 'the system gave none'}").render())
         return ExitCode.BAD_INPUT
     except HeddleError as error:
         _report(error.render(), getattr(error, "__notes__", ()))
         return ExitCode.INTERNAL if isinstance(error, InternalError) else ExitCode.BAD_INPUT
+    except ImportError as error:
+        return _report_import(error)
     except OSError as error:
         _report(Diagnostic(S0101, f"{error.filename or 'output'}: {error.strerror or error}").render())
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return ExitCode.BAD_INPUT
     except Exception as error:  # the last place where a bug can become a report that names it
         help = "this is a fault of Heddle; HEDDLE_TRACEBACK=1 shows where"
@@ -105,7 +131,26 @@ def guarded(command: Callable[[], int]) -> int:
         return ExitCode.INTERNAL
 
 
+def _report_import(error: ImportError) -> int:
+    """A library that another package needs and that the system does not load; or a module of ours that is
+    missing, which is our fault."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    is_ours = (error.name or "").split(".")[0] == "heddle"
+    help = "this is a fault of Heddle; HEDDLE_TRACEBACK=1 shows where" if is_ours else None
+    code = D0501 if is_ours else S0703
+    _report(Diagnostic(code, f"cannot be imported: {' '.join(str(cause).split())}", help=help).render())
+    return ExitCode.INTERNAL if is_ours else ExitCode.BAD_INPUT
+
+
+def _drop_output() -> None:
+    """What is still buffered must not raise again when Python ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _report(text: str, notes: Sequence[str] = ()) -> None:
     sys.stderr.write(printable_lines("\n".join((text, *notes))) + "\n")
-    if settings().show_traceback:
+    if traceback_wanted():
         traceback.print_exc()

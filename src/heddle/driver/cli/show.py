@@ -106,6 +106,9 @@ def show_report(report: RunReport) -> None:
 
 
 def _show_comparison(console: Console, found: dict[str, Any]) -> None:
+    if "refused" in found:
+        _say(console, f"{found['engine']:<13} refused {found['refused']}", style="red")
+        return
     verdict = "outputs agree" if found["agrees"] else "outputs differ"
     _say(console, f"{found['engine']:<13} {verdict}", style="green" if found["agrees"] else "red")
     for row in found["outputs"]:

@@ -32,7 +32,10 @@ class FunctionTable:
 
     def local(self, node: Node) -> FunctionProto | None:
         """The model's own function that a node calls."""
-        return self._local.get((node.domain, node.op_type, ""))
+        return self.body_of(node.domain, node.op_type)
+
+    def body_of(self, domain: str, op_type: str) -> FunctionProto | None:
+        return self._local.get((domain, op_type, ""))
 
     def schema(self, node: Node, opset: int) -> Any:
         """The specification of a node's operator in an operator set, or None."""

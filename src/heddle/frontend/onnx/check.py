@@ -16,13 +16,10 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 from heddle.frontend.codes import N0105, N0106, N0201, N0202, N0203, N0204
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.order import in_order
-from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, node_of, subgraphs, tensor_shape
+from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, subgraphs, tensor_shape
 from heddle.frontend.onnx.registry import MAX_OPSET, denials, find_converter, first_version, known_operators
 from heddle.support.diagnostics import Code, Diagnostic, ImportModelError, nearest
 from heddle.support.span import ModelSpan
-
-MAX_DEPTH = 32
-_CONTROL_FLOW = ("If", "Loop", "Scan")
 
 
 def check_model(model: LoadedModel, functions: FunctionTable) -> None:
@@ -32,18 +29,6 @@ def check_model(model: LoadedModel, functions: FunctionTable) -> None:
     checker.graph(model.proto.graph, frozenset(), 0)
     if checker.findings:
         raise ImportModelError(checker.findings)
-
-
-def is_straight(graph: GraphProto, functions: FunctionTable, depth: int = 0) -> bool:
-    """Whether a graph is free of control flow, functions included."""
-    for proto in graph.node if isinstance(graph, GraphProto) else graph:
-        node = node_of(proto)
-        if node.op_type in _CONTROL_FLOW and not node.domain:
-            return False
-        body = functions.local(node)
-        if body is not None and depth < MAX_DEPTH and not is_straight(body.node, functions, depth + 1):
-            return False
-    return True
 
 
 @dataclass(slots=True)
@@ -72,9 +57,6 @@ class _Checker:
 
     def graph(self, graph: GraphProto, outside: frozenset[str], depth: int) -> None:
         """A graph whose nodes may use `outside` beside its own names."""
-        if depth > MAX_DEPTH:
-            self.report(N0105, f"subgraphs nest deeper than {MAX_DEPTH}")
-            return
         self._stored(graph)
         if graph.sparse_initializer:
             self.report(N0203, "sparse initializers are not supported", help="store them dense")

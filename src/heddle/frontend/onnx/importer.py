@@ -46,6 +46,7 @@ from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import HeddleError, ImportModelError
+from heddle.support.limits import current_limits, exceeded
 from heddle.support.names import NameSupply, identifier
 from heddle.support.span import ModelSpan, at
 
@@ -110,6 +111,7 @@ class GraphImporter:
         self.params: Parameters | None = None
         self._made: ChainMap[Any, tuple[Any, Any]] = ChainMap()
         self._dims: list[PrimVar] = []
+        self._nodes_left = current_limits().nodes
 
     # ---- scopes
 
@@ -183,6 +185,9 @@ class GraphImporter:
         """Import one node. Every failure is an ImportModelError at the node."""
         with at(ModelSpan(self.model.name, node.label, node.op_type)):
             try:
+                self._nodes_left -= 1
+                if self._nodes_left < 0:  # bodies of loops are imported until their types are steady
+                    raise exceeded("nodes", f"{self.model.name} takes more nodes to import")
                 inputs = [self.lookup(name) if name else None for name in node.inputs]
                 results = self.convert(node, inputs)
             except ImportModelError:

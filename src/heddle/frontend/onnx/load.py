@@ -12,9 +12,10 @@ from heddle import ops
 from heddle.frontend.codes import N0102, N0202
 from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it registers them)
 from heddle.frontend.onnx.bodies import FunctionTable
-from heddle.frontend.onnx.check import check_model, is_straight
+from heddle.frontend.onnx.check import check_model
 from heddle.frontend.onnx.importer import GraphImporter, Parameters
 from heddle.frontend.onnx.inputs import InputTypes, sanitized
+from heddle.frontend.onnx.model_size import model_size
 from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
 from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.ir.expr import Expr, Var
@@ -60,6 +61,7 @@ def from_onnx(
         if opset < 1:
             raise UsageError(N0202, f"operator sets count from 1, got {opset}")
         functions.model_opsets[""] = opset
+    size = model_size(loaded, functions)
     check_model(loaded, functions)
     builder = BlockBuilder()
     importer = GraphImporter(loaded, builder, functions)
@@ -74,14 +76,14 @@ def from_onnx(
     for value, param in zip(inputs, params, strict=True):
         importer.bind(value.name, tensor_value(param, value.name))
     with at(ModelSpan(loaded.name, graph.name, "graph")):
-        return _main(importer, params)
+        return _main(importer, params, size.is_straight)
 
 
-def _main(importer: GraphImporter, inputs: list[Var]) -> IRModule:
+def _main(importer: GraphImporter, inputs: list[Var], is_straight: bool) -> IRModule:
     """The module with the function `main`, whose parameters are `inputs` and the kept initializers."""
-    builder, graph = importer.builder, importer.model.proto.graph
+    builder = importer.builder
     with builder.function("main", inputs, {"num_input": len(inputs)}):
-        if is_straight(graph, importer.functions):
+        if is_straight:
             with builder.dataflow():
                 results = [builder.emit_output(expr, name) for name, expr in _outputs(importer)]
         else:

@@ -7,6 +7,7 @@ leave the model's folder.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,9 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 from heddle.frontend.codes import N0101, N0102, N0103, N0104, N0106, N0204
 from heddle.frontend.onnx.stored_data import message_without_data
 from heddle.runtime.tensor import empty
-from heddle.support.diagnostics import FormatError, ImportModelError
+from heddle.support.diagnostics import FormatError, HeddleError, ImportModelError
+from heddle.support.files import open_file
+from heddle.support.limits import current_limits, exceeded
 
 DTYPES: dict[int, str] = {
     TensorProto.FLOAT: "float32",
@@ -64,9 +67,16 @@ def read_model(path: str | Path) -> LoadedModel:
     try:
         data = message_without_data(place)
         if data is None:
-            data = place.read_bytes()
-    except OSError as error:
-        raise FormatError(N0101, f"cannot read {place}: {error.strerror or error}") from error
+            with open_file(place) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > current_limits().message_bytes:
+                    raise exceeded("message_bytes", f"{place.name} has {size} bytes to decode at once")
+                data = file.read()
+    except (OSError, ValueError) as error:  # a zero byte in the name
+        if isinstance(error, HeddleError):
+            raise
+        why = getattr(error, "strerror", None) or error
+        raise FormatError(N0101, f"cannot read {place}: {why}") from error
     model = ModelProto()
     try:
         model.ParseFromString(data)
@@ -188,13 +198,16 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> memoryview:
             f"tensor {tensor.name!r} lies in the file {location!r}, and the model has no folder",
             help="give from_onnx the path of the model, or load the external data before",
         )
-    target = (folder / location).resolve()
+    try:
+        target = (folder / location).resolve()
+    except (OSError, ValueError) as error:  # a zero byte, or links in a circle
+        raise FormatError(N0103, f"tensor {tensor.name!r}: bad location {location!r}: {error}") from error
     if not location or not target.is_relative_to(folder.resolve()):
         raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} lies outside the model's folder")
     try:
         offset, length = int(entries.get("offset", "0")), int(entries.get("length", "-1"))
-        with target.open("rb") as file:
-            size = target.stat().st_size
+        with open_file(target) as file:
+            size = os.fstat(file.fileno()).st_size
             if offset < 0 or offset > size or (length >= 0 and offset + length > size):
                 raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} has only {size} bytes")
             file.seek(offset)

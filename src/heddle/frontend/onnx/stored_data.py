@@ -13,10 +13,14 @@ as external data, at its place in this very file.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import BinaryIO
 
 from onnx import StringStringEntryProto, TensorProto
+
+from heddle.support.files import open_file
+from heddle.support.limits import current_limits
 
 LEAST_BYTES = 4096
 """Smaller data is read with the message."""
@@ -37,8 +41,8 @@ def message_without_data(path: Path) -> bytes | None:
     resolved = path.resolve()
     try:
         resolved.name.encode()
-        with resolved.open("rb") as file:
-            return _Splitter(file, resolved.name).model(resolved.stat().st_size)
+        with open_file(resolved) as file:
+            return _Splitter(file, resolved.name).model(os.fstat(file.fileno()).st_size)
     except (_NotReadable, UnicodeEncodeError):
         return None
 
@@ -48,6 +52,7 @@ class _Splitter:
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name
+        self._fields_left = current_limits().nodes
 
     def model(self, end: int) -> bytes:
         made = bytearray()
@@ -96,7 +101,12 @@ class _Splitter:
 
     def _field(self, end: int) -> tuple[int, int]:
         """Read a field's tag; give it and where the field's content ends. The file stands at the content."""
+        self._fields_left -= 1
+        if self._fields_left < 0:  # millions of small fields: the decoder is quicker with them
+            raise _NotReadable
         tag = self._varint()
+        if tag >> 3 == 0:
+            raise _NotReadable
         wire = tag & 7
         if wire == _LENGTH:
             size = self._varint()

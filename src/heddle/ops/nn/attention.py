@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -109,6 +111,11 @@ def _reference(attrs: Any, query: Any, key: Any, value: Any, *bias: Any) -> Any:
     return ((e / e.sum(axis=-1, keepdims=True)) @ v).transpose(0, 2, 1, 3).astype(query.dtype)
 
 
+def _work(_attrs: Any, shapes: Sequence[tuple[int, ...]], _result: tuple[int, ...]) -> int:
+    query, key, value = shapes[:3]
+    return prod(query) * key[1] + prod(value) * query[1]
+
+
 def declare() -> None:
     """Put the operators of this file into the table."""
     q, k, v = (2, 3, 2, 4), (2, 5, 2, 4), (2, 5, 2, 3)
@@ -134,6 +141,7 @@ def declare() -> None:
             doc="softmax(query @ key.T * scale + bias) @ value for every batch and head.",
             infer=_infer,
             reference=_reference,
+            work=_work,
             decompose=_decompose,
             layout=Without("axes have fixed places"),
             samples=(

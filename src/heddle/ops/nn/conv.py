@@ -11,7 +11,7 @@ import numpy as np
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.nn.window import checked_positions, layout_attrs, numpy_layout, per_axis, window_attrs
-from heddle.ops.rules import require_ndim, unknown_dims
+from heddle.ops.rules import convolution_work, require_ndim, unknown_dims
 from heddle.prim.nodes import PrimExpr
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
@@ -276,6 +276,7 @@ def _declare(ndim: int, transposed: bool) -> None:
             infer=_rule(ndim, transposed),
             reference=_reference_transposed if transposed else _reference,
             lower=lower,
+            work=convolution_work,
             layout=_LAYOUT,
             samples=tuple(
                 Sample(shapes, attrs, ("float32",) if k or ndim == 3 else ("float32", "float16", "bfloat16"))

@@ -19,7 +19,7 @@ from heddle.ops.nn.window import (
     spread_attr,
     window_attrs,
 )
-from heddle.ops.rules import require_float, require_ndim, unknown_dims
+from heddle.ops.rules import pool_work, require_float, require_ndim, unknown_dims
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.topi.nn import pooling as topi
@@ -158,6 +158,7 @@ def _declare(kind: str, ndim: int) -> None:
             infer=_rule(kind, ndim),
             reference=_reference(kind),
             lower=lower,
+            work=pool_work,
             layout=_LAYOUT,
             samples=tuple(
                 Sample(

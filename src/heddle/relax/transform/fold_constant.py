@@ -2,44 +2,73 @@
 
     y = R.permute_dims(R.const(w), axes=[1, 0])       →       uses of y become R.const(w.T)
 
-A result much larger than its inputs (a broadcast, say) is left to run time.
+A result much larger than its inputs (a broadcast, say) is left to run time, and so is what goes beyond the
+limits of `heddle.config`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 
 from heddle.ir.expr import Call, Constant, Expr, Function, Tuple, Var
+from heddle.ir.module import IRModule
 from heddle.ir.op_def import OpDef, Without, op_def
-from heddle.ir.transform import FunctionPass, PassContext
+from heddle.ir.transform import FunctionPass, PassContext, map_functions
 from heddle.prim.nodes import FloatImm, IntImm
 from heddle.relax.infer import type_of
 from heddle.relax.op_builder import const
 from heddle.relax.rewriter import BindingRewriter
 from heddle.relax.types import ShapeExpr, TensorType
+from heddle.support.limits import current_limits
 
 MAX_FREE_BYTES = 1 << 16
-"""Results of up to this size are folded whatever their inputs."""
-
-MAX_MADE_BYTES = 1 << 30
-"""Tensors filled with one value are folded up to this size."""
+"""Results of up to this size are folded however small their inputs are."""
 
 
 @dataclass(frozen=True)
 class FoldConstant(FunctionPass):
-    """Requires the normal form."""
+    """Requires the normal form. What goes beyond a limit (`heddle.config`) is left to run time too."""
 
     function_kind: ClassVar[type] = Function
 
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        budget = _Budget()
+        return map_functions(mod, Function, lambda _var, func: _Folder(mod, budget).run(func))
+
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
-        return _Folder(mod).run(func)
+        return _Folder(mod, _Budget()).run(func)
+
+
+class _Budget:
+    """What folding may still make and do in one run of the pass."""
+
+    def __init__(self) -> None:
+        limits = current_limits()
+        self.bytes, self.growth_bytes = limits.fold_bytes, limits.fold_growth_bytes
+        self.work, self.total_work = limits.fold_work, limits.fold_total_work
+
+    def spend(self, size_bytes: int, given_bytes: int | None, work: int) -> bool:
+        """Whether a result fits; only then it counts. `given_bytes` are the bytes of tensors that it is made
+        from, None where it is made from scalars alone."""
+        grown = max(0, size_bytes - (given_bytes or 0))
+        growth = 0 if given_bytes is None else grown
+        if grown > self.bytes or growth > self.growth_bytes or work > min(self.work, self.total_work):
+            return False
+        self.bytes -= grown
+        self.growth_bytes -= growth
+        self.total_work -= work
+        return True
 
 
 class _Folder(BindingRewriter):
+    def __init__(self, mod: Any, budget: _Budget) -> None:
+        super().__init__(mod)
+        self._budget = budget
+
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         record = op_def(value.op) if isinstance(value, Call) else None
         if record is None or isinstance(record.reference, Without) or not record.is_pure:
@@ -50,22 +79,29 @@ class _Folder(BindingRewriter):
             isinstance(arg, Constant) for arg in _flat(value.args)
         ):
             return value
-        if not self._is_worth(value):
+        if not self._is_worth(value, record):
             return value
         return self._folded(var, record, value, args)
 
-    def _is_worth(self, value: Call) -> bool:
+    def _is_worth(self, value: Call, record: OpDef) -> bool:
         ty = type_of(value)
         if not isinstance(ty, TensorType) or not ty.is_static or ty.dtype is None:
             return False
-        size = math.prod(ty.static_shape()) * ty.dtype.itemsize
-        tensors = [
-            arg.data.numpy() for arg in _flat(value.args) if isinstance(arg, Constant) and arg.data.ndim
-        ]
-        if not tensors:  # a tensor made of scalars: a weight that the model describes instead of storing it
-            return size <= MAX_MADE_BYTES
-        given = sum(array.nbytes for array in tensors)
-        return size <= max(MAX_FREE_BYTES, 2 * int(given))
+        shape = ty.static_shape()
+        size = prod(shape) * ty.dtype.itemsize
+        constants = [arg.data for arg in _flat(value.args) if isinstance(arg, Constant)]
+        tensors = [data.numpy() for data in constants]
+        given = [array.nbytes for array in tensors if array.ndim]
+        if given and size > max(MAX_FREE_BYTES, 2 * sum(given)):
+            return False
+        work = prod(shape) + sum(array.size for array in tensors)
+        if record.work is not None:
+            work += record.work(value.attrs, [array.shape for array in tensors], shape)
+        # A tensor made of scalars alone is a weight that the model describes instead of storing it.
+        distinct = {
+            id(data): array.nbytes for data, array in zip(constants, tensors, strict=True) if array.ndim
+        }
+        return self._budget.spend(size, sum(distinct.values()) if given else None, work)
 
     def _folded(self, var: Var, record: OpDef, value: Call, args: list[Any]) -> Expr | None:
         assert not isinstance(record.reference, Without)

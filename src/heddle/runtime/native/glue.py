@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -124,13 +123,13 @@ def _configure_arrays(library: NativeLibrary) -> None:
     configure(id(np.ndarray), ctypes.addressof(_element_types), len(_PLAIN_NUMBERS))
 
 
-_configured = threading.Event()
+_configured = [False]
 
 
 def configure_glue() -> NativeLibrary:
     """Tell the native library about Python's side, once."""
     library = native_library()
-    if not _configured.is_set():
+    if not _configured[0]:
         pointer, word = ctypes.c_void_p, ctypes.c_int64
         configure = ctypes.CFUNCTYPE(None, pointer, word, word, pointer, pointer)(
             library.addresses["heddle_glue_configure"]
@@ -138,7 +137,7 @@ def configure_glue() -> NativeLibrary:
         slots = (HEADER_SLOT_OFFSET, OWNER_SLOT_OFFSET)
         configure(id(Tensor), *slots, id(_call_slowly), id(_raise_error))
         _configure_arrays(library)
-        _configured.set()
+        _configured[0] = True
     return library
 
 

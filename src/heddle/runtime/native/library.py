@@ -14,7 +14,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import threading
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -26,6 +25,7 @@ from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.runtime.processor import REQUEST_TILES, Processor, platform_of, this_processor
 from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import settings
 
@@ -83,10 +83,23 @@ _OTHER_SYMBOLS = (
     "heddle_share_storage",
     "heddle_place_tensor",
     "heddle_pool_trim",
+    "heddle_pool_register",
+    "heddle_fork_before",
+    "heddle_fork_parent",
+    "heddle_fork_child",
     "heddle_retain",
     "heddle_release",
 )
-_SOURCES = ("thread.ll", "tiles.ll", "pool.ll", "glue.ll", "objects.ll", "arrays.ll", "program.ll")
+_SOURCES = (
+    "thread.ll",
+    "tiles.ll",
+    "pool.ll",
+    "glue.ll",
+    "objects.ll",
+    "arrays.ll",
+    "program.ll",
+    "forks.ll",
+)
 _CORE_SOURCES = (
     "thread.ll",
     "tiles.ll",
@@ -269,9 +282,23 @@ class NativeLibrary:
         self.thread = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.addresses["heddle_thread"])
         ctypes.CFUNCTYPE(ctypes.c_int)(self.addresses["heddle_thread_setup"])()
         self._reset()
-        os.register_at_fork(after_in_child=self._reset)
+        self._hold_over_forks()
         self.num_threads = 0
         self.set_num_threads(settings().num_threads)
+
+    def _hold_over_forks(self) -> None:
+        """Native locks are taken in the C library's own fork, where the interpreter runs no other thread: one
+        that waits for a pool holds up all of Python."""
+        handlers = [
+            ctypes.c_void_p(self.addresses[f"heddle_fork_{when}"]) for when in ("before", "parent", "child")
+        ]
+        system = ctypes.CDLL(None)
+        if hasattr(system, "pthread_atfork"):
+            system.pthread_atfork(*handlers)
+        elif hasattr(system, "__register_atfork"):  # glibc's name of it in the shared library
+            system["__register_atfork"](*handlers, None)
+        else:
+            os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(self.addresses["heddle_fork_child"]))
 
     def set_num_threads(self, count: int) -> None:
         if not 1 <= count <= _MAX_THREADS:
@@ -281,7 +308,7 @@ class NativeLibrary:
         self._configure(count, _SPINS if count <= settings().num_threads else 1)
 
 
-_lock = threading.RLock()
+_lock = ForkLock(Rank.LIBRARY)
 _library: list[NativeLibrary] = []
 
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import importlib
 import sys
-import threading
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import Any
 
+from heddle.runtime.codes import U0514
+from heddle.support.diagnostics import MissingDependencyError
+from heddle.support.forks import ForkLock, Rank
+
 _PACKAGE = "llvmlite.binding"
 _FOR_LINKING = ("common", "ffi", "initfini", "config", "targets", "orcjit")  # each needs those before it
-_lock = threading.RLock()
+_lock = ForkLock(Rank.LIBRARY)
 
 
 class _Unexecuted(ModuleType):
@@ -35,18 +38,44 @@ class _Unexecuted(ModuleType):
             raise AttributeError(f"module {_PACKAGE!r} has no attribute {name!r}") from None
 
 
+def _not_loaded(error: Exception | None) -> MissingDependencyError:
+    why = f"cannot be loaded: {' '.join(str(error).split())}" if error is not None else "is not installed"
+    return MissingDependencyError(U0514, f"llvmlite, which holds LLVM, {why}", help="pip install llvmlite")
+
+
 def llvm_linking() -> Any:
     """A namespace with the modules `targets`, `initfini` and `orcjit` of `llvmlite.binding`."""
     with _lock:
         if _PACKAGE not in sys.modules:
-            spec = find_spec(_PACKAGE)
-            assert spec is not None
+            try:
+                spec = find_spec(_PACKAGE)
+            except ImportError as error:
+                raise _not_loaded(error) from error
+            if spec is None:
+                raise _not_loaded(None)
             package = module_from_spec(spec)
             package.__class__ = _Unexecuted
             sys.modules[_PACKAGE] = package
-            for name in _FOR_LINKING:
-                importlib.import_module(f"{_PACKAGE}.{name}")
+            try:
+                for name in _FOR_LINKING:
+                    importlib.import_module(f"{_PACKAGE}.{name}")
+            except (ImportError, OSError, RuntimeError) as error:
+                for name in [name for name in sys.modules if name.startswith(_PACKAGE)]:
+                    del sys.modules[name]
+                raise _not_loaded(error) from error
+            _hold_over_forks(sys.modules[f"{_PACKAGE}.ffi"])
+        elif not _llvm_lock:  # another library has loaded the package
+            _hold_over_forks(importlib.import_module(f"{_PACKAGE}.ffi"))
         return sys.modules[_PACKAGE]
+
+
+_llvm_lock: list[ForkLock] = []
+
+
+def _hold_over_forks(ffi: Any) -> None:
+    """LLVM's binding takes a lock of its own for every call: no thread is inside LLVM when we fork."""
+    own = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)
+    _llvm_lock[:] = [ForkLock(Rank.LLVM, own)]
 
 
 def llvm_binding() -> Any:

@@ -85,7 +85,12 @@ def eye_like(ctx: NodeContext) -> Result:
     )
     rows = ctx.static_dim(0, 0, "the size of an identity matrix")
     columns = ctx.static_dim(0, 1, "the size of an identity matrix")
-    return array_value(np.eye(rows, columns, ctx.attr("k", 0)).astype(dtype), dtype)
+    offset = int(ctx.attr("k", 0))
+    if rows * columns <= MAX_FILL:
+        return array_value(np.eye(rows, columns, offset).astype(dtype), dtype)
+    steps = [ctx.call("arange", 0, size, 1, dtype="int64") for size in (rows, columns)]
+    first = ctx.call("add", ctx.call("expand_dims", steps[0], axis=1), ctx.const(np.asarray(offset), "int64"))
+    return ctx.call("astype", ctx.call("equal", first, steps[1]), dtype=dtype)
 
 
 @converts("Trilu")

@@ -191,6 +191,10 @@ def _cut(ctx: NodeContext, x: Expr, before: list[PrimExpr], after: list[PrimExpr
     return slice_of(ctx, x, *(list(column) for column in zip(*plan, strict=True))) if plan else x
 
 
+MAX_ROWS = 1 << 24
+"""Rows are gathered by a list of their numbers, which the compiled model holds."""
+
+
 def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) -> Expr:
     """Edges and wrapping gather rows of each padded axis by number."""
     for axis in range(len(flat) // 2):
@@ -202,6 +206,8 @@ def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) 
             ctx.unsupported(
                 f"mode {mode} on the symbolic dimension {dim}", "fix the dimension with shape_dict"
             )
+        if int(dim) + low + high > MAX_ROWS:
+            ctx.unsupported(f"mode {mode} that makes {int(dim) + low + high} rows of {int(dim)}")
         rows = np.arange(-low, int(dim) + high)
         rows = np.clip(rows, 0, int(dim) - 1) if mode == "edge" else rows % int(dim)
         x = ctx.call("take", x, ctx.const(rows, "int64"), axis=axis)

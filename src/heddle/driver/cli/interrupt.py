@@ -1,0 +1,45 @@
+"""Ctrl-C ends the program at every moment with 130.
+
+Python looks at signals between its own instructions: not while it imports a library, waits for a helper, or
+runs compiled code, which may take hours. A thread waits for the signal's number in a pipe, which the process
+gets at once; if Python has not noticed the signal a little later, the thread ends the program.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from typing import Any
+
+INTERRUPTED = 130
+_GRACE_S = 1.0
+"""For Python to notice; from there on KeyboardInterrupt ends the program, or the debugger's command."""
+
+
+def end_on_interrupt() -> None:
+    """Watch for interrupts from now on. Does nothing outside the main thread, or where they are ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return
+    receiving, sending = socket.socketpair()
+    sending.setblocking(False)
+    taken = threading.Event()
+
+    def take(number: int, frame: Any) -> None:
+        taken.set()
+        signal.default_int_handler(number, frame)
+
+    def watch() -> None:
+        with sending:
+            while received := receiving.recv(64):
+                if signal.SIGINT in received and not taken.wait(_GRACE_S):
+                    os.write(2, b"interrupted\n")
+                    os._exit(INTERRUPTED)
+                taken.clear()
+
+    signal.signal(signal.SIGINT, take)
+    signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=watch, name="heddle-interrupt", daemon=True).start()

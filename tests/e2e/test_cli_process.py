@@ -1,0 +1,345 @@
+"""What surrounds the program: environment, standard streams, names, memory, interrupts. None of it is a fault
+of Heddle."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import heddle
+from heddle import relax
+from heddle.frontend.onnx import from_onnx
+from heddle.runtime.module import load_module
+from heddle.runtime.native import llvm
+from heddle.script import from_source
+from heddle.support.diagnostics import HeddleError, MissingDependencyError, UsageError
+from heddle.support.files import write_bytes
+from heddle.support.settings import read_settings, traceback_wanted
+from tests.e2e.command_line import DENSE, environment
+from tests.e2e.command_line import heddle as command_line
+from tests.e2e.test_cli_onnx import in_process
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("process") / "dense.py"
+    path.write_text(DENSE)
+    return path
+
+
+# ---- environment
+
+WRONG = [
+    (name, value)
+    for name in ("HEDDLE_NUM_THREADS", "OMP_NUM_THREADS")
+    for value in ("abc", "0", "-1", "1.5", "²", "9" * 5000, "1e3")
+]
+WRONG += [
+    (name, value)
+    for name in ("HEDDLE_CACHE", "HEDDLE_TRACEBACK", "HEDDLE_STRICT_RULES")
+    for value in ("no", "2")
+]
+WRONG += [("HEDDLE_CACHE_SIZE", value) for value in ("abc", "-1", "1X", "9" * 5000)]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_wrong_variable_is_named(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=name) as found:
+        read_settings({name: value})
+    assert found.value.code == "S0301"
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in WRONG}))
+def test_the_command_line_names_a_wrong_variable(dense: Path, name: str) -> None:
+    value = next(value for key, value in WRONG if key == name)
+    for args in (("run", dense), ("ops",), ("nonsense",)):
+        command_line(*args, **{"HEDDLE_NUM_THREADS": "", name: value}).failed_with("S0301", name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HEDDLE_CACHE_DIR", "/dev/null"),
+        ("HEDDLE_CACHE_DIR", "/proc/none"),
+        ("XDG_CACHE_HOME", "relative"),
+        ("HOME", ""),
+        ("HEDDLE_NUM_THREADS", "  2 "),
+        ("HEDDLE_CACHE", ""),
+    ],
+)
+def test_odd_variables_do_no_harm(dense: Path, name: str, value: str) -> None:
+    done = command_line("run", dense, "--repeat", 0, **{"HEDDLE_CACHE_DIR": "", name: value})
+    assert done.code == 0 and "Traceback" not in done.err, done.err
+
+
+def test_tracebacks_are_shown_whatever_else_is_wrong() -> None:
+    assert traceback_wanted({"HEDDLE_TRACEBACK": "1", "HEDDLE_NUM_THREADS": "x"})
+    assert not traceback_wanted({})
+
+
+# ---- standard streams
+
+
+def shell(text: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", text], capture_output=True, text=True, check=False, env=environment(**env), timeout=300
+    )
+
+
+def test_a_closed_output_is_told() -> None:
+    done = shell(f"{sys.executable} -m heddle ops >&-")
+    assert done.returncode == 1 and done.stderr.startswith("error[S0702]"), done.stderr
+
+
+def test_other_closed_streams_do_no_harm() -> None:
+    done = shell(f"{sys.executable} -m heddle ops 2>&- <&-")
+    assert done.returncode == 0 and "matmul" in done.stdout
+    assert shell(f"{sys.executable} -m heddle run nothing.onnx 2>&-").returncode == 1
+
+
+def test_a_reader_that_leaves_is_no_fault(dense: Path) -> None:
+    done = shell(f"set -o pipefail; {sys.executable} -m heddle inspect {dense} | head -0")
+    assert (
+        "fault of Heddle" not in done.stderr
+        and "Traceback" not in done.stderr
+        and "Exception" not in done.stderr
+    )
+
+
+# ---- names
+
+
+def _external(name: str) -> Any:
+    stored = numpy_helper.from_array(np.ones(4, np.float32), "w")
+    stored.ClearField("raw_data")
+    stored.data_location = TensorProto.EXTERNAL
+    stored.external_data.add(key="location", value=name)
+    return model([helper.make_node("Add", ["x", "w"], ["y"])], [4], [stored])
+
+
+def model(nodes: list[Any], shape: list[int], stored: list[Any] | None = None) -> Any:
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "g", [info("x", TensorProto.FLOAT, shape)], [info("y", TensorProto.FLOAT, None)], stored or []
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def _import_external(folder: Path) -> None:
+    (folder / "m.onnx").write_bytes(_external("a\0b").SerializeToString())
+    from_onnx(folder / "m.onnx")
+
+
+NAMED: dict[str, Callable[[Path], Any]] = {
+    "external data": _import_external,
+    "model": lambda folder: from_onnx(f"{folder}/a\0b.onnx"),
+    "artefact": lambda folder: load_module(f"{folder}/a\0b.heddle"),
+    "library": lambda folder: load_module(f"{folder}/a\0b.so"),
+    "output": lambda folder: write_bytes(f"{folder}/a\0b", b""),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_a_zero_byte_in_a_name_is_told(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(HeddleError):
+        NAMED[kind](tmp_path)
+
+
+@pytest.mark.parametrize(
+    "args", [("run", "a\0b.onnx"), ("run", "a\0.heddle"), ("compile", "{}", "-o", "a\0.heddle")]
+)
+def test_a_zero_byte_on_the_command_line_is_told(dense: Path, args: tuple[str, ...]) -> None:
+    done = in_process(*(arg.format(dense) for arg in args))
+    assert done.code in (1, 2) and "error[D0501]" not in done.err, done.err
+
+
+# ---- sizes
+
+
+@pytest.mark.parametrize("rank", [65, 200])
+def test_tensors_of_too_many_dimensions_are_refused(rank: int) -> None:
+    for nodes, shape in (
+        ([helper.make_node("Neg", ["x"], ["y"])], [1] * rank),
+        ([helper.make_node("Reshape", ["x", "s"], ["y"])], [4]),
+    ):
+        stored = [numpy_helper.from_array(np.asarray([4] + [1] * (rank - 1), np.int64), "s")]
+        with pytest.raises(HeddleError, match=f"{rank} dimensions: expected at most 64"):
+            from_onnx(model(nodes, shape, stored))
+    with pytest.raises(HeddleError, match="at most 64"):
+        from_source(f'@R.function\ndef f(x: R.Tensor({(1,) * rank}, "float32")):\n    return x\n')
+
+
+@pytest.mark.parametrize("offset", [0, 3, -5, 2000])
+@pytest.mark.parametrize("shape", [(1024, 1025), (1, 1 << 21), (30, 40)])
+def test_identity_matrices_of_any_size(shape: tuple[int, int], offset: int) -> None:
+    nodes = [
+        helper.make_node("ConstantOfShape", ["s"], ["z"]),
+        helper.make_node("EyeLike", ["z"], ["e"], k=offset),
+        helper.make_node("Mul", ["e", "x"], ["y"]),
+    ]
+    mod = from_onnx(model(nodes, [1], [numpy_helper.from_array(np.asarray(shape, np.int64), "s")]))
+    got = relax.VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](np.ones(1, np.float32)).numpy()
+    assert np.array_equal(got, np.eye(*shape, k=offset, dtype=np.float32))
+
+
+def test_a_matrix_that_is_too_large_is_the_systems_refusal(tmp_path: Path) -> None:
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["z"]), helper.make_node("EyeLike", ["z"], ["e"])]
+    nodes.append(helper.make_node("Mul", ["e", "x"], ["y"]))
+    proto = model(nodes, [1], [numpy_helper.from_array(np.asarray([60000, 60000], np.int64), "s")])
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    done = subprocess.run(
+        [sys.executable, "-m", "heddle", "run", str(tmp_path / "m.onnx"), "--repeat", "0"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30)),
+    )
+    assert done.returncode == 1 and done.stderr.startswith("error[U0601]"), done.stderr
+
+
+@pytest.mark.parametrize("mebibytes", [60, 120, 180, 240, 320, 400])
+def test_too_little_memory_is_the_systems_fault(mebibytes: int) -> None:
+    """While Python itself starts, or when all is well, the outcome is not ours."""
+    done = subprocess.run(
+        [sys.executable, "-m", "heddle", "ops"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(OPENBLAS_NUM_THREADS="1"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20,) * 2),
+    )
+    assert "fault of Heddle" not in done.stderr, done.stderr
+    assert done.returncode != 70
+
+
+def test_a_library_that_cannot_be_loaded_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> Any:
+        raise OSError(f"{name}: failed to map\nsegment")
+
+    for name in [name for name in sys.modules if name.startswith("llvmlite.binding")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("importlib.import_module", fail)
+    with pytest.raises(MissingDependencyError) as found:
+        llvm.llvm_linking()
+    assert found.value.code == "U0514"
+    assert "llvmlite, which holds LLVM, cannot be loaded: " in str(found.value).split("\n")[0]
+    assert "llvmlite.binding" not in sys.modules  # the next attempt begins anew
+
+
+# ---- messages
+
+
+def test_a_size_that_does_not_fit_reads_as_one_sentence(dense: Path, tmp_path: Path) -> None:
+    mod = from_source(DENSE)
+    vm = relax.VirtualMachine(heddle.compile(mod), heddle.cpu())
+    wrong = [np.ones((3, 8), np.float32), np.ones((8, 5), np.float32), np.ones(3, np.int64)]
+    with pytest.raises(HeddleError) as found:
+        vm["main"](*wrong)
+    first = str(found.value).split("\n")[0]
+    assert first.startswith("error[V0401]: parameter 'w' (loc=param[1]") and first.count("error[") == 1
+
+
+# ---- interrupts
+
+AT_IMPORT = """
+import os, runpy, signal, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["heddle", *{args!r}]
+runpy.run_module("heddle", run_name="__main__", alter_sys=True)
+"""
+MOMENTS = [
+    "heddle.driver.cli.entry",
+    "heddle.driver.codes",
+    "typer",
+    "heddle.driver.cli.app",
+    "heddle.driver.run",
+    "numpy",
+    "heddle.ops.load",
+    "heddle.driver.compile",
+    "llvmlite.binding.ffi",
+]
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_an_interrupt_while_something_is_imported(dense: Path, name: str) -> None:
+    script = AT_IMPORT.format(name=name, args=["run", str(dense), "--repeat", "0"])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+ENDLESS = """
+import numpy as np
+import heddle
+from heddle import relax
+from heddle.driver.cli.interrupt import end_on_interrupt
+from heddle.frontend.onnx import from_onnx
+from onnx import helper, numpy_helper
+info = helper.make_tensor_value_info
+nodes = [helper.make_node("Neg", ["v"], ["w"]), helper.make_node("Identity", ["c"], ["d"])]
+body = helper.make_graph(nodes, "b",
+    [info("i", 7, []), info("c", 9, []), info("v", 1, [4])], [info("d", 9, []), info("w", 1, [4])])
+trips = numpy_helper.from_array(np.asarray(1 << 40, np.int64), "t")
+graph = helper.make_graph([helper.make_node("Loop", ["t", "", "x"], ["y"], body=body)], "g",
+    [info("x", 1, [4])], [info("y", 1, [4])], [trips])
+mod = from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+vm = relax.VirtualMachine(heddle.compile(mod), heddle.cpu())["main"]
+end_on_interrupt()
+print("ready", flush=True)
+vm(np.ones(4, np.float32))
+"""
+
+
+def test_an_interrupt_while_compiled_code_runs() -> None:
+    """The call never ends and never comes back to Python."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        begun = _processor_ticks(process.pid)
+        while _processor_ticks(process.pid) < begun + 20:  # it computes, in code that nothing interrupts
+            pass
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (130, "interrupted\n")
+
+
+def _processor_ticks(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+
+def test_interrupts_that_are_ignored_stay_ignored(dense: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AT_IMPORT.format(name="typer", args=["run", str(dense), "--repeat", "0"])],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,192 @@
+"""Forks under load: `python -m tests.fuzz.forks --count 2000`.
+
+Threads run machines in both modes, parallel kernels among them, take and return memory, and compile; the main
+thread forks. Each child calls a machine of its own, one that was made before the fork, takes memory, and now
+and then compiles. A child that is not done when its alarm rings hung, and one that gives a wrong answer or an
+exception fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+import heddle
+from heddle.codegen.cache import KernelCache
+from heddle.driver.compile import build
+from heddle.runtime import allocator_for, cpu
+from heddle.script import from_source
+from heddle.vm.relax import VirtualMachine, VMExecutable
+
+NUM_THREADS = 4
+ALARM_S = 120
+"""When a child counts as hung: far more than it needs, on any machine."""
+COMPILES_EVERY = 25
+
+_SOURCE = """
+@R.function
+def main(x: R.Tensor(("n", 64), "float32"), w: R.Tensor((64, 64), "float32")):
+    with R.dataflow():
+        y = R.nn.relu(R.matmul(x, w))
+        z = R.nn.softmax(R.add(y, R.const({addend}, "float32")), axis=-1)
+        R.output(z)
+    return z
+"""
+
+
+@dataclass
+class Outcome:
+    """Children by how they ended."""
+
+    done: int = 0
+    hung: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def _compiled(addend: float, exec_mode: str = "compiled") -> VMExecutable:
+    mod = heddle.IRModule({"main": from_source(_SOURCE.format(addend=addend))})
+    return build(mod, "llvm", exec_mode=exec_mode, cache=KernelCache(None))
+
+
+def _expected(x: Any, w: Any) -> Any:
+    """What is added to all elements of a row does not change its softmax."""
+    y = np.maximum(x.astype(np.float64) @ w.astype(np.float64), 0)
+    e = np.exp(y - y.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """Arguments, and what a program without its addend's effect gives: numpy's products take locks of their
+    own, so they are all done before anything forks."""
+
+    x: Any
+    w: Any
+    expected: Any
+
+
+def _cases() -> list[_Case]:
+    rng, made = np.random.default_rng(0), []
+    for _ in range(16):
+        x = rng.standard_normal((int(rng.integers(1, 600)), 64)).astype(np.float32)
+        w = rng.standard_normal((64, 64)).astype(np.float32) / 8
+        made.append(_Case(x, w, _expected(x, w)))
+    return made
+
+
+_CASES = _cases()
+
+
+def _check(call: Callable[..., Any], rng: np.random.Generator) -> None:
+    case = _CASES[int(rng.integers(len(_CASES)))]
+    assert_allclose(call(case.x, case.w).numpy(), case.expected, rtol=1e-3, atol=1e-6)
+
+
+class _Load:
+    """Threads that work until they are told to stop."""
+
+    def __init__(self, executables: list[VMExecutable], compiles: bool) -> None:
+        self._executables = executables
+        self._stop = threading.Event()
+        self.faults: list[str] = []
+        targets = [lambda number=number: self._run(number) for number in range(NUM_THREADS)]
+        if compiles:
+            targets[-1] = self._compile
+        self._threads = [threading.Thread(target=self._guarded, args=(target,)) for target in targets]
+
+    def __enter__(self) -> _Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _guarded(self, target: Callable[[], None]) -> None:
+        try:
+            target()
+        except Exception:
+            self.faults.append(traceback.format_exc())
+
+    def _run(self, number: int) -> None:
+        rng = np.random.default_rng(number)
+        calls = [VirtualMachine(executable, cpu())["main"] for executable in self._executables]
+        while not self._stop.is_set():
+            _check(calls[int(rng.integers(len(calls)))], rng)
+            held = [allocator_for().alloc(int(size)) for size in rng.integers(1, 1 << 16, 20)]
+            del held
+
+    def _compile(self) -> None:
+        number = 2
+        while not self._stop.is_set():
+            rng = np.random.default_rng(number)
+            _check(VirtualMachine(_compiled(float(number)), cpu())["main"], rng)
+            number += 1
+
+
+def _child(number: int, executables: list[VMExecutable], before: Callable[..., Any]) -> int:
+    """What a child does; its exit status."""
+    faulthandler.register(signal.SIGALRM, chain=True)
+    signal.alarm(ALARM_S)
+    try:
+        rng = np.random.default_rng(number)
+        for executable in executables:
+            _check(VirtualMachine(executable, cpu())["main"], rng)
+        _check(before, rng)
+        held = [allocator_for().alloc(int(size)) for size in rng.integers(1, 1 << 22, 20)]
+        del held
+        if number % COMPILES_EVERY == 0:
+            addend = float(number + 3)
+            _check(VirtualMachine(_compiled(addend), cpu())["main"], rng)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def run_forks(count: int, compiles: bool = True) -> Outcome:
+    """Fork `count` children one after the other."""
+    executables = [_compiled(1.0, mode) for mode in ("compiled", "bytecode")]
+    before = VirtualMachine(executables[0], cpu())["main"]
+    outcome = Outcome()
+    with _Load(executables, compiles) as load:
+        for number in range(count):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(_child(number, executables, before))
+            _, status = os.waitpid(pid, 0)
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+                outcome.hung += 1
+            elif status:
+                outcome.faults.append(f"child {number}: status {status}")
+            else:
+                outcome.done += 1
+    outcome.faults += load.faults
+    return outcome
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=2000)
+    args = parser.parse_args()
+    outcome = run_forks(args.count)
+    print(f"{outcome.done} of {args.count} children done, {outcome.hung} hung, {len(outcome.faults)} faults")
+    print("\n".join(outcome.faults[:10]))
+    return int(outcome.hung > 0 or bool(outcome.faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
