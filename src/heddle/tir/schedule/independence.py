@@ -20,7 +20,7 @@ from heddle.arith.iters.iter_map import detect_iter_map
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import Rewriter, walk
-from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
+from heddle.prim.nodes import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Range, Var, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.analysis.own_writes import reads_own_writes
@@ -38,7 +38,7 @@ from heddle.tir.transform.lower_blocks import lower_blocks
 
 def shared_by_iterations(func: PrimFunc, loop: For) -> Buffer | None:
     """A buffer through which iterations of a loop may depend on each other; None if there is none."""
-    if isinstance(loop.extent, IntImm) and loop.extent.value <= 1:
+    if _is_unit(loop.extent) or _is_plain_map(loop):
         return None
     place = find_loop(func, loop.loop_var)
     analyzer = analyzer_at(place)
@@ -54,6 +54,52 @@ def shared_by_iterations(func: PrimFunc, loop: For) -> Buffer | None:
         ):
             return buffer
     return None
+
+
+def _is_plain_map(loop: For) -> bool:
+    """Whether all blocks inside use an axis that moves with the loop as one and the same index of what they
+    write: the common case, found without intervals."""
+    inside = {stmt.loop_var for stmt in walk(loop.body) if isinstance(stmt, For)}
+    found: dict[Buffer, list[tuple[int, PrimExpr]]] = {}
+    blocks = blocks_below(loop.body)
+    in_blocks = sum(isinstance(node, BufferStore) for realize in blocks for node in walk(realize))
+    if in_blocks < sum(isinstance(node, BufferStore) for node in walk(loop.body)):
+        return False
+    written = {region.buffer for realize in blocks for region in realize.block.writes}
+    for realize in blocks:
+        values = dict(zip((axis.var for axis in realize.block.iter_vars), realize.iter_values, strict=True))
+        for region in (*realize.block.reads, *realize.block.writes):
+            if region.buffer not in written:
+                continue
+            places = [
+                (dim, values[part.min])
+                for dim, part in enumerate(region.region)
+                if isinstance(part.min, Var)
+                and part.min in values
+                and is_const_int(part.extent, 1)
+                and _moves_with(values[part.min], loop.loop_var, inside)
+            ]
+            known = found.setdefault(region.buffer, places)
+            found[region.buffer] = [
+                (dim, value)
+                for dim, value in known
+                if any(dim == other and structural_equal(value, index) for other, index in places)
+            ]
+    return bool(blocks) and all(found.get(buffer) for buffer in written)
+
+
+def _moves_with(value: PrimExpr, var: Var, inside: set[Var]) -> bool:
+    """Whether a value is a multiple of a variable and something that stays the same in its loop."""
+    if value is var:
+        return True
+    if isinstance(value, Mul) and isinstance(value.b, IntImm):
+        return value.b.value != 0 and _moves_with(value.a, var, inside)
+    if isinstance(value, Add):
+        return any(
+            _moves_with(one, var, inside) and not {var, *inside} & set(free_vars(other))
+            for one, other in ((value.a, value.b), (value.b, value.a))
+        )
+    return False
 
 
 def keeps_contract(block: SBlock) -> bool:

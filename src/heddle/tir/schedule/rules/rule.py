@@ -72,7 +72,8 @@ def _copies_too_much(sch: Schedule, handle: SBlockRV) -> bool:
     """Whether inlining a block would add more than MAX_COPIED nodes to the function."""
     block = block_of(sch, handle)
     written = {region.buffer for region in block.writes}
-    loads = [n for n in walk(sch.func.body) if isinstance(n, BufferLoad) and n.buffer in written]
+    readers = [block_of(sch, reader).body for reader in sch.get_consumers(handle)]
+    loads = [n for body in readers for n in walk(body) if isinstance(n, BufferLoad) and n.buffer in written]
     if len(loads) < 2 or len(loads) * _num_nodes(block.body) <= MAX_COPIED:
         return False
     try:
