@@ -180,3 +180,8 @@ def test_merge_keeps_dependences():
     with pytest.raises(ScheduleError) as caught:
         other.merge(i, tile)
     assert "expected 4 from 0" in str(caught.value)
+
+
+def test_reorder_asks_for_loops():
+    with pytest.raises(ScheduleError, match="T0404"):
+        Schedule(matmul()).reorder()

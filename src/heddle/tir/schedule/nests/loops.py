@@ -214,6 +214,8 @@ def reorder(func: PrimFunc, loop_vars: Sequence[Var]) -> PrimFunc:
     The loops must lie on one chain without other statements between. Two loops change places only if
     iterations of one of them are independent, or if all blocks inside reduce over both.
     """
+    if not loop_vars:
+        raise ScheduleError(T0404, "no loops are given to reorder", func)
     places = {var: find_loop(func, var) for var in loop_vars}
     top = min(places.values(), key=lambda place: len(place.ancestors))
     chain: list[For] = [top.stmt]
