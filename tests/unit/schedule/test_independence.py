@@ -256,3 +256,24 @@ def test_iterations_that_would_run_twice(update):
     sch = Schedule(before)
     with pytest.raises(ScheduleError, match="T0403"):
         sch.split_overlapping(sch.get_loops("C")[0], 4)
+
+
+def test_an_index_that_data_shifts_is_not_apart():
+    """`i + D[3]` moves with the loop only while nothing stores to D."""
+    shifted = from_source(
+        """
+from heddle.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((32,), "int32"), D: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.sblock("first"):
+            v = T.axis.spatial(8, i)
+            D[v] = D[v] + 1
+        with T.sblock("second"):
+            w = T.axis.spatial(32, i + D[3])
+            A[w] = A[w] + 1
+"""
+    )
+    sch = Schedule(shifted)
+    with pytest.raises(ScheduleError, match="T0405"):
+        sch.parallel(sch.get_loops("second")[0])

@@ -20,11 +20,21 @@ from heddle.arith.iters.iter_map import detect_iter_map
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import Rewriter, walk
-from heddle.prim.nodes import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Range, Var, is_const_int
+from heddle.prim.nodes import Add, FloorDiv, FloorMod, IntImm, Let, Mul, PrimExpr, Range, Var, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.analysis.own_writes import reads_own_writes
-from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, For, IterType, PrimFunc, SBlock, SBlockRealize
+from heddle.tir.nodes import (
+    Bind,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    IterType,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+)
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,
@@ -59,12 +69,13 @@ def shared_by_iterations(func: PrimFunc, loop: For) -> Buffer | None:
 def _is_plain_map(loop: For) -> bool:
     """Whether all blocks inside use an axis that moves with the loop as one and the same index of what they
     write: the common case, found without intervals."""
-    inside = {stmt.loop_var for stmt in walk(loop.body) if isinstance(stmt, For)}
-    found: dict[Buffer, list[tuple[int, PrimExpr]]] = {}
-    blocks = blocks_below(loop.body)
+    nodes, blocks = list(walk(loop.body)), blocks_below(loop.body)
     in_blocks = sum(isinstance(node, BufferStore) for realize in blocks for node in walk(realize))
-    if in_blocks < sum(isinstance(node, BufferStore) for node in walk(loop.body)):
+    if in_blocks < sum(isinstance(node, BufferStore) for node in nodes):
         return False
+    inside = {node.loop_var for node in nodes if isinstance(node, For)}
+    inside |= {node.var for node in nodes if isinstance(node, (Bind, Let))}
+    found: dict[Buffer, list[tuple[int, PrimExpr]]] = {}
     written = {region.buffer for realize in blocks for region in realize.block.writes}
     for realize in blocks:
         values = dict(zip((axis.var for axis in realize.block.iter_vars), realize.iter_values, strict=True))
@@ -96,7 +107,9 @@ def _moves_with(value: PrimExpr, var: Var, inside: set[Var]) -> bool:
         return value.b.value != 0 and _moves_with(value.a, var, inside)
     if isinstance(value, Add):
         return any(
-            _moves_with(one, var, inside) and not {var, *inside} & set(free_vars(other))
+            _moves_with(one, var, inside)
+            and not {var, *inside} & set(free_vars(other))
+            and not any(isinstance(node, BufferLoad) for node in walk(other))
             for one, other in ((value.a, value.b), (value.b, value.a))
         )
     return False
