@@ -188,11 +188,15 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         )
 
 
+_FEW_PARTS = 24
+"""With how many parts a node is written out wherever it is used."""
+
+
 class _Keyer:
     """Writes a node as a byte string in which variables are numbered in the order of their definition.
 
-    A node that opens no scope is written as the digest of its fields, which is computed once where it is
-    shared.
+    A large node that opens no scope is written as the digest of its fields, computed once where it is
+    shared. Whether a node is large depends on its fields alone, not on what is shared.
     """
 
     def __init__(self, map_free_vars: bool, by_identity: Callable[[Any], bool] | None = None) -> None:
@@ -247,22 +251,27 @@ class _Keyer:
             self._written.clear()
         else:
             known = self._written.get((id(value), defining))
-            self._parts.append(known or self._digest(value, defining))
+            if known is not None:
+                self._parts.append(known)
+            else:
+                self._plain(value, defining)
 
     def _fields(self, value: Node, defining: bool) -> None:
         self._parts.append(b"<" + value.node_kind.encode())
         for name, defines in value.compared:
             self.add(getattr(value, name), defining or defines)
 
-    def _digest(self, value: Node, defining: bool) -> bytes:
-        outer, self._parts = self._parts, []
-        before = len(self._numbers)
+    def _plain(self, value: Node, defining: bool) -> None:
+        """A node that opens no scope: its fields, or one part in their place where there are many."""
+        parts, known = self._parts, len(self._numbers)
+        start = len(parts)
         self._fields(value, defining)
-        found = b"~" + hashlib.blake2b(b"".join(self._parts), digest_size=16).digest()
-        self._parts = outer
-        if len(self._numbers) == before:
-            self._written[id(value), defining] = found
-        return found
+        if len(parts) - start <= _FEW_PARTS:
+            return
+        digest = b"~" + hashlib.blake2b(b"".join(parts[start:]), digest_size=16).digest()
+        parts[start:] = [digest]
+        if len(self._numbers) == known:
+            self._written[id(value), defining] = digest
 
 
 def structural_bytes(value: Any) -> bytes | None:

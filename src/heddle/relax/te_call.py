@@ -8,7 +8,7 @@ from typing import Any
 from heddle import te
 from heddle.ir.expr import Constant, Expr, Tuple
 from heddle.ir.types import TupleType, Type
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.substitute import free_vars, substitute
 from heddle.relax.codes import R0202
@@ -19,7 +19,7 @@ from heddle.support.diagnostics import IRTypeError
 from heddle.support.names import identifier
 from heddle.te.create_prim_func import create_prim_func
 from heddle.tir.nodes import Buffer, PrimFunc
-from heddle.tir.transform.fresh_definitions import definitions
+from heddle.tir.transform.fresh_definitions import defined_by
 
 
 class _Placeholders:
@@ -125,9 +125,11 @@ def _unbound(fresh: Mapping[Var, PrimExpr], tensors: list[te.Tensor], outputs: l
 
 def _captured(func: PrimFunc) -> list[Var]:
     """Variables of the graph that the te function took from around it: they are passed as scalars too."""
-    known = {*func.params, *definitions(func.body), *free_vars(*(d for b in func.buffers for d in b.shape))}
-    pointers = {node.data for node in walk(func) if isinstance(node, Buffer)}
-    used = dict.fromkeys(node for node in walk(func) if isinstance(node, Var))
+    nodes = list(walk_distinct(func))
+    known = {*func.params, *free_vars(*(d for b in func.buffers for d in b.shape))}
+    known.update(name for node in nodes for name in defined_by(node) if isinstance(name, Var))
+    pointers = {node.data for node in nodes if isinstance(node, Buffer)}
+    used = [node for node in nodes if isinstance(node, Var)]
     shapes = [v for buffer in func.buffers for dim in buffer.shape for v in free_vars(dim)]
     plain = {dim for buffer in func.buffers for dim in buffer.shape}
     hidden = [var for var in dict.fromkeys(shapes) if var not in plain and var not in func.params]

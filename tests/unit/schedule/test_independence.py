@@ -277,3 +277,37 @@ def main(A: T.Buffer((32,), "int32"), D: T.Buffer((8,), "int32")):
     sch = Schedule(shifted)
     with pytest.raises(ScheduleError, match="T0405"):
         sch.parallel(sch.get_loops("second")[0])
+
+
+STEPS = {  # the value of an axis, the inner loop that it uses, whether iterations of f are apart
+    "tiles": ("f * 3 + j", "0, 3", True),
+    "tiles that overlap by one": ("f * 3 + j", "0, 4", False),
+    "digits": ("f // 4 * 4 + f % 4", "0, 1", True),
+    "a digit alone": ("f // 4 * 4 + j", "0, 4", False),
+    "an inner loop that begins elsewhere each time": ("f * 3 + j", "7 - f * 3, 10 - f * 3", False),
+    "an inner loop that moves against f": ("f * 3 + j", "0 - f * 3 + 21, 24 - f * 3", False),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_how_far_an_inner_loop_reaches(name):
+    value, bounds, is_apart = STEPS[name]
+    func = from_source(
+        f"""
+from heddle.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((32,), "int32")):
+    for f in range(8):
+        for j in range({bounds}):
+            with T.sblock("C"):
+                v = T.axis.spatial(32, {value})
+                A[v] = A[v] * 3 + 1
+"""
+    )
+    sch = Schedule(func)
+    loop = sch.get_loops("C")[0]
+    if is_apart:
+        sch.parallel(loop)
+        return
+    with pytest.raises(ScheduleError, match="T0405"):
+        sch.parallel(loop)

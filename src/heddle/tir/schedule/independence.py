@@ -12,7 +12,8 @@ What an iteration touches is taken from the regions that its blocks declare. Fal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith import Analyzer
@@ -67,52 +68,85 @@ def shared_by_iterations(func: PrimFunc, loop: For) -> Buffer | None:
 
 
 def _is_plain_map(loop: For) -> bool:
-    """Whether all blocks inside use an axis that moves with the loop as one and the same index of what they
-    write: the common case, found without intervals."""
+    """Whether all blocks inside tell the variable by axes that are the same indices of what they write: the
+    common case, found without intervals."""
     nodes, blocks = list(walk(loop.body)), blocks_below(loop.body)
     in_blocks = sum(isinstance(node, BufferStore) for realize in blocks for node in walk(realize))
     if in_blocks < sum(isinstance(node, BufferStore) for node in nodes):
         return False
-    inside = {node.loop_var for node in nodes if isinstance(node, For)}
-    inside |= {node.var for node in nodes if isinstance(node, (Bind, Let))}
-    found: dict[Buffer, list[tuple[int, PrimExpr]]] = {}
+    inside: dict[Var, PrimExpr | None] = {node.var: None for node in nodes if isinstance(node, (Bind, Let))}
+    for node in nodes:
+        if isinstance(node, For):  # from where it begins is known where that is a number
+            inside[node.loop_var] = node.extent if isinstance(node.min, IntImm) else None
+    found: dict[Buffer, list[_Place]] = {}
     written = {region.buffer for realize in blocks for region in realize.block.writes}
     for realize in blocks:
         values = dict(zip((axis.var for axis in realize.block.iter_vars), realize.iter_values, strict=True))
+        told = {axis: _told_by(value, loop.loop_var, inside) for axis, value in values.items()}
         for region in (*realize.block.reads, *realize.block.writes):
             if region.buffer not in written:
                 continue
             places = [
-                (dim, values[part.min])
+                _Place(dim, values[part.min], step[0])
                 for dim, part in enumerate(region.region)
                 if isinstance(part.min, Var)
-                and part.min in values
                 and is_const_int(part.extent, 1)
-                and _moves_with(values[part.min], loop.loop_var, inside)
+                and (step := told.get(part.min)) is not None
             ]
             known = found.setdefault(region.buffer, places)
-            found[region.buffer] = [
-                (dim, value)
-                for dim, value in known
-                if any(dim == other and structural_equal(value, index) for other, index in places)
-            ]
-    return bool(blocks) and all(found.get(buffer) for buffer in written)
+            found[region.buffer] = [place for place in known if any(place.is_same(other) for other in places)]
+    return bool(blocks) and all(_tell(loop.loop_var, found.get(buffer, [])) for buffer in written)
 
 
-def _moves_with(value: PrimExpr, var: Var, inside: set[Var]) -> bool:
-    """Whether a value is a multiple of a variable and something that stays the same in its loop."""
-    if value is var:
-        return True
-    if isinstance(value, Mul) and isinstance(value.b, IntImm):
-        return value.b.value != 0 and _moves_with(value.a, var, inside)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An index in a dimension, and the quotient or remainder of a loop's variable that it tells."""
+
+    dim: int
+    index: PrimExpr
+    told: PrimExpr
+
+    def is_same(self, other: _Place) -> bool:
+        return self.dim == other.dim and structural_equal(self.index, other.index)
+
+
+def _tell(var: Var, places: Sequence[_Place]) -> bool:
+    exprs = [place.told for place in places]
+    return bool(exprs) and _follows(var, exprs, len(exprs))
+
+
+def _told_by(value: PrimExpr, var: Var, inside: Mapping[Var, PrimExpr | None]) -> tuple[PrimExpr, int] | None:
+    """A variable, or a quotient or remainder of it, that a value tells whatever the inner loops do, and the
+    least step by which the value changes with it.
+
+    f // 56 * 2 + o tells f // 56, where o runs below 2; f + A[i] tells nothing.
+    """
+    if value is var or _is_digit(value, var):
+        return value, 1
+    if isinstance(value, Mul) and isinstance(value.b, IntImm) and value.b.value:
+        told = _told_by(value.a, var, inside)
+        return None if told is None else (told[0], told[1] * abs(value.b.value))
     if isinstance(value, Add):
-        return any(
-            _moves_with(one, var, inside)
-            and not {var, *inside} & set(free_vars(other))
-            and not any(isinstance(node, BufferLoad) for node in walk(other))
-            for one, other in ((value.a, value.b), (value.b, value.a))
-        )
-    return False
+        for one, other in ((value.a, value.b), (value.b, value.a)):
+            told, width = _told_by(one, var, inside), _width_of(other, var, inside)
+            if told is not None and width is not None and width < told[1]:
+                return told[0], told[1] - width
+    return None
+
+
+def _width_of(value: PrimExpr, var: Var, inside: Mapping[Var, PrimExpr | None]) -> int | None:
+    """By how much a value changes within a loop at most; None where that is not known."""
+    if isinstance(value, Var) and value in inside:
+        extent = inside[value]
+        return max(extent.value - 1, 0) if isinstance(extent, IntImm) else None
+    if isinstance(value, Add):
+        widths = [_width_of(part, var, inside) for part in (value.a, value.b)]
+        return None if None in widths else sum(width for width in widths if width is not None)
+    if isinstance(value, Mul) and isinstance(value.b, IntImm):
+        width = _width_of(value.a, var, inside)
+        return None if width is None else width * abs(value.b.value)
+    is_fixed = not {var, *inside} & set(free_vars(value))
+    return 0 if is_fixed and not any(isinstance(node, BufferLoad) for node in walk(value)) else None
 
 
 def keeps_contract(block: SBlock) -> bool:
@@ -224,7 +258,7 @@ class _Digits(Rewriter):
         self.found: list[tuple[Var, PrimExpr]] = []
 
     def visit(self, node: Any) -> Any:
-        if isinstance(node, (FloorDiv, FloorMod)) and self._is_digit(node):
+        if _is_digit(node, self._var):
             for digit, expr in self.found:
                 if structural_equal(expr, node):
                     return digit
@@ -232,12 +266,12 @@ class _Digits(Rewriter):
             return self.found[-1][0]
         return super().visit(node)
 
-    def _is_digit(self, node: Any) -> bool:
-        while isinstance(node, (FloorDiv, FloorMod)):
-            if self._var in free_vars(node.b):
-                return False
-            node = node.a
-        return node is self._var
+
+def _is_digit(value: Any, var: Var) -> bool:
+    """Whether a value is a quotient or remainder of a variable, or one of such."""
+    if not isinstance(value, (FloorDiv, FloorMod)) or var in free_vars(value.b):
+        return False
+    return value.a is var or _is_digit(value.a, var)
 
 
 def _determine(var: Var, exprs: list[PrimExpr], domain: Range, analyzer: Analyzer) -> bool:

@@ -15,18 +15,21 @@ Code = TypeVar("Code", bound=Node)
 
 def definitions(stmt: Any) -> tuple[Var | Buffer, ...]:
     """The variables and buffers that are defined at or below a node."""
-    found: list[Var | Buffer] = []
-    for node in walk(stmt):
-        if isinstance(node, (Bind, Let)):
-            found.append(node.var)
-        elif isinstance(node, For):
-            found.append(node.loop_var)
-        elif isinstance(node, (AllocBuffer, DeclBuffer)):
-            found.append(node.buffer)
-        elif isinstance(node, SBlock):
-            found += [axis.var for axis in node.iter_vars]
-            found += [*node.alloc_buffers, *(match.buffer for match in node.match_buffers)]
-    return tuple(found)
+    return tuple(name for node in walk(stmt) for name in defined_by(node))
+
+
+def defined_by(node: Any) -> tuple[Var | Buffer, ...]:
+    """The variables and buffers that a node itself defines."""
+    if isinstance(node, (Bind, Let)):
+        return (node.var,)
+    if isinstance(node, For):
+        return (node.loop_var,)
+    if isinstance(node, (AllocBuffer, DeclBuffer)):
+        return (node.buffer,)
+    if isinstance(node, SBlock):
+        axes = (axis.var for axis in node.iter_vars)
+        return (*axes, *node.alloc_buffers, *(match.buffer for match in node.match_buffers))
+    return ()
 
 
 class _Renamer(Rewriter):
