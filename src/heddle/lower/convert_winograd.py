@@ -89,10 +89,11 @@ def _problem(func: PrimFunc) -> WinogradProblem | None:
     source = _source(sch, conv, [block_of(sch, producer) for producer in producers])
     if source is None or source[0] not in func.buffers or conv.weights.buffer not in func.buffers:
         return None
-    sizes = [extent_of(dim) for dim in (*conv.weights.buffer.shape[:2], *conv.result.shape[2:])]
+    sizes = [extent_of(dim) for dim in (*conv.weights.buffer.shape[:2], conv.result.shape[4])]
     if None in sizes or conv.data.buffer.dtype != "float32" or conv.result.dtype != "float32":
         return None
-    outs, ins, rows, columns, lanes = (size or 0 for size in sizes)
+    outs, ins, lanes = (size or 0 for size in sizes)
+    rows, columns = (dim.value if isinstance(dim, IntImm) else dim for dim in conv.result.shape[2:4])
     data, before = source
     return WinogradProblem(
         data, conv.weights.buffer, conv.result, epilogue, conditions, before, ins, outs, rows, columns, lanes

@@ -41,6 +41,10 @@ from heddle.tir.nodes import (
 )
 from heddle.tir.substitute import StmtSubstituter, substitute_stmt
 
+MAX_REPEATED = 8
+"""Nodes of a bound value that may stand in the place of its variable. Of a larger one the bounds are known:
+repeated at every use it would cost more than what it lets one simplify."""
+
 _NOTHING = Evaluate(const(0), span=None)
 
 
@@ -145,7 +149,11 @@ class _Simplifier(Rewriter):
     def visit_Bind(self, node: Bind) -> Bind:
         value = self._value(node.value)
         if node.var.dtype.is_int and node.var.dtype.lanes == 1 and is_analysable(value):
-            self._analyzer.bind(node.var, value, allow_override=True)
+            if sum(1 for _ in walk(value)) <= MAX_REPEATED:
+                self._analyzer.bind(node.var, value, allow_override=True)
+            else:
+                self._analyzer.update(node.var, self._analyzer.const_int_bound(value), override=True)
+                self._analyzer.update(node.var, self._analyzer.modular_set(value))
         return node if value is node.value else Bind(node.var, value)
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:

@@ -47,6 +47,14 @@ class LoopMethods(ScheduleBase):
         self._update(func)
         return [LoopRV(var) for var in new]
 
+    @recorded(rewrite=on_loops.split_part, numbers=T0403)
+    def split_part(self, loop: LoopRV, factor: int, begin: PrimExpr, count: PrimExpr) -> list[LoopRV]:
+        """Two nested loops over a part of the iterations, `count` times `factor` from `begin` on, the last of
+        which may repeat some. That the others run elsewhere is the caller's word."""
+        func, new = on_loops.split_part(self.func, loop.var, factor, begin, count)
+        self._update(func)
+        return [LoopRV(var) for var in new]
+
     @recorded(rewrite=on_loops.split_ragged, numbers=T0403)
     def split_ragged(self, loop: LoopRV, factor: int) -> list[LoopRV]:
         """Two nested loops without a condition: the last of the inner ones is shorter."""

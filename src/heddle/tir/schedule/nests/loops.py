@@ -95,14 +95,8 @@ def split_overlapping(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimF
         raise ScheduleError(
             T0403, f"loop {loop_var.name!r} cannot be split by {factor}, with an overlap", func, loop
         )
-    changing = changes_when_repeated(loop)
-    if extent.value % factor and changing is not None:
-        raise ScheduleError(
-            T0403,
-            f"block {changing.name_hint!r} changes what it finds, and some of its iterations would run twice",
-            func,
-            loop,
-        )
+    if extent.value % factor:
+        _check_may_run_twice(func, loop)
     dtype = loop_var.dtype
     analyzer = analyzer_at(place)
     outer, inner = (Var(f"{loop_var.name}_{k}", dtype) for k in range(2))
@@ -114,6 +108,42 @@ def split_overlapping(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimF
     body = For(inner, constant(0, dtype), sizes[1], ForKind.SERIAL, body, span=loop.span)
     made = replace(loop, loop_var=outer, extent=sizes[0], body=body)
     return replace_stmt(func, loop, made), [outer, inner]
+
+
+def split_part(
+    func: PrimFunc, loop_var: Var, factor: int, begin: PrimExpr, count: PrimExpr
+) -> tuple[PrimFunc, list[Var]]:
+    """for i in range(n)   →   for i_0 in range(count): for i_1 in range(8):
+                                   with i = min(begin + i_0 * 8, n - 8) + i_1
+
+    A part of the iterations. The caller knows that the others run elsewhere, and that n >= 8 where the count
+    is not 0. Iterations that run twice must not change what they find.
+    """
+    place = find_loop(func, loop_var)
+    loop: For = place.stmt
+    if not is_const_int(loop.min, 0) or factor < 1:
+        raise ScheduleError(T0403, f"loop {loop_var.name!r} cannot be split by {factor}", func, loop)
+    _check_may_run_twice(func, loop)
+    dtype = loop_var.dtype
+    analyzer = analyzer_at(place)
+    outer, inner = (Var(f"{loop_var.name}_{k}", dtype) for k in range(2))
+    for var, size in ((outer, count), (inner, constant(factor, dtype))):
+        analyzer.bind(var, Range.from_min_extent(constant(0, dtype), size))
+    value = minimum(begin + outer * factor, loop.extent - factor) + inner
+    body = _Rebind({loop_var: value}, analyzer).visit(loop.body)
+    body = For(inner, constant(0, dtype), constant(factor, dtype), ForKind.SERIAL, body, span=loop.span)
+    return replace_stmt(func, loop, replace(loop, loop_var=outer, extent=count, body=body)), [outer, inner]
+
+
+def _check_may_run_twice(func: PrimFunc, loop: For) -> None:
+    changing = changes_when_repeated(loop)
+    if changing is not None:
+        raise ScheduleError(
+            T0403,
+            f"block {changing.name_hint!r} changes what it finds, and some of its iterations would run twice",
+            func,
+            loop,
+        )
 
 
 def split_ragged(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimFunc, list[Var]]:

@@ -28,6 +28,7 @@ from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
 from heddle.tir.schedule.channels import GROUPS, SUMMED_CHANNELS, group_end, group_start
 from heddle.tir.schedule.rules.elementwise import schedule_map
+from heddle.tir.schedule.rules.ragged_tiles import Tiles, joined, ragged_tiles, tile_sizes
 from heddle.tir.schedule.rules.register_tile import steps_side_by_side
 from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
@@ -56,6 +57,8 @@ MAX_PIXELS = 512
 MIN_IMAGE_BYTES = 1 << 18
 OVERLAP_COST = 0.03
 """What tiles that overlap have to gain, as a share of the peak, over those that do not."""
+FREE_WIDTH = 14
+"""The most pixels of a tile where a row may have any number: more would leave more over."""
 MAX_LINES = 16
 """The most cache lines that a block of input channels asks for."""
 
@@ -147,9 +150,11 @@ def choose_tile(conv: Convolution, target: Target) -> ConvolutionTile | None:
         return None
     _, c, _, w, lane = conv.axes
     width, blocks = conv.extent(w), conv.extent(c)
-    if width is None or blocks is None or (lane in free_vars(*conv.data.indices) and not is_depthwise(conv)):
+    if blocks is None or (lane in free_vars(*conv.data.indices) and not is_depthwise(conv)):
         return None
     vectors = 1 if is_depthwise(conv) else gcd(blocks, *_group_sizes(conv))
+    if width is None:
+        return max(_tiles(FREE_WIDTH, vectors, target), key=lambda tile: _score(tile.pixels, tile.vectors))
     return max(_tiles(width, vectors, target), key=lambda tile: _row_score(tile, width))
 
 
@@ -226,12 +231,10 @@ class ConvolutionRule(ScheduleRule):
         tile = None if conv is None else choose_tile(conv, target)
         if conv is None or tile is None:
             return None
-        sch = sch.copy()
-        _schedule(sch, conv, tile, target)
-        return sch
+        return _scheduled(sch.copy(), conv, tile, target)
 
 
-def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile, target: Target) -> None:
+def _scheduled(sch: Schedule, conv: Convolution, tile: ConvolutionTile, target: Target) -> Schedule:
     handle = SBlockRV(conv.block.name_hint)
     producers = [producer.name for producer in sch.get_producers(handle)]
     inline_maps(sch, keep=producers)
@@ -239,19 +242,38 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile, target: T
     for name in producers:
         if not schedule_transposed(sch, SBlockRV(name), target):
             schedule_map(sch, SBlockRV(name))
+    if conv.extent(conv.axes[3]) is not None:
+        _schedule_rows(sch, conv, tile, target, None)
+        return sch
+    width = next(axis.dom.extent for axis in conv.block.iter_vars if axis.var is conv.axes[3])
+    parts, binds = ragged_tiles(width, tile_sizes(tile.pixels))
+    made = []
+    for part in parts:
+        version = sch.copy()
+        rows = _schedule_rows(version, conv, ConvolutionTile(part.size, tile.vectors), target, part)
+        made.append((version.func, rows.var))
+    return Schedule(joined(made, binds))
+
+
+def _schedule_rows(
+    sch: Schedule, conv: Convolution, tile: ConvolutionTile, target: Target, part: Tiles | None
+) -> LoopRV:
+    """Rows of the result, tile by tile, all of them or a part; the loop that is given runs over rows."""
+    handle = SBlockRV(conv.block.name_hint)
     consumer = local_result(sch, handle)
     loops = dict(zip((a.var for a in conv.block.iter_vars), sch.get_loops(handle), strict=True))
     n, c, h, w, lane = (loops[var] for var in conv.axes)
     c_tile, vector = sch.split(c, [None, tile.vectors])
-    w_tile, pixel = _split_row(sch, w, tile.pixels)
+    w_tile, pixel = _split_row(sch, w, tile.pixels, part)
     reduce = [loops[var] for var in _reading_order(conv)]
     beside: list[LoopRV] = []
     if conv.depth > 1:
-        reduce[-1], inside = sch.split(reduce[-1], [None, conv.depth])
-        sch.annotate(inside, DOT_PRODUCT, True)
-        beside = [inside]
+        reduce[-1], pair = sch.split(reduce[-1], [None, conv.depth])
+        sch.annotate(pair, DOT_PRODUCT, True)
+        beside = [pair]
     sch.reorder(n, c_tile, h, w_tile, *reduce, pixel, vector, lane, *beside)
-    work = constant_product(loop_extents(sch, [w_tile, *reduce, pixel, vector, lane, *beside]))
+    inside = [] if part is not None else [w_tile]  # of a row of any length one tile counts
+    work = constant_product(loop_extents(sch, [*inside, *reduce, pixel, vector, lane, *beside]))
     parallel = sch.fuse(n, c_tile, h)
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // (work or GRAIN_MULTIPLIES)))
@@ -269,10 +291,14 @@ def _schedule(sch: Schedule, conv: Convolution, tile: ConvolutionTile, target: T
         _skip_filling(sch, conv, reduce)
     _prefetch_weights(sch, handle, conv, tile)
     _prefetch_pixels(sch, handle, conv, tile)
+    rows: LoopRV = parallel
+    return rows
 
 
-def _split_row(sch: Schedule, row: LoopRV, pixels: int) -> list[LoopRV]:
+def _split_row(sch: Schedule, row: LoopRV, pixels: int, part: Tiles | None) -> list[LoopRV]:
     """Tiles of a row's pixels; the last one overlaps the one before where they do not divide it."""
+    if part is not None:
+        return list(sch.split_part(row, pixels, part.begin, part.count))
     (extent,) = loop_extents(sch, [row])
     if extent is None or extent % pixels == 0:
         return list(sch.split(row, [None, pixels]))

@@ -12,6 +12,9 @@ function is
         parallel:  M[position, tile, out]      = Σ V[position, tile, channel] U[position, channel, out]
         parallel:  result tile = Aᵀ M A,  epilogue
 
+Images may have any size: then the number of tiles in a band is found when the function runs, and the products
+take them in register tiles of several sizes.
+
 Source: A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks (2015), sections 4.1 and 4.3.
 """
 
@@ -19,15 +22,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from heddle.ir.node import Map, replace
-from heddle.prim.nodes import PrimExpr, Var, constant
+from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import if_then_else
+from heddle.prim.ops import ceildiv as ceildiv_of
+from heddle.prim.ops import floordiv, if_then_else, maximum, minimum
 from heddle.prim.substitute import substitute
 from heddle.target import Target
 from heddle.tir.builder import StmtBuilder
@@ -41,9 +46,17 @@ from heddle.tir.nodes import (
     Stmt,
     decl_buffer,
 )
-from heddle.tir.schedule.rules.convolution import NO_UNROLL, ConvolutionTile, best_tile
+from heddle.tir.schedule.rules.convolution import FREE_WIDTH, NO_UNROLL, ConvolutionTile, best_tile
+from heddle.tir.schedule.rules.ragged_tiles import Tiles, ragged_tiles, tile_sizes
 from heddle.tir.schedule.rules.rule import GRAIN_ELEMENTS
 from heddle.tir.substitute import StmtSubstituter
+
+
+def ceildiv(size: Any, factor: Any) -> Any:
+    """How many pieces a size has: a number where both are, else an expression."""
+    are_numbers = isinstance(size, int) and isinstance(factor, int)
+    return -(-size // factor) if are_numbers else ceildiv_of(size, factor)
+
 
 TAPS = 3
 BAND_BYTES = 3 << 20
@@ -93,18 +106,24 @@ class WinogradProblem:
     before: tuple[int, int]
     ins: int
     outs: int
-    rows: int
-    columns: int
+    rows: int | PrimExpr
+    columns: int | PrimExpr
     lanes: int
+
+    @property
+    def is_free(self) -> bool:
+        """Whether images may have any size."""
+        return not (isinstance(self.rows, int) and isinstance(self.columns, int))
 
 
 @dataclass(frozen=True, slots=True)
 class WinogradPlan:
-    """Tiles of `size` × `size` results, `band` rows of them at a time; `product` is the register tile."""
+    """Tiles of `size` × `size` results, `band` rows of them at a time, or as many as fit the cache (None);
+    `product` is the register tile."""
 
     problem: WinogradProblem
     size: int
-    band: int
+    band: int | None
     product: ConvolutionTile
 
     @property
@@ -112,8 +131,14 @@ class WinogradPlan:
         return self.size + TAPS - 1
 
     @property
-    def tiles(self) -> tuple[int, int]:
-        return -(-self.problem.rows // self.size), -(-self.problem.columns // self.size)
+    def tiles(self) -> tuple[Any, Any]:
+        """Rows and columns of tiles."""
+        return tuple(ceildiv(n, self.size) for n in (self.problem.rows, self.problem.columns))
+
+    @property
+    def bytes_of_column(self) -> int:
+        """What the data and the products of a tile take, transformed."""
+        return self.reach**2 * (self.problem.ins + self.problem.outs) * 4
 
     @property
     def panel(self) -> int:
@@ -128,19 +153,33 @@ class WinogradPlan:
         return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2).astype(array.dtype))
 
 
+ASSUMED_SIZE = 32
+"""How many rows and columns an image is taken to have where it may have any number."""
+
+
 def plan_winograd(problem: WinogradProblem, target: Target) -> WinogradPlan | None:
     """The tile size that takes the fewest cycles; None where summing the taps one by one is as fast."""
+    if problem.is_free:
+        plan = plan_winograd(replace_fields(problem, rows=ASSUMED_SIZE, columns=ASSUMED_SIZE), target)
+        if plan is None:
+            return None
+        tile = best_tile(FREE_WIDTH, problem.outs // problem.lanes, target)
+        return WinogradPlan(problem, plan.size, None, tile)
     best: tuple[float, WinogradPlan] | None = None
     for size in (2, 4):
         plan = _plan(problem, size, target)
-        if plan is None:
-            continue
-        cycles = _cycles(plan, target)
+        cycles = _cycles(plan)
         if best is None or cycles < best[0]:
             best = cycles, plan
     taps = problem.ins * problem.outs * TAPS * TAPS
-    multiplies = max(taps * problem.rows * problem.columns / (2 * problem.lanes), taps * 4 / BYTES_PER_CYCLE)
+    pixels = _int(problem.rows) * _int(problem.columns)
+    multiplies = max(taps * pixels / (2 * problem.lanes), taps * 4 / BYTES_PER_CYCLE)
     return best[1] if best is not None and best[0] < WORTH * multiplies else None
+
+
+def _int(size: int | PrimExpr) -> int:
+    assert isinstance(size, int)
+    return size
 
 
 BYTES_PER_CYCLE = 5.0
@@ -149,24 +188,27 @@ WORTH = 0.75
 """The share of the direct convolution's cycles below which the transforms are worth their code."""
 
 
-def _plan(problem: WinogradProblem, size: int, target: Target) -> WinogradPlan | None:
-    rows, columns = -(-problem.rows // size), -(-problem.columns // size)
-    a_tile = (size + TAPS - 1) ** 2 * (problem.ins + problem.outs) * 4
+def _plan(problem: WinogradProblem, size: int, target: Target) -> WinogradPlan:
+    """The plan for an image of a known size, with bands that divide it."""
+    plan = WinogradPlan(problem, size, 1, ConvolutionTile(1, 1))
+    rows, columns = plan.tiles
     bands = [
-        n for n in range(1, rows + 1) if rows % n == 0 and (n == 1 or n * columns * a_tile <= BAND_BYTES)
+        n
+        for n in range(1, rows + 1)
+        if rows % n == 0 and (n == 1 or n * columns * plan.bytes_of_column <= BAND_BYTES)
     ]
     product = best_tile(bands[-1] * columns, problem.outs // problem.lanes, target)
-    return None if product is None else WinogradPlan(problem, size, bands[-1], product)
+    return WinogradPlan(problem, size, bands[-1], product)
 
 
-def _cycles(plan: WinogradPlan, target: Target) -> float:
+def _cycles(plan: WinogradPlan) -> float:
     """An estimate: products at nine tenths of the peak or as fast as weights come, and transforms, which move
     every position of every tile through the cache."""
     problem, positions = plan.problem, plan.reach**2
     tiles = plan.tiles[0] * plan.tiles[1]
     weights = positions * problem.ins * problem.outs
     products = max(weights * tiles / (2 * problem.lanes) / 0.9, weights * 4 / BYTES_PER_CYCLE)
-    return products + tiles * (problem.ins + problem.outs) / problem.lanes * positions * 4
+    return float(products + tiles * (problem.ins + problem.outs) / problem.lanes * positions * 4)
 
 
 # ---- the function
@@ -197,15 +239,29 @@ class _Writer:
         self.plan, self.problem, self.weights = plan, plan.problem, weights
         self.b = StmtBuilder()
         self.dtype = str(self.problem.data.dtype)
-        tiles = plan.band * plan.tiles[1]
+        self.rows, self.columns = self._named("rows", plan.tiles[0]), self._named("columns", plan.tiles[1])
+        self.band = plan.band if plan.band is not None else self._band()
+        tiles = self._named("tiles", self.band * self.columns)
         positions, lanes = plan.reach**2, self.problem.lanes
-        padded = (self.problem.ins // lanes, *(plan.size * n + TAPS - 1 for n in plan.tiles), lanes)
-        self.padded = self._buffer("padded", padded)
+        size = (plan.size * n + TAPS - 1 for n in (self.rows, self.columns))
+        self.padded = self._buffer("padded", (self.problem.ins // lanes, *size, lanes))
         self.moved = self._buffer("transformed", (positions, self.problem.ins // lanes, tiles, lanes))
         self.products = self._buffer("products", (positions, self.problem.outs // lanes, tiles, lanes))
 
-    def _buffer(self, name: str, shape: Sequence[int], scope: str = "global") -> Buffer:
-        return decl_buffer([constant(n, "int64") for n in shape], self.dtype, name, scope=scope)
+    def _named(self, name: str, value: Any) -> Any:
+        """A number that is the same for the whole function."""
+        return value if isinstance(value, int) else self.b.let(name, value)
+
+    def _band(self) -> Var:
+        """As many rows of tiles as fit the cache, at least one, at most all."""
+        fitting = floordiv(
+            constant(BAND_BYTES // self.plan.bytes_of_column, "int64"), maximum(self.columns, 1)
+        )
+        return self.b.let("band", minimum(maximum(fitting, 1), maximum(self.rows, 1)))
+
+    def _buffer(self, name: str, shape: Sequence[Any], scope: str = "global") -> Buffer:
+        dims = [constant(n, "int64") if isinstance(n, int) else n for n in shape]
+        return decl_buffer(dims, self.dtype, name, scope=scope)
 
     def _local(self, name: str, *shape: int) -> Buffer:
         buffer = self._buffer(name, shape, "local")
@@ -217,22 +273,29 @@ class _Writer:
             self.b.emit(AllocBuffer(buffer))
         with self.b.loop("n", self.problem.data.shape[0]) as n:
             self._pad(n)
-            with self.b.loop("band", self.plan.tiles[0] // self.plan.band) as band:
-                self._transform(band)
-                self._multiply()
-                self._finish(n, band)
+            with self.b.loop("number", ceildiv(self.rows, self.band)) as number:
+                first, rows = number * self.band, self.band
+                if self.plan.band is None:  # the last band may be shorter
+                    rows = self.b.let("band_rows", minimum(self.band, self.rows - first))
+                self._transform(first, rows)
+                self._multiply(rows)
+                self._finish(n, first, rows)
         return self.b.func("winograd", ()).body
 
     def _lanes(self) -> Any:
         return self.b.loop("lane", self.problem.lanes, ForKind.VECTORIZED)
 
-    def _parallel(self, name: str, extent: int, work: int) -> Any:
-        return self.b.loop(name, extent, ForKind.PARALLEL, {"grain": max(1, GRAIN_ELEMENTS // max(1, work))})
+    def _parallel(self, name: str, extent: Any, work: Any) -> Any:
+        """A loop on threads; of work that nobody knows, that of one column counts."""
+        grain = max(1, GRAIN_ELEMENTS // max(1, work)) if isinstance(work, int) else 1
+        return self.b.loop(name, extent, ForKind.PARALLEL, {"grain": grain})
 
     def _pad(self, n: Var) -> None:
         """The image with zeros around it, up to whole tiles."""
         data, (top, left) = self.problem.data, self.problem.before
-        blocks, height, width, lanes = (int(dim.value) for dim in self.padded.shape)  # type: ignore[attr-defined]
+        blocks, height, width, lanes = (
+            dim.value if isinstance(dim, IntImm) else dim for dim in self.padded.shape
+        )
         with self._parallel("line", blocks * height, width * lanes) as line, self.b.loop("x", width) as x:
             block, y = line // height, line % height
             inside = all_of(y >= top, y < data.shape[2] + top, x >= left, x < data.shape[3] + left)
@@ -240,14 +303,14 @@ class _Writer:
                 value = if_then_else(inside, data[n, block, y - top, x - left, lane], constant(0, self.dtype))
                 self.b.store(self.padded, (block, y, x, lane), value)
 
-    def _transform(self, band: Var) -> None:
-        """V = Bᵀ d B."""
-        plan, reach, columns = self.plan, self.plan.reach, self.plan.tiles[1]
+    def _transform(self, first: PrimExpr, rows: Any) -> None:
+        """V = Bᵀ d B, for some rows of tiles."""
+        plan, reach, columns = self.plan, self.plan.reach, self.columns
         blocks, matrix = self.problem.ins // self.problem.lanes, _B[plan.size]
-        tasks = self._parallel("task", blocks * plan.band, columns * reach**2 * 2 * self.problem.lanes)
+        tasks = self._parallel("task", blocks * rows, columns * reach**2 * 2 * self.problem.lanes)
         with tasks as task, self.b.loop("column", columns) as column:
-            block, row = task // plan.band, task % plan.band
-            y, x = (band * plan.band + row) * plan.size, column * plan.size
+            block, row = task // rows, task % rows
+            y, x = (first + row) * plan.size, column * plan.size
             with self._lanes() as lane:
                 values = self._sandwich(
                     matrix, reach, lambda r, s: self.padded[block, y + r, x + s, lane], "d"
@@ -268,28 +331,43 @@ class _Writer:
         ]
         return lambda k, other: _combination(matrix[other], inner[k])
 
-    def _multiply(self) -> None:
+    def _multiply(self, rows: Any) -> None:
         """M = V · U at every position."""
-        plan, lanes, tile = self.plan, self.problem.lanes, self.plan.product
-        panels, tiles = self.problem.outs // plan.panel, plan.band * plan.tiles[1]
+        plan, tile = self.plan, self.plan.product
+        panels, tiles = self.problem.outs // plan.panel, rows * self.columns
+        parts: list[Tiles] = []
+        if self.problem.is_free:
+            parts, binds = ragged_tiles(tiles, tile_sizes(tile.pixels))
+            for bind in binds:
+                self.b.emit(bind)
         work = tiles * plan.panel * self.problem.ins // 8
         with self._parallel("task", plan.reach**2 * panels, work) as task:
             position, panel = task // panels, task % panels
-            with self.b.loop("tile", tiles // tile.pixels) as first:
-                sums = self._local("sums", tile.pixels, tile.vectors, lanes)
-                with self._each(tile) as (pixel, vector, lane):
-                    self.b.store(sums, (pixel, vector, lane), constant(0, self.dtype))
-                with (
-                    self.b.loop("block", self.problem.ins // lanes, notes={NO_UNROLL: True}) as block,
-                    self.b.loop("channel", lanes, notes={NO_UNROLL: True}) as channel,
-                    self._each(tile) as (pixel, vector, lane),
-                ):
-                    data = self.moved[position, block, first * tile.pixels + pixel, channel]
-                    weight = self.weights[position, panel, block, channel, vector * lanes + lane]
-                    self.b.store(sums, (pixel, vector, lane), sums[pixel, vector, lane] + data * weight)
-                with self._each(tile) as (pixel, vector, lane):
-                    at = (position, panel * tile.vectors + vector, first * tile.pixels + pixel, lane)
-                    self.b.store(self.products, at, sums[pixel, vector, lane])
+            if not parts:
+                with self.b.loop("tile", tiles // tile.pixels) as number:
+                    self._product(position, panel, number * tile.pixels, tile)
+            for part in parts:
+                with self.b.loop("tile", part.count) as number:
+                    first = minimum(part.begin + number * part.size, tiles - part.size)
+                    self._product(position, panel, first, replace_fields(tile, pixels=part.size))
+
+    def _product(self, position: PrimExpr, panel: PrimExpr, first: PrimExpr, tile: ConvolutionTile) -> None:
+        """The product of one register tile."""
+        lanes = self.problem.lanes
+        sums = self._local("sums", tile.pixels, tile.vectors, lanes)
+        with self._each(tile) as (pixel, vector, lane):
+            self.b.store(sums, (pixel, vector, lane), constant(0, self.dtype))
+        with (
+            self.b.loop("block", self.problem.ins // lanes, notes={NO_UNROLL: True}) as block,
+            self.b.loop("channel", lanes, notes={NO_UNROLL: True}) as channel,
+            self._each(tile) as (pixel, vector, lane),
+        ):
+            data = self.moved[position, block, first + pixel, channel]
+            weight = self.weights[position, panel, block, channel, vector * lanes + lane]
+            self.b.store(sums, (pixel, vector, lane), sums[pixel, vector, lane] + data * weight)
+        with self._each(tile) as (pixel, vector, lane):
+            at = (position, panel * tile.vectors + vector, first + pixel, lane)
+            self.b.store(self.products, at, sums[pixel, vector, lane])
 
     def _each(self, tile: ConvolutionTile) -> _Nest:
         unrolled = ForKind.UNROLLED
@@ -299,14 +377,14 @@ class _Writer:
             self._lanes(),
         )
 
-    def _finish(self, n: Var, band: Var) -> None:
+    def _finish(self, n: Var, first: PrimExpr, rows: Any) -> None:
         """Y = Aᵀ M A, and what follows the convolution."""
-        plan, problem, size, columns = self.plan, self.problem, self.plan.size, self.plan.tiles[1]
+        plan, problem, size, columns = self.plan, self.problem, self.plan.size, self.columns
         blocks = problem.outs // problem.lanes
-        tasks = self._parallel("task", blocks * plan.band, columns * plan.reach**2 * 2 * problem.lanes)
+        tasks = self._parallel("task", blocks * rows, columns * plan.reach**2 * 2 * problem.lanes)
         with tasks as task, self.b.loop("column", columns) as column:
-            block, row = task // plan.band, task % plan.band
-            y, x = (band * plan.band + row) * size, column * size
+            block, row = task // rows, task % rows
+            y, x = (first + row) * size, column * size
             result = self._local("result", size, size, problem.lanes)
             with self._lanes() as lane:
 
@@ -325,7 +403,7 @@ class _Writer:
     def _guard(self, y: PrimExpr, x: PrimExpr) -> Any:
         """A condition on pixels of tiles that reach over the image's edge."""
         problem, size = self.problem, self.plan.size
-        is_whole = problem.rows % size == 0 and problem.columns % size == 0
+        is_whole = all(isinstance(n, int) and n % size == 0 for n in (problem.rows, problem.columns))
         return _Nest() if is_whole else self.b.when(all_of(y < problem.rows, x < problem.columns))
 
     def _store(self, index: tuple[PrimExpr, ...], value: PrimExpr) -> None:
