@@ -106,6 +106,26 @@ def test_other_closed_streams_do_no_harm() -> None:
     assert shell(f"{sys.executable} -m heddle run nothing.onnx 2>&-").returncode == 1
 
 
+CLOSED = {"0<&-": 0, "0<&- 2>&-": 0, "0<&- 1>&- 2>&-": 1, "1>/dev/full": 1, "1>/dev/full 2>/dev/full": 1}
+
+
+@pytest.mark.parametrize("streams", CLOSED)
+def test_streams_that_are_closed_or_full_spoil_no_file(dense: Path, tmp_path: Path, streams: str) -> None:
+    """A file of the model's must not be taken for a stream, nor the other way round."""
+    made = tmp_path / "m.heddle"
+    done = shell(f"exec {streams}; {sys.executable} -m heddle compile {dense} -o {made}")
+    assert done.returncode == CLOSED[streams], done.stderr
+    assert "Traceback" not in done.stderr and "fault of Heddle" not in done.stderr
+    if made.exists():
+        assert command_line("run", made, "--repeat", 0, "--trust").code == 0
+    assert streams == "0<&- 1>&- 2>&-" or [path.name for path in tmp_path.iterdir()] == ["m.heddle"]
+
+
+@pytest.mark.parametrize(("command", "code"), [("run nothing.onnx", 1), ("nonsense", 2)])
+def test_an_error_that_cannot_be_told_keeps_its_code(command: str, code: int) -> None:
+    assert shell(f"{sys.executable} -m heddle {command} 2>/dev/full").returncode == code
+
+
 def test_a_reader_that_leaves_is_no_fault(dense: Path) -> None:
     done = shell(f"set -o pipefail; {sys.executable} -m heddle inspect {dense} | head -0")
     assert (

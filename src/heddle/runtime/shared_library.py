@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +80,10 @@ def export_library(path: str | os.PathLike[str], parts: LibraryParts, link: Link
         raise UsageError(U0506, f"the prefix of a library must be a name in C, got {parts.prefix!r}")
     target = Path(path)
     link = link or _linker_for(target, triple)
-    with tempfile.TemporaryDirectory(prefix="heddle-link-") as folder, replacing(target) as made:
-        files = [str(file) for file in _write_objects(Path(folder), parts, triple)]
+    with replacing(target) as made:
+        folder = made.with_name(f"{made.name}.objects")
+        folder.mkdir()
+        files = [str(file) for file in _write_objects(folder, parts, triple)]
         link(str(made), files)
 
 

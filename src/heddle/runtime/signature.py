@@ -26,7 +26,7 @@ from typing import Any
 from heddle.runtime.codes import F0113, U0511, U0512
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, MissingDependencyError, UsageError
-from heddle.support.files import check_replaceable, open_file, write_bytes, write_secret
+from heddle.support.files import check_new, open_file, write_bytes, write_secret
 
 SUFFIX = ".sig"
 _TITLE = b"heddle signature 1"
@@ -43,9 +43,10 @@ def make_keys(private: PathLike) -> Path:
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
     open_text = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
     public = Path(f"{os.fspath(private)}.pub")
-    check_replaceable(public)
-    write_secret(private, secret)
+    check_new(private)
+    # The private key comes last: where only one of them was written, the next attempt can begin anew.
     write_bytes(public, open_text)
+    write_secret(private, secret)
     return public
 
 

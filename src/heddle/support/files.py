@@ -103,10 +103,19 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 def write_secret(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a new file that only this user can read. Raises: UsageError S0101, also where there is one."""
     target = Path(path)
+    check_new(target)
     with _refusals(target), Part(target, mode=0o600) as part:
         part.write(data)
         os.fsync(part.descriptor)
         part.become(replaces=False)
+
+
+def check_new(path: str | os.PathLike[str]) -> None:
+    """Raises: UsageError S0101 where there is a file, or none can be made."""
+    target = Path(path)
+    check_replaceable(target)
+    if os.path.lexists(target):
+        raise UsageError(S0101, f"cannot write {target}: {os.strerror(errno.EEXIST)}")
 
 
 def check_replaceable(path: Path) -> None:

@@ -20,6 +20,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from typing import Any
 
 from heddle.driver.cli.interrupt import end_on_interrupt
 from heddle.driver.codes import D0401, D0501
@@ -64,14 +65,27 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _open_standard_streams() -> None:
     """Standard streams that the process was started without lead nowhere; else the next file that is opened
-    would be taken for one."""
+    would be taken for one. Messages go through `_Unfailing`."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 (it stays open)
+    if sys.stderr is None or isinstance(sys.stderr, io.TextIOWrapper):
+        encoding = None if sys.stderr is None else sys.stderr.encoding
+        unfailing = io.BufferedWriter(_Unfailing(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(unfailing, encoding, line_buffering=True)
+
+
+class _Unfailing(io.FileIO):
+    """Where messages go. One that cannot be told, on a full disk or to a reader that has gone, changes
+    nothing about the exit code."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
 
 
 def _format_warning(
