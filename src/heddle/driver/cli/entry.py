@@ -71,7 +71,7 @@ def _open_standard_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    if sys.stderr is None or isinstance(sys.stderr, io.TextIOWrapper):
+    if sys.stderr is None or sys.stderr is sys.__stderr__:
         encoding = None if sys.stderr is None else sys.stderr.encoding
         unfailing = io.BufferedWriter(_Unfailing(2, "w", closefd=False))
         sys.stderr = io.TextIOWrapper(unfailing, encoding, line_buffering=True)
