@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -319,15 +319,14 @@ def try_all(
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made, "work")
 
-        def act() -> int:
-            scenario.act(folder)
-            return 0
+        def act(number: int) -> int:
+            return guarded(lambda: interposer.met(fault, number, lambda: scenario.act(folder)))
 
         _prepare(scenario, folder)
-        total = interposer.count(fault.calls, act)
+        total = interposer.count(fault.calls, lambda: scenario.act(folder))
         for number in (*numbers(total, most), total + 1000):
             _prepare(scenario, folder)
-            ended = interposer.strike(fault, number, lambda: guarded(act))
+            ended = interposer.fork(number, partial(act, number))
             tried += [number] * ended.is_struck
             wrong = _judged(scenario, fault, ended, folder)
             if wrong is not None:

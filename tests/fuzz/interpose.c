@@ -1,7 +1,8 @@
 /* A library to be preloaded (LD_PRELOAD): counts calls of the C library and lets the n-th one go wrong.
  *
  * Nothing is counted until `faults_arm(calls, number, action, error)`: `calls` is a mask of the kinds below,
- * `number` counts from 1. `faults_seen` tells how many calls there were since. Files other than ordinary ones
+ * `number` counts from 1. `faults_seen` tells how many calls there were
+ * until `faults_disarm`. Files other than ordinary ones
  * are left alone, and so are calls that one of these functions makes itself. For glibc on Linux.
  */
 #define _GNU_SOURCE
@@ -29,6 +30,8 @@ void faults_arm(int calls, long which, int what, int code) {
   number = which, action = what, error_number = code, seen = 0;
   __atomic_store_n(&armed_calls, calls, __ATOMIC_SEQ_CST);
 }
+
+void faults_disarm(void) { __atomic_store_n(&armed_calls, 0, __ATOMIC_SEQ_CST); }
 
 long faults_seen(void) { return seen; }
 
@@ -130,7 +133,7 @@ static __thread int inside;
 
 /* Who asks: code that no file holds was linked in memory, and is NATIVE; Python and its modules are PYTHON,
  * apart from LLVM, which ends its process without memory. */
-static int asker(void *address) {
+static int looked_up(void *address) {
   Dl_info found;
   inside = 1;
   int known = dladdr(address, &found);
@@ -142,6 +145,15 @@ static int asker(void *address) {
       || strstr(last, ".cpython-"))
     return PYTHON;
   return 0;
+}
+
+/* Addresses that asked before, and who they are in the two low bits. */
+static __thread size_t known[1 << 14];
+
+static int asker(void *address) {
+  size_t key = (size_t)address << 2, *slot = &known[((size_t)address >> 1) % (1 << 14)];
+  if ((*slot & ~(size_t)3) != key) *slot = key | looked_up(address) / 8;
+  return (*slot & 3) * 8;
 }
 
 static int no_memory(void *address) {

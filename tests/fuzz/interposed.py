@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -102,29 +103,33 @@ class Interposer:
         self._library.faults_arm(int(fault.calls), ctypes.c_long(number), int(fault.action), fault.error)
 
     def disarm(self) -> None:
-        self._library.faults_arm(0, ctypes.c_long(0), 0, 0)
+        """No more faults; what was counted stays."""
+        self._library.faults_disarm()
 
     def seen(self) -> int:
         return int(self._library.faults_seen())
 
     def count(self, calls: Calls, act: Callable[[], object]) -> int:
         """How many calls an action makes."""
-        self.arm(Fault(calls, Action.FAIL), -1)
+        self.met(Fault(calls, Action.FAIL), -1, act)
+        return self.seen()
+
+    def met(self, fault: Fault, number: int, act: Callable[[], object]) -> int:
+        """Do something whose `number`-th call meets the fault; 0, as the exit code."""
         try:
+            self.arm(fault, number)
             act()
         finally:
-            counted = self.seen()
             self.disarm()
-        return counted
+        return 0
 
-    def strike(self, fault: Fault, number: int, act: Callable[[], int]) -> Ended:
-        """Run an action in a child whose `number`-th call meets the fault; `act` gives the exit code, below
-        64."""
+    def fork(self, number: int, act: Callable[[], int]) -> Ended:
+        """Run an action that meets a fault in a child; `act` gives the exit code, below 64."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            os._exit(self._child(writing, fault, number, act))
+            os._exit(self._child(writing, number, act))
         os.close(writing)
         with os.fdopen(reading, "rb") as stream:
             err = stream.read().decode(errors="replace")
@@ -134,18 +139,17 @@ class Interposer:
             return Ended(code, err, True)
         return Ended(code & ~_NOT_REACHED, err, not code & _NOT_REACHED)
 
-    def _child(self, writing: int, fault: Fault, number: int, act: Callable[[], int]) -> int:
+    def _child(self, writing: int, number: int, act: Callable[[], int]) -> int:
         os.dup2(writing, 2)
         os.close(writing)
         signal.alarm(ALARM_S)
-        self.arm(fault, number)
+        code = 9
         try:
             code = act()
-        finally:
-            is_struck = self.seen() >= number
-            self.disarm()
+        except BaseException:
+            traceback.print_exc()
         sys.stderr.flush()
-        return code | (0 if is_struck else _NOT_REACHED)
+        return code | (0 if self.seen() >= number else _NOT_REACHED)
 
 
 def numbers(total: int, most: int) -> list[int]:

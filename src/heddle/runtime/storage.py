@@ -108,9 +108,12 @@ class Allocator:
         self._listeners: tuple[AllocationListener, ...] = ()
         self.payload_of, self._share = _storage_methods()
         self._take = self._taker(0)
+        register = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(
+            native_library().addresses["heddle_pool_register"]
+        )
+        if register(self.address):
+            self.refuse()
         _by_address[self.address] = self
-        register = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(native_library().addresses["heddle_pool_register"])
-        register(self.address)
 
     @property
     def memory_limit_bytes(self) -> int | None:
