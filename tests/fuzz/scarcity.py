@@ -37,7 +37,10 @@ _ENVIRONMENT = {
     "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python",
     "HEDDLE_CACHE": "0",
 }
-_PYTHONS_OWN = "SystemError: error return without exception set"
+_PYTHONS_OWN = (
+    "SystemError: error return without exception set",
+    "returned NULL without setting an exception",
+)
 """What CPython says where it has lost a MemoryError of its own."""
 _WRONG, _LOST, _AGAIN = 10, 11, 12
 
@@ -134,7 +137,7 @@ def _try(interposer: Interposer, scenario: Scenario, number: int) -> int:
 
 def _wrong(ended: Ended) -> str | None:
     """What is wrong with an outcome, if anything is."""
-    if _PYTHONS_OWN in ended.err and ended.code == ExitCode.INTERNAL & 63:
+    if any(text in ended.err for text in _PYTHONS_OWN) and ended.code == ExitCode.INTERNAL & 63:
         return None
     if ended.code not in (0, 1):
         return f"ended with {ended.code}"

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import io
 import os
 import sys
@@ -140,9 +141,21 @@ def guarded(command: Callable[[], int], changed_limits: Sequence[str] | None = N
         _drop_output()
         return ExitCode.BAD_INPUT
     except Exception as error:  # the last place where a bug can become a report that names it
+        if _is_of_memory(error):
+            _report(Diagnostic(S0701, f"there is no memory: {error}").render())
+            return ExitCode.BAD_INPUT
         help = "this is a fault of Heddle; HEDDLE_TRACEBACK=1 shows where"
         _report(Diagnostic(D0501, f"{type(error).__name__}: {error}", help=help).render())
         return ExitCode.INTERNAL
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """Whether an exception stands for a MemoryError: Python has no lock or thread to give, or `ctypes` met
+    one while it took arguments."""
+    text = str(error)
+    if isinstance(error, RuntimeError):
+        return text in ("can't allocate lock", "can't start new thread")
+    return isinstance(error, ctypes.ArgumentError) and ": MemoryError" in text
 
 
 def _report_import(error: ImportError) -> int:
