@@ -157,6 +157,97 @@ def test_llvm_ir_is_written_as_text() -> None:
     assert not [name for name in names if name.startswith("llvmlite.ir")]
 
 
+WRITERS = {
+    "support/parts.py": "the writer itself",
+    "driver/cli/entry.py": "standard streams that the process was started without",
+    "codegen/llvm/object_code.py": "the pipe of a worker's answers",
+    "codegen/c_source.py": "a temporary folder, for a compiler",
+    "runtime/shared_library.py": "a temporary folder, for a linker",
+}
+"""Files of ours that may open another for writing; all others go through `heddle.support.files`."""
+_WRITING_CALLS = (
+    "write_text",
+    "write_bytes",
+    "tofile",
+    "savez",
+    "savez_compressed",
+    "savetxt",
+    "mkstemp",
+    "NamedTemporaryFile",
+    "copyfile",
+    "copy2",
+    "copyfileobj",
+    "rename",
+    "renames",
+    "symlink",
+    "symlink_to",
+)
+
+
+def _writes(tree: ast.Module) -> Iterator[int]:
+    """Lines that write a file otherwise than by `heddle.support.files`."""
+    ours = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "heddle.support.files"
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in ("O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND"):
+            yield node.lineno
+        if isinstance(node, ast.Call) and _is_writing_call(node, ours):
+            yield node.lineno
+
+
+def _is_writing_call(node: ast.Call, ours: set[str]) -> bool:
+    func = node.func
+    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    if name in _WRITING_CALLS:
+        return not (isinstance(func, ast.Name) and name in ours)
+    if isinstance(func, ast.Attribute) and ast.unparse(func) in ("os.replace", "os.link", "shutil.move"):
+        return True
+    if name not in ("open", "fdopen"):
+        return False
+    modes = [arg.value for arg in (*node.args, *(key.value for key in node.keywords)) if _is_mode(arg)]  # type: ignore[attr-defined]
+    return any(set("wax+") & set(mode) for mode in modes)
+
+
+def _is_mode(node: ast.AST) -> bool:
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return is_text and re.fullmatch(r"[rwaxbt+]{1,4}", node.value) is not None  # type: ignore[attr-defined]
+
+
+def test_files_are_written_in_one_way() -> None:
+    """`support/files.py` writes by parts; that its own descriptors are writable, it may say."""
+    writers = {file.name for file in source_files() if any(_writes(file.tree))}
+    assert writers == {*WRITERS, "support/files.py"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "open(path, 'w')",
+        "path.open(mode='ab')",
+        "os.fdopen(os.open(path, os.O_RDONLY), 'r+b')",
+        "path.write_text(text)",
+        "os.open(path, os.O_CREAT)",
+        "os.replace(a, b)",
+        "from elsewhere import write_bytes\nwrite_bytes(path, b'')",
+        "np.savez(path, x)",
+    ],
+)
+def test_other_ways_are_found(text: str) -> None:
+    assert list(_writes(ast.parse(text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["open(path)", "path.open('rb')", "from heddle.support.files import write_bytes\nwrite_bytes(path, b'')"],
+)
+def test_reading_is_no_writing(text: str) -> None:
+    assert not list(_writes(ast.parse(text)))
+
+
 def _names_left_in_braces() -> Iterator[str]:
     for file in source_files():
         for node in ast.walk(file.tree):

@@ -55,6 +55,39 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_model_that_the_other_engine_refuses_is_told(tmp_path: Path) -> None:
+    """ONNX has sines of bfloat16, and ONNX Runtime has not. The run itself is done and shown."""
+    pytest.importorskip("onnxruntime", reason="comparing needs the extra bench")
+    make, bfloat16 = onnx.helper, onnx.TensorProto.BFLOAT16
+    values = [make.make_tensor_value_info(name, bfloat16, [4]) for name in "xy"]
+    graph = make.make_graph([make.make_node("Sin", ["x"], ["y"])], "g", values[:1], values[1:])
+    sine = make.make_model(graph, opset_imports=[make.make_opsetid("", 22)], ir_version=9)
+    (tmp_path / "m.onnx").write_bytes(sine.SerializeToString())
+    run = ("run", tmp_path / "m.onnx", "--repeat", 0)
+    assert in_process(*run).code == 0
+    done = in_process(*run, "--compare", "onnxruntime")
+    assert done.code == ExitCode.OUTPUTS_DIFFER, done.err
+    assert "refused the model" in done.out + done.err
+    assert "fault of Heddle" not in done.err and "Traceback" not in done.err
+    report = json.loads(in_process(*run, "--compare", "onnxruntime", "--json").out)
+    assert report["comparison"]["agrees"] is False and "Sin" in report["comparison"]["refused"]
+
+
+def test_a_call_that_the_other_engine_refuses_is_told(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = pytest.importorskip("onnxruntime", reason="comparing needs the extra bench")
+
+    refusal = engine.capi.onnxruntime_pybind11_state.InvalidArgument
+
+    def refuse(*_: Any) -> Any:
+        raise refusal("[ONNXRuntimeError] : not these inputs")
+
+    monkeypatch.setattr(engine.InferenceSession, "run", refuse)
+    done = in_process("run", model, "--dim", "rows=6", "--compare", "onnxruntime", "--repeat", 0)
+    assert done.code == ExitCode.OUTPUTS_DIFFER, done.err
+    assert "not these inputs" in done.out + done.err
+    assert "fault of Heddle" not in done.err
+
+
 def test_agrees_with_onnxruntime(model: Path) -> None:
     pytest.importorskip("onnxruntime", reason="comparing needs the extra bench")
     done = heddle("run", model, "--dim", "rows=6", "--compare", "onnxruntime", "--json", "--repeat", 1)

@@ -3,7 +3,9 @@ of Heddle."""
 
 from __future__ import annotations
 
+import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -104,6 +106,26 @@ def test_other_closed_streams_do_no_harm() -> None:
     done = shell(f"{sys.executable} -m heddle ops 2>&- <&-")
     assert done.returncode == 0 and "matmul" in done.stdout
     assert shell(f"{sys.executable} -m heddle run nothing.onnx 2>&-").returncode == 1
+
+
+CLOSED = {"0<&-": 0, "0<&- 2>&-": 0, "0<&- 1>&- 2>&-": 1, "1>/dev/full": 1, "1>/dev/full 2>/dev/full": 1}
+
+
+@pytest.mark.parametrize("streams", CLOSED)
+def test_streams_that_are_closed_or_full_spoil_no_file(dense: Path, tmp_path: Path, streams: str) -> None:
+    """A file of the model's must not be taken for a stream, nor the other way round."""
+    made = tmp_path / "m.heddle"
+    done = shell(f"exec {streams}; {sys.executable} -m heddle compile {dense} -o {made}")
+    assert done.returncode == CLOSED[streams], done.stderr
+    assert "Traceback" not in done.stderr and "fault of Heddle" not in done.stderr
+    if made.exists():
+        assert command_line("run", made, "--repeat", 0, "--trust").code == 0
+    assert streams == "0<&- 1>&- 2>&-" or [path.name for path in tmp_path.iterdir()] == ["m.heddle"]
+
+
+@pytest.mark.parametrize(("command", "code"), [("run nothing.onnx", 1), ("nonsense", 2)])
+def test_an_error_that_cannot_be_told_keeps_its_code(command: str, code: int) -> None:
+    assert shell(f"{sys.executable} -m heddle {command} 2>/dev/full").returncode == code
 
 
 def test_a_reader_that_leaves_is_no_fault(dense: Path) -> None:
@@ -308,6 +330,63 @@ end_on_interrupt()
 print("ready", flush=True)
 vm(np.ones(4, np.float32))
 """
+
+
+MANY = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 64), "float32")):
+        with R.dataflow():
+{lines}
+            R.output({last})
+        return {last}
+"""
+
+
+def many_kernels() -> str:
+    """A model of kernels of which none is like another: softmaxes of ever longer rows."""
+    lines = []
+    for number in range(24):
+        before = "x" if number == 0 else f"s{number - 1}"
+        first = f"R.strided_slice({before}, [1], [0], [{number + 1}])"
+        lines.append(f"            p{number} = R.concat(({before}, {first}), axis=1)")
+        lines.append(f"            s{number} = R.nn.softmax(p{number}, axis=-1)")
+    return MANY.format(lines="\n".join(lines), last="s23")
+
+
+def helpers_of(pid: int) -> list[int]:
+    """The processes that compile for another one."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (folder / "cmdline").read_text()
+        except (OSError, IndexError, ValueError):
+            continue
+        if parent == pid and "object_code.py" in command:
+            found.append(int(folder.name))
+    return found
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="processes are watched on Linux")
+def test_an_interrupt_while_helpers_compile(tmp_path: Path) -> None:
+    """It ends them, and leaves neither a file nor a part of one."""
+    (tmp_path / "m.py").write_text(many_kernels())
+    command = [sys.executable, "-m", "heddle", "compile", "m.py", "-o", "m.heddle"]
+    env = environment(HEDDLE_CACHE_DIR=str(tmp_path / "cache"), HEDDLE_NUM_THREADS="4")
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=env) as process:
+        while process.poll() is None and not (helpers := helpers_of(process.pid)):
+            pass
+        watched = [os.pidfd_open(pid) for pid in helpers]
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (130, "interrupted\n")
+    for descriptor in watched:  # readable once its process has ended
+        assert select.select([descriptor], [], [], 120)[0] == [descriptor]
+        os.close(descriptor)
+    assert sorted(path.name for path in tmp_path.iterdir()) in (["m.py"], ["cache", "m.py"])
+    assert list(tmp_path.rglob("*.part")) == []
 
 
 def test_an_interrupt_while_compiled_code_runs() -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,9 +157,23 @@ def test_only_what_is_defined_is_renamed(folder: Path) -> None:
     assert b"\0p_helper\0" in first and b"p_puts" not in second
 
 
-def test_linker_options_reach_a_plain_linker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linker_options_reach_a_plain_linker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr(linker, "run_tool", lambda command: seen.append(list(command)))
+
+    def run(command: list[str]) -> None:
+        seen.append(command[:-1])
+        Path(command[-1]).write_bytes(b"library")
+
+    monkeypatch.setattr(linker, "run_tool", run)
     monkeypatch.setattr(linker, "shared_library_command", lambda: ["ld.lld", "-shared"])
-    cc.create_shared("out.so", ["-Wl,--whole-archive,x.a", "y.o"])
-    assert seen == [["ld.lld", "-shared", "--whole-archive", "x.a", "y.o", "-o", "out.so"]]
+    cc.create_shared(tmp_path / "out.so", ["-Wl,--whole-archive,x.a", "y.o"])
+    assert seen == [["ld.lld", "-shared", "--whole-archive", "x.a", "y.o", "-o"]]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"out.so": b"library"}
+
+
+@pytest.mark.parametrize("create", [cc.create_shared, cc.create_staticlib, cc.create_executable])
+def test_a_linker_that_fails_leaves_the_old_file(create: Any, tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"old")
+    with pytest.raises(UsageError, match=r"U050[45]"):
+        create(tmp_path / "out", [tmp_path / "missing.o"])
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"out": b"old"}

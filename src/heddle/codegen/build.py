@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from heddle.codegen.cache import KernelCache, kernel_cache
+from heddle.codegen.cache import CachedCode, KernelCache, kernel_cache
 from heddle.codegen.codes import G0103
 from heddle.codegen.kernels import CompiledKernels
 from heddle.codegen.llvm.machine import compile_text, data_layout
 from heddle.codegen.llvm.module import emit_module
-from heddle.codegen.llvm.required_symbols import check_symbols
+from heddle.codegen.llvm.required_symbols import check_symbols, declared_symbols
 from heddle.codegen.llvm.workers import Workers
 from heddle.codegen.pipeline import lower
 from heddle.ir.expr import GlobalVar
@@ -57,7 +57,7 @@ def compile_kernels(given: Any, target: Target) -> CompiledKernels:
     """Compile all PrimFuncs of a module into one object, without a cache. Raises: as `compile_module`."""
     text, names = generate_text(given, target)
     code = compile_text(text, target).object_code
-    check_symbols(code, text, ", ".join(names))
+    check_symbols(code, declared_symbols(text), ", ".join(names))
     return CompiledKernels(code, names, target, text)
 
 
@@ -84,10 +84,11 @@ def compile_module(
             begun.append((position, names, workers.submit(names[0] if names else "", text)))
         for position, names, job in begun:
             code = workers.result(job)
-            check_symbols(code, job.text, job.name)
+            declared = declared_symbols(job.text)
+            check_symbols(code, declared, job.name)
             made[position] = CompiledKernels(code, names, target, job.text)
             if cache is not None:
-                cache.add(funcs[position], target, code, names)
+                cache.add(funcs[position], target, CachedCode(code, names, declared))
     return tuple(kernels for kernels in made if kernels is not None)
 
 
@@ -112,4 +113,7 @@ def _named(var: GlobalVar, func: PrimFunc) -> PrimFunc:
 
 def _find(func: PrimFunc, target: Target, cache: KernelCache | None) -> CompiledKernels | None:
     entry = None if cache is None else cache.find(func, target)
-    return None if entry is None else CompiledKernels(entry.object_code, entry.functions, target)
+    if entry is None:
+        return None
+    check_symbols(entry.code.object_code, entry.code.declared, ", ".join(entry.code.functions))
+    return CompiledKernels(entry.code.object_code, entry.code.functions, target)

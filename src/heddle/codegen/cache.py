@@ -45,12 +45,20 @@ def compiler_digest() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CacheEntry:
-    """Object code of the function that `source` are the structural bytes of, and the names of its kernels."""
+class CachedCode:
+    """Object code, the names of its kernels, and the functions that its text declared: it may need them."""
 
-    source: bytes
     object_code: bytes
     functions: tuple[str, ...]
+    declared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """The code of the function that `source` are the structural bytes of."""
+
+    source: bytes
+    code: CachedCode
 
 
 @dataclass(slots=True)
@@ -97,14 +105,14 @@ class KernelCache:
             self._memory.setdefault(key, []).append(entry_on_disk)
         return entry_on_disk
 
-    def add(self, func: Any, target: Target, object_code: bytes, functions: tuple[str, ...]) -> None:
+    def add(self, func: Any, target: Target, code: CachedCode) -> None:
         """Keep what was compiled."""
         source = structural_bytes(func)
         with self._lock:
             self.counters.compiles += 1
         if source is None:
             return
-        key, entry = cache_key(source, target), CacheEntry(source, object_code, functions)
+        key, entry = cache_key(source, target), CacheEntry(source, code)
         with self._lock:
             self._memory.setdefault(key, []).append(entry)
         if self._disk is not None:
@@ -139,8 +147,9 @@ def cache_key(source: bytes, target: Target) -> str:
 
 
 def _encode(entry: CacheEntry) -> bytes:
-    head = json.dumps({"functions": list(entry.functions)}).encode()
-    return _LENGTHS.pack(len(head), len(entry.source)) + head + entry.source + entry.object_code
+    code = entry.code
+    head = json.dumps({"functions": code.functions, "declared": code.declared}).encode()
+    return _LENGTHS.pack(len(head), len(entry.source)) + head + entry.source + code.object_code
 
 
 def _decode(data: bytes) -> CacheEntry | None:
@@ -148,11 +157,12 @@ def _decode(data: bytes) -> CacheEntry | None:
     try:
         head_length, source_length = _LENGTHS.unpack_from(data)
         start = _LENGTHS.size + head_length
-        functions = json.loads(data[_LENGTHS.size : start])["functions"]
+        head = json.loads(data[_LENGTHS.size : start])
+        functions, declared = tuple(head["functions"]), tuple(head["declared"])
     except (ValueError, KeyError, TypeError, struct.error):
         return None
     end = start + source_length
-    return CacheEntry(data[start:end], data[end:], tuple(functions))
+    return CacheEntry(data[start:end], CachedCode(data[end:], functions, declared))
 
 
 _shared: list[KernelCache] = []

@@ -91,7 +91,7 @@ def _onnxruntime(model: ModelFile, done: Run, repeat: int, num_threads: int) -> 
     feeds = dict(zip(wanted, args, strict=True))
     try:
         results, latencies = timed(lambda: session.run(None, feeds), [], repeat)
-    except (RuntimeError, ValueError, TypeError) as error:  # what it raises for inputs that it cannot take
+    except _refusals() as error:
         raise _Refusal(f"the call: {error}") from error
     return [node.name for node in session.get_outputs()], results, latencies
 
@@ -148,8 +148,17 @@ def _session(model: ModelFile, num_threads: int) -> Any:
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(str(model.path), options, providers=["CPUExecutionProvider"])
-    except RuntimeError as error:  # the base of what it raises for models that it cannot take
+    except _refusals() as error:
         raise _Refusal(f"the model: {error}") from error
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """What ONNX Runtime raises for models and inputs that it cannot take: classes without a common base."""
+    from onnxruntime.capi import onnxruntime_pybind11_state
+
+    own = vars(onnxruntime_pybind11_state).values()
+    kinds = (kind for kind in own if isinstance(kind, type) and issubclass(kind, Exception))
+    return (RuntimeError, ValueError, TypeError, *kinds)
 
 
 def difference(name: str, ours: Array, theirs: Array, precision: str = "fp32") -> dict[str, Any]:

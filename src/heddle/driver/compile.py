@@ -34,6 +34,7 @@ from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
 from heddle.tir.transform.check_bounds import ALL, marked
 from heddle.vm.relax.executable import LIBRARY_PREFIX, VMExecutable
 from heddle.vm.relax.isa import FuncKind
+from heddle.vm.relax.program import CHECKS_LIFETIMES
 
 
 def compile(
@@ -104,7 +105,8 @@ def build(
     default pipeline; a pipeline of one's own is made by `default_pipeline(target, precision)`.
 
     `sanitize` is for finding faults: kernels check every access to a buffer, and their temporaries begin as
-    NaN, or bytes 0xAB. A module with the attribute `check_bounds` has checks where nothing is proved.
+    NaN, or bytes 0xAB; the machine runs the bytecode with checks of lifetimes, on memory that is all ones
+    before and after use. A module with the attribute `check_bounds` has checks where nothing is proved.
 
     Raises: OptionError D0103 (a ValueError) for another option, D0105 for targets that need the same;
     BindingError R0208 for other parameters; UsageError H01.. for a malformed target, G02.. for C source that
@@ -160,6 +162,8 @@ def build_for(
             builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
     if precision != "fp32":
         builder.metadata[PRECISION] = precision
+    if sanitize:
+        builder.metadata[CHECKS_LIFETIMES] = "yes"
     if mod.attrs.get(LIBRARY_PREFIX):
         builder.metadata[LIBRARY_PREFIX] = str(mod.attrs[LIBRARY_PREFIX])
     loops = with_bounds_checks(lower_loops(loops), mod.attrs.get(CHECK_BOUNDS), sanitize)

@@ -251,6 +251,12 @@ class ScriptParser:
             value = self.boolean(type(node.op), value, self.eval(other))
         return value
 
+    def eval_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        """`(name := value)`: the printer names what an expression uses several times."""
+        value = self.eval(node.value)
+        self.define(node.target.id, value)
+        return value
+
     def eval_IfExp(self, node: ast.IfExp) -> Any:
         return self.eval(node.body if self.eval(node.test) else node.orelse)
 

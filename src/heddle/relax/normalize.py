@@ -40,13 +40,16 @@ _LEAVES = (Var, GlobalVar, Constant, ShapeExpr, PrimExpr, StringImm, DataTypeImm
 
 @dataclass(slots=True)
 class Scope:
-    """A sequence under construction: closed blocks and the open one."""
+    """A sequence under construction: closed blocks and the open one. `bound` has, by identity, the
+    expressions that the open block has variables for: one that is used twice is computed once."""
 
     blocks: list[BindingBlock] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     is_dataflow: bool = False
+    bound: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
 
     def close_block(self) -> None:
+        self.bound = {}
         if self.bindings:
             self.blocks.append(BindingBlock(tuple(self.bindings), self.is_dataflow))
         self.bindings, self.is_dataflow = [], False
@@ -91,9 +94,16 @@ class Normalizer:
         """A leaf: the expression itself, or a variable bound to it."""
         if isinstance(expr, Tuple):
             return self._normal_tuple(expr)
+        known = self.scopes[-1].bound.get(id(expr)) if self.scopes else None
+        if known is not None:
+            return known[1]
         value = self.value(expr)
-        is_leaf = isinstance(value, (_LEAVES, Tuple)) or _is_nothing(value)
-        return value if is_leaf else self.bind(value)
+        if isinstance(value, (_LEAVES, Tuple)) or _is_nothing(value):
+            return value
+        var = self.bind(value)
+        if not is_impure_call(expr, self.mod):
+            self.scopes[-1].bound[id(expr)] = expr, var
+        return var
 
     def value(self, expr: Expr) -> Expr:
         """A typed value whose parts are leaves."""

@@ -113,6 +113,12 @@ class RelaxPrinter(TypePrinter):
         self.out = TextBuilder()
         self.constants: list[Any] = constants if constants is not None else []
 
+    def _mark(self) -> int:
+        return len(self.constants)
+
+    def _reset(self, mark: int) -> None:
+        del self.constants[mark:]
+
     # ---- functions
 
     def function(

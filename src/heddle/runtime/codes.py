@@ -116,6 +116,12 @@ U0603 = declare_code(
     "A loop function with bounds checks was about to read or write outside a buffer, to divide by zero, or "
     "to take more memory than a machine has. The message names the buffer, the index and the place.",
 )
+U0604 = declare_code(
+    "U0604",
+    "loops take too long",
+    "A loop function from untrusted text would take more steps in one call than the limit `kernel_steps` "
+    "has. The limit is that of the compilation: `--limit kernel_steps=VALUE`.",
+)
 U0701 = declare_code("U0701", "bad thread count", "The pool runs 1 to 1024 threads.")
 U0801 = declare_code(
     "U0801", "bad timing option", "`number` and `repeat` are at least 1; delays are not negative."

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from heddle.runtime.codes import U0504, U0505
 from heddle.support.diagnostics import UsageError
+from heddle.support.files import replacing
 from heddle.support.settings import settings
 
 _SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld", "ld.lld")
@@ -95,27 +96,30 @@ def create_shared(
 ) -> None:
     """Link objects, static libraries and linker options into a shared library.
 
-    Raises: UsageError U0504 without a linker, U0505 where it fails.
+    Raises: UsageError U0504 without a linker, U0505 where it fails, S0101 for a place that cannot be written.
     """
     command = shared_library_command() if cc is None else [cc, "-shared"]
     words = _for_linker(command, [*_listed(objects), *options])
-    run_tool([*command, *words, "-o", os.fspath(output)])
+    with replacing(output) as made:
+        run_tool([*command, *words, "-o", str(made)])
 
 
 def create_staticlib(output: str | os.PathLike[str], inputs: Paths) -> None:
-    """Put objects into a static library. Raises: UsageError U0504 without an archiver, U0505."""
-    run_tool([*archive_command(), os.fspath(output), *_listed(inputs)])
+    """Put objects into a new static library. Raises: UsageError U0504 without an archiver, U0505, S0101."""
+    with replacing(output) as made:
+        run_tool([*archive_command(), str(made), *_listed(inputs)])
 
 
 def create_executable(
     output: str | os.PathLike[str], objects: Paths, options: Sequence[str] = (), cc: str | None = None
 ) -> None:
-    """Link a program, by the driver of a compiler. Raises: UsageError U0504 without one, U0505."""
+    """Link a program, by the driver of a compiler. Raises: UsageError U0504 without one, U0505, S0101."""
     found = next((name for name in (*([cc] if cc else []), *_DRIVERS) if shutil.which(name)), None)
     command = [found] if found else _zig("cc")
     if command is None:
         raise _no_linker("a program")
-    run_tool([*command, *_listed(objects), *options, "-o", os.fspath(output)])
+    with replacing(output) as made:
+        run_tool([*command, *_listed(objects), *options, "-o", str(made)])
 
 
 def run_tool(command: Sequence[str]) -> None:

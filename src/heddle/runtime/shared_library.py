@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ from heddle.runtime.native.object_format import check_library, check_objects, fo
 from heddle.runtime.processor import Processor, this_processor
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, UsageError
-from heddle.support.files import check_replaceable, replacing
+from heddle.support.files import replacing
 
 SectionData = bytes | memoryview
 ARTEFACT, ARTEFACT_END = "heddle_artefact", "heddle_artefact_end"
@@ -80,11 +79,11 @@ def export_library(path: str | os.PathLike[str], parts: LibraryParts, link: Link
     if parts.prefix and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", parts.prefix):
         raise UsageError(U0506, f"the prefix of a library must be a name in C, got {parts.prefix!r}")
     target = Path(path)
-    check_replaceable(target)
     link = link or _linker_for(target, triple)
-    with tempfile.TemporaryDirectory(prefix="heddle-link-") as folder, replacing(target) as made:
-        files = [str(file) for file in _write_objects(Path(folder), parts, triple)]
-        made.unlink()  # ar would add to what is there
+    with replacing(target) as made:
+        folder = made.with_name(f"{made.name}.objects")
+        folder.mkdir()
+        files = [str(file) for file in _write_objects(folder, parts, triple)]
         link(str(made), files)
 
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from heddle.runtime.codes import F0113, U0511, U0512
-from heddle.support.codes import S0101, S0102
+from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, MissingDependencyError, UsageError
-from heddle.support.files import check_replaceable, open_file, write_bytes
+from heddle.support.files import check_new, open_file, write_bytes, write_secret
 
 SUFFIX = ".sig"
 _TITLE = b"heddle signature 1"
@@ -43,14 +43,10 @@ def make_keys(private: PathLike) -> Path:
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
     open_text = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
     public = Path(f"{os.fspath(private)}.pub")
-    check_replaceable(public)
-    try:
-        descriptor = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise UsageError(S0101, f"cannot write {os.fspath(private)}: {error.strerror or error}") from error
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(secret)
+    check_new(private)
+    # The private key comes last: where only one of them was written, the next attempt can begin anew.
     write_bytes(public, open_text)
+    write_secret(private, secret)
     return public
 
 

@@ -7,8 +7,9 @@ and are not cleared.
 
 Blocks come in classes, eight to a power of two from 64 bytes up, so that the slightly different sizes of
 dynamic shapes meet the same block again at a cost of at most 12.5%. The pooled kind keeps freed blocks, the
-warmest on top: a fresh page costs about as much as 4 KiB of arithmetic. The naive kind returns them. Blocks
-from 4 MiB up ask for pages of 2 MiB: weights are read a tenth faster from them.
+warmest on top: a fresh page costs about as much as 4 KiB of arithmetic. The naive kind returns them; so does
+the poisoned one, which is for finding faults: its blocks are all ones (NaN, -1) when they come and when they
+go. Blocks from 4 MiB up ask for pages of 2 MiB: weights are read a tenth faster from them.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Pool(ctypes.Structure):
         ("device_type", ctypes.c_int32),
         ("device_id", ctypes.c_int32),
         ("free_blocks", ctypes.c_void_p * _NUM_CLASSES),
+        ("poisons", ctypes.c_int32),
     )
 
 
@@ -86,7 +88,7 @@ _HEAD_BYTES = 32  # between a storage's payload and its memory
 class Allocator:
     """A pool and its books. `memory_limit_bytes` caps what it has from the system, None for no cap.
 
-    `kind` is "pooled" or "naive".
+    `kind` is "pooled", "naive" or "poisoned".
     """
 
     def __init__(self, device: Device, kind: str) -> None:
@@ -98,6 +100,7 @@ class Allocator:
             limit_bytes=_NO_LIMIT,
             failing_allocation=-1,
             keeps_blocks=int(kind == POOLED),
+            poisons=int(kind == POISONED),
             device_type=device.device_type,
             device_id=device.device_id,
         )
@@ -108,9 +111,12 @@ class Allocator:
         self._listeners: tuple[AllocationListener, ...] = ()
         self.payload_of, self._share = _storage_methods()
         self._take = self._taker(0)
+        register = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(
+            native_library().addresses["heddle_pool_register"]
+        )
+        if register(self.address):
+            self.refuse()
         _by_address[self.address] = self
-        register = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(native_library().addresses["heddle_pool_register"])
-        register(self.address)
 
     @property
     def memory_limit_bytes(self) -> int | None:
@@ -222,14 +228,14 @@ def _trimmer() -> Any:
 AllocationListener = Callable[[Allocator, Storage], None]
 """Gets the allocator and the storage that it lent."""
 
-POOLED, NAIVE = "pooled", "naive"
-KINDS = (POOLED, NAIVE)
+POOLED, NAIVE, POISONED = "pooled", "naive", "poisoned"
+KINDS = (POOLED, NAIVE, POISONED)
 _allocators: dict[tuple[Device, str], Allocator] = {}
 _by_address: dict[int, Allocator] = {}
 
 
 def allocator_for(device: Device | None = None, kind: str = POOLED) -> Allocator:
-    """The process's allocator of a device. `kind`: "pooled" or "naive".
+    """The process's allocator of a device. `kind`: "pooled", "naive" or "poisoned".
 
     Raises: UsageError U0202 where the device cannot be reached; U0602 for an unknown kind.
     """

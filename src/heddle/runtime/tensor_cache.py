@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 from pathlib import Path
@@ -63,9 +64,11 @@ def dump_tensor_cache(
     """Write tensors (name → array, pairs of them, or a list: `param_0`, ...) to a folder.
 
     A shard holds up to `shard_cap_mb` MiB; a tensor above half of that has one of its own. With
-    `update_if_exists` a cache that is there stays: records of the same size are rewritten in place, others
-    are added; a record of another size is replaced. Shards are written before the index, each file whole or
-    not at all. `show_progress` is accepted and nothing is printed.
+    `update_if_exists` a cache that is there stays: records of the same size keep their places, others are
+    added; a record of another size is replaced. `show_progress` is accepted and nothing is printed.
+
+    The index names a new cache in one step: shards that change are new files, and those that the last index
+    named go after it. So whoever reads, and whatever fails, there is the old cache or the new one.
 
     Raises: UsageError U0302 for another format, S0101 where the folder cannot be written; IRTypeError U0302
     for values that are no tensors; FormatError F02.. for a damaged cache to be updated.
@@ -76,8 +79,9 @@ def dump_tensor_cache(
     folder.mkdir(parents=True, exist_ok=True)
     index = read_index(folder) if update_if_exists and (folder / INDEX).exists() else {"records": []}
     shards: list[_Record] = index["records"]
-    fresh = _rewrite(folder, shards, _encoded(params, encode_format))
-    taken = {shard["dataPath"] for shard in shards}
+    old = _shards_of(folder)
+    taken = old | {shard["dataPath"] for shard in shards}
+    fresh = _rewrite(folder, shards, _encoded(params, encode_format), taken)
     for number, parts in enumerate(_grouped(fresh, shard_cap_mb << 20)):
         name = _free_name(number, taken)
         shards.append(_write_shard(folder, name, parts))
@@ -87,6 +91,17 @@ def dump_tensor_cache(
     metadata["ParamBytes"] = sum(float(record["nbytes"]) for shard in shards for record in shard["records"])
     text = json.dumps({"metadata": metadata, "records": shards}, indent=4)
     write_bytes(folder / INDEX, text.encode())
+    for name in old.difference(shard["dataPath"] for shard in shards):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _shards_of(folder: Path) -> set[str]:
+    """The names of our shards of the cache that is there, if it is one."""
+    try:
+        names = {shard["dataPath"] for shard in read_index(folder)["records"]}
+        return {name for name in names if re.fullmatch(r"params_shard_\d+\.bin", name)}
+    except FormatError:
+        return set()
 
 
 def _named(params: Params) -> Iterator[tuple[str, Any]]:
@@ -131,9 +146,10 @@ def _element(name: str, array: _Array) -> DataType:
 
 
 def _rewrite(
-    folder: Path, shards: list[_Record], given: Iterable[tuple[_Record, bytes]]
+    folder: Path, shards: list[_Record], given: Iterable[tuple[_Record, bytes]], taken: set[str]
 ) -> list[tuple[_Record, bytes]]:
-    """Put values of the same size over those of the same name; gives the others."""
+    """Put values of the same size in the places of those of the same name, in shards of new names; gives the
+    others."""
     known = {record["name"]: (shard, record) for shard in shards for record in shard["records"]}
     changed: dict[str, tuple[_Record, bytearray]] = {}
     fresh = []
@@ -150,9 +166,10 @@ def _rewrite(
             if record:
                 shard["records"].remove(record)
             fresh.append((made, data))
-    for path, (shard, content) in changed.items():
+    for shard, content in changed.values():
         shard["md5sum"] = _digest(content)
-        write_bytes(folder / path, bytes(content))
+        shard["dataPath"] = _free_name(0, taken)
+        write_bytes(folder / shard["dataPath"], bytes(content))
     return fresh
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from heddle.ir.expr import Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import PRINTERS, Node
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.relax.metadata import embedded_metadata, weights_statement
 from heddle.relax.print import RelaxPrinter
 from heddle.support.text import TextBuilder
@@ -57,7 +57,7 @@ def _function(func: Any, name: str, constants: list[Any]) -> str:
     if isinstance(func, Function):
         graph = RelaxPrinter(constants=constants)
         graph.function(
-            func, name, private, refers_to_module=any(isinstance(n, GlobalVar) for n in walk(func))
+            func, name, private, refers_to_module=any(isinstance(n, GlobalVar) for n in walk_distinct(func))
         )
         return graph.out.build()
     return f"# {name}: {func.node_kind}"

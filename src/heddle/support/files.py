@@ -1,20 +1,25 @@
-"""Files: written so that a reader sees the whole new one or the whole old one, never a part; read only where
-they are ordinary files, so that nothing waits for the other end of a pipe."""
+"""Ordinary files: read only where they are ordinary, so that nothing waits for the other end of a pipe;
+written so that a reader sees the whole new one or the whole old one, never a part (`heddle.support.parts`).
+
+This is the one way to write a file for a user. What is written is on the disk (fsync) before it gets its
+name; the name itself may be lost with the power, and then the old file is there. A link is replaced, not
+followed.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
 from heddle.support.codes import S0101
 from heddle.support.diagnostics import UsageError
+from heddle.support.parts import Part, PartFolder
 
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
@@ -48,20 +53,6 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         return file.read()
 
 
-def _new_neighbour(target: Path) -> tuple[int, str]:
-    """A new file beside `target`, open, and its path. Who may read it: as for the file that it will replace,
-    else as the process's mask says."""
-    while True:
-        name = str(target.with_name(f".{target.name}.{secrets.token_hex(6)}.part"))
-        try:
-            handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
-        except FileExistsError:
-            continue
-        with suppress(OSError):
-            os.fchmod(handle, stat.S_IMODE(target.stat().st_mode))
-        return handle, name
-
-
 @contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a temporary neighbour of `path`; on success flush, fsync and rename it over `path`, else remove
@@ -71,50 +62,60 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = Path(path)
     check_replaceable(target)
-    temporary: str | None = None
-    try:
-        handle, temporary = _new_neighbour(target)
-        with os.fdopen(handle, "wb") as file:
+    with _refusals(target), Part(target) as part:
+        with os.fdopen(part.descriptor, "wb", closefd=False) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-        temporary = None
-    except OSError as error:
-        raise UsageError(S0101, f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            with suppress(OSError):
-                os.unlink(temporary)
+        os.fsync(part.descriptor)
+        part.become()
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The path of an empty temporary neighbour, for a tool to write; on success it is renamed over `path`.
+    """A path in a new folder beside `path`, for a tool to write a file to; on success it is renamed over
+    `path`.
 
     Raises: UsageError S0101 where the place cannot be written.
     """
     target = Path(path)
-    try:
-        handle, name = _new_neighbour(target)
-    except OSError as error:
-        raise UsageError(S0101, f"cannot write {target}: {error.strerror or error}") from error
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with temporary.open("rb") as file:
+    check_replaceable(target)
+    with _refusals(target), PartFolder(target) as folder:
+        made = folder.path / target.name
+        yield made
+        with open_file(made) as file:
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        os.replace(made, target)
+
+
+@contextmanager
+def _refusals(target: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise UsageError(S0101, f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     with atomic_writer(path) as file:
         file.write(data)
+
+
+def write_secret(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a new file that only this user can read. Raises: UsageError S0101, also where there is one."""
+    target = Path(path)
+    check_new(target)
+    with _refusals(target), Part(target, mode=0o600) as part:
+        part.write(data)
+        os.fsync(part.descriptor)
+        part.become(replaces=False)
+
+
+def check_new(path: str | os.PathLike[str]) -> None:
+    """Raises: UsageError S0101 where there is a file, or none can be made."""
+    target = Path(path)
+    check_replaceable(target)
+    if os.path.lexists(target):
+        raise UsageError(S0101, f"cannot write {target}: {os.strerror(errno.EEXIST)}")
 
 
 def check_replaceable(path: Path) -> None:

@@ -6,11 +6,12 @@ HMAC-SHA256 over its name and content under a key that only the user can read.
 
     file   magic (8 bytes), HMAC (32), content           named by its user, mode 0600
     key    32 random bytes                               mode 0600, made by the first process
-    .NAME.HEX.part                                       a file that is being written
+    .NAME.HEX.part                                       a file that is being written (`heddle.support.parts`)
 
 A file appears whole or not at all, and one that is damaged, of another key, or no ordinary file is as good
-as missing. Links are not followed, and nothing waits for a pipe. Above `limit_bytes` the files that were used
-least recently go; so do parts that a process left behind. Processes may work on one folder at once.
+as missing; so nothing waits for the disk (no fsync). Links are not followed, and nothing waits for a pipe.
+Above `limit_bytes` the files that were used least recently go; so do parts that a dead process left.
+Processes may work on one folder at once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import hmac
 import os
 import secrets
 import stat
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,18 +29,15 @@ from pathlib import Path
 from heddle.support.codes import S0501
 from heddle.support.diagnostics import Diagnostic, HeddleWarning, UsageError
 from heddle.support.files import descriptor_of_file
+from heddle.support.parts import Part, remove_dead_parts
 from heddle.support.settings import settings
 
 KEY_NAME = "key"
 _MAGIC = b"HDLPRIV1"
 _MAC_BYTES = _KEY_BYTES = 32
-_PART_SUFFIX = ".part"
-STALE_PART_S = 3600.0
-"""A part that is older belongs to a process that died."""
 _KEPT_SHARE = 0.9
 """How full a cache is after the oldest files went."""
 _GROUP_OR_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +160,9 @@ class PrivateCache:
             if folder is None:
                 return 0
             names = [file.name for file in _files(folder)]
-            for name in (*names, *_parts(folder, 0.0), KEY_NAME):
+            for name in (*names, KEY_NAME):
                 _remove(folder, name)
+            remove_dead_parts(self.folder, folder)
             self._key, self._size_bytes = None, 0
             return len(names)
 
@@ -205,8 +203,7 @@ class PrivateCache:
     def _account(self, folder: int, added_bytes: int) -> None:
         """Notice what was added; above the limit, remove what was used least recently."""
         if self._size_bytes is None:
-            for part in _parts(folder, STALE_PART_S):
-                _remove(folder, part)
+            remove_dead_parts(self.folder, folder)
             self._size_bytes = sum(file.size_bytes for file in _files(folder))
         else:
             self._size_bytes += added_bytes
@@ -268,45 +265,22 @@ def _read_key(folder: int) -> bytes | None:
 def _make_key(folder: int) -> bytes:
     """A new key. Of processes that make one at once, the first wins; one that is damaged is replaced."""
     key = secrets.token_bytes(_KEY_BYTES)
-    part = _write_part(folder, KEY_NAME, key)
-    try:
-        os.link(part, KEY_NAME, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-    except FileExistsError:
-        found = _read_key(folder)
-        if found is not None:
-            return found
-        os.replace(part, KEY_NAME, src_dir_fd=folder, dst_dir_fd=folder)
-        return key
-    finally:
-        _remove(folder, part)
+    with Part(KEY_NAME, folder, 0o600) as part:
+        part.write(key)
+        try:
+            part.become(replaces=False)
+        except FileExistsError:
+            found = _read_key(folder)
+            if found is not None:
+                return found
+            part.become()
     return key
 
 
-def _write_part(folder: int, name: str, data: bytes) -> str:
-    """A new file beside the one that it shall become, for this user alone."""
-    part = f".{name}.{secrets.token_hex(8)}{_PART_SUFFIX}"
-    descriptor = os.open(part, _CREATE, 0o600, dir_fd=folder)
-    is_whole = False
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(data)
-        is_whole = True
-    finally:
-        if not is_whole:
-            _remove(folder, part)
-    return part
-
-
 def _put(folder: int, name: str, data: bytes) -> None:
-    part = _write_part(folder, name, data)
-    is_there = False
-    try:
-        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-        is_there = True
-    finally:
-        if not is_there:
-            _remove(folder, part)
+    with Part(name, folder, 0o600) as part:
+        part.write(data)
+        part.become()
 
 
 def _remove(folder: int, name: str) -> None:
@@ -326,16 +300,3 @@ def _files(folder: int) -> list[CachedFile]:
                 if not stat.S_ISDIR(known.st_mode):
                     found.append(CachedFile(entry.name, known.st_size, known.st_mtime))
     return sorted(found, key=lambda file: (-file.used_s, file.name))
-
-
-def _parts(folder: int, older_than_s: float) -> list[str]:
-    """Parts that nobody has touched for a while."""
-    before = time.time() - older_than_s
-    found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith(".") and entry.name.endswith(_PART_SUFFIX):
-                with suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_mtime <= before:
-                        found.append(entry.name)
-    return found

@@ -55,6 +55,7 @@ _ERRORS: dict[str, type[Trap]] = {
     "TypeError": TrapTypeError,
     "IndexError": TrapIndexError,
     "BoundsError": TrapIndexError,
+    "StepsError": Trap,
 }
 _PATTERN = 0x55
 _C_NAMES = {"fabsf": "fabs", "powf": "pow"}

@@ -16,7 +16,7 @@ from typing import Any
 from heddle.ir.op import Op
 from heddle.ir.script_parser import ScriptParser, decorator_of
 from heddle.ir.types import PointerType, PrimType, Type
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import (
     EQ,
     GE,
@@ -137,7 +137,7 @@ class ScalarParser(ScriptParser):
 
     def _let(self, body: ast.expr, where: ast.Dict) -> PrimExpr:
         """`T.Let(body, where={T.Var("x", "int32"): value})`: the body sees the variables."""
-        with self.scope():
+        with self.scope() as names:
             bound: list[tuple[Var, PrimExpr]] = []
             for key, value_node in zip(where.keys, where.values, strict=True):
                 value = as_expr(self.eval(value_node))
@@ -147,6 +147,10 @@ class ScalarParser(ScriptParser):
                 self.define(var.name, var)
                 bound.append((var, value))
             result = as_expr(self.eval(body))
+        own = {var.name for var, _ in bound}
+        for name, value in names.items():
+            if name not in own:  # `:=` holds outside, too
+                self.define(name, value)
         for var, value in reversed(bound):
             result = Let(var, value, result)
         return result
@@ -213,7 +217,8 @@ class PrimFuncParser(ScalarParser):
         """Blocks outside any block, and block allocations, get the root block that the text leaves out."""
         allocated = self._blocks[0].alloc_buffers
         is_root = isinstance(body, SBlockRealize) and body.block.name_hint == "root" and not allocated
-        if is_root or not (allocated or any(isinstance(inner, SBlockRealize) for inner in walk(body))):
+        has_blocks = any(isinstance(inner, SBlockRealize) for inner in walk_distinct(body))
+        if is_root or not (allocated or has_blocks):
             return body
         root = SBlock((), (), (), "root", body, None, tuple(allocated))
         return SBlockRealize((), constant(True), root)

@@ -3,15 +3,20 @@
 Integer and float literals are written plainly where the other operand fixes their dtype, and int32 ones
 everywhere;
 others carry it: `T.int64(4)`. Parentheses are written where re-reading would otherwise give another tree.
+
+An expression whose text would be long because parts of it are used several times names them at their first
+use: `(t1 := (t := n + n) + t) + t1`. So text is linear in the nodes, and it is read back with the same parts
+shared.
 """
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
-from heddle.ir.expr import StringImm
-from heddle.ir.node import Node
+from heddle.ir.expr import Expr, StringImm
+from heddle.ir.node import Node, children
 from heddle.ir.types import PointerType, PrimType, Type
 from heddle.ir.visitor import Dispatch
 from heddle.prim.nodes import (
@@ -71,6 +76,33 @@ _PRECEDENCE: dict[type, int] = {
 _ATOM = 12
 
 
+_LONG_NODES = 1000
+"""From here on parts that are used several times are looked for."""
+_UNBOUNDED = 1 << 62
+
+
+class _Long(Exception):
+    """An expression has more than `_LONG_NODES` nodes, those of parts counted at each use."""
+
+
+def _used_often(root: Node) -> dict[int, str]:
+    """The parts of an expression that are used more than once, leaves apart, by identity."""
+    seen, often, left = {id(root)}, dict[int, str](), [root]
+    while left:
+        for child in children(left.pop()):
+            if id(child) not in seen:
+                seen.add(id(child))
+                left.append(child)
+            elif _has_parts(child):
+                often[id(child)] = ""
+    return often
+
+
+def _has_parts(node: Node) -> bool:
+    """Whether naming an expression saves text."""
+    return isinstance(node, Expr) and next(iter(children(node)), None) is not None
+
+
 class Names:
     """The text names of variables and buffers: the hint where it is free, else with a number."""
 
@@ -97,10 +129,47 @@ class ExprPrinter(Dispatch):
 
     def __init__(self, names: Names | None = None) -> None:
         self.names = names or Names()
+        self._left = -1  # nodes that may still be printed before their text is called long
+        self._shared: dict[int, str] = {}  # by identity: parts that get a name, and it once they have it
 
     def expr(self, node: Any) -> str:
+        if self._left < 0:
+            return self._whole(node)
+        self._left -= 1
+        if self._left < 0:
+            raise _Long
+        if self._shared and id(node) in self._shared:
+            return self._shared_text(node)
         text: str = self._method(type(node))(self, node)
         return text
+
+    def _whole(self, node: Any) -> str:
+        """The text of an expression that is no part of another one."""
+        mark = self._mark()
+        try:
+            with suppress(_Long):
+                self._left = _LONG_NODES
+                return self.expr(node)
+            self._reset(mark)
+            self._shared, self._left = _used_often(node), _UNBOUNDED
+            return self.expr(node)
+        finally:
+            self._shared, self._left = {}, -1
+
+    def _shared_text(self, node: Any) -> str:
+        """Its name, given where it is used first."""
+        name = self._shared[id(node)]
+        if name:
+            return name
+        text: str = self._method(type(node))(self, node)
+        self._shared[id(node)] = name = self.names.supply.fresh("t")
+        return f"({name} := {text})"
+
+    def _mark(self) -> Any:
+        """What `_reset` needs to undo what printing leaves behind, apart from names."""
+
+    def _reset(self, mark: Any) -> None:
+        """Forget what was printed since."""
 
     def default(self, node: Any) -> str:
         fields = ", ".join(f"{name}={self.value(getattr(node, name))}" for name in node.init_names)
@@ -112,7 +181,7 @@ class ExprPrinter(Dispatch):
         if plain is not None:
             return plain
         text = self.expr(node)
-        return f"({text})" if self._level(node) < level else text
+        return f"({text})" if self._level(node) < level and id(node) not in self._shared else text
 
     def _level(self, node: Any) -> int:
         if isinstance(node, Div) and not node.dtype.is_float:

@@ -6,7 +6,7 @@ from typing import Any
 
 from heddle.ir.node import PRINTERS, Node
 from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, Var, constant
 from heddle.prim.substitute import free_vars
 from heddle.support.text import TextBuilder
@@ -304,7 +304,7 @@ def _is_implicit_root(node: SBlockRealize) -> bool:
         or block.init
     )
     trivial = isinstance(node.predicate, IntImm) and node.predicate.value == 1
-    has_blocks = any(isinstance(inner, SBlockRealize) for inner in walk(block.body)) or bool(
+    has_blocks = any(isinstance(inner, SBlockRealize) for inner in walk_distinct(block.body)) or bool(
         block.alloc_buffers
     )
     return plain and trivial and block.name_hint == "root" and has_blocks

@@ -98,6 +98,18 @@ V0407 = declare_code(
     "V0407", "python function not registered", "`register_py_func` or `register_global_func` makes it known."
 )
 V0408 = declare_code("V0408", "malformed builtin call", "The operands of a builtin do not follow its form.")
+V0409 = declare_code(
+    "V0409",
+    "register was cleared",
+    "A machine that checks lifetimes (`--sanitize`) met an instruction that reads what another one dropped: "
+    "a fault of the compiler, or of bytecode written by hand.",
+)
+V0410 = declare_code(
+    "V0410",
+    "memory belongs to another tensor",
+    "A machine that checks lifetimes (`--sanitize`) met a tensor on whose storage another one was placed in "
+    "the meantime: a fault of memory planning, or of bytecode written by hand.",
+)
 V0501 = declare_code(
     "V0501",
     "machine is being watched already",

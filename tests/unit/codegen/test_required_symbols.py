@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from heddle.codegen import compile_kernels
+from heddle.codegen.build import compile_module
+from heddle.codegen.cache import CachedCode, KernelCache
 from heddle.codegen.llvm.machine import compile_text
-from heddle.codegen.llvm.required_symbols import check_symbols, provided_symbols
+from heddle.codegen.llvm.required_symbols import check_symbols, declared_symbols, provided_symbols
 from heddle.prim import ops
 from heddle.prim.nodes import SizeVar, Var
 from heddle.runtime.native.elf import undefined_symbols
+from heddle.runtime.native.foreign_symbols import needed_symbols
 from heddle.support.diagnostics import InternalError
 from heddle.target import Target
 from heddle.tir.nodes import BufferStore, For, ForKind, PrimFunc, decl_buffer
@@ -77,10 +81,63 @@ def test_a_function_that_nobody_provides_is_refused() -> None:
     text = "define half @f(double %x) {\n  %y = fptrunc double %x to half\n  ret half %y\n}\n"
     code = compile_text(text, Target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64")).object_code
     with pytest.raises(InternalError, match="needs __truncdfhf2") as caught:
-        check_symbols(code, text, "f")
+        check_symbols(code, declared_symbols(text), "f")
     assert caught.value.code == "G0105"
 
 
 def test_declared_functions_may_be_needed() -> None:
     text = "declare i32 @mine(i32)\ndefine i32 @f(i32 %x) {\n  %y = call i32 @mine(i32 %x)\n  ret i32 %y\n}\n"
-    check_symbols(compile_text(text, Target("llvm")).object_code, text, "f")
+    check_symbols(compile_text(text, Target("llvm")).object_code, declared_symbols(text), "f")
+
+
+OTHERS = {
+    "Windows": "llvm -mtriple=x86_64-pc-windows-msvc",
+    "Windows on Arm": "llvm -mtriple=aarch64-pc-windows-msvc",
+    "macOS": "llvm -mtriple=x86_64-apple-macosx",
+    "macOS on Arm": "llvm -mtriple=arm64-apple-macosx",
+}
+
+
+@pytest.mark.parametrize("platform", OTHERS)
+def test_objects_for_other_platforms_are_read(platform: str) -> None:
+    """What is declared and called is needed; what is defined, or declared alone, is not."""
+    long = "a_function_with_a_long_name"
+    text = f"""
+declare i32 @mine(i32)
+declare i32 @{long}(i32)
+declare i32 @unused(i32)
+@data = global i32 3
+define i32 @f(i32 %x) {{
+  %y = call i32 @mine(i32 %x)
+  %z = call i32 @{long}(i32 %y)
+  %w = load i32, ptr @data
+  %v = add i32 %z, %w
+  ret i32 %v
+}}
+"""
+    code = compile_text(text, Target(OTHERS[platform])).object_code
+    assert needed_symbols(code) == {"mine", long}
+    assert declared_symbols(text) == (long, "mine", "unused")
+    with pytest.raises(InternalError, match=rf"G0105.*{long}, mine"):
+        check_symbols(code, (), "f")
+
+
+@pytest.mark.parametrize("platform", OTHERS)
+def test_no_conversion_needs_a_runtime_library_elsewhere(platform: str) -> None:
+    pairs = itertools.permutations(DTYPES, 2)
+    compile_kernels({f"{a}_{b}": cast_kernel(a, b) for a, b in pairs}, Target(OTHERS[platform]))
+
+
+def test_code_from_the_cache_is_checked(tmp_path: Path) -> None:
+    target, func = Target("llvm -mtriple=x86_64-unknown-linux-gnu"), cast_kernel("float32", "int32")
+    text = "declare i32 @mine(i32)\ndefine i32 @f(i32 %x) {\n  %y = call i32 @mine(i32 %x)\n  ret i32 %y\n}\n"
+    code = compile_text(text, target).object_code
+    for declared in (("mine",), ()):
+        KernelCache(tmp_path).add(func, target, CachedCode(code, ("f",), declared))
+        cache = KernelCache(tmp_path)  # another process
+        if declared:
+            assert compile_module(func, target, cache)[0].object_code == code
+        else:
+            with pytest.raises(InternalError, match=r"G0105.*needs mine"):
+                compile_module(func, target, cache)
+        assert cache.counters.disk_hits == 1

@@ -13,7 +13,8 @@ import pytest
 
 from heddle.support import private_cache
 from heddle.support.diagnostics import HeddleWarning, UsageError
-from heddle.support.private_cache import KEY_NAME, STALE_PART_S, PrivateCache
+from heddle.support.parts import Part
+from heddle.support.private_cache import KEY_NAME, PrivateCache
 from heddle.support.settings import read_settings
 
 MODES = {"group": 0o770, "others": 0o707, "all": 0o777}
@@ -172,27 +173,27 @@ def test_least_recently_used_files_go(folder: Path) -> None:
 
 def test_parts_that_a_dead_process_left_go(folder: Path) -> None:
     fresh(folder).write("k", b"code")
-    old, new = folder / ".k.00.part", folder / ".k.01.part"
-    for path in (old, new):
-        path.write_bytes(b"x")
-    then = old.stat().st_mtime - STALE_PART_S - 1
-    os.utime(old, (then, then))
-    fresh(folder).write("l", b"code")
-    assert not old.exists()
-    assert new.exists()
+    dead = folder / f".k.{0:016x}.part"
+    dead.write_bytes(b"x")
+    with Part(folder / "k") as living:
+        fresh(folder).write("l", b"code")
+        assert not dead.exists()
+        assert len(list(folder.glob(".k.*.part"))) == 1
+        living.write(b"x")
+    assert list(folder.glob(".*")) == []
 
 
 def test_clearing_takes_files_parts_and_key(folder: Path) -> None:
     cache = fresh(folder)
     cache.write("k", b"code")
-    (folder / ".k.00.part").write_bytes(b"x")
+    (folder / f".k.{0:016x}.part").write_bytes(b"x")
     assert cache.clear() == 1
     assert list(folder.iterdir()) == []
     cache.write("k", b"code")
     assert fresh(folder).read("k") == b"code"
 
 
-CALLS = ("open", "fchmod", "link", "replace", "unlink", "utime", "mkdir")
+CALLS = ("open", "write", "fchmod", "stat", "link", "replace", "unlink", "close", "utime", "mkdir")
 
 
 def _dies_at(folder: Path, call: str, count: int) -> None:

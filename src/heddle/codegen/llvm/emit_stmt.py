@@ -16,7 +16,7 @@ from heddle.ir.visitor import walk
 from heddle.prim.checked_index import CHECKED_INDEX, MESSAGE
 from heddle.prim.nodes import Call, IntImm, PrimExpr, as_expr
 from heddle.prim.ops import cast
-from heddle.runtime.codes import U0603, U1001
+from heddle.runtime.codes import U0603, U0604, U1001
 from heddle.support.diagnostics import UsageError
 from heddle.tir.allocation import is_on_stack, num_elements
 from heddle.tir.nodes import (
@@ -41,6 +41,7 @@ ERROR_KINDS = {
     "TypeError": 2,
     "IndexError": 3,
     "BoundsError": int(U0603.name[1:]) << 8 | 3,
+    "StepsError": int(U0604.name[1:]) << 8,
 }
 """The kinds of `heddle_set_error`: the exception's class and, above it, the number of a code of its own."""
 ALLOCATION_ALIGN_BYTES = 64

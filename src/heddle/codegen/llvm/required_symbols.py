@@ -8,10 +8,13 @@ an instruction. Nothing provides those to a process, unless some library that is
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from heddle.codegen.codes import G0105
-from heddle.runtime.native.elf import elf_machine, undefined_symbols
+from heddle.runtime.native.elf import undefined_symbols
+from heddle.runtime.native.foreign_symbols import needed_symbols
+from heddle.runtime.native.object_format import object_format
 from heddle.support.diagnostics import InternalError
 
 _MEMORY = ("memcpy", "memmove", "memset", "memcmp", "bcmp")
@@ -55,7 +58,22 @@ _MATH = [
     "tanh",
     "trunc",
 ]
-_MACHINES = (62, 183)  # x86-64, AArch64
+_CHECKED = ("ELF x86_64", "ELF aarch64", "COFF x86_64", "COFF aarch64", "Mach-O x86_64", "Mach-O aarch64")
+"""Objects of processors whose instructions do all that kernels ask for. Code for lesser ones, and for
+WebAssembly, is linked by a compiler, with its runtime library."""
+_OF_CONTAINER = {
+    "COFF": ("_fltused", "__chkstk", "___chkstk_ms"),
+    "Mach-O": (
+        "bzero",
+        "__bzero",
+        "memset_pattern16",
+        "__exp10",
+        "__exp10f",
+        "__sincos_stret",
+        "__sincosf_stret",
+    ),
+}
+"""What else a platform's C library has."""
 _LINKER = ("_GLOBAL_OFFSET_TABLE_",)
 _DECLARED = re.compile(r'^declare [^@]*@(?:"([^"]+)"|([\w.$]+))', re.MULTILINE)
 
@@ -66,17 +84,24 @@ def provided_symbols() -> frozenset[str]:
     return frozenset((*_MEMORY, *_LINKER, *_MATH, *(f"{name}f" for name in _MATH)))
 
 
-def check_symbols(object_code: bytes, text: str, name: str) -> None:
+def declared_symbols(text: str) -> tuple[str, ...]:
+    """The functions that LLVM IR names and does not define."""
+    return tuple(sorted({quoted or plain for quoted, plain in _DECLARED.findall(text)}))
+
+
+def check_symbols(object_code: bytes, declared: Iterable[str], name: str) -> None:
     """Refuse object code that needs what neither its text declares nor the C library has.
 
-    Read are 64-bit ELF objects for x86-64 and AArch64, whose instructions do all that kernels ask for; code
-    for lesser processors is linked by a compiler, with its runtime library. Raises: InternalError G0105.
+    Read are objects of the formats `_CHECKED`. Raises: InternalError G0105.
     """
-    if elf_machine(object_code) not in _MACHINES:
+    found = object_format(object_code)
+    if str(found) not in _CHECKED:
         return
-    declared = {quoted or plain for quoted, plain in _DECLARED.findall(text)}
-    needed = {symbol.decode() for symbol in undefined_symbols(object_code)}
-    missing = sorted(needed - declared - provided_symbols())
+    assert found is not None
+    needed = needed_symbols(object_code)
+    if needed is None:
+        needed = {symbol.decode() for symbol in undefined_symbols(object_code)}
+    missing = sorted(needed - {*declared, *_OF_CONTAINER.get(found.container, ())} - provided_symbols())
     if missing:
         raise InternalError(
             G0105,

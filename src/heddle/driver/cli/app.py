@@ -149,7 +149,7 @@ def run_command(
         str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime`, or here in `fp32`, too.")
     ] = None,
     sanitize: Annotated[
-        bool, typer.Option("--sanitize", help="Kernels check every access and start from poisoned memory.")
+        bool, typer.Option("--sanitize", help="Check every access and lifetime, on poisoned memory.")
     ] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of a call goes.")] = False,
     profile_json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile.")] = None,

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import io
 import os
 import sys
@@ -20,6 +21,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from typing import Any
 
 from heddle.driver.cli.interrupt import end_on_interrupt
 from heddle.driver.codes import D0401, D0501
@@ -64,14 +66,27 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _open_standard_streams() -> None:
     """Standard streams that the process was started without lead nowhere; else the next file that is opened
-    would be taken for one."""
+    would be taken for one. Messages go through `_Unfailing`."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 (it stays open)
+    if sys.stderr is None or sys.stderr is sys.__stderr__:
+        encoding = None if sys.stderr is None else sys.stderr.encoding
+        unfailing = io.BufferedWriter(_Unfailing(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(unfailing, encoding, line_buffering=True)
+
+
+class _Unfailing(io.FileIO):
+    """Where messages go. One that cannot be told, on a full disk or to a reader that has gone, changes
+    nothing about the exit code."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
 
 
 def _format_warning(
@@ -126,9 +141,21 @@ def guarded(command: Callable[[], int], changed_limits: Sequence[str] | None = N
         _drop_output()
         return ExitCode.BAD_INPUT
     except Exception as error:  # the last place where a bug can become a report that names it
+        if _is_of_memory(error):
+            _report(Diagnostic(S0701, f"there is no memory: {error}").render())
+            return ExitCode.BAD_INPUT
         help = "this is a fault of Heddle; HEDDLE_TRACEBACK=1 shows where"
         _report(Diagnostic(D0501, f"{type(error).__name__}: {error}", help=help).render())
         return ExitCode.INTERNAL
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """Whether an exception stands for a MemoryError: Python has no lock or thread to give, or `ctypes` met
+    one while it took arguments."""
+    text = str(error)
+    if isinstance(error, RuntimeError):
+        return text in ("can't allocate lock", "can't start new thread")
+    return isinstance(error, ctypes.ArgumentError) and ": MemoryError" in text
 
 
 def _report_import(error: ImportError) -> int:

@@ -9,7 +9,7 @@
 
 @heddle_program = external global %Tables
 @heddle_library_pool = global %Pool { i64 0, i64 0, i64 0, i64 -1, i64 0, i64 -1, i64 0, i32 1, i32 0, i32 1, i32 0,
-    [512 x ptr] zeroinitializer }
+    [512 x ptr] zeroinitializer, i32 0 }
 @is_set_up = internal global i32 0
 @no_function = internal constant [33 x i8] c"the library has no such function\00"
 @wrong_count = internal constant [44 x i8] c"the function takes %e arguments, and got %g\00"

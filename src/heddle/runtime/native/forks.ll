@@ -9,10 +9,16 @@
 
 @known_pools = internal global ptr null
 
-; Pools are never unregistered.
-define void @heddle_pool_register(ptr %pool) {
+; Pools are never unregistered. -1 after heddle_set_error.
+define i32 @heddle_pool_register(ptr %pool) {
 entry:
   %node = call ptr @calloc(i64 1, i64 16)
+  %none = icmp eq ptr %node, null
+  br i1 %none, label %fail, label %fill
+fail:
+  call void @heddle_set_error(i32 153856, ptr @no_system_memory, i64 0, i64 16)
+  ret i32 -1
+fill:
   store ptr %pool, ptr %node
   %next_at = getelementptr %Known, ptr %node, i32 0, i32 1
   br label %try
@@ -23,7 +29,7 @@ try:
   %done = extractvalue { ptr, i1 } %exchange, 1
   br i1 %done, label %out, label %try
 out:
-  ret void
+  ret i32 0
 }
 
 @held_pools = internal global ptr null                           ; those that the forking thread has taken

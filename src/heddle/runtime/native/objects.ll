@@ -23,7 +23,7 @@
 %Entry = type { ptr, i64 }                      ; code of a function of the program (null: the host's), arguments
 ; bytes in use, peak, cached, limit (-1: none), allocations, the allocation that fails (-1: none), fresh blocks,
 ; whether free blocks are kept, lock, device type, device id, free blocks by class
-%Pool = type { i64, i64, i64, i64, i64, i64, i64, i32, i32, i32, i32, [512 x ptr] }
+%Pool = type { i64, i64, i64, i64, i64, i64, i64, i32, i32, i32, i32, [512 x ptr], i32 }
 
 @no_storage = internal constant [67 x i8] c"memory limit of %e bytes reached: %g more bytes do not fit into it\00"
 @no_system_memory = internal constant [42 x i8] c"the system has no %g bytes of memory left\00"
@@ -57,6 +57,8 @@ wait:
 out:
   ret void
 }
+
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 define internal void @pool_unlock(ptr %pool) {
   %at = getelementptr %Pool, ptr %pool, i32 0, i32 8
@@ -231,7 +233,25 @@ book:
   store i64 %bytes, ptr %payload
   %block_bytes_at = getelementptr i64, ptr %payload, i64 1
   store i64 %size, ptr %block_bytes_at
+  call void @pool_poison(ptr %pool, ptr %payload)
   ret ptr %payload
+}
+
+; Of a pool that says so, blocks hold nothing but ones when they are lent and given back: floats that are NaN, integers -1.
+define internal void @pool_poison(ptr %pool, ptr %payload) {
+entry:
+  %poisons_at = getelementptr %Pool, ptr %pool, i32 0, i32 12
+  %poisons = load i32, ptr %poisons_at
+  %clean = icmp eq i32 %poisons, 0
+  br i1 %clean, label %out, label %fill
+fill:
+  %size_at = getelementptr i64, ptr %payload, i64 1
+  %size = load i64, ptr %size_at
+  %memory = getelementptr i8, ptr %payload, i64 32
+  call void @llvm.memset.p0.i64(ptr %memory, i8 -1, i64 %size, i1 false)
+  br label %out
+out:
+  ret void
 }
 
 define internal void @pool_give(ptr %payload) {
@@ -239,6 +259,7 @@ entry:
   %start = getelementptr i8, ptr %payload, i64 -32
   %owner_at = getelementptr %Head, ptr %start, i32 0, i32 3
   %pool = load ptr, ptr %owner_at
+  call void @pool_poison(ptr %pool, ptr %payload)
   %size_at = getelementptr i64, ptr %payload, i64 1
   %size = load i64, ptr %size_at
   call void @pool_lock(ptr %pool)

@@ -22,6 +22,7 @@ from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed
 from heddle.runtime.layout import layout_of
+from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
 from heddle.runtime.shape import Array, Shape
 from heddle.runtime.storage import Storage, allocator_at
@@ -81,10 +82,16 @@ def words_at(at: int, count: int) -> tuple[int, ...]:
 
 def lend(tensor: Tensor) -> int:
     """The payload of a new tensor object over a Python tensor, which it keeps."""
-    made: int = runtime().new(TENSOR, _DL_BYTES, id(tensor), _FOREIGN_OWNER | _IS_OWNER)
+    made = _new_object(TENSOR, _DL_BYTES, id(tensor), _FOREIGN_OWNER | _IS_OWNER)
     _keep(tensor)
     ctypes.memmove(made, tensor._header, _DL_BYTES)
     return made
+
+
+def _new_object(kind: int, size_bytes: int, owner: int | None, flags: int) -> int:
+    """The payload of a new object. Raises: Trap U0601."""
+    made: int | None = runtime().new(kind, size_bytes, owner, flags)
+    return raise_native_error() if made is None else made
 
 
 def _keep(value: object) -> None:
@@ -125,20 +132,33 @@ class ObjectTranslator:
         if isinstance(value, Shape) and all(map(_fits_word, value)):
             return SHAPE, self._new(SHAPE, struct.pack(f"<{len(value) + 1}q", len(value), *value))
         if isinstance(value, Array):
-            items = [_VALUE.pack(kind, 0, payload) for kind, payload in map(self.to_native, value)]
-            # Programs may take items out of it for all its holders, and give it back: it stays the same.
-            _keep(value)
-            return TUPLE, self._new(TUPLE, struct.pack("<q", len(value)) + b"".join(items), value)
+            return TUPLE, self._tuple(value)
         if isinstance(value, Storage):
             runtime().retain(STORAGE, value.payload)
             return STORAGE, value.payload
-        payload = runtime().new(FOREIGN, 0, id(value), _FOREIGN_OWNER)
+        payload = _new_object(FOREIGN, 0, id(value), _FOREIGN_OWNER)
         _keep(value)
         return FOREIGN, payload
 
+    def _tuple(self, value: Array) -> int:
+        """Programs may take items out of it for all its holders, and give it back: it stays the same."""
+        items: list[tuple[int, int]] = []
+        payload = None
+        try:
+            for item in value:
+                items.append(self.to_native(item))
+            content = b"".join(_VALUE.pack(kind, 0, item) for kind, item in items)
+            payload = self._new(TUPLE, struct.pack("<q", len(value)) + content, value)
+        finally:
+            if payload is None:
+                for kind, item in items:
+                    runtime().release(None, kind, item)
+        _keep(value)
+        return payload
+
     def _new(self, kind: int, content: bytes, same: object = None) -> int:
         flags = 0 if same is None else _FOREIGN_OWNER | _IS_OWNER
-        payload: int = runtime().new(kind, len(content), None if same is None else id(same), flags)
+        payload = _new_object(kind, len(content), None if same is None else id(same), flags)
         ctypes.memmove(payload, content, len(content))
         return payload
 

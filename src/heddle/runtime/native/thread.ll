@@ -11,6 +11,10 @@
 
 @thread_key = internal global i32 0
 
+; For threads that the system had no memory for, all of them: their errors may be taken for one another's. They keep no
+; scratch and forget where their stack ends.
+@spare_thread = internal global [1024 x i8] zeroinitializer, align 64
+
 declare i32 @pthread_key_create(ptr, ptr)
 declare ptr @pthread_getspecific(i32)
 declare i32 @pthread_setspecific(i32, ptr)
@@ -56,8 +60,19 @@ define ptr @heddle_thread() {
   br i1 %missing, label %make, label %out
 make:
   %made = call ptr @calloc(i64 1, i64 1024)
-  call i32 @pthread_setspecific(i32 %key, ptr %made)
+  %none = icmp eq ptr %made, null
+  br i1 %none, label %share, label %keep
+keep:
+  %status = call i32 @pthread_setspecific(i32 %key, ptr %made)
+  %kept = icmp eq i32 %status, 0
+  br i1 %kept, label %mine, label %drop
+mine:
   ret ptr %made
+drop:
+  call void @free(ptr %made)
+  br label %share
+share:
+  ret ptr @spare_thread
 out:
   ret ptr %known
 }
@@ -73,10 +88,13 @@ entry:
   br i1 %unknown, label %ask, label %decide
 ask:
   %found = call ptr @stack_end()
+  %shared = icmp eq ptr %self, @spare_thread
+  br i1 %shared, label %decide, label %note
+note:
   store ptr %found, ptr %end_at
   br label %decide
 decide:
-  %end = phi ptr [ %known, %entry ], [ %found, %ask ]
+  %end = phi ptr [ %known, %entry ], [ %found, %ask ], [ %found, %note ]
   %spare = getelementptr i8, ptr %end, i64 $STACK_RESERVE_BYTES
   %far = getelementptr i8, ptr %here, i64 -$STACK_BYTES
   %short = icmp ugt ptr %spare, %far
@@ -157,7 +175,7 @@ hand:
   %usable = getelementptr i8, ptr %start, i64 64
   ret ptr %usable
 fail:
-  call void @heddle_set_error(i32 0, ptr @no_memory, i64 %bytes, i64 0)
+  call void @heddle_set_error(i32 153856, ptr @no_memory, i64 %bytes, i64 0)
   ret ptr null
 }
 
@@ -171,11 +189,14 @@ give:
   %size = load i64, ptr %start
   %count_at = getelementptr %Thread, ptr %self, i32 0, i32 2
   %count = load i32, ptr %count_at
+  %shared = icmp eq ptr %self, @spare_thread
+  br i1 %shared, label %drop, label %choose
+choose:
   %room = icmp slt i32 %count, 8
   br i1 %room, label %keep, label %search
 search:
-  %i = phi i32 [ 0, %give ], [ %next, %search ]
-  %least = phi i32 [ 0, %give ], [ %less, %search ]
+  %i = phi i32 [ 0, %choose ], [ %next, %search ]
+  %least = phi i32 [ 0, %choose ], [ %less, %search ]
   %least_at = getelementptr %Thread, ptr %self, i32 0, i32 3, i32 %least, i32 1
   %least_size = load i64, ptr %least_at
   %here_at = getelementptr %Thread, ptr %self, i32 0, i32 3, i32 %i, i32 1

@@ -12,8 +12,9 @@ checked, and memory that is allocated is filled with a value that gives itself a
 What is checked is held in a variable, so that it is what is used: no later pass reasons about it, and no
 other thread changes it in between. Checks inside a branch of `if_then_else`, `and` and `or` apply where the
 branch is taken. Checked beside accesses: divisors of integers, bounds of loops, sizes of allocations, sizes
-of the parameters (at most `MAX_SIZE`). A size that is computed by cases is checked as a whole: what it is
-made of may be negative. What exceeds `STACK_BUDGET_BYTES` leaves the stack.
+of the parameters (at most `MAX_SIZE`), and of functions from text how long they run (`step_budget.py`). A
+size that is computed by cases is checked as a whole: what it is made of may be negative. What exceeds
+`STACK_BUDGET_BYTES` leaves the stack.
 
 Raises: UsageError T0801 for an access that cannot be checked (a vector index other than a ramp, a predicate).
 """
@@ -64,6 +65,7 @@ from heddle.prim.ops import (
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import UsageError
+from heddle.support.limits import current_limits
 from heddle.tir.allocation import MAX_STACK_BYTES, STORAGE, is_on_stack, size_bytes
 from heddle.tir.analysis.exact_index import DIVISIONS, MAX_SIZE, ExactIndices
 from heddle.tir.codes import T0801
@@ -90,6 +92,7 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.transform.fresh_definitions import with_fresh_definitions
+from heddle.tir.transform.step_budget import MAX_STEPS, with_step_budget
 
 CHECKED_PLACES = "checked_places"
 UNPROVEN, ALL = "unproven", "all"
@@ -108,7 +111,7 @@ def marked(func: PrimFunc, mode: str) -> PrimFunc:
     places = "\n".join(node.span.place() for node in walk(func.body) if node.span is not None)
     digest = blake2b(places.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     made: PrimFunc = func.with_attr(CHECK_BOUNDS, mode).with_attr(CHECKED_PLACES, digest)
-    return made
+    return made.with_attr(MAX_STEPS, current_limits().kernel_steps) if mode == UNPROVEN else made
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,10 @@ class CheckBounds(FunctionPass):
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         mode = func.attrs.get(CHECK_BOUNDS)
-        return func if mode is None else func.with_body(_Checker(str(mode) == ALL).function(func))
+        if mode is None:
+            return func
+        func = with_step_budget(func)
+        return func.with_body(_Checker(str(mode) == ALL).function(func))
 
 
 class _Checker(Rewriter):

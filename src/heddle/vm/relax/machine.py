@@ -43,6 +43,7 @@ from heddle.vm.relax.frames import (
     typed_failure,
     wrong_count,
 )
+from heddle.vm.relax.insight.lifetimes import CheckedRunner
 from heddle.vm.relax.insight.watchable import Watchable
 from heddle.vm.relax.isa import CALL, UNDEFINED_ARGS, VM_STATE, ArgKind, FuncKind
 from heddle.vm.relax.link import (
@@ -60,7 +61,7 @@ from heddle.vm.relax.link import (
 )
 from heddle.vm.relax.native import NativeProgram, native_code
 from heddle.vm.relax.placement import MachineMemory, MemoryConfig, placement_of, with_host
-from heddle.vm.relax.program import FunctionRow
+from heddle.vm.relax.program import CHECKS_LIFETIMES, FunctionRow
 from heddle.vm.relax.shortcuts import shortcut
 from heddle.vm.relax.stateful import StatefulCalls
 
@@ -86,6 +87,7 @@ class VirtualMachine(StatefulCalls, Watchable):
     `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
     "naive", "pooled", or a map from device to one of them. `profile` is TVM's; here every machine profiles.
 
+    An executable that was compiled with `sanitize` is run with checks of lifetimes (`insight/lifetimes.py`).
     Of an executable with variants, the one that this processor can run best is taken.
 
     Raises: FormatError F0111, F0112 for code that this processor cannot run;
@@ -115,7 +117,8 @@ class VirtualMachine(StatefulCalls, Watchable):
         register_builtins()
         self.executable = rt_mod
         self.devices = with_host(device)
-        self.memory = MachineMemory(memory_cfg)
+        checks_lifetimes = rt_mod.program.metadata.get(CHECKS_LIFETIMES) == "yes"
+        self.memory = MachineMemory(memory_cfg, checks_lifetimes)
         self.allocators = [self.memory.allocator_of(where) for where in self.devices]
         self.module: Module = MachineModule(self)
         self._instrument: Callable[..., Any] | None = None
@@ -131,6 +134,9 @@ class VirtualMachine(StatefulCalls, Watchable):
         self._is_linked = self._watched = False
         if self._native is None or any(row.kind is FuncKind.VM for row in program.functions):
             self._link()
+        if checks_lifetimes:
+            self._run = CheckedRunner(self).run  # type: ignore[method-assign]
+            self.watching_changed()
 
     @property
     def host_device(self) -> Device:

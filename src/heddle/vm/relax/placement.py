@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from heddle.runtime.device import CPU, Device, cpu
-from heddle.runtime.storage import Allocator, allocator_for
+from heddle.runtime.storage import POISONED, Allocator, allocator_for
 from heddle.support.diagnostics import UsageError
 from heddle.vm.codes import V0303
 
@@ -51,12 +51,14 @@ def with_host(device: Device | Sequence[Device]) -> list[Device]:
 class MachineMemory:
     """Which allocator serves a device: pooled, unless the configuration says otherwise.
 
+    One that `poisons` uses the kind for finding faults, whatever is configured.
+
     Raises: MemoryKindError V0303 for an unknown kind, MachineTypeError V0303 for another configuration.
     """
 
     __slots__ = ("_default", "_kinds")
 
-    def __init__(self, config: MemoryConfig) -> None:
+    def __init__(self, config: MemoryConfig, poisons: bool = False) -> None:
         self._kinds: Mapping[Device, str] = {}
         self._default = "pooled"
         if isinstance(config, str):
@@ -70,6 +72,8 @@ class MachineMemory:
         for kind in (self._default, *self._kinds.values()):
             if kind not in ("naive", "pooled"):
                 raise MemoryKindError(V0303, f"expected memory_cfg 'naive' or 'pooled', got {kind!r}")
+        if poisons:
+            self._kinds, self._default = {}, POISONED
 
     def allocator_of(self, device: Device) -> Allocator:
         """Raises: UsageError U0202 for a device that cannot be reached."""

@@ -9,6 +9,9 @@ from heddle.vm.relax.constants import Constant
 from heddle.vm.relax.encode import decode, encode
 from heddle.vm.relax.isa import FuncKind, Instruction
 
+CHECKS_LIFETIMES = "checks_lifetimes"
+"""The metadata entry ("yes") of programs that are run with checks of lifetimes."""
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionRow:

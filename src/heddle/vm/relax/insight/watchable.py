@@ -31,6 +31,7 @@ class Watchable(ABC):
 
     executable: VMExecutable
     allocators: list[Allocator]
+    _is_lent = False
 
     @abstractmethod
     def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
@@ -58,20 +59,24 @@ class Watchable(ABC):
 
         Raises: UsageError V0501 where the machine is being watched already.
         """
-        if "_run" in self.__dict__:
+        if self._is_lent:
             raise UsageError(V0501, "the machine is being watched already: one watcher at a time")
         self.ensure_linked()
-        own, thread = self._run, get_ident()
+        own, thread, before = self._run, get_ident(), self.__dict__.get("_run")
 
         def route(function: LinkedFunction, args: Sequence[Any]) -> Any:
             return run(function, args) if get_ident() == thread else own(function, args)
 
-        self._run = route  # type: ignore[method-assign]
+        self._run, self._is_lent = route, True  # type: ignore[method-assign]
         self.watching_changed()
         try:
             yield
         finally:
-            del self._run
+            self._is_lent = False
+            if before is None:
+                del self._run
+            else:  # the machine checks lifetimes
+                self._run = before  # type: ignore[method-assign]
             self.watching_changed()
 
     def profile(self, name: str, *args: Any, max_events: int = MAX_EVENTS) -> Report:
