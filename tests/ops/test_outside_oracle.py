@@ -79,7 +79,13 @@ def _sum_pool(ndim: int) -> Oracle:
 
     def run(attrs: Any, data: Any) -> Any:
         is_plain = not any(_symmetric(attrs.padding, ndim) or (1,)) and attrs.dilation in (1, (1,) * ndim)
-        if not is_plain or attrs.ceil_mode or attrs.layout != NCHW[ndim] or data.dtype != torch.float32 or not data.numel():
+        if (
+            not is_plain
+            or attrs.ceil_mode
+            or attrs.layout != NCHW[ndim]
+            or data.dtype != torch.float32
+            or not data.numel()
+        ):
             return None
         sums = [
             norm(part, 1, attrs.pool_size, attrs.strides)

@@ -261,6 +261,15 @@ def test_loops_without_iterations_are_fused():
     check(before, sch)
 
 
+def test_iterations_that_depend_on_others_keep_their_order():
+    """The cell above to the right is another one's result."""
+    diagonal = "C[vi, vj] = T.if_then_else(vi > 0 and vj < 7, C[vi - 1, vj + 1] + T.float32(1), A[vi, vj])"
+    sch = Schedule(written(AC, nest("C", ROWS, diagonal)))
+    for mapping in (lambda i, j: (j, i), lambda i, j: (j * 10 + i,)):
+        with pytest.raises(ScheduleError, match="may depend on others"):
+            sch.transform_block_layout("C", mapping)
+
+
 def test_a_block_that_covers_a_part_keeps_its_axes():
     sch = Schedule(chain(4, 5))
     sch.loop_partition(sch.get_loops("E")[1], [2, None])
