@@ -64,6 +64,12 @@ EXAMPLES = {
         "reference",
         np.asarray([math.erf(item) for item in _X]),
     ),
+    "Reductions of integers that overflow": (
+        helper.make_node("ReduceProd", ["x"], ["y"], keepdims=0),
+        {"x": np.full(41, 3)},
+        "runtime",
+        np.asarray(3**41 - 2 * 2**64),
+    ),
     "Rows that loops collect": (
         helper.make_node("Loop", ["trips", "go"], ["y"], body=_COUNTER),
         {"trips": np.asarray(3), "go": np.asarray(True)},

@@ -72,8 +72,6 @@ class Builder:
         self.depth: int = parent.depth + 1 if parent else 0
         self.opset = plan.opset
         self.values: list[Value] = list(parent.values) if parent else []
-        self.hidden: list[Value] = []
-        """Values that only the recipe itself uses."""
         self.nodes: list[NodeProto] = []
         self.own: set[str] = set()
         self.rejected: dict[str, int] = parent.rejected if parent else {}
@@ -227,7 +225,7 @@ class Builder:
 
     def _evaluated(self, node: NodeProto) -> list[Value]:
         wanted = used_names(node)
-        table = {value.name: value for value in (*self.hidden, *self.values)}
+        table = {value.name: value for value in self.values}
         missing = [name for name in wanted if name not in table]
         if missing:
             raise Unfit(f"unknown {missing[0]}")
