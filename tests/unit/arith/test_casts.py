@@ -36,7 +36,8 @@ def test_bounds_and_sets_of_casts(source: str, target: str) -> None:
         analyzer = Analyzer()
         analyzer.update(x, ConstIntBound(low, high))
         bound = analyzer.const_int_bound(Cast(target, x))
-        ends = Analyzer().int_set(Cast(target, x), {x: IntervalSet(IntImm(source, low), IntImm(source, high))})
+        given_set = IntervalSet(IntImm(source, low), IntImm(source, high))
+        ends = Analyzer().int_set(Cast(target, x), {x: given_set})
         for value in (item for item in edges(source) if low <= item <= high):
             given = np.asarray(value).astype(DataType(source).numpy())
             found = int(convert(given, DataType(target)))

@@ -261,6 +261,22 @@ def test_loops_without_iterations_are_fused():
     check(before, sch)
 
 
+def test_the_beginning_of_a_reduction_knows_no_reduction_axis():
+    """The reduction begins from an element, which may not be copied to where a reduction axis says."""
+    body = (
+        "for i, k in T.grid(10, 8):\n"
+        "            with T.sblock('C'):\n"
+        "                vi, vk = T.axis.remap('SR', [i, k])\n"
+        "                with T.init():\n"
+        "                    C[vi, 0] = A[vi, 0]\n"
+        "                C[vi, 0] = C[vi, 0] + T.float32(1)\n"
+    )
+    sch = Schedule(written(AC, body))
+    with pytest.raises(ScheduleError, match="the beginning of reduction 'C' lacks"):
+        sch.reindex_cache_read("C", 0, "local", lambda i, k: (i, k))
+    sch.reindex_cache_read("C", 0, "local", lambda i, k: (i,))
+
+
 def test_iterations_that_depend_on_others_keep_their_order():
     """The cell above to the right is another one's result."""
     diagonal = "C[vi, vj] = T.if_then_else(vi > 0 and vj < 7, C[vi - 1, vj + 1] + T.float32(1), A[vi, vj])"
