@@ -107,6 +107,28 @@ def test_a_fault_shrinks_to_the_node_that_makes_it(monkeypatch, tmp_path):
     assert len(ten_lines(small, verdict).splitlines()) == 10
 
 
+def test_a_fault_of_any_type_shrinks_to_plain_types(monkeypatch):
+    """Every graph that holds a Tanh counts as wrong, whatever it is of."""
+
+    def judge(case):
+        wrong = any(node.op_type == "Tanh" for node in case.model.graph.node)
+        return Verdict("wrong", "values", "made up") if wrong else Verdict("ok")
+
+    monkeypatch.setattr("tests.fuzz.graphs.shrink.judge", judge)
+    kinds = ("float16", "float64", "bfloat16")
+    seed = next(
+        seed
+        for seed in range(999)
+        if judge(case_of(seed)).is_fault
+        and any(array.dtype.name in kinds for array in case_of(seed).inputs[0].values())
+    )
+    small, _ = shrink(case_of(seed), judge(case_of(seed)))
+    assert {array.dtype.name for array in small.inputs[0].values()} <= {"float32", "int64", "bool"}
+    onnx.checker.check_model(small.model, full_check=True)
+    monkeypatch.undo()
+    assert not judging.judge(small).is_fault
+
+
 def test_a_changed_result_is_seen():
     """The judge says so when one element of a result is another."""
     case = case_of(3)

@@ -212,6 +212,8 @@ class Builder:
         """Add a node. Raises: Unfit where a peer refuses it, or its values are not wanted."""
         names = [item.name if isinstance(item, Value) else (item or "") for item in inputs]
         made = helper.make_node(op, names, [self.name() for _ in range(outputs)], **attrs)
+        if not is_in_set(made, self.opset):
+            raise Unfit("another operator set")
         try:
             values = self._evaluated(made)
         except (Refused, Unfit) as error:
@@ -330,6 +332,20 @@ class Builder:
         return (
             self.rng.choice(self.plan.sizes) if self.flag(0.4) else self.rng.choice((1, 2, 3, 4, 5, 7, 8, 16))
         )
+
+
+def is_in_set(node: NodeProto, opset: int) -> bool:
+    """Whether an operator set has the operator, with these attributes and inputs. The reference takes others
+    too. Bodies of control flow are made of nodes that were looked at."""
+    if any(attr.HasField("g") for attr in node.attribute):
+        return True
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = 10, {"": opset}
+    try:
+        onnx.checker.check_node(node, context)
+    except onnx.checker.ValidationError:
+        return False
+    return True
 
 
 def used_names(node: NodeProto) -> list[str]:

@@ -103,10 +103,11 @@ def gather_elements(b: Builder) -> object:
 @recipe(1.5, special=True)
 def gather_nd(b: Builder) -> object:
     x = b.pick(lambda v: v.rank > 0)
-    depth = b.integer(1, min(2, x.rank))
-    bounds = tuple(min(sizes) for sizes in zip(*x.shape[:depth], strict=True))
-    at = indices(b, [b.size(), depth], bounds)
-    return b.node("GatherND", [x, at])
+    batch = b.integer(0, min(2, x.rank - 1)) if b.opset >= 12 and b.flag(0.4) else 0
+    depth = b.integer(1, min(2, x.rank - batch))
+    bounds = tuple(min(sizes) for sizes in zip(*x.shape[batch : batch + depth], strict=True))
+    at = indices(b, [*x.shape[:batch], b.size(), depth], bounds)
+    return b.node("GatherND", [x, at], **({"batch_dims": batch} if batch else {}))
 
 
 @recipe(1.5)
