@@ -64,6 +64,12 @@ EXAMPLES = {
         "reference",
         np.asarray([math.erf(item) for item in _X]),
     ),
+    "GlobalMaxPool of float64": (
+        helper.make_node("GlobalMaxPool", ["x"], ["y"]),
+        {"x": _X.reshape(1, 1, 7)},
+        "reference",
+        np.full((1, 1, 1), 2.0),
+    ),
     "Reductions of integers that overflow": (
         helper.make_node("ReduceProd", ["x"], ["y"], keepdims=0),
         {"x": np.full(41, 3)},

@@ -137,11 +137,13 @@ def _by_reference(node: NodeProto, given: Mapping[str, Any], opset: int) -> list
 
 
 def _exactly(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
-    """Formulas of float64 in the precision of Python's own functions; reductions of integers that wrap."""
+    """Formulas of float64 in the precision of Python's own functions; reductions as numpy has them."""
     attrs = {attr.name: helper.get_attribute_value(attr) for attr in node.attribute}
     if node.op_type in _REDUCTIONS:
         return [_reduced(node, given, attrs)]
     (x,) = given.values()
+    if node.op_type == "GlobalMaxPool":
+        return [x.max(axis=tuple(range(2, x.ndim)), keepdims=True)]
     form = node.op_type + attrs.get("approximate", b"").decode().replace("none", "")
     return [np.asarray([_FORMULAS[form](item) for item in x.reshape(-1)], x.dtype).reshape(x.shape)]
 

@@ -19,8 +19,8 @@ ROUNDING = np.float32(1.0001)
 
 
 def with_dtype(case: Case, old: str, new: str) -> Case | None:
-    """The case with `new` for `old` in inputs, constants and what casts give, and wider tolerances. None where
-    a peer refuses it."""
+    """The case with `new` for `old` in inputs, constants and what casts give, and with wider tolerances. None
+    where a peer refuses it."""
     dtypes = {dtype.name: dtype for dtype in ONNX_TYPES}
     before, after = dtypes[old], dtypes[new]
 
