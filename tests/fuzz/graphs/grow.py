@@ -9,7 +9,7 @@ from tests.fuzz.graphs.recipes.registry import RECIPES
 from tests.fuzz.graphs.values import ALL, FLOAT32, FLOATS
 
 SIZES = (0, 1, 2, 3, 5, 7, 11, 13)
-OPSETS = (13, 17, 18, 21, 23)
+OPSETS = (13, 17, 18, 21, 23, 26)
 OLD_OPSETS = (7, 8, 9, 10, 11, 12)
 OLD_SHARE = 0.2
 SAMPLES = 3
