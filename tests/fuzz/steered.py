@@ -221,6 +221,11 @@ def _rows_tiled(sch: Schedule, rng: random.Random) -> None:
     sch.tile_rows(_names(sch)[-1], rng.choice([0, 1]), rng.choice([1, 2, 3]))
 
 
+def _write_staged(sch: Schedule, rng: random.Random) -> None:
+    order = rng.choice([0, 1])
+    sch.reindex_cache_write(_names(sch)[-1], 0, "local", lambda i, j: ((i, j), (j, i))[order])
+
+
 STEERED: dict[str, tuple[tuple[str, ...], Callable[[Schedule, random.Random], Any]]] = {
     "rfactor": (("reduction",), lambda s, r: s.rfactor(_reduction_loop(s, r), r.choice([0, 1, 2]))),
     "decompose_reduction": (("reduction",), _decomposed),
@@ -240,6 +245,7 @@ STEERED: dict[str, tuple[tuple[str, ...], Callable[[Schedule, random.Random], An
     ),
     "rolling_buffer": (("stencil",), _rolled),
     "cache_inplace": (("in place",), _in_place_cached),
+    "reindex_cache_write": (("two maps", "producer"), _write_staged),
     "decompose_padding": (("padding",), _padding_split),
     "blockize two": (("under one loop",), lambda s, r: s.blockize(_names(s)[-2:])),
     "tile_rows": (("producer", "consumer"), _rows_tiled),

@@ -25,7 +25,13 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.blocks.nest import loop_nest
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.staging.access import AccessRewriter, single_index
-from heddle.tir.schedule.staging.cache import check_alone, check_only_writer, insert_beside, touches
+from heddle.tir.schedule.staging.cache import (
+    check_alone,
+    check_only_writer,
+    check_reads_nothing,
+    insert_beside,
+    touches,
+)
 from heddle.tir.schedule.tree import (
     Place,
     conditions_on_axes,
@@ -75,6 +81,7 @@ def reindex_cache(
     is_write = writes_buffer(block, buffer)
     if is_write:
         check_only_writer(func, block, buffer)
+        check_reads_nothing(func, block, buffer)
         check_alone(func, block_name, buffer, lambda other: touches(other, buffer), "uses")
     else:
         check_alone(func, block_name, buffer, lambda other: writes_buffer(other, buffer), "writes")
