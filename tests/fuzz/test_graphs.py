@@ -64,6 +64,18 @@ EXAMPLES = {
         "reference",
         np.asarray([math.erf(item) for item in _X]),
     ),
+    "GlobalMaxPool of float64": (
+        helper.make_node("GlobalMaxPool", ["x"], ["y"]),
+        {"x": _X.reshape(1, 1, 7)},
+        "reference",
+        np.full((1, 1, 1), 2.0),
+    ),
+    "Reductions of integers that overflow": (
+        helper.make_node("ReduceProd", ["x"], ["y"], keepdims=0),
+        {"x": np.full(41, 3)},
+        "runtime",
+        np.asarray(3**41 - 2 * 2**64),
+    ),
     "Rows that loops collect": (
         helper.make_node("Loop", ["trips", "go"], ["y"], body=_COUNTER),
         {"trips": np.asarray(3), "go": np.asarray(True)},
@@ -99,6 +111,28 @@ def test_a_fault_shrinks_to_the_node_that_makes_it(monkeypatch, tmp_path):
     assert len(small.inputs) == 1
     onnx.checker.check_model(write(small, verdict, tmp_path))
     assert len(ten_lines(small, verdict).splitlines()) == 10
+
+
+def test_a_fault_of_any_type_shrinks_to_plain_types(monkeypatch):
+    """Every graph that holds a Tanh counts as wrong, whatever it is of."""
+
+    def judge(case):
+        wrong = any(node.op_type == "Tanh" for node in case.model.graph.node)
+        return Verdict("wrong", "values", "made up") if wrong else Verdict("ok")
+
+    monkeypatch.setattr("tests.fuzz.graphs.shrink.judge", judge)
+    kinds = ("float16", "float64", "bfloat16")
+    seed = next(
+        seed
+        for seed in range(999)
+        if judge(case_of(seed)).is_fault
+        and any(array.dtype.name in kinds for array in case_of(seed).inputs[0].values())
+    )
+    small, _ = shrink(case_of(seed), judge(case_of(seed)))
+    assert {array.dtype.name for array in small.inputs[0].values()} <= {"float32", "int64", "bool"}
+    onnx.checker.check_model(small.model, full_check=True)
+    monkeypatch.undo()
+    assert not judging.judge(small).is_fault
 
 
 def test_a_changed_result_is_seen():

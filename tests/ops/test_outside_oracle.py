@@ -72,6 +72,30 @@ def _pool(kind: str, ndim: int) -> Oracle:
     return run
 
 
+def _sum_pool(ndim: int) -> Oracle:
+    """The norm of order 1 of what is not negative. PyTorch's has no padding, and scales windows over the edge
+    as if they were whole."""
+    norm = getattr(F, f"lp_pool{ndim}d")
+
+    def run(attrs: Any, data: Any) -> Any:
+        is_plain = not any(_symmetric(attrs.padding, ndim) or (1,)) and attrs.dilation in (1, (1,) * ndim)
+        if (
+            not is_plain
+            or attrs.ceil_mode
+            or attrs.layout != NCHW[ndim]
+            or data.dtype != torch.float32
+            or not data.numel()
+        ):
+            return None
+        sums = [
+            norm(part, 1, attrs.pool_size, attrs.strides)
+            for part in (data.clamp(min=0), (-data).clamp(min=0))
+        ]
+        return sums[0] - sums[1]
+
+    return run
+
+
 def _adaptive(kind: str, ndim: int) -> Oracle:
     function = getattr(F, f"adaptive_{kind}_pool{ndim}d")
 
@@ -223,6 +247,7 @@ for _ndim in (1, 2, 3):
         _conv(_ndim, False),
         _conv(_ndim, True),
     )
+    ORACLES[f"nn.sum_pool{_ndim}d"] = _sum_pool(_ndim)
     for _kind in ("max", "avg"):
         ORACLES[f"nn.{_kind}_pool{_ndim}d"] = _pool(_kind, _ndim)
         ORACLES[f"nn.adaptive_{_kind}_pool{_ndim}d"] = _adaptive(_kind, _ndim)

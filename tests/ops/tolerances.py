@@ -43,6 +43,7 @@ _ACCUMULATED |= {"collapse_sum_to", "collapse_sum_like", "scatter_elements", "sc
 _ACCUMULATING_FAMILIES = (
     "nn.conv",
     "nn.avg_pool",
+    "nn.sum_pool",
     "nn.adaptive",
     "nn.attention",
     "image.",

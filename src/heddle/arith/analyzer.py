@@ -16,6 +16,7 @@ from typing import Any
 from heddle.arith.codes import A0101
 from heddle.arith.const_int_bound import ConstIntBound, bound_of, internal_bound, public_bound
 from heddle.arith.constraints import assume
+from heddle.arith.counterexample import is_refuted
 from heddle.arith.facts import INF, Knowledge, clamp, intersect
 from heddle.arith.int_set import IntervalSet, from_interval, to_interval
 from heddle.arith.interval_eval import IntervalEvaluator
@@ -214,7 +215,11 @@ class Analyzer:
         if isinstance(node, (GT, GE)):
             gap = gap.scaled(-1)
         if isinstance(node, EQ):
-            return self._nonneg(gap, depth) and self._nonneg(gap.scaled(-1), depth)
+            sides = (gap, gap.scaled(-1))
+            refuted = any(
+                is_refuted(self._know, side) for side in sides
+            )  # of both, before one is searched for
+            return not refuted and all(self._nonneg(side, depth) for side in sides)
         return self._nonneg(gap.plus_const(-1 if isinstance(node, (LT, GT)) else 0), depth)
 
     def _nonneg(self, form: LinearForm, depth: int) -> bool:

@@ -36,6 +36,7 @@ from heddle.prim.nodes import (
     Sub,
     Var,
 )
+from heddle.prim.values import int_range
 from heddle.runtime.dtype import DataType
 
 
@@ -64,11 +65,11 @@ def internal_bound(low: int, high: int) -> Bound:
 
 
 def dtype_bound(dtype: DataType) -> Bound:
-    """What every value of a dtype satisfies; 64-bit integers count as unbounded."""
+    """What every value of a dtype satisfies; int64 counts as unbounded, since it does not overflow."""
     if dtype.is_bool:
         return (0, 1)
     if dtype.is_unsigned:
-        return (0, (1 << dtype.bits) - 1) if dtype.bits < 64 else (0, INF)
+        return (0, (1 << dtype.bits) - 1)
     if dtype.is_signed and dtype.bits < 64:
         return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1)
     return EVERYTHING
@@ -234,11 +235,14 @@ def _cast(know: Knowledge, node: Cast) -> Bound:
     inner, whole = bound_of(know, node.value), dtype_bound(node.dtype)
     if node.dtype.is_bool:
         return (1, 1) if inner[0] > 0 or inner[1] < 0 else (0, int(inner != (0, 0)))
-    if inner[0] >= whole[0] and inner[1] <= whole[1] and (node.dtype.bits < 64 or inner[0] >= -LIMIT):
-        return inner
-    if node.dtype.is_signed and node.dtype.bits >= node.value.dtype.bits and node.value.dtype.is_signed:
-        return inner
-    return whole
+    return inner if keeps_value(inner, node.value.dtype, node.dtype) else whole
+
+
+def keeps_value(bound: Bound, source: DataType, target: DataType) -> bool:
+    """Whether integers of `source` within a bound are the same in `target`."""
+    given, (low, high) = int_range(source.element), int_range(target.element)
+    least, greatest = max(bound[0], given[0]), min(bound[1], given[1])
+    return low <= least and greatest <= high
 
 
 def _call(know: Knowledge, node: Call) -> Bound:

@@ -57,6 +57,7 @@ class Caches:
         self.normal: dict[int, Any] = {}
         self.rewritten: dict[int, Any] = {}
         self.proofs: dict[tuple[Any, ...], bool] = {}
+        self.points: list[Any] = []
 
 
 class Knowledge:

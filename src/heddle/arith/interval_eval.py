@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from heddle.arith.const_int_bound import ConstIntBound, internal_bound, keeps_value
+from heddle.arith.terms import is_index_dtype
 from heddle.ir.node import children
 from heddle.prim.checked_index import CHECKED_INDEX
 from heddle.prim.nodes import (
@@ -59,6 +61,8 @@ class Prover(Protocol):
     def simplify(self, expr: Any, steps: int = 2) -> Any: ...
 
     def can_prove(self, condition: Any, strength: int = 0) -> bool: ...
+
+    def const_int_bound(self, expr: Any) -> ConstIntBound: ...
 
     def can_prove_equal(self, a: Any, b: Any) -> bool: ...
 
@@ -144,6 +148,8 @@ class IntervalEvaluator:
         if isinstance(expr, Var):
             return self._variable(expr)
         rule = _RULES.get(type(expr))
+        if isinstance(expr, (Add, Sub, Mul)) and not is_index_dtype(expr.dtype.element):
+            return EVERYTHING  # it may wrap
         if rule is not None and isinstance(expr, BinaryExpr):
             a, b = self.evaluate(expr.a), self.evaluate(expr.b)
             if a.empty or b.empty:
@@ -196,8 +202,15 @@ class IntervalEvaluator:
 
     def _cast(self, expr: Cast) -> Interval:
         inner = self.evaluate(expr.value)
-        if inner.empty or expr.dtype.bits < expr.value.dtype.bits:
-            return EVERYTHING if not inner.empty else inner
+        if inner.empty:
+            return inner
+        least, greatest = ConstIntBound.NEG_INF, ConstIntBound.POS_INF
+        if inner.low is not None:
+            least = self.known.const_int_bound(inner.low).min_value
+        if inner.high is not None:
+            greatest = self.known.const_int_bound(inner.high).max_value
+        if not keeps_value(internal_bound(least, greatest), expr.value.dtype, expr.dtype):
+            return EVERYTHING
         low = None if inner.low is None else self.simple(cast(expr.dtype, inner.low))
         return Interval(low, None if inner.high is None else self.simple(cast(expr.dtype, inner.high)))
 

@@ -6,7 +6,7 @@ atoms' own laws.
         >= m*n - (m-1)*n - n  (i <= m - 1, its coefficient -n is not positive)
         =  0
 Each step replaces an expression by a bound of it, point by point, so a success is a proof; a failure
-says nothing.
+says nothing. What is negative at a point is not searched for.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from heddle.arith.const_int_bound import bound_of, form_bound
+from heddle.arith.counterexample import is_refuted
 from heddle.arith.facts import LIMIT, Knowledge
 from heddle.arith.linear import LinearForm, Mono
 from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, Max, Min, Var
@@ -29,7 +30,7 @@ def is_nonneg(know: Knowledge, form: LinearForm, depth: int = DEFAULT_DEPTH) -> 
         return form.const >= 0
     if form_bound(know, form)[0] >= 0:
         return True
-    if depth <= 0 or len(form.terms) > MAX_TERMS:
+    if depth <= 0 or len(form.terms) > MAX_TERMS or is_refuted(know, form):
         return False
     key = (form.const, form.signature(), depth)
     found = know.caches.proofs.get(key)

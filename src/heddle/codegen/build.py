@@ -17,7 +17,7 @@ from heddle.codegen.llvm.machine import compile_text, data_layout
 from heddle.codegen.llvm.module import emit_module
 from heddle.codegen.llvm.required_symbols import check_symbols, declared_symbols
 from heddle.codegen.llvm.workers import Workers
-from heddle.codegen.pipeline import lower
+from heddle.codegen.pipeline import is_whole, lower
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
@@ -67,13 +67,15 @@ def compile_module(
     """Compile each PrimFunc of a module into an object of its own, in the module's order.
 
     `jobs` is the number of processes at work, by default that of threads in use (HEDDLE_NUM_THREADS). Few
-    functions are compiled in this process whatever it is. The code does not depend on it.
+    functions are compiled in this process whatever it is. The code does not depend on it. Where the current
+    PassContext leaves out a pass, the cache has no part in it.
 
     Raises: UsageError G0101, G0103; InternalError G0102, G0104, G0105.
     """
     funcs = [
         _named(var, func) for var, func in as_module(given).functions.items() if isinstance(func, PrimFunc)
     ]
+    cache = cache if is_whole(target) else None
     made: list[CompiledKernels | None] = [_find(func, target, cache) for func in funcs]
     missing = [position for position, kernels in enumerate(made) if kernels is None]
     helpers = (settings().num_threads if jobs is None else jobs) - 1

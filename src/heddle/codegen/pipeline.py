@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heddle.ir.module import IRModule
-from heddle.ir.transform import Pass, Sequential
+from heddle.ir.transform import Pass, PassContext, Sequential
 from heddle.target import Target, has_half_conversion, has_ldexp
 from heddle.tir.dot_product import dot_products_of, tile_product_of
 from heddle.tir.transform.bf16_legalize import BF16Legalize
@@ -64,6 +64,12 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         LowerSmallFloat(by_bits, NATIVE_HALF["float16"] in target.feature_set),
         MakePackedAPI(),
     )
+
+
+def is_whole(target: Target) -> bool:
+    """Whether the current PassContext runs every pass: only then is code what the kernel cache holds."""
+    ctx = PassContext.current()
+    return all(ctx.allows(step.info) for step in lowering_passes(target))
 
 
 def lower(mod: IRModule, target: Target) -> IRModule:

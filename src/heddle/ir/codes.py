@@ -65,5 +65,10 @@ I0506 = declare_code(
     "I0506",
     "a user's pass failed",
     "A pass that is not Heddle's own (`module_pass`, or a class of yours) raised an exception, which is the "
-    "cause of this error, or returned something that is no module.",
+    "cause of this error, or returned something that is no module, or a module that does not verify.",
+)
+I0507 = declare_code(
+    "I0507",
+    "program does not verify",
+    "The verifier, which the PassContext asks for, found the listed faults in the program that was given.",
 )

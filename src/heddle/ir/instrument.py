@@ -8,10 +8,10 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
-from heddle.ir.codes import I0504
+from heddle.ir.codes import I0504, I0506, I0507
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassInfo, PassInstrument
-from heddle.support.diagnostics import Diagnostic, InternalError
+from heddle.support.diagnostics import Diagnostic, InternalError, UsageError
 from heddle.support.files import write_bytes
 
 
@@ -26,19 +26,33 @@ def verify_module(mod: IRModule) -> list[Diagnostic]:
 
 
 class VerifyEach(PassInstrument):
-    """Verify the module after every pass. Raises: InternalError I0504 that names the pass."""
+    """Verify the module before the first pass and after every pass.
+
+    Raises: InternalError I0504 that names the pass of ours whose result does not verify; UsageError I0506
+    that names the user's pass, or I0507 where the program that was given does not.
+    """
 
     def __init__(self) -> None:
         self._verified: IRModule | None = None
 
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        if self._verified is None and (notes := self._findings(mod)):
+            raise UsageError(I0507, f"the program does not verify before pass {info.name}", notes=notes)
+
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         if mod is self._verified:  # a pass that changes nothing returns what it was given
             return
-        self._verified = mod
-        findings = verify_module(mod)
-        if findings:
-            notes = [finding.render() for finding in findings[:10]]
+        notes = self._findings(mod)
+        if notes and not info.is_ours:
+            raise UsageError(
+                I0506, f"your pass {info.name!r} made a program that does not verify", notes=notes
+            )
+        if notes:
             raise InternalError(I0504, f"pass {info.name} made a program that does not verify", notes=notes)
+
+    def _findings(self, mod: IRModule) -> list[str]:
+        self._verified = mod
+        return [finding.render() for finding in verify_module(mod)[:10]]
 
 
 class PassTimingInstrument(PassInstrument):

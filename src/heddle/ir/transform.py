@@ -14,7 +14,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from heddle.ir.codes import I0501, I0502, I0506
@@ -58,9 +58,12 @@ class PassInstrument:
 
 @dataclass(frozen=True, slots=True)
 class PassInfo:
+    """What instruments are told of a pass. `is_ours`: it belongs to Heddle, and so does a fault in it."""
+
     name: str
     opt_level: int = 0
     required: tuple[str, ...] = ()
+    is_ours: bool = True
 
 
 @dataclass(slots=True)
@@ -163,13 +166,13 @@ def map_functions(mod: IRModule, kind: type, function: Callable[[GlobalVar, Any]
 
 
 def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
-    """Run one pass under the context's filter and instruments.
+    """Run one pass under the context's filter and instruments, which learn whose it is.
 
     Raises: InternalError I0501 when a pass of ours ends in anything but a HeddleError; the message names a
     bundle with the program before the pass and the traceback. UsageError I0506 when a user's pass does, or
     gives no module.
     """
-    info = step.info
+    info = replace(step.info, is_ours=step.is_ours)
     instruments = tuple(ctx.instruments)
     required = info.name in ctx.required_pass
     if not ctx.allows(info) or not (required or all(i.should_run(mod, info) for i in instruments)):

@@ -174,7 +174,7 @@ class _Frame:
         """Allocate outputs that are no arguments, run the loop function, give the outputs."""
         ty = expr.ty
         types = ty.fields if isinstance(ty, TupleType) else (ty,)
-        given = self.eval(expr.args[1])
+        given = tuple(_dense(item) for item in self.eval(expr.args[1]))
         places = tuple(expr.attrs.get("inplace_indices") or (-1,) * len(types))
         outputs = [
             self._empty(t) if place < 0 else given[place] for t, place in zip(types, places, strict=True)
@@ -193,6 +193,11 @@ class _Frame:
         assert isinstance(ty, TensorType) and ty.dims is not None and ty.dtype is not None
         shape = tuple(int(evaluate(dim, self.dims)) for dim in ty.dims)
         return np.zeros(shape, ty.dtype.numpy())
+
+
+def _dense(value: Any) -> Any:
+    """An array as loop functions take it; references of operators may give views."""
+    return np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value
 
 
 def _as_value(value: Any) -> Any:

@@ -72,8 +72,6 @@ class Builder:
         self.depth: int = parent.depth + 1 if parent else 0
         self.opset = plan.opset
         self.values: list[Value] = list(parent.values) if parent else []
-        self.hidden: list[Value] = []
-        """Values that only the recipe itself uses."""
         self.nodes: list[NodeProto] = []
         self.own: set[str] = set()
         self.rejected: dict[str, int] = parent.rejected if parent else {}
@@ -214,6 +212,8 @@ class Builder:
         """Add a node. Raises: Unfit where a peer refuses it, or its values are not wanted."""
         names = [item.name if isinstance(item, Value) else (item or "") for item in inputs]
         made = helper.make_node(op, names, [self.name() for _ in range(outputs)], **attrs)
+        if not is_in_set(made, self.opset):
+            raise Unfit("another operator set")
         try:
             values = self._evaluated(made)
         except (Refused, Unfit) as error:
@@ -227,7 +227,7 @@ class Builder:
 
     def _evaluated(self, node: NodeProto) -> list[Value]:
         wanted = used_names(node)
-        table = {value.name: value for value in (*self.hidden, *self.values)}
+        table = {value.name: value for value in self.values}
         missing = [name for name in wanted if name not in table]
         if missing:
             raise Unfit(f"unknown {missing[0]}")
@@ -332,6 +332,20 @@ class Builder:
         return (
             self.rng.choice(self.plan.sizes) if self.flag(0.4) else self.rng.choice((1, 2, 3, 4, 5, 7, 8, 16))
         )
+
+
+def is_in_set(node: NodeProto, opset: int) -> bool:
+    """Whether an operator set has the operator, with these attributes and inputs. The reference takes others
+    too. Bodies of control flow are made of nodes that were looked at."""
+    if any(attr.HasField("g") for attr in node.attribute):
+        return True
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = 10, {"": opset}
+    try:
+        onnx.checker.check_node(node, context)
+    except onnx.checker.ValidationError:
+        return False
+    return True
 
 
 def used_names(node: NodeProto) -> list[str]:

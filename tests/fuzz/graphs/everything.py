@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from tests.fuzz.graphs.recipes import contraction, control, elementwise, indexing, motifs, shapes
+from tests.fuzz.graphs.recipes import (
+    contraction,
+    control,
+    elementwise,
+    indexing,
+    motifs,
+    narrow,
+    old_forms,
+    shapes,
+)
 
-__all__ = ["contraction", "control", "elementwise", "indexing", "motifs", "shapes"]
+__all__ = ["contraction", "control", "elementwise", "indexing", "motifs", "narrow", "old_forms", "shapes"]

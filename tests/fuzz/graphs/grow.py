@@ -9,7 +9,9 @@ from tests.fuzz.graphs.recipes.registry import RECIPES
 from tests.fuzz.graphs.values import ALL, FLOAT32, FLOATS
 
 SIZES = (0, 1, 2, 3, 5, 7, 11, 13)
-OPSETS = (13, 17, 18, 21, 23)
+OPSETS = (13, 17, 18, 21, 23, 26)
+OLD_OPSETS = (7, 8, 9, 10, 11, 12)
+OLD_SHARE = 0.2
 SAMPLES = 3
 
 
@@ -22,7 +24,8 @@ def plan_of(seed: int) -> Plan:
         column = tuple(rng.choice(SIZES[0 if empty and s == SAMPLES - 1 else 1 :]) for s in range(SAMPLES))
         sizes.append((rng.choice(SIZES[2:]), *column[1:]))
     nodes = rng.choice((5, 8, 12, 20, 30, 60)) if rng.random() < 0.3 else rng.randint(5, 15)
-    return Plan(seed, rng.choice(OPSETS), nodes, tuple(sizes), rng.random() < 0.1)
+    opset = rng.choice(OLD_OPSETS if rng.random() < OLD_SHARE else OPSETS)
+    return Plan(seed, opset, nodes, tuple(sizes), rng.random() < 0.1)
 
 
 def make_graph(seed: int) -> Builder:

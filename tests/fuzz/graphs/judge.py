@@ -40,6 +40,14 @@ OPTIONAL_PASSES = (
     "ApplyDefaultSchedule",
     "StaticPlanBlockMemory",
     "KillAfterLastUse",
+    "CompactBuffers",
+    "Simplify",
+    "RunInLanes",
+    "PeelLastPair",
+    "HoistIfThenElse",
+    "StorageRewrite",
+    "UnrollLoop",
+    "RemoveNoOp",
 )
 """Passes without which programs are slower, and must give the same."""
 NOISE_FACTOR = 4.0

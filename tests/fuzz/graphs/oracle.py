@@ -137,9 +137,13 @@ def _by_reference(node: NodeProto, given: Mapping[str, Any], opset: int) -> list
 
 
 def _exactly(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
-    """Formulas of float64 in the precision of Python's own functions."""
-    (x,) = given.values()
+    """Formulas of float64 in the precision of Python's own functions; reductions as numpy has them."""
     attrs = {attr.name: helper.get_attribute_value(attr) for attr in node.attribute}
+    if node.op_type in _REDUCTIONS:
+        return [_reduced(node, given, attrs)]
+    (x,) = given.values()
+    if node.op_type == "GlobalMaxPool":
+        return [x.max(axis=tuple(range(2, x.ndim)), keepdims=True)]
     form = node.op_type + attrs.get("approximate", b"").decode().replace("none", "")
     return [np.asarray([_FORMULAS[form](item) for item in x.reshape(-1)], x.dtype).reshape(x.shape)]
 
@@ -150,6 +154,25 @@ _FORMULAS: dict[str, Callable[[float], float]] = {
     "Gelu": lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
     "Gelutanh": lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
 }
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "ReduceSum": np.sum,
+    "ReduceProd": np.prod,
+    "ReduceL1": lambda x, **more: np.sum(np.abs(x), **more),
+    "ReduceSumSquare": lambda x, **more: np.sum(x * x, **more),
+}
+
+
+def _reduced(node: NodeProto, given: Mapping[str, Any], attrs: Mapping[str, Any]) -> Any:
+    x = given[node.input[0]]
+    axes = given[node.input[1]] if len(node.input) > 1 and node.input[1] else attrs.get("axes", ())
+    if not len(axes) and attrs.get("noop_with_empty_axes"):
+        raise Refused("what a reduction without axes does to elements is another difference")
+    over = tuple(int(axis) for axis in axes) or None
+    return np.asarray(
+        _REDUCTIONS[node.op_type](x, axis=over, keepdims=bool(attrs.get("keepdims", 1)), dtype=x.dtype)
+    )
+
+
 _ANSWERS = {"reference": _by_reference, "runtime": _by_runtime, "formula": _exactly}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from heddle.codegen import KernelCache, build, compile_module
+from heddle.ir.transform import PassContext
 from heddle.prim.nodes import Var
 from heddle.target import Target
 from heddle.tir.nodes import BufferStore, For, ForKind, PrimFunc, decl_buffer
@@ -46,6 +47,22 @@ def test_target_and_program_are_part_of_the_key(tmp_path: Path) -> None:
     compile_module(doubling(3.0), TARGET, cache)
     compile_module(doubling(), Target("llvm -mcpu=x86-64-v3"), cache)
     assert (cache.counters.compiles, cache.counters.hits) == (3, 0)
+
+
+def test_code_that_a_pass_was_left_out_of_is_kept_apart(tmp_path: Path) -> None:
+    """Such code is no answer for whoever wants every pass, and the other way round."""
+    cache = KernelCache(tmp_path)
+    for _ in range(2):
+        with PassContext(disabled_pass=["Simplify"]):
+            compile_module(doubling(), TARGET, cache)
+    assert (cache.counters.compiles, cache.counters.hits) == (0, 0)
+    compile_module(doubling(), TARGET, cache)
+    with PassContext(disabled_pass=["Simplify"]):
+        (kernels,) = compile_module(doubling(), TARGET, cache)
+    assert kernels.llvm_ir and (cache.counters.compiles, cache.counters.hits) == (1, 0)
+    with PassContext(disabled_pass=["FuseOps"]):
+        compile_module(doubling(), TARGET, cache)
+    assert cache.counters.memory_hits == 1
 
 
 def test_damaged_entry_is_compiled_and_written_anew(tmp_path: Path) -> None:

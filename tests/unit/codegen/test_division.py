@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from heddle.codegen import compile_kernels
+from heddle.codegen.llvm.divisors import Divisors
 from heddle.prim import intrinsics, ops
-from heddle.prim.nodes import PrimExpr, SizeVar, Var
+from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, Var
 from heddle.target import Target
-from heddle.tir.nodes import BufferStore, For, ForKind, PrimFunc, decl_buffer
+from heddle.tir.interpreter import run_primfunc
+from heddle.tir.nodes import BufferStore, For, ForKind, PrimFunc, decl_buffer, seq
 from tests.unit.codegen.kernel_runner import Kernels
 
 HOST = Target("llvm")
@@ -62,3 +64,44 @@ def test_a_kernel_may_have_the_name_of_the_c_function_that_it_calls() -> None:
     data, got = np.linspace(-3, 3, 37), np.zeros(37)
     kernel((x, out), lambda i: intrinsics.exp(x[i]), n, "exp")("exp", data, got)
     np.testing.assert_allclose(got, np.exp(data), rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [ForKind.SERIAL, ForKind.PARALLEL])
+@pytest.mark.parametrize("divisor", ["m", "m // 2", "m - 1", "m * m"])
+def test_sizes_of_zero_divide_in_indices_and_bounds(divisor: str, kind: ForKind) -> None:
+    """x // 0 and x % 0 are 0 there too, as in the loop interpreter: nothing traps."""
+    n, m, i = SizeVar("n"), SizeVar("m"), Var("i", "int64")
+    below = {"m": m, "m // 2": ops.floordiv(m, 2), "m - 1": m - 1, "m * m": m * m}[divisor]
+    x, y, out = decl_buffer((n,), "float32", "x"), decl_buffer((m,), name="y"), decl_buffer((n,), name="out")
+    element = x[ops.floordiv(i, below)] + x[ops.floormod(i, below)] * 100.0
+    body = seq(
+        For(i, 0, n, kind, BufferStore(out, element, (i,))),
+        For(i, 0, ops.floordiv(n, below), kind, BufferStore(out, 7.0, (i,))),
+    )
+    func = PrimFunc((x, y, out), body, attrs={"global_symbol": "f", "tir.noalias": True})
+    machine = Kernels(compile_kernels(func, HOST))
+    for size in range(4 if divisor == "m - 1" else 3):
+        if divisor == "m - 1" and size == 0:
+            continue  # a negative divisor gives negative indices
+        data = [np.arange(1, 6, dtype="f4"), np.zeros(size, "f4"), np.zeros(5, "f4")]
+        want = [array.copy() for array in data]
+        run_primfunc(func, *want)
+        machine("f", *data)
+        np.testing.assert_array_equal(data[2], want[2])
+
+
+def test_loops_that_have_an_iteration_know_their_divisors() -> None:
+    """What reshapes divide by is a factor of the extent around, so that it costs no look."""
+    n, m, held = SizeVar("n"), SizeVar("m"), Var("held", "int64")
+    known = Divisors(
+        lambda expr: expr.value >= 0 if isinstance(expr, IntImm) else getattr(expr, "is_size", False)
+    )
+    known.values[held] = n * m
+    for extent in (n * m, ops.ceildiv(n * m, 256), n * 4 * m, held, ops.cast("int64", n * m)):
+        known.nonzero = ()
+        known.nonzero = known.inside(extent)
+        for divisor in (m, n, n * m, m + 3, ops.maximum(n, 1)):
+            assert not known.may_be_zero(divisor, in_index=True), (extent, divisor)
+        for other in (m - 1, ops.floordiv(m, 2), SizeVar("k"), Var("i", "int64") + 1):
+            assert known.may_be_zero(other, in_index=True), (extent, other)
+        assert known.may_be_zero(m + 3, in_index=False)

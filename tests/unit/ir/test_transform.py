@@ -63,13 +63,43 @@ def test_a_failing_pass_is_our_bug_with_a_bundle(tmp_path, monkeypatch):
     assert "bundle" in str(caught.value)
 
 
-def test_verify_each_names_the_pass():
+def test_verify_each_names_the_pass(monkeypatch):
+    monkeypatch.setattr(MakeWrong, "__module__", "heddle.relax.transform.make_wrong")
     with (
         PassContext(instruments=[VerifyEach()]),
         pytest.raises(InternalError, match="pass MakeWrong") as caught,
     ):
         MakeWrong()(IRModule())
     assert "'y' is not defined here" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        MakeWrong(),
+        Sequential([Mark(), MakeWrong()]),
+        module_pass(lambda mod, ctx: MakeWrong().transform(mod, ctx), name="MakeWrong"),
+    ],
+    ids=["class", "sequence", "function"],
+)
+def test_a_users_pass_whose_result_does_not_verify_is_the_users(step):
+    with (
+        PassContext(instruments=[VerifyEach()]),
+        pytest.raises(UsageError, match="your pass 'MakeWrong' made a program") as caught,
+    ):
+        step(IRModule())
+    assert caught.value.code == "I0506"
+    assert "'y' is not defined here" in str(caught.value) and "fault of Heddle" not in str(caught.value)
+
+
+def test_a_program_that_did_not_verify_before_is_no_passs_fault():
+    wrong = MakeWrong()(IRModule())
+    with (
+        PassContext(instruments=[VerifyEach()]),
+        pytest.raises(UsageError, match="before pass Mark") as caught,
+    ):
+        Mark()(wrong)
+    assert caught.value.code == "I0507"
 
 
 def test_unknown_option_is_refused():

@@ -1,6 +1,8 @@
 """Scalar expressions: building, folding, evaluation, text."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -190,3 +192,15 @@ def test_ranges_and_extremes():
     assert max_value("float32").value == math.inf
     assert cast("int32", constant(2.9)).value == 2
     assert np.isnan(evaluate(constant(math.nan, "float16")))
+
+
+@pytest.mark.parametrize("module", ["nodes", "operators", "substitute", "values"])
+def test_operators_work_whichever_module_of_the_room_was_imported(module):
+    text = (
+        f"import heddle.prim.{module}\n"
+        "from heddle.prim.nodes import Var\n"
+        "n = Var('n', 'int64')\n"
+        "print(n + 1, n // 2, -n, (n == 3).asexpr())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "n + 1 n // 2 n * -1 n == 3", done.stderr

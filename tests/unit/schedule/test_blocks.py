@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heddle.script import from_source
 from heddle.script import tir as T
 from heddle.support.diagnostics import HeddleError, UsageError
+from heddle.tir.interpreter import run_primfunc
 from heddle.tir.schedule import Schedule, ScheduleError
 from heddle.tir.tensor_intrin import TensorIntrin
 from tests.unit.schedule.programs import chain, check, interpreted, matmul, padded, window
@@ -155,6 +157,45 @@ def test_intrinsics_are_registered_once_and_fit():
 
 
 # ---- axes
+
+MIXED_AXES = """@I.ir_module
+class Module:
+    @T.prim_func
+    def main(a: T.handle, c: T.handle):
+        n = T.int64(is_size_var=True)
+        A = T.match_buffer(a, (n, 4), "float32")
+        C = T.match_buffer(c, (n, 4), "float32")
+        for k, i, j in T.grid(T.int32(3), n, T.int32(4)):
+            with T.sblock("C"):
+                vk = T.axis.reduce(T.int32(3), k)
+                vi = T.axis.spatial(n, i)
+                vj = T.axis.spatial(T.int32(4), j)
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vj] * T.Cast("float32", vk)
+"""
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        lambda k, i, j: (j, i, k),
+        lambda k, i, j: (k, i * 4 + j),
+        lambda k, i, j: (i, j // 2, j % 2, k),
+        lambda k, i, j: (j, k, i),
+    ],
+)
+def test_block_layouts_of_axes_of_several_widths(mapping):
+    """Axes of int32 and of int64 in one block: the new ones are as wide as the widest."""
+    before = from_source(MIXED_AXES)["main"]
+    sch = Schedule(before)
+    sch.transform_block_layout("C", mapping)
+    assert {str(axis.var.dtype) for axis in sch.get(sch.get_sblock("C")).iter_vars} == {"int64"}
+    for n in (0, 1, 5):
+        a = np.arange(n * 4, dtype="float32").reshape(n, 4)
+        c = np.full((n, 4), np.nan, "float32")
+        run_primfunc(sch.func, a, c)
+        np.testing.assert_array_equal(c, a * 3)
 
 
 def test_block_layouts():

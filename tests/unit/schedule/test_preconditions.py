@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from heddle.ir.module import IRModule
 from heddle.script import from_source
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.schedule import Schedule, ScheduleError
+from heddle.tir.verify import verify_prim_func
 from tests.unit.schedule.programs import chain, check, matmul, window
 
 
@@ -259,6 +261,80 @@ def test_loops_without_iterations_are_fused():
     sch = Schedule(before)
     sch.fuse(*sch.get_loops("E"))
     check(before, sch)
+
+
+STAGED_WRITES = {
+    "cache_write": lambda sch: sch.cache_write("C", 0, "local"),
+    "reindex": lambda sch: sch.reindex("C", ("write", 0)),
+    "reindex_cache_write": lambda sch: sch.reindex_cache_write("C", 0, "local", lambda i, j: (j, i)),
+    "reindex_cache_read": lambda sch: sch.reindex_cache_read("C", 0, "local", lambda i, j: (j, i)),
+}
+
+
+@pytest.mark.parametrize("name", STAGED_WRITES)
+def test_what_a_block_changes_is_not_staged_from_nothing(name):
+    """C = C + A begins from what the caller gave."""
+    sch = Schedule(written(AC, nest("C", ROWS, "C[vi, vj] = C[vi, vj] + A[vi, vj]")))
+    with pytest.raises(ScheduleError, match="reads what 'C' holds before"):
+        STAGED_WRITES[name](sch)
+    sch.cache_inplace("C", 0, "local")
+
+
+@pytest.mark.parametrize(
+    ("store", "rows"),
+    [
+        ("C[vi, vj] = A[vi, vj]", 6),
+        ("C[vi + 4, vj] = A[vi, vj]", 6),
+        ("C[vi * 2, vj] = A[vi, vj]", 5),
+        ("C[vi // 2, vj] = A[vi, vj]", 10),
+    ],
+)
+def test_elements_that_a_block_does_not_store_are_the_callers(store, rows):
+    """cache_write copies the whole buffer out, and would overwrite them."""
+    sch = Schedule(written(AC, nest("C", ROWS, store).replace("10", str(rows))))
+    with pytest.raises(ScheduleError, match="may leave elements of 'C' as the caller gave them"):
+        sch.cache_write("C", 0, "local")
+
+
+def test_a_block_in_tiles_stores_all():
+    sch = Schedule(chain(10, 7))
+    sch.split(sch.get_loops(sch.blocks()[-1].name)[0], [None, 4])
+    before = chain(10, 7)
+    sch.cache_write(sch.blocks()[-1].name, 0, "local")
+    check(before, sch)
+
+
+def test_lines_of_a_buffer_that_goes_are_not_asked_for():
+    sch = Schedule(chain(4, 5))
+    sch.prefetch("F", 0, sch.get_loops("F")[0], lambda i: (i, 0))
+    sch.compute_inline("E")
+    assert "prefetch" not in str(sch.func)
+    assert not verify_prim_func(sch.func, IRModule.from_expr(sch.func))
+
+
+def test_the_beginning_of_a_reduction_knows_no_reduction_axis():
+    """The reduction begins from an element, which may not be copied to where a reduction axis says."""
+    body = (
+        "for i, k in T.grid(10, 8):\n"
+        "            with T.sblock('C'):\n"
+        "                vi, vk = T.axis.remap('SR', [i, k])\n"
+        "                with T.init():\n"
+        "                    C[vi, 0] = A[vi, 0]\n"
+        "                C[vi, 0] = C[vi, 0] + T.float32(1)\n"
+    )
+    sch = Schedule(written(AC, body))
+    with pytest.raises(ScheduleError, match="the beginning of reduction 'C' lacks"):
+        sch.reindex_cache_read("C", 0, "local", lambda i, k: (i, k))
+    sch.reindex_cache_read("C", 0, "local", lambda i, k: (i,))
+
+
+def test_iterations_that_depend_on_others_keep_their_order():
+    """The cell above to the right is another one's result."""
+    diagonal = "C[vi, vj] = T.if_then_else(vi > 0 and vj < 7, C[vi - 1, vj + 1] + T.float32(1), A[vi, vj])"
+    sch = Schedule(written(AC, nest("C", ROWS, diagonal)))
+    for mapping in (lambda i, j: (j, i), lambda i, j: (j * 10 + i,)):
+        with pytest.raises(ScheduleError, match="may depend on others"):
+            sch.transform_block_layout("C", mapping)
 
 
 def test_a_block_that_covers_a_part_keeps_its_axes():

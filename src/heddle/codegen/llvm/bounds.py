@@ -1,4 +1,4 @@
-"""What the form of an expression tells of its value: floats within bounds, divisors that are not zero."""
+"""What the form of an expression tells of its value: floats within bounds, whole constants."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import math
 
 import numpy as np
 
-from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import walk
 from heddle.prim.nodes import (
-    EQ,
     Broadcast,
     Call,
     Cast,
@@ -19,8 +16,6 @@ from heddle.prim.nodes import (
     Max,
     Min,
     PrimExpr,
-    Select,
-    Var,
 )
 from heddle.prim.values import int_range
 from heddle.runtime.dtype import DataType
@@ -73,25 +68,3 @@ def _number(expr: PrimExpr) -> float | None:
         return None
     number = float(inner.dtype.numpy().type(inner.value))
     return None if math.isnan(number) else number
-
-
-def may_be_zero(divisor: PrimExpr, in_index: bool) -> bool:
-    """Whether an integer divisor has to be looked at when the program runs.
-
-    In indices sizes count as not zero: what is indexed by a size of zero has no elements.
-    """
-    constant = plain_int(divisor)
-    if constant is not None:
-        return constant.value == 0
-    if isinstance(divisor, Select) and isinstance(divisor.condition, EQ):
-        test, compared = divisor.condition, plain_int(divisor.condition.b)
-        guards = compared is not None and compared.value == 0
-        if guards and structural_equal(test.a, divisor.false_value):
-            return may_be_zero(divisor.true_value, in_index)
-    if not in_index:
-        return True
-    return any(
-        node.node_kind == "tir.BufferLoad" or (isinstance(node, Var) and not node.is_size)
-        for node in walk(divisor)
-        if isinstance(node, PrimExpr)
-    )

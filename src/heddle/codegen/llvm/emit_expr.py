@@ -3,8 +3,7 @@
 Semantics: float add, subtract and multiply carry LLVM's `contract` flag, so that a * b + c may round once (as
 fma); `reassoc` is added only where the function's attribute `float_reassoc` or a loop's annotation `reassoc`
 states it. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
-not overflow). Integers divided by zero give 0; in indices sizes are taken as not zero. Floats become
-integers as `prim.values.convert` says.
+not overflow). Integers divided by zero give 0. Floats become integers as `prim.values.convert` says.
 
 A division whose divisor is not constant may trap, so LLVM does not move it out from under a condition. Its
 loop vectorizer (LLVM 22) then computes a quotient that is the same in all lanes for the first lane alone, and
@@ -20,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.codegen.codes import G0101
-from heddle.codegen.llvm.bounds import fits_without_saturation, may_be_zero, plain_int
+from heddle.codegen.llvm.bounds import fits_without_saturation, plain_int
+from heddle.codegen.llvm.divisors import Divisors
 from heddle.codegen.llvm.types import (
     element_type,
     float_constant,
@@ -95,6 +95,7 @@ class ExprEmitter(Dispatch):
         self.env: dict[Any, str] = {}
         self.nonnegative: set[Any] = set()
         self.float_flags = "contract"
+        self.divisors = Divisors(self.is_nonnegative)
         self._in_index = False
         self._quotients: dict[tuple[str, str], str] = {}
         self._conditions = 0
@@ -286,7 +287,7 @@ class ExprEmitter(Dispatch):
                     f"{'lshr' if unsigned else 'ashr'} {ty} {a}, {splat(element, str(power), lanes)}"
                 )
             return self.out.value(f"and {ty} {a}, {splat(element, str((1 << power) - 1), lanes)}")
-        if not may_be_zero(node.b, self._in_index):
+        if not self.divisors.may_be_zero(node.b, self._in_index):
             return self._nonzero_divide(node, a, b, ty, unsigned)
         bools = register_type(DataType("bool").with_lanes(lanes))
         is_zero = self.out.value(f"icmp eq {ty} {b}, {splat(element, '0', lanes)}")

@@ -73,6 +73,7 @@ class StmtEmitter(MemoryEmitter):
 
     def visit_Bind(self, node: Bind) -> None:
         self.env[node.var] = self.emit(node.value)
+        self.divisors.values[node.var] = node.value
         if self.is_nonnegative(node.value):
             self.nonnegative.add(node.var)
 
@@ -256,9 +257,10 @@ class StmtEmitter(MemoryEmitter):
             self.float_flags = "contract reassoc"
         checks = self.index_checks
         outside, checks.outside = checks.outside, known
+        nonzero, self.divisors.nonzero = self.divisors.nonzero, self.divisors.inside(node.extent)
         with self.open_loop() as state:
             self.scoped(node.body)
-        checks.outside = outside
+        checks.outside, self.divisors.nonzero = outside, nonzero
         self.float_flags = flags
         self._jump(latch)
         self.out.start(latch)

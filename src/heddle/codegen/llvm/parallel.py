@@ -71,6 +71,7 @@ class ParallelLoops:
         out = FunctionWriter()
         inner = StmtEmitter(outer.module, out, outer.scopes, emit_serially)
         inner.nonnegative, inner.float_flags = set(outer.nonnegative), outer.float_flags
+        inner.divisors.copy_from(outer.divisors)
         for position, var in enumerate(captured):
             slot = out.value(f"getelementptr inbounds {context_ty}, ptr %ctx, i32 0, i32 {position}")
             inner.env[var] = out.value(f"load {register_type(var.dtype)}, ptr {slot}")

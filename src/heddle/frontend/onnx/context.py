@@ -150,10 +150,12 @@ class NodeContext:
     # ---- attributes
 
     def attr(self, name: str, default: Any = MISSING) -> Any:
+        """An attribute, or what the standard has where it is left out: as float32, as all numbers with a
+        fraction are in models."""
         found = self.node.attrs.get(name, default)
         if found is MISSING:
             self.malformed(f"attribute {name!r} is missing")
-        return found
+        return float(np.float32(found)) if isinstance(found, float) else found
 
     def flag(self, name: str, default: bool = False) -> bool:
         return bool(self.attr(name, int(default)))

@@ -33,7 +33,7 @@ def _rule(kind: str, ndim: int) -> Callable[[Inference], Type]:
 
     def infer(ctx: Inference) -> Type:
         data, attrs = ctx.tensor(0), ctx.attrs
-        if kind == "avg":
+        if kind != "max":
             require_float(ctx, data)
         at = checked_positions(ctx, str(attrs.layout), "NC" + spatial)
         if attrs.out_layout not in (None, "", attrs.layout):
@@ -63,7 +63,7 @@ def _reference(kind: str) -> Callable[[Any, Any], Any]:
         ndim = data.ndim - 2
         letters = "NC" + spatial_letters(ndim)
         x = numpy_layout(data, attrs.layout, letters)
-        x = x.astype(np.float64) if kind == "avg" else x
+        x = x if kind == "max" else x.astype(np.float64)
         before, after = pads(attrs.padding, ndim)
         size, step, space = (spread(v, ndim) for v in (attrs.pool_size, attrs.strides, attrs.dilation))
         windows = []
@@ -86,6 +86,8 @@ def _reference(kind: str) -> Callable[[Any, Any], Any]:
             values = values.reshape(*x.shape[:2], math.prod(values.shape[2:]))
             if kind == "max":
                 result[(..., *at)] = values.max(axis=-1)
+            elif kind == "sum":
+                result[(..., *at)] = values.sum(axis=-1)
             else:
                 counted = padded if attrs.count_include_pad else inside
                 result[(..., *at)] = values.sum(axis=-1) / max(1, np.prod([len(c) for c in counted]))
@@ -120,6 +122,9 @@ _ROWS: dict[int, tuple[tuple[tuple[int, ...], dict[str, Any]], ...]] = {
 }
 
 
+_MEANINGS = {"max": "greatest element", "avg": "mean", "sum": "sum"}
+
+
 def _declare(kind: str, ndim: int) -> None:
     def lower(attrs: Any, data: Any) -> Any:
         return topi.pool(
@@ -151,7 +156,7 @@ def _declare(kind: str, ndim: int) -> None:
                 AttrSpec("out_layout", "str", None, "the layout"),
             ),
             doc=(
-                f"The {'greatest element' if kind == 'max' else 'mean'} of sliding windows over "
+                f"The {_MEANINGS[kind]} of sliding windows over "
                 f"{ndim} spatial axes. A window that "
                 "`ceil_mode` adds starts within the data or the padding before it."
             ),
@@ -275,3 +280,5 @@ def declare() -> None:
         for ndim in (1, 2, 3):
             _declare(kind, ndim)
             _declare_adaptive(kind, ndim)
+    for ndim in (1, 2, 3):
+        _declare("sum", ndim)

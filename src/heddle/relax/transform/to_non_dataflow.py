@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from heddle.ir.expr import Expr, Function, Var
+from heddle.ir.expr import Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.relax.infer import type_of
 from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
@@ -36,8 +36,8 @@ class _Flatten(BindingRewriter):
         with self.scope() as scope:
             for binding in expr.bindings():
                 self.binding(binding)
+            result = self.leaf(self.substitute(expr.body))
             scope.close_block()
-        result: Expr = self.substitute(expr.body)
         return SeqExpr(tuple(scope.blocks), result, type_of(result), span=expr.span)
 
     def binding(self, binding: Binding) -> None:

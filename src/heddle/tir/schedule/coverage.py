@@ -10,8 +10,8 @@ from heddle.arith.iters.iter_nodes import IterSumExpr
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Min, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.substitute import free_vars, substitute
-from heddle.tir.nodes import BufferLoad, For, SBlockRealize
-from heddle.tir.schedule.tree import Place, analyzer_at
+from heddle.tir.nodes import Buffer, BufferLoad, For, SBlockRealize
+from heddle.tir.schedule.tree import Place, analyzer_at, conditions_on_axes
 
 
 def depends_on_loops(loop: For, loops: Sequence[For]) -> bool:
@@ -49,6 +49,35 @@ def reaches_all(place: Place, values: Sequence[PrimExpr], sizes: Sequence[PrimEx
     analyzer = analyzer_at(place)
     return found is not None and all(
         _is_all_below(digit, size, analyzer) for digit, size in zip(found, sizes, strict=True)
+    )
+
+
+def stores_all(realize: SBlockRealize, buffer: Buffer) -> bool:
+    """Whether a block stores every element of a buffer, each once at the points of its axes. False where that
+    is not known."""
+    block = realize.block
+    region = next(found.region for found in block.writes if found.buffer is buffer)
+    if any(is_const_int(dim, 0) for dim in buffer.shape):
+        return True
+    if conditions_on_axes(realize):
+        return False
+    analyzer = Analyzer()
+    ranges: dict[Var, Range] = {}
+    indices: list[PrimExpr] = []
+    sizes: list[PrimExpr] = []
+    for part, size in zip(region, buffer.shape, strict=True):
+        if is_const_int(part.min, 0) and analyzer.can_prove_equal(part.extent, size):
+            continue
+        inside = Var("inside", part.min.dtype)
+        ranges[inside] = Range.from_min_extent(constant(0, inside.dtype), part.extent)
+        ranges |= {axis.var: axis.dom for axis in block.iter_vars if axis.var in free_vars(part.min)}
+        indices.append(part.min if is_const_int(part.extent, 1) else part.min + inside)
+        sizes.append(size)
+    used = set(free_vars(*indices))
+    ranges = {var: span for var, span in ranges.items() if var in used}
+    found = detect_iter_map(indices, ranges, True, "bijective", analyzer=analyzer)
+    return not found.errors and all(
+        _is_all_below(digit, size, analyzer) for digit, size in zip(found.indices, sizes, strict=True)
     )
 
 

@@ -25,7 +25,7 @@ def pool(
     count_include_pad: bool,
     layout: str,
 ) -> te.Tensor:
-    """The greatest element (`kind` "max") or the mean ("avg") of each window.
+    """The greatest element (`kind` "max"), the mean ("avg") or the sum ("sum") of each window.
 
     Padding is never the greatest and, unless counted, not averaged.
     """
@@ -42,8 +42,8 @@ def pool(
         te.reduce_axis((constant(0, "int64"), as_dim(size)), name=f"k{k}") for k, size in enumerate(sizes)
     ]
     may_leave = [ceil_mode or before[k] or after[k] for k in range(ndim)]
-    wide = accumulator(data.dtype) if kind == "avg" else data.dtype
-    nothing = constant(0, wide) if kind == "avg" else min_value(wide)
+    wide = data.dtype if kind == "max" else accumulator(data.dtype)
+    nothing = min_value(wide) if kind == "max" else constant(0, wide)
 
     def element(*index: PrimExpr) -> Any:
         source, inside = list(index), []
@@ -52,12 +52,16 @@ def pool(
             if may_leave[k]:
                 inside += [source[axis] >= 0, source[axis] < data.shape[axis]]
         value = if_then_else(all_of(*inside), cast(wide, data[tuple(source)]), nothing)
-        return (te.sum if kind == "avg" else te.max)(value, axis=taps)
+        return (te.max if kind == "max" else te.sum)(value, axis=taps)
 
     name = f"{kind}_pool{ndim}d"
-    joined: te.Tensor = te.compute(shape, element, name=name if kind == "max" else f"{name}_sum")
-    if kind == "max":
+    is_whole = kind == "max" or (kind == "sum" and wide == data.dtype)
+    joined: te.Tensor = te.compute(shape, element, name=name if is_whole else f"{name}_sum")
+    if is_whole:
         return joined
+    if kind == "sum":
+        narrowed: te.Tensor = te.compute(shape, lambda *i: cast(data.dtype, joined[i]), name=name)
+        return narrowed
 
     def count(index: Sequence[PrimExpr]) -> PrimExpr:
         result = constant(1, "int64")

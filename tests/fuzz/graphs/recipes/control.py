@@ -74,8 +74,7 @@ def loop(b: Builder) -> object:
         inner.name("i"), [np.asarray(0, "int64")] * b.num_samples, [np.asarray(0, "int64")] * b.num_samples
     )
     goes_on = Value(inner.name("c"), [np.asarray(True)] * b.num_samples, [np.asarray(True)] * b.num_samples)
-    inner.values.append(number)
-    inner.hidden.append(goes_on)  # ONNX Runtime hands the condition on with one dimension
+    inner.values += [number, goes_on]
     states = [formal(inner, value) for value in initial]
     grow(inner, b.integer(1, 4))
     keep = inner.node("Identity", [goes_on])

@@ -61,7 +61,8 @@ def top_k(b: Builder) -> object:
 def scan_sum(b: Builder) -> object:
     x = b.pick(lambda v: v.rank > 0 and v.dtype.name in ("float32", "float64", "int32", "int64"))
     axis = b.given([np.asarray(signed(b, b.integer(0, x.rank - 1), x.rank), "int64")] * b.num_samples, True)
-    return b.node("CumSum", [x, axis], exclusive=int(b.flag(0.3)), reverse=int(b.flag(0.3)))
+    op = "CumProd" if b.opset >= 26 and b.flag() else "CumSum"
+    return b.node(op, [x, axis], exclusive=int(b.flag(0.3)), reverse=int(b.flag(0.3)))
 
 
 def indices(b: Builder, shape: list[Size | int], bounds: Size, dtype: str = "int64") -> Value:
@@ -103,10 +104,11 @@ def gather_elements(b: Builder) -> object:
 @recipe(1.5, special=True)
 def gather_nd(b: Builder) -> object:
     x = b.pick(lambda v: v.rank > 0)
-    depth = b.integer(1, min(2, x.rank))
-    bounds = tuple(min(sizes) for sizes in zip(*x.shape[:depth], strict=True))
-    at = indices(b, [b.size(), depth], bounds)
-    return b.node("GatherND", [x, at])
+    batch = b.integer(0, min(2, x.rank - 1)) if b.opset >= 12 and b.flag(0.4) else 0
+    depth = b.integer(1, min(2, x.rank - batch))
+    bounds = tuple(min(sizes) for sizes in zip(*x.shape[batch : batch + depth], strict=True))
+    at = indices(b, [*x.shape[:batch], b.size(), depth], bounds)
+    return b.node("GatherND", [x, at], **({"batch_dims": batch} if batch else {}))
 
 
 @recipe(1.5)

@@ -332,6 +332,7 @@ def split_to_sequence(b: Builder) -> object:
 
 @recipe(0.5, special=True)
 def optional(b: Builder) -> object:
-    x = b.pick()
-    made = b.node("Optional", [x])
+    if b.opset < 15:
+        raise Unfit("too old")
+    made = b.node("Optional", [b.pick()])
     return b.node(b.rng.choice(("OptionalGetElement", "OptionalHasElement")), [made])

@@ -168,3 +168,16 @@ def test_narrow_floats_are_sorted(dtype: str) -> None:
         np.testing.assert_array_equal(got[2].astype(np.float32), x[order].astype(np.float32), err_msg=engine)
         assert got[3].tolist() == order.tolist(), engine
         assert got[4].tolist() == [6], engine
+
+
+@pytest.mark.parametrize("op", ["HardSigmoid", "LeakyRelu", "Selu", "ThresholdedRelu", "Elu", "Celu"])
+def test_attributes_that_are_left_out_are_numbers_of_float32(op: str) -> None:
+    """0.2 of HardSigmoid is that of float32, which float64 tells from 0.2, as one that is written is."""
+    defaults = {item.name: item.default_value.f for item in onnx.defs.get_schema(op, 18).attributes.values()}
+    nodes = [node(op, ["x"], ["left_out"]), node(op, ["x"], ["written"], **defaults)]
+    made = model(nodes, {"x": ((9,), "float64")}, ["left_out", "written"], {}, 18)
+    x = np.linspace(-2, 2, 9)
+    wanted = ReferenceEvaluator(made).run(None, {"x": x})[0]
+    for engine, (left_out, written) in results(made, x):
+        np.testing.assert_array_equal(left_out, written, err_msg=engine)
+        np.testing.assert_allclose(left_out, wanted, rtol=1e-14, err_msg=engine)

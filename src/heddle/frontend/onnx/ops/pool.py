@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.conv import LAYOUTS, paddings, spatial_rank, window_attr
+from heddle.frontend.onnx.ops.reduce import norm_of
 from heddle.frontend.onnx.registry import converts
 from heddle.ir.expr import Expr
 from heddle.runtime.dtype import DataType
@@ -43,13 +44,5 @@ def average_pool(ctx: NodeContext) -> Result:
 
 @converts("LpPool")
 def lp_pool(ctx: NodeContext) -> Result:
-    """(sum over the window |x| ** p) ** (1 / p): the average with its padding counted, times the window's
-    size."""
-    order = float(ctx.attr("p", 2))
-    kernel = ctx.attr("kernel_shape")
-    size = 1
-    for width in kernel:
-        size *= width
-    powers = ctx.call("power", ctx.call("abs", ctx.tensor(0)), ctx.like(order, 0))
-    total = ctx.call("multiply", _pool(ctx, powers, "avg", True), ctx.like(size, 0))
-    return ctx.call("power", total, ctx.like(1 / order, 0))
+    """(sum |x| ** p) ** (1 / p) over the elements that a window holds."""
+    return norm_of(ctx, ctx.tensor(0), float(ctx.attr("p", 2)), lambda powers: _pool(ctx, powers, "sum"))

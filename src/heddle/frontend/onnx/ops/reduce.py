@@ -150,12 +150,16 @@ def global_lp_pool(ctx: NodeContext) -> Result:
 
 def lp_norm(ctx: NodeContext, x: Expr, order: float, axes: tuple[int, ...]) -> Expr:
     """(sum |x| ** p) ** (1 / p), dimensions kept."""
+    return norm_of(ctx, x, order, lambda powers: ctx.call("sum", powers, axis=axes, keepdims=True))
+
+
+def norm_of(ctx: NodeContext, x: Expr, order: float, total: Callable[[Expr], Expr]) -> Expr:
+    """(total of |x| ** p) ** (1 / p)."""
     if order <= 0:
         ctx.malformed(f"p must be positive, got {order}")
     size = ctx.call("abs", x)
     if order == 1:
-        return ctx.call("sum", size, axis=axes, keepdims=True)
+        return total(size)
     if order == 2:
-        return ctx.call("sqrt", ctx.call("sum", ctx.call("square", size), axis=axes, keepdims=True))
-    total = ctx.call("sum", ctx.call("power", size, ctx.like(order, 0)), axis=axes, keepdims=True)
-    return ctx.call("power", total, ctx.like(1 / order, 0))
+        return ctx.call("sqrt", total(ctx.call("square", size)))
+    return ctx.call("power", total(ctx.call("power", size, ctx.like(order, 0))), ctx.like(1 / order, 0))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
+from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0416
@@ -14,6 +15,7 @@ from heddle.tir.index_map import IndexMap
 from heddle.tir.nodes import ForKind, IterType, IterVar, PrimFunc, SBlockRealize, Stmt
 from heddle.tir.schedule.blocks.nest import numbered_nest
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.independence import keeps_contract
 from heddle.tir.schedule.tree import find_block, replace_stmt, sole_block
 from heddle.tir.substitute import substitute_stmt
 
@@ -24,7 +26,8 @@ def transform_block_layout(func: PrimFunc, block_name: str, index_map: IndexMap)
         →   for f in range(16): B[f // 8, f % 8] = f(A[f // 8, f % 8])
 
     The map, here `i * 8 + j`, gives the new axes from the old; it must be affine and reach every point of
-    their ranges once. New axes may mix only old axes of one kind. The loops around, which must run straight
+    their ranges once. New axes may mix only old axes of one kind. The block's iterations must be free to run
+    in any order: no spatial axis carries values to its next point. The loops around, which must run straight
     over the axes and hold nothing else, are made anew.
     """
     place = find_block(func, block_name)
@@ -35,6 +38,13 @@ def transform_block_layout(func: PrimFunc, block_name: str, index_map: IndexMap)
         raise ScheduleError(
             T0416,
             f"block {block_name!r} has {len(axes)} axes, the map takes {len(index_map.initial_indices)}",
+            func,
+            block,
+        )
+    if not keeps_contract(block):
+        raise ScheduleError(
+            T0416,
+            f"iterations of block {block_name!r} may depend on others, and keep their order",
             func,
             block,
         )
@@ -58,7 +68,8 @@ def transform_block_layout(func: PrimFunc, block_name: str, index_map: IndexMap)
             IterVar(Range.from_min_extent(constant(0, dtype), extent), Var(f"v{k}", dtype), kinds.pop())
         )
     values = back.map_indices([axis.var for axis in made])
-    mapping = {axis.var: value for axis, value in zip(block.iter_vars, values, strict=True)}
+    pairs = zip(block.iter_vars, values, strict=True)
+    mapping = {axis.var: cast(axis.var.dtype, value) for axis, value in pairs}
     changed = substitute_stmt(replace(block, iter_vars=()), mapping)
     changed = with_access_regions(replace(changed, iter_vars=tuple(made)))
     return replace_stmt(func, _straight_nest(func, block_name), numbered_nest(changed, span=realize.span))

@@ -5,11 +5,21 @@ from __future__ import annotations
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
+from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0406
-from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, PrimFunc, SBlock, SBlockRealize
+from heddle.tir.nodes import (
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    IterType,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+)
 from heddle.tir.schedule.blocks.shared_value import LoadReplacer
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
@@ -101,7 +111,8 @@ def _index_pattern(func: PrimFunc, block: SBlock, store: BufferStore, axes: list
 
 
 def drop_buffer(func: PrimFunc, buffer: Buffer) -> PrimFunc:
-    """The function without an allocation that nothing uses any more."""
+    """The function without an allocation that nothing uses any more, and without what asks for its lines."""
+    func = _without_prefetches(func, buffer)
     for realize in blocks_in(func.body):
         if buffer in realize.block.alloc_buffers:
             kept = tuple(b for b in realize.block.alloc_buffers if b is not buffer)
@@ -189,3 +200,18 @@ def _check_same_domain(func: PrimFunc, block: SBlock, producer: SBlock, mapping:
             raise ScheduleError(
                 T0406, f"axis {axis.var.name!r} covers only part of the producer's domain", func, block
             )
+
+
+def _without_prefetches(func: PrimFunc, buffer: Buffer) -> PrimFunc:
+    asking = [
+        node
+        for node in walk(func.body)
+        if isinstance(node, Evaluate) and is_prefetch(node.value) and _names(node, buffer)
+    ]
+    for stmt in asking:
+        func = replace_stmt(func, stmt, None)
+    return func
+
+
+def _names(stmt: Evaluate, buffer: Buffer) -> bool:
+    return any(isinstance(node, BufferLoad) and node.buffer is buffer for node in walk(stmt.value))

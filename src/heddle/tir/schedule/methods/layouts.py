@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from heddle.prim.nodes import PrimExpr
+from heddle.prim.ops import common_dtype
 from heddle.tir.index_map import IndexMap
 from heddle.tir.nodes import SBlock
 from heddle.tir.schedule.base import ScheduleBase, recorded
@@ -79,10 +81,11 @@ class LayoutMethods(ScheduleBase):
         return [axis.dom.extent for axis in block.iter_vars]
 
     def _map(self, given: Mapping, dims: list[PrimExpr]) -> IndexMap:
-        """The map that a function is, which the trace will hold."""
+        """The map that a function is, which the trace will hold. Its indices are as wide as the widest of
+        the dimensions."""
         if isinstance(given, IndexMap):
             return given
-        dtype = str(dims[0].dtype) if dims else "int64"
-        made = IndexMap.from_func(given, len(dims), dtype)
+        dtype = reduce(common_dtype, (dim.dtype for dim in dims)) if dims else "int64"
+        made = IndexMap.from_func(given, len(dims), str(dtype))
         self._revised["index_map"] = made
         return made

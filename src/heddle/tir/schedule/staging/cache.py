@@ -9,6 +9,7 @@ from heddle.prim.nodes import PrimExpr
 from heddle.tir.codes import T0407, T0408
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, Stmt, decl_buffer, seq
 from heddle.tir.schedule.blocks.nest import loop_nest, whole_axes
+from heddle.tir.schedule.coverage import stores_all
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
     add_buffers,
@@ -30,14 +31,22 @@ def cache_write(
 ) -> tuple[PrimFunc, str]:
     """B[i] = f(i)   →   B_scope[i] = f(i);  B[i] = B_scope[i]
 
-    The block writes the new buffer; `consumers` read it, other readers of B still read B. Gives the name of
-    the copying block.
+    The block writes the new buffer, which is copied out whole: of a result of the function it must store
+    every element. `consumers` read it, other readers of B still read B. Gives the name of the copying block.
     """
     block: SBlock = find_block(func, block_name).stmt.block
     if not writes_buffer(block, buffer):
         raise ScheduleError(T0408, f"block {block_name!r} does not write {buffer.name!r}", func, block)
     check_alone(func, block_name, buffer, lambda other: touches(other, buffer), "uses")
     check_only_writer(func, block, buffer)
+    check_reads_nothing(func, block, buffer)
+    if buffer in func.buffers and not stores_all(find_block(func, block_name).stmt, buffer):
+        raise ScheduleError(
+            T0407,
+            f"block {block_name!r} may leave elements of {buffer.name!r} as the caller gave them",
+            func,
+            block,
+        )
     staged = _staging_buffer(buffer, scope)
     name = fresh_block_name(func, f"{buffer.name}_{scope}")
     func = replace_stmt(func, block, replace_buffers(block, {buffer: staged}))
@@ -100,6 +109,19 @@ def cache_inplace(func: PrimFunc, block_name: str, buffer: Buffer, scope: str) -
         before,
         after,
     ]
+
+
+def check_reads_nothing(func: PrimFunc, block: SBlock, buffer: Buffer) -> None:
+    """What a block stores into a new buffer may not begin from what the old one holds. A reduction reads what
+    it stored itself."""
+    if reads_buffer(block, buffer):
+        raise ScheduleError(
+            T0407,
+            f"block {block.name_hint!r} reads what {buffer.name!r} holds before",
+            func,
+            block,
+            help="cache_inplace stages a buffer that is read and written",
+        )
 
 
 def touches(block: SBlock, buffer: Buffer) -> bool:

@@ -25,7 +25,13 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.blocks.nest import loop_nest
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.staging.access import AccessRewriter, single_index
-from heddle.tir.schedule.staging.cache import check_alone, check_only_writer, insert_beside, touches
+from heddle.tir.schedule.staging.cache import (
+    check_alone,
+    check_only_writer,
+    check_reads_nothing,
+    insert_beside,
+    touches,
+)
 from heddle.tir.schedule.tree import (
     Place,
     conditions_on_axes,
@@ -75,10 +81,11 @@ def reindex_cache(
     is_write = writes_buffer(block, buffer)
     if is_write:
         check_only_writer(func, block, buffer)
+        check_reads_nothing(func, block, buffer)
         check_alone(func, block_name, buffer, lambda other: touches(other, buffer), "uses")
     else:
         check_alone(func, block_name, buffer, lambda other: writes_buffer(other, buffer), "writes")
-    _check_map(func, block, indices, place, is_write)
+    _check_map(func, block, buffer, indices, place, is_write)
     used = [axes[var] for var in axes if var in set(free_vars(*indices, *place))]
     conditions = _conditions(func, here, {axis.var for axis in used}) if is_write else []
     shape = index_map.map_shape([axis.dom.extent for axis in block.iter_vars])
@@ -111,8 +118,17 @@ def _conditions(func: PrimFunc, place: Place, copied: set[Var]) -> list[PrimExpr
     return conditions
 
 
+def _reads(stmt: Stmt, buffer: Buffer) -> bool:
+    return any(isinstance(node, BufferLoad) and node.buffer is buffer for node in walk(stmt))
+
+
 def _check_map(
-    func: PrimFunc, block: SBlock, indices: tuple[PrimExpr, ...], place: list[PrimExpr], is_write: bool
+    func: PrimFunc,
+    block: SBlock,
+    buffer: Buffer,
+    indices: tuple[PrimExpr, ...],
+    place: list[PrimExpr],
+    is_write: bool,
 ) -> None:
     """Different elements must have different places; a written element must have one place only."""
     by_axis = {axis.var: Range.from_min_extent(axis.dom.min, axis.dom.extent) for axis in block.iter_vars}
@@ -127,6 +143,10 @@ def _check_map(
             T0416, f"the map may put two elements that block {name!r} uses in one place", func, block
         )
     if not is_write:
+        if set(iters) & reduced and block.init is not None and _reads(block.init, buffer):
+            raise ScheduleError(
+                T0416, f"the map uses axes that the beginning of reduction {name!r} lacks", func, block
+            )
         return
     written = {var: dom for var, dom in by_axis.items() if var in used}
     if set(iters) & reduced or set(iters) != used:
