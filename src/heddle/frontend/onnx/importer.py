@@ -342,6 +342,16 @@ class GraphImporter:
         self._dims.append(made)
         return made
 
+    def named_dims(self, dims: Sequence[PrimExpr], hint: str, sizes: bool = True) -> tuple[PrimExpr, ...]:
+        """Scalar expressions, each but constants computed once when the model runs, as fresh variables."""
+        known = self.simplify.dims(dims)
+        made = tuple(
+            dim if isinstance(dim, (IntImm, PrimVar)) else self.fresh_dim(hint, sizes) for dim in known
+        )
+        if made != known:
+            self.builder.match_cast(ShapeExpr(known), ShapeType(made))
+        return made
+
     # ---- building
 
     def call(self, op: str, *args: Any, **attrs: Any) -> Expr:
