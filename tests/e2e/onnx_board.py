@@ -174,7 +174,8 @@ def _stored_form(item: Any) -> Any:
     """The interpreter keeps 4-bit integers in bytes."""
     if isinstance(item, list):
         return tuple(_stored_form(part) for part in item)
-    wide = {"int4": np.int8, "uint4": np.uint8}.get(item.dtype.name) if item is not None else None
+    narrow = item is not None and item.dtype.name in ("int2", "uint2", "int4", "uint4")
+    wide = np.dtype(item.dtype.name[:-1] + "8") if narrow else None
     return item if wide is None else item.astype(wide)
 
 

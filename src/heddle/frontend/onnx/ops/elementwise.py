@@ -182,7 +182,7 @@ def cast(ctx: NodeContext) -> Result:
 
 def cast_to(ctx: NodeContext, dtype: str) -> Result:
     """Float to integer drops the fraction; to bool compares with 0; to 8-bit floats saturates unless told not
-    to; to 4-bit integers rounds halves to even and keeps the low bits."""
+    to; to integers of 2 and 4 bits rounds halves to even and keeps the low bits."""
     known = ctx.array(0)
     if (
         known is not None
@@ -196,12 +196,14 @@ def cast_to(ctx: NodeContext, dtype: str) -> Result:
     if limit is not None and ctx.flag("saturate", True) and ctx.dtype(0) != dtype:
         x = ctx.astype(x, "float32")
         x = ctx.call("where", ctx.call("isnan", x), x, ctx.call("clip", x, -limit, limit))
-    if dtype in ("int4", "uint4") and ctx.dtype(0) != dtype:
+    target = DataType(dtype)
+    if target.is_int and target.bits < 8 and ctx.dtype(0) != dtype:
         if DataType(ctx.dtype(0)).is_float:
             x = ctx.call("round", x if DataType(ctx.dtype(0)).bits > 8 else ctx.astype(x, "float32"))
-        x = ctx.call("bitwise_and", ctx.astype(x, "int32"), ctx.const(15, "int32"))
-        if dtype == "int4":
-            x = ctx.call("subtract", ctx.call("bitwise_xor", x, ctx.const(8, "int32")), ctx.const(8, "int32"))
+        x = ctx.call("bitwise_and", ctx.astype(x, "int32"), ctx.const((1 << target.bits) - 1, "int32"))
+        if target.is_signed:
+            sign = ctx.const(1 << (target.bits - 1), "int32")
+            x = ctx.call("subtract", ctx.call("bitwise_xor", x, sign), sign)
     return ctx.astype(x, dtype)
 
 
