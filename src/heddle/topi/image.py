@@ -127,9 +127,9 @@ class Resize:
         t, first = x - base, cast("int64", base)
         if self.method == "linear":
             return [first, first + 1], [1 - t, t]
-        return [first + k for k in (-1, 0, 1, 2)], self._cubic(t)
+        return [first + k for k in (-1, 0, 1, 2)], self.cubic_weights(t)
 
-    def _cubic(self, t: PrimExpr) -> list[PrimExpr]:
+    def cubic_weights(self, t: PrimExpr) -> list[PrimExpr]:
         """Keys' cubic convolution with parameter a at distances 1 + t, t, 1 - t, 2 - t."""
         a = self.cubic_alpha
 

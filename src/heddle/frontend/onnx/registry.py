@@ -21,7 +21,7 @@ from heddle.support.registry import caller_place
 Converter = Callable[..., Any]
 SymbolicRule = Callable[..., Any]
 
-MAX_OPSET = {"": 28, "ai.onnx.ml": 5, "com.microsoft": 1}
+MAX_OPSET = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview.training": 1, "com.microsoft": 1}
 """The newest operator set of each domain that the converters were written for."""
 
 _CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter, str]]] = {}

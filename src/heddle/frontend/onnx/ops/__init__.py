@@ -11,6 +11,8 @@ from heddle.frontend.onnx.ops import (
     index,
     linear,
     loop,
+    ml,
+    ngram,
     norm,
     pool,
     quantize,
@@ -22,7 +24,10 @@ from heddle.frontend.onnx.ops import (
     sequence,
     shape,
     shape_math,
+    signal,
     slicing,
+    spatial,
+    training,
 )
 
 __all__ = [
@@ -34,6 +39,8 @@ __all__ = [
     "index",
     "linear",
     "loop",
+    "ml",
+    "ngram",
     "norm",
     "pool",
     "quantize",
@@ -45,5 +52,8 @@ __all__ = [
     "sequence",
     "shape",
     "shape_math",
+    "signal",
     "slicing",
+    "spatial",
+    "training",
 ]

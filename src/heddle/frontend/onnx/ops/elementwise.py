@@ -63,7 +63,8 @@ _VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
 
 MAX_FOLDED = 64
 """Constants of as many elements at most are cast while importing."""
-_FLOAT8_MAX = {
+LARGEST = {
+    "float4_e2m1fn": 6.0,
     "float8_e4m3fn": 448.0,
     "float8_e4m3fnuz": 240.0,
     "float8_e5m2": 57344.0,
@@ -192,10 +193,8 @@ def cast_to(ctx: NodeContext, dtype: str) -> Result:
     ):
         return array_value(convert(known, DataType(dtype)), dtype)
     x = ctx.tensor(0)
-    limit = _FLOAT8_MAX.get(dtype)
-    if limit is not None and ctx.flag("saturate", True) and ctx.dtype(0) != dtype:
-        x = ctx.astype(x, "float32")
-        x = ctx.call("where", ctx.call("isnan", x), x, ctx.call("clip", x, -limit, limit))
+    if dtype in LARGEST and ctx.flag("saturate", True) and ctx.dtype(0) != dtype:
+        return to_small_float(ctx, ctx.astype(x, "float32"), dtype)
     target = DataType(dtype)
     if target.is_int and target.bits < 8 and ctx.dtype(0) != dtype:
         if DataType(ctx.dtype(0)).is_float:
@@ -205,6 +204,23 @@ def cast_to(ctx: NodeContext, dtype: str) -> Result:
             sign = ctx.const(1 << (target.bits - 1), "int32")
             x = ctx.call("subtract", ctx.call("bitwise_xor", x, sign), sign)
     return ctx.astype(x, dtype)
+
+
+def to_small_float(ctx: NodeContext, x: Expr, dtype: str) -> Expr:
+    """What is larger than the largest number becomes that; NaN stays."""
+    limit = LARGEST[dtype]
+    return ctx.astype(ctx.call("where", ctx.call("isnan", x), x, ctx.call("clip", x, -limit, limit)), dtype)
+
+
+@converts("BitCast", since=26)
+def bit_cast(ctx: NodeContext) -> Result:
+    """The same bits as another element type of the same width."""
+    target = dtype_name(ctx.attr("to"), "the target of BitCast")
+    if DataType(target).itemsize != DataType(ctx.dtype(0)).itemsize:
+        ctx.malformed(f"{ctx.dtype(0)} and {target} have different widths")
+    if "bool" in (target, ctx.dtype(0)):
+        return ctx.astype(ctx.tensor(0), target)
+    return ctx.call("bitcast", ctx.tensor(0), dtype=target)
 
 
 @converts("CastLike")

@@ -95,6 +95,37 @@ def scatter_nd(ctx: NodeContext) -> Result:
     return ctx.call("scatter_nd", ctx.tensor(0), _coordinates(ctx), ctx.tensor(2), reduction=_reduction(ctx))
 
 
+@converts("TensorScatter", since=24)
+def tensor_scatter(ctx: NodeContext) -> Result:
+    """Rows of an update written along an axis, for each batch from an index of its own on."""
+    rank = ctx.ndim(0)
+    axis, mode = ctx.axis(ctx.attr("axis", -2), rank), ctx.attr("mode", "linear")
+    if axis == 0 or mode not in ("linear", "circular"):
+        ctx.malformed(f"axis {axis} and mode {mode!r}")
+    dims, count = ctx.dims(0), ctx.dims(1)[axis]
+    size, cache = dims[axis], ctx.tensor(0)
+    place = ctx.call("arange", 0, size, 1, dtype="int64")
+    if ctx.has(2):
+        first = ctx.astype(ctx.tensor(2), "int64")
+        place = ctx.call("subtract", place, ctx.call("expand_dims", first, axis=(1,)))
+    else:
+        place = ctx.call("expand_dims", place, axis=(0,))
+    if mode == "circular":
+        place = ctx.call("floor_mod", place, ctx.size(size))
+    ctx.importer.require_equal([(size, ops.maximum(size, count))])
+    shape = [ctx.dims_of(place)[0], *([1] * (rank - 1))]
+    shape[axis] = size
+    place = ctx.reshape(place, shape)
+    last = ctx.call("subtract", ctx.size(count), ctx.const([1], "int64"))
+    zero = ctx.const([0], "int64")
+    inside = ctx.call(
+        "logical_and", ctx.call("greater_equal", place, zero), ctx.call("less_equal", place, last)
+    )
+    near = ctx.call("minimum", ctx.call("maximum", place, zero), ctx.call("maximum", last, zero))
+    rows = ctx.call("gather_elements", ctx.tensor(1), ctx.call("broadcast_to", near, dims), axis=axis)
+    return ctx.call("where", inside, rows, cache)
+
+
 @converts("OneHot")
 def one_hot(ctx: NodeContext) -> Result:
     """`values` holds the off and the on value; indices outside of the depth give rows of the off value."""
