@@ -300,9 +300,6 @@ def _run_all(names: list[str]) -> Iterator[Outcome]:
 
 
 def report(outcomes: list[Outcome]) -> None:
-    for item in sorted(outcomes, key=lambda item: (item.status, item.op, item.name)):
-        if item.status != "pass":
-            print(f"{item.status:8} {item.kind}/{item.name} ({item.op}): {item.reason}")
     slow = sorted(outcomes, key=lambda item: -item.seconds)[:10]
     print("slowest:", ", ".join(f"{item.name} {item.seconds:.1f} s" for item in slow))
     for kind in [*KINDS, ""]:
@@ -318,7 +315,11 @@ def report(outcomes: list[Outcome]) -> None:
 
 def main(words: list[str]) -> None:
     start = time.monotonic()
-    outcomes = list(_run_all(chosen(word for word in words if word != "--write")))
+    outcomes = []
+    for item in _run_all(chosen(word for word in words if word != "--write")):
+        outcomes.append(item)
+        if item.status != "pass":
+            print(f"{item.status:8} {item.kind}/{item.name} ({item.op}): {item.reason}", flush=True)
     report(outcomes)
     if "--write" in words:
         write_refusals(outcomes)

@@ -6,6 +6,7 @@ from heddle.ir.op import OP_RECORDS
 from heddle.ops import (
     contraction,
     create,
+    detection,
     dynamic,
     elementwise,
     grid,
@@ -39,6 +40,7 @@ FAMILIES = (
     pad,
     image,
     grid,
+    detection,
     sorting,
     sampling,
     dynamic,

@@ -205,7 +205,14 @@ def _sorted_along(ctx: NodeContext, count: int, axis: int) -> tuple[Expr, Expr]:
 @converts("NonZero")
 def non_zero(ctx: NodeContext) -> Result:
     """One row for each dimension; the number of columns is known when the model runs."""
-    return ctx.known_dims(ctx.call("nonzero", ctx.tensor(0)))
+    return positions_of_nonzero(ctx, ctx.tensor(0))
+
+
+def positions_of_nonzero(ctx: NodeContext, x: Expr) -> Expr:
+    """(rank, count), the count read when the model runs."""
+    found = ctx.call("nonzero", x)
+    count = ctx.importer.fresh_dim(f"{ctx.node.label}_count")
+    return ctx.importer.bind_dims(found, (constant(ctx.type_of(x).ndim, "int64"), count))
 
 
 @converts("CumSum")
