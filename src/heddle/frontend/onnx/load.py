@@ -14,7 +14,7 @@ from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it 
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.check import check_model
 from heddle.frontend.onnx.importer import GraphImporter, Parameters
-from heddle.frontend.onnx.inputs import InputTypes, sanitized
+from heddle.frontend.onnx.inputs import InputTypes, input_kind, sanitized
 from heddle.frontend.onnx.model_size import model_size
 from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
 from heddle.frontend.onnx.values import Value, tensor_value
@@ -74,7 +74,10 @@ def from_onnx(
         importer.params = Parameters()
     importer.know_dims(types.vars.values())
     for value, param in zip(inputs, params, strict=True):
-        importer.bind(value.name, tensor_value(param, value.name))
+        importer.bind(
+            value.name,
+            Value(expr=param, kind=kind) if (kind := input_kind(value)) else tensor_value(param, value.name),
+        )
     with at(ModelSpan(loaded.name, graph.name, "graph")):
         return _main(importer, params, size.is_straight)
 

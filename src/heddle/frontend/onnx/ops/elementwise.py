@@ -271,15 +271,8 @@ def identity(ctx: NodeContext) -> Result:
 
 
 @converts("Dropout", since=1)
-def dropout(ctx: NodeContext) -> Result:
-    """At inference the input itself, and a mask of ones. A training mode that is set is refused."""
-    if ctx.has(2):
-        mode = ctx.array(2)
-        ratio = ctx.array(1) if ctx.has(1) else None
-        if mode is None or (
-            bool(mode.reshape(-1)[0]) and not (ratio is not None and float(ratio.reshape(-1)[0]) == 0)
-        ):
-            ctx.unsupported("training mode is not supported", "export the model for inference")
+def dropout_1(ctx: NodeContext) -> Result:
+    """The input itself, and a mask of ones: these operator sets are for inference."""
     if not ctx.has_output(1):
         return ctx.value(0)
     x = ctx.tensor(0)

@@ -26,6 +26,7 @@ import numpy as np
 from onnx import GraphProto
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops import run_time_sequence as run_time
 from heddle.frontend.onnx.ops.control import scalar_bool
 from heddle.frontend.onnx.order import outer_names
 from heddle.frontend.onnx.registry import converts
@@ -61,6 +62,8 @@ class _Plan:
     rows: Rows
     num_collected: int
     has_condition: bool
+    kinds: list[Any] = field(default_factory=list)
+    """Of carried values that are no tensors: what they are; None for tensors."""
     collected_types: list[TensorType | None] = field(default_factory=list)
     varying: list[list[bool]] = field(default_factory=list)
 
@@ -156,7 +159,13 @@ def _plan(
     collected = len(graph.output) - len(carried) - (0 if is_scan else 1)
     plan = _Plan(graph, carried, first, captured, extra, rows, collected, not is_scan)
     plan.collected_types = [None] * collected
-    plan.varying = [[False] * ctx.type_of(expr).ndim for expr in first]
+    plan.kinds = [
+        run_time.kind_of_value(ctx, value) if run_time.is_data_structure(value) else None for value in carried
+    ]
+    plan.varying = [
+        [] if kind is not None else [False] * ctx.type_of(expr).ndim
+        for expr, kind in zip(first, plan.kinds, strict=True)
+    ]
     return plan
 
 
@@ -194,6 +203,8 @@ def _stacked(chain: Expr, ty: TensorType) -> Call:
 def _with_dims(ctx: NodeContext, body: _Body, part: Expr, index: int) -> Value:
     """A result with known dimensions: those that no iteration changes, and fresh ones."""
     ty = body.result_types[index]
+    if not isinstance(ty, TensorType):
+        return Value(expr=part, kind=body.plan.kinds[index])
     dims = [
         ctx.importer.fresh_dim(f"{ctx.node.label}_{index}_d{axis}") if vary else dim
         for axis, (dim, vary) in enumerate(
@@ -212,10 +223,11 @@ class _Body:
         self.inner_dims: dict[PrimVar, PrimVar] = {}
         self.outer_args: list[Expr] = []
         self.collected_types: list[TensorType] = []
-        self.result_types: list[TensorType] = []
+        self.result_types: list[Type] = []
         self.result_varies: list[list[bool]] = []
         self.extra: list[Var] = []
         self.type: Type | None = None
+        self.made: list[Value] = []
 
     def outer_dims(self, dims: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
         """Dimensions of the function in terms of the caller's."""
@@ -249,8 +261,8 @@ class _Body:
         scalars = [Var(name, TensorType((), DataType(dtype))) for name, dtype in kinds]
         graph_names = [value.name for value in plan.graph.input][2 if plan.has_condition else 0 :]
         carried = [
-            self._param(name, tensor(expr), vary)
-            for name, expr, vary in zip(graph_names, plan.first, plan.varying, strict=False)
+            self._param(name, tensor(expr), vary) if kind is None else Var(identifier(name), AnyType())
+            for name, expr, vary, kind in zip(graph_names, plan.first, plan.varying, plan.kinds, strict=False)
         ]
         collected = [Var(f"collected_{index}", AnyType()) for index in range(plan.num_collected)]
         self.extra = [self._param(f"scanned_{i}", tensor(expr)) for i, expr in enumerate(plan.extra)]
@@ -290,10 +302,11 @@ class _Body:
             items = [self._inner(item) for item in value.content.reshape(-1)]
             return Value(content=object_array(items, value.content.shape), dtype=value.dtype, name=name)
         expr = self.importer.tensor_of(value)
-        param = self._param(name, self.ctx.type_of(expr))
+        is_tensor = value.kind is None
+        param = self._param(name, self.ctx.type_of(expr)) if is_tensor else Var(identifier(name), AnyType())
         params.append(param)
         self.outer_args.append(expr)
-        return tensor_value(param, name)
+        return tensor_value(param, name) if is_tensor else Value(expr=param, kind=value.kind, name=name)
 
     def _dims_param(self) -> list[Var]:
         """Outer dimensions that parameters mention, as one shape before the captured tensors."""
@@ -309,14 +322,17 @@ class _Body:
         """
         unknown = TensorType((constant(0, "int64"),), DataType("float32"))
         self.collected_types = [ty if ty is not None else unknown for ty in self.plan.collected_types]
-        own = [self.ctx.type_of(var) for var in carried]
+        own = [
+            type_of(var) if kind is not None else self.ctx.type_of(var)
+            for var, kind in zip(carried, self.plan.kinds, strict=True)
+        ]
         self.result_types = [*own, *self.collected_types]
         self.result_varies = [
             *self.plan.varying,
             *([True] + [False] * (ty.ndim - 1) for ty in self.collected_types),
         ]
         results: list[Type] = [
-            TensorType(None, ty.dtype, None, ty.ndim) if any(vary) else ty
+            TensorType(None, ty.dtype, None, ty.ndim) if isinstance(ty, TensorType) and any(vary) else ty
             for ty, vary in zip(own, self.plan.varying, strict=True)
         ]
         results += [AnyType()] * len(self.collected_types)
@@ -352,24 +368,41 @@ class _Body:
     def _iteration(self, i: Expr, go_on: Expr, carried: list[Var]) -> tuple[list[Expr], list[Expr], Expr]:
         """The body's carried values, rows to collect, and condition."""
         plan, importer = self.plan, self.importer
-        given = [tensor_value(var) for var in carried]
+        given = [
+            tensor_value(var) if kind is None else Value(expr=var, kind=kind)
+            for var, kind in zip(carried, plan.kinds, strict=True)
+        ]
         if plan.has_condition:
             given = [tensor_value(i), tensor_value(go_on), *given]
         given += plan.rows(self, i)
         with importer.nested_names():
             for formal, value in zip(plan.graph.input, given, strict=True):
                 importer.bind(formal.name, value)
-            outputs = [importer.tensor_of(value) for value in importer.run_graph(plan.graph)]
+            values = importer.run_graph(plan.graph)
+            self.made = values[1:] if plan.has_condition else values
+            outputs = [importer.tensor_of(value) for value in values]
         condition: Expr = go_on
         if plan.has_condition:
             condition, outputs = scalar_bool(self.ctx, outputs[0]), outputs[1:]
         return outputs[: len(carried)], outputs[len(carried) :], condition
+
+    def _keeps_kind(self, index: int, value: Value) -> bool:
+        """Whether a carried sequence or optional is what it was; if not, the plan learns what it becomes."""
+        old = self.plan.kinds[index]
+        if old is None:
+            self.ctx.malformed(f"carried value {index} changes from a tensor to a sequence")
+        new = run_time.kind_of_either(self.ctx, old, run_time.kind_of_value(self.ctx, value))
+        self.plan.kinds[index] = new
+        return run_time.same_kind(new, old)
 
     def _steady(self, values: list[Expr], carried: list[Var], rows: list[Expr]) -> bool:
         """Whether the body keeps the carried types and the guessed row types; if not, the plan learns the
         difference."""
         plan, ctx, steady = self.plan, self.ctx, True
         for index, (value, param) in enumerate(zip(values, carried, strict=True)):
+            if plan.kinds[index] is not None or run_time.is_data_structure(self.made[index]):
+                steady = self._keeps_kind(index, self.made[index]) and steady
+                continue
             new, old = ctx.type_of(value), ctx.type_of(param)
             if new.dtype != old.dtype or new.ndim != old.ndim:
                 ctx.unsupported(f"carried value {index} changes from {old} to {new}")

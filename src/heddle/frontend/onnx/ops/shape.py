@@ -71,7 +71,8 @@ def _reshape_at_run_time(ctx: NodeContext) -> Expr:
         ops.select(ops.equal(size, 0), own[axis], size) if zero and axis < len(own) else size
         for axis, size in enumerate(target)
     ]
-    rest = ops.floordiv(total, product([ops.select(ops.less(size, 0), _ONE, size) for size in sizes]))
+    known = product([ops.select(ops.less(size, 0), _ONE, size) for size in sizes])
+    rest = ops.floordiv(total, ops.maximum(known, 1))
     dims = [ops.select(ops.less(size, 0), rest, size) for size in sizes]
     made = ctx.call("reshape", ctx.tensor(0), ShapeExpr(tuple(dims)))
     fresh = tuple(ctx.importer.fresh_dim(f"{ctx.node.label}_d{axis}") for axis in range(len(dims)))
