@@ -34,6 +34,7 @@ from heddle.frontend.onnx import from_onnx
 from heddle.relax.interpreter import GraphInterpreter
 from heddle.relax.verify import verify_graph_function
 from heddle.support.diagnostics import HeddleError
+from heddle.vm.relax.builtins.strings import made_of, texts_of
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 REFUSALS = Path(__file__).with_name("onnx_refusals.txt")
@@ -167,13 +168,21 @@ def _text(error: Exception) -> str:
 
 def _interpreted(mod: Any, inputs: list[Any], count: int) -> list[Any]:
     got = GraphInterpreter(mod)["main"](*(_stored_form(item) for item in inputs))
-    return list(got) if count > 1 else [got]
+    return [_texts(item) for item in (got if count > 1 else [got])]
+
+
+def _texts(item: Any) -> Any:
+    """The interpreter keeps strings as a shape and a tuple."""
+    is_text = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], tuple)
+    return texts_of(item) if is_text else item
 
 
 def _stored_form(item: Any) -> Any:
     """The interpreter keeps 4-bit integers in bytes."""
     if isinstance(item, list):
         return tuple(_stored_form(part) for part in item)
+    if item is not None and item.dtype.kind in "OUT":
+        return made_of(item.astype(str).astype(object))
     narrow = item is not None and item.dtype.name in ("int2", "uint2", "int4", "uint4")
     wide = np.dtype(item.dtype.name[:-1] + "8") if narrow else None
     return item if wide is None else item.astype(wide)

@@ -27,10 +27,11 @@ from heddle.frontend.onnx.load import from_onnx
 from heddle.frontend.onnx.proto import read_model
 from heddle.frontend.onnx.registry import MAX_OPSET
 from heddle.runtime.device import cpu
-from heddle.runtime.shape import Array
+from heddle.runtime.shape import Array, Shape
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import UsageError
 from heddle.vm.relax import VirtualMachine
+from heddle.vm.relax.builtins.strings import made_of, texts_of
 
 
 class HeddleRep(BackendRep):  # type: ignore[misc]  # onnx has no types
@@ -72,10 +73,14 @@ def _argument(value: Any) -> Any:
         value = numpy_helper.to_array(value)
     if isinstance(value, (list, tuple)):
         return tuple(_argument(item) for item in value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OUT":
+        return made_of(value.astype(str).astype(object))
     return value if value is None else tensor(np.asarray(value))
 
 
 def _array(value: Any) -> Any:
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Shape):
+        return texts_of(value)
     if isinstance(value, (tuple, list, Array)):
         return [_array(item) for item in value]
     return value.numpy() if isinstance(value, Tensor) else value

@@ -14,11 +14,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onnx import TypeProto, ValueInfoProto
+from onnx import TensorProto, TypeProto, ValueInfoProto
 
 from heddle.frontend.codes import N0105, N0203, N0301, N0302
 from heddle.frontend.onnx.proto import dtype_name
-from heddle.frontend.onnx.values import OptionalKind, SequenceKind
+from heddle.frontend.onnx.values import OptionalKind, SequenceKind, TextKind
 from heddle.ir.expr import Var
 from heddle.ir.types import AnyType
 from heddle.prim import ops
@@ -149,8 +149,13 @@ def _parsed(text: str) -> ast.expr | None:
     return root
 
 
-def input_kind(value: ValueInfoProto) -> SequenceKind | OptionalKind | None:
-    """What an input is that is no tensor. Raises: ImportModelError N0203, N0204."""
+def input_kind(value: ValueInfoProto) -> SequenceKind | OptionalKind | TextKind | None:
+    """What an input is that is no tensor of numbers. Raises: ImportModelError N0203, N0204, N0301."""
+    tensor = value.type.tensor_type
+    if value.type.WhichOneof("value") == "tensor_type" and tensor.elem_type == TensorProto.STRING:
+        if not tensor.HasField("shape"):
+            raise ImportModelError(N0301, f"input {value.name!r} has no shape")
+        return TextKind(len(tensor.shape.dim))
     return kind_of(value.type, f"input {value.name!r}")
 
 

@@ -17,7 +17,7 @@ from heddle.frontend.onnx.importer import GraphImporter, Parameters
 from heddle.frontend.onnx.inputs import InputTypes, input_kind, sanitized
 from heddle.frontend.onnx.model_size import model_size
 from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
-from heddle.frontend.onnx.values import Value, tensor_value
+from heddle.frontend.onnx.values import TextKind, Value, tensor_value
 from heddle.ir.expr import Expr, Var
 from heddle.ir.module import IRModule
 from heddle.relax.block_builder import BlockBuilder
@@ -76,7 +76,9 @@ def from_onnx(
     for value, param in zip(inputs, params, strict=True):
         importer.bind(
             value.name,
-            Value(expr=param, kind=kind) if (kind := input_kind(value)) else tensor_value(param, value.name),
+            Value(expr=param, dtype="string" if isinstance(kind, TextKind) else "", kind=kind)
+            if (kind := input_kind(value))
+            else tensor_value(param, value.name),
         )
     with at(ModelSpan(loaded.name, graph.name, "graph")):
         return _main(importer, params, size.is_straight)

@@ -280,6 +280,8 @@ def attr_value(attr: AttributeProto, folder: Path | None = None) -> Any:
     if kind == AttributeProto.STRING:
         return _text(attr.s, attr.name)
     if kind == AttributeProto.TENSOR:
+        if attr.t.data_type == TensorProto.STRING:
+            return _strings(attr.t)
         return tensor_array(attr.t, folder)
     if kind == AttributeProto.GRAPH:
         return attr.g
@@ -296,6 +298,16 @@ def attr_value(attr: AttributeProto, folder: Path | None = None) -> Any:
     if kind in (AttributeProto.TYPE_PROTO, AttributeProto.SPARSE_TENSOR):
         return attr.tp if kind == AttributeProto.TYPE_PROTO else attr.sparse_tensor
     raise FormatError(N0106, f"attribute {attr.name!r} has no kind")
+
+
+def _strings(tensor: TensorProto) -> np.ndarray[Any, Any]:
+    """A stored tensor of strings. Raises: FormatError N0104, N0106."""
+    shape = tensor_shape(tensor)
+    if math.prod(shape) != len(tensor.string_data):
+        raise FormatError(N0104, f"tensor {tensor.name!r} has {len(tensor.string_data)} strings for {shape}")
+    made = np.empty(len(tensor.string_data), dtype=object)
+    made[:] = [_text(data, tensor.name) for data in tensor.string_data]
+    return made.reshape(shape)
 
 
 def _text(data: bytes, name: str) -> str:

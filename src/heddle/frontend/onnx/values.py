@@ -43,6 +43,13 @@ class SequenceKind:
 
 
 @dataclass(frozen=True, slots=True)
+class TextKind:
+    """A tensor of strings."""
+
+    ndim: int
+
+
+@dataclass(frozen=True, slots=True)
 class OptionalKind:
     """A value that may be missing when the model runs."""
 
@@ -60,7 +67,7 @@ class Value:
     items: tuple[Value, ...] | None = None
     dtype: str = ""
     name: str = ""
-    kind: SequenceKind | OptionalKind | None = None
+    kind: SequenceKind | OptionalKind | TextKind | None = None
     _tried: bool = field(default=False, repr=False)
 
     def elements(self) -> np.ndarray[Any, Any] | None:

@@ -29,6 +29,7 @@ from heddle.frontend.onnx.ops import (
     signal,
     slicing,
     spatial,
+    text,
     training,
 )
 
@@ -59,5 +60,6 @@ __all__ = [
     "signal",
     "slicing",
     "spatial",
+    "text",
     "training",
 ]

@@ -8,9 +8,10 @@ from functools import reduce
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops import text
 from heddle.frontend.onnx.proto import dtype_name
 from heddle.frontend.onnx.registry import add_converter, converts
-from heddle.frontend.onnx.values import array_value
+from heddle.frontend.onnx.values import TextKind, array_value
 from heddle.ir.expr import Expr
 from heddle.prim.values import convert
 from heddle.runtime.dtype import DataType
@@ -49,7 +50,6 @@ _BINARY = {
     "And": "logical_and",
     "Or": "logical_or",
     "Xor": "logical_xor",
-    "Equal": "equal",
     "Less": "less",
     "Greater": "greater",
     "LessOrEqual": "less_equal",
@@ -102,12 +102,19 @@ def _variadic(op: str) -> Callable[[NodeContext], Result]:
     return lambda ctx: reduce(lambda a, b: ctx.binary(op, a, b), ctx.tensors())
 
 
+def _equal(ctx: NodeContext) -> Result:
+    if isinstance(ctx.value(0).kind, TextKind):
+        return text.equal(ctx)
+    return _binary("equal")(ctx)
+
+
 for _name, _op in _UNARY.items():
     add_converter(_name, _unary(_op))
 for _name, _op in _ROUNDING.items():
     add_converter(_name, _rounding(_op))
 for _name, _op in _BINARY.items():
     add_converter(_name, _binary(_op))
+add_converter("Equal", _equal)
 for _name, _op in _VARIADIC.items():
     add_converter(_name, _variadic(_op))
 
