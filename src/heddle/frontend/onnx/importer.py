@@ -23,7 +23,7 @@ from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.float_dims import scaled_dim
 from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
-from heddle.frontend.onnx.registry import find_converter, find_symbolic
+from heddle.frontend.onnx.registry import find_converter, find_symbolic, reason_against
 from heddle.frontend.onnx.values import (
     Simplifier,
     Value,
@@ -216,7 +216,11 @@ class GraphImporter:
             return as_values(converter(ctx))
         body = body or self.functions.specified(node, opset, inputs)
         if body is None:
-            raise ImportModelError(N0201, f"operator {node.op_type} is not supported")
+            reason, rewrite = reason_against(node.domain, node.op_type) or ("", "")
+            why = f": {reason}" if reason else ""
+            raise ImportModelError(
+                N0201, f"operator {node.op_type} is not supported{why}", help=rewrite or None
+            )
         return self.run_function(body, node, inputs)
 
     def run_function(self, body: FunctionProto, node: Node, inputs: Sequence[Value | None]) -> list[Value]:
