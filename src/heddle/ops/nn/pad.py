@@ -86,21 +86,18 @@ def _infer_dynamic_pad(ctx: Inference) -> Type:
     for dim, before, after in zip(ty.dims, widths[::2], widths[1::2], strict=True):
         dims.append(simplified(dim + (before + after)))
         if ctx.attrs.pad_mode != "constant":
-            least = (
-                maximum(before, after) + 1 if ctx.attrs.pad_mode == "reflect" else minimum(before + after, 1)
-            )
+            most = maximum(before, after)
+            least = minimum(most, 1) + (most if ctx.attrs.pad_mode == "reflect" else 0)
             ctx.require_equal(maximum(dim, least), dim, f"{ctx.attrs.pad_mode} padding and the axis")
     return TensorType(tuple(dims), ty.dtype)
 
 
 def _np_dynamic_pad(attrs: Any, x: Any, value: Any, widths: Any) -> Any:
     pairs = list(zip(widths[::2], widths[1::2], strict=True))
-    least = 1 if attrs.pad_mode == "reflect" else 0
-    if attrs.pad_mode != "constant" and any(
-        max(pair) + least > n if least else sum(pair) and not n
-        for pair, n in zip(pairs, x.shape, strict=True)
-    ):
-        raise ValueError("an axis has too few elements to pad with")
+    for pair, size in zip(pairs, x.shape, strict=True):
+        least = min(max(pair), 1) + (max(pair) if attrs.pad_mode == "reflect" else 0)
+        if attrs.pad_mode != "constant" and size < least:
+            raise ValueError("an axis has too few elements to pad with")
     options = {"constant_values": value} if attrs.pad_mode == "constant" else {}
     return np.pad(x, pairs, _NUMPY_MODES[attrs.pad_mode], **options)  # type: ignore[call-overload]
 
