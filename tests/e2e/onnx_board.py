@@ -150,7 +150,7 @@ def _verdict(case: Any, model: onnx.ModelProto) -> tuple[str, str]:
         for mode in ("compiled", "bytecode", "interpreter"):
             try:
                 if mode == "interpreter":
-                    got = _interpreted(mod, inputs, count)
+                    got = interpreted(mod, inputs, count)
                 else:
                     made = HeddleRep(compiled if mode == "compiled" else executable, names, count)
                     got = list(made.run(inputs))
@@ -166,7 +166,7 @@ def _text(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:300]}".replace("\n", " | ")
 
 
-def _interpreted(mod: Any, inputs: list[Any], count: int) -> list[Any]:
+def interpreted(mod: Any, inputs: list[Any], count: int) -> list[Any]:
     got = GraphInterpreter(mod)["main"](*(_stored_form(item) for item in inputs))
     return [_texts(item) for item in (got if count > 1 else [got])]
 
