@@ -89,4 +89,4 @@ def test_command(tmp_path: Path, capsys: object) -> None:
 def test_reasons_are_of_what_is_missing() -> None:
     assert reason_against("", "ImageDecoder") is not None
     assert reason_against("", "Add") is None
-    assert limits_of("", "Loop")
+    assert limits_of("", "MaxPool") and not limits_of("", "Add")

@@ -23,12 +23,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto
+from onnx import GraphProto, helper
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops import run_time_sequence as run_time
 from heddle.frontend.onnx.ops.control import scalar_bool
 from heddle.frontend.onnx.order import outer_names
+from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, array_value, object_array, tensor_value
 from heddle.ir.attrs import NO_ATTRS, attrs_of
@@ -65,6 +66,8 @@ class _Plan:
     kinds: list[Any] = field(default_factory=list)
     """Of carried values that are no tensors: what they are; None for tensors."""
     collected_types: list[TensorType | None] = field(default_factory=list)
+    collected_varying: list[list[bool]] = field(default_factory=list)
+    """Of rows: which of their sizes are known only inside of the loop."""
     varying: list[list[bool]] = field(default_factory=list)
 
 
@@ -85,7 +88,42 @@ def loop(ctx: NodeContext) -> Result:
     return _run(ctx, plan, trips, condition)
 
 
+_INNER = "heddle.scan"
+"""The domain of the form of operator set 9 in what older ones are written as."""
+
+
+@converts("Scan", since=8)
+def scan_8(ctx: NodeContext) -> Result:
+    """States, inputs and outputs have a batch in front: a scan over the batch, whose body is the scan over
+    one sequence. Input 0, the lengths of sequences, is refused."""
+    if ctx.has(0):
+        ctx.unsupported("lengths of sequences", "export for operator set 9")
+    body: GraphProto = ctx.attr("body")
+    count, directions = ctx.attr("num_scan_inputs"), ctx.attr("directions", None)
+    names = [value.name for value in body.input]
+    attrs = {"num_scan_inputs": count, **({"scan_input_directions": directions} if directions else {})}
+    results = [f"{value.name}_of_all" for value in body.output]
+    inner = helper.make_node("Scan", names, results, domain=_INNER, body=body, **attrs)
+    graph = helper.make_graph(
+        [inner],
+        f"{body.name}_of_one",
+        body.input,
+        [helper.make_empty_tensor_value_info(name) for name in results],
+    )
+    whole = Node(
+        "Scan",
+        _INNER,
+        ctx.node.name,
+        ctx.node.inputs[1:],
+        ctx.node.outputs,
+        {"body": graph, "num_scan_inputs": len(names)},
+    )
+    made: Result = scan(NodeContext(ctx.importer, whole, ctx.inputs[1:], 9))
+    return made
+
+
 @converts("Scan", since=9)
+@converts("Scan", domain=_INNER)
 def scan(ctx: NodeContext) -> Result:
     """Each iteration gets one slice of every scanned input; the trip count is their length."""
     graph, count = ctx.attr("body"), ctx.attr("num_scan_inputs")
@@ -159,6 +197,7 @@ def _plan(
     collected = len(graph.output) - len(carried) - (0 if is_scan else 1)
     plan = _Plan(graph, carried, first, captured, extra, rows, collected, not is_scan)
     plan.collected_types = [None] * collected
+    plan.collected_varying = [[] for _ in range(collected)]
     plan.kinds = [
         run_time.kind_of_value(ctx, value) if run_time.is_data_structure(value) else None for value in carried
     ]
@@ -189,14 +228,15 @@ def _run(ctx: NodeContext, plan: _Plan, trips: Expr, condition: Expr) -> list[Va
         ctx.builder.emit(TupleGetItem(made, index)) for index in range(len(plan.first) + plan.num_collected)
     ]
     for index, ty in enumerate(body.collected_types, len(plan.first)):
-        parts[index] = ctx.builder.emit(_stacked(parts[index], ty))
+        varies = any(plan.collected_varying[index - len(plan.first)])
+        parts[index] = ctx.builder.emit(_stacked(parts[index], ty, varies))
     return [_with_dims(ctx, body, part, index) for index, part in enumerate(parts)]
 
 
-def _stacked(chain: Expr, ty: TensorType) -> Call:
-    """The rows of a chain as one tensor."""
+def _stacked(chain: Expr, ty: TensorType, varies: bool) -> Call:
+    """The rows of a chain as one tensor; rows whose sizes only they know say it themselves."""
     made = TensorType(None, ty.dtype, None, ty.ndim)
-    callee = ExternFunc("vm.builtin.stack_chain")
+    callee = ExternFunc("vm.builtin.stack_rows" if varies else "vm.builtin.stack_chain")
     return Call(Op.get("relax.call_pure_packed"), (callee, chain), NO_ATTRS, (made,))
 
 
@@ -329,7 +369,10 @@ class _Body:
         self.result_types = [*own, *self.collected_types]
         self.result_varies = [
             *self.plan.varying,
-            *([True] + [False] * (ty.ndim - 1) for ty in self.collected_types),
+            *(
+                [True, *(flags or [False] * (ty.ndim - 1))]
+                for ty, flags in zip(self.collected_types, self.plan.collected_varying, strict=True)
+            ),
         ]
         results: list[Type] = [
             TensorType(None, ty.dtype, None, ty.ndim) if isinstance(ty, TensorType) and any(vary) else ty
@@ -410,11 +453,26 @@ class _Body:
                 if not plan.varying[index][axis] and not self.importer.simplify.equal(x, y):
                     plan.varying[index][axis], steady = True, False
         for index, row in enumerate(rows):
-            ty = ctx.type_of(row)
-            dims = self.outer_dims(ty.dims or ())
-            known = plan.collected_types[index]
-            same = known is not None and known.dtype == ty.dtype
-            if not same or not self.importer.same_dims((known.dims or ())[1:] if known else (), dims):
-                guess = TensorType((constant(0, "int64"), *dims), ty.dtype)
-                plan.collected_types[index], steady = guess, False
+            steady = self._keeps_row(index, ctx.type_of(row)) and steady
         return steady
+
+    def _keeps_row(self, index: int, ty: TensorType) -> bool:
+        """Whether a collected row is what it was guessed to be; if not, the plan learns it."""
+        plan, outer = self.plan, set(self.inner_dims.values())
+        unknown = [bool(set(free_vars(dim)) - outer) for dim in ty.dims or ()]
+        flags = [a or b for a, b in zip(unknown, plan.collected_varying[index] or unknown, strict=True)]
+        dims = [
+            constant(0, "int64") if flag else dim
+            for dim, flag in zip(self.outer_dims(ty.dims or ()), flags, strict=True)
+        ]
+        known = plan.collected_types[index]
+        if (
+            known is not None
+            and known.dtype == ty.dtype
+            and flags == plan.collected_varying[index]
+            and self.importer.same_dims((known.dims or ())[1:], dims)
+        ):
+            return True
+        guess = TensorType((constant(0, "int64"), *dims), ty.dtype)
+        plan.collected_types[index], plan.collected_varying[index] = guess, flags
+        return False

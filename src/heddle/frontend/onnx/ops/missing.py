@@ -39,14 +39,13 @@ for _name in ("TreeEnsembleClassifier", "TreeEnsembleRegressor"):
 
 lacks("BatchNormalization", "statistics as outputs outside of training")
 lacks("If", "branches that give tensors of different ranks, where the condition is known only at run time")
-lacks("Loop", "collected rows whose sizes are known only inside of the loop")
 lacks("MaxPool", "the indices of maxima (output 1)")
 lacks("RegexFullMatch", "every form: a regular expression of a model could match for ever")
 lacks("Reshape", "a shape whose number of elements is known only at run time")
 lacks(
     "Resize", "antialiasing with modes of positions other than half_pixel, pytorch_half_pixel and asymmetric"
 )
-lacks("Scan", "operator set 8, whose form has another meaning")
+lacks("Scan", "lengths of sequences in operator set 8")
 lacks("TfIdfVectorizer", "pools of strings")
 lacks("TreeEnsemble", "transforms of the results", domain="ai.onnx.ml")
 lacks("LinearRegressor", "transforms of the results", domain="ai.onnx.ml")
