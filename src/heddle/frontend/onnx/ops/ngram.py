@@ -98,7 +98,7 @@ def _in_columns(ctx: NodeContext, x: Expr, parts: list[Expr], places: np.ndarray
 
 
 def _weighted(ctx: NodeContext, counts: Expr, mode: str) -> Expr:
-    """TF: the counts. IDF: the weight where there is any. TFIDF: counts times weights."""
+    """TF: the counts. IDF: the n-gram's weight where there is any. TFIDF: counts times weights."""
     given = ctx.attr("weights", ())
     if mode == "TF":
         return counts
@@ -108,5 +108,7 @@ def _weighted(ctx: NodeContext, counts: Expr, mode: str) -> Expr:
         return counts
     places = np.asarray(ctx.attr("ngram_indexes"))
     weights = np.zeros(int(places.max(initial=-1)) + 1, np.float32)
-    weights[: len(given)] = np.asarray(given, np.float32)[: len(weights)]
+    if len(given) != len(places):
+        ctx.malformed(f"{len(given)} weights for {len(places)} n-grams")
+    weights[places] = given
     return ctx.call("multiply", counts, ctx.const(weights, "float32"))
