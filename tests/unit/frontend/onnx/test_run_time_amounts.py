@@ -98,6 +98,17 @@ def test_amounts_of_padding(mode: str) -> None:
         assert compared.check(feed, [_padded(x, pads, axes, mode, value)]) == "equal"
 
 
+@pytest.mark.parametrize("mode", ["edge", "wrap", "reflect"])
+def test_constant_amounts_on_free_axes(mode: str) -> None:
+    stored = {"pads": np.array([1, 0, 2, 3])}
+    made = node("Pad", ["x", "pads"], ["y"], mode=mode)
+    compared = Compared(model([made], {"x": (["n", "m"], "float32")}, ["y"], stored, opset=19))
+    for shape in ((3, 5), (7, 4)):
+        x = _data(shape)
+        assert compared.check({"x": x}, [np.pad(x, ((1, 2), (0, 3)), mode)]) == "equal"  # type: ignore[call-overload]
+    assert compared.check({"x": _data((0, 4))}, refuses=True) != "equal"
+
+
 def _padded(x: Any, pads: tuple[int, ...], axes: tuple[int, ...], mode: str, value: Any) -> Any:
     """Negative amounts cut first."""
     pairs = [(0, 0), (0, 0)]

@@ -186,48 +186,59 @@ def pad(ctx: NodeContext) -> Result:
 
 def _padded_at_run_time(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int]) -> Expr:
     """Amounts and a value that are read when the model runs. Negative amounts cut first."""
-    rank, mode = ctx.ndim(0), ctx.attr("mode", "constant")
-    if len(pads) != 2 * len(axes):
-        ctx.malformed(f"pads must be {2 * len(axes)} numbers, got {len(pads)}")
+    mode = ctx.attr("mode", "constant")
     if mode not in _MODES:
         ctx.malformed(f"unknown mode {mode!r}")
-    before: list[PrimExpr] = [_ZERO] * rank
-    after: list[PrimExpr] = [_ZERO] * rank
-    for index, axis in enumerate(axes):
-        before[axis], after[axis] = pads[index], pads[index + len(axes)]
-    x, dims = ctx.tensor(0), ctx.dims(0)
-    cut = [[ops.maximum(_ZERO - amount, _ZERO) for amount in side] for side in (before, after)]
-    ends = [dim - high for dim, high in zip(dims, cut[1], strict=True)]
-    if not all(isinstance(ctx.importer.simplify(amount), IntImm) for side in cut for amount in side) or any(
-        not is_const_int(ctx.importer.simplify(amount), 0) for side in cut for amount in side
-    ):
-        low = ctx.importer.named_dims([ops.minimum(a, b) for a, b in zip(cut[0], dims, strict=True)], "begin")
-        high = ctx.importer.named_dims([ops.maximum(a, b) for a, b in zip(low, ends, strict=True)], "end")
-        x = slice_of(ctx, x, list(range(rank)), list(low), list(high), [1] * rank)
+    before, after = _sides(ctx, pads, axes)
+    x = _cut_at_run_time(ctx, before, after)
     widths = [ops.maximum(amount, _ZERO) for pair in zip(before, after, strict=True) for amount in pair]
-    made = ctx.importer.named_dims(widths, "pad")
     value = ctx.astype(ctx.tensor(2), ctx.dtype(0)) if ctx.has(2) else ctx.like(0, 0)
     return ctx.call(
         "dynamic_pad",
         x,
         ctx.reshape(value, ()),
-        ShapeExpr(tuple(made)),
+        ShapeExpr(ctx.importer.named_dims(widths, "pad")),
         pad_mode=_MODES[mode],
     )
+
+
+def _sides(
+    ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int]
+) -> tuple[list[PrimExpr], list[PrimExpr]]:
+    """The amounts before and after every axis."""
+    if len(pads) != 2 * len(axes):
+        ctx.malformed(f"pads must be {2 * len(axes)} numbers, got {len(pads)}")
+    before: list[PrimExpr] = [_ZERO] * ctx.ndim(0)
+    after: list[PrimExpr] = [_ZERO] * ctx.ndim(0)
+    for index, axis in enumerate(axes):
+        before[axis], after[axis] = pads[index], pads[index + len(axes)]
+    return before, after
+
+
+def _cut_at_run_time(ctx: NodeContext, before: Sequence[PrimExpr], after: Sequence[PrimExpr]) -> Expr:
+    """The data without what negative amounts cut; nothing happens on axes where none can be negative."""
+    bound = ctx.importer.simplify.analyzer.const_int_bound
+    dims = ctx.dims(0)
+    axes = [k for k in range(len(dims)) if bound(before[k]).min_value < 0 or bound(after[k]).min_value < 0]
+    if not axes:
+        return ctx.tensor(0)
+    low = [ops.minimum(ops.maximum(_ZERO - before[k], _ZERO), dims[k]) for k in axes]
+    begin = ctx.importer.named_dims(low, "begin")
+    high = [
+        ops.maximum(dims[k] + ops.minimum(after[k], _ZERO), first)
+        for k, first in zip(axes, begin, strict=True)
+    ]
+    end = ctx.importer.named_dims(high, "end")
+    return slice_of(ctx, ctx.tensor(0), axes, list(begin), list(end), [1] * len(axes))
 
 
 _MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "circular"}
 
 
 def _padded(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int], value: float) -> Expr:
-    """Negative amounts cut. Symbolic amounts are taken to be positive."""
-    rank, mode = ctx.ndim(0), ctx.attr("mode", "constant")
-    if len(pads) != 2 * len(axes):
-        ctx.malformed(f"pads must be {2 * len(axes)} numbers, got {len(pads)}")
-    before: list[PrimExpr] = [_ZERO] * rank
-    after: list[PrimExpr] = [_ZERO] * rank
-    for index, axis in enumerate(axes):
-        before[axis], after[axis] = pads[index], pads[index + len(axes)]
+    """Constant amounts. Negative ones cut."""
+    mode = ctx.attr("mode", "constant")
+    before, after = _sides(ctx, pads, axes)
     x = _cut(ctx, ctx.tensor(0), before, after)
     grow = [(_positive(low), _positive(high)) for low, high in zip(before, after, strict=True)]
     if all(is_const_int(amount, 0) for pair in grow for amount in pair):
@@ -235,7 +246,7 @@ def _padded(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int], val
     if mode not in _MODES:
         ctx.malformed(f"unknown mode {mode!r}")
     flat = tuple(int(amount) for pair in grow for amount in pair)  # type: ignore[call-overload]
-    if mode in ("edge", "wrap"):
+    if mode in ("edge", "wrap") and all(isinstance(dim, IntImm) for dim in ctx.dims_of(x)):
         return _padded_by_index(ctx, x, flat, mode)
     if mode == "reflect":
         _require_reach(ctx, x, flat)
@@ -278,10 +289,7 @@ def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) 
         if not low and not high:
             continue
         dim = ctx.dims_of(x)[axis]
-        if not isinstance(dim, IntImm):
-            ctx.unsupported(
-                f"mode {mode} on the symbolic dimension {dim}", "fix the dimension with shape_dict"
-            )
+        assert isinstance(dim, IntImm)
         if int(dim) + low + high > MAX_ROWS:
             ctx.unsupported(f"mode {mode} that makes {int(dim) + low + high} rows of {int(dim)}")
         rows = np.arange(-low, int(dim) + high)
