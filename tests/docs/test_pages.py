@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,11 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.parametrize("name", PAGES)
 def test_generated_page_is_fresh(name: str) -> None:
+    if name == "onnx-support.md":
+        onnx = pytest.importorskip("onnx", reason="the page is made of the specifications in onnx")
+        newest = importlib.import_module("heddle.frontend.onnx.registry").MAX_OPSET[""]
+        if onnx.defs.onnx_opset_version() < newest:
+            pytest.skip(f"the page is of operator set {newest}, which the installed onnx lacks")
     made = PAGES[name]()
     assert (DOCS / name).read_text() == made, f"docs/{name} is stale: run `make docs`"
 

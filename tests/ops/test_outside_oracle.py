@@ -107,9 +107,9 @@ def _adaptive(kind: str, ndim: int) -> Oracle:
     return run
 
 
-def _resize(attrs: Any, data: Any, size: Any) -> Any:
+def _resize(attrs: Any, data: Any, size: Any, *geometry: Any) -> Any:
     modes = {"linear": "bilinear", "cubic": "bicubic"}
-    if attrs.layout != "NCHW" or attrs.method not in modes or attrs.cubic_exclude:
+    if attrs.layout != "NCHW" or attrs.method not in modes or attrs.cubic_exclude or geometry:
         return None
     if attrs.coordinate_transformation_mode not in ("half_pixel", "align_corners"):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, Sequential
+from heddle.runtime.dtype import DataType
 from heddle.target import Target, has_half_conversion, has_ldexp
 from heddle.tir.dot_product import dot_products_of, tile_product_of
 from heddle.tir.transform.bf16_legalize import BF16Legalize
@@ -35,9 +36,11 @@ NATIVE_HALF = {"bfloat16": "native-bfloat16-arithmetic", "float16": "avx512fp16"
 
 def lowering_passes(target: Target) -> tuple[Pass, ...]:
     """From scheduled functions, blocks and all, to what the emitter takes."""
-    eights = tuple(name for name in SMALL_FLOATS if name.startswith("float8"))
-    narrow = eights + tuple(name for name, native in NATIVE_HALF.items() if native not in target.feature_set)
-    by_bits = eights if has_half_conversion(target.mtriple, target.feature_set) else (*eights, "float16")
+    smallest = tuple(name for name in SMALL_FLOATS if DataType(name).is_small_float)
+    narrow = smallest + tuple(
+        name for name, native in NATIVE_HALF.items() if native not in target.feature_set
+    )
+    by_bits = smallest if has_half_conversion(target.mtriple, target.feature_set) else (*smallest, "float16")
     return (
         LowerBlocks(),
         PlaceAllocations(),

@@ -84,3 +84,8 @@ D0601 = declare_code(
     "name of the public interface is unknown",
     "A module of the public interface has no such name. The message names the nearest one.",
 )
+D0701 = declare_code(
+    "D0701",
+    "call of the ONNX backend does not fit",
+    "The device is not the processor, or the inputs have another number or other names than the model's.",
+)

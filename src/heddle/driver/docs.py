@@ -243,6 +243,25 @@ def limits_page() -> str:
     return page("Limits", text, lines)
 
 
+# ---- ONNX
+
+
+def onnx_page() -> str:
+    """The standard's operators, which are imported, and what is missing and why."""
+    from heddle.driver.onnx_support import support_lines
+
+    text = (
+        "The operators of the ONNX standard, each in its newest version. Older versions are imported too, "
+        "from the operator set that the table names. An operator that is imported by its body is a function "
+        "of others in the standard. Element types are those that the specification allows an input and the "
+        "importer lacks; which of the others ONNX's own tests cover, differs by operator. "
+        "`heddle check MODEL` tells what a model asks for.\n\n"
+        "Shapes, axes, bounds, counts, scales and amounts may be inputs of the running model wherever the "
+        "standard allows it, as long as their number is known."
+    )
+    return page("ONNX support", text, list(support_lines()))
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops_page,
     "passes.md": passes_page,
@@ -250,6 +269,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "isa-relax.md": isa_page,
     "schedule.md": schedule_page,
     "limits.md": limits_page,
+    "onnx-support.md": onnx_page,
 }
 
 

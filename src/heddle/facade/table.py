@@ -112,6 +112,11 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.codegen.build": "build",
         "heddle.support.diagnostics": "HeddleError InternalError",
     },
+    "heddle.backend": {
+        "heddle.driver.backend": (
+            "HeddleBackend HeddleRep is_compatible prepare run_model run_node supports_device"
+        ),
+    },
     "heddle.relax": {
         **_GRAPH_NODES,
         "heddle.ir.structural": _STRUCTURAL,

@@ -17,6 +17,7 @@ from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi import image as topi
+from heddle.topi.dims import static
 from heddle.topi.nn.window import spatial_letters
 
 
@@ -34,6 +35,13 @@ def _rule(ndim: int) -> Callable[[Inference], Type]:
         require_ndim(ctx, x, ndim + 2, "data")
         dtype = DataType(attrs.out_dtype) if attrs.out_dtype else x.dtype
         size = target_shape(ctx, 1)
+        if len(ctx.args) > 2:
+            geometry = ctx.tensor(2)
+            require_ndim(ctx, geometry, 2, "the geometry")
+            if geometry.dims is not None:
+                found = tuple(static(dim, "a size of the geometry") for dim in geometry.dims)
+                if found != (3, ndim):
+                    ctx.shape_error(f"the geometry must be (3, {ndim}), got {found}")
         if size is not None and len(size) != ndim:
             ctx.shape_error(f"the size must have {ndim} numbers, got {len(size)}")
         if x.dims is None or size is None:
@@ -47,13 +55,17 @@ def _rule(ndim: int) -> Callable[[Inference], Type]:
     return infer
 
 
-def _np_source(attrs: Any, outputs: int, size: int, roi: tuple[float, float]) -> Any:
+def _np_source(
+    attrs: Any, outputs: int, size: int, roi: tuple[float, float], scale: float | None = None
+) -> Any:
     """Positions in the image, in float32 as the operator states, since rounding picks a neighbour."""
     x, n, m = np.arange(outputs, dtype=np.float32), np.float32(size), np.float32(outputs)
     mode, half, one = attrs.coordinate_transformation_mode, np.float32(0.5), np.float32(1)
     is_nearest = attrs.method == "nearest_neighbor"
 
     def scaled(at: Any) -> Any:
+        if scale is not None:
+            return at / np.float32(scale)
         return at / (m / n) if is_nearest else at * (n / m)
 
     if mode == "asymmetric":
@@ -62,6 +74,8 @@ def _np_source(attrs: Any, outputs: int, size: int, roi: tuple[float, float]) ->
         return scaled(x + half)
     if mode == "align_corners":
         steps = max(m - one, one)
+        if scale is not None and outputs > 1:
+            steps = np.float32(scale) * n - one
         return x * (n - one) / steps if is_nearest else x * ((n - one) / steps)
     if mode == "tf_crop_and_resize":
         low, high = np.float32(roi[0]), np.float32(roi[1])
@@ -69,6 +83,8 @@ def _np_source(attrs: Any, outputs: int, size: int, roi: tuple[float, float]) ->
             return np.array([(low + high) * half * (n - one)], np.float32)
         return low * (n - one) + x * ((high - low) * (n - one) / (m - one))
     centred = scaled(x + half) - half
+    if mode == "half_pixel_symmetric" and scale is not None:
+        return centred + n * half * (one - m / (np.float32(scale) * n))
     return np.zeros(1, np.float32) if mode == "pytorch_half_pixel" and outputs == 1 else centred
 
 
@@ -99,7 +115,7 @@ def _np_taps(attrs: Any, x: float) -> list[tuple[int, float]]:
     return taps
 
 
-def _reference(attrs: Any, data: Any, size: Any) -> Any:
+def _reference(attrs: Any, data: Any, size: Any, geometry: Any = None) -> Any:
     ndim = data.ndim - 2
     letters = "NC" + spatial_letters(ndim)
     x: Any = numpy_layout(data, attrs.layout, letters)
@@ -107,8 +123,11 @@ def _reference(attrs: Any, data: Any, size: Any) -> Any:
     if 0 in x.shape[2:]:
         raise ValueError("an image without elements cannot be resized")
     roi = attrs.roi or (0.0,) * ndim + (1.0,) * ndim
+    scales = [None] * ndim if geometry is None else geometry[0]
+    if geometry is not None:
+        roi = (*geometry[1], *geometry[2])
     sources = [
-        _np_source(attrs, m, n, (roi[k], roi[k + ndim]))
+        _np_source(attrs, m, n, (roi[k], roi[k + ndim]), scales[k])
         for k, (m, n) in enumerate(zip(size, x.shape[2:], strict=True))
     ]
     result: Any = np.zeros((*x.shape[:2], *size), np.float64)
@@ -181,7 +200,26 @@ def _samples_2d() -> tuple[Sample, ...]:
             },
         ),
     ]
-    return tuple(Sample((s, size), attrs) for s, size, attrs in rows)
+    return (*(Sample((s, size), attrs) for s, size, attrs in rows), *_geometry_samples())
+
+
+def _geometry_samples() -> tuple[Sample, ...]:
+    """Scales that are not the quotient of the sizes; regions that are data."""
+    shape, size = (1, 2, 5, 7), (4, 9)
+    geometry = np.array([[0.9, 1.37], [0.1, -0.2], [0.8, 1.3]], "float32")
+    return tuple(
+        Sample(
+            (shape, size, (3, 2)),
+            {"method": method, "coordinate_transformation_mode": mode},
+            make=lambda rng, dtype: (rng.standard_normal(shape).astype(dtype), size, geometry),
+        )
+        for method, mode in (
+            ("linear", "half_pixel"),
+            ("nearest_neighbor", "asymmetric"),
+            ("cubic", "half_pixel_symmetric"),
+            ("linear", "tf_crop_and_resize"),
+        )
+    )
 
 
 def _declare(ndim: int, samples: tuple[Sample, ...]) -> None:
@@ -193,6 +231,14 @@ def _declare(ndim: int, samples: tuple[Sample, ...]) -> None:
             inputs=(
                 Input("data", meaning="(n, channels, spatial...) in the layout"),
                 Input("size", "shape", "sizes of the spatial axes"),
+                Input(
+                    "geometry",
+                    meaning=(
+                        f"(3, {ndim}) float32: scales, and begins and ends of the region, in place of the "
+                        "quotient of the sizes and of `roi`"
+                    ),
+                    optional=True,
+                ),
             ),
             attrs=(
                 AttrSpec("roi", "floats", None, "begins, then ends, in [0, 1], of tf_crop_and_resize"),
@@ -211,13 +257,14 @@ def _declare(ndim: int, samples: tuple[Sample, ...]) -> None:
             ),
             infer=_rule(ndim),
             reference=_reference,
-            lower=lambda attrs, x, size: topi.resize(
-                x, size, str(attrs.layout), _how(attrs, ndim), attrs.out_dtype
+            lower=lambda attrs, x, size, geometry=None: topi.resize(
+                x, size, str(attrs.layout), _how(attrs, ndim), attrs.out_dtype, geometry
             ),
             layout=Without("the layout is an attribute"),
             samples=samples,
             errors=(
                 ErrorSample((shape, (3,) * (ndim + 1)), {}, "R0203", f"the size must have {ndim} numbers"),
+                ErrorSample((shape, (3,) * ndim, (2, ndim)), {}, "R0203", "the geometry must be"),
                 ErrorSample((shape, (3,) * ndim), {"method": "area"}, "R0205", "method must be one of"),
                 ErrorSample((shape[1:], (3,) * ndim), {}, "R0203", f"data must have {ndim + 2} dimensions"),
             ),

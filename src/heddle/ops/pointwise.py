@@ -137,6 +137,47 @@ def _declare_astype() -> None:
     )
 
 
+def _infer_bitcast(ctx: Inference) -> Type:
+    ty, dtype = ctx.tensor(0), DataType(ctx.attrs.dtype)
+    if ty.dtype is not None and (ty.dtype.bits != dtype.bits or ty.dtype.is_bool != dtype.is_bool):
+        ctx.fail(R0204, f"the bits of {ty.dtype} are no {dtype}: they differ in number")
+    return TensorType(ty.dims, dtype) if ty.dims is not None else unknown_dims(dtype, ty.ndim)
+
+
+def _declare_bitcast() -> None:
+    declare_op(
+        OpDef(
+            name="bitcast",
+            inputs=_X,
+            attrs=(AttrSpec("dtype", "dtype", meaning="the element type of the result"),),
+            doc="The bits of each element as an element of another type with as many.",
+            infer=_infer_bitcast,
+            reference=lambda attrs, x: (
+                np.ascontiguousarray(x).view(DataType(attrs.dtype).numpy()).reshape(x.shape)
+            ),
+            lower=lambda attrs, x: elementwise(
+                lambda v: v if v.dtype == attrs.dtype else intrinsics.reinterpret(DataType(attrs.dtype), v),
+                x,
+                name="bitcast",
+            ),
+            layout=ANY_LAYOUT,
+            samples=tuple(
+                Sample((shape,), {"dtype": target}, (dtype,))
+                for shape, dtype, target in (
+                    ((3, 7), "float32", "int32"),
+                    ((3, 7), "int32", "float32"),
+                    ((5,), "float64", "uint64"),
+                    ((0, 4), "int16", "float16"),
+                    ((), "uint16", "bfloat16"),
+                    ((33,), "int8", "uint8"),
+                    ((4,), "int32", "int32"),
+                )
+            ),
+            errors=(ErrorSample(((2,),), {"dtype": "int64"}, "R0204", "they differ in number"),),
+        )
+    )
+
+
 def _infer_test(ctx: Inference) -> Type:
     ty = ctx.tensor(0)
     return TensorType(ty.dims, "bool") if ty.dims is not None else unknown_dims(DataType("bool"), ty.ndim)  # type: ignore[arg-type]
@@ -252,6 +293,7 @@ def declare() -> None:
     _declare_clip()
     _declare_where()
     _declare_astype()
+    _declare_bitcast()
     _declare_tests()
     _declare_nots()
     _declare_fma()

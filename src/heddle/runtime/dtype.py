@@ -15,12 +15,12 @@ import numpy as np
 from heddle.runtime.codes import U0101
 from heddle.support.diagnostics import IRTypeError, did_you_mean
 
-_SPELLING = re.compile(r"(float8_\w+?|bfloat|float|uint|int|handle|void|bool)(\d*)(?:x(\d+))?")
+_SPELLING = re.compile(r"(float[48]_\w+?|bfloat|float|uint|int|handle|void|bool)(\d*)(?:x(\d+))?")
 _MAX_SPELLING = 64  # far longer than any; the pattern must not be tried on texts from hostile files
 _MAX_LANES = (1 << 16) - 1  # as many as DLPack's field holds
 _BITS = {
-    "int": (1, 4, 8, 16, 32, 64),
-    "uint": (1, 4, 8, 16, 32, 64),
+    "int": (1, 2, 4, 8, 16, 32, 64),
+    "uint": (1, 2, 4, 8, 16, 32, 64),
     "float": (16, 32, 64),
     "bfloat": (16,),
 }
@@ -30,13 +30,16 @@ _FLOAT8 = {
     "float8_e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
     "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
 }
+_SMALL_FLOATS = {**_FLOAT8, "float4_e2m1fn": ml_dtypes.float4_e2m1fn}
 SCALAR_NAMES = (
     "bool",
+    "int2",
     "int4",
     "int8",
     "int16",
     "int32",
     "int64",
+    "uint2",
     "uint4",
     "uint8",
     "uint16",
@@ -46,15 +49,15 @@ SCALAR_NAMES = (
     "bfloat16",
     "float32",
     "float64",
-    *_FLOAT8,
+    *_SMALL_FLOATS,
     "handle",
     "void",
 )
 
 
 class DataType(str):
-    """An interned element type. Attributes: `code` (bool, int, uint, float, bfloat, float8_*, handle, void),
-    `bits` of one lane, `lanes`.
+    """An interned element type. Attributes: `code` (bool, int, uint, float, bfloat, float4_*, float8_*,
+    handle, void), `bits` of one lane, `lanes`.
 
     Raises: IRTypeError U0101 for an unknown spelling.
     """
@@ -107,7 +110,12 @@ class DataType(str):
 
     @property
     def is_float(self) -> bool:
-        return self.code in ("float", "bfloat") or self.code.startswith("float8")
+        return self.code in ("float", "bfloat") or self.is_small_float
+
+    @property
+    def is_small_float(self) -> bool:
+        """A float of 8 bits or fewer: it is converted, and never computed with."""
+        return self.code in _SMALL_FLOATS
 
     @property
     def is_bool(self) -> bool:
@@ -118,17 +126,17 @@ class DataType(str):
         return self.code == "handle"
 
     def numpy(self) -> np.dtype[Any]:
-        """The numpy type that stores one lane. int4 and uint4 are stored one to a byte."""
+        """The numpy type that stores one lane. Elements of fewer than 8 bits are stored one to a byte."""
         base = self.element
-        if base in _FLOAT8:
-            float8: np.dtype[Any] = np.dtype(_FLOAT8[base])
-            return float8
+        if base in _SMALL_FLOATS:
+            small: np.dtype[Any] = np.dtype(_SMALL_FLOATS[base])
+            return small
         if base == "bfloat16":
             bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
             return bfloat16
         if base == "bool":
             return np.dtype(np.bool_)
-        if base in ("int4", "uint4"):
+        if base in ("int2", "uint2", "int4", "uint4"):
             return np.dtype(base[:-1] + "8")
         if base in ("handle", "void"):
             raise IRTypeError(U0101, f"dtype {base!r} has no numpy equivalent")
@@ -143,8 +151,8 @@ def _parse(spelling: str) -> tuple[str, int, int]:
     lanes = int(lanes_text) if lanes_text else 1
     if not 1 <= lanes <= _MAX_LANES:
         raise _unknown(spelling)
-    if code + bits_text in _FLOAT8:
-        return code + bits_text, 8, lanes
+    if code + bits_text in _SMALL_FLOATS:
+        return code + bits_text, 8 if code + bits_text in _FLOAT8 else 4, lanes
     if code in ("bool", "handle", "void"):
         if bits_text:
             raise _unknown(spelling)

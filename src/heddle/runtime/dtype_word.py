@@ -16,6 +16,7 @@ DTYPE_CODES = {
     "float8_e4m3fnuz": 11,
     "float8_e5m2": 12,
     "float8_e5m2fnuz": 13,
+    "float4_e2m1fn": 17,
 }
 CODE_NAMES = {code: name for name, code in DTYPE_CODES.items() if name != "void"}
 
@@ -32,5 +33,5 @@ def dtype_from_packed(word: int) -> str:
     name = CODE_NAMES.get(code)
     if name is None:
         return f"dtype({code}, {bits}, {lanes})"
-    plain = name if name in ("bool", "handle") or name.startswith("float8") else f"{name}{bits}"
+    plain = name if name in ("bool", "handle") or name.startswith(("float4", "float8")) else f"{name}{bits}"
     return plain if lanes == 1 else f"{plain}x{lanes}"

@@ -41,7 +41,7 @@ from heddle.support.diagnostics import IRTypeError, TrapValueError, UsageError
 
 MIN_ALIGN_BYTES = 16  # of memory shared with others; our own storage has 64
 
-_FOUR_BITS = {"int4": np.dtype(ml_dtypes.int4), "uint4": np.dtype(ml_dtypes.uint4)}
+_FEW_BITS = {name: np.dtype(getattr(ml_dtypes, name)) for name in ("int2", "uint2", "int4", "uint4")}
 """What users see of elements that are stored one to a byte, as ml_dtypes stores them."""
 _HEADER = struct.Struct("<QiiiIQQQ")
 _pack_header = _HEADER.pack
@@ -110,12 +110,12 @@ class Tensor:
     def numpy(self) -> np.ndarray[Any, Any]:
         """A numpy view that shares the memory and keeps it alive, not writable where the tensor is not.
 
-        Dtypes: bfloat16, float8, int4 and uint4 come as ml_dtypes types.
+        Dtypes: bfloat16, float8, float4 and integers of 2 and 4 bits come as ml_dtypes types.
 
         Shapes: a dtype with lanes adds them as the last axis.
         """
         dtype = self.dtype
-        element = _FOUR_BITS.get(dtype.element) or dtype.numpy()
+        element = _FEW_BITS.get(dtype.element) or dtype.numpy()
         layout, width = self.layout, element.itemsize
         shape: tuple[int, ...] = layout.shape
         steps = layout.strides
@@ -275,7 +275,9 @@ def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DataType:
     name = CODE_NAMES.get(code)
     if name is None:
         raise IRTypeError(U0302, f"dlpack type code {code} with {bits} bits has no equivalent")
-    spelling = name if name in ("bool", "handle") or name.startswith("float8") else f"{name}{bits}"
+    spelling = (
+        name if name in ("bool", "handle") or name.startswith(("float4", "float8")) else f"{name}{bits}"
+    )
     return DataType(spelling).with_lanes(lanes)
 
 
@@ -396,7 +398,7 @@ def tensor(data: Any, device: Device | None = None, dtype: Any = None, *, copy: 
     else:
         values = from_dlpack(data).numpy()
     wanted = dtype_of(dtype) if dtype is not None else None
-    stored = values.dtype if wanted is None else _FOUR_BITS.get(wanted.element) or wanted.numpy()
+    stored = values.dtype if wanted is None else _FEW_BITS.get(wanted.element) or wanted.numpy()
     if values.dtype != stored:
         values, copy = values.astype(stored), False
     if not copy:

@@ -52,34 +52,57 @@ class Resize:
             if value not in known:
                 raise IRTypeError(E0104, f"{value!r} is none of {list(known)}")
 
-    def source(self, position: PrimExpr, size: PrimExpr, outputs: PrimExpr, axis: int, ndim: int) -> Any:
+    def source(
+        self,
+        position: PrimExpr,
+        size: PrimExpr,
+        outputs: PrimExpr,
+        axis: int,
+        ndim: int,
+        geometry: te.Tensor | None = None,
+    ) -> Any:
         """The position in the image, a float, of a position of the result."""
         x, n, m = cast(_FLOAT, position), cast(_FLOAT, size), cast(_FLOAT, outputs)
+        scale = None if geometry is None else geometry[0, axis]
         half = constant(0.5, _FLOAT)
         mode = self.coordinates
         if mode == "asymmetric":
-            return self._scaled(x, n, m)
+            return self._scaled(x, n, m, scale)
         if mode == "tf_half_pixel_for_nn":
-            return self._scaled(x + half, n, m)
+            return self._scaled(x + half, n, m, scale)
         if mode == "align_corners":
             steps = maximum(m - 1, constant(1, _FLOAT))
+            if scale is not None:  # ONNX takes the length that is not rounded
+                steps = select(outputs > 1, scale * n - 1, constant(1, _FLOAT))
             return x * (n - 1) / steps if self.method == "nearest_neighbor" else x * ((n - 1) / steps)
         if mode == "tf_crop_and_resize":
             low, high = constant(self.roi[axis], _FLOAT), constant(self.roi[axis + ndim], _FLOAT)
+            if geometry is not None:
+                low, high = geometry[1, axis], geometry[2, axis]
             steps = maximum(m - 1, constant(1, _FLOAT))
-            if is_const_int(outputs, 1):
-                return (low + high) * half * (n - 1)
-            return low * (n - 1) + x * ((high - low) * (n - 1) / steps)
-        centred = self._scaled(x + half, n, m) - half
+            middle = (low + high) * half * (n - 1)
+            return (
+                middle
+                if is_const_int(outputs, 1)
+                else select(outputs > 1, low * (n - 1) + x * ((high - low) * (n - 1) / steps), middle)
+            )
+        centred = self._scaled(x + half, n, m, scale) - half
+        if mode == "half_pixel_symmetric" and scale is not None:
+            return centred + n * half * (1 - m / (scale * n))
         if mode == "pytorch_half_pixel":
             return select(outputs > 1, centred, constant(0, _FLOAT))
         return centred
 
-    def _scaled(self, x: PrimExpr, n: PrimExpr, m: PrimExpr) -> PrimExpr:
-        """x * n / m. The last bit decides which of two equally near neighbours is taken: for these it is x
-        over the scale, as in ONNX Runtime, which no fused operation changes, whatever is constant.
+    def _scaled(self, x: PrimExpr, n: PrimExpr, m: PrimExpr, scale: PrimExpr | None = None) -> PrimExpr:
+        """x over the scale that is given, else x * n / m. The last bit decides which of two equally near
+        neighbours is taken: for these it is x over the scale, as in ONNX Runtime, which no fused operation
+        changes, whatever is constant.
         """
-        result: PrimExpr = x / (m / n) if self.method == "nearest_neighbor" else x * (n / m)
+        result: PrimExpr
+        if scale is not None:
+            result = x / scale
+        else:
+            result = x / (m / n) if self.method == "nearest_neighbor" else x * (n / m)
         return result
 
     def nearest(self, x: PrimExpr) -> PrimExpr:
@@ -104,9 +127,9 @@ class Resize:
         t, first = x - base, cast("int64", base)
         if self.method == "linear":
             return [first, first + 1], [1 - t, t]
-        return [first + k for k in (-1, 0, 1, 2)], self._cubic(t)
+        return [first + k for k in (-1, 0, 1, 2)], self.cubic_weights(t)
 
-    def _cubic(self, t: PrimExpr) -> list[PrimExpr]:
+    def cubic_weights(self, t: PrimExpr) -> list[PrimExpr]:
         """Keys' cubic convolution with parameter a at distances 1 + t, t, 1 - t, 2 - t."""
         a = self.cubic_alpha
 
@@ -122,9 +145,16 @@ class Resize:
 
 
 def resize(
-    x: te.Tensor, size: Sequence[Any], layout: str, how: Resize, out_dtype: str | None = None
+    x: te.Tensor,
+    size: Sequence[Any],
+    layout: str,
+    how: Resize,
+    out_dtype: str | None = None,
+    geometry: te.Tensor | None = None,
 ) -> te.Tensor:
-    """The image at another size along its spatial axes."""
+    """The image at another size along its spatial axes. `geometry` (3, ndim) holds scales, and begins and
+    ends of the region, in place of the quotient of the sizes and the region of `how`.
+    """
     ndim = x.ndim - 2
     at = positions(layout, "NC" + spatial_letters(ndim))[2:]
     target = DataType(out_dtype) if out_dtype else x.dtype
@@ -136,7 +166,10 @@ def resize(
         wide = x.dtype
 
     def element(*index: PrimExpr) -> PrimExpr:
-        sources = [how.source(index[axis], x.shape[axis], shape[axis], k, ndim) for k, axis in enumerate(at)]
+        sources = [
+            how.source(index[axis], x.shape[axis], shape[axis], k, ndim, geometry)
+            for k, axis in enumerate(at)
+        ]
         value = _interpolate(x, list(index), at, [how.taps(s) for s in sources], how, wide)
         if how.coordinates != "tf_crop_and_resize":
             return cast(target, value)

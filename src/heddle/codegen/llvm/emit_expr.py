@@ -460,7 +460,7 @@ class ExprEmitter(Dispatch):
             return self.out.value(
                 f"{'ptrtoint' if source.is_handle else 'inttoptr'} {from_ty} {value} to {to_ty}"
             )
-        if source.code.startswith("float8") or target.code.startswith("float8"):
+        if source.is_small_float or target.is_small_float:
             raise UsageError(
                 G0101, f"conversion from {source} to {target} has no machine form yet; cast through a lookup"
             )

@@ -1,7 +1,7 @@
 """dtypes as LLVM types, and constants as LLVM text.
 
-In registers a bool is i1, int4 is i4, and bfloat16 and the 8-bit floats are plain integers that are only
-moved and converted. In memory every element fills whole bytes.
+In registers a bool is i1, int4 is i4; bfloat16 and the floats of 8 bits and fewer are plain integers that
+are only moved and converted. In memory every element fills whole bytes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def memory_type(dtype: DataType) -> str:
 
 
 def is_widened(dtype: DataType) -> bool:
-    """Whether memory and register types differ (bool, int4, uint4)."""
-    return dtype.bits < 8 and (dtype.is_bool or dtype.is_int)
+    """Whether memory and register types differ (bool, and what has 2 or 4 bits)."""
+    return dtype.bits < 8 and (dtype.is_bool or dtype.is_int or dtype.is_float)
 
 
 def int_constant(value: int, dtype: DataType) -> str:
@@ -55,7 +55,7 @@ def float_constant(value: float, dtype: DataType) -> str:
     """A float of a dtype by its bits; LLVM writes `float` constants as doubles."""
     stored = np.asarray(value).astype(dtype.numpy())
     if dtype.code != "float":
-        return str(int(stored.view(f"uint{dtype.bits}")))
+        return str(int(stored.view(f"uint{max(dtype.bits, 8)}")))
     if dtype.bits == 16:
         return f"0xH{int(stored.view(np.uint16)):04X}"
     return f"0x{struct.unpack('<Q', struct.pack('<d', float(stored)))[0]:016X}"

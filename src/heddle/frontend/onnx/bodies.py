@@ -10,7 +10,7 @@ import onnx
 from onnx import FunctionProto, TensorProto, defs, helper, numpy_helper
 
 from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, attr_value, dtype_name, plain_domain
-from heddle.frontend.onnx.values import Value
+from heddle.frontend.onnx.values import SequenceKind, Value
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm
 from heddle.relax.types import TensorType
@@ -102,8 +102,20 @@ def _type_bytes(value: Value | None) -> bytes:
     """The type of a value as ONNX writes it; an input that is left out has none."""
     if value is None:
         return b""
+    if isinstance(value.kind, SequenceKind) or value.items is not None:
+        return _sequence_type_bytes(value)
     number = _NUMBERS.get(value.dtype, TensorProto.UNDEFINED)
     data: bytes = helper.make_tensor_type_proto(number, _shape_of(value)).SerializeToString()
+    return data
+
+
+def _sequence_type_bytes(value: Value) -> bytes:
+    """A sequence's type, without the shape of its elements."""
+    dtype = value.dtype or next((item.dtype for item in value.items or ()), "")
+    if isinstance(value.kind, SequenceKind):
+        dtype = str(value.kind.element.dtype or "")
+    element = helper.make_tensor_type_proto(_NUMBERS.get(dtype, TensorProto.UNDEFINED), None)
+    data: bytes = helper.make_sequence_type_proto(element).SerializeToString()
     return data
 
 

@@ -17,7 +17,14 @@ from heddle.frontend.codes import N0105, N0106, N0201, N0202, N0203, N0204
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, subgraphs, tensor_shape
-from heddle.frontend.onnx.registry import MAX_OPSET, denials, find_converter, first_version, known_operators
+from heddle.frontend.onnx.registry import (
+    MAX_OPSET,
+    denials,
+    find_converter,
+    first_version,
+    known_operators,
+    reason_against,
+)
 from heddle.support.diagnostics import Code, Diagnostic, ImportModelError, nearest
 from heddle.support.span import ModelSpan
 
@@ -133,6 +140,11 @@ class _Checker:
             self.report(
                 N0202, f"{node.op_type} of operator set {opset} is not supported: the oldest is {first}", node
             )
+            return
+        known = reason_against(node.domain, node.op_type)
+        if known is not None:
+            reason, rewrite = known
+            self.report(N0201, f"operator {node.op_type} is not supported: {reason}", node, rewrite or None)
             return
         near = nearest(node.op_type, known_operators(node.domain))
         self.report(

@@ -23,7 +23,7 @@ from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.float_dims import scaled_dim
 from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
-from heddle.frontend.onnx.registry import find_converter, find_symbolic
+from heddle.frontend.onnx.registry import find_converter, find_symbolic, reason_against
 from heddle.frontend.onnx.values import (
     Simplifier,
     Value,
@@ -216,7 +216,11 @@ class GraphImporter:
             return as_values(converter(ctx))
         body = body or self.functions.specified(node, opset, inputs)
         if body is None:
-            raise ImportModelError(N0201, f"operator {node.op_type} is not supported")
+            reason, rewrite = reason_against(node.domain, node.op_type) or ("", "")
+            why = f": {reason}" if reason else ""
+            raise ImportModelError(
+                N0201, f"operator {node.op_type} is not supported{why}", help=rewrite or None
+            )
         return self.run_function(body, node, inputs)
 
     def run_function(self, body: FunctionProto, node: Node, inputs: Sequence[Value | None]) -> list[Value]:
@@ -340,6 +344,16 @@ class GraphImporter:
         name = self.dim_names.fresh(identifier(hint))
         made = SizeVar(name) if size else PrimVar(name, DataType("int64"))
         self._dims.append(made)
+        return made
+
+    def named_dims(self, dims: Sequence[PrimExpr], hint: str, sizes: bool = True) -> tuple[PrimExpr, ...]:
+        """Scalar expressions, each but constants computed once when the model runs, as fresh variables."""
+        known = self.simplify.dims(dims)
+        made = tuple(
+            dim if isinstance(dim, (IntImm, PrimVar)) else self.fresh_dim(hint, sizes) for dim in known
+        )
+        if made != known:
+            self.builder.match_cast(ShapeExpr(known), ShapeType(made))
         return made
 
     # ---- building

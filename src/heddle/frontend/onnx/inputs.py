@@ -14,15 +14,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onnx import TypeProto, ValueInfoProto
+from onnx import TensorProto, TypeProto, ValueInfoProto
 
 from heddle.frontend.codes import N0105, N0203, N0301, N0302
 from heddle.frontend.onnx.proto import dtype_name
+from heddle.frontend.onnx.values import OptionalKind, SequenceKind, TextKind
 from heddle.ir.expr import Var
+from heddle.ir.types import AnyType
 from heddle.prim import ops
 from heddle.prim.nodes import PrimExpr, SizeVar, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.relax.types import TensorType
+from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import ImportModelError, UsageError, did_you_mean
 from heddle.support.names import NameSupply, identifier
 
@@ -56,18 +59,21 @@ class InputTypes:
         for name in [*self.shapes, *self.dtypes]:
             if name not in known:
                 raise UsageError(N0302, f"the model has no input {name!r}", help=did_you_mean(name, known))
-        texts = {value.name: self._dim_texts(value) for value in inputs}
+        texts = {value.name: self._dim_texts(value) for value in inputs if input_kind(value) is None}
         plain = {
             text for dims in texts.values() for text in dims if isinstance(text, str) and text.isidentifier()
         }
         taken = NameSupply()
         made: list[Var] = []
         for value in inputs:
+            name = sanitized(value.name) if sanitize else value.name
+            if value.name not in texts:
+                made.append(Var(taken.fresh(name), AnyType()))
+                continue
             dims = [self._dim(text, plain) for text in texts[value.name]]
             dtype = self.dtypes.get(value.name) or dtype_name(
                 _tensor_type(value).elem_type, f"input {value.name!r}"
             )
-            name = sanitized(value.name) if sanitize else value.name
             made.append(Var(taken.fresh(name), TensorType(tuple(dims), dtype)))  # type: ignore[arg-type]
         return made
 
@@ -143,11 +149,43 @@ def _parsed(text: str) -> ast.expr | None:
     return root
 
 
+def input_kind(value: ValueInfoProto) -> SequenceKind | OptionalKind | TextKind | None:
+    """What an input is that is no tensor of numbers. Raises: ImportModelError N0203, N0204, N0301."""
+    tensor = value.type.tensor_type
+    if value.type.WhichOneof("value") == "tensor_type" and tensor.elem_type == TensorProto.STRING:
+        if not tensor.HasField("shape"):
+            raise ImportModelError(N0301, f"input {value.name!r} has no shape")
+        return TextKind(len(tensor.shape.dim))
+    return kind_of(value.type, f"input {value.name!r}")
+
+
+def kind_of(ty: TypeProto, what: str) -> SequenceKind | OptionalKind | None:
+    """A sequence or an optional value; None for a tensor, and for what is refused elsewhere."""
+    kind = ty.WhichOneof("value")
+    if kind == "sequence_type":
+        return SequenceKind(_element_type(ty.sequence_type.elem_type, what))
+    if kind == "optional_type":
+        inner = ty.optional_type.elem_type
+        held = kind_of(inner, what)
+        if isinstance(held, OptionalKind):
+            raise ImportModelError(N0203, f"{what} is an optional optional value")
+        return OptionalKind(held if held is not None else _element_type(inner, what))
+    return None
+
+
+def _element_type(ty: TypeProto, what: str) -> TensorType:
+    """What the type of an element says, but for its dimensions. One without dimensions says nothing of the
+    rank: writers put it where they do not know the shape."""
+    if ty.WhichOneof("value") != "tensor_type":
+        raise ImportModelError(N0203, f"{what} holds values that are no tensors")
+    tensor = ty.tensor_type
+    rank = len(tensor.shape.dim) if tensor.HasField("shape") and tensor.shape.dim else -1
+    return TensorType(None, DataType(dtype_name(tensor.elem_type, what)), None, rank)
+
+
 def _tensor_type(value: ValueInfoProto) -> Any:
-    """The tensor type of an input; that inside of an optional one. Raises: ImportModelError N0203, N0105."""
+    """The tensor type of an input. Raises: ImportModelError N0203, N0105."""
     ty = value.type
-    if ty.WhichOneof("value") == "optional_type":
-        ty = ty.optional_type.elem_type
     kind = ty.WhichOneof("value")
     if kind is None:
         raise ImportModelError(N0105, f"input {value.name!r} has no type")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto
+from onnx import ModelProto, ValueInfoProto
 
 from heddle import ops
 from heddle.frontend.codes import N0102, N0202
@@ -14,10 +14,10 @@ from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it 
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.check import check_model
 from heddle.frontend.onnx.importer import GraphImporter, Parameters
-from heddle.frontend.onnx.inputs import InputTypes, sanitized
+from heddle.frontend.onnx.inputs import InputTypes, input_kind, sanitized
 from heddle.frontend.onnx.model_size import model_size
 from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
-from heddle.frontend.onnx.values import Value, tensor_value
+from heddle.frontend.onnx.values import TextKind, Value, tensor_value
 from heddle.ir.expr import Expr, Var
 from heddle.ir.module import IRModule
 from heddle.relax.block_builder import BlockBuilder
@@ -54,8 +54,7 @@ def from_onnx(
     """
     ops.load()
 
-    loaded = _loaded(model)
-    check_text(loaded.proto, loaded.name)
+    loaded = loaded_model(model)
     functions = FunctionTable(loaded)
     if opset is not None:
         if opset < 1:
@@ -72,9 +71,7 @@ def from_onnx(
     params = types.params(inputs, sanitize_input_names)
     if keep_params_in_input:
         importer.params = Parameters()
-    importer.know_dims(types.vars.values())
-    for value, param in zip(inputs, params, strict=True):
-        importer.bind(value.name, tensor_value(param, value.name))
+    bind_inputs(importer, types, inputs, params)
     with at(ModelSpan(loaded.name, graph.name, "graph")):
         return _main(importer, params, size.is_straight)
 
@@ -102,6 +99,27 @@ def _outputs(importer: GraphImporter) -> list[tuple[str, Expr]]:
     values: list[Value] = importer.run_graph(graph)
     named = zip(graph.output, values, strict=True)
     return [(sanitized(output.name), importer.tensor_of(value)) for output, value in named]
+
+
+def bind_inputs(
+    importer: GraphImporter, types: InputTypes, inputs: Sequence[ValueInfoProto], params: Sequence[Var]
+) -> None:
+    """Give the graph's inputs their parameters."""
+    importer.know_dims(types.vars.values())
+    for value, param in zip(inputs, params, strict=True):
+        kind = input_kind(value)
+        if kind is None:
+            importer.bind(value.name, tensor_value(param, value.name))
+        else:
+            dtype = "string" if isinstance(kind, TextKind) else ""
+            importer.bind(value.name, Value(expr=param, dtype=dtype, kind=kind))
+
+
+def loaded_model(model: ModelProto | str | Path) -> LoadedModel:
+    """A message, or a file that is read. Raises: FormatError N01..."""
+    loaded = _loaded(model)
+    check_text(loaded.proto, loaded.name)
+    return loaded
 
 
 def _loaded(model: ModelProto | str | Path) -> LoadedModel:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from heddle.frontend.codes import N0101, N0102, N0103, N0104, N0106, N0204
 from heddle.frontend.onnx.stored_data import message_without_data
+from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import empty
 from heddle.support.diagnostics import FormatError, HeddleError, ImportModelError
 from heddle.support.files import open_file
@@ -45,9 +45,12 @@ DTYPES: dict[int, str] = {
     TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
     TensorProto.INT4: "int4",
     TensorProto.UINT4: "uint4",
+    TensorProto.INT2: "int2",
+    TensorProto.UINT2: "uint2",
+    TensorProto.FLOAT4E2M1: "float4_e2m1fn",
 }
-_BITS = {"bool": 8, "int4": 4, "uint4": 4}
-_ONE_BYTE = {"int4": np.dtype(np.int8), "uint4": np.dtype(np.uint8)}
+_PACKED = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4_e2m1fn": 4}
+"""Bits of elements of which a byte holds several, the first in the low bits."""
 MAX_ELEMENTS = 1 << 40
 
 
@@ -137,24 +140,29 @@ def _from_bytes(
     data: bytes | memoryview, dtype: str, shape: tuple[int, ...], name: str
 ) -> np.ndarray[Any, Any]:
     count = math.prod(shape)
-    bits = _BITS.get(dtype) or numpy_dtype(dtype).itemsize * 8
+    bits = _PACKED.get(dtype) or numpy_dtype(dtype).itemsize * 8
     expected = -(-count * bits // 8)
     if len(data) != expected:
         raise FormatError(
             N0104, f"tensor {name!r} of {dtype}{list(shape)} has {len(data)} bytes, expected {expected}"
         )
-    if bits == 4:
-        return _unpack_nibbles(np.frombuffer(data, np.uint8), dtype, count).reshape(shape)
+    if bits < 8:
+        return _unpacked(np.frombuffer(data, np.uint8), dtype, count).reshape(shape)
     stored = np.frombuffer(data, numpy_dtype(dtype).newbyteorder("<"))
     # Memory of our own is aligned for kernels, so a tensor can share it.
     return stored.astype(numpy_dtype(dtype), copy=not isinstance(data, memoryview)).reshape(shape)
 
 
-def _unpack_nibbles(packed: np.ndarray[Any, Any], dtype: str, count: int) -> np.ndarray[Any, Any]:
-    nibbles = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)[:count]
-    if dtype == "uint4":
-        return nibbles
-    return np.where(nibbles > 7, nibbles.astype(np.int8) - 16, nibbles.astype(np.int8)).astype(np.int8)
+def _unpacked(packed: np.ndarray[Any, Any], dtype: str, count: int) -> np.ndarray[Any, Any]:
+    bits = _PACKED[dtype]
+    parts = [packed >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)]
+    found = np.stack(parts, axis=-1).reshape(-1)[:count]
+    if DataType(dtype).is_float:
+        return found.view(numpy_dtype(dtype))
+    if DataType(dtype).is_unsigned:
+        return found
+    sign = 1 << (bits - 1)
+    return (found ^ sign).astype(np.int8) - np.int8(sign)
 
 
 def _from_fields(tensor: TensorProto, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -166,7 +174,7 @@ def _from_fields(tensor: TensorProto, dtype: str, shape: tuple[int, ...]) -> np.
         len(tensor.double_data),
         len(tensor.uint64_data),
     )
-    expected = -(-count // 2) if dtype in ("int4", "uint4") else count
+    expected = -(-count * _PACKED.get(dtype, 8) // 8)
     if stored != expected:
         raise FormatError(
             N0104, f"tensor {tensor.name!r} of {dtype}{list(shape)} has {stored} values, expected {expected}"
@@ -179,13 +187,8 @@ def _from_fields(tensor: TensorProto, dtype: str, shape: tuple[int, ...]) -> np.
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The numpy type that stores elements of a dtype; 4-bit integers take a byte each."""
-    if dtype in _ONE_BYTE:
-        return _ONE_BYTE[dtype]
-    if dtype == "bfloat16" or dtype.startswith("float8"):
-        narrow: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype))
-        return narrow
-    return np.dtype(dtype)
+    """The numpy type that stores elements of a dtype; integers of fewer than 8 bits take a byte each."""
+    return DataType(dtype).numpy()
 
 
 def _external_bytes(tensor: TensorProto, folder: Path | None) -> memoryview:
@@ -277,6 +280,8 @@ def attr_value(attr: AttributeProto, folder: Path | None = None) -> Any:
     if kind == AttributeProto.STRING:
         return _text(attr.s, attr.name)
     if kind == AttributeProto.TENSOR:
+        if attr.t.data_type == TensorProto.STRING:
+            return _strings(attr.t)
         return tensor_array(attr.t, folder)
     if kind == AttributeProto.GRAPH:
         return attr.g
@@ -293,6 +298,16 @@ def attr_value(attr: AttributeProto, folder: Path | None = None) -> Any:
     if kind in (AttributeProto.TYPE_PROTO, AttributeProto.SPARSE_TENSOR):
         return attr.tp if kind == AttributeProto.TYPE_PROTO else attr.sparse_tensor
     raise FormatError(N0106, f"attribute {attr.name!r} has no kind")
+
+
+def _strings(tensor: TensorProto) -> np.ndarray[Any, Any]:
+    """A stored tensor of strings. Raises: FormatError N0104, N0106."""
+    shape = tensor_shape(tensor)
+    if math.prod(shape) != len(tensor.string_data):
+        raise FormatError(N0104, f"tensor {tensor.name!r} has {len(tensor.string_data)} strings for {shape}")
+    made = np.empty(len(tensor.string_data), dtype=object)
+    made[:] = [_text(data, tensor.name) for data in tensor.string_data]
+    return made.reshape(shape)
 
 
 def _text(data: bytes, name: str) -> str:

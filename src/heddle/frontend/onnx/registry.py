@@ -21,11 +21,21 @@ from heddle.support.registry import caller_place
 Converter = Callable[..., Any]
 SymbolicRule = Callable[..., Any]
 
-MAX_OPSET = {"": 28, "ai.onnx.ml": 5, "com.microsoft": 1}
+MAX_OPSET = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview.training": 1, "com.microsoft": 1}
 """The newest operator set of each domain that the converters were written for."""
 
 _CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter, str]]] = {}
 _SYMBOLIC: dict[tuple[str, str], SymbolicRule] = {}
+_REASONS: dict[tuple[str, str], tuple[str, str]] = {}
+_LIMITS: dict[tuple[str, str], list[str]] = {}
+TEXT_OPERATORS = frozenset(
+    {
+        ("", name)
+        for name in ("Equal", "Identity", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
+    }
+    | {("ai.onnx.ml", "LabelEncoder")}
+)
+"""Those that take tensors of strings."""
 _DENIALS: dict[tuple[str, str], list[Callable[[Any], str | None]]] = {}
 
 
@@ -76,6 +86,31 @@ def denies(
         return function
 
     return register
+
+
+def refuses(name: str, reason: str, rewrite: str = "", domain: str = "") -> None:
+    """Say why there is no converter of an operator, and what to write instead."""
+    _REASONS[domain, name] = (reason, rewrite)
+
+
+def lacks(name: str, form: str, domain: str = "") -> None:
+    """Say which form of an operator is not imported."""
+    _LIMITS.setdefault((domain, name), []).append(form)
+
+
+def reason_against(domain: str, name: str) -> tuple[str, str] | None:
+    """Why an operator has no converter, and the nearest rewrite."""
+    return _REASONS.get((domain, name))
+
+
+def limits_of(domain: str, name: str) -> list[str]:
+    """The forms of an operator that are not imported."""
+    return _LIMITS.get((domain, name), [])
+
+
+def converter_versions(domain: str, name: str) -> list[int]:
+    """The operator sets since which there are converters, rising."""
+    return [since for since, _, _ in _CONVERTERS.get((domain, name), ())]
 
 
 def find_converter(domain: str, name: str, opset: int) -> Converter | None:

@@ -33,10 +33,33 @@ Content = np.ndarray
 """An array of PrimExpr: int64 or bool, or float64 for scales on their way to a dimension."""
 
 
+@dataclass(frozen=True, slots=True)
+class SequenceKind:
+    """A sequence that exists when the model runs; `element` says what is known of its elements: of an empty
+    one the element type alone."""
+
+    element: TensorType
+    is_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextKind:
+    """A tensor of strings."""
+
+    ndim: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalKind:
+    """A value that may be missing when the model runs."""
+
+    held: SequenceKind | TensorType
+
+
 @dataclass(slots=True)
 class Value:
     """At least one of `expr`, `array`, `content` and `items` (of a sequence) is there. `dtype` is that of the
-    elements."""
+    elements. `kind` says what an `expr` is that is no tensor."""
 
     expr: Expr | None = None
     array: np.ndarray[Any, Any] | None = None
@@ -44,6 +67,7 @@ class Value:
     items: tuple[Value, ...] | None = None
     dtype: str = ""
     name: str = ""
+    kind: SequenceKind | OptionalKind | TextKind | None = None
     _tried: bool = field(default=False, repr=False)
 
     def elements(self) -> np.ndarray[Any, Any] | None:

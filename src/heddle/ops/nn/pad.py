@@ -8,7 +8,10 @@ import numpy as np
 
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
+from heddle.ops.manipulate import target_shape
+from heddle.ops.rules import require_ndim, unknown_dims
 from heddle.prim.nodes import IntImm
+from heddle.prim.ops import maximum, minimum
 from heddle.relax.infer import Inference
 from heddle.relax.types import TensorType
 from heddle.topi.dims import simplified
@@ -69,6 +72,83 @@ def _np_pad(attrs: Any, x: Any) -> Any:
     ]
 
 
+def _infer_dynamic_pad(ctx: Inference) -> Type:
+    ty, value, widths = ctx.tensor(0), ctx.tensor(1), target_shape(ctx, 2)
+    if ctx.attrs.pad_mode not in topi.MODES:
+        ctx.attr_error(f"pad_mode must be one of {', '.join(topi.MODES)}, got {ctx.attrs.pad_mode!r}")
+    require_ndim(ctx, value, 0, "the value")
+    ctx.same_dtype(ty, value)
+    if widths is not None and ty.ndim >= 0 and len(widths) != 2 * ty.ndim:
+        ctx.shape_error(f"the widths must be {2 * ty.ndim} numbers, got {len(widths)}")
+    if ty.dims is None or widths is None:
+        return unknown_dims(ty.dtype, ty.ndim)
+    dims = []
+    for dim, before, after in zip(ty.dims, widths[::2], widths[1::2], strict=True):
+        dims.append(simplified(dim + (before + after)))
+        if ctx.attrs.pad_mode != "constant":
+            most = maximum(before, after)
+            least = minimum(most, 1) + (most if ctx.attrs.pad_mode == "reflect" else 0)
+            ctx.require_equal(maximum(dim, least), dim, f"{ctx.attrs.pad_mode} padding and the axis")
+    return TensorType(tuple(dims), ty.dtype)
+
+
+def _np_dynamic_pad(attrs: Any, x: Any, value: Any, widths: Any) -> Any:
+    pairs = list(zip(widths[::2], widths[1::2], strict=True))
+    for pair, size in zip(pairs, x.shape, strict=True):
+        least = min(max(pair), 1) + (max(pair) if attrs.pad_mode == "reflect" else 0)
+        if attrs.pad_mode != "constant" and size < least:
+            raise ValueError("an axis has too few elements to pad with")
+    options = {"constant_values": value} if attrs.pad_mode == "constant" else {}
+    return np.pad(x, pairs, _NUMPY_MODES[attrs.pad_mode], **options)  # type: ignore[call-overload]
+
+
+def _declare_dynamic_pad() -> None:
+    def sample(shape: tuple[int, ...], widths: tuple[int, ...], mode: str, dtype: str = "float32") -> Sample:
+        return Sample(
+            (shape, (), widths),
+            {"pad_mode": mode},
+            (dtype,),
+            lambda rng, dtype: (
+                np.asarray(rng.integers(-8, 9, size=shape)).astype(dtype),
+                np.asarray(3).astype(dtype),
+                widths,
+            ),
+        )
+
+    declare_op(
+        OpDef(
+            name="dynamic_pad",
+            inputs=(
+                _DATA,
+                Input("pad_value", meaning="of rank 0, of mode constant"),
+                Input("pad_width", "shape", "before and after each axis, flat, none of them negative"),
+            ),
+            attrs=(AttrSpec("pad_mode", "str", "constant", ", ".join(topi.MODES)),),
+            doc="As `nn.pad`, with widths and a value that are known when it runs.",
+            infer=_infer_dynamic_pad,
+            reference=_np_dynamic_pad,
+            lower=lambda attrs, x, value, widths: topi.pad(x, widths, str(attrs.pad_mode), value),
+            layout=_LAYOUT,
+            samples=(
+                sample((3, 5), (1, 2, 0, 3), "constant"),
+                sample((3, 5), (0, 0, 0, 0), "constant", "int8"),
+                sample((0, 2), (1, 0, 0, 0), "constant"),
+                sample((3, 5), (2, 1, 0, 4), "reflect"),
+                sample((3, 5), (2, 7, 1, 0), "edge", "bool"),
+                sample((3, 5), (2, 3, 1, 9), "circular", "float16"),
+                sample((0, 2), (0, 0, 2, 0), "edge"),
+                sample((3, 4), (3, 1, 0, 2), "symmetric"),
+            ),
+            errors=(
+                ErrorSample(((2, 3), (), (1, 1)), {}, "R0203", "the widths must be 4 numbers"),
+                ErrorSample(((2, 3), (1,), (1, 1, 0, 0)), {}, "R0203", "the value must have 0 dimensions"),
+                ErrorSample(((2,), (), (2, 0)), {"pad_mode": "reflect"}, "R0203", "reflect padding"),
+                ErrorSample(((2,), (), (0, 0)), {"pad_mode": "mirror"}, "R0205", "pad_mode must be one of"),
+            ),
+        )
+    )
+
+
 def _infer_shuffle(ctx: Inference) -> Type:
     ty, r = ctx.tensor(0), int(ctx.attrs.upscale_factor)
     _check_shuffle(ctx, ty, r)
@@ -117,6 +197,7 @@ def _np_unshuffle(attrs: Any, x: Any) -> Any:
 
 def declare() -> None:
     """Put the operators of this file into the table."""
+    _declare_dynamic_pad()
     declare_op(
         OpDef(
             name="nn.pad",

@@ -1,4 +1,5 @@
-"""float16 and the 8-bit floats to float32 and back, by integer arithmetic on bits; rounds to nearest even."""
+"""float16 and the floats of 8 bits and fewer to float32 and back, by integer arithmetic on bits; rounds to
+nearest even."""
 
 from __future__ import annotations
 
@@ -48,6 +49,7 @@ SMALL_FLOATS: dict[str, SmallFloat] = {
     "float8_e4m3fn": SmallFloat(3, 7, 0x7E, 0x7F, 0x7F),
     "float8_e5m2fnuz": SmallFloat(2, 16, 0x7F, 0x80, 0x80, one_zero=True),
     "float8_e4m3fnuz": SmallFloat(3, 8, 0x7F, 0x80, 0x80, one_zero=True),
+    "float4_e2m1fn": SmallFloat(1, 1, 0x7, 0x7, 0x8),  # what is larger is 6, NaN is minus zero
 }
 
 

@@ -125,8 +125,8 @@ def _placed(index: Sequence[PrimExpr], at: Sequence[int]) -> tuple[PrimExpr, ...
 def pad_axes(
     x: te.Tensor,
     axes: Sequence[int],
-    before: Sequence[int],
-    after: Sequence[int],
+    before: Sequence[Any],
+    after: Sequence[Any],
     value: PrimExpr | None = None,
 ) -> te.Tensor:
     """The tensor with `value` (default 0) before and after some axes."""
@@ -137,9 +137,9 @@ def pad_axes(
     def element(*index: PrimExpr) -> PrimExpr:
         inside = []
         for k in axes:
-            if low[k]:
+            if not is_const_int(as_dim(low[k]), 0):
                 inside.append(index[k] >= low[k])
-            if high[k]:
+            if not is_const_int(as_dim(high[k]), 0):
                 inside.append(index[k] < x.shape[k] + low[k])
         source = x[tuple(position - low.get(k, 0) for k, position in enumerate(index))]
         return if_then_else(all_of(*inside), source, fill)

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle import te
-from heddle.prim.nodes import PrimExpr, as_expr
+from heddle.prim.nodes import PrimExpr, as_expr, is_const_int
 from heddle.prim.ops import cast, floormod, maximum, minimum, select
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
-from heddle.topi.dims import simplified
+from heddle.topi.dims import as_dim, simplified
 from heddle.topi.nn.convolution import pad_axes
 
 MODES = ("constant", "reflect", "replicate", "edge", "circular", "wrap", "symmetric")
 
 
-def pad(x: te.Tensor, pad_width: Sequence[int], mode: str = "constant", value: Any = 0) -> te.Tensor:
-    """`pad_width` holds (before, after) of every axis, flat; a negative width crops.
+def pad(x: te.Tensor, pad_width: Sequence[Any], mode: str = "constant", value: Any = 0) -> te.Tensor:
+    """`pad_width` holds (before, after) of every axis, flat; a negative width crops. Widths and the value may
+    be scalar expressions.
 
     `mode`: "constant"; "reflect" (without the border), "symmetric" (with it), "replicate" or "edge" (the
     border), "circular" or "wrap" (from the other end).
@@ -34,7 +35,7 @@ def pad(x: te.Tensor, pad_width: Sequence[int], mode: str = "constant", value: A
         for k, position in enumerate(index):
             moved = (
                 position
-                if not before[k] and not after[k]
+                if is_const_int(as_dim(before[k]), 0) and is_const_int(as_dim(after[k]), 0)
                 else _inside(position - before[k], x.shape[k], mode)
             )
             source.append(moved)
@@ -45,9 +46,13 @@ def pad(x: te.Tensor, pad_width: Sequence[int], mode: str = "constant", value: A
     return result
 
 
-def _pad_constant(x: te.Tensor, before: Sequence[int], after: Sequence[int], value: Any) -> te.Tensor:
-    axes = [k for k in range(x.ndim) if before[k] or after[k]]
-    fill = cast(x.dtype, as_expr(value))
+def _pad_constant(x: te.Tensor, before: Sequence[Any], after: Sequence[Any], value: Any) -> te.Tensor:
+    axes = [
+        k
+        for k in range(x.ndim)
+        if not (is_const_int(as_dim(before[k]), 0) and is_const_int(as_dim(after[k]), 0))
+    ]
+    fill = cast(x.dtype, value() if isinstance(value, te.Tensor) else as_expr(value))
     return pad_axes(x, axes, [before[k] for k in axes], [after[k] for k in axes], fill)
 
 

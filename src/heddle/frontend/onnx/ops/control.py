@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from onnx import GraphProto
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops import run_time_sequence as run_time
 from heddle.frontend.onnx.registry import converts
-from heddle.frontend.onnx.values import Value, tensor_value
+from heddle.frontend.onnx.values import OptionalKind, SequenceKind, Value, tensor_value
 from heddle.ir.expr import Expr, If, Tuple, TupleGetItem
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
@@ -31,14 +34,28 @@ def branch(ctx: NodeContext) -> Result:
             return ctx.importer.run_graph(graphs[0] if bool(known.reshape(-1)[0]) else graphs[1])
     before = ctx.importer.visible_dims()
     condition = scalar_bool(ctx, ctx.tensor(0))
-    sequences = (branch_sequence(ctx, graphs[0]), branch_sequence(ctx, graphs[1]))
+    (first, values), (second, others) = (branch_sequence(ctx, graph) for graph in graphs)
+    sequences = (first, second)
     made = ctx.builder.emit(If(condition, sequences[0], sequences[1]))
     count = ctx.num_outputs
     parts: list[Expr] = [made]
     if count > 1:
         parts = [ctx.builder.emit(TupleGetItem(made, index)) for index in range(count)]
-    kinds = [[_result_type(ctx, seq, index, count) for seq in sequences] for index in range(count)]
-    return [unified(ctx, part, a, b, before) for part, (a, b) in zip(parts, kinds, strict=True)]
+    return [_result(ctx, part, a, b, before) for part, a, b in zip(parts, values, others, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a branch gives: a tensor's type, or what else it is."""
+
+    kind: SequenceKind | OptionalKind | TensorType
+    type: TensorType | None
+
+
+def _result(ctx: NodeContext, expr: Expr, a: _Outcome, b: _Outcome, visible: frozenset[PrimVar]) -> Value:
+    if a.type is not None and b.type is not None:
+        return unified(ctx, expr, a.type, b.type, visible)
+    return Value(expr=expr, kind=run_time.kind_of_either(ctx, a.kind, b.kind))
 
 
 def scalar_bool(ctx: NodeContext, condition: Expr) -> Expr:
@@ -46,19 +63,20 @@ def scalar_bool(ctx: NodeContext, condition: Expr) -> Expr:
     return condition if ctx.type_of(condition).ndim == 0 else ctx.reshape(condition, ())
 
 
-def branch_sequence(ctx: NodeContext, graph: GraphProto) -> SeqExpr:
-    """A subgraph without inputs as a sequence that gives one value or a tuple."""
+def branch_sequence(ctx: NodeContext, graph: GraphProto) -> tuple[SeqExpr, list[_Outcome]]:
+    """A subgraph without inputs as a sequence that gives one value or a tuple, and what its values are."""
     with ctx.importer.branch(), ctx.builder.seq_scope() as scope:
-        results = [ctx.importer.tensor_of(value) for value in ctx.importer.run_graph(graph)]
+        values = ctx.importer.run_graph(graph)
+        results = [ctx.importer.tensor_of(value) for value in values]
+        outcomes = [_outcome(ctx, value, expr) for value, expr in zip(values, results, strict=True)]
         body = results[0] if len(results) == 1 else ctx.builder.leaf(Tuple(tuple(results)))
         scope.close_block()
-        return SeqExpr(tuple(scope.blocks), body, type_of(body))
+        return SeqExpr(tuple(scope.blocks), body, type_of(body)), outcomes
 
 
-def _result_type(ctx: NodeContext, sequence: SeqExpr, index: int, count: int) -> TensorType:
-    body = sequence.body
-    assert count == 1 or isinstance(body, Tuple)
-    return ctx.type_of(body if count == 1 else body.fields[index])  # type: ignore[attr-defined]
+def _outcome(ctx: NodeContext, value: Value, expr: Expr) -> _Outcome:
+    is_tensor = not run_time.is_data_structure(value)
+    return _Outcome(run_time.kind_of_value(ctx, value), ctx.type_of(expr) if is_tensor else None)
 
 
 def unified(ctx: NodeContext, expr: Expr, a: TensorType, b: TensorType, visible: frozenset[PrimVar]) -> Value:

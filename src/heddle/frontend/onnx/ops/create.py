@@ -9,8 +9,10 @@ import numpy as np
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.proto import Node, dtype_name
 from heddle.frontend.onnx.registry import converts, denies
-from heddle.frontend.onnx.values import array_value
+from heddle.frontend.onnx.values import array_value, tensor_value
 from heddle.ir.expr import Expr
+from heddle.prim import ops
+from heddle.runtime.dtype import DataType
 
 MAX_FILL = 1 << 20
 """Fills of constant shape and as many elements at most are constants."""
@@ -53,7 +55,6 @@ def constant_of_shape(ctx: NodeContext) -> Result:
 
 @converts("Range")
 def value_range(ctx: NodeContext) -> Result:
-    """Integers from symbolic or constant bounds; floats from constant ones."""
     dtype = ctx.dtype(0)
     known = [ctx.array(index) for index in range(3)]
     if all(array is not None for array in known):
@@ -68,10 +69,23 @@ def value_range(ctx: NodeContext) -> Result:
             ctx.malformed(f"a range from {start} to {stop} in steps of {step} has no end")
         if count <= 1 << 20:
             return array_value((start + np.arange(count) * step).astype(dtype))
-    if dtype not in ("int64", "int32", "int16"):
-        ctx.unsupported("a range of floats with bounds that are not constant")
+    if DataType(dtype).is_float:
+        return _range_of_floats(ctx, dtype)
     start, stop, step = (ctx.shape_values(index, sizes=False)[0] for index in range(3))
     return ctx.call("arange", start, stop, step, dtype=dtype)
+
+
+def _range_of_floats(ctx: NodeContext, dtype: str) -> Expr:
+    """start + k * step; the number of elements, ceil((stop - start) / step), is read when the model runs. The
+    least numbers are in float32 at least, as ONNX Runtime computes them."""
+    wide = dtype if DataType(dtype).bits >= 32 else "float32"
+    start, stop, step = (ctx.reshape(ctx.astype(ctx.tensor(index), wide), (1,)) for index in range(3))
+    exact = [ctx.astype(bound, "float64") for bound in (ctx.call("subtract", stop, start), step)]
+    count = ctx.astype(ctx.call("ceil", ctx.call("divide", *exact)), "int64")
+    (length,) = ctx.importer.elements_of(tensor_value(count, "range"), sizes=False)
+    (size,) = ctx.importer.named_dims([ops.maximum(length, 0)], "length")
+    index = ctx.astype(ctx.call("arange", 0, size, 1, dtype="int64"), wide)
+    return ctx.astype(ctx.call("add", ctx.call("multiply", index, step), start), dtype)
 
 
 @converts("EyeLike")
@@ -95,7 +109,7 @@ def eye_like(ctx: NodeContext) -> Result:
 
 @converts("Trilu")
 def trilu(ctx: NodeContext) -> Result:
-    offset = int(ctx.scalar(1, "the diagonal of Trilu")) if ctx.has(1) else 0
+    offset = ctx.shape_values(1, sizes=False)[0] if ctx.has(1) else 0
     op = "triu" if ctx.flag("upper", True) else "tril"
     x: Expr = ctx.tensor(0)
     return ctx.call(op, x, offset)

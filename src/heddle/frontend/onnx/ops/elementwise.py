@@ -8,9 +8,10 @@ from functools import reduce
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops import text
 from heddle.frontend.onnx.proto import dtype_name
 from heddle.frontend.onnx.registry import add_converter, converts
-from heddle.frontend.onnx.values import array_value
+from heddle.frontend.onnx.values import TextKind, array_value
 from heddle.ir.expr import Expr
 from heddle.prim.values import convert
 from heddle.runtime.dtype import DataType
@@ -49,7 +50,6 @@ _BINARY = {
     "And": "logical_and",
     "Or": "logical_or",
     "Xor": "logical_xor",
-    "Equal": "equal",
     "Less": "less",
     "Greater": "greater",
     "LessOrEqual": "less_equal",
@@ -63,7 +63,8 @@ _VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
 
 MAX_FOLDED = 64
 """Constants of as many elements at most are cast while importing."""
-_FLOAT8_MAX = {
+LARGEST = {
+    "float4_e2m1fn": 6.0,
     "float8_e4m3fn": 448.0,
     "float8_e4m3fnuz": 240.0,
     "float8_e5m2": 57344.0,
@@ -101,12 +102,19 @@ def _variadic(op: str) -> Callable[[NodeContext], Result]:
     return lambda ctx: reduce(lambda a, b: ctx.binary(op, a, b), ctx.tensors())
 
 
+def _equal(ctx: NodeContext) -> Result:
+    if isinstance(ctx.value(0).kind, TextKind):
+        return text.equal(ctx)
+    return _binary("equal")(ctx)
+
+
 for _name, _op in _UNARY.items():
     add_converter(_name, _unary(_op))
 for _name, _op in _ROUNDING.items():
     add_converter(_name, _rounding(_op))
 for _name, _op in _BINARY.items():
     add_converter(_name, _binary(_op))
+add_converter("Equal", _equal)
 for _name, _op in _VARIADIC.items():
     add_converter(_name, _variadic(_op))
 
@@ -182,7 +190,7 @@ def cast(ctx: NodeContext) -> Result:
 
 def cast_to(ctx: NodeContext, dtype: str) -> Result:
     """Float to integer drops the fraction; to bool compares with 0; to 8-bit floats saturates unless told not
-    to; to 4-bit integers rounds halves to even and keeps the low bits."""
+    to; to integers of 2 and 4 bits rounds halves to even and keeps the low bits."""
     known = ctx.array(0)
     if (
         known is not None
@@ -192,17 +200,34 @@ def cast_to(ctx: NodeContext, dtype: str) -> Result:
     ):
         return array_value(convert(known, DataType(dtype)), dtype)
     x = ctx.tensor(0)
-    limit = _FLOAT8_MAX.get(dtype)
-    if limit is not None and ctx.flag("saturate", True) and ctx.dtype(0) != dtype:
-        x = ctx.astype(x, "float32")
-        x = ctx.call("where", ctx.call("isnan", x), x, ctx.call("clip", x, -limit, limit))
-    if dtype in ("int4", "uint4") and ctx.dtype(0) != dtype:
+    if dtype in LARGEST and ctx.flag("saturate", True) and ctx.dtype(0) != dtype:
+        return to_small_float(ctx, ctx.astype(x, "float32"), dtype)
+    target = DataType(dtype)
+    if target.is_int and target.bits < 8 and ctx.dtype(0) != dtype:
         if DataType(ctx.dtype(0)).is_float:
             x = ctx.call("round", x if DataType(ctx.dtype(0)).bits > 8 else ctx.astype(x, "float32"))
-        x = ctx.call("bitwise_and", ctx.astype(x, "int32"), ctx.const(15, "int32"))
-        if dtype == "int4":
-            x = ctx.call("subtract", ctx.call("bitwise_xor", x, ctx.const(8, "int32")), ctx.const(8, "int32"))
+        x = ctx.call("bitwise_and", ctx.astype(x, "int32"), ctx.const((1 << target.bits) - 1, "int32"))
+        if target.is_signed:
+            sign = ctx.const(1 << (target.bits - 1), "int32")
+            x = ctx.call("subtract", ctx.call("bitwise_xor", x, sign), sign)
     return ctx.astype(x, dtype)
+
+
+def to_small_float(ctx: NodeContext, x: Expr, dtype: str) -> Expr:
+    """What is larger than the largest number becomes that; NaN stays."""
+    limit = LARGEST[dtype]
+    return ctx.astype(ctx.call("where", ctx.call("isnan", x), x, ctx.call("clip", x, -limit, limit)), dtype)
+
+
+@converts("BitCast", since=26)
+def bit_cast(ctx: NodeContext) -> Result:
+    """The same bits as another element type of the same width."""
+    target = dtype_name(ctx.attr("to"), "the target of BitCast")
+    if DataType(target).itemsize != DataType(ctx.dtype(0)).itemsize:
+        ctx.malformed(f"{ctx.dtype(0)} and {target} have different widths")
+    if "bool" in (target, ctx.dtype(0)):
+        return ctx.astype(ctx.tensor(0), target)
+    return ctx.call("bitcast", ctx.tensor(0), dtype=target)
 
 
 @converts("CastLike")
@@ -253,15 +278,8 @@ def identity(ctx: NodeContext) -> Result:
 
 
 @converts("Dropout", since=1)
-def dropout(ctx: NodeContext) -> Result:
-    """At inference the input itself, and a mask of ones. A training mode that is set is refused."""
-    if ctx.has(2):
-        mode = ctx.array(2)
-        ratio = ctx.array(1) if ctx.has(1) else None
-        if mode is None or (
-            bool(mode.reshape(-1)[0]) and not (ratio is not None and float(ratio.reshape(-1)[0]) == 0)
-        ):
-            ctx.unsupported("training mode is not supported", "export the model for inference")
+def dropout_1(ctx: NodeContext) -> Result:
+    """The input itself, and a mask of ones: these operator sets are for inference."""
     if not ctx.has_output(1):
         return ctx.value(0)
     x = ctx.tensor(0)

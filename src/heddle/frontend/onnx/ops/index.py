@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.axes import around_axis, one_axis
 from heddle.frontend.onnx.ops.rearrange import slice_of
 from heddle.frontend.onnx.registry import converts
+from heddle.frontend.onnx.values import tensor_value
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant
@@ -93,6 +95,37 @@ def scatter_nd(ctx: NodeContext) -> Result:
     return ctx.call("scatter_nd", ctx.tensor(0), _coordinates(ctx), ctx.tensor(2), reduction=_reduction(ctx))
 
 
+@converts("TensorScatter", since=24)
+def tensor_scatter(ctx: NodeContext) -> Result:
+    """Rows of an update written along an axis, for each batch from an index of its own on."""
+    rank = ctx.ndim(0)
+    axis, mode = ctx.axis(ctx.attr("axis", -2), rank), ctx.attr("mode", "linear")
+    if axis == 0 or mode not in ("linear", "circular"):
+        ctx.malformed(f"axis {axis} and mode {mode!r}")
+    dims, count = ctx.dims(0), ctx.dims(1)[axis]
+    size, cache = dims[axis], ctx.tensor(0)
+    place = ctx.call("arange", 0, size, 1, dtype="int64")
+    if ctx.has(2):
+        first = ctx.astype(ctx.tensor(2), "int64")
+        place = ctx.call("subtract", place, ctx.call("expand_dims", first, axis=(1,)))
+    else:
+        place = ctx.call("expand_dims", place, axis=(0,))
+    if mode == "circular":
+        place = ctx.call("floor_mod", place, ctx.size(size))
+    ctx.importer.require_equal([(size, ops.maximum(size, count))])
+    shape = [ctx.dims_of(place)[0], *([1] * (rank - 1))]
+    shape[axis] = size
+    place = ctx.reshape(place, shape)
+    last = ctx.call("subtract", ctx.size(count), ctx.const([1], "int64"))
+    zero = ctx.const([0], "int64")
+    inside = ctx.call(
+        "logical_and", ctx.call("greater_equal", place, zero), ctx.call("less_equal", place, last)
+    )
+    near = ctx.call("minimum", ctx.call("maximum", place, zero), ctx.call("maximum", last, zero))
+    rows = ctx.call("gather_elements", ctx.tensor(1), ctx.call("broadcast_to", near, dims), axis=axis)
+    return ctx.call("where", inside, rows, cache)
+
+
 @converts("OneHot")
 def one_hot(ctx: NodeContext) -> Result:
     """`values` holds the off and the on value; indices outside of the depth give rows of the off value."""
@@ -100,36 +133,63 @@ def one_hot(ctx: NodeContext) -> Result:
     depth = (
         IntImm(DataType("int64"), int(stored.reshape(-1)[0]))
         if stored is not None
-        else ctx.shape_values(1)[0]
+        else ctx.importer.named_dims([_integer(ctx, 1)], "depth")[0]
     )
     rank = ctx.ndim(0)
     axis = ctx.axis(ctx.attr("axis", -1), rank + 1)
-    if not isinstance(depth, IntImm):
-        ctx.unsupported("a depth that is not constant")
-    if not 0 < int(depth) <= MAX_DEPTH:
+    if isinstance(depth, IntImm) and not 0 < depth.value <= MAX_DEPTH:
         ctx.malformed(f"a depth of {depth}: it must be at least 1 and at most {MAX_DEPTH}")
     indices = ctx.astype(ctx.tensor(0), "int64")
     below = ctx.call("less", indices, ctx.const(0, "int64"))
-    indices = ctx.call("where", below, ctx.call("add", indices, ctx.const(int(depth), "int64")), indices)
-    steps = ctx.const(list(range(int(depth))), "int64")
-    steps = ctx.reshape(steps, (int(depth), *([1] * (rank - axis))))
+    size = ctx.size(depth)
+    indices = ctx.call("where", below, ctx.binary("add", indices, _scalar(ctx, size, rank)), indices)
+    steps = ctx.call("arange", 0, depth, 1, dtype="int64")
+    steps = ctx.reshape(steps, (depth, *([1] * (rank - axis))))
     hits = ctx.call("equal", ctx.call("expand_dims", indices, axis=(axis,)), steps)
     off, on = (ctx.call("take", ctx.tensor(2), ctx.const(index, "int64"), axis=0) for index in (0, 1))
     return ctx.call("where", hits, on, off)
 
 
+def _scalar(ctx: NodeContext, one: Expr, rank: int) -> Expr:
+    """A vector of one element so that it broadcasts to a tensor of `rank`, of rank 0 too."""
+    return one if rank else ctx.reshape(one, ())
+
+
+def _integer(ctx: NodeContext, index: int) -> PrimExpr:
+    """An input of one number, of any element type, as a scalar that is read when the model runs."""
+    found = ctx.value(index)
+    if DataType(found.dtype).is_float:
+        found = tensor_value(ctx.astype(ctx.tensor(index), "int64"))
+    return ctx.importer.elements_of(found, sizes=False).reshape(-1)[0]  # type: ignore[no-any-return]
+
+
 @converts("TopK", since=1)
 def top_k(ctx: NodeContext) -> Result:
-    count = ctx.attr("k") if ctx.opset < 10 else int(ctx.scalar(1, "the number of elements of TopK"))
+    count = constant(ctx.attr("k"), "int64") if ctx.opset < 10 else ctx.shape_values(1, sizes=False)[0]
     axis = ctx.axis(ctx.attr("axis", -1), ctx.ndim(0))
     size = ctx.dims(0)[axis]
-    if count < 0 or (isinstance(size, IntImm) and count > int(size)):
+    if not isinstance(count, IntImm):
+        count = ctx.importer.named_dims([count], "k")[0]
+        # a positive number, which the axis has
+        ctx.importer.require_equal([(count, ops.maximum(ops.minimum(count, size), constant(0, "int64")))])
+        whole = _sorted_along(ctx, 0, axis)
+        return tuple(_first(ctx, part, axis, count) for part in whole)
+    if count.value < 0 or (isinstance(size, IntImm) and count.value > size.value):
         ctx.malformed(f"{count} elements of a dimension of {size}")
     if not isinstance(size, IntImm):
-        ctx.importer.require_equal([(size, ops.maximum(size, constant(count, "int64")))])
-    if count == 0:  # the operator takes it for all
-        parts = slice_of(ctx, ctx.tensor(0), [axis], [constant(0, "int64")], [constant(0, "int64")], [1])
+        ctx.importer.require_equal([(size, ops.maximum(size, count))])
+    if count.value == 0:  # the operator takes it for all
+        parts = _first(ctx, ctx.tensor(0), axis, count)
         return parts, ctx.astype(parts, "int64")
+    return _sorted_along(ctx, count.value, axis)
+
+
+def _first(ctx: NodeContext, x: Expr, axis: int, count: PrimExpr) -> Expr:
+    return slice_of(ctx, x, [axis], [constant(0, "int64")], [count], [1])
+
+
+def _sorted_along(ctx: NodeContext, count: int, axis: int) -> tuple[Expr, Expr]:
+    """The first elements in order (0: all) and their positions."""
     made = ctx.call(
         "topk",
         ctx.tensor(0),
@@ -145,7 +205,14 @@ def top_k(ctx: NodeContext) -> Result:
 @converts("NonZero")
 def non_zero(ctx: NodeContext) -> Result:
     """One row for each dimension; the number of columns is known when the model runs."""
-    return ctx.known_dims(ctx.call("nonzero", ctx.tensor(0)))
+    return positions_of_nonzero(ctx, ctx.tensor(0))
+
+
+def positions_of_nonzero(ctx: NodeContext, x: Expr) -> Expr:
+    """(rank, count), the count read when the model runs."""
+    found = ctx.call("nonzero", x)
+    count = ctx.importer.fresh_dim(f"{ctx.node.label}_count")
+    return ctx.importer.bind_dims(found, (constant(ctx.type_of(x).ndim, "int64"), count))
 
 
 @converts("CumSum")
@@ -159,8 +226,14 @@ def cum_prod(ctx: NodeContext) -> Result:
 
 
 def _cumulated(ctx: NodeContext, op: str) -> Expr:
-    axis = ctx.axis(int(ctx.scalar(1, "the axis")), ctx.ndim(0))
-    x = ctx.tensor(0)
+    axis, x = one_axis(ctx, 1, ctx.ndim(0)), ctx.tensor(0)
+    if isinstance(axis, int):
+        return _cumulated_along(ctx, op, x, axis)
+    parts, dims = around_axis(ctx, x, axis)
+    return ctx.reshape(_cumulated_along(ctx, op, parts, 1), dims)
+
+
+def _cumulated_along(ctx: NodeContext, op: str, x: Expr, axis: int) -> Expr:
     if not ctx.flag("reverse"):
         return ctx.call(op, x, axis=axis, exclusive=ctx.flag("exclusive"))
     made = ctx.call(op, ctx.call("flip", x, axis=axis), axis=axis, exclusive=ctx.flag("exclusive"))

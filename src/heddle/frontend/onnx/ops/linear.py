@@ -50,6 +50,11 @@ def einsum(ctx: NodeContext) -> Result:
     return ctx.call("einsum", tuple(ctx.tensors()), subscripts=ctx.attr("equation").replace(" ", ""))
 
 
+@converts("Det")
+def det(ctx: NodeContext) -> Result:
+    return ctx.call("linalg.det", ctx.tensor(0))
+
+
 @converts("MatMulInteger")
 def matmul_integer(ctx: NodeContext) -> Result:
     """(A - a_zero) @ (B - b_zero) in int32; a zero point is one value, or one for each row of A or column of

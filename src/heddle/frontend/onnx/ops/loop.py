@@ -23,11 +23,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto
+from onnx import GraphProto, helper
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops import run_time_sequence as run_time
 from heddle.frontend.onnx.ops.control import scalar_bool
 from heddle.frontend.onnx.order import outer_names
+from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, array_value, object_array, tensor_value
 from heddle.ir.attrs import NO_ATTRS, attrs_of
@@ -61,7 +63,11 @@ class _Plan:
     rows: Rows
     num_collected: int
     has_condition: bool
+    kinds: list[Any] = field(default_factory=list)
+    """Of carried values that are no tensors: what they are; None for tensors."""
     collected_types: list[TensorType | None] = field(default_factory=list)
+    collected_varying: list[list[bool]] = field(default_factory=list)
+    """Of rows: which of their sizes are known only inside of the loop."""
     varying: list[list[bool]] = field(default_factory=list)
 
 
@@ -82,7 +88,42 @@ def loop(ctx: NodeContext) -> Result:
     return _run(ctx, plan, trips, condition)
 
 
+_INNER = "heddle.scan"
+"""The domain of the form of operator set 9 in what older ones are written as."""
+
+
+@converts("Scan", since=8)
+def scan_8(ctx: NodeContext) -> Result:
+    """States, inputs and outputs have a batch in front: a scan over the batch, whose body is the scan over
+    one sequence. Input 0, the lengths of sequences, is refused."""
+    if ctx.has(0):
+        ctx.unsupported("lengths of sequences", "export for operator set 9")
+    body: GraphProto = ctx.attr("body")
+    count, directions = ctx.attr("num_scan_inputs"), ctx.attr("directions", None)
+    names = [value.name for value in body.input]
+    attrs = {"num_scan_inputs": count, **({"scan_input_directions": directions} if directions else {})}
+    results = [f"{value.name}_of_all" for value in body.output]
+    inner = helper.make_node("Scan", names, results, domain=_INNER, body=body, **attrs)
+    graph = helper.make_graph(
+        [inner],
+        f"{body.name}_of_one",
+        body.input,
+        [helper.make_empty_tensor_value_info(name) for name in results],
+    )
+    whole = Node(
+        "Scan",
+        _INNER,
+        ctx.node.name,
+        ctx.node.inputs[1:],
+        ctx.node.outputs,
+        {"body": graph, "num_scan_inputs": len(names)},
+    )
+    made: Result = scan(NodeContext(ctx.importer, whole, ctx.inputs[1:], 9))
+    return made
+
+
 @converts("Scan", since=9)
+@converts("Scan", domain=_INNER)
 def scan(ctx: NodeContext) -> Result:
     """Each iteration gets one slice of every scanned input; the trip count is their length."""
     graph, count = ctx.attr("body"), ctx.attr("num_scan_inputs")
@@ -156,7 +197,14 @@ def _plan(
     collected = len(graph.output) - len(carried) - (0 if is_scan else 1)
     plan = _Plan(graph, carried, first, captured, extra, rows, collected, not is_scan)
     plan.collected_types = [None] * collected
-    plan.varying = [[False] * ctx.type_of(expr).ndim for expr in first]
+    plan.collected_varying = [[] for _ in range(collected)]
+    plan.kinds = [
+        run_time.kind_of_value(ctx, value) if run_time.is_data_structure(value) else None for value in carried
+    ]
+    plan.varying = [
+        [] if kind is not None else [False] * ctx.type_of(expr).ndim
+        for expr, kind in zip(first, plan.kinds, strict=True)
+    ]
     return plan
 
 
@@ -180,20 +228,23 @@ def _run(ctx: NodeContext, plan: _Plan, trips: Expr, condition: Expr) -> list[Va
         ctx.builder.emit(TupleGetItem(made, index)) for index in range(len(plan.first) + plan.num_collected)
     ]
     for index, ty in enumerate(body.collected_types, len(plan.first)):
-        parts[index] = ctx.builder.emit(_stacked(parts[index], ty))
+        varies = any(plan.collected_varying[index - len(plan.first)])
+        parts[index] = ctx.builder.emit(_stacked(parts[index], ty, varies))
     return [_with_dims(ctx, body, part, index) for index, part in enumerate(parts)]
 
 
-def _stacked(chain: Expr, ty: TensorType) -> Call:
-    """The rows of a chain as one tensor."""
+def _stacked(chain: Expr, ty: TensorType, varies: bool) -> Call:
+    """The rows of a chain as one tensor; rows whose sizes only they know say it themselves."""
     made = TensorType(None, ty.dtype, None, ty.ndim)
-    callee = ExternFunc("vm.builtin.stack_chain")
+    callee = ExternFunc("vm.builtin.stack_rows" if varies else "vm.builtin.stack_chain")
     return Call(Op.get("relax.call_pure_packed"), (callee, chain), NO_ATTRS, (made,))
 
 
 def _with_dims(ctx: NodeContext, body: _Body, part: Expr, index: int) -> Value:
     """A result with known dimensions: those that no iteration changes, and fresh ones."""
     ty = body.result_types[index]
+    if not isinstance(ty, TensorType):
+        return Value(expr=part, kind=body.plan.kinds[index])
     dims = [
         ctx.importer.fresh_dim(f"{ctx.node.label}_{index}_d{axis}") if vary else dim
         for axis, (dim, vary) in enumerate(
@@ -212,10 +263,11 @@ class _Body:
         self.inner_dims: dict[PrimVar, PrimVar] = {}
         self.outer_args: list[Expr] = []
         self.collected_types: list[TensorType] = []
-        self.result_types: list[TensorType] = []
+        self.result_types: list[Type] = []
         self.result_varies: list[list[bool]] = []
         self.extra: list[Var] = []
         self.type: Type | None = None
+        self.made: list[Value] = []
 
     def outer_dims(self, dims: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
         """Dimensions of the function in terms of the caller's."""
@@ -249,8 +301,8 @@ class _Body:
         scalars = [Var(name, TensorType((), DataType(dtype))) for name, dtype in kinds]
         graph_names = [value.name for value in plan.graph.input][2 if plan.has_condition else 0 :]
         carried = [
-            self._param(name, tensor(expr), vary)
-            for name, expr, vary in zip(graph_names, plan.first, plan.varying, strict=False)
+            self._param(name, tensor(expr), vary) if kind is None else Var(identifier(name), AnyType())
+            for name, expr, vary, kind in zip(graph_names, plan.first, plan.varying, plan.kinds, strict=False)
         ]
         collected = [Var(f"collected_{index}", AnyType()) for index in range(plan.num_collected)]
         self.extra = [self._param(f"scanned_{i}", tensor(expr)) for i, expr in enumerate(plan.extra)]
@@ -290,10 +342,11 @@ class _Body:
             items = [self._inner(item) for item in value.content.reshape(-1)]
             return Value(content=object_array(items, value.content.shape), dtype=value.dtype, name=name)
         expr = self.importer.tensor_of(value)
-        param = self._param(name, self.ctx.type_of(expr))
+        is_tensor = value.kind is None
+        param = self._param(name, self.ctx.type_of(expr)) if is_tensor else Var(identifier(name), AnyType())
         params.append(param)
         self.outer_args.append(expr)
-        return tensor_value(param, name)
+        return tensor_value(param, name) if is_tensor else Value(expr=param, kind=value.kind, name=name)
 
     def _dims_param(self) -> list[Var]:
         """Outer dimensions that parameters mention, as one shape before the captured tensors."""
@@ -309,14 +362,20 @@ class _Body:
         """
         unknown = TensorType((constant(0, "int64"),), DataType("float32"))
         self.collected_types = [ty if ty is not None else unknown for ty in self.plan.collected_types]
-        own = [self.ctx.type_of(var) for var in carried]
+        own = [
+            type_of(var) if kind is not None else self.ctx.type_of(var)
+            for var, kind in zip(carried, self.plan.kinds, strict=True)
+        ]
         self.result_types = [*own, *self.collected_types]
         self.result_varies = [
             *self.plan.varying,
-            *([True] + [False] * (ty.ndim - 1) for ty in self.collected_types),
+            *(
+                [True, *(flags or [False] * (ty.ndim - 1))]
+                for ty, flags in zip(self.collected_types, self.plan.collected_varying, strict=True)
+            ),
         ]
         results: list[Type] = [
-            TensorType(None, ty.dtype, None, ty.ndim) if any(vary) else ty
+            TensorType(None, ty.dtype, None, ty.ndim) if isinstance(ty, TensorType) and any(vary) else ty
             for ty, vary in zip(own, self.plan.varying, strict=True)
         ]
         results += [AnyType()] * len(self.collected_types)
@@ -352,24 +411,41 @@ class _Body:
     def _iteration(self, i: Expr, go_on: Expr, carried: list[Var]) -> tuple[list[Expr], list[Expr], Expr]:
         """The body's carried values, rows to collect, and condition."""
         plan, importer = self.plan, self.importer
-        given = [tensor_value(var) for var in carried]
+        given = [
+            tensor_value(var) if kind is None else Value(expr=var, kind=kind)
+            for var, kind in zip(carried, plan.kinds, strict=True)
+        ]
         if plan.has_condition:
             given = [tensor_value(i), tensor_value(go_on), *given]
         given += plan.rows(self, i)
         with importer.nested_names():
             for formal, value in zip(plan.graph.input, given, strict=True):
                 importer.bind(formal.name, value)
-            outputs = [importer.tensor_of(value) for value in importer.run_graph(plan.graph)]
+            values = importer.run_graph(plan.graph)
+            self.made = values[1:] if plan.has_condition else values
+            outputs = [importer.tensor_of(value) for value in values]
         condition: Expr = go_on
         if plan.has_condition:
             condition, outputs = scalar_bool(self.ctx, outputs[0]), outputs[1:]
         return outputs[: len(carried)], outputs[len(carried) :], condition
+
+    def _keeps_kind(self, index: int, value: Value) -> bool:
+        """Whether a carried sequence or optional is what it was; if not, the plan learns what it becomes."""
+        old = self.plan.kinds[index]
+        if old is None:
+            self.ctx.malformed(f"carried value {index} changes from a tensor to a sequence")
+        new = run_time.kind_of_either(self.ctx, old, run_time.kind_of_value(self.ctx, value))
+        self.plan.kinds[index] = new
+        return run_time.same_kind(new, old)
 
     def _steady(self, values: list[Expr], carried: list[Var], rows: list[Expr]) -> bool:
         """Whether the body keeps the carried types and the guessed row types; if not, the plan learns the
         difference."""
         plan, ctx, steady = self.plan, self.ctx, True
         for index, (value, param) in enumerate(zip(values, carried, strict=True)):
+            if plan.kinds[index] is not None or run_time.is_data_structure(self.made[index]):
+                steady = self._keeps_kind(index, self.made[index]) and steady
+                continue
             new, old = ctx.type_of(value), ctx.type_of(param)
             if new.dtype != old.dtype or new.ndim != old.ndim:
                 ctx.unsupported(f"carried value {index} changes from {old} to {new}")
@@ -377,11 +453,26 @@ class _Body:
                 if not plan.varying[index][axis] and not self.importer.simplify.equal(x, y):
                     plan.varying[index][axis], steady = True, False
         for index, row in enumerate(rows):
-            ty = ctx.type_of(row)
-            dims = self.outer_dims(ty.dims or ())
-            known = plan.collected_types[index]
-            same = known is not None and known.dtype == ty.dtype
-            if not same or not self.importer.same_dims((known.dims or ())[1:] if known else (), dims):
-                guess = TensorType((constant(0, "int64"), *dims), ty.dtype)
-                plan.collected_types[index], steady = guess, False
+            steady = self._keeps_row(index, ctx.type_of(row)) and steady
         return steady
+
+    def _keeps_row(self, index: int, ty: TensorType) -> bool:
+        """Whether a collected row is what it was guessed to be; if not, the plan learns it."""
+        plan, outer = self.plan, set(self.inner_dims.values())
+        unknown = [bool(set(free_vars(dim)) - outer) for dim in ty.dims or ()]
+        flags = [a or b for a, b in zip(unknown, plan.collected_varying[index] or unknown, strict=True)]
+        dims = [
+            constant(0, "int64") if flag else dim
+            for dim, flag in zip(self.outer_dims(ty.dims or ()), flags, strict=True)
+        ]
+        known = plan.collected_types[index]
+        if (
+            known is not None
+            and known.dtype == ty.dtype
+            and flags == plan.collected_varying[index]
+            and self.importer.same_dims((known.dims or ())[1:], dims)
+        ):
+            return True
+        guess = TensorType((constant(0, "int64"), *dims), ty.dtype)
+        plan.collected_types[index], plan.collected_varying[index] = guess, flags
+        return False

@@ -4,26 +4,45 @@ from __future__ import annotations
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.reduce import lp_norm
-from heddle.frontend.onnx.proto import Node
-from heddle.frontend.onnx.registry import converts, denies
+from heddle.frontend.onnx.registry import converts
 from heddle.ir.expr import Expr
-
-
-@denies("BatchNormalization")
-def no_training(node: Node) -> str | None:
-    """Running statistics are outputs of training only."""
-    if node.attrs.get("training_mode") or sum(bool(name) for name in node.outputs) > 1:
-        return "training mode is not supported; export the model for inference"
-    return None
 
 
 @converts("BatchNormalization")
 def batch_norm(ctx: NodeContext) -> Result:
+    """In training the statistics of the batch normalise, and outputs 1 and 2 are the running ones: a mean of
+    the old and the new, weighted by `momentum`."""
+    if ctx.flag("training_mode"):
+        return _batch_norm_of_batch(ctx)
+    if any(ctx.has_output(index) for index in range(1, ctx.num_outputs)):
+        ctx.unsupported("statistics as outputs without training mode", "export the model for inference")
     values = [ctx.astype(ctx.tensor(index), ctx.dtype(0)) for index in range(1, 5)]
     made = ctx.call(
         "nn.batch_norm", ctx.tensor(0), *values, axis=1, epsilon=ctx.attr("epsilon", 1e-5), training=False
     )
     return ctx.item(made, 0)
+
+
+def _batch_norm_of_batch(ctx: NodeContext) -> Result:
+    rank, wide = ctx.ndim(0), ctx.dtype(3)
+    axes, column = tuple(axis for axis in range(rank) if axis != 1), (ctx.dims(0)[1], *([1] * (rank - 2)))
+    x = ctx.astype(ctx.tensor(0), wide)
+    mean = ctx.call("mean", x, axis=axes)
+    centred = ctx.call("subtract", x, ctx.reshape(mean, column))
+    variance = ctx.call("mean", ctx.call("square", centred), axis=axes)
+    deviation = ctx.call("sqrt", ctx.call("add", variance, ctx.const(ctx.attr("epsilon", 1e-5), wide)))
+    scale, bias = (ctx.reshape(ctx.astype(ctx.tensor(index), wide), column) for index in (1, 2))
+    made = ctx.call("multiply", ctx.call("divide", centred, ctx.reshape(deviation, column)), scale)
+    share = ctx.attr("momentum", 0.9)
+    running = [
+        ctx.call(
+            "add",
+            ctx.call("multiply", ctx.tensor(index), ctx.const(share, wide)),
+            ctx.call("multiply", own, ctx.const(1 - share, wide)),
+        )
+        for index, own in ((3, mean), (4, variance))
+    ]
+    return ctx.astype(ctx.call("add", made, bias), ctx.dtype(0)), *running
 
 
 @converts("LayerNormalization")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.conv import convolved
+from heddle.frontend.onnx.ops.elementwise import LARGEST, to_small_float
 from heddle.frontend.onnx.ops.linear import product
+from heddle.frontend.onnx.ops.rearrange import slice_of
 from heddle.frontend.onnx.proto import dtype_name
 from heddle.frontend.onnx.registry import converts
 from heddle.ir.expr import Expr
-from heddle.prim.nodes import is_const_int
+from heddle.prim import ops
+from heddle.prim.nodes import constant, is_const_int
 
 _RANGES = {
     "int8": (-128, 127),
@@ -17,6 +20,8 @@ _RANGES = {
     "uint16": (0, 65535),
     "int4": (-8, 7),
     "uint4": (0, 15),
+    "int2": (-2, 1),
+    "uint2": (0, 3),
 }
 
 
@@ -29,14 +34,32 @@ def _spread(ctx: NodeContext, index: int, axis: int, dtype: str, data: int = 0) 
         return x
     if own == 1 and is_const_int(ctx.dims(index)[0], 1):
         return ctx.reshape(x, ())
-    if own != 1:
-        ctx.unsupported("scales for blocks of elements")
     axis = ctx.axis(axis, rank)
+    if own == rank and own > 1:
+        return _of_blocks(ctx, x, axis, data)
+    if own != 1:
+        ctx.malformed(f"a scale or zero point of {own} dimensions for data of {rank}")
     return ctx.reshape(x, (*ctx.dims(index), *([1] * (rank - axis - 1))))
 
 
+def _of_blocks(ctx: NodeContext, x: Expr, axis: int, data: int) -> Expr:
+    """Values of blocks of `block_size` elements along an axis, the last one cut, as one for each element."""
+    size = ctx.attr("block_size", 0)
+    if size < 1:
+        ctx.malformed(f"a block size of {size} for scales of blocks")
+    whole = ctx.call("repeat", x, repeats=size, axis=axis)
+    dim, have = ctx.dims(data)[axis], ctx.dims_of(whole)[axis]
+    if ctx.importer.simplify.equal(dim, have):
+        return whole
+    ctx.importer.require_equal([(have, ops.maximum(have, dim))])
+    return slice_of(ctx, whole, [axis], [constant(0, "int64")], [dim], [1])
+
+
 def quantized(ctx: NodeContext, x: Expr, scale: Expr, zero: Expr | None, dtype: str) -> Expr:
-    """saturate(round(x / scale) + zero), ties to even."""
+    """saturate(round(x / scale) + zero), ties to even; to floats without the rounding to whole numbers."""
+    if dtype in LARGEST:
+        made = ctx.binary("divide", x, scale)
+        return to_small_float(ctx, made if zero is None else ctx.binary("add", made, zero), dtype)
     if dtype not in _RANGES:
         ctx.unsupported(f"quantisation to {dtype}")
     low, high = _RANGES[dtype]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.axes import known_axes, run_time_axes
 from heddle.frontend.onnx.registry import add_converter, converts
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import constant
@@ -95,10 +96,12 @@ def _from_attribute(reducer: Reducer) -> Callable[[NodeContext], Result]:
 
 def _from_input(reducer: Reducer) -> Callable[[NodeContext], Result]:
     def run(ctx: NodeContext) -> Result:
-        axes = ctx.ints(1, "the axes") if ctx.has(1) else None
+        axes = known_axes(ctx, 1, ctx.ndim(0)) if ctx.has(1) else []
+        if axes is None:
+            return _reduced_at_run_time(ctx, reducer)
         if not axes and ctx.flag("noop_with_empty_axes"):
             return _reduced_each(ctx, reducer)
-        return _reduced(ctx, reducer, axes or None)
+        return _reduced(ctx, reducer, tuple(axes) or None)
 
     return run
 
@@ -115,6 +118,18 @@ def _reduced(ctx: NodeContext, reducer: Reducer, axes: tuple[int, ...] | None) -
         return _reduced_each(ctx, reducer)
     found = tuple(ctx.axes(axes, rank)) if axes else tuple(range(rank))
     return reducer(ctx, ctx.tensor(0), found, ctx.flag("keepdims", True))
+
+
+def _reduced_at_run_time(ctx: NodeContext, reducer: Reducer) -> Expr:
+    """Each axis as two, of which one is 1: (kept, reduced). The reduction is over every second axis."""
+    dims = ctx.dims(0)
+    axes = run_time_axes(ctx, 1, len(dims))
+    kept, taken = (ctx.importer.named_dims(part, "part") for part in axes.split(dims))
+    pairs = [dim for pair in zip(kept, taken, strict=True) for dim in pair]
+    made = reducer(ctx, ctx.reshape(ctx.tensor(0), pairs), tuple(range(1, 2 * len(dims), 2)), False)
+    if ctx.flag("keepdims", True):
+        return made
+    return ctx.reshape(made, ctx.importer.named_dims(axes.without(dims), "kept"))
 
 
 for _name, (_reducer, _since) in _REDUCERS.items():

@@ -1,14 +1,18 @@
-"""Resize and Upsample: images at another size, by sizes or scales."""
+"""Resize and Upsample: images at another size, by sizes or scales, known or read when the model runs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+
+import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import converts
+from heddle.frontend.onnx.values import tensor_value
 from heddle.ir.expr import Expr
 from heddle.prim import ops
-from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
+from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.relax.types import ShapeExpr
 from heddle.runtime.dtype import DataType
 
@@ -16,109 +20,178 @@ _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "bilinear": "line
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What an axis becomes. `scale`: (1,) float32 that maps positions, where the quotient of the sizes does
+    not; `region`: begin and end, (1,) float32 each."""
+
+    size: PrimExpr
+    scale: Expr | None = None
+    region: tuple[Expr, Expr] | None = None
+
+
 @converts("Upsample", since=7)
 def upsample_7(ctx: NodeContext) -> Result:
-    return _scaled(ctx, list(ctx.attr("scales")), "asymmetric", "floor")
+    return _resized(ctx, _by_scales(ctx, np.asarray(ctx.attr("scales"), np.float32)), "asymmetric", "floor")
 
 
 @converts("Upsample", since=9)
-def upsample(ctx: NodeContext) -> Result:
-    return _scaled(ctx, ctx.constant(1, "the scales").tolist(), "asymmetric", "floor")
-
-
 @converts("Resize", since=10)
 def resize_10(ctx: NodeContext) -> Result:
-    return _scaled(ctx, ctx.constant(1, "the scales").tolist(), "asymmetric", "floor")
+    return _resized(ctx, _by_scales(ctx, 1), "asymmetric", "floor")
 
 
 @converts("Resize", since=11)
 def resize(ctx: NodeContext) -> Result:
     """Inputs: data, region of interest, scales, sizes."""
-    mode, rounding = (
-        ctx.attr("coordinate_transformation_mode", "half_pixel"),
-        ctx.attr("nearest_mode", "round_prefer_floor"),
-    )
+    mode = ctx.attr("coordinate_transformation_mode", "half_pixel")
+    if ctx.has(3):
+        policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
+        targets = _by_sizes(ctx) if policy == "stretch" else _of_one_scale(ctx, policy == "not_larger")
+    elif ctx.has(2):
+        targets = _by_scales(ctx, 2)
+    else:
+        ctx.malformed("neither scales nor sizes are given")
+    if mode == "tf_crop_and_resize":
+        targets = _in_regions(ctx, targets)
     if ctx.flag("antialias"):
-        ctx.unsupported("antialiasing")
+        return _antialiased(ctx, targets, mode)
+    return _resized(ctx, targets, mode, ctx.attr("nearest_mode", "round_prefer_floor"))
+
+
+def _axes(ctx: NodeContext, count: int, what: str) -> list[int]:
     rank = ctx.ndim(0)
     axes = ctx.axes(ctx.attr("axes", None) or range(rank), rank)
-    if ctx.has(3):
-        sizes = ctx.shape_values(3)
-        if ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
-            return _aspect(ctx, axes, sizes, mode, rounding)
-        if len(sizes) != len(axes):
-            ctx.malformed(f"{len(sizes)} sizes for {len(axes)} axes")
-        return _to_sizes(ctx, dict(zip(axes, sizes, strict=True)), mode, rounding)
-    if not ctx.has(2):
-        ctx.malformed("neither scales nor sizes are given")
-    scales = ctx.constant(2, "the scales").tolist()
-    if len(scales) != len(axes):
-        ctx.malformed(f"{len(scales)} scales for {len(axes)} axes")
-    by_axis = dict(zip(axes, scales, strict=True))
-    return _scaled(ctx, [by_axis.get(axis, 1.0) for axis in range(rank)], mode, rounding)
+    if len(axes) != count:
+        ctx.malformed(f"{count} {what} for {len(axes)} axes")
+    return axes
 
 
-def _scaled(ctx: NodeContext, scales: list[float], mode: str, rounding: str) -> Expr:
-    dims = ctx.dims(0)
-    if len(scales) != len(dims) or any(scale <= 0 for scale in scales):
-        ctx.malformed(f"expected {len(dims)} positive scales, got {scales}")
-    sizes = {
-        axis: _grown(ctx, dim, scale) for axis, (dim, scale) in enumerate(zip(dims, scales, strict=True))
-    }
-    for dim, scale in zip(dims, scales, strict=True):
-        exact = isinstance(dim, IntImm) and int(dim) * scale == int(int(dim) * scale)
-        if not exact and scale != int(scale) and mode != "tf_crop_and_resize":
-            ctx.unsupported(
-                f"scale {scale} of a dimension of {dim}, which it does not bring to a whole number"
-            )
-    return _to_sizes(ctx, sizes, mode, rounding)
+# ---- what the axes become
+
+
+def _by_scales(ctx: NodeContext, given: int | np.ndarray) -> dict[int, Target]:
+    """floor(dim * scale), in float32. `given` is the input's number, or the scales."""
+    known = ctx.array(given) if isinstance(given, int) else given
+    if known is None:
+        return _by_run_time_scales(ctx, given)  # type: ignore[arg-type]
+    scales = [float(scale) for scale in known.reshape(-1)]
+    if any(scale <= 0 for scale in scales):
+        ctx.malformed(f"scales must be positive, got {scales}")
+    dims, targets = ctx.dims(0), {}
+    for axis, scale in zip(_axes(ctx, len(scales), "scales"), scales, strict=True):
+        if scale == 1:
+            continue
+        size = _grown(ctx, dims[axis], scale)
+        exact = scale == int(scale) or (
+            isinstance(dims[axis], IntImm) and int(dims[axis]) * scale == int(int(dims[axis]) * scale)  # type: ignore[call-overload]
+        )
+        targets[axis] = Target(size, None if exact else ctx.const([scale], "float32"))
+    return targets
 
 
 def _grown(ctx: NodeContext, dim: PrimExpr, scale: float) -> PrimExpr:
-    """floor(dim * scale)."""
     if isinstance(dim, IntImm):
         return IntImm(dim.dtype, int(int(dim) * scale + 1e-6))
     part = Fraction(scale).limit_denominator(1 << 20)
     return ctx.importer.simplify(ops.floordiv(ops.multiply(dim, part.numerator), part.denominator))
 
 
-def _aspect(ctx: NodeContext, axes: list[int], sizes: tuple[PrimExpr, ...], mode: str, rounding: str) -> Expr:
-    """One scale for all axes: the least or greatest that the sizes ask for."""
+def _by_run_time_scales(ctx: NodeContext, index: int) -> dict[int, Target]:
     dims = ctx.dims(0)
-    if not all(isinstance(item, IntImm) for item in (*sizes, *(dims[axis] for axis in axes))):
-        ctx.unsupported("keep_aspect_ratio_policy with symbolic sizes")
-    ratios = [Fraction(int(size), int(dims[axis])) for size, axis in zip(sizes, axes, strict=True)]  # type: ignore[call-overload]
-    scale = min(ratios) if ctx.attr("keep_aspect_ratio_policy") == "not_larger" else max(ratios)
-    grown = {axis: IntImm(dims[axis].dtype, int(scale * int(dims[axis]) + Fraction(1, 2))) for axis in axes}  # type: ignore[call-overload]
-    return _to_sizes(ctx, dict(grown), mode, rounding)
+    count = ctx.static_dim(index, 0, "the number of scales")
+    axes = _axes(ctx, count, "scales")
+    scales = ctx.astype(ctx.tensor(index), "float32")
+    own = [ctx.astype(ctx.size(dims[axis]), "float32") for axis in axes]
+    sizes = ctx.call("floor", ctx.call("multiply", _stacked(ctx, own), scales))
+    found = ctx.importer.elements_of(tensor_value(ctx.astype(sizes, "int64"), "size"))
+    return {axis: Target(found[k], _element(ctx, scales, k)) for k, axis in enumerate(axes)}
 
 
-def _to_sizes(ctx: NodeContext, sizes: dict[int, PrimExpr], mode: str, rounding: str) -> Expr:
-    """Resize the axes whose size changes; leading axes that stay are batch and channel."""
-    dims = ctx.dims(0)
-    rank = len(dims)
+def _by_sizes(ctx: NodeContext) -> dict[int, Target]:
+    sizes, dims = ctx.shape_values(3), ctx.dims(0)
+    axes = _axes(ctx, len(sizes), "sizes")
+    moved = {axis: Target(size) for axis, size in zip(axes, sizes, strict=True)}
+    return {axis: t for axis, t in moved.items() if not ctx.importer.simplify.equal(t.size, dims[axis])}
+
+
+def _of_one_scale(ctx: NodeContext, is_least: bool) -> dict[int, Target]:
+    """One scale for all axes: the least or greatest that the sizes ask for, as a fraction size / dim. A
+    dimension becomes dim * scale, halves rounded up."""
+    sizes, dims = ctx.shape_values(3), ctx.dims(0)
+    axes = _axes(ctx, len(sizes), "sizes")
+    above, below = sizes[0], dims[axes[0]]
+    for size, axis in zip(sizes[1:], axes[1:], strict=True):
+        left, right = size * below, above * dims[axis]
+        better = ops.less(left, right) if is_least else ops.greater(left, right)
+        above, below = ops.select(better, size, above), ops.select(better, dims[axis], below)
+    scaled = [ops.floordiv(above * 2 * dims[axis] + below, below * 2) for axis in axes]
+    ends = ctx.importer.named_dims([*scaled, above, below], "size")
+    parts = [ctx.astype(ctx.size(end), "float32") for end in ends[-2:]]
+    scale = ctx.call("divide", *parts)
+    return {axis: Target(size, scale) for axis, size in zip(axes, ends, strict=False)}
+
+
+def _in_regions(ctx: NodeContext, targets: dict[int, Target]) -> dict[int, Target]:
+    """The region that is scaled to the whole, of axes that it names."""
+    if not ctx.has(1):
+        ctx.malformed("tf_crop_and_resize needs a region of interest")
+    count = ctx.static_dim(1, 0, "the size of the region of interest") // 2
+    axes = _axes(ctx, count, "begins of regions")
+    values, dims = ctx.astype(ctx.tensor(1), "float32"), ctx.dims(0)
+    made = dict(targets)
+    for k, axis in enumerate(axes):
+        known = ctx.array(1)
+        if known is not None and [*known.reshape(-1)[[k, k + count]]] == [0, 1] and axis not in targets:
+            continue
+        old = targets.get(axis, Target(dims[axis]))
+        made[axis] = Target(old.size, None, (_element(ctx, values, k), _element(ctx, values, k + count)))
+    return made
+
+
+def _element(ctx: NodeContext, vector: Expr, index: int) -> Expr:
+    return ctx.call("take", vector, ctx.const([index], "int64"), axis=0)
+
+
+def _stacked(ctx: NodeContext, parts: list[Expr]) -> Expr:
+    return parts[0] if len(parts) == 1 else ctx.call("concat", tuple(parts), axis=0)
+
+
+# ---- the images
+
+
+def _resized(ctx: NodeContext, targets: dict[int, Target], mode: str, rounding: str) -> Expr:
+    """Axes that change, at most three at a time: the interpolations of axes do not depend on each other."""
     method = _METHODS.get(ctx.attr("mode", "nearest"))
     if method is None:
         ctx.malformed(f"unknown mode {ctx.attr('mode')!r}")
-    whole = mode == "tf_crop_and_resize"
-    moved = [
-        axis
-        for axis, size in sorted(sizes.items())
-        if not ctx.importer.simplify.equal(size, dims[axis]) or (whole and axis > 1)
-    ]
+    rank, x = ctx.ndim(0), ctx.tensor(0)
+    moved = sorted(targets)
     if not moved:
-        return ctx.tensor(0)
+        return x
     spatial = list(range(min(2, moved[0]), rank)) if rank <= 5 else moved
-    spatial = spatial if len(spatial) <= 3 else moved
-    if len(spatial) not in _LAYOUTS:
-        ctx.unsupported(f"a resize along {len(spatial)} axes")
-    kept = [axis for axis in range(rank) if axis not in spatial]
-    x = _arranged(ctx, ctx.tensor(0), kept, spatial)
-    target = tuple(sizes.get(axis, dims[axis]) for axis in spatial)
+    if len(spatial) <= 3:
+        return _resized_along(ctx, x, spatial, targets, mode, rounding)
+    pairs = [moved[max(0, end - 2) : end] for end in range(len(moved), 0, -2)]
+    for axes in pairs:  # the last axes first
+        x = _resized_along(ctx, x, axes, targets, mode, rounding)
+    return x
+
+
+def _resized_along(
+    ctx: NodeContext, x: Expr, spatial: list[int], targets: dict[int, Target], mode: str, rounding: str
+) -> Expr:
+    dims = ctx.dims_of(x)
+    method = _METHODS[ctx.attr("mode", "nearest")]
+    kept = [axis for axis in range(len(dims)) if axis not in spatial]
+    own = [targets.get(axis, Target(dims[axis])) for axis in spatial]
+    sizes = tuple(target.size for target in own)
+    given = [target.scale is not None or target.region is not None for target in own]
     made = ctx.call(
         f"image.resize{len(spatial)}d",
-        x,
-        ShapeExpr(target),
+        _arranged(ctx, x, kept, spatial),
+        ShapeExpr(sizes),
+        *([_geometry(ctx, own, [dims[axis] for axis in spatial])] if any(given) else []),
         layout=_LAYOUTS[len(spatial)],
         method=method,
         coordinate_transformation_mode=mode,
@@ -126,19 +199,25 @@ def _to_sizes(ctx: NodeContext, sizes: dict[int, PrimExpr], mode: str, rounding:
         cubic_alpha=ctx.attr("cubic_coeff_a", -0.75),
         cubic_exclude=ctx.attr("exclude_outside", 0),
         extrapolation_value=ctx.attr("extrapolation_value", 0.0),
-        roi=_region(ctx, spatial) if whole else None,
+        roi=None,
     )
-    return _restored(ctx, made, kept, spatial, target)
+    return _restored(ctx, made, kept, spatial, dims, sizes)
 
 
-def _region(ctx: NodeContext, spatial: list[int]) -> tuple[float, ...]:
-    if not ctx.has(1):
-        ctx.malformed("tf_crop_and_resize needs a region of interest")
-    values = [float(item) for item in ctx.constant(1, "the region of interest").reshape(-1)]
-    axes = ctx.axes(ctx.attr("axes", None) or range(ctx.ndim(0)), ctx.ndim(0))
-    begin = dict(zip(axes, values, strict=False))
-    end = dict(zip(axes, values[len(axes) :], strict=False))
-    return (*(begin.get(axis, 0.0) for axis in spatial), *(end.get(axis, 1.0) for axis in spatial))
+def _geometry(ctx: NodeContext, targets: list[Target], dims: list[PrimExpr]) -> Expr:
+    """(3, axes): scales, begins and ends."""
+    zero, one = ctx.const([0], "float32"), ctx.const([1], "float32")
+    scales = [_scale(ctx, target, dim) for target, dim in zip(targets, dims, strict=True)]
+    regions = [target.region or (zero, one) for target in targets]
+    rows = [*scales, *(low for low, _ in regions), *(high for _, high in regions)]
+    return ctx.reshape(_stacked(ctx, rows), (3, len(targets)))
+
+
+def _scale(ctx: NodeContext, target: Target, dim: PrimExpr) -> Expr:
+    if target.scale is not None:
+        return target.scale
+    parts = [ctx.astype(ctx.size(size), "float32") for size in (target.size, dim)]
+    return ctx.call("divide", *parts)
 
 
 def _arranged(ctx: NodeContext, x: Expr, kept: list[int], spatial: list[int]) -> Expr:
@@ -156,9 +235,13 @@ def _arranged(ctx: NodeContext, x: Expr, kept: list[int], spatial: list[int]) ->
 
 
 def _restored(
-    ctx: NodeContext, x: Expr, kept: list[int], spatial: list[int], target: tuple[PrimExpr, ...]
+    ctx: NodeContext,
+    x: Expr,
+    kept: list[int],
+    spatial: list[int],
+    dims: tuple[PrimExpr, ...],
+    target: tuple[PrimExpr, ...],
 ) -> Expr:
-    dims = ctx.dims(0)
     order = (*kept, *spatial)
     x = ctx.reshape(x, (*(dims[axis] for axis in kept), *target))
     if order == tuple(range(len(dims))):
@@ -169,5 +252,73 @@ def _restored(
 def _product(dims: list[PrimExpr]) -> PrimExpr:
     total = dims[0]
     for dim in dims[1:]:
-        total = dim if is_const_int(total, 1) else ops.multiply(total, dim)
+        total = ops.multiply(total, dim)
     return total
+
+
+# ---- antialiasing
+
+
+def _antialiased(ctx: NodeContext, targets: dict[int, Target], mode: str) -> Expr:
+    """Axis by axis the product with a matrix of weights: the filter is as wide as 1 / scale."""
+    if ctx.attr("mode", "nearest") == "nearest" or mode not in _POSITIONS:
+        ctx.unsupported(f"antialiasing of mode {ctx.attr('mode', 'nearest')} at {mode} positions")
+    x = ctx.tensor(0)
+    for axis, target in targets.items():
+        x = _filtered(ctx, x, axis, target, mode)
+    return x
+
+
+_POSITIONS = ("half_pixel", "pytorch_half_pixel", "asymmetric")
+
+
+def _filtered(ctx: NodeContext, x: Expr, axis: int, target: Target, mode: str) -> Expr:
+    dims, dtype = ctx.dims_of(x), ctx.type_of(x).dtype
+    scale = _scale(ctx, target, dims[axis])
+    shrink = ctx.call("minimum", scale, ctx.const([1], "float32"))
+    reach = ctx.call("ceil", ctx.call("divide", ctx.const([_REACH[ctx.attr("mode")]], "float32"), shrink))
+    (extra,) = ctx.importer.elements_of(tensor_value(ctx.astype(reach, "int64"), "reach"))
+    size = dims[axis]
+    taps = ctx.call("arange", constant(0, "int64") - extra, size + extra, 1, dtype="int64")
+    outputs = ctx.astype(ctx.call("arange", 0, target.size, 1, dtype="int64"), "float32")
+    half = ctx.const([0 if mode == "asymmetric" else 0.5], "float32")
+    at = ctx.call("subtract", ctx.call("divide", ctx.call("add", outputs, half), scale), half)
+    distance = ctx.call("subtract", ctx.astype(taps, "float32"), ctx.call("expand_dims", at, axis=1))
+    weights = _weights(ctx, ctx.call("abs", ctx.call("multiply", distance, shrink)))
+    zero, last = ctx.const([0], "int64"), ctx.call("subtract", ctx.size(size), ctx.const([1], "int64"))
+    inner = ctx.call("minimum", ctx.call("maximum", taps, zero), last)
+    if ctx.flag("exclude_outside"):
+        inside = ctx.astype(ctx.call("equal", inner, taps), "float32")
+        weights = ctx.call("multiply", weights, inside)
+    weights = ctx.call("divide", weights, ctx.call("sum", weights, axis=(1,), keepdims=True))
+    rows = ctx.call("take", x, inner, axis=axis)
+    order = tuple(k for k in range(len(dims)) if k != axis)
+    lines = ctx.call("permute_dims", rows, axes=(*order, axis))
+    made = ctx.call("matmul", ctx.astype(lines, "float32"), ctx.call("permute_dims", weights, axes=(1, 0)))
+    back = (*order, axis)
+    made = ctx.call("permute_dims", made, axes=tuple(back.index(k) for k in range(len(dims))))
+    return ctx.astype(made, str(dtype))
+
+
+_REACH = {"linear": 1, "cubic": 2}
+"""How far from its place a value has weight."""
+
+
+def _weights(ctx: NodeContext, distance: Expr) -> Expr:
+    """Weights at distances that are not negative: a triangle, or Keys' cubic with parameter a."""
+
+    def number(value: float) -> Expr:
+        return ctx.const(value, "float32")
+
+    def polynomial(*factors: float) -> Expr:
+        made = number(factors[0])
+        for factor in factors[1:]:
+            made = ctx.call("add", ctx.call("multiply", made, distance), number(factor))
+        return made
+
+    if ctx.attr("mode") == "linear":
+        return ctx.call("maximum", polynomial(-1, 1), number(0))
+    a = ctx.attr("cubic_coeff_a", -0.75)
+    near, far = polynomial(a + 2, -(a + 3), 0, 1), polynomial(a, -5 * a, 8 * a, -4 * a)
+    outer = ctx.call("where", ctx.call("less", distance, number(2)), far, number(0))
+    return ctx.call("where", ctx.call("less_equal", distance, number(1)), near, outer)

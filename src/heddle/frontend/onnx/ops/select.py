@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.rearrange import slice_of
 from heddle.frontend.onnx.registry import converts
@@ -32,10 +34,50 @@ def compress(ctx: NodeContext) -> Result:
 @converts("Unique")
 def unique(ctx: NodeContext) -> Result:
     """Values, first positions, inverse, counts."""
-    if ctx.attr("axis", None) is not None and ctx.ndim(0) != 1:
-        ctx.unsupported("Unique along an axis", "flatten the tensor")
-    if not ctx.flag("sorted", True):
-        ctx.unsupported("the order of first occurrence", "ask for sorted values")
-    made = ctx.call("unique", ctx.tensor(0), return_index=True, return_inverse=True, return_counts=True)
+    x, axis = ctx.tensor(0), ctx.attr("axis", None)
+    if axis is not None and ctx.ndim(0) != 1:
+        return _unique_along(ctx, ctx.axis(axis, ctx.ndim(0)))
+    values, *parts = _unique_parts(ctx, x)
+    if ctx.flag("sorted", True):
+        return [values, *parts]
+    order, parts = _in_order_of_occurrence(ctx, parts)
+    return [ctx.call("take", values, order, axis=0), *parts]
+
+
+def _unique_parts(ctx: NodeContext, x: Expr) -> list[Expr]:
+    made = ctx.call("unique", x, return_index=True, return_inverse=True, return_counts=True)
     parts: list[Expr] = [ctx.item(made, index) for index in range(4)]
     return [ctx.known_dims(part) for part in parts]
+
+
+def _in_order_of_occurrence(ctx: NodeContext, parts: list[Expr]) -> tuple[Expr, list[Expr]]:
+    """Positions of the groups by their first occurrence, and first positions, inverse and counts in it."""
+    first, inverse, counts = parts
+    order = ctx.call("argsort", first, axis=0, dtype="int64")
+    rank = ctx.call("argsort", order, axis=0, dtype="int64")
+    return order, [
+        ctx.call("take", first, order, axis=0),
+        ctx.call("take", rank, inverse, axis=0),
+        ctx.call("take", counts, order, axis=0),
+    ]
+
+
+def _unique_along(ctx: NodeContext, axis: int) -> list[Expr]:
+    """Slices compared as wholes: each gets the number of slices that are less, and numbers are compared."""
+    rank, size = ctx.ndim(0), ctx.dims(0)[axis]
+    order = (axis, *(k for k in range(rank) if k != axis))
+    rows = ctx.call("permute_dims", ctx.tensor(0), axes=order)
+    length = reduce(ops.multiply, ctx.dims_of(rows)[1:])
+    rows = ctx.reshape(rows, (size, ctx.importer.simplify(length)))
+    a, b = ctx.call("expand_dims", rows, axis=(1,)), ctx.call("expand_dims", rows, axis=(0,))
+    # The first place where two slices differ decides; where they do not, place 0 holds equal elements.
+    place = ctx.call("argmax", ctx.astype(ctx.call("not_equal", a, b), "int8"), axis=2, keepdims=True)
+    own = ctx.call("gather_elements", rows, ctx.call("squeeze", place, axis=(2,)), axis=1)
+    whole = ctx.call("permute_dims", place, axes=(1, 0, 2))
+    other = ctx.call("gather_elements", rows, ctx.call("squeeze", whole, axis=(2,)), axis=1)
+    less = ctx.call("less", ctx.call("permute_dims", other, axes=(1, 0)), own)
+    number = ctx.call("sum", ctx.astype(less, "int64"), axis=(1,))
+    _, *parts = _unique_parts(ctx, number)
+    if not ctx.flag("sorted", True):
+        _, parts = _in_order_of_occurrence(ctx, parts)
+    return [ctx.call("take", ctx.tensor(0), parts[0], axis=axis), *parts]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.axes import known_axes, run_time_axes
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Simplifier, content_value
 from heddle.ir.expr import Expr
@@ -70,7 +71,8 @@ def _reshape_at_run_time(ctx: NodeContext) -> Expr:
         ops.select(ops.equal(size, 0), own[axis], size) if zero and axis < len(own) else size
         for axis, size in enumerate(target)
     ]
-    rest = ops.floordiv(total, product([ops.select(ops.less(size, 0), _ONE, size) for size in sizes]))
+    known = product([ops.select(ops.less(size, 0), _ONE, size) for size in sizes])
+    rest = ops.floordiv(total, ops.maximum(known, 1))
     dims = [ops.select(ops.less(size, 0), rest, size) for size in sizes]
     made = ctx.call("reshape", ctx.tensor(0), ShapeExpr(tuple(dims)))
     fresh = tuple(ctx.importer.fresh_dim(f"{ctx.node.label}_d{axis}") for axis in range(len(dims)))
@@ -134,7 +136,17 @@ def squeeze_1(ctx: NodeContext) -> Result:
 
 @converts("Squeeze", since=13)
 def squeeze(ctx: NodeContext) -> Result:
-    return _squeezed(ctx, ctx.ints(1, "the axes") if ctx.has(1) else None)
+    if not ctx.has(1):
+        return _squeezed(ctx, None)
+    axes = known_axes(ctx, 1, ctx.ndim(0))
+    return _squeezed_at_run_time(ctx) if axes is None else _squeezed(ctx, axes)
+
+
+def _squeezed_at_run_time(ctx: NodeContext) -> Expr:
+    dims = ctx.dims(0)
+    axes = run_time_axes(ctx, 1, len(dims))
+    ctx.importer.require_equal([(_ONE, dim) for dim in axes.split(dims)[1]])
+    return ctx.reshape(ctx.tensor(0), ctx.importer.named_dims(axes.without(dims), "kept"))
 
 
 def _squeezed(ctx: NodeContext, axes: Sequence[int] | None) -> Expr:
@@ -159,7 +171,12 @@ def unsqueeze_1(ctx: NodeContext) -> Result:
 
 @converts("Unsqueeze", since=13)
 def unsqueeze(ctx: NodeContext) -> Result:
-    return _unsqueezed(ctx, ctx.ints(1, "the axes"))
+    rank = ctx.ndim(0) + len(ctx.shape_values(1, sizes=False))
+    axes = known_axes(ctx, 1, rank)
+    if axes is not None:
+        return _unsqueezed(ctx, axes)
+    dims = run_time_axes(ctx, 1, rank).inserted(ctx.dims(0))
+    return ctx.reshape(ctx.tensor(0), ctx.importer.named_dims(dims, "part"))
 
 
 def _unsqueezed(ctx: NodeContext, axes: Sequence[int]) -> Expr:

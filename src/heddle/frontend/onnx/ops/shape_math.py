@@ -274,6 +274,8 @@ def squeeze(ctx: NodeContext) -> Value | None:
     known = first.elements() if first is not None and first.dtype in _DTYPES else None
     if known is None:
         return None
+    if ctx.has(1) and ctx.array(1) is None:
+        return None
     axes = ctx.ints(1, "the axes") if ctx.has(1) else ctx.attr("axes", None)
     if ctx.node.op_type == "Unsqueeze":
         if axes is None:

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.axes import RunTimeAxes, fixed_axes, known_axes, run_time_axes
 from heddle.frontend.onnx.ops.rearrange import slice_of
 from heddle.frontend.onnx.ops.shape_math import result
 from heddle.frontend.onnx.registry import converts, symbolic
-from heddle.frontend.onnx.values import Value
+from heddle.frontend.onnx.values import Value, content_value, vector
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
+from heddle.relax.types import ShapeExpr
 from heddle.runtime.dtype import DataType
 
 _FAR, _NO_SIZE = (1 << 31) - 1, 1 << 62
@@ -57,9 +59,38 @@ def slice_1(ctx: NodeContext) -> Result:
 @converts("Slice", since=10)
 def slice_10(ctx: NodeContext) -> Result:
     starts, ends = ctx.shape_values(1, sizes=False), ctx.shape_values(2, sizes=False)
-    axes = ctx.ints(3, "the axes of Slice") if ctx.has(3) else range(len(starts))
-    steps = ctx.ints(4, "the steps of Slice") if ctx.has(4) else [1] * len(starts)
-    return _sliced(ctx, starts, ends, axes, steps)
+    rank = ctx.ndim(0)
+    axes = known_axes(ctx, 3, rank) if ctx.has(3) else list(range(len(starts)))
+    steps = ctx.shape_values(4, sizes=False) if ctx.has(4) else [constant(1, "int64")] * len(starts)
+    if axes is None or not all(isinstance(step, IntImm) for step in steps):
+        numbers = run_time_axes(ctx, 3, rank) if ctx.has(3) else fixed_axes(axes or [], rank)
+        return _sliced_at_run_time(ctx, starts, ends, numbers, steps)
+    return _sliced(ctx, starts, ends, axes, [int(step) for step in steps])  # type: ignore[call-overload]
+
+
+def _sliced_at_run_time(
+    ctx: NodeContext,
+    starts: Sequence[PrimExpr],
+    ends: Sequence[PrimExpr],
+    axes: RunTimeAxes,
+    steps: Sequence[PrimExpr],
+) -> Expr:
+    """Bounds for every axis, those that are not named whole. A start before the first is the first."""
+    if not len(starts) == len(ends) == len(axes.numbers) == len(steps):
+        ctx.malformed("starts, ends, axes and steps have different lengths")
+    ctx.importer.require_equal(
+        [(ops.select(ops.equal(step, 0), constant(1, "int64"), step), step) for step in steps]
+    )
+    one, far = constant(1, "int64"), constant((1 << 63) - 1, "int64")
+    firsts = [ops.maximum(start, -far) for start in starts]
+    columns: list[list[PrimExpr]] = [[], [], []]
+    for axis, dim in enumerate(ctx.dims(0)):
+        first = axes.pick(axis, firsts, _ZERO)
+        columns[0].append(ops.maximum(first, _ZERO - dim))
+        columns[1].append(axes.pick(axis, ends, far))
+        columns[2].append(axes.pick(axis, steps, one))
+    bounds = [ctx.importer.tensor_of(content_value(vector(column))) for column in columns]
+    return ctx.known_dims(ctx.call("dynamic_strided_slice", ctx.tensor(0), *bounds))
 
 
 def _sliced(
@@ -135,36 +166,92 @@ def pad_2(ctx: NodeContext) -> Result:
 
 @converts("Pad", since=11)
 def pad(ctx: NodeContext) -> Result:
-    axes = ctx.axes(ctx.ints(3, "the axes of Pad"), ctx.ndim(0)) if ctx.has(3) else list(range(ctx.ndim(0)))
-    value = ctx.scalar(2, "the value of Pad") if ctx.has(2) else 0
-    return _padded(ctx, ctx.shape_values(1, sizes=False), axes, value)
+    rank = ctx.ndim(0)
+    pads = ctx.shape_values(1, sizes=False)
+    axes = known_axes(ctx, 3, rank) if ctx.has(3) else list(range(rank))
+    if axes is None:
+        chosen = run_time_axes(ctx, 3, rank)
+        if len(pads) != 2 * len(chosen.numbers):
+            ctx.malformed(f"pads must be {2 * len(chosen.numbers)} numbers, got {len(pads)}")
+        half = len(pads) // 2
+        pads = tuple(
+            chosen.pick(axis, side, _ZERO) for side in (pads[:half], pads[half:]) for axis in range(rank)
+        )
+        axes = list(range(rank))
+    known = ctx.array(2) if ctx.has(2) else np.zeros(())
+    if known is not None and all(isinstance(amount, IntImm) for amount in pads):
+        return _padded(ctx, pads, axes, ctx.scalar(2, "the value of Pad") if ctx.has(2) else 0)
+    return _padded_at_run_time(ctx, pads, axes)
+
+
+def _padded_at_run_time(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int]) -> Expr:
+    """Amounts and a value that are read when the model runs. Negative amounts cut first."""
+    mode = ctx.attr("mode", "constant")
+    if mode not in _MODES:
+        ctx.malformed(f"unknown mode {mode!r}")
+    before, after = _sides(ctx, pads, axes)
+    x = _cut_at_run_time(ctx, before, after)
+    widths = [ops.maximum(amount, _ZERO) for pair in zip(before, after, strict=True) for amount in pair]
+    value = ctx.astype(ctx.tensor(2), ctx.dtype(0)) if ctx.has(2) else ctx.like(0, 0)
+    return ctx.call(
+        "dynamic_pad",
+        x,
+        ctx.reshape(value, ()),
+        ShapeExpr(ctx.importer.named_dims(widths, "pad")),
+        pad_mode=_MODES[mode],
+    )
+
+
+def _sides(
+    ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int]
+) -> tuple[list[PrimExpr], list[PrimExpr]]:
+    """The amounts before and after every axis."""
+    if len(pads) != 2 * len(axes):
+        ctx.malformed(f"pads must be {2 * len(axes)} numbers, got {len(pads)}")
+    before: list[PrimExpr] = [_ZERO] * ctx.ndim(0)
+    after: list[PrimExpr] = [_ZERO] * ctx.ndim(0)
+    for index, axis in enumerate(axes):
+        before[axis], after[axis] = pads[index], pads[index + len(axes)]
+    return before, after
+
+
+def _cut_at_run_time(ctx: NodeContext, before: Sequence[PrimExpr], after: Sequence[PrimExpr]) -> Expr:
+    """The data without what negative amounts cut; nothing happens on axes where none can be negative."""
+    bound = ctx.importer.simplify.analyzer.const_int_bound
+    dims = ctx.dims(0)
+    axes = [k for k in range(len(dims)) if bound(before[k]).min_value < 0 or bound(after[k]).min_value < 0]
+    if not axes:
+        return ctx.tensor(0)
+    low = [ops.minimum(ops.maximum(_ZERO - before[k], _ZERO), dims[k]) for k in axes]
+    begin = ctx.importer.named_dims(low, "begin")
+    high = [
+        ops.maximum(dims[k] + ops.minimum(after[k], _ZERO), first)
+        for k, first in zip(axes, begin, strict=True)
+    ]
+    end = ctx.importer.named_dims(high, "end")
+    return slice_of(ctx, ctx.tensor(0), axes, list(begin), list(end), [1] * len(axes))
+
+
+_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "circular"}
 
 
 def _padded(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int], value: float) -> Expr:
-    """Negative amounts cut. Symbolic amounts are taken to be positive."""
-    rank, mode = ctx.ndim(0), ctx.attr("mode", "constant")
-    if len(pads) != 2 * len(axes):
-        ctx.malformed(f"pads must be {2 * len(axes)} numbers, got {len(pads)}")
-    before: list[PrimExpr] = [_ZERO] * rank
-    after: list[PrimExpr] = [_ZERO] * rank
-    for index, axis in enumerate(axes):
-        before[axis], after[axis] = pads[index], pads[index + len(axes)]
+    """Constant amounts. Negative ones cut."""
+    mode = ctx.attr("mode", "constant")
+    before, after = _sides(ctx, pads, axes)
     x = _cut(ctx, ctx.tensor(0), before, after)
     grow = [(_positive(low), _positive(high)) for low, high in zip(before, after, strict=True)]
     if all(is_const_int(amount, 0) for pair in grow for amount in pair):
         return x
-    names = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "circular"}
-    if mode not in names:
+    if mode not in _MODES:
         ctx.malformed(f"unknown mode {mode!r}")
-    if not all(isinstance(amount, IntImm) for pair in grow for amount in pair):
-        ctx.unsupported("amounts of padding that are not constant")
     flat = tuple(int(amount) for pair in grow for amount in pair)  # type: ignore[call-overload]
-    if mode in ("edge", "wrap"):
+    if mode in ("edge", "wrap") and all(isinstance(dim, IntImm) for dim in ctx.dims_of(x)):
         return _padded_by_index(ctx, x, flat, mode)
     if mode == "reflect":
         _require_reach(ctx, x, flat)
     number = float(value) if DataType(ctx.dtype(0)).is_float else int(value)
-    return ctx.call("nn.pad", x, pad_width=flat, pad_mode=names[mode], pad_value=number)
+    return ctx.call("nn.pad", x, pad_width=flat, pad_mode=_MODES[mode], pad_value=number)
 
 
 def _require_reach(ctx: NodeContext, x: Expr, flat: Sequence[int]) -> None:
@@ -202,10 +289,7 @@ def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) 
         if not low and not high:
             continue
         dim = ctx.dims_of(x)[axis]
-        if not isinstance(dim, IntImm):
-            ctx.unsupported(
-                f"mode {mode} on the symbolic dimension {dim}", "fix the dimension with shape_dict"
-            )
+        assert isinstance(dim, IntImm)
         if int(dim) + low + high > MAX_ROWS:
             ctx.unsupported(f"mode {mode} that makes {int(dim) + low + high} rows of {int(dim)}")
         rows = np.arange(-low, int(dim) + high)

@@ -4,6 +4,7 @@ a single token comes out.
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import numpy as np
@@ -115,3 +116,10 @@ def apply_softmax_with_temperature(logits: Tensor, temperature: float) -> None:
     """Turn logits into softmax(logits / temperature), in place."""
     row = _single("logits", logits)
     row[:] = _probabilities(row, temperature)
+
+
+@builtin("random_key")
+def random_key(place: int) -> Tensor:
+    """A key of random numbers that was not there before: int64 of rank 0. `place` tells calls of a program
+    apart, so that equal ones are not taken for one."""
+    return tensor(np.asarray((secrets.randbits(63) ^ place) & (1 << 63) - 1, np.int64))

@@ -65,6 +65,35 @@ def stack_chain(
     return made
 
 
+@builtin("stack_rows", allocates=True)
+def stack_rows(
+    chain: Any,
+    *,
+    memory: MachineMemory = MachineMemory(None),  # noqa: B008 (it is never changed)
+) -> Tensor:
+    """As `stack_chain`, of rows whose sizes are not known before: `first` has no rows, and says what the
+    result is where there are none at all.
+
+    Raises: TrapTypeError V0402 for what is no chain; TrapValueError V0403 for rows that differ.
+    """
+    rows: list[Tensor] = []
+    while isinstance(chain, tuple) and len(chain) == 2 and isinstance(chain[1], Tensor):
+        chain, row = chain
+        rows.append(row)
+    if not isinstance(chain, Tensor):
+        raise TrapTypeError(V0402, f"expected a chain of rows, got {type(chain).__name__}")
+    if not rows:
+        return chain
+    shape, dtype = tuple(rows[0].shape), chain.dtype
+    made = allocated(memory.allocator_of(chain.device), layout_of((len(rows), *shape)), dtype)
+    values = made.numpy()
+    for place, row in enumerate(reversed(rows)):
+        if row.dtype != dtype or tuple(row.shape) != shape:
+            raise TrapValueError(V0403, f"rows of a loop differ: {shape} and {tuple(row.shape)}")
+        values[place] = row.numpy()
+    return made
+
+
 @builtin("tuple_getitem")
 def tuple_getitem(value: Array, index: int) -> Any:
     """Raises: TrapTypeError V0402, TrapIndexError V0404."""

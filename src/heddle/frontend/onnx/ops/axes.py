@@ -1,0 +1,121 @@
+"""Axes that are an input of the running model: their number is known, and which they are is read then.
+
+The rank of a result depends on the number of axes alone. Its dimensions are scalar expressions over the axes:
+each axis of the data asks whether it is among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heddle.frontend.onnx.context import NodeContext
+from heddle.ir.expr import Expr
+from heddle.prim import ops
+from heddle.prim.nodes import IntImm, PrimExpr, constant
+
+ONE, ZERO = constant(1, "int64"), constant(0, "int64")
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimeAxes:
+    """`numbers` are the axes counted from 0, in the order of the input; `hits[k]` says whether axis k of
+    `len(hits)` is one of them."""
+
+    numbers: tuple[PrimExpr, ...]
+    hits: tuple[PrimExpr, ...]
+
+    def pick(self, axis: int, values: Sequence[PrimExpr], default: PrimExpr) -> PrimExpr:
+        """What `values`, one for each of the axes, says of an axis."""
+        found = default
+        for number, value in zip(self.numbers, values, strict=True):
+            found = ops.select(ops.equal(number, axis), value, found)
+        return found
+
+    def split(self, dims: Sequence[PrimExpr]) -> tuple[list[PrimExpr], list[PrimExpr]]:
+        """For each dimension what is kept and what belongs to the axes: (d, 1), or (1, d)."""
+        kept = [ops.select(hit, ONE, dim) for hit, dim in zip(self.hits, dims, strict=True)]
+        taken = [ops.select(hit, dim, ONE) for hit, dim in zip(self.hits, dims, strict=True)]
+        return kept, taken
+
+    def without(self, dims: Sequence[PrimExpr]) -> list[PrimExpr]:
+        """The dimensions that are not on the axes, in their order."""
+        found: list[PrimExpr] = [ZERO] * (len(dims) - len(self.numbers))
+        place: PrimExpr = ZERO
+        for hit, dim in zip(self.hits, dims, strict=True):
+            for index, old in enumerate(found):
+                found[index] = ops.select(
+                    ops.logical_and(ops.logical_not(hit), ops.equal(place, index)), dim, old
+                )
+            place = place + ops.select(hit, ZERO, ONE)
+        return found
+
+    def inserted(self, dims: Sequence[PrimExpr]) -> list[PrimExpr]:
+        """Dimensions with ones put in at the axes, which are places in the result."""
+        made: list[PrimExpr] = []
+        place: PrimExpr = ZERO
+        for hit in self.hits:
+            own: PrimExpr = ONE
+            for index, dim in enumerate(dims):
+                own = ops.select(ops.equal(place, index), dim, own)
+            made.append(ops.select(hit, ONE, own))
+            place = place + ops.select(hit, ZERO, ONE)
+        return made
+
+
+def known_axes(ctx: NodeContext, index: int, rank: int) -> list[int] | None:
+    """The axes of an input that is known now, counted from 0; else None."""
+    values = ctx.shape_values(index, sizes=False)
+    if not all(isinstance(value, IntImm) for value in values):
+        return None
+    return ctx.axes([int(value) for value in values], rank)  # type: ignore[call-overload]
+
+
+def run_time_axes(ctx: NodeContext, index: int, rank: int) -> RunTimeAxes:
+    """Axes of a tensor of `rank` that an input gives. Checked when it runs: each is in range, none occurs
+    twice."""
+    given = ctx.shape_values(index, sizes=False)
+    if len(given) > rank:
+        ctx.malformed(f"{len(given)} axes of a tensor of {rank} dimensions")
+    numbers = tuple(ops.select(ops.less(axis, 0), axis + rank, axis) for axis in given)
+    hits = tuple(_any([ops.equal(number, axis) for number in numbers]) for axis in range(rank))
+    found: PrimExpr = ZERO
+    for hit in hits:
+        found = found + ops.select(hit, ONE, ZERO)
+    ctx.importer.require_equal([(constant(len(given), "int64"), found)])
+    return RunTimeAxes(numbers, hits)
+
+
+def _any(conditions: Sequence[PrimExpr]) -> PrimExpr:
+    found: PrimExpr = constant(False, "bool")
+    for condition in conditions:
+        found = condition if isinstance(found, IntImm) else ops.logical_or(found, condition)
+    return found
+
+
+def fixed_axes(axes: Sequence[int], rank: int) -> RunTimeAxes:
+    """Axes that are known, in the form of those that are not."""
+    numbers = tuple(constant(axis, "int64") for axis in axes)
+    return RunTimeAxes(numbers, tuple(constant(axis in axes, "bool") for axis in range(rank)))
+
+
+def one_axis(ctx: NodeContext, index: int, rank: int) -> int | RunTimeAxes:
+    """The axis that an input of one element gives: a number, or one that is read when the model runs."""
+    if len(ctx.shape_values(index, sizes=False)) != 1:
+        ctx.malformed("the axis must be one number")
+    known = known_axes(ctx, index, rank)
+    return run_time_axes(ctx, index, rank) if known is None else known[0]
+
+
+def around_axis(ctx: NodeContext, x: Expr, axes: RunTimeAxes) -> tuple[Expr, tuple[PrimExpr, ...]]:
+    """A tensor as (before the axis, the axis, behind it), and the dimensions to bring it back to."""
+    dims = ctx.dims_of(x)
+    (number,) = axes.numbers
+    before: PrimExpr = ONE
+    own: PrimExpr = ONE
+    after: PrimExpr = ONE
+    for axis, dim in enumerate(dims):
+        before = before * ops.select(ops.less(axis, number), dim, ONE)
+        own = own * ops.select(ops.equal(axis, number), dim, ONE)
+        after = after * ops.select(ops.greater(axis, number), dim, ONE)
+    return ctx.reshape(x, ctx.importer.named_dims((before, own, after), "part")), dims

@@ -1,0 +1,187 @@
+"""Images read at given positions, and put together of parts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.registry import converts
+from heddle.ir.expr import Expr
+from heddle.prim import ops
+from heddle.prim.nodes import PrimExpr, constant
+from heddle.relax.types import ShapeExpr
+
+_METHODS = {
+    "nearest": "nearest_neighbor",
+    "bilinear": "linear",
+    "linear": "linear",
+    "bicubic": "cubic",
+    "cubic": "cubic",
+}
+
+
+@converts("GridSample", since=16)
+def grid_sample(ctx: NodeContext) -> Result:
+    mode = ctx.attr("mode", "linear")
+    if mode not in _METHODS:
+        ctx.malformed(f"unknown mode {mode!r}")
+    return ctx.call(
+        "image.grid_sample",
+        ctx.tensor(0),
+        ctx.tensor(1),
+        method=_METHODS[mode],
+        padding_mode=ctx.attr("padding_mode", "zeros"),
+        align_corners=ctx.flag("align_corners"),
+    )
+
+
+@converts("Col2Im", since=18)
+def col2im(ctx: NodeContext) -> Result:
+    image, block = ctx.shape_values(1), ctx.shape_values(2)
+    ndim = len(image)
+    return ctx.call(
+        "image.col2im",
+        ctx.tensor(0),
+        ShapeExpr(image),
+        ShapeExpr(block),
+        strides=tuple(ctx.attr("strides", None) or (1,) * ndim),
+        padding=tuple(ctx.attr("pads", None) or (0,) * (2 * ndim)),
+        dilation=tuple(ctx.attr("dilations", None) or (1,) * ndim),
+    )
+
+
+@converts("MaxUnpool", since=9)
+def max_unpool(ctx: NodeContext) -> Result:
+    """Values at their places in the tensor before pooling. A stated shape may be larger: zeros behind."""
+    dims = ctx.dims(0)
+    kernel = ctx.attr("kernel_shape")
+    ndim = len(kernel)
+    if len(dims) != ndim + 2:
+        ctx.malformed(f"kernels of {ndim} dimensions for data of {len(dims)}")
+    strides, pads = ctx.attr("strides", None) or (1,) * ndim, ctx.attr("pads", None) or (0,) * (2 * ndim)
+    whole = [
+        (dim - 1) * strides[k] - (pads[k] + pads[k + ndim]) + kernel[k] for k, dim in enumerate(dims[2:])
+    ]
+    shape = ctx.importer.named_dims([*dims[:2], *whole], "size")
+    flat = ctx.call("zeros", (_product(shape),), dtype=ctx.dtype(0))
+    count = _product(dims)
+    placed = ctx.call(
+        "scatter_elements",
+        flat,
+        ctx.reshape(ctx.tensor(1), (count,)),
+        ctx.reshape(ctx.tensor(0), (count,)),
+        axis=0,
+        reduction="update",
+    )
+    made = ctx.reshape(placed, shape)
+    return _grown(ctx, made, shape, ctx.shape_values(2)) if ctx.has(2) else made
+
+
+def _grown(ctx: NodeContext, x: Expr, shape: tuple[PrimExpr, ...], target: tuple[PrimExpr, ...]) -> Expr:
+    if len(target) != len(shape):
+        ctx.malformed(f"an output shape of {len(target)} dimensions for data of {len(shape)}")
+    behind = ctx.importer.named_dims([want - have for want, have in zip(target, shape, strict=True)], "pad")
+    widths = tuple(width for after in behind for width in (constant(0, "int64"), after))
+    return ctx.call("dynamic_pad", x, ctx.const(0, ctx.dtype(0)), ShapeExpr(widths))
+
+
+def _product(dims: tuple[PrimExpr, ...]) -> PrimExpr:
+    total = dims[0]
+    for dim in dims[1:]:
+        total = total * dim
+    return total
+
+
+@converts("AffineGrid", since=20)
+def affine_grid(ctx: NodeContext) -> Result:
+    """Positions of `grid_sample` for images of a size (n, c, spatial...), each moved by its matrix."""
+    align = ctx.flag("align_corners")
+    batch, _, *spatial = ctx.importer.named_dims(ctx.shape_values(1), "size")
+    ndim, dtype = len(spatial), ctx.dtype(0)
+    columns: list[Expr] = []
+    for axis, size in enumerate(spatial):
+        shape = [size if k == axis else constant(1, "int64") for k in range(ndim)]
+        own = ctx.reshape(_evenly(ctx, size, align), shape)
+        columns.insert(0, ctx.call("broadcast_to", own, tuple(spatial)))
+    columns.append(ctx.call("ones", tuple(spatial), dtype="float32"))
+    points = ctx.call("concat", tuple(ctx.call("expand_dims", x, axis=(ndim,)) for x in columns), axis=ndim)
+    flat = ctx.reshape(points, (_product(tuple(spatial)), ndim + 1))
+    turned = ctx.call("permute_dims", ctx.astype(ctx.tensor(0), "float32"), axes=(0, 2, 1))
+    turned = ctx.cast_shape(turned, (batch, ndim + 1, ndim))
+    made = ctx.reshape(ctx.call("matmul", flat, turned), (batch, *spatial, ndim))
+    return ctx.astype(made, dtype)
+
+
+def _evenly(ctx: NodeContext, size: PrimExpr, align: bool) -> Expr:
+    """Positions of a size's elements from -1 to 1: their middles, or with `align` the ends; -1 for one."""
+    index = ctx.astype(ctx.call("arange", 0, size, 1, dtype="int64"), "float32")
+    one, two = ctx.const([1], "float32"), ctx.const([2], "float32")
+    count = ctx.astype(ctx.size(size), "float32")
+    if align:
+        steps = ctx.call("maximum", ctx.call("subtract", count, one), one)
+        return ctx.call("subtract", ctx.call("divide", ctx.call("multiply", index, two), steps), one)
+    middle = ctx.call("add", ctx.call("multiply", index, two), one)
+    return ctx.call("subtract", ctx.call("divide", middle, count), one)
+
+
+@converts("DeformConv", since=19)
+def deform_conv(ctx: NodeContext) -> Result:
+    """A convolution whose every tap has an offset of its own. The image is read at the taps' positions, and
+    what is read is multiplied with the weights. Inputs: data, weights, offsets, bias, mask."""
+    x, weight = ctx.tensor(0), ctx.tensor(1)
+    batch, channels, *spatial = ctx.dims(0)
+    ndim, group, parts = len(spatial), ctx.attr("group", 1), ctx.attr("offset_group", 1)
+    kernel = [ctx.static_dim(1, 2 + k, "the size of the kernel") for k in range(ndim)]
+    taps, outputs = math.prod(kernel), ctx.dims(2)[2:]
+    rows, number = _product(tuple(outputs)), ctx.importer.simplify(batch * parts)
+    own = ctx.importer.simplify(ops.floordiv(channels, parts))
+    offsets = ctx.reshape(ctx.astype(ctx.tensor(2), "float32"), (number, taps, ndim, *outputs))
+    grid = _deformed_grid(ctx, offsets, spatial, kernel)
+    grid = ctx.reshape(grid, (number, taps * rows, *([1] * (ndim - 1)), ndim))
+    read = ctx.call(
+        "image.grid_sample",
+        ctx.reshape(x, (number, own, *spatial)),
+        grid,
+        method="linear",
+        align_corners=False,
+    )
+    read = ctx.reshape(read, (number, own, taps, rows))
+    if ctx.has(4):
+        read = ctx.call("multiply", read, ctx.reshape(ctx.tensor(4), (number, 1, taps, rows)))
+    inner = ctx.importer.simplify(ops.floordiv(channels, group) * taps)
+    outer = ctx.importer.simplify(ops.floordiv(ctx.dims(1)[0], group))
+    made = ctx.call(
+        "matmul",
+        ctx.reshape(weight, (group, outer, inner)),
+        ctx.reshape(read, (batch, group, inner, rows)),
+    )
+    made = ctx.reshape(made, (batch, ctx.dims(1)[0], *outputs))
+    if not ctx.has(3):
+        return made
+    return ctx.call("add", made, ctx.reshape(ctx.tensor(3), (ctx.dims(1)[0], *([1] * ndim))))
+
+
+def _deformed_grid(ctx: NodeContext, offsets: Expr, spatial: list[PrimExpr], kernel: list[int]) -> Expr:
+    """(n, taps, out..., ndim): where each tap reads, in the form of `grid_sample`: (2 p + 1) / size - 1."""
+    ndim = len(spatial)
+    strides, dilations = (ctx.attr(name, None) or (1,) * ndim for name in ("strides", "dilations"))
+    pads, outputs = ctx.attr("pads", None) or (0,) * (2 * ndim), ctx.dims_of(offsets)[3:]
+    columns: list[Expr] = []
+    for axis, size in enumerate(spatial):
+        tap = np.indices(kernel)[axis].reshape(-1) * dilations[axis] - pads[axis]
+        first = ctx.const(tap.reshape(-1, *([1] * ndim)), "float32")
+        place = ctx.astype(ctx.call("arange", 0, outputs[axis], 1, dtype="int64"), "float32")
+        place = ctx.reshape(place, [dim if k == axis else 1 for k, dim in enumerate(outputs)])
+        moved = ctx.call("multiply", place, ctx.const([strides[axis]], "float32"))
+        own = ctx.call("take", offsets, ctx.const(axis, "int64"), axis=2)
+        at = ctx.call("add", own, ctx.call("add", first, moved))
+        double = ctx.call(
+            "add", ctx.call("multiply", at, ctx.const([2], "float32")), ctx.const([1], "float32")
+        )
+        whole = ctx.call("divide", double, ctx.astype(ctx.size(size), "float32"))
+        columns.insert(0, ctx.call("subtract", whole, ctx.const([1], "float32")))
+    return ctx.call(
+        "concat", tuple(ctx.call("expand_dims", x, axis=(ndim + 2,)) for x in columns), axis=ndim + 2
+    )

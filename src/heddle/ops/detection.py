@@ -1,0 +1,253 @@
+"""Boxes: choosing those that do not overlap, and pooling what lies in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
+from heddle.ir.types import Type
+from heddle.ops.rules import require_float, require_int, require_ndim, unknown_dims
+from heddle.relax.codes import R0204
+from heddle.relax.infer import Inference
+from heddle.relax.types import TensorType
+from heddle.runtime.dtype import DataType
+from heddle.topi import detection as topi
+from heddle.topi.dims import static
+
+_LAYOUT = Without("axes have fixed places")
+_BOOL, _MODES = DataType("bool"), ("avg", "max")
+
+
+def _require_dtype(ctx: Inference, index: int, dtype: str, what: str) -> None:
+    found = ctx.tensor(index).dtype
+    if found is not None and found != dtype:
+        ctx.fail(R0204, f"{what} must be {dtype}, got {found}")
+
+
+def _infer_nms(ctx: Inference) -> Type:
+    boxes, scores, order = (ctx.tensor(index) for index in range(3))
+    for ty, what in ((boxes, "boxes"), (scores, "scores"), (order, "order")):
+        require_ndim(ctx, ty, 3, what)
+    for index, dtype, what in ((0, "float32", "boxes"), (1, "float32", "scores"), (2, "int64", "order")):
+        _require_dtype(ctx, index, dtype, what)
+    for index, dtype, what in ((3, "int64", "the limit"), (4, "float32", "overlap"), (5, "float32", "score")):
+        require_ndim(ctx, ctx.tensor(index), 0, what)
+        _require_dtype(ctx, index, dtype, what)
+    if boxes.dims is None or scores.dims is None or order.dims is None:
+        return unknown_dims(_BOOL, 3)
+    if static(boxes.dims[2], "the number of coordinates") != 4:
+        ctx.shape_error(f"a box must have 4 coordinates, got {boxes.dims[2]}")
+    for given, what in (((boxes.dims[0], boxes.dims[1]), "batches and boxes"),):
+        for own, dim in zip((scores.dims[0], scores.dims[2]), given, strict=True):
+            ctx.require_equal(own, dim, what)
+    for own, dim in zip(scores.dims, order.dims, strict=True):
+        ctx.require_equal(own, dim, "sizes of scores and order")
+    return TensorType(scores.dims, _BOOL)
+
+
+def _np_overlap(a: Any, b: Any) -> Any:
+    low, high = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
+    lows, highs = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
+    shared = np.prod(np.maximum(np.minimum(high, highs) - np.maximum(low, lows), 0), dtype=np.float32)
+    union = np.prod(high - low, dtype=np.float32) + np.prod(highs - lows, dtype=np.float32) - shared
+    return shared / union if shared > 0 and union > 0 else np.float32(0)
+
+
+def _np_nms(_attrs: Any, boxes: Any, scores: Any, order: Any, most: Any, overlap: Any, least: Any) -> Any:
+    found = np.zeros(scores.shape, bool)
+    for batch, kind in np.ndindex(*scores.shape[:2]):
+        chosen: list[Any] = []
+        for place, box in enumerate(order[batch, kind]):
+            corners = boxes[batch, box]
+            if len(chosen) >= int(most) or not scores[batch, kind, box] > least:
+                continue
+            if all(_np_overlap(corners, other) <= overlap for other in chosen):
+                found[batch, kind, place] = True
+                chosen.append(corners)
+    return found
+
+
+def _nms_sample(shape: tuple[int, int, int], most: int, overlap: float, least: float) -> Sample:
+    batches, _, size = shape
+
+    def make(rng: Any, dtype: str) -> tuple[Any, ...]:
+        corners = rng.integers(0, 12, size=(batches, size, 4)).astype(dtype)
+        scores = rng.random(shape).astype(dtype)
+        order = np.argsort(-scores, axis=-1, kind="stable").astype("int64")
+        return (
+            corners,
+            scores,
+            order,
+            np.asarray(most, "int64"),
+            np.asarray(overlap, "float32"),
+            np.asarray(least, "float32"),
+        )
+
+    return Sample(((batches, size, 4), shape, shape, (), (), ()), {}, ("float32",), make)
+
+
+def _infer_roi_align(ctx: Inference) -> Type:
+    x, rois, images = ctx.tensor(0), ctx.tensor(1), ctx.tensor(2)
+    for ty, ndim, what in ((x, 4, "data"), (rois, 2, "rois"), (images, 1, "batch_indices")):
+        require_ndim(ctx, ty, ndim, what)
+    require_float(ctx, x, rois)
+    require_int(ctx, images, "batch_indices")
+    if ctx.attrs.mode not in _MODES:
+        ctx.attr_error(f"mode must be one of {', '.join(_MODES)}, got {ctx.attrs.mode!r}")
+    if len(ctx.attrs.pooled_size) != 2 or min(ctx.attrs.pooled_size) < 1:
+        ctx.attr_error(f"pooled_size must be two positive numbers, got {tuple(ctx.attrs.pooled_size)}")
+    if x.dims is None or rois.dims is None or images.dims is None:
+        return unknown_dims(x.dtype, 4)
+    if static(rois.dims[1], "the number of coordinates") != 4:
+        ctx.shape_error(f"a region must have 4 coordinates, got {rois.dims[1]}")
+    ctx.require_equal(rois.dims[0], images.dims[0], "the numbers of rois and batch_indices")
+    for dim in x.dims[2:]:
+        ctx.require_at_least(dim, 1, "an image without elements cannot be sampled")
+    return TensorType((rois.dims[0], x.dims[1], *ctx.attrs.pooled_size), x.dtype)
+
+
+def _np_roi_align(attrs: Any, x: Any, rois: Any, images: Any) -> Any:
+    one = np.float32(1)
+    height, width = attrs.pooled_size
+    result = np.zeros((len(rois), x.shape[1], height, width), np.float32)
+    offset = np.float32(0.5 if attrs.aligned else 0)
+    for k, (roi, image) in enumerate(zip(rois.astype(np.float32), images, strict=True)):
+        if not 0 <= image < x.shape[0]:
+            raise IndexError("batch_indices is out of range")
+        scaled = roi * np.float32(attrs.spatial_scale) - offset
+        begin, size = scaled[1::-1], scaled[3:1:-1] - scaled[1::-1]
+        size = size if attrs.aligned else np.maximum(size, one)
+        bins = size / np.array([height, width], np.float32)
+        counts = [attrs.sample_ratio if attrs.sample_ratio > 0 else int(np.ceil(b)) for b in bins]
+        for at in np.ndindex(height, width):
+            values = [
+                _np_sample(
+                    x[image],
+                    [
+                        begin[a] + at[a] * bins[a] + np.float32(step[a] + 0.5) * bins[a] / counts[a]
+                        for a in (0, 1)
+                    ],
+                )
+                for step in np.ndindex(*(max(count, 0) for count in counts))
+            ]
+            if values:
+                made = np.stack(values)
+                result[(k, slice(None), *at)] = (
+                    made.sum((0, 1)) / len(values) if attrs.mode == "avg" else made.max((0, 1))
+                )
+    return result.astype(x.dtype)
+
+
+def _np_sample(image: Any, at: Any) -> Any:
+    """(4, channels): the neighbours times their weights."""
+    if any(p < -1 or p > n for p, n in zip(at, image.shape[1:], strict=True)):
+        return np.zeros((4, image.shape[0]), np.float32)
+    parts = []
+    for p, n in zip(at, image.shape[1:], strict=True):
+        inner = np.float32(min(max(p, 0), n - 1))
+        low = int(inner)
+        parts.append(((low, 1 - (inner - low)), (min(low + 1, n - 1), inner - low)))
+    return np.stack([image[:, r, c].astype(np.float32) * wr * wc for r, wr in parts[0] for c, wc in parts[1]])
+
+
+def _roi_sample(**attrs: Any) -> Sample:
+    shape, count = (2, 3, 6, 7), 5
+
+    def make(rng: Any, dtype: str) -> tuple[Any, ...]:
+        corners = rng.uniform(-2, 9, size=(count, 2))
+        rois = np.concatenate([corners, corners + rng.uniform(0.3, 8, size=(count, 2))], axis=1)
+        return (
+            rng.standard_normal(shape).astype(dtype),
+            rois.astype("float32"),
+            np.asarray(rng.integers(0, 2, size=count), "int64"),
+        )
+
+    return Sample((shape, (count, 4), (count,)), {"pooled_size": (2, 3), **attrs}, ("float32",), make)
+
+
+def declare() -> None:
+    """Put the operators of this file into the table."""
+    declare_op(
+        OpDef(
+            name="vision.nms_flags",
+            inputs=(
+                Input("boxes", meaning="(batches, boxes, 4): two corners"),
+                Input("scores", meaning="(batches, classes, boxes)"),
+                Input("order", meaning="(batches, classes, boxes): boxes by falling score"),
+                Input("max_boxes", meaning="int64 of rank 0: how many of a class are chosen at most"),
+                Input("iou_threshold", meaning="of rank 0: the largest intersection over union"),
+                Input("score_threshold", meaning="of rank 0: what scores must exceed"),
+            ),
+            attrs=(),
+            doc=(
+                "Whether each box, in order of its score, is chosen: those that overlap one that is chosen "
+                "already, are not."
+            ),
+            infer=_infer_nms,
+            reference=_np_nms,
+            lower=lambda attrs, *tensors: topi.nms_flags(*tensors),
+            layout=_LAYOUT,
+            samples=(
+                _nms_sample((2, 3, 13), 4, 0.2, 0.1),
+                _nms_sample((1, 1, 7), 0, 0.5, 0.0),
+                _nms_sample((1, 2, 9), 9, 0.0, 0.6),
+                _nms_sample((1, 1, 0), 3, 0.5, 0.0),
+            ),
+            errors=(
+                ErrorSample(
+                    ((1, 5), (1, 1, 5), (1, 1, 5), (), (), ()), {}, "R0203", "boxes must have 3 dimensions"
+                ),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="vision.roi_align",
+            inputs=(
+                Input("data", meaning="(n, channels, height, width)"),
+                Input("rois", meaning="(regions, 4): x1, y1, x2, y2"),
+                Input("batch_indices", meaning="(regions,): the image of each"),
+            ),
+            attrs=(
+                AttrSpec("pooled_size", "ints", meaning="height and width of the bins"),
+                AttrSpec("spatial_scale", "float", 1.0, "from coordinates to elements"),
+                AttrSpec("sample_ratio", "int", 0, "samples of a bin each way; 0: one an element"),
+                AttrSpec("aligned", "bool", False, "elements have their middles at halves"),
+                AttrSpec("mode", "str", "avg", ", ".join(_MODES)),
+            ),
+            doc=(
+                "(regions, channels, height, width): the mean or maximum of samples between four neighbours; "
+                "of the maximum each neighbour counts apart, times its weight, as in ONNX."
+            ),
+            infer=_infer_roi_align,
+            reference=_np_roi_align,
+            lower=lambda a, x, rois, images: topi.roi_align(
+                x,
+                rois,
+                images,
+                tuple(a.pooled_size),
+                float(a.spatial_scale),
+                int(a.sample_ratio),
+                bool(a.aligned),
+                str(a.mode),
+            ),
+            layout=_LAYOUT,
+            samples=(
+                _roi_sample(),
+                _roi_sample(aligned=True, sample_ratio=2, spatial_scale=0.5),
+                _roi_sample(mode="max"),
+                _roi_sample(mode="max", aligned=True, sample_ratio=3),
+            ),
+            errors=(
+                ErrorSample(
+                    ((1, 1, 4, 4), (2, 4), (2,)),
+                    {"pooled_size": (2,)},
+                    "R0205",
+                    "two positive numbers",
+                    "float32,float32,int64",
+                ),
+            ),
+        )
+    )

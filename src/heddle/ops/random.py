@@ -1,0 +1,67 @@
+"""Numbers by chance, as a function of a key: the same key gives the same numbers on every machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heddle.ir.op_def import Input, OpDef, Sample, Without, declare_op
+from heddle.ir.types import Type
+from heddle.ops.manipulate import target_shape
+from heddle.ops.rules import require_ndim, unknown_dims
+from heddle.relax.codes import R0204
+from heddle.relax.infer import Inference
+from heddle.relax.types import TensorType
+from heddle.runtime.dtype import DataType
+from heddle.topi import random as topi
+
+
+def _infer(ctx: Inference) -> Type:
+    key, size = ctx.tensor(0), target_shape(ctx, 1)
+    require_ndim(ctx, key, 0, "the key")
+    if key.dtype is not None and key.dtype != "int64":
+        ctx.fail(R0204, f"the key must be int64, got {key.dtype}")
+    dtype = DataType("float32")
+    return TensorType(size, dtype) if size is not None else unknown_dims(dtype, ctx.type_of(1).ndim)  # type: ignore[attr-defined]
+
+
+def _reference(_attrs: Any, key: Any, size: Any) -> Any:
+    count = int(np.prod(size, dtype=np.int64))
+    with np.errstate(over="ignore"):
+        at = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(topi.STEP)
+        mixed = np.asarray(key, np.int64).view(np.uint64) * np.uint64(topi.FACTORS[1]) + at
+        for shift, factor in zip(topi.SHIFTS, topi.FACTORS, strict=False):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        mixed = mixed ^ (mixed >> np.uint64(topi.SHIFTS[2]))
+    return ((mixed >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)).reshape(size)
+
+
+def _sample(size: tuple[int, ...]) -> Sample:
+    def make(rng: Any, dtype: str) -> tuple[Any, ...]:
+        return np.asarray(rng.integers(-(2**62), 2**62), "int64"), size
+
+    return Sample(((), size), {}, ("int64",), make)
+
+
+def declare() -> None:
+    """Put the operators of this file into the table."""
+    declare_op(
+        OpDef(
+            name="random.uniform",
+            inputs=(
+                Input("key", meaning="int64 of rank 0"),
+                Input("size", "shape", "of the result"),
+            ),
+            attrs=(),
+            doc=(
+                "float32 numbers from [0, 1), multiples of 2**-24: the numbers of a counter from the key on, "
+                "mixed as SplitMix64 does."
+            ),
+            infer=_infer,
+            reference=_reference,
+            lower=lambda attrs, key, size: topi.uniform(key, size),
+            layout=Without("numbers belong to places in row-major order"),
+            samples=tuple(_sample(size) for size in ((3, 7), (), (0, 2), (33,))),
+        )
+    )

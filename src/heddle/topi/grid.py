@@ -1,0 +1,178 @@
+"""Images read at positions that a tensor gives, and images put together of their blocks."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from heddle import te
+from heddle.prim.intrinsics import floor, nearbyint, trunc
+from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import cast, equal, floormod, if_then_else, logical_or, maximum, minimum, select
+from heddle.runtime.dtype import DataType
+from heddle.topi.dims import as_dim, ravel
+from heddle.topi.image import Resize
+from heddle.topi.reduce import accumulator, convert
+
+PADDINGS = ("zeros", "border", "reflection")
+_FLOAT = DataType("float32")
+_KEYS = Resize("cubic")
+
+
+def grid_sample(x: te.Tensor, grid: te.Tensor, method: str, padding: str, align_corners: bool) -> te.Tensor:
+    """x (n, c, spatial...) at the positions grid (n, out..., ndim), whose last axis names the last axis of x
+    first; -1 and 1 are the ends of an axis: the middles of its border elements with `align_corners`, else
+    their outer edges. What lies outside is 0, the nearest element, or reflected at the ends.
+    """
+    ndim = x.ndim - 2
+    wide = accumulator(x.dtype) if x.dtype.is_float else _FLOAT
+    if method == "nearest_neighbor":
+        wide = x.dtype
+    taps = {"nearest_neighbor": 1, "linear": 2}.get(method, 4)
+    at = _positions(x, grid, method, padding, align_corners)
+    places = [_places(at, k, x.shape[2 + k], taps, padding, align_corners) for k in range(ndim)]
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        batch, channel, out = index[0], index[1], index[2:]
+
+        def value(found: list[PrimExpr]) -> PrimExpr:
+            inside = all_of(*(place >= 0 for place in found)) if padding == "zeros" else None
+            own = cast(wide, x[(batch, channel, *(maximum(place, 0) for place in found))])
+            return own if inside is None else select(inside, own, constant(0, wide))
+
+        def weighted(found: list[PrimExpr]) -> PrimExpr:
+            k = len(found)
+            if k == ndim:
+                return value(found)
+            tap = [constant(j, "int64") for j in range(taps)]
+            parts = [weighted([*found, places[k][(batch, *out, j)]]) for j in tap]
+            if taps == 1:
+                return parts[0]
+            base = at[(batch, *out, constant(k, "int64"))]
+            weights = _weights(base - floor(base), taps)
+            terms = [part * cast(wide, weight) for part, weight in zip(parts, weights, strict=True)]
+            total: PrimExpr = reduce(operator.add, terms)
+            return total
+
+        return cast(x.dtype, weighted([]))
+
+    shape = (x.shape[0], x.shape[1], *grid.shape[1:-1])
+    result: te.Tensor = te.compute(shape, element, name="grid_sample")
+    return result
+
+
+def _positions(x: te.Tensor, grid: te.Tensor, method: str, padding: str, align_corners: bool) -> te.Tensor:
+    """(n, out..., ndim) positions in elements, the first axis of x first."""
+    ndim = x.ndim - 2
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        found: PrimExpr | None = None
+        for k in reversed(range(ndim)):
+            position = cast(_FLOAT, grid[(*index[:-1], constant(ndim - 1 - k, "int64"))])
+            own = _place(position, x.shape[2 + k], method, padding, align_corners)
+            found = own if found is None else if_then_else(equal(index[-1], k), own, found)
+        assert found is not None
+        return found
+
+    result: te.Tensor = te.compute(grid.shape, element, name="grid_positions")
+    return result
+
+
+def _places(
+    at: te.Tensor, axis: int, size: PrimExpr, taps: int, padding: str, align_corners: bool
+) -> te.Tensor:
+    """(n, out..., taps) elements of an axis to read; with padding by zeros -1 where there is none."""
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        base = floor(at[(*index[:-1], constant(axis, "int64"))])
+        place = cast("int64", base) + index[-1] - (1 if taps == 4 else 0)
+        if padding == "zeros":
+            return select(all_of(place >= 0, place < size), place, constant(-1, "int64"))
+        if padding == "reflection":
+            low, high = _ends(size, align_corners)
+            place = cast("int64", _reflected(cast(_FLOAT, place), low, high))
+        return maximum(minimum(place, size - 1), 0)
+
+    shape = (*at.shape[:-1], constant(taps, "int64"))
+    result: te.Tensor = te.compute(shape, element, name="grid_places")
+    return result
+
+
+def _weights(rest: PrimExpr, taps: int) -> list[PrimExpr]:
+    return [1 - rest, rest] if taps == 2 else _KEYS.cubic_weights(rest)
+
+
+def _ends(size: PrimExpr, align_corners: bool) -> tuple[PrimExpr, PrimExpr]:
+    half = constant(0.0 if align_corners else 0.5, _FLOAT)
+    return -half, cast(_FLOAT, size - 1) + half
+
+
+def _place(position: PrimExpr, size: PrimExpr, method: str, padding: str, align_corners: bool) -> PrimExpr:
+    """A position in elements; one outside moved as the padding says."""
+    n, one, half = cast(_FLOAT, size), constant(1, _FLOAT), constant(0.5, _FLOAT)
+    at = (position + one) * half * (n - one) if align_corners else ((position + one) * n - one) * half
+    if method == "nearest_neighbor":
+        at = nearbyint(at)
+    low, high = _ends(size, align_corners)
+    outside = logical_or(at < low, at > high)
+    if padding == "border":
+        return select(outside, maximum(minimum(at, n - one), constant(0, _FLOAT)), at)
+    return select(outside, _reflected(at, low, high), at) if padding == "reflection" else at
+
+
+def _reflected(at: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
+    """The position mirrored at the ends as often as it takes; the end itself where there is nothing between
+    them."""
+    width = maximum(high - low, constant(1e-6, _FLOAT))
+    distance = select(at < low, low - at, at - high)
+    turns = trunc(distance / width)
+    rest = distance - turns * width
+    is_even = equal(turns - floor(turns / 2) * 2, constant(0, _FLOAT))
+    from_low = equal(is_even, at < low)
+    inside = select(from_low, low + rest, high - rest)
+    return select(at < low, inside, select(at > high, inside, at))
+
+
+def col2im(
+    x: te.Tensor,
+    image: Sequence[Any],
+    block: Sequence[Any],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> te.Tensor:
+    """(n, c * blocks' elements, blocks) → (n, c, image...): every element the sum of what blocks hold of it.
+    `padding` is before all axes, then after all axes.
+    """
+    ndim = len(image)
+    sizes, kernel = [as_dim(size) for size in image], [as_dim(size) for size in block]
+    counts = [
+        (size + padding[k] + padding[k + ndim] - (kernel[k] - 1) * dilation[k] - 1) // strides[k] + 1
+        for k, size in enumerate(sizes)
+    ]
+    channels = x.shape[1]
+    for size in kernel:
+        channels = channels // size
+    taps = [te.reduce_axis((0, size), name=f"k{k}") for k, size in enumerate(kernel)]
+    wide = accumulator(x.dtype)
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        batch, channel, out = index[0], index[1], index[2:]
+        rows, inside = [], []
+        for k, position in enumerate(out):
+            moved = position + padding[k] - taps[k].var * dilation[k]
+            row = moved // strides[k]
+            inside += [equal(floormod(moved, strides[k]), 0), row >= 0, row < counts[k]]
+            rows.append(row)
+        source = ravel([channel, *(tap.var for tap in taps)], [channels, *kernel])
+        value = x[(batch, source, ravel(rows, counts))]
+        total: PrimExpr = te.sum(
+            if_then_else(all_of(*inside), cast(wide, value), constant(0, wide)), axis=taps
+        )
+        return total
+
+    result: te.Tensor = te.compute((x.shape[0], channels, *sizes), element, name="col2im")
+    return convert(result, x.dtype)
