@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from heddle.driver.codes import D0103
 from heddle.ir.transform import Pass, Sequential
+from heddle.lower.convert_conv1d import ConvertConv1D
 from heddle.lower.convert_layout import ConvertToBlockedLayout
 from heddle.lower.convert_winograd import ConvertToWinograd
 from heddle.lower.default_schedule import ApplyDefaultSchedule
@@ -53,6 +54,7 @@ def optimize_passes(target: Target, precision: str = "fp32") -> tuple[Pass, ...]
         LambdaLift(),  # local functions are optimised as all others are
         ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
+        ConvertConv1D(),  # sequences are images of one row
         CanonicalizeBindings(True),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed
         BindConstantArguments(),  # bodies of loops know their weights

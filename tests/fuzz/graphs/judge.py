@@ -22,6 +22,7 @@ from tests.ops.tolerances import TOLERANCES
 
 OPTIONAL_PASSES = (
     "DecomposeOpsForInference",
+    "ConvertConv1D",
     "CanonicalizeBindings",
     "FoldConstant",
     "BindConstantArguments",

@@ -1,7 +1,7 @@
 """Which divisors are known not to be zero, so that a division needs no look at them.
 
-    for f in range(n * m): C[f // m, f % m] = ...       inside, n and m are not 0: the loop has an iteration
-    for i in range(n): C[i] = A[i // m]                 m may be 0: the quotient is 0 then, and nothing traps
+for f in range(n * m): C[f // m, f % m] = ...       inside, n and m are not 0: the loop has an iteration
+for i in range(n): C[i] = A[i // m]                 m may be 0: the quotient is 0 then, and nothing traps
 """
 
 from __future__ import annotations

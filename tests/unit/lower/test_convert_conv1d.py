@@ -1,0 +1,70 @@
+"""Convolutions of sequences become convolutions of images of one row, which give the same."""
+
+import numpy as np
+import pytest
+
+import heddle
+from heddle.driver.pipeline import default_pipeline
+from heddle.ir.expr import Call, Var
+from heddle.ir.visitor import walk
+from heddle.lower.convert_conv1d import ConvertConv1D
+from heddle.prim.nodes import SizeVar
+from heddle.relax import BlockBuilder, GraphInterpreter, TensorType, op
+from heddle.relax.rewriter import is_call
+from heddle.script import from_source
+from heddle.target import Target
+
+CASES = {
+    "plain": ({}, (16, 12, 3)),
+    "stride, uneven padding": ({"strides": [2], "padding": [2, 1]}, (16, 12, 4)),
+    "dilation, one number of padding": ({"dilation": 3, "padding": 2}, (5, 12, 2)),
+    "groups": ({"groups": 4, "padding": [1]}, (8, 3, 3)),
+    "depthwise": ({"groups": 12, "padding": [2, 2]}, (12, 1, 5)),
+    "channels last": ({"data_layout": "NWC", "kernel_layout": "WIO", "padding": [1]}, (3, 12, 16)),
+    "another layout of the result": ({"out_layout": "NWC"}, (16, 12, 1)),
+    "transposed": ({"strides": 3, "output_padding": 1, "padding": [1, 0]}, (12, 8, 4)),
+    "transposed groups": ({"strides": 2, "groups": 2}, (12, 4, 3)),
+}
+
+
+def program(name):
+    """The convolution of (n, 12, l), or (n, l, 12), by weights that are an argument."""
+    attrs, kernel = CASES[name]
+    n, length = SizeVar("n"), SizeVar("l")
+    shape = (n, length, 12) if attrs.get("data_layout") == "NWC" else (n, 12, length)
+    x, w = Var("x", TensorType(shape, "float32")), Var("w", TensorType(kernel, "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            conv = op.nn.conv1d_transpose if name.startswith("transposed") else op.nn.conv1d
+            out = builder.emit_output(op.tanh(builder.emit(conv(x, w, **attrs))))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_result_for_any_length(name):
+    mod = program(name)
+    converted = ConvertConv1D()(mod)
+    assert not any(isinstance(n, Call) and is_call(n, "relax.nn.conv1d") for n in walk(converted["main"]))
+    assert from_source(converted.script()) is not None
+    machine = heddle.relax.VirtualMachine(heddle.compile(mod), heddle.cpu())
+    rng = np.random.default_rng(1)
+    attrs, kernel = CASES[name]
+    for batch, length in ((1, 7), (2, 13), (1, 29), (3, 64)):
+        shape = (batch, length, 12) if attrs.get("data_layout") == "NWC" else (batch, 12, length)
+        given = [rng.standard_normal(s).astype("float32") for s in (shape, kernel)]
+        wanted = GraphInterpreter(mod)["main"](*given)
+        np.testing.assert_allclose(GraphInterpreter(converted)["main"](*given), wanted, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(machine["main"](*given).numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_sequence_of_any_length_has_the_schedule_of_images():
+    mod = program("stride, uneven padding")
+    rules = {
+        func.attrs.get("schedule_rule")
+        for func in heddle.driver.pipeline.default_pipeline(heddle.target.Target("llvm"))(
+            mod
+        ).functions.values()
+    }
+    assert "ConvolutionRule" in rules and "RowPass" not in rules
