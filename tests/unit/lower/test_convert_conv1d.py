@@ -60,11 +60,6 @@ def test_the_same_result_for_any_length(name):
 
 
 def test_a_sequence_of_any_length_has_the_schedule_of_images():
-    mod = program("stride, uneven padding")
-    rules = {
-        func.attrs.get("schedule_rule")
-        for func in heddle.driver.pipeline.default_pipeline(heddle.target.Target("llvm"))(
-            mod
-        ).functions.values()
-    }
+    lowered = default_pipeline(Target("llvm"))(program("stride, uneven padding"))
+    rules = {func.attrs.get("schedule_rule") for func in lowered.functions.values()}
     assert "ConvolutionRule" in rules and "RowPass" not in rules
