@@ -231,6 +231,8 @@ def _with_layouts(
         found = find_convolution(plain_nests(func) or [])
     for buffer in root_block(func).alloc_buffers:
         size = channel_block(_channels(buffer.shape), lanes)
+        if size is None and found is not None and buffer is found.result:
+            size = lanes // 2  # few channels: lanes that are filled up beat one channel after the other
         if size is not None:
             splits[buffer] = DimensionSplit(CHANNELS, size)
     func, grown = split_dimensions(func, splits, [buffers[k] for k in sorted(constants)])
