@@ -5,6 +5,7 @@ from __future__ import annotations
 from heddle.driver.codes import D0103
 from heddle.ir.transform import Pass, Sequential
 from heddle.lower.convert_conv1d import ConvertConv1D
+from heddle.lower.convert_conv_transpose import ConvertConvTranspose
 from heddle.lower.convert_layout import ConvertToBlockedLayout
 from heddle.lower.convert_winograd import ConvertToWinograd
 from heddle.lower.default_schedule import ApplyDefaultSchedule
@@ -55,6 +56,7 @@ def optimize_passes(target: Target, precision: str = "fp32") -> tuple[Pass, ...]
         ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         ConvertConv1D(),  # sequences are images of one row
+        ConvertConvTranspose(),  # images that grow are several images, whose pixels alternate
         CanonicalizeBindings(True),  # names for names go, so that later passes see through them
         FoldConstant(),  # what is known is computed
         BindConstantArguments(),  # bodies of loops know their weights

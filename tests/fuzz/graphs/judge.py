@@ -23,6 +23,7 @@ from tests.ops.tolerances import TOLERANCES
 OPTIONAL_PASSES = (
     "DecomposeOpsForInference",
     "ConvertConv1D",
+    "ConvertConvTranspose",
     "CanonicalizeBindings",
     "FoldConstant",
     "BindConstantArguments",

@@ -1,0 +1,138 @@
+"""ConvertConvTranspose: a transposed convolution is a convolution to several images, whose pixels alternate.
+
+    y = R.nn.conv2d_transpose(x, w: (8, 4, 4, 4), strides=2, padding=1)
+        →
+    z = R.nn.conv2d(x, w': (16, 8, 2, 2), padding=1)            one image for each remainder of the position
+    y[n, c, 2 * i + r - 1, 2 * j + s - 1] = z[n, 4 * c + 2 * r + s, i, j]
+
+With a stride of s a result takes every s-th tap of the kernel only: tap k meets the results at positions
+i * s + k, so those of remainder r take the taps r, r + s, ..., from the last to the first. The other form,
+zeros between the pixels, multiplies s² times as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heddle.ir.expr import Call, Expr, Function, Var
+from heddle.ir.transform import FunctionPass, PassContext
+from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.relax import op
+from heddle.relax.infer import type_of
+from heddle.relax.rewriter import BindingRewriter, is_call
+from heddle.relax.types import TensorType
+from heddle.topi.nn.window import pads, spread
+
+IMAGE, KERNEL = "NCHW", "IOHW"
+
+
+@dataclass(frozen=True)
+class ConvertConvTranspose(FunctionPass):
+    """Requires the normal form. Dilated kernels, kernels of unknown size and other layouts stay."""
+
+    function_kind: ClassVar[type] = Function
+
+    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
+        return _Converter(mod).run(func)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A spatial axis: `taps` of the kernel for each of `stride` remainders, the padding of the convolution,
+    and where the result begins among the alternating pixels."""
+
+    kernel: int
+    stride: int
+    taps: int
+    before: int
+    after: int
+    begin: int
+
+    @staticmethod
+    def of(kernel: int, stride: int, before: int, after: int, more: int) -> _Axis:
+        taps = -(-kernel // stride)
+        spare = taps * stride - kernel + after - more  # positions behind the result
+        return _Axis(
+            kernel,
+            stride,
+            taps,
+            taps - 1 - before // stride,
+            max(taps - 1 - spare // stride, 0),
+            before % stride,
+        )
+
+
+class _Converter(BindingRewriter):
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if not isinstance(value, Call) or not is_call(value, "relax.nn.conv2d_transpose"):
+            return value
+        weight, result = (_dims(type_of(expr)) for expr in (value.args[1], value))
+        axes = None if weight is None else _axes_of(value.attrs, weight)
+        if axes is None or weight is None or result is None:
+            return value
+        return self._converted(value, axes, [_extent(dim) for dim in weight], result)
+
+    def _converted(
+        self, call: Call, axes: Sequence[_Axis], kernel: list[int], result: Sequence[PrimExpr]
+    ) -> Expr:
+        groups = int(call.attrs.groups)
+        made: Expr = op.nn.conv2d(
+            call.args[0],
+            self._weights(call.args[1], axes, groups, kernel),
+            padding=[*(axis.before for axis in axes), *(axis.after for axis in axes)],
+            groups=groups,
+            out_dtype=call.attrs.out_dtype,
+        )
+        if all(axis.stride == 1 for axis in axes):
+            return made
+        made = self.emit(made, "images")
+        n, _, rows, columns = _dims(type_of(made)) or ()
+        (a, b), channels = axes, result[1]
+        made = self.emit(op.reshape(made, (n, channels, a.stride, b.stride, rows, columns)), "remainders")
+        made = self.emit(op.permute_dims(made, [0, 1, 4, 2, 5, 3]), "alternating")
+        made = op.reshape(made, (n, channels, rows * a.stride, columns * b.stride))
+        ends = [axis.begin + dim for axis, dim in zip(axes, result[2:], strict=True)]
+        begins = [axis.begin for axis in axes]
+        pixels = self.emit(made, "pixels")
+        grown: Expr = op.strided_slice(pixels, [2, 3], begins, ends, assume_inbound=True)
+        return grown
+
+    def _weights(self, weight: Expr, axes: Sequence[_Axis], groups: int, shape: list[int]) -> Expr:
+        """(in, out of a group, kernel...) → (out × remainders, in of a group, taps...)."""
+        ins, outs = shape[0] // groups, shape[1]
+        wide = [axis.taps * axis.stride - axis.kernel for axis in axes]
+        if any(wide):
+            weight = self.emit(op.nn.pad(weight, [0, 0, 0, 0, 0, wide[0], 0, wide[1]]), "padded")
+        a, b = axes
+        parts = (groups, ins, outs, a.taps, a.stride, b.taps, b.stride)
+        weight = self.emit(op.reshape(weight, parts), "parts")
+        for axis in (3, 5):
+            weight = self.emit(op.flip(weight, axis), "mirrored")
+        weight = self.emit(op.permute_dims(weight, [0, 2, 4, 6, 1, 3, 5]), "weights")
+        flat = (groups * outs * a.stride * b.stride, ins, a.taps, b.taps)
+        return self.emit(op.reshape(weight, flat), "weights")
+
+
+def _dims(ty: Any) -> tuple[PrimExpr, ...] | None:
+    return tuple(ty.dims) if isinstance(ty, TensorType) and ty.dims is not None else None
+
+
+def _extent(dim: PrimExpr) -> int:
+    """A known size, or 0."""
+    return dim.value if isinstance(dim, IntImm) else 0
+
+
+def _axes_of(attrs: Any, dims: Sequence[PrimExpr]) -> tuple[_Axis, ...] | None:
+    """The spatial axes, for weights of these dimensions; None for what the pass leaves as it is."""
+    layouts = str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or attrs.data_layout)
+    if layouts != (IMAGE, KERNEL, IMAGE) or any(step != 1 for step in spread(attrs.dilation, 2)):
+        return None
+    if any(_extent(dim) < 1 for dim in dims):
+        return None
+    strides, more = spread(attrs.strides, 2), spread(attrs.output_padding, 2)
+    before, after = pads(attrs.padding, 2)
+    kernel = [_extent(dim) for dim in dims[2:]]
+    axes = tuple(_Axis.of(*numbers) for numbers in zip(kernel, strides, before, after, more, strict=True))
+    return axes if all(axis.before >= 0 for axis in axes) else None

@@ -1,0 +1,117 @@
+"""Transposed convolutions become convolutions whose pixels alternate, which give the same."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from heddle.relax.frontend.onnx import from_onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import heddle
+from heddle.ir.expr import Call, Var
+from heddle.ir.visitor import walk
+from heddle.lower.convert_conv_transpose import ConvertConvTranspose
+from heddle.prim.nodes import SizeVar
+from heddle.relax import BlockBuilder, GraphInterpreter, TensorType, op
+from heddle.relax.rewriter import is_call
+from heddle.script import from_source
+
+CASES = {  # kernel, strides, padding, output_padding, groups
+    "2x2 by 2": ((2, 2), 2, 0, 0, 1),
+    "4x4 by 2, padded": ((4, 4), 2, 1, 0, 1),
+    "3x3 by 2, more at the end": ((3, 3), 2, 1, 1, 1),
+    "5x3 by 3 and 2": ((5, 3), (3, 2), (1, 0), (2, 1), 1),
+    "kernels smaller than strides": ((1, 2), (3, 4), 0, (2, 0), 1),
+    "stride 1": ((3, 3), 1, 1, 0, 1),
+    "groups": ((4, 3), 2, (1, 1, 0, 1), 0, 3),
+    "padding at one end": ((4, 4), 2, (0, 3, 1, 0), 1, 1),
+    "depthwise": ((3, 3), 2, 1, 1, 6),
+}
+SIZES = ((1, 1), (2, 3), (5, 4), (9, 16))
+
+
+def program(name):
+    kernel, strides, padding, more, groups = CASES[name]
+    shape = (6, 6 // groups if groups == 6 else 2, *kernel)
+    dims = (SizeVar("n"), 6, SizeVar("h"), SizeVar("w"))
+    x, w = Var("x", TensorType(dims, "float32")), Var("w", TensorType(shape, "float32"))
+    attrs = {"strides": strides, "padding": padding, "output_padding": more, "groups": groups}
+    builder = BlockBuilder()
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            out = builder.emit_output(op.nn.conv2d_transpose(x, w, **attrs))
+        builder.emit_func_output(out)
+    return builder.get(), shape
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_result(name):
+    mod, kernel = program(name)
+    converted = ConvertConvTranspose()(mod)
+    calls = [node for node in walk(converted["main"]) if isinstance(node, Call)]
+    assert not any(is_call(call, "relax.nn.conv2d_transpose") for call in calls)
+    assert from_source(converted.script()) is not None
+    machine = heddle.relax.VirtualMachine(heddle.compile(mod), heddle.cpu())
+    rng = np.random.default_rng(2)
+    for size in SIZES:
+        given = [rng.standard_normal(shape).astype("float32") for shape in ((2, 6, *size), kernel)]
+        try:
+            wanted = GraphInterpreter(mod)["main"](*given)
+        except heddle.HeddleError:
+            continue  # nothing would be left of so small an image
+        np.testing.assert_allclose(GraphInterpreter(converted)["main"](*given), wanted, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(machine["main"](*given).numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dims", [("n", 6, "h", "w"), (2, 6, 9, 16), (1, 6, 5, "w")])
+@pytest.mark.parametrize("name", CASES)
+def test_constant_weights_against_onnx_runtime(name, dims):
+    kernel, strides, padding, more, groups = CASES[name]
+    rng = np.random.default_rng(4)
+    shape = (6, 6 // groups if groups == 6 else 2, *kernel)
+    weight = numpy_helper.from_array(rng.standard_normal(shape).astype("float32"), "w")
+    pads = _numbers(padding)
+    node = helper.make_node(
+        "ConvTranspose",
+        ["x", "w"],
+        ["y"],
+        strides=_numbers(strides),
+        pads=pads * 2 if len(pads) == 2 else pads,
+        output_padding=_numbers(more),
+        group=groups,
+    )
+    graph = helper.make_graph(
+        [node, helper.make_node("Relu", ["y"], ["z"])],
+        "grow",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, dims)],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    batch, _, *size = (
+        given if isinstance(given, int) else usual for given, usual in zip(dims, (2, 6, 9, 16), strict=True)
+    )
+    x = rng.standard_normal((batch, 6, *size)).astype("float32")
+    machine = heddle.relax.VirtualMachine(heddle.compile(from_onnx(model)), heddle.cpu())
+    peer = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (wanted,) = peer.run(None, {"x": x})
+    np.testing.assert_allclose(machine["main"](x).numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def _numbers(value):
+    """One number for each of two axes, or more where they are given."""
+    return list(value) if isinstance(value, tuple) else [value] * 2
+
+
+def test_dilated_kernels_and_other_layouts_stay():
+    x, w = (
+        Var(name, TensorType(shape, "float32")) for name, shape in (("x", (1, 6, 8, 8)), ("w", (6, 2, 3, 3)))
+    )
+    for attrs in ({"dilation": 2}, {"data_layout": "NHWC", "kernel_layout": "IOHW"}):
+        builder = BlockBuilder()
+        with builder.function("main", [x, w]):
+            out = builder.emit(
+                op.nn.conv2d_transpose(op.reshape(x, (1, 8, 8, 6)) if len(attrs) > 1 else x, w, **attrs)
+            )
+            builder.emit_func_output(out)
+        mod = builder.get()
+        assert ConvertConvTranspose()(mod)["main"] is mod["main"]
