@@ -35,6 +35,7 @@ from heddle.prim.ops import ceildiv as ceildiv_of
 from heddle.prim.ops import floordiv, if_then_else, maximum, minimum
 from heddle.prim.substitute import substitute
 from heddle.target import Target
+from heddle.tir.allocation import STORAGE
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -269,8 +270,10 @@ class _Writer:
         return buffer
 
     def body(self) -> Stmt:
+        # of any size: where they are put would take long to find, and is here
+        notes = Map({STORAGE: "workspace"}) if self.problem.is_free else Map()
         for buffer in (self.padded, self.moved, self.products):
-            self.b.emit(AllocBuffer(buffer))
+            self.b.emit(AllocBuffer(buffer, notes))
         with self.b.loop("n", self.problem.data.shape[0]) as n:
             self._pad(n)
             with self.b.loop("number", ceildiv(self.rows, self.band)) as number:
