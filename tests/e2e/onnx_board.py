@@ -27,6 +27,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
+from packaging.version import Version
 
 from heddle.driver.backend import HeddleRep
 from heddle.driver.compile import build, with_machine_code
@@ -239,6 +240,16 @@ def difference(mine: Any, theirs: Any, rtol: float, atol: float) -> str:
 
 # ---- the list of refusals
 
+_HEAD = (
+    "# Cases of onnx.backend.test of onnx {} that are refused, with the finding. The list may only shrink.\n"
+)
+
+
+def has_newer_cases() -> bool:
+    """Whether the installed package is of a later release than the one that the list was made with."""
+    first = REFUSALS.read_text().splitlines()[0]
+    return Version(onnx.__version__) > Version(first.split("of onnx ")[1].split()[0])
+
 
 def refusals() -> dict[str, str]:
     """Case → reason, from the list that stands."""
@@ -248,8 +259,9 @@ def refusals() -> dict[str, str]:
 
 def write_refusals(outcomes: list[Outcome]) -> None:
     found = sorted((f"{item.kind}/{item.name}", item.reason) for item in outcomes if item.status == "refused")
-    head = "# Cases of onnx.backend.test that are refused, with the finding. The list may only shrink.\n"
-    REFUSALS.write_text(head + "".join(f"{name}  {reason}\n" for name, reason in found))
+    REFUSALS.write_text(
+        _HEAD.format(onnx.__version__) + "".join(f"{name}  {reason}\n" for name, reason in found)
+    )
 
 
 def shard(number: int) -> list[str]:
