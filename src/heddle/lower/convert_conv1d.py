@@ -21,10 +21,7 @@ from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.topi.nn.window import pads
 
 ROWS = "H"
-_KINDS = {
-    "relax.nn.conv1d": op.nn.conv2d,
-    "relax.nn.conv1d_transpose": op.nn.conv2d_transpose,
-}
+_KINDS = {"relax.nn.conv1d": "conv2d", "relax.nn.conv1d_transpose": "conv2d_transpose"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class _Converter(BindingRewriter):
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         for name, conv in _KINDS.items():
             if isinstance(value, Call) and is_call(value, name):
-                return self._converted(value, conv)
+                return self._converted(value, getattr(op.nn, conv))
         return value
 
     def _converted(self, call: Call, conv: Any) -> Expr:

@@ -230,8 +230,9 @@ def _with_layouts(
         func, _ = cache_write(func, found.block.name_hint, found.result, "global")
         found = find_convolution(plain_nests(func) or [])
     for buffer in root_block(func).alloc_buffers:
-        size = channel_block(_channels(buffer.shape), lanes)
-        if size is None and found is not None and buffer is found.result:
+        channels = _channels(buffer.shape)
+        size = channel_block(channels, lanes)
+        if size is None and channels and found is not None and buffer is found.result:
             size = lanes // 2  # few channels: lanes that are filled up beat one channel after the other
         if size is not None:
             splits[buffer] = DimensionSplit(CHANNELS, size)

@@ -12,6 +12,7 @@ from heddle.codegen import CompiledKernels, KernelCache, build, compile_kernels,
 from heddle.prim import ops
 from heddle.prim.intrinsics import call_packed
 from heddle.prim.nodes import Broadcast, Shuffle, Var
+from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Trap, TrapTypeError, TrapValueError, UsageError
 from heddle.target import Target
 from heddle.tir.nodes import (
@@ -106,7 +107,7 @@ def test_small_floats_convert_by_their_bits(dtype: str, target: str) -> None:
     stored = a.dtype.numpy()
     up = func_of((a, b), For(i, 0, n, SERIAL, BufferStore(b, ops.cast("float32", a[i]), (i,))))
     down = func_of((a, b), For(i, 0, n, SERIAL, BufferStore(a, ops.cast(dtype, b[i]), (i,))))
-    small = np.arange(2 ** (8 * stored.itemsize)).astype(f"u{stored.itemsize}").view(stored)
+    small = np.arange(2 ** DataType(dtype).bits).astype(f"u{stored.itemsize}").view(stored)
     wide = np.zeros(len(small), np.float32)
     Kernels(compile_kernels(up, Target(target)))("f", small, wide)
     np.testing.assert_array_equal(wide, small.astype(np.float32))
