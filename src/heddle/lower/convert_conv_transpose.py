@@ -30,7 +30,8 @@ IMAGE, KERNEL = "NCHW", "IOHW"
 
 @dataclass(frozen=True)
 class ConvertConvTranspose(FunctionPass):
-    """Requires the normal form. Dilated kernels, kernels of unknown size and other layouts stay."""
+    """Requires the normal form. Dilated kernels, kernels of unknown size, other layouts stay. So do kernels
+    whose size is no multiple of the stride: taps of zero would be added, and zero times infinity is NaN."""
 
     function_kind: ClassVar[type] = Function
 
@@ -43,7 +44,6 @@ class _Axis:
     """A spatial axis: `taps` of the kernel for each of `stride` remainders, the padding of the convolution,
     and where the result begins among the alternating pixels."""
 
-    kernel: int
     stride: int
     taps: int
     before: int
@@ -52,10 +52,9 @@ class _Axis:
 
     @staticmethod
     def of(kernel: int, stride: int, before: int, after: int, more: int) -> _Axis:
-        taps = -(-kernel // stride)
-        spare = taps * stride - kernel + after - more  # positions behind the result
+        taps = kernel // stride
+        spare = after - more  # positions behind the result
         return _Axis(
-            kernel,
             stride,
             taps,
             taps - 1 - before // stride,
@@ -102,9 +101,6 @@ class _Converter(BindingRewriter):
     def _weights(self, weight: Expr, axes: Sequence[_Axis], groups: int, shape: list[int]) -> Expr:
         """(in, out of a group, kernel...) → (out × remainders, in of a group, taps...)."""
         ins, outs = shape[0] // groups, shape[1]
-        wide = [axis.taps * axis.stride - axis.kernel for axis in axes]
-        if any(wide):
-            weight = self.emit(op.nn.pad(weight, [0, 0, 0, 0, 0, wide[0], 0, wide[1]]), "padded")
         a, b = axes
         parts = (groups, ins, outs, a.taps, a.stride, b.taps, b.stride)
         weight = self.emit(op.reshape(weight, parts), "parts")
@@ -134,5 +130,7 @@ def _axes_of(attrs: Any, dims: Sequence[PrimExpr]) -> tuple[_Axis, ...] | None:
     strides, more = spread(attrs.strides, 2), spread(attrs.output_padding, 2)
     before, after = pads(attrs.padding, 2)
     kernel = [_extent(dim) for dim in dims[2:]]
+    if any(size % stride for size, stride in zip(kernel, strides, strict=True)):
+        return None
     axes = tuple(_Axis.of(*numbers) for numbers in zip(kernel, strides, before, after, more, strict=True))
     return axes if all(axis.before >= 0 for axis in axes) else None
