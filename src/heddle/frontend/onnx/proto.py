@@ -235,7 +235,8 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> memoryview:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as plain values: names of inputs ("" for one left out), outputs, and attributes by name."""
+    """A node as plain values: names of inputs ("" for one left out), outputs, and attributes by name.
+    `tensor_dtypes` are the element types of tensors among them: arrays store fewer bits in a byte."""
 
     op_type: str
     domain: str
@@ -243,6 +244,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    tensor_dtypes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -258,16 +260,21 @@ def node_of(proto: NodeProto, given: Mapping[str, Any] | None = None, folder: Pa
     """A node message as a Node. `given` are the attributes of the enclosing function, for references to
     them."""
     attrs: dict[str, Any] = {}
+    dtypes: dict[str, str] = {}
     for attr in proto.attribute:
         if attr.ref_attr_name:
             if given is not None and attr.ref_attr_name in given:
                 attrs[attr.name] = given[attr.ref_attr_name]
             continue
         attrs[attr.name] = attr_value(attr, folder)
+        if attr.type == AttributeProto.TENSOR:
+            dtypes[attr.name] = DTYPES.get(attr.t.data_type, "")
     inputs = tuple(proto.input)
     while inputs and not inputs[-1]:
         inputs = inputs[:-1]
-    return Node(proto.op_type, plain_domain(proto.domain), proto.name, inputs, tuple(proto.output), attrs)
+    return Node(
+        proto.op_type, plain_domain(proto.domain), proto.name, inputs, tuple(proto.output), attrs, dtypes
+    )
 
 
 def attr_value(attr: AttributeProto, folder: Path | None = None) -> Any:

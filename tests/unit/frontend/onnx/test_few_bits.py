@@ -90,3 +90,27 @@ def test_names() -> None:
         assert tensor(np.zeros(3), dtype=name).dtype == name
     assert DataType("float4_e2m1fn").is_float and DataType("float4_e2m1fn").is_small_float
     assert not DataType("float16").is_small_float
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "int2", "uint2"])
+@pytest.mark.parametrize("form", ["Constant", "ConstantOfShape"])
+def test_tensors_in_attributes_keep_their_type(kind: str, form: str) -> None:
+    """A zero point that a node gives says what is quantised to."""
+    zero = helper.make_tensor(
+        "zero", KINDS.get(kind, TensorProto.UINT4), [] if form == "Constant" else [1], [0]
+    )
+    shape = [] if form == "Constant" else ["shape"]
+    stored = [helper.make_tensor("scale", TensorProto.FLOAT, [], [1.0])]
+    stored += [] if form == "Constant" else [helper.make_tensor("shape", TensorProto.INT64, [0], [])]
+    nodes = [
+        helper.make_node(form, shape, ["z"], value=zero),
+        helper.make_node("QuantizeLinear", ["x", "scale", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "z"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])
+    graph = helper.make_graph(nodes, "g", [x], [helper.make_empty_tensor_value_info("y")], stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)])
+    data = np.array([-100, -3, 0.6, 2.4, 9, 100], "float32")
+    info = ml_dtypes.iinfo(np.dtype(getattr(ml_dtypes, kind)))
+    (got,) = heddle.backend.run_model(model, [data])
+    np.testing.assert_array_equal(got, np.clip(np.rint(data), int(info.min), int(info.max)))

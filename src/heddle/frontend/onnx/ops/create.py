@@ -37,7 +37,8 @@ def constant_form(node: Node) -> str | None:
 @converts("Constant")
 def constant(ctx: NodeContext) -> Result:
     name = next(name for name in _FORMS if name in ctx.node.attrs)
-    return array_value(np.asarray(ctx.attr(name), dtype=_FORMS[name]))
+    array = np.asarray(ctx.attr(name), dtype=_FORMS[name])
+    return array_value(array, ctx.node.tensor_dtypes.get(name, ""))
 
 
 @converts("ConstantOfShape")
@@ -45,11 +46,11 @@ def constant_of_shape(ctx: NodeContext) -> Result:
     fill = ctx.attr("value", np.zeros(1, np.float32))
     if fill.size != 1:
         ctx.malformed(f"value must have one element, got {fill.size}")
-    dtype, shape = fill.dtype.name, ctx.array(0)
+    dtype, shape = ctx.node.tensor_dtypes.get("value") or fill.dtype.name, ctx.array(0)
     if shape is not None and (shape < 0).any():
         ctx.malformed(f"a tensor of shape {shape.tolist()}")
     if shape is not None and math.prod(shape.tolist()) <= MAX_FILL:
-        return array_value(np.full(shape.tolist(), fill.reshape(()), fill.dtype))
+        return array_value(np.full(shape.tolist(), fill.reshape(()), fill.dtype), dtype)
     return ctx.call("full", ctx.shape_values(0), ctx.const(fill.reshape(()), dtype), dtype=dtype)
 
 
