@@ -18,9 +18,8 @@ from heddle.ir.expr import Call, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.relax import op
 from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.topi.nn.window import pads
+from heddle.topi.nn.window import pads, spread
 
-ROWS = "H"
 _KINDS = {"relax.nn.conv1d": "conv2d", "relax.nn.conv1d_transpose": "conv2d_transpose"}
 
 
@@ -50,12 +49,12 @@ class _Converter(BindingRewriter):
             for arg, layout in zip(call.args, layouts, strict=True)
         ]
         before, after = pads(attrs.padding, 1)
-        more = {"output_padding": [0, _only(attrs.output_padding)]} if "output_padding" in attrs else {}
+        more = {"output_padding": [0, *spread(attrs.output_padding, 1)]} if "output_padding" in attrs else {}
         made = conv(
             *images,
-            strides=[1, _only(attrs.strides)],
+            strides=[1, *spread(attrs.strides, 1)],
             padding=[0, *before, 0, *after],
-            dilation=[1, _only(attrs.dilation)],
+            dilation=[1, *spread(attrs.dilation, 1)],
             groups=attrs.groups,
             data_layout=_with_rows(layouts[0]),
             kernel_layout=_with_rows(layouts[1]),
@@ -67,10 +66,5 @@ class _Converter(BindingRewriter):
         return squeezed
 
 
-def _only(numbers: Any) -> int:
-    """The number of an attribute that has one number for each spatial axis."""
-    return int(numbers[0] if isinstance(numbers, (tuple, list)) else numbers)
-
-
 def _with_rows(layout: str) -> str:
-    return layout.replace("W", ROWS + "W")
+    return layout.replace("W", "HW")

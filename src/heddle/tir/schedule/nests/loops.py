@@ -97,17 +97,8 @@ def split_overlapping(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimF
         )
     if extent.value % factor:
         _check_may_run_twice(func, loop)
-    dtype = loop_var.dtype
-    analyzer = analyzer_at(place)
-    outer, inner = (Var(f"{loop_var.name}_{k}", dtype) for k in range(2))
-    sizes = [constant(-(-extent.value // factor), dtype), constant(factor, dtype)]
-    for var, size in zip((outer, inner), sizes, strict=True):
-        analyzer.bind(var, Range.from_min_extent(constant(0, dtype), size))
-    value = minimum(outer * factor, extent - factor) + inner
-    body = _Rebind({loop_var: value}, analyzer).visit(loop.body)
-    body = For(inner, constant(0, dtype), sizes[1], ForKind.SERIAL, body, span=loop.span)
-    made = replace(loop, loop_var=outer, extent=sizes[0], body=body)
-    return replace_stmt(func, loop, made), [outer, inner]
+    begin, count = (constant(n, loop_var.dtype) for n in (0, -(-extent.value // factor)))
+    return _tiled(func, place, factor, begin, count)
 
 
 def split_part(
@@ -124,8 +115,15 @@ def split_part(
     if not is_const_int(loop.min, 0) or factor < 1:
         raise ScheduleError(T0403, f"loop {loop_var.name!r} cannot be split by {factor}", func, loop)
     _check_may_run_twice(func, loop)
-    dtype = loop_var.dtype
-    analyzer = analyzer_at(place)
+    return _tiled(func, place, factor, begin, count)
+
+
+def _tiled(
+    func: PrimFunc, place: Place, factor: int, begin: PrimExpr, count: PrimExpr
+) -> tuple[PrimFunc, list[Var]]:
+    """`count` runs of `factor` iterations from `begin` on, none of which goes beyond the end."""
+    loop: For = place.stmt
+    loop_var, dtype, analyzer = loop.loop_var, loop.loop_var.dtype, analyzer_at(place)
     outer, inner = (Var(f"{loop_var.name}_{k}", dtype) for k in range(2))
     for var, size in ((outer, count), (inner, constant(factor, dtype))):
         analyzer.bind(var, Range.from_min_extent(constant(0, dtype), size))
