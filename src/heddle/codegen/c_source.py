@@ -24,6 +24,7 @@ from heddle.runtime.kernel_module import CSourceModule
 from heddle.runtime.native.library import kernel_symbol
 from heddle.runtime.processor import platform_of
 from heddle.support.diagnostics import UsageError
+from heddle.support.parts import PartFolder
 from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.target.host import host
@@ -71,8 +72,8 @@ def compile_c_source(text: str, fmt: str, names: list[str], target: Target) -> b
             G0203,
             f"C source of {', '.join(names)} cannot be compiled for {wanted}: this machine is {machine}",
         )
-    with tempfile.TemporaryDirectory(prefix="heddle-c-") as folder:
-        source, made = Path(folder, f"source.{fmt}"), Path(folder, "source.o")
+    with PartFolder(Path(tempfile.gettempdir(), "heddle-c-source")) as folder:
+        source, made = folder.path / f"source.{fmt}", folder.path / "source.o"
         source.write_text(text)
         command = [*compiler_command(fmt), *_FLAGS, f"-I{_FOLDER}", str(source), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

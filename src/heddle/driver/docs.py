@@ -255,7 +255,9 @@ def onnx_page() -> str:
         "from the operator set that the table names. An operator that is imported by its body is a function "
         "of others in the standard. Element types are those that the specification allows an input and the "
         "importer lacks; which of the others ONNX's own tests cover, differs by operator. "
-        "`heddle check MODEL` tells what a model asks for.\n\n"
+        "`heddle check MODEL` tells what a model asks for. The last table is of com.microsoft, where ONNX "
+        "Runtime's optimiser and quantiser and many exporters put operators; SimplifiedLayerNormalization, "
+        "which they put into ai.onnx, is listed there.\n\n"
         "Shapes, axes, bounds, counts, scales and amounts may be inputs of the running model wherever the "
         "standard allows it, as long as their number is known."
     )

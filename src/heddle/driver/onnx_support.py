@@ -11,19 +11,27 @@ from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it 
 from heddle.frontend.onnx.proto import DTYPES
 from heddle.frontend.onnx.registry import (
     MAX_OPSET,
+    MICROSOFT,
     TEXT_OPERATORS,
     converter_versions,
     limits_of,
     reason_against,
+    refused_operators,
 )
+from heddle.frontend.onnx.schemas import schemas_of
 
-_TITLES = {"": "ai.onnx", "ai.onnx.ml": "ai.onnx.ml", "ai.onnx.preview.training": "ai.onnx.preview.training"}
+_TITLES = {
+    "": "ai.onnx",
+    "ai.onnx.ml": "ai.onnx.ml",
+    "ai.onnx.preview.training": "ai.onnx.preview.training",
+    MICROSOFT: "com.microsoft, ONNX Runtime's own",
+}
 _TAKEN = {name.lower() for name, number in TensorProto.DataType.items() if number in DTYPES}
 
 
 def newest_schemas(domain: str) -> dict[str, Any]:
     """The newest specification of each operator that an importer of MAX_OPSET sees, by name."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = dict(schemas_of(domain))
     for schema in defs.get_all_schemas_with_history():
         if schema.domain != domain or schema.since_version > MAX_OPSET[domain]:
             continue
@@ -43,6 +51,10 @@ def support_lines() -> Iterator[str]:
             how, missing = _support(domain, name, schema)
             types = ", ".join(types_not_taken(domain, name, schema)) if how != "no" else ""
             yield f"| {name} | {schema.since_version} | {how} | {types} | {missing} |"
+        for name in refused_operators(domain):
+            if name not in newest_schemas(domain):
+                reason, rewrite = reason_against(domain, name) or ("", "")
+                yield f"| {name} | 1 | no |  | {reason}; {rewrite} |"
 
 
 def _support(domain: str, name: str, schema: Any) -> tuple[str, str]:

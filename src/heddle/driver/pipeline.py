@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from heddle.driver.codes import D0103
 from heddle.ir.transform import Pass, Sequential
+from heddle.lower.contract_in_bytes import ContractInBytes
 from heddle.lower.convert_conv1d import ConvertConv1D
 from heddle.lower.convert_conv_transpose import ConvertConvTranspose
 from heddle.lower.convert_layout import ConvertToBlockedLayout
@@ -17,6 +18,7 @@ from heddle.lower.fuse_tir import FuseTIR
 from heddle.lower.legalize_ops import LegalizeOps
 from heddle.lower.pack_weights import PackWeights
 from heddle.lower.rewrite_dataflow_reshape import RewriteDataflowReshape
+from heddle.lower.share_kernels import ShareKernels
 from heddle.lower.vm_shape_lower import VMShapeLower
 from heddle.lower.widen_groups import WidenGroups
 from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
@@ -24,6 +26,7 @@ from heddle.relax.transform.bind_constant_arguments import BindConstantArguments
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 from heddle.relax.transform.contract_in_bfloat16 import ContractInBfloat16
+from heddle.relax.transform.contract_quantized import ContractQuantized
 from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
 from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
 from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForInference
@@ -55,6 +58,8 @@ def optimize_passes(target: Target, precision: str = "fp32") -> tuple[Pass, ...]
         LambdaLift(),  # local functions are optimised as all others are
         ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
+        ContractQuantized(),  # products of quantised tensors are products of integers
+        ContractInBytes(target),  # of bytes, where the target multiplies bytes
         ConvertConv1D(),  # sequences are images of one row
         ConvertConvTranspose(),  # images that grow are several images, whose pixels alternate
         CanonicalizeBindings(True),  # names for names go, so that later passes see through them
@@ -98,6 +103,7 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         ConvertToWinograd(target),  # convolutions that multiply less
         PackWeights(target),  # constant weights lie as the vector lanes read them
         ApplyDefaultSchedule(target),  # loops are tiled, put on threads and into vectors
+        ShareKernels(),  # loops that differ in sizes alone are compiled once
     )
 
 

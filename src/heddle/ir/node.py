@@ -84,6 +84,8 @@ class Node:
     """The fields of structural equality, and whether they define."""
     init_names: ClassVar[tuple[str, ...]] = ()
     init_values: ClassVar[staticmethod[[Any], tuple[Any, ...]]] = staticmethod(lambda _: ())
+    is_leaf: ClassVar[bool] = False
+    """No node lies below: an identity node, or one whose fields are plain values by their types."""
 
     @classmethod
     def make(cls, *values: Any, span: Span | None) -> Any:
@@ -137,10 +139,14 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
         made.compared = tuple((spec.name, spec.mode is Mode.DEF) for spec in compared)  # type: ignore[attr-defined]
         made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
         made.init_values = staticmethod(_reader(made.init_names))  # type: ignore[attr-defined]
+        made.is_leaf = identity or all(f.type in _PLAIN_TYPES for f in fields if f.init)  # type: ignore[attr-defined]
         NODE_KINDS.add(kind, made)  # type: ignore[arg-type]
         return made
 
     return declare
+
+
+_PLAIN_TYPES = ("DataType", "bool", "bytes", "float", "int", "str")
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
@@ -191,7 +197,7 @@ EMPTY_MAP = Map()
 def children(node: Node) -> list[Node]:
     """The nodes directly below, in field order. Identity nodes have none."""
     found: list[Node] = []
-    if not node.identity:
+    if not node.is_leaf:
         _collect(node.init_values(node), found)
     return found
 
@@ -230,7 +236,7 @@ def map_value(value: Any, function: Callable[[Any], Any]) -> Any:
 
 def map_children(node: N, function: Callable[[Any], Any]) -> N:
     """Rebuild `node` with `function` applied to each child; the same object where nothing changed."""
-    if node.identity:
+    if node.is_leaf:
         return node
     old = node.init_values(node)
     new: list[Any] | None = None

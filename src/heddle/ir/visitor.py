@@ -72,9 +72,10 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         top = stack.pop()
         yield top
-        below = children(top)
-        below.reverse()
-        stack += below
+        if not top.is_leaf:
+            below = children(top)
+            below.reverse()
+            stack += below
 
 
 def walk_distinct(*nodes: Node) -> Iterator[Node]:
@@ -86,9 +87,10 @@ def walk_distinct(*nodes: Node) -> Iterator[Node]:
         if id(top) not in seen:
             seen.add(id(top))
             yield top
-            below = children(top)
-            below.reverse()
-            stack += below
+            if not top.is_leaf:
+                below = children(top)
+                below.reverse()
+                stack += below
 
 
 def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:

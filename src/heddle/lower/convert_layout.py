@@ -43,7 +43,9 @@ from heddle.tir.schedule.blocks.split_dimension import (
     Growth,
     split_dimensions,
 )
-from heddle.tir.schedule.rules.convolution import channel_block, find_convolution
+from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.rules.convolution import Convolution, channel_block, find_convolution
+from heddle.tir.schedule.rules.rule import extent_of
 from heddle.tir.schedule.staging.cache import cache_write
 from heddle.tir.schedule.tree import root_block
 
@@ -227,17 +229,29 @@ def _with_layouts(
     splits = {buffer: split for buffer, split in zip(buffers, layouts, strict=True) if split is not None}
     found = find_convolution(plain_nests(func) or [])
     if found is not None and found.result not in splits and found.result in func.buffers:
-        func, _ = cache_write(func, found.block.name_hint, found.result, "global")
+        func = _accumulating_apart(func, found)
         found = find_convolution(plain_nests(func) or [])
+    given = {_channels(buffer.shape): split.factor for buffer, split in splits.items()}
     for buffer in root_block(func).alloc_buffers:
         channels = _channels(buffer.shape)
         size = channel_block(channels, lanes)
+        if size is None and CHANNELS < len(buffer.shape) < IMAGE_NDIM:
+            size = given.get(extent_of(buffer.shape[CHANNELS]) or 0)  # a sum over pixels
         if size is None and channels and found is not None and buffer is found.result:
             size = lanes // 2  # few channels: lanes that are filled up beat one channel after the other
         if size is not None:
             splits[buffer] = DimensionSplit(CHANNELS, size)
     func, grown = split_dimensions(func, splits, [buffers[k] for k in sorted(constants)])
     return func, {k: grown[buffer] for k, buffer in enumerate(buffers) if buffer in grown}
+
+
+def _accumulating_apart(func: PrimFunc, conv: Convolution) -> PrimFunc:
+    """The function with what a convolution accumulates in a buffer of its own; as it is where the convolution
+    leaves elements of the result as they were: they must not be written, and the result stays plain."""
+    try:
+        return cache_write(func, conv.block.name_hint, conv.result, "global")[0]
+    except ScheduleError:
+        return func
 
 
 def _grown_constant(constant: Constant, growths: tuple[Growth, ...]) -> Constant:

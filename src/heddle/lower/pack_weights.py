@@ -33,7 +33,7 @@ from heddle.runtime.tensor import Tensor, empty
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.op_pattern import is_contraction
-from heddle.tir.dot_product import DEPTHS
+from heddle.tir.dot_product import packed_depth
 from heddle.tir.nodes import Buffer, BufferLoad, IterType, PrimFunc, SBlock, SBlockRealize, decl_buffer
 from heddle.tir.schedule.rules.convolution import (
     PACKED_NDIM,
@@ -163,14 +163,13 @@ def _put_channels_side_by_side(func: PrimFunc, position: int) -> tuple[PrimFunc,
     channels lie side by side for dot products."""
     buffer = func.buffer_map[func.params[position]]
     conv = find_convolution([realize.block for realize in blocks_in(func.body)])
-    depth = DEPTHS.get(str(buffer.dtype))
-    if conv is None or depth is None or conv.weights.buffer is not buffer or len(buffer.shape) != PACKED_NDIM:
+    if conv is None or conv.weights.buffer is not buffer or len(buffer.shape) != PACKED_NDIM:
         return func, []
+    depth = packed_depth(conv.data.dtype, buffer.dtype, conv.result.dtype)
     channel, within = conv.weights.indices[PACKED_NDIM - 2], conv.data.indices
     is_last = within[-1] is channel and channel not in free_vars(*within[:-1])
     size = conv.extent(channel) if isinstance(channel, PrimVar) and channel in conv.reduce else None
-    is_product = conv.data.dtype == buffer.dtype and conv.result.dtype == "float32"
-    if not is_last or size is None or size % depth or not is_product:
+    if not is_last or size is None or depth is None or size % depth:
         return func, []
     plan = _Packing(position, ((PACKED_NDIM - 2, depth),), 0)
     return _apply(func, buffer, plan), [plan]
@@ -209,13 +208,13 @@ def _side_by_side(
 ) -> tuple[tuple[int, int], ...]:
     """The dimension of the weights whose elements lie side by side for dot products, and how many: steps of
     the only reduction, which the data have in their last dimension. The last few may be filled up."""
-    depth = DEPTHS.get(str(weights.dtype))
     reduce = [axis for axis in block.iter_vars if axis.iter_type is IterType.CommReduce]
-    if depth is None or len(reduce) != 1 or len(data) != 1 or data[0].dtype != weights.dtype:
+    if len(reduce) != 1 or len(data) != 1:
         return ()
+    depth = packed_depth(data[0].dtype, weights.dtype, block.writes[0].buffer.dtype)
     axis, indices = reduce[0], data[0].indices
     steps = extent_of(axis.dom.extent)
-    if steps is None or steps < depth or block.writes[0].buffer.dtype != "float32":
+    if depth is None or steps is None or steps < depth:
         return ()
     used = [dim for dim, index in enumerate(weights.indices) if axis.var in free_vars(index)]
     is_last = indices[-1] is axis.var and axis.var not in free_vars(*indices[:-1])

@@ -55,8 +55,9 @@ def _np_quantize(attrs: Any, x: Any, scale: Any, zero_point: Any) -> Any:
 
 
 def _np_dequantize(attrs: Any, x: Any, scale: Any, zero_point: Any) -> Any:
-    value = x.astype(np.float64) - _along(zero_point, x, attrs.axis)
-    return (value * _along(scale, x, attrs.axis)).astype(DataType(attrs.out_dtype).numpy())
+    value = (x.astype(np.float64) - _along(zero_point, x, attrs.axis)).astype(np.float32)
+    scale = _along(scale, x, attrs.axis).astype(np.float32)
+    return (value * scale).astype(DataType(attrs.out_dtype).numpy())
 
 
 def _sample(shape: tuple[int, ...], channels: tuple[int, ...], attrs: dict[str, Any], dtype: str) -> Sample:

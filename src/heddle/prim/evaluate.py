@@ -74,7 +74,10 @@ _INT_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 class Evaluator(Dispatch):
-    """Evaluates under `env`, which maps variables to numpy values. Subclasses add loads."""
+    """Evaluates under `env`, which maps variables to numpy values. Subclasses add loads.
+
+    Integers wrap and floats overflow without a word: who calls `eval` has numpy's errors ignored around it.
+    """
 
     def __init__(self, env: Mapping[Any, Any] | None = None) -> None:
         self.env: dict[Any, Any] = dict(env or {})
@@ -110,8 +113,7 @@ class Evaluator(Dispatch):
         b = self.eval(node.b)
         if isinstance(node, _INT_DIVISIONS) and node.dtype.is_int and not np.all(b):
             self.zero_divisor(node)
-        with np.errstate(all="ignore"):
-            return convert(_BINARY[type(node)](a, b), node.dtype)
+        return convert(_BINARY[type(node)](a, b), node.dtype)
 
     def zero_divisor(self, node: BinaryExpr) -> None:
         """Called where an integer is divided by zero. Analysis assumes that this does not happen."""
@@ -151,9 +153,7 @@ class Evaluator(Dispatch):
         function = intrinsic_of(node).evaluate
         if function is None:
             raise TrapValueError(K0105, f"{node.op.name} has no value outside a machine", span=node.span)
-        with np.errstate(all="ignore"):
-            args = [self.eval(arg) for arg in node.args]
-            return _call_wide(function, args, node.dtype)
+        return _call_wide(function, [self.eval(arg) for arg in node.args], node.dtype)
 
     def _if_then_else(self, node: Call) -> Any:
         condition, true_value, false_value = node.args
@@ -176,5 +176,6 @@ def evaluate(expr: PrimExpr, env: Mapping[Var, Any] | None = None) -> Any:
     Raises: TrapValueError K0105 for a variable without value, K0104 for an integer division by zero.
     """
     bound = {var: convert(value, var.dtype) for var, value in (env or {}).items()}
-    result = Evaluator(bound).eval(expr)
+    with np.errstate(all="ignore"):
+        result = Evaluator(bound).eval(expr)
     return result.item() if np.ndim(result) == 0 else result

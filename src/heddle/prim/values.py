@@ -50,8 +50,10 @@ def convert(value: Value, dtype: DataType) -> Value:
     gives 0. Integers wrap. Anything but zero (NaN too) is true. Floats are rounded to nearest, halves to
     even; float64 and integers become bfloat16 and 8-bit floats by way of float32.
     """
-    array = np.asarray(value)
     target = dtype.numpy()
+    if type(value) is target.type and dtype.lanes == 1 and (dtype.bits >= 8 or dtype.is_bool):
+        return value
+    array = np.asarray(value)
     with np.errstate(all="ignore"):
         if dtype.is_bool:
             array = array != 0

@@ -89,6 +89,11 @@ R0601 = declare_code(
 R0602 = declare_code(
     "R0602", "cannot be interpreted", "The graph interpreter has no meaning for this expression."
 )
+R0603 = declare_code(
+    "R0603",
+    "interpreted calls are too deep",
+    "Functions under the graph interpreter call each other more deeply than Python's stack allows.",
+)
 R0403 = declare_code(
     "R0403",
     "constants of a text are missing or do not fit",

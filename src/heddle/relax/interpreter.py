@@ -32,12 +32,12 @@ from heddle.ir.types import PrimType, TupleType, Type
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
-from heddle.relax.codes import R0601, R0602
+from heddle.relax.codes import R0601, R0602, R0603
 from heddle.relax.nodes import MatchCast, SeqExpr
 from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.runtime.function import get_global_func
-from heddle.support.diagnostics import HeddleError, TrapValueError, VerifyError
+from heddle.support.diagnostics import HeddleError, Trap, TrapValueError, VerifyError
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import PrimFunc
 
@@ -57,10 +57,15 @@ class GraphInterpreter:
         return lambda *args: self.call(func, [_as_value(arg) for arg in args])
 
     def call(self, func: Function | PrimFunc, args: Sequence[Any]) -> Any:
-        """Raises: TrapValueError R0601 where arguments do not fit the parameters."""
+        """Raises: TrapValueError R0601 where arguments do not fit the parameters; Trap R0603."""
         if isinstance(func, PrimFunc):
             return self.run_loops(func, *args)
-        return _Frame(self, {}, {}).function(func, args)
+        try:
+            return _Frame(self, {}, {}).function(func, args)
+        except RecursionError as error:
+            raise Trap(
+                R0603, "call depth exceeded: functions call each other too deeply", span=func.span
+            ) from error
 
 
 class _Frame:

@@ -181,7 +181,8 @@ F0201 = declare_code(
 F0202 = declare_code(
     "F0202",
     "tensor cache is damaged",
-    "A record's offset, size, shape or element type contradicts the shard that holds it.",
+    "A record's offset, size, shape or element type contradicts the shard that holds it, or the shard's "
+    "bytes are not those that the index has the md5 sum of.",
 )
 F0203 = declare_code(
     "F0203",

@@ -7,6 +7,7 @@ in meaning. `handle` is an opaque pointer; `void` is no value.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -127,20 +128,25 @@ class DataType(str):
 
     def numpy(self) -> np.dtype[Any]:
         """The numpy type that stores one lane. Elements of fewer than 8 bits are stored one to a byte."""
-        base = self.element
-        if base in _SMALL_FLOATS:
-            small: np.dtype[Any] = np.dtype(_SMALL_FLOATS[base])
-            return small
-        if base == "bfloat16":
-            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-            return bfloat16
-        if base == "bool":
-            return np.dtype(np.bool_)
-        if base in ("int2", "uint2", "int4", "uint4"):
-            return np.dtype(base[:-1] + "8")
-        if base in ("handle", "void"):
-            raise IRTypeError(U0101, f"dtype {base!r} has no numpy equivalent")
-        return np.dtype(str(base))
+        return _numpy_of(self)
+
+
+@cache
+def _numpy_of(dtype: DataType) -> np.dtype[Any]:
+    base = dtype.element
+    if base in _SMALL_FLOATS:
+        small: np.dtype[Any] = np.dtype(_SMALL_FLOATS[base])
+        return small
+    if base == "bfloat16":
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
+    if base == "bool":
+        return np.dtype(np.bool_)
+    if base in ("int2", "uint2", "int4", "uint4"):
+        return np.dtype(base[:-1] + "8")
+    if base in ("handle", "void"):
+        raise IRTypeError(U0101, f"dtype {base!r} has no numpy equivalent")
+    return np.dtype(str(base))
 
 
 def _parse(spelling: str) -> tuple[str, int, int]:

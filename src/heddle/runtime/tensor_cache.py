@@ -158,7 +158,9 @@ def _rewrite(
         if record.get("nbytes") == made["nbytes"]:
             path = shard["dataPath"]
             if path not in changed:
-                changed[path] = (shard, bytearray((folder / path).read_bytes()))
+                content = (folder / path).read_bytes()
+                _check_digest(folder / path, shard, content)
+                changed[path] = (shard, bytearray(content))
             offset = record["byteOffset"]
             changed[path][1][offset : offset + len(data)] = data
             record.update(made)
@@ -219,6 +221,17 @@ def _digest(content: bytes | bytearray) -> str:
 # ---- reading
 
 
+def _check_digest(path: Path, shard: _Record, content: bytes) -> None:
+    """An index need not have a digest, but one that it has is right."""
+    wanted = shard.get("md5sum", "").lower()
+    if wanted and _digest(content) != wanted:
+        raise FormatError(
+            F0202,
+            f"shard {path}: expected bytes of the md5 sum {wanted}, got {_digest(content)}",
+            help="the file was changed or damaged after it was written: copy or convert the weights again",
+        )
+
+
 def read_index(folder: Path) -> dict[str, Any]:
     """The checked contents of the index. Raises: FormatError F0201, F0202, F0203."""
     try:
@@ -260,6 +273,9 @@ def _check_shard(shard: Any) -> None:
     path = shard["dataPath"]
     if not path or Path(path).name != path or path in (".", "..") or "\\" in path or "\0" in path:
         raise FormatError(F0203, f"shard {path!r} is no plain file name")
+    if not isinstance(shard.get("md5sum", ""), str):
+        got = type(shard["md5sum"]).__name__
+        raise FormatError(F0201, f"shard {path!r}: expected 'md5sum' of type str, got {got}")
     if shard["format"] != "raw-shard":
         raise FormatError(F0201, f"shard {path!r}: expected format 'raw-shard', got {shard['format']!r}")
     for record in shard["records"]:
@@ -298,6 +314,7 @@ def tensors_of_cache(folder: Path, index: Mapping[str, Any], device: Device) -> 
             raise FormatError(F0202, f"cannot read shard {path}: {error.strerror}") from error
         if len(content) != shard["nbytes"]:
             raise FormatError(F0202, f"shard {path}: expected {shard['nbytes']} bytes, got {len(content)}")
+        _check_digest(path, shard, content)
         for record in shard["records"]:
             yield record["name"], _decoded(record, content, device)
 

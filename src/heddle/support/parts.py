@@ -110,7 +110,7 @@ class Part:
 
 
 class PartFolder:
-    """As `Part`, a folder `path` for tools that write files themselves."""
+    """As `Part`, a folder `path` for tools that write files themselves. It does not become the target."""
 
     path: Path
 

@@ -10,16 +10,20 @@ _LEVELS: dict[str, tuple[str, ...]] = {
     "x86-64-v2": (*_SSE, "ssse3", "sse4.1", "sse4.2", "popcnt"),
     "x86-64-v3": _AVX2,
     "x86-64-v4": _AVX512,
+    **dict.fromkeys(("haswell", "broadwell", "skylake", "znver1", "znver2", "znver3", "core-avx2"), _AVX2),
+    "alderlake": (*_AVX2, "avxvnni"),
+    "skylake-avx512": _AVX512,
     **dict.fromkeys(
-        ("haswell", "broadwell", "skylake", "alderlake", "znver1", "znver2", "znver3", "core-avx2"), _AVX2
+        ("cascadelake", "icelake-client", "icelake-server", "tigerlake"), (*_AVX512, "avx512vnni")
     ),
-    **dict.fromkeys(
-        ("skylake-avx512", "cascadelake", "icelake-client", "icelake-server", "tigerlake"), _AVX512
-    ),
-    **dict.fromkeys(("cooperlake", "znver4", "znver5"), (*_AVX512, "avx512bf16", "avx512vnni")),
+    **dict.fromkeys(("cooperlake", "znver4"), (*_AVX512, "avx512bf16", "avx512vnni")),
+    "znver5": (*_AVX512, "avx512bf16", "avx512vnni", "avxvnni"),
     **dict.fromkeys(
         ("sapphirerapids", "emeraldrapids", "graniterapids"),
-        (*_AVX512, "avx512bf16", "avx512vnni", "avx512fp16", "amx-tile", "amx-bf16", "amx-int8"),
+        (
+            *(*_AVX512, "avx512bf16", "avx512vnni", "avxvnni", "avx512fp16"),
+            *("amx-tile", "amx-bf16", "amx-int8"),
+        ),
     ),
 }
 

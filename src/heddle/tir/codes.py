@@ -40,6 +40,11 @@ T0207 = declare_code(
     "block uses a loop around it",
     "Inside a block the loops around it are known by its axes only: bind an axis to the loop's variable.",
 )
+T0208 = declare_code(
+    "T0208",
+    "init uses a reduction axis",
+    "The `init` of a block runs once before its reduction, where the reduction axes have no values.",
+)
 T0301 = declare_code(
     "T0301",
     "missing or wrong type in a loop function",

@@ -21,7 +21,7 @@ from heddle.ir.expr import StringImm
 from heddle.ir.op import OP_RECORDS
 from heddle.prim.evaluate import Evaluator
 from heddle.prim.intrinsics import is_prefetch
-from heddle.prim.nodes import BinaryExpr, Call, PrimExpr, Range, Var
+from heddle.prim.nodes import BinaryExpr, Call, IntImm, PrimExpr, Range, Var
 from heddle.prim.substitute import free_vars
 from heddle.prim.values import convert
 from heddle.runtime.dtype import DataType, dtype_of
@@ -99,7 +99,7 @@ class Interpreter(Evaluator):
     # ---- memory
 
     def number(self, expr: PrimExpr) -> int:
-        return int(self.eval(expr))
+        return expr.value if type(expr) is IntImm else int(self.eval(expr))
 
     def zero_divisor(self, node: BinaryExpr) -> None:
         """A program that divides by zero gets 0, as from machine code."""
@@ -113,26 +113,35 @@ class Interpreter(Evaluator):
             notes=(f"in loops {where}",) if where else (),
         )
 
-    def _positions(self, node: Any, what: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Flat positions of the lanes of an access, checked, and which lanes are accessed."""
+    def _positions(self, node: Any, what: str) -> tuple[Any, Any]:
+        """Flat positions of the lanes of an access, checked, and which lanes are accessed. Where it is of one
+        element, as most are, a plain number and None."""
         buffer: Buffer = node.buffer
-        indices = [np.atleast_1d(np.asarray(self.eval(i))).astype(np.int64) for i in node.indices]
+        values = [self.eval(i) for i in node.indices]
+        shape = [self.number(dim) for dim in buffer.shape]
+        offset = 0 if buffer.elem_offset is None else self.number(buffer.elem_offset)
+        strides = self._strides(buffer, shape)
+        if node.predicate is None and not any(isinstance(value, np.ndarray) for value in values):
+            point = [int(value) for value in values]
+            self._check(buffer, point, shape, what)
+            return offset + sum(i * stride for i, stride in zip(point, strides, strict=True)), None
+        indices = [np.atleast_1d(np.asarray(value)).astype(np.int64) for value in values]
         lanes = max((len(index) for index in indices), default=1)
         active = np.ones(lanes, dtype=bool)
         if node.predicate is not None:
             active = np.broadcast_to(np.asarray(self.eval(node.predicate), dtype=bool), (lanes,))
-        shape = [self.number(dim) for dim in buffer.shape]
         for lane in np.flatnonzero(active):
             point = [int(index[lane if len(index) > 1 else 0]) for index in indices]
-            if any(not 0 <= i < dim for i, dim in zip(point, shape, strict=True)):
-                raise self.fail_access(buffer, point, shape, what)
-            self._check_regions(buffer, point, what)
-        strides = self._strides(buffer, shape)
-        offset = 0 if buffer.elem_offset is None else self.number(buffer.elem_offset)
+            self._check(buffer, point, shape, what)
         flat = np.full(lanes, offset, dtype=np.int64)
         for index, stride in zip(indices, strides, strict=True):
             flat = flat + index * stride
         return flat, active
+
+    def _check(self, buffer: Buffer, point: list[int], shape: list[int], what: str) -> None:
+        if any(not 0 <= i < dim for i, dim in zip(point, shape, strict=True)):
+            raise self.fail_access(buffer, point, shape, what)
+        self._check_regions(buffer, point, what)
 
     def _strides(self, buffer: Buffer, shape: list[int]) -> list[int]:
         if buffer.strides:
@@ -142,34 +151,50 @@ class Interpreter(Evaluator):
             strides[position] = strides[position + 1] * shape[position + 1]
         return strides
 
-    def _cells(self, buffer: Buffer, flat: np.ndarray[Any, Any], active: Any, what: str) -> tuple[Any, Any]:
-        """The flat array of the buffer's element type, and the positions of all its elements' lanes."""
+    def _memory_of(self, buffer: Buffer) -> np.ndarray[Any, Any]:
+        """The flat array of a buffer's element type."""
         array = self.memory.get(buffer.data)
         if array is None:
             raise Trap(T0604, f"buffer {buffer.name!r} has no memory here")
         wanted = buffer.dtype.numpy()
-        if array.dtype != wanted:
-            array = array.view(wanted)
-        width = buffer.dtype.lanes
+        return array if array.dtype == wanted else array.view(wanted)
+
+    def _cells(self, node: Any, what: str) -> tuple[Any, Any, Any]:
+        """The flat array of a buffer's element type, the positions of an access in it and which of them are
+        accessed; one position and None for one element. The memory may be smaller than the buffer says."""
+        flat, active = self._positions(node, f"{what} of")
+        buffer: Buffer = node.buffer
+        array, width = self._memory_of(buffer), buffer.dtype.lanes
+        if active is None and width == 1:
+            if not 0 <= flat < len(array):
+                raise self.fail_access(buffer, [flat], [len(array)], f"{what} of memory behind")
+            return array, flat, None
+        if active is None:
+            flat, active = np.asarray([flat]), np.ones(1, dtype=bool)
         if width > 1:
             flat = (flat[:, None] * width + np.arange(width)).reshape(-1)
             active = np.repeat(active, width)
         bad = active & ((flat < 0) | (flat >= len(array)))
         if bad.any():
             raise self.fail_access(buffer, [int(flat[bad][0])], [len(array)], f"{what} of memory behind")
-        return array, (flat, active)
+        return array, flat, active
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        flat, active = self._positions(node, "read of")
-        array, (flat, active) = self._cells(node.buffer, flat, active, "read")
+        array, flat, active = self._cells(node, "read")
+        if active is None:
+            return array[flat] if node.dtype.lanes == 1 else np.full(node.dtype.lanes, array[flat])
         values = np.zeros(len(flat), dtype=array.dtype)
         values[active] = array[flat[active]]
         return values if node.dtype.lanes > 1 else values[0]
 
     def visit_BufferStore(self, node: BufferStore) -> None:
         value = convert(self.eval(node.value), node.value.dtype)
-        flat, active = self._positions(node, "write of")
-        array, (flat, active) = self._cells(node.buffer, flat, active, "write")
+        array, flat, active = self._cells(node, "write")
+        if active is None and np.ndim(value) == 0:
+            array[flat] = value
+            return
+        if active is None:
+            flat, active = np.asarray([flat]), np.ones(1, dtype=bool)
         array[flat[active]] = np.broadcast_to(np.asarray(value), flat.shape)[active]
 
     def visit_AllocBuffer(self, node: AllocBuffer) -> None:
@@ -231,8 +256,7 @@ class Interpreter(Evaluator):
         record = OP_RECORDS.get(f"tir.{_C_NAMES.get(name.value, name.value)}")
         if record is None or record.evaluate is None:
             raise Trap(T0604, f"extern function {name.value!r} cannot be interpreted", span=node.span)
-        with np.errstate(all="ignore"):
-            return convert(record.evaluate(*(self.eval(arg) for arg in node.args[1:])), node.dtype)
+        return convert(record.evaluate(*(self.eval(arg) for arg in node.args[1:])), node.dtype)
 
     def _if_then_else(self, node: Call) -> Any:
         chosen = self.eval(node.args[0])
@@ -473,9 +497,10 @@ def run_primfunc(func: PrimFunc, *args: Any, reverse_parallel: bool = False) -> 
             machine.memory[param] = flat_memory(arg)
         else:
             machine.env[param] = convert(arg, param.dtype)
-    machine.bind_dims(given, "arguments")
     try:
-        machine.run(func.body)
+        with np.errstate(all="ignore"):
+            machine.bind_dims(given, "arguments")
+            machine.run(func.body)
     except _ReturnError as result:
         return result.value
     return None

@@ -2,7 +2,8 @@
 
 Variables and buffers are defined before their use and once; block names are unique; a realization has a
 value for each
-axis; what a block reads and writes is declared, and inside it there are only its axes, not the loops around.
+axis; what a block reads and writes is declared, and inside it there are only its axes, not the loops around;
+an `init` runs where reduction axes have no values.
 `verify_stage` checks which statements a lowering stage may
 still have.
 """
@@ -19,7 +20,7 @@ from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import Call, Let, Var
 from heddle.prim.substitute import free_vars
 from heddle.support.diagnostics import Code, Diagnostic
-from heddle.tir.codes import T0201, T0202, T0203, T0204, T0205, T0206, T0207
+from heddle.tir.codes import T0201, T0202, T0203, T0204, T0205, T0206, T0207, T0208
 from heddle.tir.nodes import (
     AllocBuffer,
     Bind,
@@ -28,6 +29,7 @@ from heddle.tir.nodes import (
     BufferStore,
     DeclBuffer,
     For,
+    IterType,
     PrimFunc,
     SBlock,
     SBlockRealize,
@@ -54,6 +56,8 @@ class _Checker:
         """The loops around, down to the innermost block."""
         self._hidden: set[Var] = set()
         """The loops outside of the innermost block, which sees its axes only."""
+        self._reduced: set[Var] = set()
+        """The reduction axes of the block whose `init` is looked at."""
 
     def _report(self, code: Code, message: str, node: Any) -> None:
         self.findings.append(Diagnostic(code, message, node.span))
@@ -95,6 +99,8 @@ class _Checker:
         self._use(node, node.name, node)
         if node in self._hidden:
             self._report(T0207, f"loop variable {node.name!r} is used inside a block", node)
+        if node in self._reduced:
+            self._report(T0208, f"reduction axis {node.name!r} is used in the init of its block", node)
 
     def _visit_Buffer(self, node: Buffer) -> None:
         self._use(node, node.name, node)
@@ -189,9 +195,11 @@ class _Checker:
         self._regions.append(self._declared(block))
         outside = self._hidden, self._loops
         self._hidden, self._loops = self._hidden | self._loops, set()
-        for stmt in (block.init, block.body):
-            if stmt is not None:
-                self._visit(stmt)
+        if block.init is not None:
+            self._reduced = {v.var for v in block.iter_vars if v.iter_type is IterType.CommReduce}
+            self._visit(block.init)
+            self._reduced = set()
+        self._visit(block.body)
         self._hidden, self._loops = outside
         self._regions.pop()
         self._defined = outer

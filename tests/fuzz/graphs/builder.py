@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,6 @@ from tests.fuzz.graphs.values import (
     random_array,
 )
 
-MAX_ELEMENTS = 4096
 ROUNDING = {"float64": 1e-8, "float32": 1e-4, "float16": 0.02, "bfloat16": 0.03}
 """How far errors of rounding may move a value, as a part of the largest: beyond, nothing is compared."""
 # fmt: off
@@ -54,13 +54,16 @@ class Sample:
 
 @dataclass
 class Plan:
-    """What kind of graph is made. `sizes` are those that symbolic dimensions have in the samples."""
+    """What kind of graph is made. `sizes` are those that symbolic dimensions have in the samples, `numbers`
+    those of other dimensions; no value has more than `max_elements`."""
 
     seed: int
     opset: int
     nodes: int
     sizes: tuple[Size, ...]
     special: bool
+    numbers: tuple[int, ...]
+    max_elements: int
 
 
 class Builder:
@@ -114,8 +117,12 @@ class Builder:
         high: float = 2,
         constant: bool | None = None,
     ) -> Value:
-        """A new input or initializer of random numbers."""
+        """A new input or initializer of random numbers. Raises: Unfit."""
         sizes = [size if isinstance(size, tuple) else (size,) * self.num_samples for size in shape]
+        if any(
+            math.prod(size[s] for size in sizes) > self.plan.max_elements for s in range(self.num_samples)
+        ):
+            raise Unfit("too large")
         arrays = [
             random_array(self.rng, dtype, tuple(size[s] for size in sizes), low, high)
             for s in range(self.num_samples)
@@ -267,7 +274,7 @@ class Builder:
                     raise Unfit(f"element type {array.dtype}")
                 if array.shape != again.shape:
                     raise Unfit("rounding changes the shape")
-                if array.size > MAX_ELEMENTS:
+                if array.size > self.plan.max_elements:
                     raise Unfit("too large")
                 self._check_elements(array, again)
             if isinstance(mine, list) and not mine:
@@ -329,9 +336,7 @@ class Builder:
 
     def size(self) -> Size | int:
         """A symbolic size or a small number."""
-        return (
-            self.rng.choice(self.plan.sizes) if self.flag(0.4) else self.rng.choice((1, 2, 3, 4, 5, 7, 8, 16))
-        )
+        return self.rng.choice(self.plan.sizes if self.flag(0.4) else self.plan.numbers)
 
 
 def is_in_set(node: NodeProto, opset: int) -> bool:

@@ -20,14 +20,15 @@ from queue import Empty, Queue
 from typing import Any
 
 from tests.fuzz.graphs import oracle
+from tests.fuzz.graphs.grow import is_wide
 from tests.fuzz.graphs.judge import ways_of
 from tests.fuzz.graphs.report import ten_lines, write
 from tests.fuzz.graphs.run import case_of, run_case
 from tests.fuzz.graphs.shrink import shrink
 
-RECYCLED_AFTER = 100
+RECYCLED_AFTER = 400
 HANG_S = 120.0
-"""A graph is compiled and run in about a second."""
+"""Of processor time; of no work at all, ten times as long. A graph is compiled and run in about a second."""
 SHRUNK_PER_KEY = 3
 ROOT = Path(__file__).parents[3]
 
@@ -99,6 +100,15 @@ def work(seeds: range, folder: Path) -> Iterator[dict[str, Any]]:
         }
 
 
+def _processor_seconds(pid: int) -> float:
+    """What a process has used, by Linux's books; elsewhere time on the clock."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return time.monotonic()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class _Worker:
     """One process, and a thread that reads its lines."""
 
@@ -120,12 +130,23 @@ class _Worker:
             self.lines.put(line)
         self.lines.put(None)
 
+    def _next_line(self, hang_s: float) -> str | None:
+        """Raises: Empty where the process has worked for `hang_s` and said nothing. A machine may be busy."""
+        begun = _processor_seconds(self.process.pid)
+        for _ in range(10):
+            try:
+                return self.lines.get(timeout=hang_s)
+            except Empty:
+                if _processor_seconds(self.process.pid) - begun >= hang_s:
+                    break
+        raise Empty
+
     def rows(self, hang_s: float) -> Iterator[dict[str, Any]]:
         """The rows of the seeds; the last tells of a hang, or of an end of the process, if there was one."""
         current: int | None = None
         while True:
             try:
-                line = self.lines.get(timeout=hang_s)
+                line = self._next_line(hang_s)
             except Empty:
                 self.process.kill()
                 self.process.wait()
@@ -143,13 +164,17 @@ class _Worker:
                 yield row
 
 
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
 def run_farm(
     seed: int,
     count: int,
     jobs: int,
     minutes: float,
     folder: Path,
-    tell: Callable[[str], None] = print,
+    tell: Callable[[str], None] = _print,
 ) -> Tally:
     """Judge `count` seeds from `seed` on in `jobs` processes, for at most `minutes`."""
     tally, lock = Tally(), threading.Lock()
@@ -162,6 +187,8 @@ def run_farm(
                 start = next(starts, None)
             if start is None or time.monotonic() > end:
                 return
+            if start > seed:
+                tell(f"  {start - seed} graphs begun, {sum(map(len, tally.faults.values()))} faults")
             _serve(range(start, min(start + RECYCLED_AFTER, seed + count)))
 
     def _serve(seeds: range) -> None:
@@ -171,7 +198,8 @@ def run_farm(
                 with lock:
                     tally.add(row)
                     if row["fault"]:
-                        tell(f"seed {row['seed']}: {row['kind']}, {row['key']}, {ways_of(row['seed'] or 0)}")
+                        seed = row["seed"] or 0
+                        tell(f"seed {seed}: {row['kind']}, {row['key']}, {ways_of(seed, is_wide(seed))}")
                 if time.monotonic() > end:
                     worker.process.kill()
                     worker.process.wait()

@@ -1,4 +1,8 @@
-"""Compiles and runs a graph in all the ways that must agree, and compares with what the peers gave."""
+"""Compiles and runs a graph in ways that must agree, and compares with what the peers gave.
+
+A graph is judged by the engines that its seed draws: to judge each by all of them would cost many times as
+much, and a fault of one engine is as likely to show in the graphs that it drew.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,9 @@ from heddle.ir.transform import PassContext
 from heddle.runtime import cpu
 from heddle.runtime.native.library import set_num_threads
 from heddle.support.diagnostics import HeddleError, InternalError
+from heddle.target import Target
 from heddle.vm.relax import VirtualMachine
+from tests.fuzz.graphs.loops import with_interpreted_loops
 from tests.fuzz.graphs.values import FLOATS, Value
 from tests.ops.tolerances import TOLERANCES
 
@@ -52,16 +58,33 @@ OPTIONAL_PASSES = (
     "RemoveNoOp",
 )
 """Passes without which programs are slower, and must give the same."""
+OF_CODE_GENERATION = OPTIONAL_PASSES[OPTIONAL_PASSES.index("CompactBuffers") :]
+"""Those that loops pass on their way to machine code: the loop interpreter runs what comes before them."""
+TARGETS = (
+    ("llvm -opt-level=0", 0.7),
+    ("llvm", 0.2),
+    ("llvm -opt-level=0 -vector-width=128", 0.05),
+    ("llvm -opt-level=1 -mcpu=x86-64-v2", 0.05),
+)
+"""Optimising takes LLVM five times as long as emitting. Other processors get other loops and intrinsics."""
+LOOPS_SHARE = 0.15
+"""How many graphs run their loops in the loop interpreter."""
+COMPILED_SHARE = 0.3
+"""How many have machine code for their bytecode too, and must give the same bits with it."""
 NOISE_FACTOR = 4.0
 """How much farther results may lie apart than errors of rounding moved them in the peers' evaluation."""
 
 
 @dataclass(frozen=True)
 class Ways:
-    """How a graph is compiled: with checks of accesses or not, without which pass."""
+    """How a graph is compiled: with checks of accesses or not, without which pass, for which target; and who
+    runs it."""
 
     sanitize: bool = False
     without: str | None = None
+    target: str = "llvm"
+    engines: tuple[str, ...] = ("bytecode", "compiled")
+    threads: tuple[int, ...] = (1, 2)
 
 
 @dataclass
@@ -92,45 +115,73 @@ class Verdict:
         return self.kind in ("wrong", "crash", "trap")
 
 
-def ways_of(seed: int) -> Ways:
+def ways_of(seed: int, is_wide: bool = False) -> Ways:
+    """`is_wide`: the graph's tensors are large enough for a second thread, and too large to interpret."""
     rng = random.Random(seed + 2)
-    without = rng.choice(OPTIONAL_PASSES) if rng.random() < 0.35 else None
-    return Ways(rng.random() < 0.5, without)
+    without = rng.choice(OPTIONAL_PASSES) if rng.random() < 0.3 else None
+    lot, target = rng.random(), rng.choices(*zip(*TARGETS, strict=True))[0]
+    if not is_wide and lot < LOOPS_SHARE and without not in OF_CODE_GENERATION:
+        return Ways(False, without, target, ("loops",), (1,))
+    engines = ("bytecode", "compiled") if lot > 1 - COMPILED_SHARE else ("bytecode",)
+    threads = (1, 2) if is_wide else (rng.choice((1, 2)),)
+    return Ways(rng.random() < 0.15, without, target, engines, threads)
 
 
 def judge(case: Case) -> Verdict:
-    """Run in both modes, by one thread and by two."""
+    """Run with every sample, engine and number of threads, and compare."""
     try:
-        mod = from_onnx(case.model)
-        with PassContext(disabled_pass=[case.ways.without] if case.ways.without else []):
-            interpreted = build(mod, sanitize=case.ways.sanitize)
-            executables = {"bytecode": interpreted, "compiled": with_machine_code(interpreted)}
+        machines = _machines(case)
     except Exception as error:  # every other error is a fault, and reported as one
         return _failed("compile", error)
     for number, given in enumerate(case.inputs):
         results: dict[str, list[np.ndarray[Any, Any]]] = {}
-        for mode, executable in executables.items():
-            for threads in (1, 2) if mode == "compiled" else (1,):
+        for engine, machine in machines.items():
+            for threads in case.ways.threads:
                 set_num_threads(threads)
                 try:
-                    results[f"{mode}, {threads} threads"] = _run(executable, case.model, given)
+                    results[f"{engine}, {threads} threads"] = _run(machine, case.model, given)
                 except Exception as error:  # as above
-                    return _failed(f"run {mode} sample {number}", error)
-        first_name, first = next(iter(results.items()))
-        for name, other in results.items():
-            for index, (mine, theirs) in enumerate(zip(first, other, strict=True)):
-                if mine.tobytes() != theirs.tobytes():
-                    return Verdict(
-                        "wrong", "ways differ", f"sample {number} output {index}: {first_name} against {name}"
-                    )
-        for index, mine in enumerate(first):
-            problem = difference(mine, case.wanted[number][index], case.noisy[number][index])
-            if problem:
-                output = case.model.graph.output[index].name
-                return Verdict(
-                    "wrong", problem.split(":")[0], f"sample {number} output {index} ({output}): {problem}"
-                )
+                    return _failed(f"run {engine} sample {number}", error)
+        found = _against_each_other(number, results) or _against_peers(
+            case, number, next(iter(results.values()))
+        )
+        if found:
+            return found
     return Verdict("ok")
+
+
+def _machines(case: Case) -> dict[str, VirtualMachine]:
+    """The engines of the case, each with the program compiled for it."""
+    ways, mod, target = case.ways, from_onnx(case.model), Target(case.ways.target)
+    with PassContext(disabled_pass=[ways.without] if ways.without else []):
+        if ways.engines == ("loops",):
+            return {"loops": VirtualMachine(with_interpreted_loops(mod, target), cpu())}
+        program = build(mod, target, sanitize=ways.sanitize)
+        programs = {
+            name: with_machine_code(program, target) if name == "compiled" else program
+            for name in ways.engines
+        }
+        return {name: VirtualMachine(made, cpu()) for name, made in programs.items()}
+
+
+def _against_each_other(number: int, results: dict[str, list[np.ndarray[Any, Any]]]) -> Verdict | None:
+    (first_name, first), *others = results.items()
+    for name, other in others:
+        for index, (mine, theirs) in enumerate(zip(first, other, strict=True)):
+            if mine.tobytes() != theirs.tobytes():
+                detail = f"sample {number} output {index}: {first_name} against {name}"
+                return Verdict("wrong", "ways differ", detail)
+    return None
+
+
+def _against_peers(case: Case, number: int, results: list[np.ndarray[Any, Any]]) -> Verdict | None:
+    for index, mine in enumerate(results):
+        problem = difference(mine, case.wanted[number][index], case.noisy[number][index])
+        if problem:
+            output = case.model.graph.output[index].name
+            detail = f"sample {number} output {index} ({output}): {problem}"
+            return Verdict("wrong", problem.split(":")[0], detail)
+    return None
 
 
 def _failed(stage: str, error: Exception) -> Verdict:
@@ -155,8 +206,8 @@ def _code(text: str) -> str:
     return text.split("]")[0]
 
 
-def _run(executable: Any, model: onnx.ModelProto, given: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
-    got = VirtualMachine(executable, cpu())["main"](*(given[value.name] for value in model.graph.input))
+def _run(machine: Any, model: onnx.ModelProto, given: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
+    got = machine["main"](*(given[value.name] for value in model.graph.input))
     several = len(model.graph.output) > 1
     return [np.asarray(item.numpy()).copy() for item in (got if several else [got])]
 

@@ -24,8 +24,9 @@ def ten_lines(case: Case, verdict: Verdict, path: Path | None = None) -> str:
         f"inputs: {shapes[:400]}",
         f"constants: {weights[:300] or 'none'}",
         f"opset: {case.model.opset_import[0].version}; samples: {len(case.inputs)}",
-        f"ways: sanitize={case.ways.sanitize}, without={case.ways.without}",
-        "engines: heddle bytecode and compiled;"
+        f"ways: {case.ways.target!r}, sanitize={case.ways.sanitize}, without={case.ways.without},"
+        f" {case.ways.threads} threads",
+        f"engines: heddle {' and '.join(case.ways.engines)};"
         f" onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__},"
         f" {len(known_differences())} known differences",
         f"found: {verdict.detail.strip()[:700]}",

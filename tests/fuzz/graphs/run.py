@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.fuzz.graphs import everything
 from tests.fuzz.graphs.cut import without_refused
-from tests.fuzz.graphs.grow import make_graph
+from tests.fuzz.graphs.grow import is_wide, make_graph
 from tests.fuzz.graphs.judge import Case, Verdict, judge, ways_of
 
 assert everything.__all__
@@ -22,7 +22,8 @@ def case_of(seed: int) -> Case:
         for kind in ("clean", "noisy")
     )
     inputs = [sample.arrays for sample in b.samples]
-    return Case(model, inputs, wanted, noisy, ways_of(seed), seed, {value.name: value for value in b.values})
+    known = {value.name: value for value in b.values}
+    return Case(model, inputs, wanted, noisy, ways_of(seed, is_wide(seed)), seed, known)
 
 
 def run_case(case: Case) -> tuple[Case, Verdict, Sequence[str]]:

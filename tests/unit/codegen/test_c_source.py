@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,6 +146,29 @@ def test_a_function_of_nobody_is_found_when_the_code_is_linked() -> None:
     executable = heddle.compile(program(source, "c", ("f",)))
     with pytest.raises(FormatError, match="U0502"):
         VirtualMachine(executable, heddle.cpu())
+
+
+@needs_compiler
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+def test_a_killed_compilation_leaves_nothing_for_ever(tmp_path: Path) -> None:
+    """The compiler kills who called it; the next compilation removes what lay there."""
+    killer = tmp_path / "killer"
+    killer.write_text("#!/bin/sh\nkill -9 $PPID\n")
+    killer.chmod(0o755)
+    place = tmp_path / "temporary"
+    place.mkdir()
+    program = (
+        "from heddle.codegen.c_source import compile_c_source\nfrom heddle.target import Target\n"
+        "text = '#include \"heddle_kernel.h\"\\nHEDDLE_KERNEL(f) { return 0; }'\n"
+        'compile_c_source(text, "c", ["f"], Target("llvm"))\n'
+    )
+    left = []
+    for compiler, status in ((str(killer), -signal.SIGKILL), ("cc", 0)):
+        env = {**os.environ, "TMPDIR": str(place), "HEDDLE_CC": compiler}
+        done = subprocess.run([sys.executable, "-c", program], env=env, check=False)
+        assert done.returncode == status
+        left.append(len(list(place.iterdir())))
+    assert left == [1, 0]
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

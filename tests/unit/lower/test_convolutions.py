@@ -282,3 +282,43 @@ def test_a_blocked_layout_spreads_as_far_as_channels_keep_their_places(middle, r
     v = rng.standard_normal((32, 32, 1, 1)).astype("float32")
     found = layouts(NET.format(middle=middle), w=w, v=v)
     assert found[: len(ranks)] == ranks and found[-1] == 4
+
+
+IN_PART = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def conv(
+        x: T.Buffer((1, 16, 10, 10), "float32"),
+        w: T.Buffer((16, 16, 3, 3), "float32"),
+        y: T.Buffer((1, 16, 8, 8), "float32"),
+    ):
+        for n, k, i, j, c, a, b in T.grid(1, 16, {rows}, 8, 16, 3, 3):
+            with T.sblock("conv"):
+                vn, vk, vi, vj, vc, va, vb = T.axis.remap("SSSSRRR", [n, k, i, j, c, a, b])
+                {where}
+                with T.init():
+                    y[vn, vk, vi, vj] = T.float32(0)
+                y[vn, vk, vi, vj] = y[vn, vk, vi, vj] + x[vn, vc, vi + va, vj + vb] * w[vk, vc, va, vb]
+
+    @R.function
+    def main(x: R.Tensor((1, 16, 10, 10), "float32"), w: R.Tensor((16, 16, 3, 3), "float32")):
+        cls = Module
+        with R.dataflow():
+            z = R.nn.relu(x)
+            y = R.call_tir(cls.conv, (z, w), out_ty=R.Tensor((1, 16, 8, 8), dtype="float32"))
+            R.output(y)
+        return y
+"""
+
+
+@pytest.mark.parametrize(("rows", "where"), [(4, ""), (8, "T.where(i < 4)"), (8, "")])
+def test_a_convolution_by_hand_may_store_a_part_of_its_result(rows, where):
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype("float32") for shape in ((1, 16, 10, 10), (16, 16, 3, 3)))
+    module = heddle.compile(from_source(IN_PART.format(rows=rows, where=where)), HOST)
+    got = relax.VirtualMachine(module, heddle.cpu())["main"](x, w).numpy()
+    windows = sliding_window_view(np.maximum(x, 0), (3, 3), (2, 3))
+    stored = 4 if where else rows
+    wanted = np.einsum("nchwab,kcab->nkhw", windows, w)[:, :, :stored]
+    np.testing.assert_allclose(got[:, :, :stored], wanted, rtol=1e-4, atol=1e-4)

@@ -199,3 +199,29 @@ class Module:
     for each, array in zip((func, from_the_end(marked)), results, strict=True):
         run_primfunc(each, array)
     np.testing.assert_array_equal(*results)
+
+
+LOOKED_UP = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(x: T.Buffer((3,), "int64"), y: T.Buffer((), "float32")):
+        for i, j in T.grid(3, 5):
+            with T.sblock("y"):
+                vi = T.axis.reduce(3, i)
+                vj = T.axis.reduce(5, j)
+                with T.init():
+                    y[()] = T.float32(-9)
+                y[()] = T.max(y[()], T.if_then_else(x[vi] == vj, T.float32(2), T.float32(-1)))
+"""
+
+
+def test_a_reduction_of_more_axes_than_its_operand_has():
+    """Every rule looks at it, and none fails."""
+    before = from_source(LOOKED_UP)
+    after = ApplyDefaultSchedule(Target("llvm"))(before)["main"]
+    assert after.attrs.get("schedule_rule")
+    for x, wanted in (([7, 8, 9], -1), ([7, 4, 9], 2)):
+        y = np.zeros((), np.float32)
+        run_primfunc(after, np.asarray(x, np.int64), y)
+        assert y == wanted

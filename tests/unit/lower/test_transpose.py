@@ -47,7 +47,7 @@ def test_matrices_of_symbolic_size(target: str) -> None:
             np.testing.assert_array_equal(run(x).numpy(), x.T)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int16", "uint8"])
 @pytest.mark.parametrize(
     ("shape", "axes"), [((2, 37, 3, 24), (0, 2, 3, 1)), ((5, 7, 19), (2, 1, 0)), ((3, 21, 150), (0, 2, 1))]
 )
@@ -66,6 +66,20 @@ def test_what_whole_tiles_leave_of_known_sizes(shape: tuple[int, int], target: s
     run = machine(str(shape), "y = R.permute_dims(x)", target=target)
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     np.testing.assert_array_equal(run(x).numpy(), x.T)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("dtype", "made"), [("uint8", "int16"), ("int16", "int16"), ("int8", "uint8")])
+def test_narrow_integers(dtype: str, made: str, target: str) -> None:
+    """Of symbolic and of known size; tiles of them fill parts of vectors."""
+    body = f'y = R.astype(R.permute_dims(x, axes=[1, 0]), dtype="{made}")'
+    free = machine('("m", "n")', body, dtype, target)
+    for shape in ((70, 67), (16, 40), (5, 37), (3, 5), (1, 33), (0, 9)):
+        x = np.random.default_rng(0).integers(0, 120, shape).astype(dtype)
+        np.testing.assert_array_equal(free(x).numpy(), x.T.astype(made))
+        if min(shape) > 4:
+            known = machine(str(shape), body, dtype, target)
+            np.testing.assert_array_equal(known(x).numpy(), x.T.astype(made))
 
 
 def test_arithmetic_on_the_way() -> None:

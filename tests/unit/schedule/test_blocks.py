@@ -333,3 +333,34 @@ def test_initialisation_stays_under_the_guard():
     unit = sch.add_unit_loop(sch.get_loops("C")[2])
     sch.split(unit, [1, 2])
     check(before, sch)
+
+
+@pytest.mark.parametrize("first", [1, 3, 8])
+def test_decomposed_padding_of_a_part_of_a_loop(first):
+    """The loop does not begin at 0."""
+    before = padded(n=7, low=2, high=1)
+    sch = Schedule(before)
+    sch.loop_partition(sch.get_loops("P")[0], [first, None])
+    for block in ("P", "P_1"):
+        sch.decompose_padding(block, sch.get_loops(block)[0])
+    check(before, sch)
+
+
+READ_WHERE = """
+@T.prim_func
+def main(A: T.Buffer((5, 3), "float32"), C: T.Buffer((5, 3), "float32")):
+    for i, j in T.grid(5, 3):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.if_then_else(A[vi, vj] > T.float32(0), A[vi, vj], T.float32(4))
+"""
+
+
+@pytest.mark.parametrize("factor", [2, 7])
+def test_a_guard_stands_before_a_condition_that_reads_elements(factor):
+    """What the condition reads is there only where the guard of a ragged split holds."""
+    before = from_source(READ_WHERE)
+    sch = Schedule(before)
+    sch.decompose_padding("C", sch.get_loops("C")[0])
+    sch.split(sch.get_loops("C")[0], [None, factor])
+    check(before, sch)

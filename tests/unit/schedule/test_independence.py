@@ -4,10 +4,11 @@ whatever their axes are called; and what primitives assume of reductions is chec
 import numpy as np
 import pytest
 
+from heddle.ir.structural import structural_equal
 from heddle.script import from_source
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import PrimFunc
-from heddle.tir.schedule import Schedule, ScheduleError
+from heddle.tir.schedule import Schedule, ScheduleError, independence
 from tests.unit.schedule.programs import check, interpreted, matmul
 from tests.unit.schedule.test_preconditions import nest, temporaries, written
 
@@ -311,3 +312,38 @@ def main(A: T.Buffer((32,), "int32")):
         return
     with pytest.raises(ScheduleError, match="T0405"):
         sch.parallel(loop)
+
+
+def _comparisons_of_a_fused_map(rank, monkeypatch):
+    """How often expressions are compared to see that the fused loop of a map is parallel."""
+    sizes = [2, 3, 4, 3, 2, 5, 3, 2][:rank]
+    names = [f"i{k}" for k in range(rank)]
+    axes = ", ".join("v" + name for name in names)
+    shape = ", ".join(map(str, sizes))
+    source = (
+        "@T.prim_func\n"
+        f'def main(A: T.Buffer(({shape}), "float32"), C: T.Buffer(({shape}), "float32")):\n'
+        f"    for {', '.join(names)} in T.grid({shape}):\n"
+        '        with T.sblock("C"):\n'
+        f'            {axes} = T.axis.remap("{"S" * rank}", [{", ".join(names)}])\n'
+        f"            C[{axes}] = A[{axes}]\n"
+    )
+    sch = Schedule(from_source(source))
+    fused = sch.fuse(*sch.get_loops("C"))
+    count = 0
+
+    def compare(*pair):
+        nonlocal count
+        count += 1
+        return structural_equal(*pair)
+
+    monkeypatch.setattr(independence, "structural_equal", compare)
+    sch.parallel(fused)
+    return count
+
+
+def test_the_work_of_looking_at_a_fused_loop_grows_slowly_with_its_rank(monkeypatch):
+    """Quotients and remainders are put together from below: guessing divisors took 26 s at rank 8."""
+    counts = {rank: _comparisons_of_a_fused_map(rank, monkeypatch) for rank in (4, 8)}
+    assert counts[4] > 0
+    assert counts[8] <= 20 * counts[4]

@@ -185,3 +185,8 @@ def test_merge_keeps_dependences():
 def test_reorder_asks_for_loops():
     with pytest.raises(ScheduleError, match="T0404"):
         Schedule(matmul()).reorder()
+
+
+def test_no_loops_are_fused_to_nothing():
+    with pytest.raises(ScheduleError, match="T0404"):
+        Schedule(matmul()).fuse()

@@ -59,3 +59,30 @@ def test_blocks_that_use_their_axes(body):
 def test_programs_of_te():
     assert verify_well_formed(matmul())
     assert verify_well_formed(chain())
+
+
+REDUCTION = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8,), "float32")):
+        for i, k in T.grid(8, 8):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    {init}
+                C[vi] = C[vi] + A[vi, vk]
+"""
+
+
+@pytest.mark.parametrize(
+    "init", ["C[vi] = A[vi, vk]", "C[vk] = T.float32(0)", "C[vi] = T.Cast('float32', vi + vk)"]
+)
+def test_an_init_that_uses_a_reduction_axis(init):
+    with pytest.raises(VerifyError, match=r"T0208.*'vk'"):
+        verify_well_formed(from_source(REDUCTION.format(init=init))["main"])
+
+
+@pytest.mark.parametrize("init", ["C[vi] = A[vi, 0]", "C[vi] = T.Cast('float32', vi)"])
+def test_an_init_that_uses_a_spatial_axis(init):
+    assert verify_well_formed(from_source(REDUCTION.format(init=init))["main"])

@@ -230,6 +230,12 @@ def damaged(change):
         (lambda folder: (folder / "tensor-cache.json").write_text("[]"), "F0201"),
         (lambda folder: (folder / "tensor-cache.json").unlink(), "F0201.*cannot read"),
         (lambda folder: (folder / "params_shard_0.bin").write_bytes(b"123"), "F0202.*44 bytes, got 3"),
+        (
+            lambda folder: (folder / "params_shard_0.bin").write_bytes(bytes(44)),
+            "F0202.*expected bytes of the md5",
+        ),
+        (damaged(lambda i, s, r: s.update(md5sum="0" * 32)), "F0202.*md5 sum 0000"),
+        (damaged(lambda i, s, r: s.update(md5sum=5)), "F0201.*'md5sum' of type str, got int"),
     ],
 )
 def test_damaged_caches_are_refused_and_load_nothing(tmp_path, change, message):
@@ -238,6 +244,27 @@ def test_damaged_caches_are_refused_and_load_nothing(tmp_path, change, message):
     with pytest.raises(FormatError, match=message):
         load(tmp_path)
     assert builtin("tensor_cache.get")("b") is None
+
+
+def test_an_index_may_have_no_digest_or_one_in_capitals(tmp_path):
+    """Other writers' caches are read too."""
+    for change in (
+        damaged(lambda i, s, r: s.update(md5sum=s["md5sum"].upper())),
+        damaged(lambda i, s, r: s.pop("md5sum")),
+    ):
+        tvmjs.dump_tensor_cache({"b": np.arange(5, dtype="i4")}, tmp_path, "raw")
+        change(tmp_path)
+        load(tmp_path)
+        assert builtin("tensor_cache.get")("b").numpy().tolist() == [0, 1, 2, 3, 4]
+        builtin("tensor_cache.clear")()
+
+
+def test_a_damaged_shard_is_not_written_anew_as_if_it_were_right(tmp_path):
+    params = {"a": np.zeros(3, "f4"), "b": np.arange(5, dtype="i4")}
+    tvmjs.dump_tensor_cache(params, tmp_path, "raw")
+    (tmp_path / "params_shard_0.bin").write_bytes(bytes(32))
+    with pytest.raises(FormatError, match=r"F0202.*md5"):
+        tvmjs.dump_tensor_cache({"a": np.ones(3, "f4")}, tmp_path, "raw", update_if_exists=True)
 
 
 def test_what_cannot_be_dumped(tmp_path):

@@ -15,11 +15,12 @@ from heddle.codegen.llvm.emit_stmt import StmtEmitter
 from heddle.codegen.llvm.types import INT64, register_type
 from heddle.codegen.llvm.writer import FunctionWriter, symbol
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, Var
+from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import cast
 from heddle.tir.nodes import Buffer, For
+from heddle.tir.sizes import GRAIN
 
-GRAIN, SWEEP = "grain", "sweep"
+SWEEP = "sweep"
 
 
 def emit_serially(emitter: StmtEmitter, node: For) -> None:
@@ -56,14 +57,19 @@ class ParallelLoops:
             )
             emitter.out.effect(f"store {register_type(var.dtype)} {emitter.env[var]}, ptr {slot}")
         extent = emitter.emit_index(cast(INT64, node.extent))
-        grain = node.annotations.get(GRAIN, 1)
-        count = grain.value if isinstance(grain, IntImm) else int(grain)
-        count = -count if node.annotations.get(SWEEP) else count
+        count = self._grain(emitter, node)
         callee = emitter.module.declare("heddle_parallel_for", "i32", ["ptr", "ptr", "i64", "i64"])
         arguments = f"ptr {symbol(name)}, ptr {context}, i64 {extent}, i64 {count}"
         status = emitter.out.value(f"call i32 {callee}({arguments})")
         emitter.check_status(status)
         self._outline(emitter, node, name, context_ty, captured)
+
+    def _grain(self, emitter: StmtEmitter, node: For) -> str:
+        """The grain, negative for a loop that sweeps."""
+        grain = node.annotations.get(GRAIN, 1)
+        if not isinstance(grain, PrimExpr):
+            grain = constant(int(grain), INT64)
+        return emitter.emit_index(cast(INT64, -grain if node.annotations.get(SWEEP) else grain))
 
     def _outline(
         self, outer: StmtEmitter, node: For, name: str, context_ty: str, captured: tuple[Var, ...]

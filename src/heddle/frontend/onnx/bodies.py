@@ -10,6 +10,7 @@ import onnx
 from onnx import FunctionProto, TensorProto, defs, helper, numpy_helper
 
 from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, attr_value, dtype_name, plain_domain
+from heddle.frontend.onnx.schemas import schema_of
 from heddle.frontend.onnx.values import SequenceKind, Value
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm
@@ -39,6 +40,9 @@ class FunctionTable:
 
     def schema(self, node: Node, opset: int) -> Any:
         """The specification of a node's operator in an operator set, or None."""
+        declared = schema_of(node.domain, node.op_type)
+        if declared is not None:
+            return declared
         try:
             return defs.get_schema(
                 node.op_type, min(opset, defs.onnx_opset_version()) if not node.domain else opset, node.domain

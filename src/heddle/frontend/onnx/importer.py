@@ -109,6 +109,7 @@ class GraphImporter:
         self.dim_names = NameSupply()
         self.scope = Scope()
         self.params: Parameters | None = None
+        self.unpacked_bytes = 0  # of constants that take fewer bits in the model
         self._made: ChainMap[Any, tuple[Any, Any]] = ChainMap()
         self._dims: list[PrimVar] = []
         self._nodes_left = current_limits().nodes

@@ -21,7 +21,10 @@ from heddle.support.registry import caller_place
 Converter = Callable[..., Any]
 SymbolicRule = Callable[..., Any]
 
-MAX_OPSET = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview.training": 1, "com.microsoft": 1}
+ML = "ai.onnx.ml"
+MICROSOFT = "com.microsoft"
+
+MAX_OPSET = {"": 28, ML: 5, "ai.onnx.preview.training": 1, MICROSOFT: 1}
 """The newest operator set of each domain that the converters were written for."""
 
 _CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter, str]]] = {}
@@ -33,7 +36,7 @@ TEXT_OPERATORS = frozenset(
         ("", name)
         for name in ("Equal", "Identity", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
     }
-    | {("ai.onnx.ml", "LabelEncoder")}
+    | {(ML, name) for name in ("CategoryMapper", "LabelEncoder", "OneHotEncoder")}
 )
 """Those that take tensors of strings."""
 _DENIALS: dict[tuple[str, str], list[Callable[[Any], str | None]]] = {}
@@ -101,6 +104,11 @@ def lacks(name: str, form: str, domain: str = "") -> None:
 def reason_against(domain: str, name: str) -> tuple[str, str] | None:
     """Why an operator has no converter, and the nearest rewrite."""
     return _REASONS.get((domain, name))
+
+
+def refused_operators(domain: str) -> list[str]:
+    """The names of operators without a converter that have a reason, sorted."""
+    return sorted(name for own, name in _REASONS if own == domain)
 
 
 def limits_of(domain: str, name: str) -> list[str]:

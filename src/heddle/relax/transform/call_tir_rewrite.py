@@ -17,7 +17,7 @@ from heddle.ir.expr import Call, DataTypeImm, Expr, Function, StringImm, Tuple, 
 from heddle.ir.op import Op
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.types import TupleType, Type
-from heddle.prim.nodes import constant
+from heddle.prim.nodes import IntImm, constant
 from heddle.relax.codes import R0202
 from heddle.relax.infer import type_of
 from heddle.relax.nodes import VarBinding
@@ -72,7 +72,9 @@ class _Rewriter(BindingRewriter):
 
     def _kernel_call(self, value: Call, operands: tuple[Expr, ...]) -> Call:
         scalars = value.args[2] if len(value.args) > 2 else None
-        if isinstance(scalars, ShapeExpr) and len(scalars):
+        if isinstance(scalars, ShapeExpr) and all(isinstance(size, IntImm) for size in scalars.values):
+            operands = (*operands, *scalars.values)  # known sizes need nobody to look them up
+        elif isinstance(scalars, ShapeExpr):
             return Call(Op.get("relax.vm.call_tir_dyn"), (value.args[0], Tuple((*operands, scalars))))
         return Call(value.args[0], operands, value.attrs, (TupleType(()),))
 

@@ -3,7 +3,7 @@
     y = R.permute_dims(R.const(w), axes=[1, 0])       →       uses of y become R.const(w.T)
 
 A result much larger than its inputs (a broadcast, say) is left to run time, and so is what goes beyond the
-limits of `heddle.config`.
+limits of `heddle.config`. Conversions may widen elements: weights of a few bits become floats.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ MAX_FREE_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class FoldConstant(FunctionPass):
-    """Requires the normal form. What goes beyond a limit (`heddle.config`) is left to run time too."""
+    """Requires the normal form. What goes beyond a limit (`heddle.config`) is left to run time too, and so
+    are calls of the operators in `keep`."""
 
+    keep: frozenset[str] = frozenset()
     function_kind: ClassVar[type] = Function
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         budget = _Budget()
-        return map_functions(mod, Function, lambda _var, func: _Folder(mod, budget).run(func))
+        return map_functions(mod, Function, lambda _var, func: _Folder(mod, budget, self.keep).run(func))
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
-        return _Folder(mod, _Budget()).run(func)
+        return _Folder(mod, _Budget(), self.keep).run(func)
 
 
 class _Budget:
@@ -65,13 +67,15 @@ class _Budget:
 
 
 class _Folder(BindingRewriter):
-    def __init__(self, mod: Any, budget: _Budget) -> None:
+    def __init__(self, mod: Any, budget: _Budget, keep: frozenset[str]) -> None:
         super().__init__(mod)
-        self._budget = budget
+        self._budget, self._keep = budget, keep
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         record = op_def(value.op) if isinstance(value, Call) else None
         if record is None or isinstance(record.reference, Without) or not record.is_pure:
+            return value
+        if record.name in self._keep:
             return value
         assert isinstance(value, Call)
         args = [_known(arg) for arg in value.args]
@@ -92,7 +96,8 @@ class _Folder(BindingRewriter):
         constants = [arg.data for arg in _flat(value.args) if isinstance(arg, Constant)]
         tensors = [data.numpy() for data in constants]
         given = [array.nbytes for array in tensors if array.ndim]
-        if given and size > max(MAX_FREE_BYTES, 2 * sum(given)):
+        largest = max(2 * sum(given), _widened_bytes(tensors, ty.dtype.itemsize))
+        if given and size > max(MAX_FREE_BYTES, largest):
             return False
         work = prod(shape) + sum(array.size for array in tensors)
         if record.work is not None:
@@ -114,6 +119,12 @@ class _Folder(BindingRewriter):
             return folded
         self.renamed[var] = folded
         return None
+
+
+def _widened_bytes(tensors: list[np.ndarray[Any, Any]], itemsize: int) -> int:
+    """The bytes of as many elements as the largest tensor has, where others only scale it."""
+    sizes = sorted(array.size for array in tensors)
+    return sizes[-1] * itemsize if sum(sizes[:-1]) <= sizes[-1] // 8 else 0
 
 
 def _flat(args: tuple[Expr, ...]) -> list[Expr]:

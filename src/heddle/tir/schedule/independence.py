@@ -112,7 +112,7 @@ class _Place:
 
 def _tell(var: Var, places: Sequence[_Place]) -> bool:
     exprs = [place.told for place in places]
-    return bool(exprs) and _follows(var, exprs, len(exprs))
+    return _follows(var, exprs)
 
 
 def _told_by(value: PrimExpr, var: Var, inside: Mapping[Var, PrimExpr | None]) -> tuple[PrimExpr, int] | None:
@@ -278,20 +278,26 @@ def _determine(var: Var, exprs: list[PrimExpr], domain: Range, analyzer: Analyze
     """Whether quotients and remainders together tell the variable."""
     if not detect_iter_map(exprs, {var: domain}, True, "bijective", analyzer=analyzer).errors:
         return True
-    return _follows(var, exprs, len(exprs))
+    return _follows(var, exprs)
 
 
-def _follows(wanted: PrimExpr, exprs: list[PrimExpr], depth: int) -> bool:
-    """x follows from x // m and x % m, and so do these."""
-    if any(structural_equal(wanted, expr) for expr in exprs):
-        return True
-    if depth == 0:
-        return False
-    divisors = [node.b for expr in exprs for node in walk(expr) if isinstance(node, (FloorDiv, FloorMod))]
-    return any(
-        _follows(FloorMod(wanted, m), exprs, depth - 1) and _follows(FloorDiv(wanted, m), exprs, depth - 1)
-        for m in divisors
-    )
+def _follows(wanted: Var, exprs: Sequence[PrimExpr]) -> bool:
+    """Whether quotients and remainders tell a variable: x // m and x % m tell x, which may be one itself."""
+    told = list(exprs)
+    for one in told:  # grows
+        if one is wanted:
+            return True
+        if not isinstance(one, (FloorDiv, FloorMod)):
+            continue
+        partner = FloorMod if isinstance(one, FloorDiv) else FloorDiv
+        if any(type(other) is partner and _is_of_same(one, other) for other in told):
+            if not any(structural_equal(one.a, other) for other in told):
+                told.append(one.a)
+    return False
+
+
+def _is_of_same(one: Any, other: Any) -> bool:
+    return structural_equal(one.a, other.a) and structural_equal(one.b, other.b)
 
 
 # ---- elements that several iterations may touch

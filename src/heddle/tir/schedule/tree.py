@@ -242,16 +242,28 @@ def writes_buffer(block: SBlock, buffer: Buffer) -> bool:
     return any(region.buffer is buffer for region in block.writes)
 
 
+HOLDS = "holds"
+"""The annotation of a loop: a condition that holds wherever the loop has an iteration."""
+
+
 def analyzer_at(place: Place) -> Analyzer:
-    """An analyzer that knows the ranges of the loops and block axes around a place."""
+    """An analyzer that knows the ranges of the loops and block axes around a place, and what holds in the
+    loops."""
     analyzer = Analyzer()
     for ancestor in place.ancestors:
         if isinstance(ancestor, For):
-            analyzer.bind(ancestor.loop_var, Range.from_min_extent(ancestor.min, ancestor.extent))
+            enter_loop(analyzer, ancestor)
         elif isinstance(ancestor, SBlock):
             for axis in ancestor.iter_vars:
                 analyzer.bind(axis.var, axis.dom)
     return analyzer
+
+
+def enter_loop(analyzer: Analyzer, loop: For) -> None:
+    """Tell an analyzer what is known in each iteration of a loop."""
+    analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
+    if HOLDS in loop.annotations:
+        analyzer.assume(loop.annotations[HOLDS])
 
 
 def conditions_on_axes(realize: SBlockRealize) -> list[PrimExpr]:

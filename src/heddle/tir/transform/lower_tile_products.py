@@ -234,9 +234,11 @@ class _Nests(Rewriter):
         if len(loops) < 5 or not isinstance(store, BufferStore) or not _has_sides(loops, self._instruction):
             return None
         factors = narrow_factors(store)
-        if factors is None or any(not is_const_int(loop.min, 0) for loop in loops):
+        if any(not is_const_int(loop.min, 0) for loop in loops):
             return None
-        for data, weights in (factors, factors[::-1]):
+        for data, weights in factors:
+            if (str(data.dtype), str(weights.dtype)) != (self._instruction.data, self._instruction.weights):
+                continue
             index, left = _without_clamp(data.indices[0], loops[-3].loop_var)
             accesses = [
                 self._access(buffer, where, loops[-4:], fixed)

@@ -15,7 +15,7 @@ from heddle.ir.node import children, replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
-from heddle.prim.nodes import LT
+from heddle.prim.nodes import LT, is_const_int
 from heddle.prim.ops import conjuncts
 from heddle.tir.analysis.own_writes import reads_own_writes
 from heddle.tir.nodes import (
@@ -117,8 +117,11 @@ def _place(stmt: Stmt, alloc: AllocBuffer, users: _Users, around: tuple[For, ...
 def _can_enter(stmt: Stmt, buffer: Buffer, users: _Users, around: tuple[For, ...]) -> bool:
     """Whether all uses lie in the statement's body, and each iteration starts anew."""
     if isinstance(stmt, For):
-        bounds_free = not (users.collect(stmt.min) | users.collect(stmt.extent)) & {buffer}
-        if not bounds_free or _carries(stmt.body, buffer, users):
+        if (users.collect(stmt.min) | users.collect(stmt.extent)) & {buffer}:
+            return False
+        if is_const_int(stmt.extent, 1):
+            return True
+        if _carries(stmt.body, buffer, users):
             return False
         # Iterations that may run at once read nothing of one another, and must not share what they write.
         return stmt.kind is ForKind.PARALLEL or reads_own_writes(stmt, buffer, around)

@@ -69,6 +69,7 @@ class _Nests(Rewriter):
 
 STRIP = 8
 """Tiles side by side: a page that was found in the page tables serves as many lines."""
+_MASKED_BITS = 32
 STRIPS_OF_THREADS = 8
 """Strips that a loop on threads has at least: fewer would leave threads idle."""
 
@@ -112,8 +113,9 @@ class _Nest:
         return STRIP if whole.value >= least else 1
 
     def _under_mask(self, left: int | None) -> int:
-        """How much of what is left a tile under masks takes: all or nothing."""
-        return left if left is not None and left * 4 > self.side else 0
+        """How much of what is left a tile under masks takes: all or nothing. Processors mask words."""
+        has_masks = self.store.value.dtype.bits == _MASKED_BITS
+        return left if has_masks and left is not None and left * 4 > self.side else 0
 
     def _row(self, i_begin: PrimExpr, height: int, count: PrimExpr | None = None) -> list[Stmt]:
         """`height` values of i, or so many for each of `count` tiles, for all of j."""

@@ -232,6 +232,21 @@ def quantised_products(b: Builder) -> object:
     return b.node("QLinearMatMul", [x, scales[0], zeros[0], y, scales[1], zeros[1], scales[2], last])
 
 
+@recipe(1.5)
+def dequantised_products(b: Builder) -> object:
+    """What exporters write between the quantisation of a tensor and of the result."""
+    x = b.pick(lambda v: v.dtype.name in ("int8", "uint8") and v.rank >= 2)
+    kind = np.dtype(b.rng.choice(("int8", "uint8")))
+    w = b.fresh(kind, [x.shape[-1], b.rng.choice((8, 24, b.size()))], 0, 9, constant=True)
+    factors, per_column = [], b.flag() and len(set(w.shape[1])) == 1 and w.shape[1][0] > 0
+    for v, shape, axis in ((x, [], 0), (w, [w.shape[1]] if per_column else [], 1)):
+        scale = b.fresh(FLOAT32, shape, 0.011, 0.093, constant=True)
+        zero = b.fresh(v.dtype, shape, 0, 5, constant=True)
+        attrs = {"axis": axis} if shape else {}
+        factors.append(b.node("DequantizeLinear", [v, scale, zero], **attrs))
+    return b.node("MatMul", factors)
+
+
 @recipe(1)
 def quantised_convolutions(b: Builder) -> object:
     channels = b.integer(1, 4)

@@ -32,6 +32,31 @@ def test_hardmax(kind: str, axis: int) -> None:
     compare("Hardmax", kind, "float32", axis=axis)
 
 
+@pytest.mark.parametrize("dims", [("n", 3), ("n", "m"), (0, 3), (2, 0)])
+@pytest.mark.parametrize("opset", [9, 18])
+def test_hardmax_of_rows_without_elements(dims: tuple[str | int, ...], opset: int) -> None:
+    """Nothing is greatest there, and nothing is marked."""
+    for axis in (0, 1):
+        nodes = [node("Hardmax", ["x"], ["y"], axis=axis)]
+        both = Compared(model(nodes, {"x": (dims, "float32")}, ["y"], opset=opset))
+        for shape in ((0, 3), (2, 0), (2, 3), (1, 3)):
+            fits = all(isinstance(dim, str) or dim == size for dim, size in zip(dims, shape, strict=True))
+            data = np.full(shape, -np.inf, np.float32)
+            data[:, 1:] = np.arange(data[:, 1:].size).reshape(data[:, 1:].shape)
+            assert not fits or both.check({"x": data}) == "equal"
+
+
+@pytest.mark.parametrize(("opset", "dtype"), [(7, "float32"), (9, "float64"), (10, "bool"), (12, "bool")])
+def test_masks_of_dropout_have_the_type_of_their_operator_set(opset: int, dtype: str) -> None:
+    given = "float64" if dtype == "float64" else "float32"
+    nodes = [node("Dropout", ["x"], ["y", "mask"])]
+    made = model(nodes, {"x": (("n",), given)}, ["y", "mask"], opset=opset)
+    machine = relax.VirtualMachine(heddle.compile(from_onnx(made), target="llvm"), heddle.cpu())
+    mask = machine["main"](np.arange(3, dtype=given))[1].numpy()
+    assert mask.dtype == dtype
+    assert mask.all()
+
+
 @pytest.mark.parametrize("kind", DIMS)
 @pytest.mark.parametrize(("op", "keepdims"), [("ArgMax", 0), ("ArgMin", 1)])
 def test_the_last_of_equal_extremes(kind: str, op: str, keepdims: int) -> None:

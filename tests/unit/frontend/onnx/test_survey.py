@@ -17,13 +17,13 @@ from tests.unit.frontend.onnx.models import info, node
 def broken_model() -> onnx.ModelProto:
     nodes = [
         node("Relu", ["x"], ["a"], "act"),
-        node("MaxRoiPool", ["a", "rois"], ["b"], "pool", pooled_shape=[2, 2]),
+        node("ImageDecoder", ["file"], ["b"], "picture"),
         node("Add", ["b", "b"], ["c"], "sum"),
         node("Mystery", ["a"], ["d"], "what"),
         node("Reshape", ["a", "shape"], ["e"], "res"),
         node("Shape", ["a"], ["f"], "size"),
     ]
-    inputs = [info("x", ["batch", 3, "h", 7]), info("rois", ["r", 5]), info("shape", ["k"], "int64")]
+    inputs = [info("x", ["batch", 3, "h", 7]), info("file", ["r"], "uint8"), info("shape", ["k"], "int64")]
     outputs = [helper.make_empty_tensor_value_info(name) for name in "cdef"]
     graph = helper.make_graph(nodes, "graph", inputs, outputs)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])
@@ -32,16 +32,16 @@ def broken_model() -> onnx.ModelProto:
 def test_everything_at_once() -> None:
     found = survey(broken_model())
     codes = {(item.code.name, item.span.node) for item in found.findings}  # type: ignore[union-attr]
-    assert codes == {("N0201", "pool"), ("N0201", "what"), ("N0301", "res")}
+    assert codes == {("N0201", "picture"), ("N0201", "what"), ("N0301", "res")}
     assert found.passed_over == ["sum"]
     assert found.free_dims == ["batch", "h", "r", "k"]
     assert found.opsets == {"": 22}
     types = dict(found.types)
     assert types["a"] == "float32[batch, 3, h, 7]" and types["f"] == "int64[4]"
     assert "c" not in types
-    pool = next(item for item in found.findings if item.code.name == "N0201")
-    assert pool.notes == ("operator set 22; inputs float32[batch, 3, h, 7], float32[r, 5]",)
-    assert pool.help == "use RoiAlign with mode='max'"
+    picture = next(item for item in found.findings if item.code.name == "N0201")
+    assert picture.notes == ("operator set 22; inputs uint8[r]",)
+    assert picture.help == "give the decoded image as an input"
 
 
 def test_subgraphs_and_kinds() -> None:
@@ -89,4 +89,4 @@ def test_command(tmp_path: Path, capsys: object) -> None:
 def test_reasons_are_of_what_is_missing() -> None:
     assert reason_against("", "ImageDecoder") is not None
     assert reason_against("", "Add") is None
-    assert limits_of("", "MaxPool") and not limits_of("", "Add")
+    assert limits_of("", "Resize") and not limits_of("", "Add")

@@ -105,14 +105,34 @@ def test_other_forms_stay(odd: dict[str, Any]) -> None:
 def test_instructions_go_by_features() -> None:
     assert dot_products_of(()) == ()
     assert [row.lanes for row in dot_products_of({"avx512bf16"})] == [16]
-    of_vectors = tuple(row for row in DOT_PRODUCTS if row.rows == 1)
-    assert dot_products_of({"avx512bf16", "avx512vl", "fma"}) == of_vectors
-    assert dot_products_of(Target("llvm -mcpu=znver5").feature_set) == of_vectors
-    assert dot_products_of(Target("llvm -mcpu=sapphirerapids").feature_set) == DOT_PRODUCTS
-    assert tile_product_of(("amx-tile", "amx-bf16")) == DOT_PRODUCTS[-1]
+    of_floats = tuple(row for row in DOT_PRODUCTS if row.data == "bfloat16" and row.rows == 1)
+    assert dot_products_of({"avx512bf16", "avx512vl", "fma"}) == of_floats
+    assert set(of_floats) < set(dot_products_of(Target("llvm -mcpu=znver5").feature_set))
+    assert tile_product_of(Target("llvm -mcpu=znver5").feature_set) is None
+    assert set(dot_products_of(Target("llvm -mcpu=sapphirerapids").feature_set)) == set(DOT_PRODUCTS)
+    (tiles,) = (row for row in DOT_PRODUCTS if row.rows > 1)
+    assert tile_product_of(("amx-tile", "amx-bf16")) == tiles
     assert tile_product_of(("amx-tile", "amx-int8", "avx512bf16")) is None
-    assert dot_products_of(Target("llvm -mcpu=skylake-avx512").feature_set) == ()
-    assert len({row.name for row in DOT_PRODUCTS}) == len(DOT_PRODUCTS)
+    assert len({(row.name, row.features) for row in DOT_PRODUCTS}) == len(DOT_PRODUCTS)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "names"),
+    [
+        ("x86-64", {"pmaddwd.128"}),
+        ("haswell", {"pmaddwd.128", "pmaddwd.256"}),
+        ("skylake-avx512", {"pmaddwd.128", "pmaddwd.256", "pmaddwd.512"}),
+        ("alderlake", {"vpdpbusd.128", "vpdpbusd.256", "vpdpwssd.128", "vpdpwssd.256"}),
+        ("cascadelake", {f"vpdp{kind}.{bits}" for kind in ("busd", "wssd") for bits in (128, 256, 512)}),
+    ],
+)
+def test_dot_products_of_integers(cpu: str, names: set[str]) -> None:
+    """Of several that do the same, the first is taken: the newest."""
+    found: dict[tuple[str, str, int], str] = {}
+    for row in dot_products_of(Target(f"llvm -mcpu={cpu}").feature_set):
+        if row.accumulator == "int32":
+            found.setdefault((row.data, row.weights, row.lanes), row.name)
+    assert set(found.values()) == names
 
 
 ODD = """

@@ -9,7 +9,7 @@ from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorDiv, PrimExpr, Range, Var, constant, is_const_int
+from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import greater_equal, logical_and, multiply
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import AccessRegions, Box
@@ -32,6 +32,7 @@ from heddle.tir.schedule.tree import (
     analyzer_at,
     blocks_in,
     conditions_on_axes,
+    enter_loop,
     find_block,
     find_loop,
     producers_and_consumers,
@@ -87,10 +88,27 @@ def reverse_compute_at(
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     produced = _accessed(func, loop.body, buffer, writes=True)
-    pattern = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
+    pattern = _reading_axes(func, block, buffer)
     _check_reads_what_was_made(func, block, loop, buffer, produced, pattern)
     nest = _new_nest(func, loop_var, place, produced, pattern, preserve_unit_loops)
     return replace_stmt(func, loop, replace(loop, body=seq(loop.body, nest)))
+
+
+def _reading_axes(func: PrimFunc, block: SBlock, buffer: Buffer) -> list[Var | None]:
+    """For each dimension of a buffer the consumer's axis that goes over it, in all its reads and no farther;
+    None where there is no such axis: an axis of a join, which goes on to other parts, must run over all of
+    them."""
+    pattern = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
+    loads = [node for node in walk(block.body) if isinstance(node, BufferLoad) and node.buffer is buffer]
+    extents = {axis.var: axis.dom.extent for axis in block.iter_vars}
+    for dim, axis in enumerate(pattern):
+        if axis is None:
+            continue
+        extent, size = extents[axis], buffer.shape[dim]
+        goes_on = isinstance(extent, IntImm) and isinstance(size, IntImm) and extent.value > size.value
+        if goes_on or any(load.indices[dim] is not axis for load in loads):
+            pattern[dim] = None
+    return pattern
 
 
 def _check_reads_what_was_made(
@@ -100,10 +118,9 @@ def _check_reads_what_was_made(
     the same in all its reads."""
     place = find_loop(func, loop.loop_var)
     varying = {outer.loop_var for outer in (*place.loops(), loop) if not is_const_int(outer.extent, 1)}
-    loads = [node for node in walk(block.body) if isinstance(node, BufferLoad) and node.buffer is buffer]
     for dim, (low, high) in enumerate(produced):
         axis, is_part = pattern[dim], varying & set(free_vars(low, high))
-        if is_part and (axis is None or any(load.indices[dim] is not axis for load in loads)):
+        if is_part and axis is None:
             raise ScheduleError(
                 T0407,
                 f"block {block.name_hint!r} reads parts of {buffer.name!r} that other iterations of loop "
@@ -250,7 +267,7 @@ def _new_nest(
     block = realize.block
     place = find_loop(func, loop_var)
     analyzer = analyzer_at(place)
-    analyzer.bind(loop_var, Range.from_min_extent(place.stmt.min, place.stmt.extent), allow_override=True)
+    enter_loop(analyzer, place.stmt)
     bounds = {axis: (low, high) for axis, (low, high) in zip(pattern, box, strict=True) if axis is not None}
     loops: list[tuple[Var, PrimExpr]] = []
     values: list[PrimExpr] = []

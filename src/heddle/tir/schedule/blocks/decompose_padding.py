@@ -85,8 +85,10 @@ def _within(
         for axis, value in values.items()
         if isinstance(value, Var) and value in loop_of and uses.count(value) == 1
     }
-    bounds: dict[Var, list[PrimExpr]] = {axis: [constant(0, axis.dtype)] for axis in straight}
-    ends: dict[Var, list[PrimExpr]] = {axis: [loop_of[var].extent] for axis, var in straight.items()}
+    bounds: dict[Var, list[PrimExpr]] = {axis: [loop_of[var].min] for axis, var in straight.items()}
+    ends: dict[Var, list[PrimExpr]] = {
+        axis: [loop_of[var].min + loop_of[var].extent] for axis, var in straight.items()
+    }
     guards: list[PrimExpr] = []
     for condition in conditions:
         found = _bound(condition)
@@ -107,7 +109,7 @@ def _within(
         low = analyzer.simplify(low)
         extent = analyzer.simplify(maximum(subtract(end, low), 0))
         fresh = Var(var.name, var.dtype)
-        changed[var] = replace(old, loop_var=fresh, extent=extent)
+        changed[var] = replace(old, loop_var=fresh, min=constant(0, var.dtype), extent=extent)
         shifts[var] = analyzer.simplify(low + fresh)
     outside = substitute(all_of(realize.predicate, *(substitute(g, values) for g in guards)), shifts)
     body = replace(realize.block, body=store)

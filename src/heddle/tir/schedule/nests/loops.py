@@ -15,13 +15,21 @@ from heddle.tir.codes import T0403, T0404, T0405
 from heddle.tir.nodes import For, ForKind, IterType, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.independence import changes_when_repeated, first_dependent_pair, shared_by_iterations
-from heddle.tir.schedule.tree import Place, analyzer_at, blocks_below, find, find_loop, replace_stmt
+from heddle.tir.schedule.tree import (
+    HOLDS,
+    Place,
+    analyzer_at,
+    blocks_below,
+    find,
+    find_loop,
+    replace_stmt,
+)
 from heddle.tir.substitute import StmtSubstituter
 
 
 class _Rebind(StmtSubstituter):
-    """Replaces loop variables below a loop, simplifies block bindings and adds a predicate to the blocks met
-    first."""
+    """Replaces loop variables below a loop, simplifies block bindings and puts a predicate before those of
+    the blocks met first, which may read elements that are there only where it holds."""
 
     def __init__(
         self, mapping: dict[Var, PrimExpr], analyzer: Analyzer, predicate: PrimExpr | None = None
@@ -38,7 +46,7 @@ class _Rebind(StmtSubstituter):
         values = tuple(self._analyzer.simplify(self.visit(value)) for value in node.iter_values)
         predicate = self.visit(node.predicate)
         if self._predicate is not None:
-            predicate = logical_and(predicate, self._predicate)
+            predicate = logical_and(self._predicate, predicate)
         return SBlockRealize(values, self._analyzer.simplify(predicate), node.block, span=node.span)
 
 
@@ -108,14 +116,17 @@ def split_part(
                                    with i = min(begin + i_0 * 8, n - 8) + i_1
 
     A part of the iterations. The caller knows that the others run elsewhere, and that n >= 8 where the count
-    is not 0. Iterations that run twice must not change what they find.
+    is not 0. Iterations that run twice must not change what they find. The outer loop is annotated with what
+    the caller knows.
     """
     place = find_loop(func, loop_var)
     loop: For = place.stmt
     if not is_const_int(loop.min, 0) or factor < 1:
         raise ScheduleError(T0403, f"loop {loop_var.name!r} cannot be split by {factor}", func, loop)
     _check_may_run_twice(func, loop)
-    return _tiled(func, place, factor, begin, count)
+    known = replace(loop, annotations=loop.annotations.with_item(HOLDS, loop.extent >= factor))
+    func = replace_stmt(func, loop, known)
+    return _tiled(func, find_loop(func, loop_var), factor, begin, count)
 
 
 def _tiled(
@@ -205,6 +216,8 @@ def _nest(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[Place, list[For]]:
 
 def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
     """for i, j in grid(n, m)  →  for f in range(n * m): with i = f // m, j = f % m"""
+    if not loop_vars:
+        raise ScheduleError(T0404, "no loops are given to fuse", func)
     place, loops = _nest(func, loop_vars)
     if not all(is_const_int(loop.min, 0) for loop in loops):
         raise ScheduleError(T0404, "only loops from 0 can be fused", func, loops[0])

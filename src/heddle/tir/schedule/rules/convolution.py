@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
+from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var, constant
 from heddle.prim.ops import ceildiv, floordiv, floormod, minimum
@@ -77,7 +78,7 @@ class Convolution:
     @property
     def depth(self) -> int:
         """How many input channels lie side by side in weights that are packed for dot products."""
-        return steps_side_by_side(self.weights, self.reduce)
+        return steps_side_by_side(self.data, self.weights, self.result, self.reduce)
 
     @property
     def reduce(self) -> tuple[Var, ...]:
@@ -290,7 +291,8 @@ def _schedule_rows(
     elif SUMMED_CHANNELS in conv.block.annotations:
         _skip_filling(sch, conv, reduce)
     _prefetch_weights(sch, handle, conv, tile)
-    _prefetch_pixels(sch, handle, conv, tile)
+    if part is None or part.is_first:  # the others end a row
+        _prefetch_pixels(sch, handle, conv, tile, part)
     rows: LoopRV = parallel
     return rows
 
@@ -384,24 +386,28 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: 
         sch.prefetch(handle, found[0], sch.get_loops(handle)[4], line)
 
 
-def _prefetch_pixels(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
-    """Where pixels are read one by one, and the image does not fit the cache, fetch the next pixels of a
+def _prefetch_pixels(
+    sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile, part: Tiles | None
+) -> None:
+    """Where pixels are read one by one, and the image may not fit the cache, fetch the next pixels of a
     block of channels while it is used: the next block lies too far away for the processor to guess it."""
-    rows, panels = conv.extent(conv.axes[2]) or 1, (conv.extent(conv.axes[1]) or 1) // tile.vectors
+    domain = {axis.var: axis.dom.extent for axis in conv.block.iter_vars}
+    rows, panels = domain[conv.axes[2]], (conv.extent(conv.axes[1]) or 1) // tile.vectors
     reads = block_of(sch, handle).reads
     data = conv.data.buffer
     found = [k for k, region in enumerate(reads) if region.buffer is data]
-    size = constant_product([extent_of(dim) for dim in data.shape[1:]])
-    image = [rows, conv.extent(conv.axes[3])]
-    is_pointwise = len(data.shape) == 5 and [extent_of(dim) for dim in data.shape[2:4]] == image
+    image = (rows, domain[conv.axes[3]])
+    is_pointwise = len(data.shape) == 5 and structural_equal(data.shape[2:4], image)
     if not is_pointwise or len(found) != 1 or is_depthwise(conv) or len(_reading_order(conv)) != 4:
         return
-    if size is None or size * data.dtype.itemsize < MIN_IMAGE_BYTES:
+    size = constant_product([extent_of(dim) for dim in data.shape[1:]])
+    if size is not None and size * data.dtype.itemsize < MIN_IMAGE_BYTES:
         return
+    begin = 0 if part is None else part.begin
 
     def pixel(task: Var, w_tile: Var, *rest: Var) -> tuple[PrimExpr, ...]:
         number, row = floordiv(task, rows * panels), floormod(task, rows)
-        at = (w_tile + 1) * tile.pixels + rest[-1] * conv.depth
+        at = begin + (w_tile + 1) * tile.pixels + rest[-1] * conv.depth
         return (number, rest[0], row, at, constant(0, at.dtype))
 
     sch.prefetch(handle, found[0], sch.get_loops(handle)[5], pixel, NEAR)

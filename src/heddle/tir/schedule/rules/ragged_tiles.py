@@ -17,10 +17,10 @@ from typing import Any
 
 from heddle.ir.node import replace
 from heddle.ir.visitor import Rewriter
-from heddle.prim.nodes import PrimExpr, Var, constant
+from heddle.prim.nodes import PrimExpr, SizeVar, Var, constant
 from heddle.prim.ops import floordiv, floormod, if_then_else, logical_and
-from heddle.tir.nodes import Bind, PrimFunc, SBlock, Stmt, seq
-from heddle.tir.schedule.tree import find_loop, replace_stmt, root_block
+from heddle.tir.nodes import Bind, For, PrimFunc, SBlock, Stmt, seq
+from heddle.tir.schedule.tree import HOLDS, find_loop, replace_stmt, root_block
 from heddle.tir.substitute import substitute_stmt
 from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
@@ -32,6 +32,7 @@ class Tiles:
     size: int
     begin: Var
     count: Var
+    is_first: bool = False
 
 
 def tile_sizes(largest: int) -> tuple[int, ...]:
@@ -46,7 +47,7 @@ def ragged_tiles(length: PrimExpr, sizes: Sequence[int]) -> tuple[list[Tiles], l
     binds: list[Bind] = []
 
     def named(name: str, value: PrimExpr) -> Var:
-        var = Var(name, length.dtype)
+        var = SizeVar(name, str(length.dtype))
         binds.append(Bind(var, value))
         return var
 
@@ -56,7 +57,7 @@ def ragged_tiles(length: PrimExpr, sizes: Sequence[int]) -> tuple[list[Tiles], l
         whole, left = named("whole", floordiv(rest, size)), named("left", floormod(rest, size))
         is_last = logical_and(left > smaller, length >= size)  # the smaller tiles would be several
         more = named("more", if_then_else(is_last, one, zero)) if smaller else zero
-        tiles.append(Tiles(size, begin, named("count", whole + more)))
+        tiles.append(Tiles(size, begin, named("count", whole + more), not tiles))
         if smaller:
             begin = named("begin", begin + whole * size)
             rest = named("rest", if_then_else(is_last, zero, left))
@@ -67,7 +68,7 @@ def joined(parts: Sequence[tuple[PrimFunc, Var]], binds: Sequence[Bind]) -> Prim
     """One function of several that differ below one loop, given with each: the bodies follow each other."""
     func, var = parts[0]
     loop = find_loop(func, var).stmt
-    bodies, buffers = [loop.body], list(root_block(func).alloc_buffers)
+    bodies, buffers = [_Renamed(0).visit(loop.body)], list(root_block(func).alloc_buffers)
     for number, (other, its_var) in enumerate(parts[1:], 1):
         below = substitute_stmt(find_loop(other, its_var).stmt.body, {its_var: var})
         bodies.append(_Renamed(number).visit(with_fresh_definitions(below)))
@@ -79,7 +80,7 @@ def joined(parts: Sequence[tuple[PrimFunc, Var]], binds: Sequence[Bind]) -> Prim
 
 
 class _Renamed(Rewriter):
-    """Gives blocks names of their own."""
+    """Gives the blocks of later parts names of their own. What holds in a loop has done its work."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -87,4 +88,8 @@ class _Renamed(Rewriter):
 
     def visit_SBlock(self, node: SBlock) -> Any:
         made = self.default(node)
-        return replace(made, name_hint=f"{made.name_hint}_part{self._number}")
+        return replace(made, name_hint=f"{made.name_hint}_part{self._number}") if self._number else made
+
+    def visit_For(self, node: For) -> Any:
+        made: For = self.default(node)
+        return replace(made, annotations=made.annotations.without(HOLDS))

@@ -13,8 +13,8 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorMod, IntImm, Mul, PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
-from heddle.tir.dot_product import DEPTHS
-from heddle.tir.nodes import BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.dot_product import packed_depth
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
 from heddle.tir.schedule.rules.rule import extent_of
 
 
@@ -62,7 +62,7 @@ def classify(block: SBlock) -> Axes | None:
     for weights, data in (loads, loads[::-1]):
         if not weights.indices:
             continue
-        depth = steps_side_by_side(weights, reduce)
+        depth = steps_side_by_side(data, weights, block.writes[0].buffer, reduce)
         found = _lane_axis(weights.indices[-1 if depth == 1 else -2], spatial)
         if found is None or found[0] in free_vars(*data.indices):
             continue
@@ -82,12 +82,13 @@ def operands(block: SBlock, axes: Axes) -> tuple[BufferLoad, BufferLoad]:
     return loads[::-1] if axes.n in free_vars(*loads[0].indices) else loads
 
 
-def steps_side_by_side(weights: BufferLoad, reduce: tuple[Var, ...]) -> int:
+def steps_side_by_side(data: BufferLoad, weights: BufferLoad, sums: Buffer, reduce: tuple[Var, ...]) -> int:
     """How many steps of a reduction the last dimension of weights holds, if they are packed for dot products;
     else 1."""
-    depth, last = DEPTHS.get(str(weights.buffer.dtype), 1), weights.indices[-1]
-    is_packed = isinstance(last, FloorMod) and last.a in reduce and is_const_int(last.b, depth)
-    return depth if is_packed and len(weights.indices) > 1 else 1
+    depth, last = packed_depth(data.dtype, weights.dtype, sums.dtype), weights.indices[-1]
+    if depth is None or len(weights.indices) < 2 or not isinstance(last, FloorMod):
+        return 1
+    return depth if last.a in reduce and is_const_int(last.b, depth) else 1
 
 
 def _lane_axis(index: PrimExpr, spatial: list[Var]) -> tuple[Var, int | None] | None:

@@ -165,7 +165,8 @@ def _reduces_whole_rows(sch: Schedule, block: SBlock, reduce_loops: list[LoopRV]
         return False
     written = {region.buffer for region in block.writes}
     return all(
-        all(part.min is axis for part, axis in zip(region.region[-len(reduced) :], reduced, strict=True))
+        len(region.region) >= len(reduced)
+        and all(part.min is axis for part, axis in zip(region.region[-len(reduced) :], reduced, strict=True))
         for region in block.reads
         if region.buffer not in written
     )

@@ -90,11 +90,11 @@ def transposed_axes(block: SBlock) -> tuple[Var, Var] | None:
     """The axes (i, j) along which what is read and what is written is contiguous, if they differ and every
     read that runs along both is contiguous along i."""
     store = block.body
-    if not isinstance(store, BufferStore) or store.value.dtype.bits != 32 or not store.indices:
+    if not isinstance(store, BufferStore) or not store.indices:
         return None
     j = store.indices[-1]
     axes = {axis.var for axis in block.iter_vars}
-    if not isinstance(j, Var) or j not in axes:
+    if not isinstance(j, Var) or j not in axes or not _fills_tiles(store):
         return None
     found: set[Var] = set()
     for load in (node for node in walk(store.value) if isinstance(node, BufferLoad)):
@@ -106,6 +106,14 @@ def transposed_axes(block: SBlock) -> tuple[Var, Var] | None:
             return None
         found.add(along)
     return (found.pop(), j) if len(found) == 1 else None
+
+
+def _fills_tiles(store: BufferStore) -> bool:
+    """Whether elements have 32 bits, or are integers of 8 and 16 that come from such: a tile that is computed
+    in wider ones and then narrowed does not stay in registers."""
+    loads = [node for node in walk(store.value) if isinstance(node, BufferLoad)]
+    dtypes = [store.value.dtype, *(load.dtype for load in loads)]
+    return dtypes[0].bits == 32 or all(dtype.is_int and dtype.bits in (8, 16) for dtype in dtypes)
 
 
 def _contiguous_axis(block: SBlock, load: BufferLoad) -> Var | None:

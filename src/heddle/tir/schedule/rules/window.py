@@ -1,6 +1,6 @@
 """Reductions beside the lanes (pooling and means of images in blocks of channels): vector by vector.
 
-parallel (all but the last outer axis):
+parallel (all but the last outer axis, and that too where a window is large):
     for the last outer axis:
         accumulator[lanes] = identity
         for the window:  accumulator = combine(accumulator, data[lanes])        (in a register)
@@ -30,6 +30,8 @@ from heddle.tir.schedule.schedule import SBlockRV, Schedule
 
 LANES = (4, 8, 16, 32)
 MAX_CONSUMERS = 1
+MAX_WINDOW = 64
+"""Sums of more elements are worth a task each: whole images, not windows that move over them."""
 
 
 class Window(ScheduleRule):
@@ -69,10 +71,14 @@ def _schedule(sch: Schedule, handle: SBlockRV) -> None:
     reduce = [loops[a.var] for a in block.iter_vars if a.iter_type is IterType.CommReduce]
     outer = [loops[a.var] for a in block.iter_vars if a.iter_type is IterType.DataPar and a.var in loops]
     sch.reorder(*outer, *reduce, lane)
-    work = constant_product(loop_extents(sch, [outer[-1], *reduce, lane]))
-    shared = sch.fuse(*outer[:-1]) if len(outer) > 2 else outer[0]
+    window = constant_product(loop_extents(sch, reduce))
+    inner = outer[-1:] if len(outer) > 1 and window is not None and window <= MAX_WINDOW else []
+    work = constant_product(loop_extents(sch, [*inner, *reduce, lane]))
+    tasks = outer[: len(outer) - len(inner)]
+    shared = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
     parallelize(sch, shared, work)
-    sch.reverse_compute_at(consumer, outer[-1])
-    unrolled_vectors(sch, consumer, outer[-1])
+    place = inner[0] if inner else shared
+    sch.reverse_compute_at(consumer, place)
+    unrolled_vectors(sch, consumer, place)
     sch.vectorize(lane)
     sch.decompose_reduction(handle, reduce[0])

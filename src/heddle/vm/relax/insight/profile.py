@@ -232,7 +232,8 @@ def _add(
     own = operands[site.first_argument :]
     is_tensor = [bool(text) for text in arguments[site.first_argument :]]
     shapes = tuple(tuple(shape) for shape, keep in zip(own, is_tensor, strict=True) if keep)
-    scalars: Sequence[int] = own[-1] if site.first_argument and own and own[-1] is not None else ()
+    has_shape = site.first_argument and own and own[-1] is not None
+    scalars: Sequence[int] = own[-1] if has_shape else site.integers
     name = site.callee or site.mnemonic
     key = (name, shapes, tuple(scalars))
     row = rows.get(key)

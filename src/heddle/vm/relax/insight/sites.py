@@ -19,8 +19,8 @@ class Site:
 
     `callee` is what a call names, for `call_tir_dyn` the kernel behind it. `operands` are the registers that
     it reads, None in the place of arguments that are no registers; `first_argument` is the position among
-    them of the callee's own first argument. `dst` is the register it writes. `source` is the user's place
-    from the line table.
+    them of the callee's own first argument. `integers` are the arguments that the instruction holds itself.
+    `dst` is the register it writes. `source` is the user's place from the line table.
     """
 
     function: str
@@ -32,6 +32,7 @@ class Site:
     first_argument: int = 0
     dst: int | None = None
     source: str | None = None
+    integers: tuple[int, ...] = ()
 
     @property
     def place(self) -> str:
@@ -85,7 +86,11 @@ class Sites:
             if kind is ArgKind.FUNCTION:
                 callee, first_argument = program.functions[value].name, 1
         target = None if dst in (VOID, VM_STATE) else dst
-        return Site(function, pc, spec.mnemonic, text, callee, operands, first_argument, target, source)
+        own = [decode_arg(word) for word in instruction.args[first_argument:]]
+        integers = tuple(value for kind, value in own if kind is ArgKind.IMMEDIATE)
+        return Site(
+            function, pc, spec.mnemonic, text, callee, operands, first_argument, target, source, integers
+        )
 
 
 def _register(word: int) -> int | None:

@@ -1,0 +1,98 @@
+"""Branches: `If` becomes an If with both branches as sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx import GraphProto
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.control import run_time_sequence as run_time
+from heddle.frontend.onnx.registry import converts
+from heddle.frontend.onnx.values import OptionalKind, SequenceKind, Value, tensor_value
+from heddle.ir.expr import Expr, If, Tuple, TupleGetItem
+from heddle.prim.nodes import PrimExpr
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.substitute import free_vars
+from heddle.relax.infer import type_of
+from heddle.relax.nodes import SeqExpr
+from heddle.relax.types import ShapeExpr, TensorType
+
+
+@converts("If")
+def branch(ctx: NodeContext) -> Result:
+    """A condition that is known chooses its branch now. Otherwise dimensions that differ between the branches
+    are read
+    from the results when the model runs."""
+    graphs: tuple[GraphProto, GraphProto] = ctx.attr("then_branch"), ctx.attr("else_branch")
+    for graph in graphs:
+        if len(graph.output) != ctx.num_outputs:
+            ctx.malformed(f"a branch gives {len(graph.output)} values, and the node {ctx.num_outputs}")
+    known = ctx.array(0)
+    if known is not None:
+        with ctx.importer.nested_names():
+            return ctx.importer.run_graph(graphs[0] if bool(known.reshape(-1)[0]) else graphs[1])
+    before = ctx.importer.visible_dims()
+    condition = scalar_bool(ctx, ctx.tensor(0))
+    (first, values), (second, others) = (branch_sequence(ctx, graph) for graph in graphs)
+    sequences = (first, second)
+    made = ctx.builder.emit(If(condition, sequences[0], sequences[1]))
+    count = ctx.num_outputs
+    parts: list[Expr] = [made]
+    if count > 1:
+        parts = [ctx.builder.emit(TupleGetItem(made, index)) for index in range(count)]
+    return [_result(ctx, part, a, b, before) for part, a, b in zip(parts, values, others, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a branch gives: a tensor's type, or what else it is."""
+
+    kind: SequenceKind | OptionalKind | TensorType
+    type: TensorType | None
+
+
+def _result(ctx: NodeContext, expr: Expr, a: _Outcome, b: _Outcome, visible: frozenset[PrimVar]) -> Value:
+    if a.type is not None and b.type is not None:
+        return unified(ctx, expr, a.type, b.type, visible)
+    return Value(expr=expr, kind=run_time.kind_of_either(ctx, a.kind, b.kind))
+
+
+def scalar_bool(ctx: NodeContext, condition: Expr) -> Expr:
+    """A condition as a tensor of rank 0; files have it of one element in any rank."""
+    return condition if ctx.type_of(condition).ndim == 0 else ctx.reshape(condition, ())
+
+
+def branch_sequence(ctx: NodeContext, graph: GraphProto) -> tuple[SeqExpr, list[_Outcome]]:
+    """A subgraph without inputs as a sequence that gives one value or a tuple, and what its values are."""
+    with ctx.importer.branch(), ctx.builder.seq_scope() as scope:
+        values = ctx.importer.run_graph(graph)
+        results = [ctx.importer.tensor_of(value) for value in values]
+        outcomes = [_outcome(ctx, value, expr) for value, expr in zip(values, results, strict=True)]
+        body = results[0] if len(results) == 1 else ctx.builder.leaf(Tuple(tuple(results)))
+        scope.close_block()
+        return SeqExpr(tuple(scope.blocks), body, type_of(body)), outcomes
+
+
+def _outcome(ctx: NodeContext, value: Value, expr: Expr) -> _Outcome:
+    is_tensor = not run_time.is_data_structure(value)
+    return _Outcome(run_time.kind_of_value(ctx, value), ctx.type_of(expr) if is_tensor else None)
+
+
+def unified(ctx: NodeContext, expr: Expr, a: TensorType, b: TensorType, visible: frozenset[PrimVar]) -> Value:
+    """A branch's result with known dimensions: those that both branches give, and fresh ones where they
+    differ."""
+    if a.dtype != b.dtype:
+        ctx.malformed(f"the branches give {a.dtype} and {b.dtype}")
+    if a.ndim != b.ndim:
+        ctx.unsupported(
+            f"the branches give {a.ndim} and {b.ndim} dimensions", "give both branches the same rank"
+        )
+    dims: list[PrimExpr] = []
+    for axis, (x, y) in enumerate(zip(a.dims or (), b.dims or (), strict=True)):
+        same = ctx.importer.simplify.equal(x, y) and set(free_vars(x)) <= visible
+        dims.append(x if same else ctx.importer.fresh_dim(f"{ctx.node.label}_d{axis}"))
+    ty = type_of(expr)
+    if isinstance(ty, TensorType) and ty.dims is not None and ctx.importer.same_dims(ty.dims, dims):
+        return tensor_value(expr)
+    return tensor_value(ctx.builder.match_cast(expr, TensorType(ShapeExpr(tuple(dims)), a.dtype)))

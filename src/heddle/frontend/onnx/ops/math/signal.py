@@ -1,0 +1,202 @@
+"""Fourier transforms and what goes with them. A complex number is two reals along the last axis.
+
+A transform is a product with the matrices of cosines and sines. Angles are multiples of one step, reduced as
+integers, so that they are exact for any length.
+"""
+
+from __future__ import annotations
+
+import math
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.tensor.axes import RunTimeAxes, around_axis, fixed_axes, one_axis
+from heddle.frontend.onnx.proto import dtype_name
+from heddle.frontend.onnx.registry import converts
+from heddle.ir.expr import Expr
+from heddle.prim import ops
+from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.runtime.dtype import DataType
+
+
+@converts("DFT", since=17)
+def dft_17(ctx: NodeContext) -> Result:
+    rank = ctx.ndim(0)
+    return _transformed(ctx, fixed_axes([ctx.axis(ctx.attr("axis", 1), rank)], rank))
+
+
+@converts("DFT", since=20)
+def dft(ctx: NodeContext) -> Result:
+    rank = ctx.ndim(0)
+    axis = one_axis(ctx, 2, rank) if ctx.has(2) else ctx.axis(-2, rank)
+    return _transformed(ctx, fixed_axes([axis], rank) if isinstance(axis, int) else axis)
+
+
+def _transformed(ctx: NodeContext, axes: RunTimeAxes) -> Expr:
+    """The tensor as (before, axis, after, parts)."""
+    dims, x = ctx.dims(0), ctx.tensor(0)
+    parts = ctx.static_dim(0, len(dims) - 1, "the last dimension")
+    if parts not in (1, 2):
+        ctx.malformed(f"the last dimension must be 1 or 2, got {parts}")
+    inverse, onesided = ctx.flag("inverse"), ctx.flag("onesided")
+    folded, _ = around_axis(ctx, x, axes)
+    before, size, after = ctx.dims_of(folded)
+    rest = ctx.importer.simplify(ops.floordiv(after, parts))
+    folded = ctx.reshape(folded, (before, size, rest, parts))
+    length = _length(ctx, 1, (size - 1) * 2 if inverse and onesided else size)
+    made = fourier(ctx, folded, length, inverse, onesided)
+    outputs, kinds = ctx.dims_of(made)[1], ctx.dims_of(made)[3]
+    kept = [axes.pick(axis, [outputs], dim) for axis, dim in enumerate(dims[:-1])]
+    return ctx.reshape(made, (*ctx.importer.named_dims(kept, "part"), kinds))
+
+
+def _length(ctx: NodeContext, index: int, default: PrimExpr) -> PrimExpr:
+    if not ctx.has(index):
+        return ctx.importer.named_dims([default], "length")[0]
+    found = ctx.shape_values(index, sizes=False)[0]
+    if isinstance(found, IntImm) and found.value < 1:
+        ctx.malformed(f"a length of {found}")
+    (length,) = ctx.importer.named_dims([ops.maximum(found, 1)], "length")
+    return length
+
+
+def fourier(ctx: NodeContext, x: Expr, length: PrimExpr, inverse: bool, onesided: bool) -> Expr:
+    """The transform of a length along axis 1 of (before, n, after, parts); what n has beyond the length does
+    not count, what it lacks is 0. `onesided` gives the first half, or takes it where `inverse`."""
+    dtype = str(ctx.type_of(x).dtype)
+    wide = dtype if DataType(dtype).bits >= 32 else "float32"
+    size, parts = ctx.dims_of(x)[1], ctx.dims_of(x)[3]
+    rows = ctx.importer.simplify(ops.floordiv(length, 2) + 1) if onesided and not inverse else length
+    cosine, sine = _angles(ctx, rows, size, length)
+    if inverse:
+        scale = ctx.call("divide", ctx.const([1], "float64"), _number(ctx, length, "float64"))
+        if onesided:
+            scale = ctx.call("multiply", scale, _twice(ctx, size, length))
+        cosine, sine = (ctx.call("multiply", part, scale) for part in (cosine, sine))
+        sine = ctx.call("negative", sine)
+    cosine, sine = (ctx.astype(part, wide) for part in (cosine, sine))
+    real = _part(ctx, x, 0, wide)
+    products = [_product(ctx, cosine, real), ctx.call("negative", _product(ctx, sine, real))]
+    if int(parts) == 2:  # type: ignore[call-overload]
+        imaginary = _part(ctx, x, 1, wide)
+        products[0] = ctx.call("add", products[0], _product(ctx, sine, imaginary))
+        products[1] = ctx.call("add", products[1], _product(ctx, cosine, imaginary))
+    made = products[:1] if inverse and onesided else products
+    columns = [ctx.call("expand_dims", part, axis=(3,)) for part in made]
+    joined = columns[0] if len(columns) == 1 else ctx.call("concat", tuple(columns), axis=3)
+    return ctx.astype(joined, dtype)
+
+
+def _angles(ctx: NodeContext, rows: PrimExpr, size: PrimExpr, length: PrimExpr) -> tuple[Expr, Expr]:
+    """(rows, size) cosines and sines of 2 pi j k / length, 0 for k from the length on."""
+    outputs, inputs = (ctx.call("arange", 0, count, 1, dtype="int64") for count in (rows, size))
+    turns = ctx.call("multiply", ctx.call("expand_dims", outputs, axis=(1,)), inputs)
+    step = ctx.call("floor_mod", turns, ctx.size(length))
+    angle = ctx.call("multiply", ctx.astype(step, "float64"), ctx.const([2 * math.pi], "float64"))
+    angle = ctx.call("divide", angle, _number(ctx, length, "float64"))
+    inside = ctx.astype(ctx.call("less", inputs, ctx.size(length)), "float64")
+    return (
+        ctx.call("multiply", ctx.call("cos", angle), inside),
+        ctx.call("multiply", ctx.call("sin", angle), inside),
+    )
+
+
+def _twice(ctx: NodeContext, size: PrimExpr, length: PrimExpr) -> Expr:
+    """How often a frequency of a half occurs in the whole: the first and the middle once, none beyond it."""
+    index = ctx.call("multiply", ctx.call("arange", 0, size, 1, dtype="int64"), ctx.const([2], "int64"))
+    zero, whole = ctx.const([0], "int64"), ctx.size(length)
+    once = ctx.call("logical_or", ctx.call("equal", index, zero), ctx.call("equal", index, whole))
+    one, two, none = (ctx.const([number], "float64") for number in (1, 2, 0))
+    found = ctx.call("where", once, one, two)
+    return ctx.call("where", ctx.call("greater", index, whole), none, found)
+
+
+def _number(ctx: NodeContext, size: PrimExpr, dtype: str) -> Expr:
+    return ctx.astype(ctx.size(size), dtype)
+
+
+def _part(ctx: NodeContext, x: Expr, index: int, dtype: str) -> Expr:
+    return ctx.astype(ctx.call("take", x, ctx.const(index, "int64"), axis=3), dtype)
+
+
+def _product(ctx: NodeContext, matrix: Expr, x: Expr) -> Expr:
+    return ctx.call("matmul", matrix, x)
+
+
+@converts("STFT")
+def stft(ctx: NodeContext) -> Result:
+    """(batch, samples, parts) → (batch, frames, frequencies, 2). Inputs: signal, step, window, length."""
+    batch, samples, parts = ctx.dims(0)
+    step = _length(ctx, 1, samples)
+    if not ctx.has(2) and not ctx.has(3):
+        ctx.malformed("neither a window nor the length of a frame is given")
+    length = _length(ctx, 3, ctx.dims(2)[0] if ctx.has(2) else samples)
+    count = ops.floordiv(samples - length, step) + 1
+    ctx.importer.require_equal([(samples, ops.maximum(samples, length))])
+    (frames,) = ctx.importer.named_dims([count], "frames")
+    begin = ctx.call("multiply", ctx.call("arange", 0, frames, 1, dtype="int64"), ctx.size(step))
+    within = ctx.call("arange", 0, length, 1, dtype="int64")
+    rows = ctx.call(
+        "take", ctx.tensor(0), ctx.call("add", ctx.call("expand_dims", begin, axis=(1,)), within), axis=1
+    )
+    if ctx.has(2):
+        window = ctx.cast_shape(ctx.astype(ctx.tensor(2), ctx.dtype(0)), (length,))
+        rows = ctx.call("multiply", rows, ctx.reshape(window, (length, 1)))
+    whole = ctx.importer.named_dims([batch * frames], "rows")[0]
+    x = ctx.reshape(rows, (whole, length, 1, parts))
+    made = fourier(ctx, x, length, False, ctx.flag("onesided", True))
+    return ctx.reshape(made, (batch, frames, ctx.dims_of(made)[1], 2))
+
+
+@converts("MelWeightMatrix")
+def mel_weight_matrix(ctx: NodeContext) -> Result:
+    """(dft_length // 2 + 1, bins) triangles, whose corners are evenly spaced on the mel scale.
+
+    Inputs: number of bins, length of the transform, sample rate, lowest and highest frequency.
+    """
+    target = dtype_name(ctx.attr("output_datatype", 1), "the result of MelWeightMatrix")
+    bins, length = (_length(ctx, index, constant(1, "int64")) for index in (0, 1))
+    rate, lowest, highest = (
+        ctx.reshape(ctx.astype(ctx.tensor(index), "float64"), (1,)) for index in (2, 3, 4)
+    )
+
+    def number(value: float) -> Expr:
+        return ctx.const([value], "float64")
+
+    factor = 2595 / math.log(10)
+
+    def mel(hertz: Expr) -> Expr:
+        inner = ctx.call("log", ctx.call("add", ctx.call("divide", hertz, number(700)), number(1)))
+        return ctx.call("multiply", inner, number(factor))
+
+    low = mel(lowest)
+    count = ctx.call("arange", 0, bins + 2, 1, dtype="int64")
+    step = ctx.call("divide", ctx.call("subtract", mel(highest), low), _number(ctx, bins + 2, "float64"))
+    points = ctx.call("add", ctx.call("multiply", ctx.astype(count, "float64"), step), low)
+    hertz = ctx.call("subtract", ctx.call("exp", ctx.call("divide", points, number(factor))), number(1))
+    hertz = ctx.call("multiply", hertz, number(700))
+    corners = ctx.call("divide", ctx.call("multiply", _number(ctx, length + 1, "float64"), hertz), rate)
+    corners = ctx.call("floor", corners)
+    left, centre, right = (_corner(ctx, corners, at, bins) for at in range(3))
+    row = ctx.astype(ctx.call("arange", 0, ops.floordiv(length, 2) + 1, 1, dtype="int64"), "float64")
+    return ctx.astype(_triangles(ctx, ctx.call("expand_dims", row, axis=(1,)), left, centre, right), target)
+
+
+def _corner(ctx: NodeContext, corners: Expr, at: int, bins: PrimExpr) -> Expr:
+    index = ctx.call("arange", at, bins + at, 1, dtype="int64")
+    return ctx.reshape(ctx.call("take", corners, index, axis=0), (bins,))
+
+
+def _triangles(ctx: NodeContext, row: Expr, left: Expr, centre: Expr, right: Expr) -> Expr:
+    """Rising from `left` to 1 at `centre`, falling to 0 at `right`; a side of no width counts as its top."""
+    zero, one = ctx.const([0], "float64"), ctx.const([1], "float64")
+
+    def both(a: Expr, b: Expr) -> Expr:
+        return ctx.call("logical_and", a, b)
+
+    rise, fall = ctx.call("subtract", centre, left), ctx.call("subtract", right, centre)
+    up = ctx.call("divide", ctx.call("subtract", row, left), ctx.call("maximum", rise, one))
+    down = ctx.call("divide", ctx.call("subtract", right, row), ctx.call("maximum", fall, one))
+    up = ctx.call("where", ctx.call("equal", rise, zero), one, up)
+    rising = both(ctx.call("greater_equal", row, left), ctx.call("less_equal", row, centre))
+    falling = both(ctx.call("greater_equal", row, centre), ctx.call("less", row, right))
+    return ctx.call("where", falling, down, ctx.call("where", rising, up, zero))

@@ -1,0 +1,143 @@
+"""Activations. Those that are not listed have bodies of simpler operators in their specification."""
+
+from __future__ import annotations
+
+import math
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.registry import converts
+from heddle.ir.expr import Expr
+from heddle.prim.nodes import IntImm
+
+
+@converts("Relu")
+def relu(ctx: NodeContext) -> Result:
+    return ctx.call("nn.relu", ctx.tensor(0))
+
+
+@converts("LeakyRelu")
+def leaky_relu(ctx: NodeContext) -> Result:
+    return ctx.call("nn.leakyrelu", ctx.tensor(0), alpha=ctx.attr("alpha", 0.01))
+
+
+@converts("Elu")
+def elu(ctx: NodeContext) -> Result:
+    return ctx.call("nn.elu", ctx.tensor(0), alpha=ctx.attr("alpha", 1.0))
+
+
+@converts("Celu")
+def celu(ctx: NodeContext) -> Result:
+    return ctx.call("nn.celu", ctx.tensor(0), alpha=ctx.attr("alpha", 1.0))
+
+
+@converts("Selu")
+def selu(ctx: NodeContext) -> Result:
+    """gamma * (x if x > 0 else alpha * (exp(x) - 1))."""
+    alpha, gamma = ctx.attr("alpha", 1.67326319217681884765625), ctx.attr("gamma", 1.05070102214813232421875)
+    return ctx.call("multiply", ctx.call("nn.elu", ctx.tensor(0), alpha=alpha), ctx.like(gamma, 0))
+
+
+@converts("HardSigmoid")
+def hard_sigmoid(ctx: NodeContext) -> Result:
+    """max(0, min(1, alpha * x + beta))."""
+    line = ctx.call("multiply", ctx.tensor(0), ctx.like(ctx.attr("alpha", 0.2), 0))
+    return ctx.call("clip", ctx.call("add", line, ctx.like(ctx.attr("beta", 0.5), 0)), 0.0, 1.0)
+
+
+@converts("HardSwish")
+def hard_swish(ctx: NodeContext) -> Result:
+    return ctx.call("nn.hardswish", ctx.tensor(0))
+
+
+@converts("Mish")
+def mish(ctx: NodeContext) -> Result:
+    return ctx.call("nn.mish", ctx.tensor(0))
+
+
+@converts("Softplus")
+def softplus(ctx: NodeContext) -> Result:
+    return ctx.call("nn.softplus", ctx.tensor(0))
+
+
+@converts("Softsign")
+def softsign(ctx: NodeContext) -> Result:
+    return ctx.call("nn.softsign", ctx.tensor(0))
+
+
+@converts("Swish")
+def swish(ctx: NodeContext) -> Result:
+    alpha = ctx.attr("alpha", 1.0)
+    if alpha == 1.0:
+        return ctx.call("nn.silu", ctx.tensor(0))
+    gate = ctx.call("sigmoid", ctx.call("multiply", ctx.tensor(0), ctx.like(alpha, 0)))
+    return ctx.call("multiply", ctx.tensor(0), gate)
+
+
+@converts("Gelu")
+def gelu(ctx: NodeContext) -> Result:
+    form = ctx.attr("approximate", "none")
+    if form not in ("none", "tanh"):
+        ctx.malformed(f"approximate must be none or tanh, got {form!r}")
+    return ctx.call("nn.gelu" if form == "none" else "nn.gelu_tanh", ctx.tensor(0))
+
+
+@converts("PRelu")
+def prelu(ctx: NodeContext) -> Result:
+    """x if x > 0 else slope * x; the slope broadcasts."""
+    x, slope = ctx.tensor(0), ctx.tensor(1)
+    if ctx.opset < 7 and ctx.ndim(1) == 1 and ctx.ndim(0) > 2:
+        slope = ctx.reshape(slope, (*ctx.dims(1), *([1] * (ctx.ndim(0) - 2))))
+    scaled = ctx.binary("multiply", x, slope)
+    return ctx.call("where", ctx.call("greater", x, ctx.like(0, 0)), x, scaled)
+
+
+@converts("ThresholdedRelu")
+def thresholded_relu(ctx: NodeContext) -> Result:
+    x, zero = ctx.tensor(0), ctx.like(0, 0)
+    return ctx.call("where", ctx.call("greater", x, ctx.like(ctx.attr("alpha", 1.0), 0)), x, zero)
+
+
+@converts("Softmax", "LogSoftmax", "Hardmax", since=13)
+def softmax(ctx: NodeContext) -> Result:
+    return _along_axis(ctx, ctx.tensor(0), ctx.axis(ctx.attr("axis", -1), max(1, ctx.ndim(0))))
+
+
+@converts("Softmax", "LogSoftmax", "Hardmax", since=1)
+def softmax_1(ctx: NodeContext) -> Result:
+    """The dimensions from `axis` on count as one."""
+    rank = ctx.ndim(0)
+    axis = ctx.axis(ctx.attr("axis", 1), rank) if rank else 0
+    x, dims = ctx.tensor(0), ctx.dims(0)
+    if axis == rank - 1:
+        return _along_axis(ctx, x, axis)
+    flat = ctx.reshape(x, (*dims[:axis], math.prod(dims[axis:], start=IntImm("int64", 1))))  # type: ignore[arg-type]
+    return ctx.reshape(_along_axis(ctx, flat, axis), dims)
+
+
+def _along_axis(ctx: NodeContext, x: Expr, axis: int) -> Expr:
+    if ctx.node.op_type == "Softmax":
+        return ctx.call("nn.softmax", x, axis=axis)
+    if ctx.node.op_type == "LogSoftmax":
+        return ctx.call("nn.log_softmax", x, axis=axis)
+    return _hardmax(ctx, x, axis)
+
+
+def _hardmax(ctx: NodeContext, x: Expr, axis: int) -> Expr:
+    """One at the first of the greatest elements of each row. An empty row has none: where one may be empty, a
+    column after the last stands in for it, which no other row takes."""
+    dims = ctx.dims_of(x)
+    size, rows = dims[axis], x
+    if isinstance(size, IntImm):
+        if not size.value:
+            return x
+    else:
+        column = [*dims[:axis], 1, *dims[axis + 1 :]]
+        lowest = ctx.const(-math.inf, ctx.dtype(0))
+        rows = ctx.call("concat", (x, ctx.call("full", column, lowest, dtype=ctx.dtype(0))), axis=axis)
+    best = ctx.call("argmax", rows, axis=axis)
+    counter = ctx.call("arange", 0, dims[axis], 1, dtype="int64")
+    if axis + 1 < len(dims):
+        counter = ctx.reshape(counter, (dims[axis], *([1] * (len(dims) - axis - 1))))
+    one, zero = ctx.const(1, ctx.dtype(0)), ctx.const(0, ctx.dtype(0))
+    hits = ctx.call("equal", ctx.call("expand_dims", best, axis=axis), counter)
+    return ctx.call("where", hits, one, zero)

@@ -1,0 +1,25 @@
+"""What makes, moves and selects elements, and shapes."""
+
+from __future__ import annotations
+
+from heddle.frontend.onnx.ops.tensor import (
+    axes,
+    create,
+    index,
+    rearrange,
+    select,
+    shape,
+    shape_math,
+    slicing,
+)
+
+__all__ = [
+    "axes",
+    "create",
+    "index",
+    "rearrange",
+    "select",
+    "shape",
+    "shape_math",
+    "slicing",
+]

@@ -1,0 +1,310 @@
+"""Slice and Pad: bounds that count from the end or lie outside are resolved by scalar arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.tensor.axes import RunTimeAxes, fixed_axes, known_axes, run_time_axes
+from heddle.frontend.onnx.ops.tensor.rearrange import slice_of
+from heddle.frontend.onnx.ops.tensor.shape_math import result
+from heddle.frontend.onnx.registry import converts, symbolic
+from heddle.frontend.onnx.values import Value, content_value, vector
+from heddle.ir.expr import Expr
+from heddle.prim import ops
+from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
+from heddle.relax.types import ShapeExpr
+from heddle.runtime.dtype import DataType
+
+_FAR, _NO_SIZE = (1 << 31) - 1, 1 << 62
+"""Bounds that mean an end of the axis, as `topi.transform` takes them."""
+_ZERO = constant(0, "int64")
+
+
+@symbolic("Slice")
+def slice_content(ctx: NodeContext) -> Value | None:
+    first = ctx.inputs[0]
+    known = first.elements() if first is not None else None
+    if known is None:
+        return None
+    if ctx.opset < 10:
+        starts, ends = ctx.attr("starts"), ctx.attr("ends")
+        axes, steps = ctx.attr("axes", None), None
+    else:
+        if any(ctx.has(index) and ctx.array(index) is None for index in range(1, 5)):
+            return None
+        starts, ends = ctx.ints(1, "starts"), ctx.ints(2, "ends")
+        axes = ctx.ints(3, "axes") if ctx.has(3) else None
+        steps = ctx.ints(4, "steps") if ctx.has(4) else None
+    found = ctx.axes(axes if axes is not None else range(len(starts)), known.ndim)
+    picks: list[slice] = [slice(None)] * known.ndim
+    for axis, low, high, step in zip(found, starts, ends, steps or (1,) * len(starts), strict=True):
+        if step == 0:
+            ctx.malformed("a step of 0")
+        size = known.shape[axis]
+        low = max(low, -size) if step < 0 else low  # ONNX: a start before the first is the first
+        picks[axis] = slice(low, high, step)
+    return result(ctx, known[tuple(picks)])
+
+
+@converts("Slice", since=1)
+def slice_1(ctx: NodeContext) -> Result:
+    starts, ends = ([constant(item, "int64") for item in ctx.attr(name)] for name in ("starts", "ends"))
+    axes = ctx.attr("axes", None) or range(len(starts))
+    return _sliced(ctx, starts, ends, axes, [1] * len(starts))
+
+
+@converts("Slice", since=10)
+def slice_10(ctx: NodeContext) -> Result:
+    starts, ends = ctx.shape_values(1, sizes=False), ctx.shape_values(2, sizes=False)
+    rank = ctx.ndim(0)
+    axes = known_axes(ctx, 3, rank) if ctx.has(3) else list(range(len(starts)))
+    steps = ctx.shape_values(4, sizes=False) if ctx.has(4) else [constant(1, "int64")] * len(starts)
+    if axes is None or not all(isinstance(step, IntImm) for step in steps):
+        numbers = run_time_axes(ctx, 3, rank) if ctx.has(3) else fixed_axes(axes or [], rank)
+        return _sliced_at_run_time(ctx, starts, ends, numbers, steps)
+    return _sliced(ctx, starts, ends, axes, [int(step) for step in steps])  # type: ignore[call-overload]
+
+
+def _sliced_at_run_time(
+    ctx: NodeContext,
+    starts: Sequence[PrimExpr],
+    ends: Sequence[PrimExpr],
+    axes: RunTimeAxes,
+    steps: Sequence[PrimExpr],
+) -> Expr:
+    """Bounds for every axis, those that are not named whole. A start before the first is the first."""
+    if not len(starts) == len(ends) == len(axes.numbers) == len(steps):
+        ctx.malformed("starts, ends, axes and steps have different lengths")
+    ctx.importer.require_equal(
+        [(ops.select(ops.equal(step, 0), constant(1, "int64"), step), step) for step in steps]
+    )
+    one, far = constant(1, "int64"), constant((1 << 63) - 1, "int64")
+    firsts = [ops.maximum(start, -far) for start in starts]
+    columns: list[list[PrimExpr]] = [[], [], []]
+    for axis, dim in enumerate(ctx.dims(0)):
+        first = axes.pick(axis, firsts, _ZERO)
+        columns[0].append(ops.maximum(first, _ZERO - dim))
+        columns[1].append(axes.pick(axis, ends, far))
+        columns[2].append(axes.pick(axis, steps, one))
+    bounds = [ctx.importer.tensor_of(content_value(vector(column))) for column in columns]
+    return ctx.known_dims(ctx.call("dynamic_strided_slice", ctx.tensor(0), *bounds))
+
+
+def _sliced(
+    ctx: NodeContext,
+    starts: Sequence[PrimExpr],
+    ends: Sequence[PrimExpr],
+    axes: Sequence[int],
+    steps: Sequence[int],
+) -> Expr:
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        ctx.malformed("starts, ends, axes and steps have different lengths")
+    dims = ctx.dims(0)
+    found = ctx.axes(axes, len(dims))
+    forward: list[tuple[int, PrimExpr, PrimExpr, int]] = []
+    backward: list[tuple[int, PrimExpr, PrimExpr, int]] = []
+    for axis, start, end, step in zip(found, starts, ends, steps, strict=True):
+        if step == 0:
+            ctx.malformed("a step of 0")
+        if step < 0:
+            first = _clamped(ctx, start, dims[axis], _ZERO, ctx.importer.simplify(dims[axis] - 1))
+            backward.append((axis, first, end, step))
+            continue
+        low, high = bounds(ctx, start, end, dims[axis])
+        if step > 1 or not is_const_int(low, 0) or not ctx.importer.simplify.equal(high, dims[axis]):
+            forward.append((axis, low, high, step))
+    x = ctx.tensor(0)
+    for plan, inbound in ((forward, True), (backward, False)):
+        if plan:
+            x = slice_of(ctx, x, *(list(column) for column in zip(*plan, strict=True)), inbound=inbound)
+    return x
+
+
+def bounds(ctx: NodeContext, start: PrimExpr, end: PrimExpr, dim: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Where a slice of a positive step begins and ends, within the dimension, counted from 0."""
+    simplify = ctx.importer.simplify
+    low, high = (_clamped(ctx, bound, dim, _ZERO, dim) for bound in (start, end))
+    distance = simplify(high - low)
+    if isinstance(distance, IntImm):
+        return low, high if distance.value >= 0 else low
+    if simplify.analyzer.const_int_bound(distance).min_value < 0:
+        high = simplify(ops.maximum(high, low))
+    return low, high
+
+
+def _clamped(ctx: NodeContext, bound: PrimExpr, dim: PrimExpr, first: PrimExpr, last: PrimExpr) -> PrimExpr:
+    """A bound counted from the front, in [first, last]; the least of the two where there is nothing."""
+    simplify = ctx.importer.simplify
+    if isinstance(bound, IntImm) and (bound.value == _FAR or bound.value >= _NO_SIZE):
+        return last
+    if isinstance(bound, IntImm) and (bound.value in (-_FAR, -_FAR - 1) or bound.value <= -_NO_SIZE):
+        return first
+    limits = simplify.analyzer.const_int_bound(bound)
+    if limits.max_value < 0:
+        bound = bound + dim
+    elif limits.min_value < 0:
+        bound = ops.select(ops.less(bound, 0), bound + dim, bound)
+    bound = simplify(bound)
+    if simplify.analyzer.const_int_bound(bound - first).min_value < 0:
+        bound = ops.maximum(bound, first)
+    if simplify.analyzer.const_int_bound(last - bound).min_value < 0:
+        bound = ops.minimum(bound, last)
+    return simplify(bound)
+
+
+# ---- Pad
+
+
+@converts("Pad", since=1)
+def pad_2(ctx: NodeContext) -> Result:
+    pads = [constant(item, "int64") for item in ctx.attr("pads", None) or ctx.attr("paddings")]
+    return _padded(ctx, pads, list(range(ctx.ndim(0))), ctx.attr("value", 0.0))
+
+
+@converts("Pad", since=11)
+def pad(ctx: NodeContext) -> Result:
+    rank = ctx.ndim(0)
+    pads = ctx.shape_values(1, sizes=False)
+    axes = known_axes(ctx, 3, rank) if ctx.has(3) else list(range(rank))
+    if axes is None:
+        chosen = run_time_axes(ctx, 3, rank)
+        if len(pads) != 2 * len(chosen.numbers):
+            ctx.malformed(f"pads must be {2 * len(chosen.numbers)} numbers, got {len(pads)}")
+        half = len(pads) // 2
+        pads = tuple(
+            chosen.pick(axis, side, _ZERO) for side in (pads[:half], pads[half:]) for axis in range(rank)
+        )
+        axes = list(range(rank))
+    known = ctx.array(2) if ctx.has(2) else np.zeros(())
+    if known is not None and all(isinstance(amount, IntImm) for amount in pads):
+        return _padded(ctx, pads, axes, ctx.scalar(2, "the value of Pad") if ctx.has(2) else 0)
+    return _padded_at_run_time(ctx, pads, axes)
+
+
+def _padded_at_run_time(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int]) -> Expr:
+    """Amounts and a value that are read when the model runs. Negative amounts cut first."""
+    mode = ctx.attr("mode", "constant")
+    if mode not in _MODES:
+        ctx.malformed(f"unknown mode {mode!r}")
+    before, after = _sides(ctx, pads, axes)
+    x = _cut_at_run_time(ctx, before, after)
+    widths = [ops.maximum(amount, _ZERO) for pair in zip(before, after, strict=True) for amount in pair]
+    value = ctx.astype(ctx.tensor(2), ctx.dtype(0)) if ctx.has(2) else ctx.like(0, 0)
+    return ctx.call(
+        "dynamic_pad",
+        x,
+        ctx.reshape(value, ()),
+        ShapeExpr(ctx.importer.named_dims(widths, "pad")),
+        pad_mode=_MODES[mode],
+    )
+
+
+def _sides(
+    ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int]
+) -> tuple[list[PrimExpr], list[PrimExpr]]:
+    """The amounts before and after every axis."""
+    if len(pads) != 2 * len(axes):
+        ctx.malformed(f"pads must be {2 * len(axes)} numbers, got {len(pads)}")
+    before: list[PrimExpr] = [_ZERO] * ctx.ndim(0)
+    after: list[PrimExpr] = [_ZERO] * ctx.ndim(0)
+    for index, axis in enumerate(axes):
+        before[axis], after[axis] = pads[index], pads[index + len(axes)]
+    return before, after
+
+
+def _cut_at_run_time(ctx: NodeContext, before: Sequence[PrimExpr], after: Sequence[PrimExpr]) -> Expr:
+    """The data without what negative amounts cut; nothing happens on axes where none can be negative."""
+    bound = ctx.importer.simplify.analyzer.const_int_bound
+    dims = ctx.dims(0)
+    axes = [k for k in range(len(dims)) if bound(before[k]).min_value < 0 or bound(after[k]).min_value < 0]
+    if not axes:
+        return ctx.tensor(0)
+    low = [ops.minimum(ops.maximum(_ZERO - before[k], _ZERO), dims[k]) for k in axes]
+    begin = ctx.importer.named_dims(low, "begin")
+    high = [
+        ops.maximum(dims[k] + ops.minimum(after[k], _ZERO), first)
+        for k, first in zip(axes, begin, strict=True)
+    ]
+    end = ctx.importer.named_dims(high, "end")
+    return slice_of(ctx, ctx.tensor(0), axes, list(begin), list(end), [1] * len(axes))
+
+
+_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "circular"}
+
+
+def _padded(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int], value: float) -> Expr:
+    """Constant amounts. Negative ones cut."""
+    mode = ctx.attr("mode", "constant")
+    before, after = _sides(ctx, pads, axes)
+    x = _cut(ctx, ctx.tensor(0), before, after)
+    grow = [(_positive(low), _positive(high)) for low, high in zip(before, after, strict=True)]
+    if all(is_const_int(amount, 0) for pair in grow for amount in pair):
+        return x
+    if mode not in _MODES:
+        ctx.malformed(f"unknown mode {mode!r}")
+    flat = tuple(int(amount) for pair in grow for amount in pair)  # type: ignore[call-overload]
+    if mode in ("edge", "wrap") and all(isinstance(dim, IntImm) for dim in ctx.dims_of(x)):
+        return _padded_by_index(ctx, x, flat, mode)
+    if mode == "reflect":
+        _require_reach(ctx, x, flat)
+    number = float(value) if DataType(ctx.dtype(0)).is_float else int(value)
+    return ctx.call("nn.pad", x, pad_width=flat, pad_mode=_MODES[mode], pad_value=number)
+
+
+def _require_reach(ctx: NodeContext, x: Expr, flat: Sequence[int]) -> None:
+    """A reflection does not reach beyond the other end. The operator checks constant dimensions."""
+    for axis, dim in enumerate(ctx.dims_of(x)):
+        least = max(flat[2 * axis : 2 * axis + 2]) + 1
+        if least > 1 and not isinstance(dim, IntImm):
+            ctx.importer.require_equal([(dim, ops.maximum(dim, constant(least, "int64")))])
+
+
+def _positive(amount: PrimExpr) -> PrimExpr:
+    return _ZERO if isinstance(amount, IntImm) and amount.value < 0 else amount
+
+
+def _cut(ctx: NodeContext, x: Expr, before: list[PrimExpr], after: list[PrimExpr]) -> Expr:
+    dims = ctx.dims_of(x)
+    plan = []
+    for axis, (low, high) in enumerate(zip(before, after, strict=True)):
+        cut_low = -low.value if isinstance(low, IntImm) and low.value < 0 else 0
+        cut_high = -high.value if isinstance(high, IntImm) and high.value < 0 else 0
+        if cut_low or cut_high:
+            end = ctx.importer.simplify(dims[axis] - cut_high)
+            plan.append((axis, constant(cut_low, "int64"), end, 1))
+    return slice_of(ctx, x, *(list(column) for column in zip(*plan, strict=True))) if plan else x
+
+
+MAX_ROWS = 1 << 24
+"""Rows are gathered by a list of their numbers, which the compiled model holds."""
+
+
+def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) -> Expr:
+    """Edges and wrapping gather rows of each padded axis by number."""
+    for axis in range(len(flat) // 2):
+        low, high = flat[2 * axis], flat[2 * axis + 1]
+        if not low and not high:
+            continue
+        dim = ctx.dims_of(x)[axis]
+        assert isinstance(dim, IntImm)
+        if int(dim) + low + high > MAX_ROWS:
+            ctx.unsupported(f"mode {mode} that makes {int(dim) + low + high} rows of {int(dim)}")
+        rows = np.arange(-low, int(dim) + high)
+        rows = np.clip(rows, 0, int(dim) - 1) if mode == "edge" else rows % int(dim)
+        x = ctx.call("take", x, ctx.const(rows, "int64"), axis=axis)
+    return x
+
+
+@converts("ReverseSequence")
+def reverse_sequence(ctx: NodeContext) -> Result:
+    """The first `lengths[b]` elements of each sequence reversed."""
+    return ctx.call(
+        "reverse_sequence",
+        ctx.tensor(0),
+        ctx.tensor(1),
+        seq_axis=ctx.attr("time_axis", 0),
+        batch_axis=ctx.attr("batch_axis", 1),
+    )

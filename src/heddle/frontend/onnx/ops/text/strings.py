@@ -1,0 +1,85 @@
+"""Strings: values of the machine, whose operators are builtins. Numbers that they give are tensors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.control.run_time_sequence import element_value, packed
+from heddle.frontend.onnx.proto import Node
+from heddle.frontend.onnx.registry import converts, denies
+from heddle.frontend.onnx.values import TextKind, Value
+from heddle.ir.expr import Expr, StringImm, TupleGetItem
+from heddle.ir.types import AnyType, TupleType
+from heddle.prim.nodes import constant
+from heddle.relax.types import TensorType
+from heddle.runtime.dtype import DataType
+
+
+def text_value(expr: Expr, ndim: int) -> Value:
+    return Value(expr=expr, dtype="string", kind=TextKind(ndim))
+
+
+def ndim_of(ctx: NodeContext, index: int) -> int:
+    kind = ctx.value(index).kind
+    if not isinstance(kind, TextKind):
+        ctx.malformed(f"input {index} must be a tensor of strings")
+    return kind.ndim
+
+
+def text_expr(ctx: NodeContext, index: int) -> Expr:
+    return ctx.importer.tensor_of(ctx.value(index))
+
+
+def word_list(words: Any) -> StringImm:
+    return StringImm(json.dumps(list(words)))
+
+
+def equal(ctx: NodeContext) -> Result:
+    """Equal of strings."""
+    ndim = max(ndim_of(ctx, 0), ndim_of(ctx, 1))
+    ty = TensorType(None, DataType("bool"), None, ndim)
+    return element_value(
+        ctx, packed(ctx, "string_equal", [text_expr(ctx, 0), text_expr(ctx, 1)], ty), ctx.node.label
+    )
+
+
+@converts("StringConcat", since=20)
+def concat(ctx: NodeContext) -> Result:
+    ndim = max(ndim_of(ctx, 0), ndim_of(ctx, 1))
+    return text_value(packed(ctx, "string_concat", [text_expr(ctx, 0), text_expr(ctx, 1)], AnyType()), ndim)
+
+
+@converts("StringSplit", since=20)
+def split(ctx: NodeContext) -> Result:
+    """The parts along a new axis, and their numbers."""
+    ndim, most = ndim_of(ctx, 0), ctx.attr("maxsplit", -1)
+    args = [text_expr(ctx, 0), StringImm(ctx.attr("delimiter", "")), constant(most, "int64")]
+    counts = TensorType(None, DataType("int64"), None, ndim)
+    made = packed(ctx, "string_split", args, TupleType((AnyType(), counts)))
+    parts = [ctx.builder.emit(TupleGetItem(made, index)) for index in (0, 1)]
+    return [text_value(parts[0], ndim + 1), element_value(ctx, parts[1], ctx.node.label)]
+
+
+@converts("StringNormalizer", since=10)
+def normalize(ctx: NodeContext) -> Result:
+    case = ctx.attr("case_change_action", "NONE")
+    if case not in ("NONE", "LOWER", "UPPER"):
+        ctx.malformed(f"case_change_action must be NONE, LOWER or UPPER, got {case!r}")
+    ndim = ndim_of(ctx, 0)
+    if ndim not in (1, 2):
+        ctx.malformed(f"expected strings of 1 or 2 dimensions, got {ndim}")
+    sensitive = constant(int(ctx.flag("is_case_sensitive")), "int64")
+    args = [text_expr(ctx, 0), StringImm(case), sensitive, word_list(ctx.attr("stopwords", ()))]
+    return text_value(packed(ctx, "string_normalize", args, AnyType()), ndim)
+
+
+@denies("RegexFullMatch")
+def regular_expression(node: Node) -> str | None:
+    return "a regular expression of a model could match for ever"
+
+
+@converts("RegexFullMatch", since=20)
+def regex_full_match(ctx: NodeContext) -> Result:
+    ctx.unsupported("a regular expression of a model could match for ever")

@@ -1,0 +1,171 @@
+"""The sizes of a loop function: constants of it that parameters could stand for.
+
+    for i in T.parallel(448, annotations={"grain": 2}):      # 448 and 2 are sizes
+        for j in T.vectorized(8):                            # 8 is none: it decides what code is made
+            B[i // 56, j] = A[i // 56 + 24, j // 2]          # 56 and 24 are sizes, 2 is none
+
+Sizes are the int32 and int64 constants of indices, conditions, extents and values, below 2**30, dimensions
+of the parameters' buffers, and the grain of parallel loops. What decides what code is made is none: extents
+of loops that are unrolled or become vectors, and of short serial ones; divisors, but where a parallel loop's
+row divides once; memory that a function allocates; arguments of intrinsics; hints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.node import Map, map_children, replace
+from heddle.ir.structural import structural_digest
+from heddle.prim.nodes import Broadcast, Call, IntImm, PrimExpr, Ramp, Var
+from heddle.prim.substitute import free_vars
+from heddle.runtime.dtype import DataType
+from heddle.tir.nodes import (
+    AllocBuffer,
+    AttrStmt,
+    Buffer,
+    Evaluate,
+    For,
+    ForKind,
+    PrimFunc,
+    SBlock,
+)
+from heddle.tir.substitute import StmtSubstituter
+
+GRAIN = "grain"
+"""The annotation of a parallel loop: the least number of iterations worth a thread."""
+
+_SIZE_DTYPES = ("int32", "int64")
+_RUN_TIME_LOOPS = (ForKind.SERIAL, ForKind.PARALLEL)
+_PLAIN_HINTS = frozenset((GRAIN, "disable_unroll", "sweep"))
+"""Hints that ask for no other code where extents are other ones."""
+_SHORT = 8
+_LARGEST = 1 << 30
+"""Multiples and sums of sizes below this stay in int64."""
+_PLACEHOLDER = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """A function's sizes, in the order in which they are met. Functions of equal `form` differ in their
+    `values` alone. `hints` are the positions of grains: they decide how fast, not what."""
+
+    form: bytes
+    values: tuple[int, ...]
+    hints: frozenset[int]
+
+
+def sizes_of(func: PrimFunc) -> Sizes:
+    """The sizes of a function."""
+    values: list[int] = []
+    hints: set[int] = set()
+
+    def note(size: IntImm, is_hint: bool) -> PrimExpr:
+        if is_hint:
+            hints.add(len(values))
+        values.append(size.value)
+        return IntImm(size.dtype, _PLACEHOLDER)
+
+    return Sizes(structural_digest(_replaced(func, note)), tuple(values), frozenset(hints))
+
+
+def with_sizes(func: PrimFunc, exprs: Mapping[int, PrimExpr], params: tuple[Var, ...]) -> PrimFunc:
+    """A function with expressions over new scalar parameters in the place of the sizes at these positions."""
+    position = -1
+
+    def give(size: IntImm, is_hint: bool) -> PrimExpr:
+        nonlocal position
+        position += 1
+        made = exprs.get(position)
+        return size if made is None else made.astype(str(size.dtype))
+
+    made = _replaced(func, give)
+    return replace(made, params=(*made.params, *params))
+
+
+def _replaced(func: PrimFunc, size: Callable[[IntImm, bool], PrimExpr]) -> PrimFunc:
+    rewriter = _SizeRewriter(func.buffers, size)
+    buffers = {param: rewriter.buffer(buffer) for param, buffer in func.buffer_map.items()}
+    body = rewriter.visit(func.body)
+    return replace(func, buffer_map=Map(buffers), body=body)
+
+
+def _is_short(node: For) -> bool:
+    """A serial loop that is unrolled where its extent is known."""
+    if node.kind is not ForKind.SERIAL or node.annotations.get("disable_unroll"):
+        return False
+    return isinstance(node.extent, IntImm) and node.extent.value <= _SHORT
+
+
+class _SizeRewriter(StmtSubstituter):
+    """Rewrites every size, in an order that depends on the function's structure alone."""
+
+    def __init__(self, params: tuple[Buffer, ...], size: Callable[[IntImm, bool], PrimExpr]) -> None:
+        super().__init__({})
+        self._params, self._size = frozenset(params), size
+        self._rows: set[Var] = set()  # variables of parallel loops
+
+    def visit_IntImm(self, node: IntImm) -> PrimExpr:
+        is_size = node.dtype in _SIZE_DTYPES and abs(node.value) < _LARGEST
+        return self._size(node, False) if is_size else node
+
+    def visit_BinaryExpr(self, node: Any) -> Any:
+        return map_children(node, self.visit)  # nothing is folded: the structure stays
+
+    def _divided(self, node: Any) -> Any:
+        is_outside = all(var.is_size or var in self._rows for var in free_vars(node.a))
+        divisor = self.visit if is_outside else self._operand
+        return type(node)(self.visit(node.a), divisor(node.b), span=node.span)
+
+    visit_FloorDiv = visit_FloorMod = visit_Div = visit_Mod = _divided
+
+    def _operand(self, node: Any) -> Any:
+        """An operand that is no size if it is a constant."""
+        return node if isinstance(node, IntImm) else self.visit(node)
+
+    def visit_Call(self, node: Any) -> Any:
+        if not isinstance(node, Call):
+            return map_children(node, self.visit)
+        return replace(node, args=tuple(self._operand(arg) for arg in node.args))
+
+    def visit_Ramp(self, node: Ramp) -> Ramp:
+        return replace(node, base=self._operand(node.base))
+
+    def visit_Broadcast(self, node: Broadcast) -> Broadcast:
+        return replace(node, value=self._operand(node.value))
+
+    def visit_Evaluate(self, node: Evaluate) -> Evaluate:
+        return replace(node, value=self._operand(node.value))
+
+    def visit_AttrStmt(self, node: AttrStmt) -> AttrStmt:
+        return replace(node, body=self.visit(node.body))
+
+    def visit_AllocBuffer(self, node: AllocBuffer) -> AllocBuffer:
+        return node
+
+    def visit_For(self, node: For) -> For:
+        if not _PLAIN_HINTS.issuperset(node.annotations):
+            return node
+        if node.kind not in _RUN_TIME_LOOPS or _is_short(node):
+            return replace(node, body=self.visit(node.body))
+        first, extent = self.visit(node.min), self.visit(node.extent)
+        if node.kind is ForKind.PARALLEL:
+            self._rows.add(node.loop_var)
+        notes = self._with_grain(node.annotations) if node.kind is ForKind.PARALLEL else node.annotations
+        return replace(node, min=first, extent=extent, annotations=notes, body=self.visit(node.body))
+
+    def _with_grain(self, notes: Map) -> Map:
+        grain = notes.get(GRAIN)
+        if grain is None or (isinstance(grain, PrimExpr) and not isinstance(grain, IntImm)):
+            return notes
+        given = grain if isinstance(grain, IntImm) else IntImm(DataType("int64"), int(grain))
+        made = self._size(given, True)
+        return notes if made is given else notes.with_item(GRAIN, made)
+
+    def visit_SBlock(self, node: SBlock) -> SBlock:
+        bare = replace(node, annotations=Map())
+        return replace(map_children(bare, self.visit), annotations=node.annotations)
+
+    def _rebuild(self, old: Buffer) -> Buffer:
+        return super()._rebuild(old) if old in self._params else old
