@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -26,22 +25,12 @@ from heddle.ir.structural import structural_bytes
 from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import DEFAULT_CACHE_BYTES, settings
+from heddle.support.sources import sources_digest
 from heddle.target import Target
 
 COMPILER_ROOMS = ("codegen", "tir", "arith", "prim", "target")
 """The rooms whose sources decide what code a function becomes."""
 _LENGTHS = struct.Struct("<QQ")
-
-
-@cache
-def compiler_digest() -> str:
-    """A digest of the compiler's own sources, so that code of another state of it is never taken."""
-    digest = blake2b(digest_size=16)
-    package = Path(__file__).parent.parent
-    for room in COMPILER_ROOMS:
-        for path in sorted((package / room).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +129,7 @@ def cache_key(source: bytes, target: Target) -> str:
         target.mtriple,
         target.mcpu,
         target.features,
-        compiler_digest(),
+        sources_digest(*COMPILER_ROOMS),
         llvmlite.__version__,
     )
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()

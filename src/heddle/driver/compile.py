@@ -12,6 +12,7 @@ from heddle.codegen.c_source import c_source_modules
 from heddle.codegen.cache import KernelCache
 from heddle.driver.codes import D0103
 from heddle.driver.pipeline import OptionError, default_pipeline
+from heddle.driver.program_cache import BuildOptions, program_cache
 from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, TensorSpec
 from heddle.driver.variants import is_several, make_variants, targets_of
 from heddle.ir.expr import Function, Tuple, Var
@@ -98,7 +99,8 @@ def build(
     graph module to what code generation accepts; `tir_pipeline` is None or such a pass over the loop
     functions, before the passes of code generation. `exec_mode`: "bytecode" leaves graph functions to the
     machine's interpreter, "compiled" makes machine code of them too. Kernels are looked up in `cache`, by
-    default the process's.
+    default the process's; there, with the default pipelines, the whole program is looked up first
+    (`heddle.driver.program_cache`).
 
     `precision`: "fp32" computes as the model says; "bf16" rounds the factors of products with constant
     weights to bfloat16 and adds up in float32 (`relax.transform.ContractInBfloat16`). It belongs to the
@@ -156,20 +158,37 @@ def build_for(
         )
     pipeline = _pipeline("relax_pipeline", relax_pipeline, default)
     lower_loops = _pipeline("tir_pipeline", tir_pipeline, None)
+
+    def make() -> VMExecutable:
+        return _compiled(mod, chosen, pipeline, lower_loops, options, cache)
+
+    options = BuildOptions(exec_mode, precision, sanitize)
+    is_default = all(isinstance(each, str) for each in (relax_pipeline, tir_pipeline)) and cache is None
+    return program_cache().get(mod, chosen, options, make) if is_default else make()
+
+
+def _compiled(
+    mod: IRModule,
+    chosen: Target,
+    pipeline: Callable[[IRModule], IRModule],
+    lower_loops: Callable[[IRModule], IRModule],
+    options: BuildOptions,
+    cache: KernelCache | None,
+) -> VMExecutable:
     builder, loops = vm_codegen(pipeline(mod))
     for var, func in mod.functions.items():
         if isinstance(func, Function):
             builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
-    if precision != "fp32":
-        builder.metadata[PRECISION] = precision
-    if sanitize:
+    if options.precision != "fp32":
+        builder.metadata[PRECISION] = options.precision
+    if options.sanitize:
         builder.metadata[CHECKS_LIFETIMES] = "yes"
     if mod.attrs.get(LIBRARY_PREFIX):
         builder.metadata[LIBRARY_PREFIX] = str(mod.attrs[LIBRARY_PREFIX])
-    loops = with_bounds_checks(lower_loops(loops), mod.attrs.get(CHECK_BOUNDS), sanitize)
+    loops = with_bounds_checks(lower_loops(loops), mod.attrs.get(CHECK_BOUNDS), options.sanitize)
     modules = [*kernel_modules(loops, chosen, cache), *c_source_modules(mod, chosen)]
     executable = builder.get(imports=modules)
-    return with_machine_code(executable, chosen, cache) if exec_mode == "compiled" else executable
+    return with_machine_code(executable, chosen, cache) if options.exec_mode == "compiled" else executable
 
 
 def with_bounds_checks(loops: Any, mode: Any = None, sanitize: bool = False) -> Any:

@@ -36,6 +36,7 @@ def ignore(_progress: Progress) -> None:
 class PhaseClock(PassInstrument):
     """Seconds per phase. Every instant belongs to the phase that was entered last."""
 
+    needs_every_pass = False
     target: Target
     listener: Callable[[Progress], None] = ignore
     seconds: dict[str, float] = field(default_factory=dict)

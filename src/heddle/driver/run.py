@@ -176,10 +176,12 @@ def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) 
     """Compile what was imported for one target. The clock runs already, and is stopped."""
     from heddle.codegen.cache import kernel_cache
     from heddle.driver.compile import build_for
+    from heddle.driver.program_cache import program_cache
     from heddle.ir.transform import PassContext
 
-    counters = kernel_cache().counters
-    before = (counters.compiles, counters.hits)
+    counters, programs = kernel_cache().counters, program_cache()
+    before = (counters.compiles, counters.hits, programs.hits)
+    clock.enter("look up", str(target))
     with PassContext(instruments=[clock], disabled_pass=options.disabled_passes):
         executable = build_for(
             mod,
@@ -190,6 +192,8 @@ def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) 
         )
     clock.stop()
     kernels = {"compiled": counters.compiles - before[0], "cached": counters.hits - before[1]}
+    if programs.hits > before[2]:
+        kernels["cached"] = sum(len(each.function_names()) for each in executable.imports)
     return Compiled(executable, clock.seconds, str(target), kernels, options.exec_mode, options.trust)
 
 

@@ -82,6 +82,9 @@ class Node:
     specs: ClassVar[tuple[FieldSpec, ...]] = ()
     compared: ClassVar[tuple[tuple[str, bool], ...]] = ()
     """The fields of structural equality, and whether they define."""
+    stored: ClassVar[tuple[tuple[str, bool], ...]] = ()
+    """These and the labels, the span apart. A label may be the first to name a variable: the type of a
+    GlobalVar has those of its function's parameters."""
     init_names: ClassVar[tuple[str, ...]] = ()
     init_values: ClassVar[staticmethod[[Any], tuple[Any, ...]]] = staticmethod(lambda _: ())
     is_leaf: ClassVar[bool] = False
@@ -137,6 +140,8 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
         made.specs = tuple(specs)  # type: ignore[attr-defined]
         compared = [spec for spec in specs if spec.mode in (Mode.USE, Mode.DEF)]
         made.compared = tuple((spec.name, spec.mode is Mode.DEF) for spec in compared)  # type: ignore[attr-defined]
+        stored = [spec for spec in specs if spec.mode is not Mode.DERIVED]
+        made.stored = tuple((spec.name, spec.mode is not Mode.USE) for spec in stored)  # type: ignore[attr-defined]
         made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
         made.init_values = staticmethod(_reader(made.init_names))  # type: ignore[attr-defined]
         made.is_leaf = identity or all(f.type in _PLAIN_TYPES for f in fields if f.init)  # type: ignore[attr-defined]

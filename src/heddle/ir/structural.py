@@ -15,7 +15,10 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
+
+import numpy as np
 
 from heddle.ir.access_path import AccessPath, Step
 from heddle.ir.codes import I0101
@@ -160,6 +163,19 @@ def _value_key(value: Any) -> bytes:
     return f"{'s' if isinstance(value, str) else cls.__name__}:{value}".encode()
 
 
+_PACKAGE = __name__.split(".")[0]
+
+
+def _has_key(value: Any) -> bool:
+    """Whether what `_value_key` writes tells a value from any other one: a stranger's text may not."""
+    cls = type(value)
+    return (
+        cls in (str, int, bool, float, bytes, NoneType)
+        or isinstance(value, np.generic)
+        or cls.__module__.split(".")[0] == _PACKAGE
+    )
+
+
 def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch | None:
     """Where two structures first differ, or None."""
     found = _Comparison(map_free_vars).compare(lhs, rhs, map_free_vars)
@@ -199,8 +215,14 @@ class _Keyer:
     shared. Whether a node is large depends on its fields alone, not on what is shared.
     """
 
-    def __init__(self, map_free_vars: bool, by_identity: Callable[[Any], bool] | None = None) -> None:
+    def __init__(
+        self,
+        map_free_vars: bool,
+        by_identity: Callable[[Any], bool] | None = None,
+        with_labels: bool = False,
+    ) -> None:
         self._by_identity = by_identity
+        self._with_labels = with_labels
         self._parts: list[bytes] = []
         self._numbers: dict[Node, int] = {}
         self._map_free_vars = map_free_vars
@@ -228,6 +250,8 @@ class _Keyer:
             self.is_closed = False
             self._parts.append(b"@%d;" % id(value))
         else:
+            if self._with_labels and not _has_key(value):
+                self.is_closed = False
             key = _value_key(value)
             self._parts.append(b"=%d:%b" % (len(key), key))
 
@@ -258,7 +282,9 @@ class _Keyer:
 
     def _fields(self, value: Node, defining: bool) -> None:
         self._parts.append(b"<" + value.node_kind.encode())
-        for name, defines in value.compared:
+        if self._with_labels and value.span is not None:
+            self._parts.append(b"@" + value.span.place().encode() + b"\0")
+        for name, defines in value.stored if self._with_labels else value.compared:
             self.add(getattr(value, name), defining or defines)
 
     def _plain(self, value: Node, defining: bool) -> None:
@@ -280,6 +306,14 @@ def structural_bytes(value: Any) -> bytes | None:
     keyer = _Keyer(False)
     keyer.add(value, False)
     return keyer.result() if keyer.is_closed else None
+
+
+def labelled_digest(value: Any) -> bytes | None:
+    """32 bytes that are equal where labels (names, inferred types) and places are too, also those of another
+    process; None for a value with free variables."""
+    keyer = _Keyer(False, with_labels=True)
+    keyer.add(value, False)
+    return hashlib.blake2b(keyer.result(), digest_size=32).digest() if keyer.is_closed else None
 
 
 def structural_digest(

@@ -39,6 +39,9 @@ def declare_config(key: str, meaning: str) -> str:
 class PassInstrument:
     """Sees passes run; override what you need."""
 
+    needs_every_pass: ClassVar[bool] = True
+    """Whether passes shall run although the whole program is kept from an earlier compilation."""
+
     def enter_pass_ctx(self) -> None:
         """Called when the PassContext is entered."""
 

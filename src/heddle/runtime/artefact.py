@@ -69,6 +69,13 @@ class Section:
 
 def write_artefact(path: str | os.PathLike[str], sections: Mapping[str, bytes | memoryview]) -> None:
     """Write a whole artefact or nothing. Raises: UsageError S0101 where the path cannot be written."""
+    with atomic_writer(path) as file:
+        for piece in artefact_pieces(sections):
+            file.write(piece)
+
+
+def artefact_pieces(sections: Mapping[str, bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """The bytes of an artefact, in order."""
     offsets = section_offsets(sections)
     table, end = b"", _HEAD.size + _table_bytes(sections)
     for name, data in sections.items():
@@ -76,12 +83,13 @@ def write_artefact(path: str | os.PathLike[str], sections: Mapping[str, bytes | 
         table += struct.pack("<Q", len(text)) + text
         table += _ENTRY_TAIL.pack(offsets[name], len(data), _digest(data))
         end = offsets[name] + len(data)
-    with atomic_writer(path) as file:
-        start = _START.pack(MAGIC, VERSION, len(sections), len(table), end)
-        file.write(start + _digest(start + table) + table)
-        for name, data in sections.items():
-            file.write(bytes(offsets[name] - file.tell()))
-            file.write(data)
+    start = _START.pack(MAGIC, VERSION, len(sections), len(table), end)
+    yield start + _digest(start + table) + table
+    written = _HEAD.size + len(table)
+    for name, data in sections.items():
+        yield bytes(offsets[name] - written)
+        yield data
+        written = offsets[name] + len(data)
 
 
 def _table_bytes(sections: Mapping[str, bytes | memoryview]) -> int:
@@ -116,9 +124,9 @@ class SectionTable(Mapping[str, Section]):
     Taking raises: FormatError F0104 where the bytes are not those that were written.
     """
 
-    def __init__(self, rows: Mapping[str, tuple[Section, bytes]]) -> None:
+    def __init__(self, rows: Mapping[str, tuple[Section, bytes]], is_authentic: bool = False) -> None:
         self._rows = rows
-        self._checked: set[str] = set()
+        self._checked: set[str] = set(rows) if is_authentic else set()
 
     def __getitem__(self, name: str) -> Section:
         section, digest = self._rows[name]
@@ -163,8 +171,11 @@ def parse_artefact(data: memoryview) -> dict[str, Section]:
     return dict(section_table(data))
 
 
-def section_table(data: memoryview) -> SectionTable:
-    """The sections of an artefact's bytes. Raises: FormatError as `open_artefact`."""
+def section_table(data: memoryview, is_authentic: bool = False) -> SectionTable:
+    """The sections of an artefact's bytes, which are not checked where the bytes are known to be authentic.
+
+    Raises: FormatError as `open_artefact`.
+    """
     if len(data) < len(MAGIC) or data[:8] != MAGIC:
         raise FormatError(F0101, "not a heddle artefact: the magic at byte 0 is missing")
     if len(data) < _HEAD.size:
@@ -189,7 +200,7 @@ def section_table(data: memoryview) -> SectionTable:
             F0104, f"section table at byte {_HEAD.size} or the head is damaged: its digest differs"
         )
     reader = Reader(table, "section table", _HEAD.size)
-    return SectionTable(_read_table(data, version, reader, count, _HEAD.size + table_bytes))
+    return SectionTable(_read_table(data, version, reader, count, _HEAD.size + table_bytes), is_authentic)
 
 
 def _read_table(

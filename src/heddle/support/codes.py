@@ -37,9 +37,9 @@ S0401 = declare_code(
 S0501 = declare_code(
     "S0501",
     "folder is not private",
-    "Compiled kernels are kept in a folder that only its user can write: whoever writes there decides what "
-    "later processes run. The folder, or one above it, belongs to somebody else, can be written by others, "
-    "or is a link. Programs go on without the cache.",
+    "Compiled programs and kernels are kept in a folder that only its user can write: whoever writes there "
+    "decides what later processes run. The folder, or one above it, belongs to somebody else, can be "
+    "written by others, or is a link. Programs go on without the cache.",
 )
 S0601 = declare_code(
     "S0601",

@@ -17,11 +17,12 @@ Processes may work on one folder at once.
 from __future__ import annotations
 
 import hmac
+import mmap
 import os
 import secrets
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,9 @@ from heddle.support.settings import settings
 
 KEY_NAME = "key"
 _MAGIC = b"HDLPRIV1"
-_MAC_BYTES = _KEY_BYTES = 32
+_KEY_BYTES = 32
+HEAD_BYTES = len(_MAGIC) + 32
+"""Where in a file its content begins."""
 _KEPT_SHARE = 0.9
 """How full a cache is after the oldest files went."""
 _GROUP_OR_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -116,6 +119,11 @@ class PrivateCache:
 
     def read(self, name: str) -> bytes | None:
         """The content of a file, which is now the one used last; None where there is none to be trusted."""
+        found = self.read_view(name)
+        return None if found is None else bytes(found)
+
+    def read_view(self, name: str) -> memoryview | None:
+        """As `read`, without a copy: in memory of its own, `HEAD_BYTES` behind a page's begin."""
         with self._opened() as folder:
             if folder is None:
                 return None
@@ -127,14 +135,14 @@ class PrivateCache:
                     os.utime(name, dir_fd=folder, follow_symlinks=False)
             return content
 
-    def write(self, name: str, content: bytes) -> None:
-        """Keep a file, if that can be: a cache that cannot be written is no failure."""
+    def write(self, name: str, *pieces: bytes | memoryview) -> None:
+        """Keep a file of these pieces, if that can be: a cache that cannot be written is no failure."""
         with self._opened() as folder, suppress(OSError):
             if folder is None:
                 return
-            mac = _mac(self._key_in(folder), name, content)
-            _put(folder, name, _MAGIC + mac + content)
-            self._account(folder, len(_MAGIC) + _MAC_BYTES + len(content))
+            head = _MAGIC + _mac(self._key_in(folder), name, pieces)
+            _put(folder, name, (head, *pieces))
+            self._account(folder, len(head) + sum(memoryview(piece).nbytes for piece in pieces))
 
     def files(self) -> list[CachedFile]:
         """All files, those used last first."""
@@ -222,23 +230,26 @@ def user_cache() -> PrivateCache:
     return PrivateCache(settings().cache_dir, settings().cache_limit_bytes)
 
 
-def _mac(key: bytes, name: str, content: bytes) -> bytes:
-    return hmac.digest(key, name.encode() + b"\0" + content, "sha256")
+def _mac(key: bytes, name: str, pieces: Iterable[bytes | memoryview]) -> bytes:
+    mac = hmac.new(key, name.encode() + b"\0", "sha256")
+    for piece in pieces:
+        mac.update(piece)
+    return mac.digest()
 
 
-def _authentic(key: bytes, name: str, data: bytes) -> bytes | None:
+def _authentic(key: bytes, name: str, data: memoryview) -> memoryview | None:
     """The content of a file that was written under the key, and under this name."""
-    start = len(_MAGIC) + _MAC_BYTES
-    if len(data) < start or data[: len(_MAGIC)] != _MAGIC:
+    if len(data) < HEAD_BYTES or data[: len(_MAGIC)] != _MAGIC:
         return None
-    content = data[start:]
-    return content if hmac.compare_digest(data[len(_MAGIC) : start], _mac(key, name, content)) else None
+    mac, content = data[len(_MAGIC) : HEAD_BYTES], data[HEAD_BYTES:]
+    return content if hmac.compare_digest(mac, _mac(key, name, [content])) else None
 
 
 def _read_own(
     folder: int, name: str, limit_bytes: int, forbidden: int = _GROUP_OR_OTHERS_WRITE
-) -> bytes | None:
-    """An ordinary file of this user's, without following links or waiting; None for anything else."""
+) -> memoryview | None:
+    """An ordinary file of this user's, without following links or waiting; None for anything else, and for an
+    empty one. The memory is aligned as pages are."""
     try:
         descriptor = descriptor_of_file(name, folder, os.O_NOFOLLOW)
     except OSError:
@@ -249,9 +260,13 @@ def _read_own(
             return None
         if found.st_uid != os.geteuid() or found.st_mode & forbidden:
             return None
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(found.st_size)
-    except OSError:
+        memory = mmap.mmap(-1, found.st_size)
+        with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
+            view, size = memoryview(memory), 0
+            while count := file.readinto(view[size:]):
+                size += count
+            return view[:size]
+    except (OSError, ValueError):
         return None
     finally:
         os.close(descriptor)
@@ -259,7 +274,7 @@ def _read_own(
 
 def _read_key(folder: int) -> bytes | None:
     key = _read_own(folder, KEY_NAME, _KEY_BYTES, stat.S_IRWXG | stat.S_IRWXO)
-    return key if key is not None and len(key) == _KEY_BYTES else None
+    return bytes(key) if key is not None and len(key) == _KEY_BYTES else None
 
 
 def _make_key(folder: int) -> bytes:
@@ -277,9 +292,10 @@ def _make_key(folder: int) -> bytes:
     return key
 
 
-def _put(folder: int, name: str, data: bytes) -> None:
+def _put(folder: int, name: str, pieces: Iterable[bytes | memoryview]) -> None:
     with Part(name, folder, 0o600) as part:
-        part.write(data)
+        for piece in pieces:
+            part.write(piece)
         part.become()
 
 

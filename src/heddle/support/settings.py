@@ -3,9 +3,9 @@
 | variable | meaning |
 |---|---|
 | HEDDLE_NUM_THREADS, OMP_NUM_THREADS | threads of parallel loops; default: the cores this process may use |
-| HEDDLE_CACHE_DIR, XDG_CACHE_HOME | where compiled kernels are kept; default: ~/.cache/heddle |
+| HEDDLE_CACHE_DIR, XDG_CACHE_HOME | where compiled programs and kernels are kept; default: ~/.cache/heddle |
 | HEDDLE_CACHE_SIZE | how much is kept there, in bytes or as `500M`, `2G`; default: 2 GiB |
-| HEDDLE_CACHE=0 | no kernel cache on disk |
+| HEDDLE_CACHE=0 | nothing is kept on disk; `kernels`: kernels are, whole programs are not |
 | HEDDLE_LINKER | the program that links shared libraries; default: the system's |
 | HEDDLE_CC, HEDDLE_CXX | the compilers of C and C++ sources in a program; default: the system's |
 | HEDDLE_TRACEBACK=1 | the CLI shows Python tracebacks |
@@ -40,6 +40,7 @@ class Settings:
     cpp_compiler: str | None = None
     strict_rules: bool = False
     cache_limit_bytes: int = DEFAULT_CACHE_BYTES
+    cache_programs: bool = True
 
 
 def _thread_count(env: Mapping[str, str], available: int) -> int:
@@ -109,6 +110,14 @@ def _switch(env: Mapping[str, str], name: str, default: bool) -> bool:
     return text == "1" if text else default
 
 
+def _cache_use(env: Mapping[str, str]) -> str:
+    """What is kept on disk: "" for nothing, "kernels", or "all"."""
+    text = env.get("HEDDLE_CACHE", "").strip()
+    if text not in ("", "0", "1", "kernels"):
+        raise UsageError(S0301, f"HEDDLE_CACHE must be 0, 1 or kernels, got {text!r}")
+    return {"0": "", "kernels": "kernels"}.get(text, "all")
+
+
 def traceback_wanted(env: Mapping[str, str] | None = None) -> bool:
     """Whether the CLI shows Python's tracebacks: also where another setting is wrong."""
     return (os.environ if env is None else env).get("HEDDLE_TRACEBACK", "").strip() == "1"
@@ -119,13 +128,14 @@ def read_settings(env: Mapping[str, str]) -> Settings:
     return Settings(
         num_threads=_thread_count(env, available_cores()),
         cache_dir=_cache_dir(env),
-        use_disk_cache=_switch(env, "HEDDLE_CACHE", True),
+        use_disk_cache=_cache_use(env) != "",
         show_traceback=_switch(env, "HEDDLE_TRACEBACK", False),
         linker=env.get("HEDDLE_LINKER") or None,
         c_compiler=env.get("HEDDLE_CC") or None,
         cpp_compiler=env.get("HEDDLE_CXX") or None,
         strict_rules=_switch(env, "HEDDLE_STRICT_RULES", False),
         cache_limit_bytes=_size_bytes(env, "HEDDLE_CACHE_SIZE", DEFAULT_CACHE_BYTES),
+        cache_programs=_cache_use(env) == "all",
     )
 
 

@@ -1,4 +1,4 @@
-"""The commands on the cache of compiled kernels."""
+"""The commands on the cache of compiled programs and kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from heddle.driver.cli.entry import ExitCode, guarded
 
 cache_app = typer.Typer(
-    help="Look at, empty or check the cache of compiled kernels.",
+    help="Look at, empty or check the cache of compiled programs and kernels.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
