@@ -2,20 +2,21 @@
 
     0 <= i < m:   m - i - 2 >= 0 ?      m = 5, i = 4 gives -1: no search has to fail at it
 
-A few points are kept for each state of knowledge. Only ranges and bounds of variables are known to fit; where
-conditions were assumed too, nothing is refuted.
+A few points are kept for each state of knowledge. A point refutes only where it fits all that proofs use:
+ranges, bounds, residues, and inequalities that were assumed.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from heddle.arith.facts import LIMIT, Knowledge
+from heddle.arith.const_int_bound import bound_of
+from heddle.arith.facts import EVERYTHING, LIMIT, Knowledge, intersect
 from heddle.arith.linear import LinearForm
-from heddle.prim.nodes import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, Var
+from heddle.prim.nodes import Add, Call, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, Var
 
-NUM_POINTS = 3
-_STEPS = (5, 11, 2)
+_STEPS = (5, 11, 2, 0)
+"""One for each point: how far the values of variables lie apart."""
 _FAR = 40
 """How far from the end of its range a variable lies at most."""
 
@@ -32,6 +33,17 @@ class Point:
         self._number = number
         self._values: dict[int, int | None] = {}
         self._count = 0
+        self._fits: bool | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the inequalities that were assumed hold here."""
+        if self._fits is None:
+            try:
+                self._fits = all(self.form(fact) >= 0 for fact in self._know.facts.linear)
+            except NoValueError:
+                self._fits = False
+        return self._fits
 
     def form(self, form: LinearForm) -> int:
         """The value of a linear form. Raises: NoValueError."""
@@ -47,11 +59,22 @@ class Point:
         key = id(node)
         if key not in self._values:
             self._values[key] = None  # while it is computed, and where it cannot be
-            self._values[key] = self._compute(node)
+            made = self._compute(node)
+            self._values[key] = made if self._is_known_to_take(node, made) else None
         found = self._values[key]
         if found is None:
             raise NoValueError
         return found
+
+    def _is_known_to_take(self, node: Any, value: int) -> bool:
+        """Whether bounds and residues that were told of an expression admit a value."""
+        facts = self._know.facts
+        if not facts.bounds and not facts.moduli:
+            return True
+        key = self._know.terms.key(node)
+        low, high = facts.bounds.get(key, EVERYTHING)
+        coeff, base = facts.moduli.get(key, (1, 0))
+        return low <= value <= high and (value == base if coeff == 0 else (value - base) % coeff == 0)
 
     def _compute(self, node: Any) -> int:
         cls = type(node)
@@ -61,6 +84,8 @@ class Point:
             return self._chosen(node)
         if cls is Cast and node.dtype.is_int and node.value.dtype.is_int and node.dtype.bits >= 32:
             return self.value(node.value)
+        if cls in (Cast, Call):  # of these the prover knows bounds alone, so any value within them will do
+            return self._within(*bound_of(self._know, node))
         if cls not in _RULES:
             raise NoValueError
         a, b = self.value(node.a), self.value(node.b)
@@ -77,7 +102,11 @@ class Point:
         from_range = know.facts.ranges.get(id(var))
         low, high = know.facts.bounds.get(know.terms.key(var), (0 if var.is_size else -LIMIT, LIMIT))
         if from_range is not None and from_range[1] is not None and from_range[2] is not None:
-            low, high = self.form(from_range[1]), self.form(from_range[2])
+            low, high = intersect((low, high), (self.form(from_range[1]), self.form(from_range[2])))
+        return self._within(low, high)
+
+    def _within(self, low: int, high: int) -> int:
+        """The next value between two bounds, near the lower one."""
         if low > high:
             raise NoValueError
         self._count += 1
@@ -100,15 +129,12 @@ _RULES: dict[type, Any] = {
 
 def is_refuted(know: Knowledge, form: LinearForm) -> bool:
     """Whether the form is negative at one of the points; False says nothing."""
-    facts = know.facts
-    if facts.truths or facts.linear or facts.moduli or facts.sums:
-        return False
     points = know.caches.points
     if not points:
-        points.extend(Point(know, number) for number in range(NUM_POINTS))
+        points.extend(Point(know, number) for number in range(len(_STEPS)))
     for point in points:
         try:
-            if point.form(form) < 0:
+            if point.fits and point.form(form) < 0:
                 return True
         except NoValueError:
             continue

@@ -67,6 +67,8 @@ class Knowledge:
         self.terms = TermTable()
         self.facts = Facts()
         self.caches = Caches()
+        self.work_left: int | None = None
+        """How many terms the proof under way may still look at; None between proofs."""
 
     def forget(self) -> None:
         """Drop the caches because facts were added."""

@@ -6,7 +6,7 @@ atoms' own laws.
         >= m*n - (m-1)*n - n  (i <= m - 1, its coefficient -n is not positive)
         =  0
 Each step replaces an expression by a bound of it, point by point, so a success is a proof; a failure
-says nothing. What is negative at a point is not searched for.
+says nothing. What is negative at a point is not searched for, and a search ends after so much work.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, Max, Min, Var
 
 DEFAULT_DEPTH = 5
 MAX_TERMS = 24
+MAX_WORK = 320
+"""How many terms of forms one proof looks at. In the networks of `benchmarks/zoo` a proof that is found takes
+128 at most; a search that fails would look at thousands."""
 
 
 def is_nonneg(know: Knowledge, form: LinearForm, depth: int = DEFAULT_DEPTH) -> bool:
@@ -32,11 +35,31 @@ def is_nonneg(know: Knowledge, form: LinearForm, depth: int = DEFAULT_DEPTH) -> 
         return True
     if depth <= 0 or len(form.terms) > MAX_TERMS or is_refuted(know, form):
         return False
-    key = (form.const, form.signature(), depth)
-    found = know.caches.proofs.get(key)
-    if found is None:
-        know.caches.proofs[key] = False
-        found = know.caches.proofs[key] = _search(know, form, depth)
+    found = know.caches.proofs.get((form.const, form.signature(), depth))
+    if found is not None:
+        return found
+    if know.work_left is not None:
+        return _step(know, form, depth)
+    know.work_left = MAX_WORK
+    try:
+        return _step(know, form, depth)
+    finally:
+        know.work_left = None
+
+
+def _step(know: Knowledge, form: LinearForm, depth: int) -> bool:
+    """One search of a proof; what is cut short by that is not remembered."""
+    assert know.work_left is not None
+    know.work_left -= len(form.terms)
+    if know.work_left < 0:
+        return False
+    proofs, key = know.caches.proofs, (form.const, form.signature(), depth)
+    proofs[key] = False
+    found = _search(know, form, depth)
+    if found:
+        proofs[key] = True
+    elif know.work_left < 0:
+        proofs.pop(key, None)
     return found
 
 

@@ -20,13 +20,20 @@ from heddle.prim.ops import floordiv, floormod
 @given(data=st.data())
 def test_what_has_a_proof_is_not_refuted(data: Any) -> None:
     domain = data.draw(domains())
-    condition = data.draw(conditions(domain))
-    found = analyzer_for(domain).can_prove(condition)
+    condition, assumed = data.draw(conditions(domain)), data.draw(st.lists(conditions(domain), max_size=2))
+
+    def knowing() -> Analyzer:
+        analyzer = analyzer_for(domain)
+        for each in assumed:
+            analyzer.assume(each)
+        return analyzer
+
+    found = knowing().can_prove(condition)
     with (
         mock.patch.object(prover, "is_refuted", return_value=False),
         mock.patch.object(analyzer_module, "is_refuted", return_value=False),
     ):
-        assert analyzer_for(domain).can_prove(condition) == found, show(condition)
+        assert knowing().can_prove(condition) == found, (show(condition), list(map(show, assumed)))
 
 
 def _sizes() -> tuple[Analyzer, list[Any]]:
@@ -58,3 +65,23 @@ def test_products_that_differ_are_told_apart_at_once() -> None:
             for other in (b, b * c, b * c * d, a * b * d):
                 assert not analyzer.can_prove_equal(one, other)
     assert len(searched) < 50
+
+
+def test_a_search_that_fails_ends_early() -> None:
+    """Sums of products of rounded quotients: nothing refutes them, and the ways to weaken them multiply."""
+    analyzer = Analyzer()
+    h, w, n = (SizeVar(name) for name in "hwn")
+    levels = [floordiv(h + k - 1, k) * floordiv(w + k - 1, k) for k in (4, 8, 16, 32)]
+    looked = 0
+    search = prover._search
+
+    def counted(know: Any, form: Any, depth: int) -> bool:
+        nonlocal looked
+        looked += len(form.terms)
+        return search(know, form, depth)
+
+    with mock.patch.object(prover, "_search", counted):
+        assert not analyzer.can_prove(sum(levels[1:], levels[0]) * n * 3 <= levels[0] * n * 32)
+    assert 0 < looked <= prover.MAX_WORK
+    assert analyzer._know.work_left is None
+    assert analyzer.can_prove(levels[0] * n <= levels[0] * n * 32)

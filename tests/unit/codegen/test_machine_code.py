@@ -243,3 +243,19 @@ def test_sums_in_the_order_of_flags_where_a_marked_loop_has_no_lanes() -> None:
         func_of((a, s), For(i, 0, n, SERIAL, body, annotations={"reassoc": True})), HOST
     )
     assert "fadd contract reassoc float" in compiled.llvm_ir
+
+
+def test_an_index_is_computed_once_in_a_block() -> None:
+    """Sixteen elements beside one another: the text holds the arithmetic of their row once."""
+    a, b = decl_buffer((n, 64), "float32", "A"), decl_buffer((n, 16), "float32", "B")
+    row = ops.floormod(i * 7, ops.maximum(n, 1))
+    stores = [BufferStore(b, a[row, 3 * k] + a[row, 3 * k + 1], (i, k)) for k in range(16)]
+    made = compile_kernels(func_of((a, b), For(i, 0, n, SERIAL, seq(*stores))), HOST)
+    lines = [line.partition(" = ")[2] for line in made.llvm_ir.splitlines() if " = " in line]
+    divisions = [line for line in lines if line.startswith(("srem", "urem", "sdiv", "udiv"))]
+    assert len(divisions) <= 2 and sum("mul nsw i64" in line for line in lines) < 16
+    array = np.random.default_rng(0).standard_normal((5, 64)).astype("float32")
+    result = np.zeros((5, 16), "float32")
+    Kernels(made)("f", array, result)
+    rows = array[np.arange(5) * 7 % 5]
+    np.testing.assert_array_equal(result, rows[:, 0:48:3] + rows[:, 1:49:3])

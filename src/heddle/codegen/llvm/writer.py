@@ -88,21 +88,37 @@ class ModuleWriter:
         return "\n".join(parts) + "\n"
 
 
+_PURE = frozenset(
+    (
+        *("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr", "icmp", "select"),
+        *("fadd", "fsub", "fmul", "fneg", "fcmp", "sext", "zext", "trunc", "getelementptr"),
+        *("insertelement", "extractelement", "shufflevector", "bitcast", "fpext", "fptrunc"),
+    )
+)
+"""Instructions whose result depends on their operands alone, by their first word."""
+
+
 class FunctionWriter:
-    """Instructions of one function, in basic blocks. `value` gives the name of a new register."""
+    """Instructions of one function, in basic blocks. `value` gives the name of a register: a new one, or the
+    one that holds the result of the same pure instruction earlier in the block."""
 
     def __init__(self) -> None:
         self._allocas: list[str] = []
         self._lines: list[str] = []
         self._registers = 0
         self._labels = 0
+        self._results: dict[str, str] = {}
         self.block = "entry"
         self.terminated = False
 
     def value(self, instruction: str) -> str:
-        name = f"%v{self._registers}"
-        self._registers += 1
+        known = self._results.get(instruction)
+        if known is not None and not self.terminated:
+            return known
+        name = self.reserve()
         self.define(name, instruction)
+        if instruction.partition(" ")[0] in _PURE:
+            self._results[instruction] = name
         return name
 
     def reserve(self) -> str:
@@ -136,6 +152,7 @@ class FunctionWriter:
         if not self.terminated:
             self._lines.append(f"  br label %{label}")
         self._lines.append(f"{label}:")
+        self._results.clear()
         self.block, self.terminated = label, False
 
     def terminate(self, instruction: str) -> None:

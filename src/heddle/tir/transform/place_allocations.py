@@ -41,31 +41,35 @@ class PlaceAllocations(FunctionPass):
     requires: ClassVar[tuple[str, ...]] = ("no blocks",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        taken = _TakeAllocations()
-        body = taken.visit(func.body)
-        if not taken.found:
-            return func
-        users = _Users({alloc.buffer for alloc in taken.found})
-        users.collect(body)
-        for alloc in taken.found:
-            body = _place(body, alloc, users, ())
-        return func.with_body(body)
+        body = _Placer().visit(func.body)
+        return func if body is func.body else func.with_body(body)
 
 
-class _TakeAllocations(Rewriter):
-    """Takes allocations without annotations out of a statement."""
+class _Placer(Rewriter):
+    """Moves allocations without annotations inwards from where they stand. One inside a loop is new in each
+    iteration already: nothing has to be proved of that loop."""
 
     def __init__(self) -> None:
-        self.found: list[AllocBuffer] = []
+        self._around: tuple[For, ...] = ()
+
+    def visit_For(self, node: For) -> Stmt:
+        around, self._around = self._around, (*self._around, node)
+        body = self.visit(node.body)
+        self._around = around
+        return node if body is node.body else replace(node, body=body)
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
-        kept: list[Stmt] = []
-        for stmt in node.seq:
-            if isinstance(stmt, AllocBuffer) and not stmt.annotations:
-                self.found.append(stmt)
-            else:
-                kept.append(self.visit(stmt))
-        return seq(*kept)
+        parts = [self.visit(stmt) for stmt in node.seq]
+        moved = [stmt for stmt in parts if isinstance(stmt, AllocBuffer) and not stmt.annotations]
+        if not moved:
+            same = all(a is b for a, b in zip(parts, node.seq, strict=True))
+            return node if same else seq(*parts)
+        body = seq(*(stmt for stmt in parts if stmt not in moved))
+        users = _Users({alloc.buffer for alloc in moved})
+        users.collect(body)
+        for alloc in moved:
+            body = _place(body, alloc, users, self._around)
+        return body
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node

@@ -57,18 +57,22 @@ class RemoveNoOp(FunctionPass):
 def _uses(stmt: Stmt) -> Counter[Any]:
     """How often each variable and pointer is named, definitions of binds and buffers not counted."""
     counts: Counter[Any] = Counter()
+    buffers: Counter[Buffer] = Counter()
+    node: Any
     for node in walk(stmt):
-        if isinstance(node, Var):
+        kind = type(node)
+        if kind is Var:
             counts[node] += 1
-        elif isinstance(node, Buffer):
-            counts[node.data] += 1
-            counts.update(
-                part for e in (*node.shape, *node.strides) for part in walk(e) if isinstance(part, Var)
-            )
-        if isinstance(node, Bind):
+        elif kind is Buffer:
+            buffers[node] += 1
+        elif kind is Bind:
             counts[node.var] -= 1
-        elif isinstance(node, (AllocBuffer, DeclBuffer)):
+        elif kind is AllocBuffer or kind is DeclBuffer:
             counts[node.buffer.data] -= 1
+    for buffer, times in buffers.items():
+        counts[buffer.data] += times
+        for size in (*buffer.shape, *buffer.strides):
+            counts.update(part for part in walk(size) if type(part) is Var)
     return counts
 
 

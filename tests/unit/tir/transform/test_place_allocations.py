@@ -119,3 +119,26 @@ def test_fresh_memory_in_each_iteration_changes_nothing(name):
     run_primfunc(func, given, want)
     run_primfunc(placed(func), given, got)
     assert np.array_equal(want, got)
+
+
+def test_one_inside_a_loop_stays_inside():
+    """Nothing is proved of the loop around it, whose iterations may leave elements unwritten."""
+    func = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((6, 6), "float32"), C: T.Buffer((6, 6), "float32")):
+        for i in range(6):
+            B = T.alloc_buffer((6,), "float32")
+            for k in range(2):
+                if A[i, 0] > T.float32(0): B[k] = A[i, k]
+            if A[i, 0] > T.float32(0): C[i, 0] = B[0] + B[1]
+""")["main"]
+    assert is_inside(placed(func))
+    with_loop_inside = next(stmt for stmt in walk_stmts(placed(func).body) if isinstance(stmt, For))
+    assert not is_inside(func.with_body(with_loop_inside.body)), "uses in two statements: not further in"
+    given = np.random.default_rng(0).standard_normal((6, 6)).astype("float32")
+    want, got = np.zeros((6, 6), "float32"), np.zeros((6, 6), "float32")
+    run_primfunc(func, given, want)
+    run_primfunc(placed(func), given, got)
+    assert np.array_equal(want, got) and want.any()

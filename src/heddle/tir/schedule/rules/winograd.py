@@ -253,6 +253,10 @@ class _Writer:
         """A number that is the same for the whole function."""
         return value if isinstance(value, int) else self.b.let(name, value)
 
+    def _place(self, name: str, value: PrimExpr) -> PrimExpr:
+        """A part of many indices. With free sizes it is computed once: passes take long over copies."""
+        return self.b.let(name, value) if self.problem.is_free else value
+
     def _band(self) -> Var:
         """As many rows of tiles as fit the cache, at least one, at most all."""
         fitting = floordiv(
@@ -312,15 +316,16 @@ class _Writer:
         blocks, matrix = self.problem.ins // self.problem.lanes, _B[plan.size]
         tasks = self._parallel("task", blocks * rows, columns * reach**2 * 2 * self.problem.lanes)
         with tasks as task, self.b.loop("column", columns) as column:
-            block, row = task // rows, task % rows
-            y, x = (first + row) * plan.size, column * plan.size
+            block, row = self._place("block", task // rows), self._place("row", task % rows)
+            y, x = self._place("y", (first + row) * plan.size), self._place("x", column * plan.size)
+            tile = self._place("tile", row * columns + column)
             with self._lanes() as lane:
                 values = self._sandwich(
                     matrix, reach, lambda r, s: self.padded[block, y + r, x + s, lane], "d"
                 )
                 for r in range(reach):
                     for s in range(reach):
-                        at = (r * reach + s, block, row * columns + column, lane)
+                        at = (r * reach + s, block, tile, lane)
                         self.b.store(self.moved, at, values(r, s))
 
     def _sandwich(
@@ -345,13 +350,13 @@ class _Writer:
                 self.b.emit(bind)
         work = tiles * plan.panel * self.problem.ins // 8
         with self._parallel("task", plan.reach**2 * panels, work) as task:
-            position, panel = task // panels, task % panels
+            position, panel = self._place("position", task // panels), self._place("panel", task % panels)
             if not parts:
                 with self.b.loop("tile", tiles // tile.pixels) as number:
                     self._product(position, panel, number * tile.pixels, tile)
             for part in parts:
                 with self.b.loop("tile", part.count) as number:
-                    first = minimum(part.begin + number * part.size, tiles - part.size)
+                    first = self._place("first", minimum(part.begin + number * part.size, tiles - part.size))
                     self._product(position, panel, first, replace_fields(tile, pixels=part.size))
 
     def _product(self, position: PrimExpr, panel: PrimExpr, first: PrimExpr, tile: ConvolutionTile) -> None:
@@ -386,13 +391,14 @@ class _Writer:
         blocks = problem.outs // problem.lanes
         tasks = self._parallel("task", blocks * rows, columns * plan.reach**2 * 2 * problem.lanes)
         with tasks as task, self.b.loop("column", columns) as column:
-            block, row = task // rows, task % rows
-            y, x = (first + row) * size, column * size
+            block, row = self._place("block", task // rows), self._place("row", task % rows)
+            y, x = self._place("y", (first + row) * size), self._place("x", column * size)
+            tile = self._place("tile", row * columns + column)
             result = self._local("result", size, size, problem.lanes)
             with self._lanes() as lane:
 
                 def product(r: int, s: int) -> Any:
-                    return self.products[r * plan.reach + s, block, row * columns + column, lane]
+                    return self.products[r * plan.reach + s, block, tile, lane]
 
                 values = self._sandwich(_A[size], plan.reach, product, "m")
                 for i in range(size):
