@@ -8,6 +8,7 @@ for i in range(n):               →          alloc T (n, 16)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -101,38 +102,79 @@ class _Users:
 def _place(stmt: Stmt, alloc: AllocBuffer, users: _Users, around: tuple[For, ...]) -> Stmt:
     """The statement with the allocation in front of the innermost part that holds all uses. `around` are the
     loops outside."""
+    path = _path(stmt, alloc.buffer, users)
+    return _put(stmt, alloc, users, path[: _depth(path, alloc.buffer, users, around)])
+
+
+def _path(stmt: Stmt, buffer: Buffer, users: _Users) -> list[For | IfThenElse]:
+    """The loops and branches of which each holds all uses in its body, outermost first."""
+    found: list[For | IfThenElse] = []
+    while True:
+        if isinstance(stmt, SeqStmt):
+            using = [part for part in stmt.seq if users.uses(part, buffer)]
+            if len(using) != 1:
+                return found
+            stmt = using[0]
+        if isinstance(stmt, For):
+            if (users.collect(stmt.min) | users.collect(stmt.extent)) & {buffer}:
+                return found
+            found.append(stmt)
+            stmt = stmt.body
+        elif isinstance(stmt, IfThenElse):
+            else_uses = stmt.else_case is not None and users.uses(stmt.else_case, buffer)
+            if else_uses or buffer in users.collect(stmt.condition):
+                return found
+            found.append(stmt)
+            stmt = stmt.then_case
+        elif not isinstance(stmt, SeqStmt):
+            return found
+
+
+def _depth(path: Sequence[For | IfThenElse], buffer: Buffer, users: _Users, around: tuple[For, ...]) -> int:
+    """How many statements of a path the allocation enters. Where each iteration of a loop starts anew, so do
+    those of the loops outside: the innermost such loop is looked for."""
+    loops = [stmt for stmt in path if isinstance(stmt, For)]
+    depth = 0
+    for position in reversed(range(len(path))):
+        stmt = path[position]
+        if isinstance(stmt, For) and not is_const_int(stmt.extent, 1):
+            outside = (*around, *loops[: loops.index(stmt)])
+            if _starts_anew(stmt, buffer, users, outside):
+                depth = position + 1
+                break
+    while depth < len(path):
+        stmt = path[depth]
+        if isinstance(stmt, For) and not is_const_int(stmt.extent, 1):
+            break
+        depth += 1
+    return depth
+
+
+def _starts_anew(loop: For, buffer: Buffer, users: _Users, outside: tuple[For, ...]) -> bool:
+    """Whether no iteration reads what another one wrote."""
+    if _carries(loop.body, buffer, users):
+        return False
+    # Iterations that may run at once read nothing of one another, and must not share what they write.
+    return loop.kind is ForKind.PARALLEL or reads_own_writes(loop, buffer, outside)
+
+
+def _put(stmt: Stmt, alloc: AllocBuffer, users: _Users, path: Sequence[For | IfThenElse]) -> Stmt:
+    """The statement with the allocation at the end of a path."""
     buffer = alloc.buffer
     if isinstance(stmt, SeqStmt):
         using = [k for k, part in enumerate(stmt.seq) if users.uses(part, buffer)]
         if not using:
             return stmt
-        if len(using) == 1 and _can_enter(stmt.seq[using[0]], buffer, users, around):
-            parts = list(stmt.seq)
-            parts[using[0]] = _place(parts[using[0]], alloc, users, around)
-            return seq(*parts)
-        return seq(*stmt.seq[: using[0]], alloc, *stmt.seq[using[0] :])
-    if isinstance(stmt, For) and _can_enter(stmt, buffer, users, around):
-        return replace(stmt, body=_place(stmt.body, alloc, users, (*around, stmt)))
-    if isinstance(stmt, IfThenElse) and _can_enter(stmt, buffer, users, around):
-        return replace(stmt, then_case=_place(stmt.then_case, alloc, users, around))
-    return seq(alloc, stmt) if users.uses(stmt, buffer) else stmt
-
-
-def _can_enter(stmt: Stmt, buffer: Buffer, users: _Users, around: tuple[For, ...]) -> bool:
-    """Whether all uses lie in the statement's body, and each iteration starts anew."""
+        first = using[0]
+        if path:
+            return seq(*stmt.seq[:first], _put(stmt.seq[first], alloc, users, path), *stmt.seq[first + 1 :])
+        return seq(*stmt.seq[:first], alloc, *stmt.seq[first:])
+    if not path:
+        return seq(alloc, stmt) if users.uses(stmt, buffer) else stmt
     if isinstance(stmt, For):
-        if (users.collect(stmt.min) | users.collect(stmt.extent)) & {buffer}:
-            return False
-        if is_const_int(stmt.extent, 1):
-            return True
-        if _carries(stmt.body, buffer, users):
-            return False
-        # Iterations that may run at once read nothing of one another, and must not share what they write.
-        return stmt.kind is ForKind.PARALLEL or reads_own_writes(stmt, buffer, around)
-    if isinstance(stmt, IfThenElse):
-        else_free = stmt.else_case is None or not users.uses(stmt.else_case, buffer)
-        return else_free and buffer not in users.collect(stmt.condition)
-    return isinstance(stmt, SeqStmt)
+        return replace(stmt, body=_put(stmt.body, alloc, users, path[1:]))
+    assert isinstance(stmt, IfThenElse)
+    return replace(stmt, then_case=_put(stmt.then_case, alloc, users, path[1:]))
 
 
 def _carries(body: Stmt, buffer: Buffer, users: _Users) -> bool:
