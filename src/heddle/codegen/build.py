@@ -7,6 +7,7 @@ this one too.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from heddle.codegen.pipeline import is_whole, lower
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
+from heddle.ir.transform import CodeMade, PassContext
 from heddle.runtime.kernel_module import KernelModule
 from heddle.support.diagnostics import UsageError
 from heddle.support.settings import settings
@@ -78,17 +80,23 @@ def compile_module(
     cache = cache if is_whole(target) else None
     made: list[CompiledKernels | None] = [_find(func, target, cache) for func in funcs]
     missing = [position for position, kernels in enumerate(made) if kernels is None]
+    for func, kernels in zip(funcs, made, strict=True):
+        if kernels is not None:
+            _tell(CodeMade(_name(func), 0.0, 0.0, 0, len(kernels.object_code), is_kept=True))
     helpers = (settings().num_threads if jobs is None else jobs) - 1
     with Workers(target, helpers if len(missing) >= _MIN_FUNCTIONS_FOR_PROCESSES else 0) as workers:
         begun = []
         for position in missing:
+            start = time.perf_counter()
             text, names = generate_text(funcs[position], target)
-            begun.append((position, names, workers.submit(names[0] if names else "", text)))
-        for position, names, job in begun:
+            lowering_s = time.perf_counter() - start
+            begun.append((position, names, lowering_s, workers.submit(names[0] if names else "", text)))
+        for position, names, lowering_s, job in begun:
             code = workers.result(job)
             declared = declared_symbols(job.text)
             check_symbols(code, declared, job.name)
             made[position] = CompiledKernels(code, names, target, job.text)
+            _tell(CodeMade(_name(funcs[position]), lowering_s, job.seconds, len(job.text), len(code)))
             if cache is not None:
                 cache.add(funcs[position], target, CachedCode(code, names, declared))
     return tuple(kernels for kernels in made if kernels is not None)
@@ -104,6 +112,15 @@ def build(given: Any, target: Target | str | None = None, cache: KernelCache | N
     names = [name for each in kernels for name in each.functions]
     texts = {"ll": "\n".join(each.llvm_ir for each in kernels)}
     return KernelModule([each.object_code for each in kernels], names, str(chosen), texts, needs)
+
+
+def _tell(made: CodeMade) -> None:
+    for instrument in PassContext.current().instruments:
+        instrument.code_made(made)
+
+
+def _name(func: PrimFunc) -> str:
+    return str(func.attrs.get("global_symbol"))
 
 
 def _named(var: GlobalVar, func: PrimFunc) -> PrimFunc:

@@ -40,7 +40,8 @@ class CompileOptions:
     `disabled_passes` are left out of the pipeline; `exec_mode` and `precision` are those of
     `heddle.compile`. `variant` is that of a compiled model which is to be loaded, by default the one that
     this machine takes. With `trust` the model is run as a program of the user's own is. With `public_key` a
-    compiled model is loaded only if the key's owner signed it.
+    compiled model is loaded only if the key's owner signed it. `instruments` see the passes of a model
+    that is not compiled.
     """
 
     target: str | None = None
@@ -51,6 +52,7 @@ class CompileOptions:
     variant: str | None = None
     trust: bool = False
     sanitize: bool = False
+    instruments: tuple[Any, ...] = ()
     public_key: Path | None = None
 
 
@@ -182,7 +184,7 @@ def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) 
     counters, programs = kernel_cache().counters, program_cache()
     before = (counters.compiles, counters.hits, programs.hits)
     clock.enter("look up", str(target))
-    with PassContext(instruments=[clock], disabled_pass=options.disabled_passes):
+    with PassContext(instruments=[clock, *options.instruments], disabled_pass=options.disabled_passes):
         executable = build_for(
             mod,
             target,

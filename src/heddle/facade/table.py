@@ -169,6 +169,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.instrument": {
         "heddle.ir.instrument": "DumpIR PassTimingInstrument PrintAfterAll PrintBeforeAll VerifyEach",
         "heddle.ir.transform": "PassInstrument",
+        "heddle.driver.compile_profile": "CompileProfile",
     },
     "heddle.tir": {**_LOOPS, **_SCHEDULE},
     "heddle.tir.expr": {**_SCALARS, "heddle.tir.nodes": "BufferLoad IterVar", "heddle.te.tensor": "Reduce"},

@@ -58,6 +58,9 @@ class PassInstrument:
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         """Called with the module that the pass made."""
 
+    def code_made(self, made: CodeMade) -> None:
+        """Called for each loop function that became machine code."""
+
 
 @dataclass(frozen=True, slots=True)
 class PassInfo:
@@ -67,6 +70,25 @@ class PassInfo:
     opt_level: int = 0
     required: tuple[str, ...] = ()
     is_ours: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CodeMade:
+    """What instruments are told of a loop function that became machine code. `lowering_s`: passes and text;
+    `llvm_s`: the time of LLVM, perhaps in another process. `is_kept`: it came from the cache. Units: seconds,
+    bytes.
+    """
+
+    name: str
+    lowering_s: float
+    llvm_s: float
+    text_bytes: int
+    code_bytes: int
+    is_kept: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return self.lowering_s + self.llvm_s
 
 
 @dataclass(slots=True)

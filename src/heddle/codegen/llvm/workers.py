@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,12 +38,14 @@ _LEAVING_S = 5.0
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A text on its way to object code; `code` or `error` is there when it has arrived."""
+    """A text on its way to object code; `code` or `error` is there when it has arrived. `seconds` is how long
+    LLVM took, questions and answers included."""
 
     name: str
     text: str
     code: bytes | None = None
     error: HeddleError | None = None
+    seconds: float = 0.0
 
     @property
     def is_done(self) -> bool:
@@ -110,10 +113,12 @@ class Workers:
         return job.code
 
     def _compile_here(self, job: Job) -> None:
+        start = time.perf_counter()
         try:
             job.code = compile_text(job.text, self._target).object_code
         except HeddleError as error:
             job.error = error
+        job.seconds = time.perf_counter() - start
 
     # ---- one thread for each process, which waits for its answers
 
@@ -159,10 +164,12 @@ class Workers:
     def _ask(self, process: subprocess.Popen[bytes], job: Job) -> None:
         """Raises: OSError where the worker dies."""
         assert process.stdin is not None and process.stdout is not None
+        start = time.perf_counter()
         process.stdin.write(request_bytes(job.text, machine_options(self._target)))
         process.stdin.flush()
         status, size = ANSWER_HEAD.unpack(_read(process.stdout, ANSWER_HEAD.size))
         content = _read(process.stdout, size)
+        job.seconds = time.perf_counter() - start
         if status == REFUSED:
             job.error = refused(content.decode())
         else:

@@ -225,12 +225,16 @@ def compile_command(
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
     limit: LimitOpt = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Tell where the time goes: by pass and by loop function.")
+    ] = False,
     as_json: JsonOpt = False,
 ) -> None:
     """Compile a model into one file that runs without the compiler."""
 
     def command() -> int:
         from heddle.driver.cli.show import progress_bar, show_text
+        from heddle.driver.compile_profile import CompileProfile
 
         found = find_model(model)
         if found.is_compiled:
@@ -238,6 +242,7 @@ def compile_command(
         check_output(found, output)
         check_writable(output)
         start = time.perf_counter()
+        watch = CompileProfile()
         with progress_bar(model) as listener:
             options = CompileOptions(
                 None,
@@ -245,8 +250,11 @@ def compile_command(
                 exec_mode=exec_mode or EXEC_MODE,
                 precision=precision or FP32,
                 trust=trust,
+                instruments=(watch,) if profile else (),
             )
             facts = compile_to_file(found, output, target or (), options)
+        if profile:
+            facts["profile"] = watch.as_dict()
         if as_json:
             typer.echo(json.dumps(facts))
         else:
@@ -254,6 +262,8 @@ def compile_command(
             size = facts["size_bytes"] / 2**20
             what = facts["target"] or f"the variants {', '.join(facts['variants'])}"
             show_text(f"{output}: {size:.2f} MiB in {seconds:.2f} s for {what}")
+            if profile:
+                show_text(watch.as_text())
         return ExitCode.DONE
 
     raise typer.Exit(guarded(command, limit))
