@@ -7,13 +7,14 @@
 
 With a stride of s a result takes every s-th tap of the kernel only: tap k meets the results at positions
 i * s + k, so those of remainder r take the taps r, r + s, ..., from the last to the first. The other form,
-zeros between the pixels, multiplies s² times as much.
+zeros between the pixels, multiplies s² times as much. Volumes alternate along three axes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 from heddle.ir.expr import Call, Expr, Function, Var
@@ -23,9 +24,9 @@ from heddle.relax import op
 from heddle.relax.infer import type_of
 from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.relax.types import TensorType
-from heddle.topi.nn.window import pads, spread
+from heddle.topi.nn.window import pads, spatial_letters, spread
 
-IMAGE, KERNEL = "NCHW", "IOHW"
+_KINDS = {"relax.nn.conv2d_transpose": "conv2d", "relax.nn.conv3d_transpose": "conv3d"}
 
 
 @dataclass(frozen=True)
@@ -65,49 +66,55 @@ class _Axis:
 
 class _Converter(BindingRewriter):
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        if not isinstance(value, Call) or not is_call(value, "relax.nn.conv2d_transpose"):
+        kind = next((conv for name, conv in _KINDS.items() if is_call(value, name)), None)
+        if kind is None or not isinstance(value, Call):
             return value
         weight, result = (_dims(type_of(expr)) for expr in (value.args[1], value))
         axes = None if weight is None else _axes_of(value.attrs, weight)
         if axes is None or weight is None or result is None:
             return value
-        return self._converted(value, axes, [_extent(dim) for dim in weight], result)
+        weights = self._weights(
+            value.args[1], axes, int(value.attrs.groups), [_extent(dim) for dim in weight]
+        )
+        return self._converted(value, getattr(op.nn, kind), axes, weights, result)
 
     def _converted(
-        self, call: Call, axes: Sequence[_Axis], kernel: list[int], result: Sequence[PrimExpr]
+        self, call: Call, conv: Any, axes: Sequence[_Axis], weights: Expr, result: Sequence[PrimExpr]
     ) -> Expr:
-        groups = int(call.attrs.groups)
-        made: Expr = op.nn.conv2d(
+        made: Expr = conv(
             call.args[0],
-            self._weights(call.args[1], axes, groups, kernel),
+            weights,
             padding=[*(axis.before for axis in axes), *(axis.after for axis in axes)],
-            groups=groups,
+            groups=call.attrs.groups,
             out_dtype=call.attrs.out_dtype,
         )
         if all(axis.stride == 1 for axis in axes):
             return made
         made = self.emit(made, "images")
-        n, _, rows, columns = _dims(type_of(made)) or ()
-        (a, b), channels = axes, result[1]
-        made = self.emit(op.reshape(made, (n, channels, a.stride, b.stride, rows, columns)), "remainders")
-        made = self.emit(op.permute_dims(made, [0, 1, 4, 2, 5, 3]), "alternating")
-        made = op.reshape(made, (n, channels, rows * a.stride, columns * b.stride))
+        n, _, *sizes = _dims(type_of(made)) or ()
+        channels, ndim = result[1], len(axes)
+        strides = [axis.stride for axis in axes]
+        made = self.emit(op.reshape(made, (n, channels, *strides, *sizes)), "remainders")
+        alternating = [axis for k in range(ndim) for axis in (2 + ndim + k, 2 + k)]
+        made = self.emit(op.permute_dims(made, [0, 1, *alternating]), "alternating")
+        grown = [size * stride for size, stride in zip(sizes, strides, strict=True)]
+        pixels = self.emit(op.reshape(made, (n, channels, *grown)), "pixels")
         ends = [axis.begin + dim for axis, dim in zip(axes, result[2:], strict=True)]
         begins = [axis.begin for axis in axes]
-        pixels = self.emit(made, "pixels")
-        grown: Expr = op.strided_slice(pixels, [2, 3], begins, ends, assume_inbound=True)
-        return grown
+        inner: Expr = op.strided_slice(pixels, list(range(2, 2 + ndim)), begins, ends, assume_inbound=True)
+        return inner
 
     def _weights(self, weight: Expr, axes: Sequence[_Axis], groups: int, shape: list[int]) -> Expr:
         """(in, out of a group, kernel...) → (out × remainders, in of a group, taps...)."""
         ins, outs = shape[0] // groups, shape[1]
-        a, b = axes
-        parts = (groups, ins, outs, a.taps, a.stride, b.taps, b.stride)
+        parts = (groups, ins, outs, *(size for axis in axes for size in (axis.taps, axis.stride)))
         weight = self.emit(op.reshape(weight, parts), "parts")
-        for axis in (3, 5):
+        taps = [3 + 2 * k for k in range(len(axes))]
+        for axis in taps:
             weight = self.emit(op.flip(weight, axis), "mirrored")
-        weight = self.emit(op.permute_dims(weight, [0, 2, 4, 6, 1, 3, 5]), "weights")
-        flat = (groups * outs * a.stride * b.stride, ins, a.taps, b.taps)
+        weight = self.emit(op.permute_dims(weight, [0, 2, *(axis + 1 for axis in taps), 1, *taps]), "weights")
+        remainders = prod(axis.stride for axis in axes)
+        flat = (groups * outs * remainders, ins, *(axis.taps for axis in axes))
         return self.emit(op.reshape(weight, flat), "weights")
 
 
@@ -122,13 +129,15 @@ def _extent(dim: PrimExpr) -> int:
 
 def _axes_of(attrs: Any, dims: Sequence[PrimExpr]) -> tuple[_Axis, ...] | None:
     """The spatial axes, for weights of these dimensions; None for what the pass leaves as it is."""
+    ndim = len(dims) - 2
+    image, kernel_layout = (letters + spatial_letters(ndim) for letters in ("NC", "IO"))
     layouts = str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or attrs.data_layout)
-    if layouts != (IMAGE, KERNEL, IMAGE) or any(step != 1 for step in spread(attrs.dilation, 2)):
+    if layouts != (image, kernel_layout, image) or any(step != 1 for step in spread(attrs.dilation, ndim)):
         return None
     if any(_extent(dim) < 1 for dim in dims):
         return None
-    strides, more = spread(attrs.strides, 2), spread(attrs.output_padding, 2)
-    before, after = pads(attrs.padding, 2)
+    strides, more = spread(attrs.strides, ndim), spread(attrs.output_padding, ndim)
+    before, after = pads(attrs.padding, ndim)
     kernel = [_extent(dim) for dim in dims[2:]]
     if any(size % stride for size, stride in zip(kernel, strides, strict=True)):
         return None

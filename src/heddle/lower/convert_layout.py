@@ -5,12 +5,13 @@ take them.
     z = cls.max_pool2d(y): (1, 64, 28, 28)   →    z = cls.max_pool2d(y): (1, 4, 28, 28, 16)
     gv = cls.softmax(z)                           gv = cls.softmax(z)
 
-Tensors (n, c, h, w) between loop functions become (n, ceil(c / b), h, w, b); the functions' accesses and
-loops are rewritten to match, so that none is copied: what reads a blocked tensor and writes a plain one, or
-the other way, does so in its own loops. The last block is filled up where b does not divide c; constants grow
-to match. A tensor is blocked if a convolution reads or writes it, or a function that leaves channels where
-they are does so together with one that is. What else sees the tensor (other functions, results, reshapes)
-keeps it plain.
+Tensors (n, c, h, w) between loop functions become (n, ceil(c / b), h, w, b), and (n, c, d, h, w) likewise;
+the functions' accesses and loops are rewritten to match, so that none is copied: what reads a blocked tensor
+and writes a plain one, or the other way, does so in its own loops. The last block is filled up where b does
+not divide c; constants grow to match. A tensor is blocked if a convolution reads or writes it, or a function
+that leaves channels where they are does so together with one that is. What else sees the tensor (other
+functions, results, reshapes) keeps it plain. A convolution that multiplies each element of a plain image
+often copies it into blocks first.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from heddle.ir.visitor import walk
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.pack_weights import always_constant
 from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.substitute import substitute
 from heddle.relax.nodes import Binding, SeqExpr, VarBinding
 from heddle.relax.op_builder import const
 from heddle.relax.rewriter import BindingRewriter, loop_call
@@ -44,14 +46,17 @@ from heddle.tir.schedule.blocks.split_dimension import (
     split_dimensions,
 )
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.rules.convolution import Convolution, channel_block, find_convolution
-from heddle.tir.schedule.rules.rule import extent_of
-from heddle.tir.schedule.staging.cache import cache_write
+from heddle.tir.schedule.rules.convolution_tile import Convolution, channel_block, find_convolution
+from heddle.tir.schedule.rules.rule import constant_product, extent_of
+from heddle.tir.schedule.staging.cache import cache_read, cache_write
 from heddle.tir.schedule.tree import root_block
 
 CHANNELS = 1
-"""The dimension of channels in images (n, c, h, w)."""
-IMAGE_NDIM = 4
+"""The dimension of channels in images."""
+MIN_PRODUCTS = 64
+"""How often an element of an image is multiplied, from which on a copy of the image in blocks pays."""
+IMAGE_NDIMS = (4, 5)
+"""Of images (n, c, h, w) and volumes (n, c, d, h, w)."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +119,8 @@ def _has_channels(buffer: Buffer) -> bool:
 
 
 def _channels(shape: Sequence[Any]) -> int:
-    """The number of channels of an image's shape; 0 for what is none or has no known number."""
-    size = shape[CHANNELS] if len(shape) == IMAGE_NDIM else None
+    """The number of channels of an image or a volume; 0 for what is none or has no known number."""
+    size = shape[CHANNELS] if len(shape) in IMAGE_NDIMS else None
     return size.value if isinstance(size, IntImm) else 0
 
 
@@ -149,7 +154,7 @@ def _blocked_vars(func: Function, facts: dict[GlobalVar, _Facts]) -> set[Var]:
         for _, images in groups:
             if images & wanted:
                 wanted |= {
-                    var for var in images if isinstance(var.ty, TensorType) and var.ty.ndim == IMAGE_NDIM
+                    var for var in images if isinstance(var.ty, TensorType) and var.ty.ndim in IMAGE_NDIMS
                 }
     return (wanted & made) - plain
 
@@ -231,11 +236,14 @@ def _with_layouts(
     if found is not None and found.result not in splits and found.result in func.buffers:
         func = _accumulating_apart(func, found)
         found = find_convolution(plain_nests(func) or [])
+    if found is not None and found.data.buffer not in splits and _pays_to_copy(func, found, lanes):
+        func = _reading_apart(func, found)
+        found = find_convolution(plain_nests(func) or [])
     given = {_channels(buffer.shape): split.factor for buffer, split in splits.items()}
     for buffer in root_block(func).alloc_buffers:
         channels = _channels(buffer.shape)
         size = channel_block(channels, lanes)
-        if size is None and CHANNELS < len(buffer.shape) < IMAGE_NDIM:
+        if size is None and CHANNELS < len(buffer.shape) < min(IMAGE_NDIMS):
             size = given.get(extent_of(buffer.shape[CHANNELS]) or 0)  # a sum over pixels
         if size is None and channels and found is not None and buffer is found.result:
             size = lanes // 2  # few channels: lanes that are filled up beat one channel after the other
@@ -250,6 +258,28 @@ def _accumulating_apart(func: PrimFunc, conv: Convolution) -> PrimFunc:
     leaves elements of the result as they were: they must not be written, and the result stays plain."""
     try:
         return cache_write(func, conv.block.name_hint, conv.result, "global")[0]
+    except ScheduleError:
+        return func
+
+
+def _pays_to_copy(func: PrimFunc, conv: Convolution, lanes: int) -> bool:
+    """Whether a convolution that reads a plain argument is faster with a copy in blocks: where each element
+    is multiplied often enough."""
+    channels, simplify = _channels(conv.data.buffer.shape), Analyzer().simplify
+    if conv.data.buffer not in func.buffers or channel_block(channels, lanes) is None:
+        return False
+    products = constant_product([conv.extent(var) for var in (conv.c, *conv.reduce)])
+    at = zip(conv.spatial, conv.data.indices[2:], strict=True)
+    strides = [extent_of(simplify(substitute(index, {var: var + 1}) - index)) for var, index in at]
+    return products is not None and products >= MIN_PRODUCTS * channels * (
+        constant_product(strides) or products
+    )
+
+
+def _reading_apart(func: PrimFunc, conv: Convolution) -> PrimFunc:
+    """The function with a copy of the image that a convolution reads."""
+    try:
+        return cache_read(func, conv.block.name_hint, conv.data.buffer, "global")[0]
     except ScheduleError:
         return func
 

@@ -25,7 +25,7 @@ from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, PrimFunc, SBlock
 from heddle.tir.schedule.blocks.nest import plain_nests
-from heddle.tir.schedule.rules.convolution import Convolution, find_convolution
+from heddle.tir.schedule.rules.convolution_tile import Convolution, find_convolution
 from heddle.tir.schedule.rules.rule import block_of, extent_of, inline_maps
 from heddle.tir.schedule.rules.winograd import (
     TAPS,
@@ -102,14 +102,14 @@ def _problem(func: PrimFunc) -> WinogradProblem | None:
 
 def _has_plain_taps(conv: Convolution) -> bool:
     """Whether the window is 3 × 3 next pixels of blocked images, of all channels, by weights as they came."""
-    if len(conv.axes) != 5 or len(conv.reduce) != 4 or len(conv.data.indices) != 5:
+    if conv.lane is None or len(conv.spatial) != 2 or len(conv.reduce) != 4 or len(conv.data.indices) != 5:
         return False
-    n, _, h, w, _ = conv.axes
+    n, (h, w) = conv.n, conv.spatial
     block, ky, kx, lane = conv.reduce
     taps, simplify = (conv.extent(ky), conv.extent(kx)), Analyzer().simplify
     steps = [conv.data.indices[2] - h - ky, conv.data.indices[3] - w - kx]
     whole = conv.data.indices[0] is n and conv.data.indices[1] is block and conv.data.indices[4] is lane
-    is_plain = len(conv.weights.indices) == 4 and conv.extent(lane) == conv.extent(conv.axes[4])
+    is_plain = len(conv.weights.indices) == 4 and conv.extent(lane) == conv.extent(conv.lane)
     return taps == (TAPS, TAPS) and whole and is_plain and all(is_const_int(simplify(s), 0) for s in steps)
 
 

@@ -35,8 +35,7 @@ from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.dot_product import packed_depth
 from heddle.tir.nodes import Buffer, BufferLoad, IterType, PrimFunc, SBlock, SBlockRealize, decl_buffer
-from heddle.tir.schedule.rules.convolution import (
-    PACKED_NDIM,
+from heddle.tir.schedule.rules.convolution_tile import (
     choose_tile,
     find_convolution,
     weight_blocks,
@@ -163,15 +162,16 @@ def _put_channels_side_by_side(func: PrimFunc, position: int) -> tuple[PrimFunc,
     channels lie side by side for dot products."""
     buffer = func.buffer_map[func.params[position]]
     conv = find_convolution([realize.block for realize in blocks_in(func.body)])
-    if conv is None or conv.weights.buffer is not buffer or len(buffer.shape) != PACKED_NDIM:
+    if conv is None or conv.weights.buffer is not buffer or len(buffer.shape) != conv.packed_ndim:
         return func, []
     depth = packed_depth(conv.data.dtype, buffer.dtype, conv.result.dtype)
-    channel, within = conv.weights.indices[PACKED_NDIM - 2], conv.data.indices
+    inside = conv.packed_ndim - 2
+    channel, within = conv.weights.indices[inside], conv.data.indices
     is_last = within[-1] is channel and channel not in free_vars(*within[:-1])
     size = conv.extent(channel) if isinstance(channel, PrimVar) and channel in conv.reduce else None
     if not is_last or size is None or depth is None or size % depth:
         return func, []
-    plan = _Packing(position, ((PACKED_NDIM - 2, depth),), 0)
+    plan = _Packing(position, ((inside, depth),), 0)
     return _apply(func, buffer, plan), [plan]
 
 

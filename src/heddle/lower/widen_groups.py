@@ -30,7 +30,7 @@ from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock, decl_buffer
 from heddle.tir.schedule.blocks.nest import nest, plain_nests
 from heddle.tir.schedule.channels import GROUPS, group_start
-from heddle.tir.schedule.rules.convolution import (
+from heddle.tir.schedule.rules.convolution_tile import (
     Convolution,
     channel_block,
     find_convolution,
@@ -105,9 +105,9 @@ def _groups(func: PrimFunc, lanes: int) -> _Groups | None:
     """What to widen; None for a function without groups, or whose groups fill vectors or are single
     channels."""
     conv = find_convolution(plain_nests(func) or [])
-    if conv is None or len(conv.axes) != 4 or conv.weights.buffer not in func.buffers:
+    if conv is None or conv.lane is not None or conv.weights.buffer not in func.buffers:
         return None
-    channel, out = conv.axes[1], conv.weights.buffer.shape[0]
+    channel, out = conv.c, conv.weights.buffer.shape[0]
     index, size = conv.data.indices[1], conv.data.buffer.shape[1]
     divisors = [node.b for node in walk(index) if isinstance(node, FloorDiv) and node.a is channel]
     if (

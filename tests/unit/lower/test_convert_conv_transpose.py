@@ -15,6 +15,7 @@ from heddle.relax import BlockBuilder, GraphInterpreter, TensorType, op
 from heddle.relax.rewriter import is_call
 from heddle.script import from_source
 
+OPERATORS = {2: "conv2d_transpose", 3: "conv3d_transpose"}
 CASES = {  # kernel, strides, padding, output_padding, groups
     "2x2 by 2": ((2, 2), 2, 0, 0, 1),
     "4x4 by 2, padded": ((4, 4), 2, 1, 0, 1),
@@ -25,20 +26,30 @@ CASES = {  # kernel, strides, padding, output_padding, groups
     "groups": ((4, 2), 2, (1, 0, 0, 1), 0, 3),
     "padding at one end": ((4, 4), 2, (0, 3, 1, 0), 1, 1),
     "depthwise": ((4, 4), 2, 1, 1, 6),
+    "volumes 2x4x2 by 2": ((2, 4, 2), 2, 0, 0, 1),
+    "volumes 4x3x2 by 2, 3 and 1": ((4, 3, 2), (2, 3, 1), (1, 0, 1), (1, 2, 0), 3),
 }
 SIZES = ((1, 1), (2, 3), (5, 4), (9, 16))
+DEPTH = 3
+"""Of volumes, behind which height and width follow as for images."""
+
+
+def extents(name, *size):
+    """The sizes along the axes of a case's kernel."""
+    return (DEPTH, *size)[-len(CASES[name][0]) :]
 
 
 def program(name):
     kernel, strides, padding, more, groups = CASES[name]
     shape = (6, 6 // groups if groups == 6 else 2, *kernel)
-    dims = (SizeVar("n"), 6, SizeVar("h"), SizeVar("w"))
+    letters = "dhw"[-len(kernel) :]
+    dims = (SizeVar("n"), 6, *(SizeVar(letter) for letter in letters))
     x, w = Var("x", TensorType(dims, "float32")), Var("w", TensorType(shape, "float32"))
     attrs = {"strides": strides, "padding": padding, "output_padding": more, "groups": groups}
     builder = BlockBuilder()
     with builder.function("main", [x, w]):
         with builder.dataflow():
-            out = builder.emit_output(op.nn.conv2d_transpose(x, w, **attrs))
+            out = builder.emit_output(getattr(op.nn, OPERATORS[len(kernel)])(x, w, **attrs))
         builder.emit_func_output(out)
     return builder.get(), shape
 
@@ -48,12 +59,14 @@ def test_the_same_result(name):
     mod, kernel = program(name)
     converted = ConvertConvTranspose()(mod)
     calls = [node for node in walk(converted["main"]) if isinstance(node, Call)]
-    assert not any(is_call(call, "relax.nn.conv2d_transpose") for call in calls)
+    assert not any(is_call(call, f"relax.nn.{kind}") for call in calls for kind in OPERATORS.values())
     assert from_source(converted.script()) is not None
     machine = heddle.relax.VirtualMachine(heddle.compile(mod), heddle.cpu())
     rng = np.random.default_rng(2)
     for size in SIZES:
-        given = [rng.standard_normal(shape).astype("float32") for shape in ((2, 6, *size), kernel)]
+        given = [
+            rng.standard_normal(shape).astype("float32") for shape in ((2, 6, *extents(name, *size)), kernel)
+        ]
         try:
             wanted = GraphInterpreter(mod)["main"](*given)
         except heddle.HeddleError:
@@ -66,17 +79,19 @@ def test_the_same_result(name):
 @pytest.mark.parametrize("name", CASES)
 def test_constant_weights_against_onnx_runtime(name, dims):
     kernel, strides, padding, more, groups = CASES[name]
+    ndim = len(kernel)
+    dims = (*dims[:2], *(["d"] if "n" in dims else [DEPTH])[: ndim - 2], *dims[2:])
     rng = np.random.default_rng(4)
     shape = (6, 6 // groups if groups == 6 else 2, *kernel)
     weight = numpy_helper.from_array(rng.standard_normal(shape).astype("float32"), "w")
-    pads = _numbers(padding)
+    pads = _numbers(padding, ndim)
     node = helper.make_node(
         "ConvTranspose",
         ["x", "w"],
         ["y"],
-        strides=_numbers(strides),
-        pads=pads * 2 if len(pads) == 2 else pads,
-        output_padding=_numbers(more),
+        strides=_numbers(strides, ndim),
+        pads=pads * 2 if len(pads) == ndim else pads,
+        output_padding=_numbers(more, ndim),
         group=groups,
     )
     graph = helper.make_graph(
@@ -88,7 +103,8 @@ def test_constant_weights_against_onnx_runtime(name, dims):
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     batch, _, *size = (
-        given if isinstance(given, int) else usual for given, usual in zip(dims, (2, 6, 9, 16), strict=True)
+        given if isinstance(given, int) else usual
+        for given, usual in zip(dims, (2, 6, *extents(name, 9, 16)), strict=True)
     )
     x = rng.standard_normal((batch, 6, *size)).astype("float32")
     machine = heddle.relax.VirtualMachine(heddle.compile(from_onnx(model)), heddle.cpu())
@@ -97,9 +113,9 @@ def test_constant_weights_against_onnx_runtime(name, dims):
     np.testing.assert_allclose(machine["main"](x).numpy(), wanted, rtol=1e-4, atol=1e-5)
 
 
-def _numbers(value):
-    """One number for each of two axes, or more where they are given."""
-    return list(value) if isinstance(value, tuple) else [value] * 2
+def _numbers(value, ndim):
+    """One number for each axis, or more where they are given."""
+    return list(value) if isinstance(value, tuple) else [value] * ndim
 
 
 def test_what_stays():

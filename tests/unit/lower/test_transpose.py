@@ -30,9 +30,9 @@ SIZES = (0, 1, 3, 8, 16, 17, 33, 48, 145)
 TARGETS = ("llvm", "llvm -vector-width=256", "llvm -vector-width=128")
 
 
-def machine(shape: str, body: str, dtype: str = "float32", target: str = "llvm") -> Any:
+def machine(shape: str, body: str, dtype: str = "float32", target: str = "llvm", **options: Any) -> Any:
     mod = parse_source(Source("model.py", MODEL.format(shape=shape, body=body, dtype=dtype)), DEFAULT_NAMES)
-    executable = heddle.compile(mod, target=Target(target))
+    executable = heddle.compile(mod, target=Target(target), **options)
     rules = [text for name, text in executable.metadata.items() if name.startswith("kernel.")]
     assert any('"rule": "Transpose"' in text for text in rules)
     return relax.VirtualMachine(executable, heddle.cpu())["main"]
@@ -66,6 +66,22 @@ def test_what_whole_tiles_leave_of_known_sizes(shape: tuple[int, int], target: s
     run = machine(str(shape), "y = R.permute_dims(x)", target=target)
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     np.testing.assert_array_equal(run(x).numpy(), x.T)
+
+
+@pytest.mark.parametrize("known", [5, 7, 16, 30, 64])
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_whole_tiles_leave_of_one_free_size(known: int, target: str) -> None:
+    """Tiles under masks whose height is known when they run; sanitized code checks every access."""
+    for shape, sanitize in (
+        (f'({known}, "m")', False),
+        (f'({known}, "m")', True),
+        (f'("m", {known})', False),
+    ):
+        run = machine(shape, "y = R.permute_dims(x)", target=target, sanitize=sanitize)
+        for m in SIZES:
+            x = np.random.default_rng(m).standard_normal((known, m)).astype(np.float32)
+            x = x if shape.startswith(f"({known}") else x.T
+            np.testing.assert_array_equal(run(x).numpy(), x.T)
 
 
 @pytest.mark.parametrize("target", TARGETS)

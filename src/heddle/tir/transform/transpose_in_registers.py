@@ -9,7 +9,8 @@
                                                   for j in n // 16 * 16 .. n: ...
                                               for i in m // 16 * 16 .. m: ...
 
-What whole tiles leave of known extents is a tile under masks where it is more than a quarter of one.
+What whole tiles leave of known extents is a tile under masks where it is more than a quarter of one; of an
+unknown m it is one where there is anything left.
 
 The annotation's value is the tile's side, a power of two from 4 on. The value may be any expression that is a
 vector along i; the store is contiguous along j. Requires: flat buffers. Runs before VectorizeLoop.
@@ -36,6 +37,7 @@ from heddle.tir.nodes import (
     BufferStore,
     For,
     ForKind,
+    IfThenElse,
     PrimFunc,
     Stmt,
     decl_buffer,
@@ -99,6 +101,9 @@ class _Nest:
         left = _left(outer, side)
         if masked := self._under_mask(left):
             made += self._row(outer.min + whole * side, masked)
+        elif left is None and self._under_mask(side) and _left(self.inner, side) is not None:
+            height = outer.extent - whole * side
+            made.append(IfThenElse(height > 0, seq(*self._row(outer.min + whole * side, height))))
         elif left != 0:
             rest = replace(outer, min=outer.min + whole * side, extent=outer.extent - whole * side)
             made.append(_fresh(replace(rest, kind=ForKind.SERIAL, annotations=Map({}))))
@@ -117,7 +122,7 @@ class _Nest:
         has_masks = self.store.value.dtype.bits == _MASKED_BITS
         return left if has_masks and left is not None and left * 4 > self.side else 0
 
-    def _row(self, i_begin: PrimExpr, height: int, count: PrimExpr | None = None) -> list[Stmt]:
+    def _row(self, i_begin: PrimExpr, height: int | PrimExpr, count: PrimExpr | None = None) -> list[Stmt]:
         """`height` values of i, or so many for each of `count` tiles, for all of j."""
         i, j, inner, side = self.outer.loop_var, self.inner.loop_var, self.inner, self.side
         dtype = i.dtype
@@ -139,7 +144,7 @@ class _Nest:
             lane = Var(i.name, dtype)
             rest = replace(inner, min=inner.min + done, extent=inner.extent - done)
             moved = substitute_stmt(rest, {i: begin + lane})
-            return _fresh(For(lane, zero, const(height, dtype), ForKind.SERIAL, moved))
+            return _fresh(For(lane, zero, _as_expr(height, dtype), ForKind.SERIAL, moved))
 
         made: list[Stmt] = [For(block, zero, whole, ForKind.SERIAL, each(whole_tile))]
         left, done = _left(inner, side), whole * side
@@ -149,7 +154,7 @@ class _Nest:
             made.append(each(one_by_one))
         return made
 
-    def _tile(self, i_begin: PrimExpr, j_begin: PrimExpr, height: int, width: int) -> Stmt:
+    def _tile(self, i_begin: PrimExpr, j_begin: PrimExpr, height: int | PrimExpr, width: int) -> Stmt:
         """Vectors along i into a local buffer, which LLVM keeps in registers; shuffles; stores along j.
         Beyond `height` and `width` nothing is read or stored."""
         i, j, store, side = self.outer.loop_var, self.inner.loop_var, self.store, self.side
@@ -157,7 +162,8 @@ class _Nest:
         tile = decl_buffer((side * side,), str(element), "tile", scope="local")
         lane, column = Var("l", dtype), Var("column", dtype)
         value = substitute(store.value, {i: i_begin + lane, j: j_begin + column})
-        if height < side:
+        known = height if isinstance(height, int) else side
+        if known < side or known is not height:
             value = if_then_else(lane < height, value, const(0, element))
         fill = BufferStore(tile, value, (column * side + lane,))
         along = For(lane, const(0, dtype), const(side, dtype), ForKind.VECTORIZED, fill)
@@ -171,10 +177,11 @@ class _Nest:
         rows = _Shuffles().transposed(columns)
         stmts += rows.steps
         mask = Ramp(const(0, dtype), one, side) < Broadcast(const(width, dtype), side)
-        for k, vector in enumerate(rows.vectors[:height]):
+        for k, vector in enumerate(rows.vectors[:known]):
             index = substitute(store.indices[0], {i: i_begin + k, j: j_begin})
             predicate = mask if width < side else None
-            stmts.append(BufferStore(store.buffer, vector, (Ramp(index, one, side),), predicate))
+            stored: Stmt = BufferStore(store.buffer, vector, (Ramp(index, one, side),), predicate)
+            stmts.append(stored if known is height else IfThenElse(const(k, dtype) < height, stored))
         return seq(*stmts)
 
 
@@ -182,6 +189,10 @@ def _left(loop: For, side: int) -> int | None:
     """How many iterations whole tiles leave, where that is known."""
     rest = floormod(loop.extent, side)
     return rest.value if isinstance(rest, IntImm) else None
+
+
+def _as_expr(size: int | PrimExpr, dtype: Any) -> PrimExpr:
+    return const(size, dtype) if isinstance(size, int) else size
 
 
 def _fresh(stmt: For) -> Stmt:

@@ -47,7 +47,8 @@ from heddle.tir.nodes import (
     Stmt,
     decl_buffer,
 )
-from heddle.tir.schedule.rules.convolution import FREE_WIDTH, NO_UNROLL, ConvolutionTile, best_tile
+from heddle.tir.schedule.rules.convolution import NO_UNROLL
+from heddle.tir.schedule.rules.convolution_tile import FREE_WIDTH, ConvolutionTile, best_tile
 from heddle.tir.schedule.rules.ragged_tiles import Tiles, ragged_tiles, tile_sizes
 from heddle.tir.schedule.rules.rule import GRAIN_ELEMENTS
 from heddle.tir.substitute import StmtSubstituter

@@ -1,0 +1,206 @@
+"""Blocks that are convolutions, and the register tile for each: pixels × vectors of output channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var
+from heddle.prim.substitute import free_vars
+from heddle.target import Target
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.schedule.rules.register_tile import steps_side_by_side
+from heddle.tir.schedule.rules.rule import extent_of, is_reduction
+
+SPATIAL_NDIMS = (2, 3)
+"""Images and volumes."""
+OVERLAP_COST = 0.03
+"""What tiles that overlap have to gain, as a share of the peak, over those that do not."""
+FREE_WIDTH = 14
+"""The most pixels of a tile where a row may have any number: more would leave more over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A block that correlates images or volumes. Its result has the axes `n`, `c`, `spatial` (the last of
+    them runs along a row) and, where channels are blocked, `lane`: the channel within its block."""
+
+    block: SBlock
+    result: Buffer
+    data: BufferLoad
+    weights: BufferLoad
+    n: Var
+    c: Var
+    spatial: tuple[Var, ...]
+    lane: Var | None
+
+    @property
+    def axes(self) -> tuple[Var, ...]:
+        return (self.n, self.c, *self.spatial, *([] if self.lane is None else [self.lane]))
+
+    @property
+    def packed_ndim(self) -> int:
+        """Dimensions of weights whose input and output channels are both blocked; one more where input
+        channels lie side by side for dot products."""
+        return len(self.spatial) + 4
+
+    @property
+    def depth(self) -> int:
+        """How many input channels lie side by side in weights that are packed for dot products."""
+        return steps_side_by_side(self.data, self.weights, self.result, self.reduce)
+
+    @property
+    def reduce(self) -> tuple[Var, ...]:
+        return tuple(axis.var for axis in self.block.iter_vars if axis.iter_type is IterType.CommReduce)
+
+    def domain(self, var: Var) -> PrimExpr:
+        return next(axis.dom.extent for axis in self.block.iter_vars if axis.var is var)
+
+    def extent(self, var: Var) -> int | None:
+        return extent_of(self.domain(var))
+
+
+def find_convolution(blocks: Sequence[SBlock]) -> Convolution | None:
+    """The only reduction among blocks, if it is a convolution over two or three spatial
+    axes."""
+    reductions = [block for block in blocks if is_reduction(block)]
+    return _convolution(reductions[0]) if len(reductions) == 1 else None
+
+
+def _convolution(block: SBlock) -> Convolution | None:
+    store = block.body
+    if not isinstance(store, BufferStore):
+        return None
+    parallel = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar}
+    axes = tuple(index for index in store.indices if isinstance(index, Var) and index in parallel)
+    if len(axes) != len(store.indices) or len(axes) != len(parallel) or len(axes) < 2 + min(SPATIAL_NDIMS):
+        return None
+    for data, weights in _factors(store):
+        own = set(free_vars(*weights.indices))
+        lane = axes[-1] if axes[-1] in own else None  # pixels have all weights in common
+        n, c, *spatial = axes if lane is None else axes[:-1]
+        if c in own and own.isdisjoint({n, *spatial}) and _is_image(data, n, spatial):
+            return Convolution(block, store.buffer, data, weights, n, c, tuple(spatial), lane)
+    return None
+
+
+def _is_image(data: BufferLoad, n: Var, spatial: Sequence[Var]) -> bool:
+    """Whether data (n, c, spatial...), perhaps with a channel within its block, move with the result."""
+    ndim = 2 + len(spatial)
+    if len(spatial) not in SPATIAL_NDIMS or len(data.indices) not in (ndim, ndim + 1):
+        return False
+    return all(
+        var in free_vars(index)
+        for var, index in zip((n, *spatial), (data.indices[0], *data.indices[2:]), strict=False)
+    )
+
+
+def _factors(store: BufferStore) -> list[tuple[BufferLoad, BufferLoad]]:
+    """The two loads that are multiplied, in both orders."""
+    for node in walk(store.value):
+        if isinstance(node, Mul):
+            sides = [[n for n in walk(side) if isinstance(n, BufferLoad)] for side in (node.a, node.b)]
+            if all(len(loads) == 1 and loads[0].buffer is not store.buffer for loads in sides):
+                a, b = sides[0][0], sides[1][0]
+                return [(a, b), (b, a)]
+    return []
+
+
+MOST_FILL = 1 / 3
+"""The share of an image's channels that may be filling for the sake of whole vectors."""
+
+
+def channel_block(channels: int, lanes: int) -> int | None:
+    """How many channels of an image lie side by side: the lanes of a vector, or half of them; None where
+    neither divides them or could be filled up. Fewer vectors are better than less filling."""
+    sizes = [size for size in (lanes, lanes // 2) if size > 1 and channels > 1]
+    fits = [size for size in sizes if -channels % size <= channels * MOST_FILL]
+    return fits[0] if fits else None
+
+
+# ---- the tile
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionTile:
+    """`pixels` of a row times `vectors` of output channels."""
+
+    pixels: int
+    vectors: int
+
+
+def choose_tile(conv: Convolution, target: Target) -> ConvolutionTile | None:
+    """The register tile that keeps the multipliers busiest; None for what this rule does not take."""
+    width, blocks = conv.extent(conv.spatial[-1]), conv.extent(conv.c)
+    if conv.lane is None or blocks is None:
+        return None
+    if conv.lane in free_vars(*conv.data.indices) and not is_depthwise(conv):
+        return None
+    vectors = 1 if is_depthwise(conv) else gcd(blocks, *_group_sizes(conv))
+    if width is None:
+        return max(_tiles(FREE_WIDTH, vectors, target), key=lambda tile: _score(tile.pixels, tile.vectors))
+    return max(_tiles(width, vectors, target), key=lambda tile: _row_score(tile, width))
+
+
+def best_tile(pixels: int, vectors: int, target: Target) -> ConvolutionTile:
+    """The best tile whose sides divide the given numbers."""
+    tiles = [tile for tile in _tiles(pixels, vectors, target) if pixels % tile.pixels == 0]
+    return max(tiles, key=lambda tile: _score(tile.pixels, tile.vectors))
+
+
+def _tiles(pixels: int, vectors: int, target: Target) -> list[ConvolutionTile]:
+    """The tiles that fit the registers, with no more pixels than there are and vectors that divide those."""
+    registers = 32 if target.vector_width_bits >= 512 else 16
+    return [
+        ConvolutionTile(height, width)
+        for width in (1, 2, 3, 4)
+        for height in range(1, min(pixels, (registers - width - 1) // width) + 1)
+        if vectors % width == 0
+    ]
+
+
+def _row_score(tile: ConvolutionTile, width: int) -> float:
+    """Of tiles that overlap, what they compute twice is lost."""
+    computed = -(-width // tile.pixels) * tile.pixels
+    return _score(tile.pixels, tile.vectors) * width / computed - (OVERLAP_COST if computed > width else 0)
+
+
+def is_depthwise(conv: Convolution) -> bool:
+    """Whether every output channel reads the input channel of its own number."""
+    indices = conv.data.indices
+    return len(indices) == len(conv.axes) and indices[1] is conv.c and indices[-1] is conv.lane
+
+
+def _group_sizes(conv: Convolution) -> list[int]:
+    """Blocks of output channels that read the same input channels."""
+    divisions = [node for index in conv.data.indices for node in walk(index) if isinstance(node, FloorDiv)]
+    sizes = [node.b.value for node in divisions if node.a is conv.c and isinstance(node.b, IntImm)]
+    return sizes or ([1] if conv.c in free_vars(*conv.data.indices) else [])
+
+
+def _score(pixels: int, vectors: int) -> float:
+    """Multiply-adds per cycle, relative to the peak: two a cycle, as are loads; the sums of a tile must
+    outnumber the multiplications under way."""
+    sums = pixels * vectors
+    cycles = max(sums / 2, (pixels + vectors + 1) / 2, 4.0) + 0.25
+    return sums / 2 / cycles - 0.2 / pixels - 0.02 / vectors
+
+
+def weight_blocks(conv: Convolution, tile: ConvolutionTile) -> tuple[tuple[int, int], ...] | None:
+    """How weights are to lie: (dimension, block size) with the insides of blocks last, that of the lanes at
+    the end. None where the weights are indexed in some other way already."""
+    c, lane = conv.c, conv.lane
+    if lane is None or len(conv.weights.indices) != 2 + len(conv.spatial):
+        return None
+    found: list[tuple[int, int]] = []
+    for dim, index in enumerate(conv.weights.indices):
+        used = set(free_vars(index))
+        if {c, lane} <= used:
+            found.append((dim, tile.vectors * (conv.extent(lane) or 1)))
+        elif len(used) == 2 and used <= set(conv.reduce):
+            inner = [var for var in conv.reduce if var in used][-1]
+            found.insert(0, (dim, conv.extent(inner) or 1))
+    is_plain = bool(found) and c in free_vars(conv.weights.indices[found[-1][0]])
+    return tuple(found) if is_plain else None
