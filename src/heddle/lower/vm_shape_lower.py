@@ -16,6 +16,7 @@ model's own, only those with symbolic dimensions are checked.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -115,11 +116,15 @@ class _ShapeLowerer(BlockBuilder):
         self._stored: set[int] = set()
         self._late: list[_LateMatch] = []
         self._heap: Expr = _no_heap()
+        self._shapes: dict[tuple[int, ...], Var] = {}
+        self._compared: set[tuple[tuple[int, int], tuple[int, int]]] = set()
+        self._read: frozenset[Var] = frozenset()
 
     # ---- functions
 
     def lower(self, func: Function) -> Function:
         self._slots, self._stored, self._late, self._heap = _Slots(), set(), [], _no_heap()
+        self._shapes, self._compared, self._read = {}, set(), _variables_read(func.body)
         for expr in _symbolic_exprs(func):
             self._slots.of(expr)
         with self.scope() as scope:
@@ -281,12 +286,14 @@ class _ShapeLowerer(BlockBuilder):
     def _binding(self, binding: Binding) -> None:
         value = binding.value
         if isinstance(binding, MatchCast):
-            leaf = self._leaf(value)
-            self._check(
-                leaf, binding.ty, self._context(f"{binding.var.name_hint!r} (loc=match_cast", binding.ty)
-            )
+            context = self._context(f"{binding.var.name_hint!r} (loc=match_cast", binding.ty)
+            if isinstance(value, ShapeExpr) and isinstance(binding.ty, ShapeType):
+                self._cast_of_sizes(value, binding.ty, context)
+            else:
+                self._check(self._leaf(value), binding.ty, context)
             self._compute_known()
-            self.add(VarBinding(binding.var, leaf))
+            if binding.var in self._read or not isinstance(value, ShapeExpr):
+                self.add(VarBinding(binding.var, self._leaf(value)))
         elif isinstance(value, If):
             branches = [self._branch(value.true_branch), self._branch(value.false_branch)]
             made = If(self._leaf(value.cond), branches[0], branches[1], value.ty, span=value.span)
@@ -294,14 +301,35 @@ class _ShapeLowerer(BlockBuilder):
         else:
             self.add(VarBinding(binding.var, self._lowered(value)))
 
+    def _cast_of_sizes(self, value: ShapeExpr, ty: ShapeType, context: str) -> None:
+        """Check sizes that the function computes itself: those that the type writes in another way, once."""
+        if ty.ndim not in (-1, len(value)):
+            self._check(self._leaf(value), ty, context)
+        elif ty.values is not None:
+            pairs = [
+                (self._make_code(size), self._make_code(wanted))
+                for size, wanted in zip(value.values, ty.values, strict=True)
+            ]
+            if not all(map(self._are_known_equal, pairs)):
+                self._match(self._leaf(value), ty.values, context)
+                self._compared.update(pair for pair in pairs if all(map(self._is_known, pair)))
+
+    def _are_known_equal(self, pair: tuple[tuple[int, int], tuple[int, int]]) -> bool:
+        size, wanted = pair
+        return self._is_known(wanted) and (size == wanted or pair in self._compared)
+
+    def _is_known(self, code: tuple[int, int]) -> bool:
+        return code[0] == MakeShapeCode.USE_IMM or code[1] in self._stored
+
     def _branch(self, branch: Any) -> SeqExpr:
         """What a branch stores is not known after it."""
         before, late = set(self._stored), list(self._late)
+        shapes, compared = dict(self._shapes), set(self._compared)
         with self.scope() as scope:
             self._bindings(branch)
             result = self._leaf(branch.body)
             scope.close_block()
-        self._stored, self._late = before, late
+        self._stored, self._late, self._shapes, self._compared = before, late, shapes, compared
         return SeqExpr(tuple(scope.blocks), result, type_of(result), span=branch.span)
 
     def _lowered(self, value: Expr) -> Expr:
@@ -319,8 +347,10 @@ class _ShapeLowerer(BlockBuilder):
         if isinstance(expr, Tuple):
             return replace(expr, fields=tuple(self._leaf(item) for item in expr.fields), ty=type_of(expr))
         if isinstance(expr, ShapeExpr) and not all(isinstance(dim, IntImm) for dim in expr.values):
-            codes = [part for dim in expr.values for part in self._make_code(dim)]
-            return self._made("make_shape", (len(expr), *codes), ShapeType(None, len(expr)), "shape")
+            codes = (len(expr), *(part for dim in expr.values for part in self._make_code(dim)))
+            if codes not in self._shapes:
+                self._shapes[codes] = self._made("make_shape", codes, ShapeType(None, len(expr)), "shape")
+            return self._shapes[codes]
         if isinstance(expr, PrimExpr) and free_vars(expr):
             return self._made_scalar(expr)
         return expr
@@ -437,6 +467,12 @@ def _symbolic_exprs(func: Function) -> list[PrimExpr]:
         found.extend(_dims_of_type(func.ret_ty))
     variables = list(dict.fromkeys(var for expr in found for var in free_vars(expr)))
     return [*variables, *(expr for expr in found if not isinstance(expr, PrimVar))]
+
+
+def _variables_read(body: Expr) -> frozenset[Var]:
+    """The variables that stand somewhere beside their binding."""
+    places = Counter(node for node in walk(body) if isinstance(node, Var))
+    return frozenset(var for var, count in places.items() if count > 1)
 
 
 def _operands(node: Any) -> tuple[Any, ...]:
