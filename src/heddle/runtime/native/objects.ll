@@ -8,14 +8,14 @@
 ;      8 shape       i64 count, sizes
 ;      9 tuple       i64 count, values
 ;     10 closure     i64 function, i64 count, bound values
-;     11 storage     i64 bytes asked for, i64 bytes of the block, 16 unused, then the memory, aligned to 64
+;     11 storage     i64 bytes asked for, i64 bytes of the block, device, 8 unused, then the memory, aligned to 64
 ;     12 foreign     an object of the host language
 ;
 ; Objects are counted. One program runs on one thread, so counts are plain, but for those of storages: tensors that
 ; went out to the host language are dropped on any thread. Objects of the host language are dropped through the list
 ; `deferred` of the context while the program runs without the interpreter's lock.
 
-%Head = type { i64, i32, i32, ptr, i64 }        ; count, kind, flags (1: owner is foreign, 2: is the owner), owner, class
+%Head = type { i64, i32, i32, ptr, i64 }        ; count, kind, flags (1: owner is foreign, 2: is the owner, 4: lies in a frame), owner, class
 %DLTensor = type { ptr, i32, i32, i32, i32, ptr, ptr, i64 }
 ; pools, constants, functions, host call, deferred, unlocked state, error place, stack limit, its thread, calls under way, place
 ; of the call that the host gets, whether something watches
@@ -41,9 +41,11 @@ $ADVISE_DECLARATION
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 
+; Small functions are inlined, and what has them is simplified (`heddle-fold`): see optimise.py.
+
 ; ---- memory
 
-define internal void @pool_lock(ptr %pool) {
+define internal void @pool_lock(ptr %pool) alwaysinline {
 entry:
   %at = getelementptr %Pool, ptr %pool, i32 0, i32 8
   br label %try
@@ -60,14 +62,14 @@ out:
 
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
-define internal void @pool_unlock(ptr %pool) {
+define internal void @pool_unlock(ptr %pool) alwaysinline {
   %at = getelementptr %Pool, ptr %pool, i32 0, i32 8
   store atomic i32 0, ptr %at release, align 4
   ret void
 }
 
 ; The class of a size, and the bytes of its blocks: eight classes to a power of two, from 64 bytes.
-define internal { i64, i64 } @size_class(i64 %bytes) {
+define internal { i64, i64 } @size_class(i64 %bytes) alwaysinline {
 entry:
   %wish = call i64 @llvm.smax.i64(i64 %bytes, i64 64)
   %less = sub i64 %wish, 1
@@ -125,7 +127,7 @@ define void @heddle_pool_trim(ptr %pool) {
 }
 
 ; A storage's payload, or null after heddle_set_error.
-define internal ptr @pool_take(ptr %pool, i64 %bytes) {
+define internal ptr @pool_take(ptr %pool, i64 %bytes) alwaysinline {
 entry:
   %negative = icmp slt i64 %bytes, 0
   br i1 %negative, label %refuse, label %go
@@ -233,12 +235,16 @@ book:
   store i64 %bytes, ptr %payload
   %block_bytes_at = getelementptr i64, ptr %payload, i64 1
   store i64 %size, ptr %block_bytes_at
+  %pool_device_at = getelementptr %Pool, ptr %pool, i32 0, i32 9
+  %pool_device = load i64, ptr %pool_device_at, align 4
+  %device_at = getelementptr i64, ptr %payload, i64 2
+  store i64 %pool_device, ptr %device_at
   call void @pool_poison(ptr %pool, ptr %payload)
   ret ptr %payload
 }
 
 ; Of a pool that says so, blocks hold nothing but ones when they are lent and given back: floats that are NaN, integers -1.
-define internal void @pool_poison(ptr %pool, ptr %payload) {
+define internal void @pool_poison(ptr %pool, ptr %payload) alwaysinline {
 entry:
   %poisons_at = getelementptr %Pool, ptr %pool, i32 0, i32 12
   %poisons = load i32, ptr %poisons_at
@@ -254,7 +260,7 @@ out:
   ret void
 }
 
-define internal void @pool_give(ptr %payload) {
+define internal void @pool_give(ptr %payload) "heddle-fold" {
 entry:
   %start = getelementptr i8, ptr %payload, i64 -32
   %owner_at = getelementptr %Head, ptr %start, i32 0, i32 3
@@ -291,7 +297,7 @@ drop:
 
 ; ---- counting
 
-define void @heddle_retain(i32 %kind, ptr %payload) {
+define void @heddle_retain(i32 %kind, ptr %payload) alwaysinline {
 entry:
   %counted = icmp uge i32 %kind, 7
   br i1 %counted, label %count, label %out
@@ -312,7 +318,7 @@ out:
 }
 
 ; %context is null where the interpreter's lock is held.
-define void @heddle_release(ptr %context, i32 %kind, ptr %payload) {
+define void @heddle_release(ptr %context, i32 %kind, ptr %payload) "heddle-fold" {
 entry:
   %counted = icmp uge i32 %kind, 7
   br i1 %counted, label %count, label %out
@@ -342,7 +348,7 @@ out:
 
 ; Free an object that nothing counts any more, and all that die with it. They wait in a list (field `class`), not on the
 ; stack: programs build tuples of tuples without end.
-define internal void @destroy(ptr %context, ptr %first) {
+define internal void @destroy(ptr %context, ptr %first) "heddle-fold" {
 entry:
   %list = alloca ptr
   store ptr %first, ptr %list
@@ -402,6 +408,12 @@ foreign:
   call void @drop_foreign(ptr %context, ptr %head)
   br label %next
 plain_memory:
+  %own_flags_at = getelementptr %Head, ptr %head, i32 0, i32 2
+  %own_flags = load i32, ptr %own_flags_at
+  %frame_bit = and i32 %own_flags, 4
+  %in_frame = icmp ne i32 %frame_bit, 0
+  br i1 %in_frame, label %next, label %give_memory
+give_memory:
   call void @free(ptr %head)
   br label %next
 out:
@@ -409,7 +421,7 @@ out:
 }
 
 ; One count less; an object that dies joins the list.
-define internal void @let_go(ptr %list, i32 %kind, ptr %payload) {
+define internal void @let_go(ptr %list, i32 %kind, ptr %payload) alwaysinline {
 entry:
   %head = getelementptr i8, ptr %payload, i64 -32
   %shared = icmp eq i32 %kind, 11
@@ -437,7 +449,7 @@ out:
   ret void
 }
 
-define internal void @let_all_go(ptr %list, ptr %values, i64 %count) {
+define internal void @let_all_go(ptr %list, ptr %values, i64 %count) "heddle-fold" {
 entry:
   br label %check
 check:
@@ -461,7 +473,7 @@ out:
   ret void
 }
 
-define void @heddle_release_all(ptr %context, ptr %values, i64 %count) {
+define void @heddle_release_all(ptr %context, ptr %values, i64 %count) "heddle-fold" {
 entry:
   br label %check
 check:
@@ -538,7 +550,7 @@ out:
 }
 
 ; Put a value into a register; the count of the new one is the register's.
-define internal void @put(ptr %context, ptr %register, i32 %kind, ptr %payload) {
+define internal void @put(ptr %context, ptr %register, i32 %kind, ptr %payload) alwaysinline {
 entry:
   %old_kind = load i32, ptr %register
   %payload_at = getelementptr %Value, ptr %register, i64 0, i32 2
@@ -554,12 +566,12 @@ out:
   ret void
 }
 
-define void @heddle_put(ptr %context, ptr %register, i32 %kind, ptr %payload) {
+define void @heddle_put(ptr %context, ptr %register, i32 %kind, ptr %payload) "heddle-fold" {
   call void @put(ptr %context, ptr %register, i32 %kind, ptr %payload)
   ret void
 }
 
-define void @heddle_copy(ptr %context, ptr %register, ptr %value) {
+define void @heddle_copy(ptr %context, ptr %register, ptr %value) "heddle-fold" {
   %kind = load i32, ptr %value
   %payload_at = getelementptr %Value, ptr %value, i64 0, i32 2
   %payload = load ptr, ptr %payload_at
@@ -571,7 +583,7 @@ define void @heddle_copy(ptr %context, ptr %register, ptr %value) {
 ; ---- making objects
 
 ; An object of %bytes behind its head, or null after heddle_set_error.
-define ptr @heddle_new(i32 %kind, i64 %bytes, ptr %owner, i32 %flags) {
+define ptr @heddle_new(i32 %kind, i64 %bytes, ptr %owner, i32 %flags) alwaysinline {
 entry:
   %whole = add i64 %bytes, 32
   %head = call ptr @malloc(i64 %whole)
@@ -594,7 +606,7 @@ fill:
 
 ; Storage for as many elements of %element bytes as the sizes say.
 define i32 @heddle_alloc_storage(
-    ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device) {
+    ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device) "heddle-fold" {
 entry:
   %elements = call i64 @product(i64 %ndim, ptr %sizes)
   %bytes = call i64 @bytes_of(i64 %elements, i64 %element)
@@ -624,7 +636,7 @@ done:
 }
 
 ; The product of sizes: -1 where one is negative, the largest number where it is too large.
-define internal i64 @product(i64 %ndim, ptr %sizes) {
+define internal i64 @product(i64 %ndim, ptr %sizes) alwaysinline {
 entry:
   br label %check
 check:
@@ -654,7 +666,7 @@ out:
 }
 
 ; The bytes of so many elements: -1 where the number is negative, the largest number where they are too many.
-define internal i64 @bytes_of(i64 %count, i64 %element) {
+define internal i64 @bytes_of(i64 %count, i64 %element) alwaysinline {
   %pair = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %count, i64 %element)
   %product = extractvalue { i64, i1 } %pair, 0
   %over = extractvalue { i64, i1 } %pair, 1
@@ -665,7 +677,7 @@ define internal i64 @bytes_of(i64 %count, i64 %element) {
 }
 
 ; A tensor's payload with sizes of its own. The owner's count is the new tensor's.
-define ptr @heddle_new_tensor(ptr %data, i64 %ndim, ptr %sizes, i32 %dtype, i64 %device, ptr %owner, i32 %flags) {
+define ptr @heddle_new_tensor(ptr %data, i64 %ndim, ptr %sizes, i32 %dtype, i64 %device, ptr %owner, i32 %flags) alwaysinline {
 entry:
   %sizes_bytes = shl i64 %ndim, 3
   %bytes = add i64 %sizes_bytes, 48
@@ -694,7 +706,7 @@ out:
   ret ptr null
 }
 
-define internal i64 @element_bytes(i32 %dtype) {
+define internal i64 @element_bytes(i32 %dtype) alwaysinline {
   %shifted = lshr i32 %dtype, 8
   %bits = and i32 %shifted, 255
   %lanes = lshr i32 %dtype, 16
@@ -706,7 +718,7 @@ define internal i64 @element_bytes(i32 %dtype) {
 }
 
 define i32 @heddle_alloc_tensor(
-    ptr %context, ptr %register, ptr %storage, i64 %offset, i64 %ndim, ptr %sizes, i32 %dtype) {
+    ptr %context, ptr %register, ptr %storage, i64 %offset, i64 %ndim, ptr %sizes, i32 %dtype) "heddle-fold" {
 entry:
   %count = call i64 @product(i64 %ndim, ptr %sizes)
   %element = call i64 @element_bytes(i32 %dtype)
@@ -741,7 +753,7 @@ done:
 }
 
 ; A view of the same memory with other sizes. Its owner is the tensor's, or the tensor where the host owns the memory.
-define i32 @heddle_reshape(ptr %context, ptr %register, ptr %tensor, i64 %ndim, ptr %sizes) {
+define i32 @heddle_reshape(ptr %context, ptr %register, ptr %tensor, i64 %ndim, ptr %sizes) "heddle-fold" {
 entry:
   %ndim_at = getelementptr %DLTensor, ptr %tensor, i32 0, i32 3
   %old_ndim = load i32, ptr %ndim_at
@@ -788,7 +800,7 @@ done:
   ret i32 0
 }
 
-define i32 @heddle_make_shape(ptr %context, ptr %register, i64 %count, ptr %sizes) {
+define i32 @heddle_make_shape(ptr %context, ptr %register, i64 %count, ptr %sizes) "heddle-fold" {
 entry:
   %sizes_bytes = shl i64 %count, 3
   %bytes = add i64 %sizes_bytes, 8
@@ -806,7 +818,7 @@ fill:
 }
 
 ; Copies of values, counted.
-define internal void @copy_values(ptr %to, ptr %from, i64 %count) {
+define internal void @copy_values(ptr %to, ptr %from, i64 %count) alwaysinline {
 entry:
   br label %check
 check:
@@ -828,7 +840,7 @@ out:
   ret void
 }
 
-define i32 @heddle_make_tuple(ptr %context, ptr %register, i64 %count, ptr %items) {
+define i32 @heddle_make_tuple(ptr %context, ptr %register, i64 %count, ptr %items) "heddle-fold" {
 entry:
   %items_bytes = shl i64 %count, 4
   %bytes = add i64 %items_bytes, 8
@@ -1012,7 +1024,7 @@ fail:
   ret i32 -1
 }
 
-define i32 @heddle_tuple_getitem(ptr %context, ptr %register, ptr %tuple, i64 %index) {
+define i32 @heddle_tuple_getitem(ptr %context, ptr %register, ptr %tuple, i64 %index) "heddle-fold" {
 entry:
   %count = load i64, ptr %tuple
   %inside = icmp ult i64 %index, %count
@@ -1043,7 +1055,7 @@ reset:
   ret i32 0
 }
 
-define i32 @heddle_make_closure(ptr %context, ptr %register, i64 %function, i64 %count, ptr %items) {
+define i32 @heddle_make_closure(ptr %context, ptr %register, i64 %function, i64 %count, ptr %items) "heddle-fold" {
 entry:
   %items_bytes = shl i64 %count, 4
   %bytes = add i64 %items_bytes, 16
@@ -1173,13 +1185,13 @@ go:
 }
 
 ; Enter a function: arguments become its first registers.
-define void @heddle_enter(ptr %context, ptr %registers, ptr %args, i64 %count) {
+define void @heddle_enter(ptr %context, ptr %registers, ptr %args, i64 %count) "heddle-fold" {
   call void @copy_values(ptr %registers, ptr %args, i64 %count)
   ret void
 }
 
 ; The function ends: its result moves to the caller's register, what is left in its own is dropped.
-define void @heddle_leave(ptr %context, ptr %registers, i64 %count, ptr %value, ptr %result) {
+define void @heddle_leave(ptr %context, ptr %registers, i64 %count, ptr %value, ptr %result) "heddle-fold" {
 entry:
   call void @heddle_copy(ptr %context, ptr %result, ptr %value)
   call void @heddle_release_all(ptr %context, ptr %registers, i64 %count)
@@ -1311,7 +1323,7 @@ own:
 ; ---- self calls in tail position
 
 ; The arguments become the first registers of the same frame, all others are dropped.
-define void @heddle_again(ptr %context, ptr %registers, i64 %registers_count, ptr %args, i64 %count) {
+define void @heddle_again(ptr %context, ptr %registers, i64 %registers_count, ptr %args, i64 %count) "heddle-fold" {
 entry:
   %room = alloca %Value, i64 %count, align 16
   call void @copy_values(ptr %room, ptr %args, i64 %count)
