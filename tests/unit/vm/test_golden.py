@@ -80,7 +80,9 @@ def test_programs_run(version: int, mode: str) -> None:
 
 @on_x86_64
 @modes
-@pytest.mark.parametrize("path", [KERNELS, OLDER_KERNELS, VARIANTS, *OLDER_INTERFACES], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [KERNELS, OLDER_KERNELS, VARIANTS, *OLDER_INTERFACES], ids=lambda path: path.stem
+)
 def test_kernels_run(path: Path, mode: str) -> None:
     vm = VirtualMachine(load_module(path), cpu())
     if mode == "bytecode":

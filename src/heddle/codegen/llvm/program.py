@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.codegen.llvm.program_held import held_registers
 from heddle.codegen.llvm.program_steps import Step, kind_of_operand, number_of, step_of, word_of
 from heddle.codegen.llvm.program_uses import Uses
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
@@ -57,17 +58,20 @@ _SIGNATURES = {  # runtime function: its parameters; all but those of `_VOID` gi
     "heddle_leave": ("ptr", "ptr", "i64", "ptr", "ptr"),
     "heddle_fail": ("ptr", "ptr", "i64", "i64"),
     "heddle_again": ("ptr", "ptr", "i64", "ptr", "i64"),
+    "heddle_retain": ("i32", "ptr"),
     "heddle_release": ("ptr", "i32", "ptr"),
     "heddle_release_all": ("ptr", "ptr", "i64"),
     "heddle_set_error": ("i32", "ptr", "i64", "i64"),
 }
 _RESULTS = dict.fromkeys(
     ("heddle_put", "heddle_copy", "heddle_enter", "heddle_leave", "heddle_fail", "heddle_again")
-    + ("heddle_release", "heddle_release_all", "heddle_set_error"),
+    + ("heddle_retain", "heddle_release", "heddle_release_all", "heddle_set_error"),
     "void",
 ) | {"heddle_sizes": "i64", "heddle_kind_of": "i64"}
 
 _BAD_CONDITION, _TYPE_ERROR = 405, 2
+_MOST_DROPS = 16
+"""Where more registers than this may hold objects, a loop of the runtime drops them."""
 _FRAME_KINDS = {"immediate": ValueKind.INT.value, "nothing": ValueKind.NONE.value, "machine": MACHINE}
 """Operands that are in no array, with the kind of their value."""
 
@@ -127,8 +131,10 @@ class ProgramEmitter:
         steps = [step_of(call) for call in self.statements if call.op.name == "tir.vm_call"]
         self._reserve_slots(self, steps)
         out.start("again")
-        for call in self.statements:
-            self._statement(call)
+        objectless = {*self.uses.heaps, *self.uses.shapes}
+        held = held_registers(self.statements, self.num_args, objectless)
+        for call, registers in zip(self.statements, held, strict=True):
+            self._statement(call, registers)
         if not out.terminated:
             out.terminate("unreachable")
         self._emit_failure()
@@ -161,7 +167,7 @@ class ProgramEmitter:
         callee = self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         return f"call void {callee}(ptr align 16 {at}, i8 0, i64 {16 * count}, i1 false)"
 
-    def _statement(self, call: Call) -> None:
+    def _statement(self, call: Call, held: frozenset[int]) -> None:
         kind = call.op.name.removeprefix("tir.vm_")
         if kind == "call":
             step = step_of(call)
@@ -174,18 +180,50 @@ class ProgramEmitter:
         elif kind == "branch":
             self._branch(*map(word_of, call.args))
         elif kind == "again":
-            args = self.arguments(call.args)
-            self.call(
-                "heddle_again", "%context", self.registers, str(self.num_registers), args, str(len(call.args))
-            )
-            self.out.terminate("br label %again")
+            self._again(call.args, held)
         elif kind == "tail":
             self._tail(word_of(call.args[0]), word_of(call.args[1]), call.args[2:])
         else:
-            value = self.value(call.args[0])
+            self._return(call.args[0], held)
+
+    def _return(self, operand: Expr, held: frozenset[int]) -> None:
+        """The result moves to the caller's register, what is left in the function's own is dropped."""
+        at = self.value(operand)
+        if kind_of_operand(operand) != "register" or len(held) > _MOST_DROPS:
             count = str(self.num_registers)
-            self.call("heddle_leave", "%context", self.registers, count, value, "%result")
-            self.out.terminate("ret i32 0")
+            self.call("heddle_leave", "%context", self.registers, count, at, "%result")
+        else:
+            kind, payload = self.kind(at), self.payload(at)
+            self.out.effect(f"store i32 0, ptr {at}")
+            self.call("heddle_put", "%context", "%result", kind, payload)
+            for register in sorted(held - {number_of(operand)}):
+                self.drop(self.register(register))
+        self.out.terminate("ret i32 0")
+
+    def _again(self, operands: Sequence[Expr], held: frozenset[int]) -> None:
+        """Begin anew: values that leave their register anyway move, the others get a holder more."""
+        args, count = self.arguments(operands), len(operands)
+        if len(held) > _MOST_DROPS:
+            registers = self.registers, str(self.num_registers)
+            self.call("heddle_again", "%context", *registers, args, str(count))
+            self.out.terminate("br label %again")
+            return
+        moved: set[int] = set()
+        for place, operand in enumerate(operands):
+            kind, number = kind_of_operand(operand), number_of(operand) if isinstance(operand, Call) else -1
+            if kind == "register" and number not in moved:
+                moved.add(number)
+                self.out.effect(f"store i32 0, ptr {self.register(number)}")
+            elif kind not in _FRAME_KINDS:
+                at = self.out.value(f"getelementptr {VALUE}, ptr {args}, i64 {place}")
+                self.call("heddle_retain", self.kind(at), self.payload(at))
+        for register in sorted(held - moved):
+            self.drop(self.register(register))
+        for place in range(count):
+            at = self.out.value(f"getelementptr {VALUE}, ptr {args}, i64 {place}")
+            value = self.out.value(f"load <2 x i64>, ptr {at}, align 16")
+            self.out.effect(f"store <2 x i64> {value}, ptr {self.register(place)}, align 16")
+        self.out.terminate("br label %again")
 
     def _tail(self, number: int, pc: int, operands: Sequence[Expr]) -> None:
         """Leave the call to whoever called this function: see `heddle_run_code`."""

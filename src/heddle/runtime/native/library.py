@@ -33,7 +33,8 @@ from heddle.support.settings import settings
 NATIVE_ABI = 2
 """The interface between object code in files and this library: the kernels' calling convention, values,
 contexts, and the symbols below. To change one of them means to raise it. Version 2 added tensors in frames
-(flag 4), devices in storages and `heddle_release`; what was compiled for version 1 runs unchanged."""
+(flag 4), devices in storages, `heddle_retain` and `heddle_release`; what was compiled for version 1 runs
+unchanged."""
 OLDEST_ABI = 1
 """The first version whose object code this library still serves."""
 KERNEL_SYMBOLS = (
@@ -63,6 +64,7 @@ PROGRAM_SYMBOLS = (
     "heddle_release",
     "heddle_release_all",
     "heddle_reshape",
+    "heddle_retain",
     "heddle_sizes",
     "heddle_stack_chain",
     "heddle_tuple_getitem",
@@ -92,7 +94,6 @@ _OTHER_SYMBOLS = (
     "heddle_fork_before",
     "heddle_fork_parent",
     "heddle_fork_child",
-    "heddle_retain",
 )
 _SOURCES = (
     "thread.ll",

@@ -340,6 +340,35 @@ plain:
   %dead = icmp eq i64 %fewer, 0
   br i1 %dead, label %end, label %out
 end:
+  ; A tensor of its own on a storage of the pool's, the usual case, needs no list.
+  %is_tensor = icmp eq i32 %kind, 7
+  br i1 %is_tensor, label %judge_flags, label %general
+judge_flags:
+  %flags_at = getelementptr %Head, ptr %head, i32 0, i32 2
+  %flags = load i32, ptr %flags_at
+  %is_plain = icmp eq i32 %flags, 0
+  %owner_at = getelementptr %Head, ptr %head, i32 0, i32 3
+  %owner = load ptr, ptr %owner_at
+  %is_owned = icmp ne ptr %owner, null
+  %may_be_quick = and i1 %is_plain, %is_owned
+  br i1 %may_be_quick, label %judge_owner, label %general
+judge_owner:
+  %owner_head = getelementptr i8, ptr %owner, i64 -32
+  %owner_kind_at = getelementptr %Head, ptr %owner_head, i32 0, i32 1
+  %owner_kind = load i32, ptr %owner_kind_at
+  %on_storage = icmp eq i32 %owner_kind, 11
+  br i1 %on_storage, label %quick, label %general
+quick:
+  %holders = atomicrmw sub ptr %owner_head, i64 1 acq_rel
+  %was_last = icmp eq i64 %holders, 1
+  br i1 %was_last, label %give_storage, label %forget
+give_storage:
+  call void @pool_give(ptr %owner)
+  br label %forget
+forget:
+  call void @free(ptr %head)
+  ret void
+general:
   call void @destroy(ptr %context, ptr %head)
   ret void
 out:
@@ -700,7 +729,19 @@ fill:
   store ptr null, ptr %strides_at
   %offset_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 7
   store i64 0, ptr %offset_at
-  call void @llvm.memcpy.p0.p0.i64(ptr %own_sizes, ptr %sizes, i64 %sizes_bytes, i1 false)
+  br label %copy
+copy:
+  %axis = phi i64 [ 0, %fill ], [ %axis_next, %copy_size ]
+  %more = icmp slt i64 %axis, %ndim
+  br i1 %more, label %copy_size, label %made
+copy_size:
+  %size_at = getelementptr i64, ptr %sizes, i64 %axis
+  %size = load i64, ptr %size_at
+  %own_size_at = getelementptr i64, ptr %own_sizes, i64 %axis
+  store i64 %size, ptr %own_size_at
+  %axis_next = add i64 %axis, 1
+  br label %copy
+made:
   ret ptr %dl
 out:
   ret ptr null

@@ -1,8 +1,8 @@
 """The passes that the support library's text goes through before LLVM makes code of it.
 
-Functions that the text marks `alwaysinline` are inlined, and functions marked `"heddle-fold"`, which got some of
-them, are simplified. All others reach the code generator as they are written: locks and waiting threads are
-spelled out, and nothing in between shall be clever about them.
+Functions that the text marks `alwaysinline` are inlined, and functions marked `"heddle-fold"`, which got some
+of them, are simplified. All others reach the code generator as they are written: locks and waiting threads
+are spelled out, and nothing in between shall be clever about them.
 """
 
 from __future__ import annotations
