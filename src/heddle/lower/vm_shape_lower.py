@@ -16,7 +16,6 @@ model's own, only those with symbolic dimensions are checked.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -41,14 +40,15 @@ from heddle.ir.op import Op
 from heddle.ir.structural import structural_digest
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import walk
+from heddle.lower.symbolic_dims import dims_of_type, symbolic_exprs, variables_read, without_matched_dims
 from heddle.prim.intrinsics import reinterpret
 from heddle.prim.nodes import Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, less, not_equal
 from heddle.prim.substitute import free_vars, substitute
-from heddle.relax.analysis.type_relations import erase_vars, is_base_of, symbolic_vars
+from heddle.relax.analysis.type_relations import is_base_of
 from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.infer import type_of
 from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
@@ -124,15 +124,15 @@ class _ShapeLowerer(BlockBuilder):
 
     def lower(self, func: Function) -> Function:
         self._slots, self._stored, self._late, self._heap = _Slots(), set(), [], _no_heap()
-        self._shapes, self._compared, self._read = {}, set(), _variables_read(func.body)
-        for expr in _symbolic_exprs(func):
+        self._shapes, self._compared, self._read = {}, set(), variables_read(func.body)
+        for expr in symbolic_exprs(func):
             self._slots.of(expr)
         with self.scope() as scope:
             with at(func.span):
                 self._make_heap()
                 for index, param in enumerate(func.params):
                     ty = type_of(param)
-                    if index < num_inputs(func) or _dims_of_type(ty):  # weights are what they were
+                    if index < num_inputs(func) or dims_of_type(ty):  # weights are what they were
                         with at(param.span):
                             self._check(param, ty, self._param_context(index, param))
                 self._compute_known()
@@ -144,7 +144,7 @@ class _ShapeLowerer(BlockBuilder):
                     self._check(result, func.ret_ty, self._context("the result (loc=return", func.ret_ty))
             scope.close_block()
         body = SeqExpr(tuple(scope.blocks), result, type_of(result), span=func.body.span)
-        return _without_matched_dims(replace(func, body=body, ty=None), func)
+        return without_matched_dims(replace(func, body=body, ty=None), func)
 
     def _make_heap(self) -> None:
         if not self._slots.exprs:
@@ -413,79 +413,9 @@ _NO_SIZE = FloatImm(DataType("float64"), 2.0**62)
 """More than any size."""
 
 
-class _DimEraser(Rewriter):
-    """Takes from types what they say of dimensions that nothing defines any more."""
-
-    def __init__(self, gone: set[PrimVar]) -> None:
-        self._gone = gone
-        self._renamed: dict[Var, Var] = {}
-
-    def visit_Type(self, node: Type) -> Type:
-        return erase_vars(node, self._gone)
-
-    def visit_Var(self, node: Var) -> Var:
-        if node not in self._renamed:
-            ty = None if node.ty is None else erase_vars(node.ty, self._gone)
-            self._renamed[node] = node if ty is node.ty else replace(node, ty=ty)
-        return self._renamed[node]
-
-    def visit_Constant(self, node: Any) -> Any:
-        return node
-
-
-def _without_matched_dims(lowered: Function, func: Function) -> Function:
-    """The function without the names of dimensions that match_casts defined: they live in the heap now."""
-    known = {var for param in func.params for var in symbolic_vars(type_of(param))}
-    matched = {
-        var for node in walk(func.body) if isinstance(node, MatchCast) for var in symbolic_vars(node.ty)
-    } - known
-    if not matched:
-        return lowered
-    ret_ty = lowered.ret_ty
-    kept = ret_ty if ret_ty is None else erase_vars(ret_ty, matched)
-    return replace(lowered, body=_DimEraser(matched).visit(lowered.body), ret_ty=kept)
-
-
 def _no_heap() -> Expr:
     """The heap of a function without symbolic dimensions."""
     return Call(Op.get("relax.null_value"), (), ty=AnyType())
-
-
-def _symbolic_exprs(func: Function) -> list[PrimExpr]:
-    """The symbolic expressions of a function that need a slot: dimensions in its types and values."""
-    found: list[PrimExpr] = []
-    for param in func.params:
-        found.extend(_dims_of_type(type_of(param)))
-    for node in walk(func.body):
-        if isinstance(node, MatchCast):
-            found.extend(_dims_of_type(node.ty))
-        elif isinstance(node, ShapeExpr):
-            found.extend(dim for dim in node.values if free_vars(dim))
-        else:
-            found.extend(part for part in _operands(node) if isinstance(part, PrimExpr) and free_vars(part))
-    if func.ret_ty is not None and not is_base_of(func.ret_ty, type_of(func.body.body)):  # type: ignore[attr-defined]
-        found.extend(_dims_of_type(func.ret_ty))
-    variables = list(dict.fromkeys(var for expr in found for var in free_vars(expr)))
-    return [*variables, *(expr for expr in found if not isinstance(expr, PrimVar))]
-
-
-def _variables_read(body: Expr) -> frozenset[Var]:
-    """The variables that stand somewhere beside their binding."""
-    places = Counter(node for node in walk(body) if isinstance(node, Var))
-    return frozenset(var for var, count in places.items() if count > 1)
-
-
-def _operands(node: Any) -> tuple[Any, ...]:
-    """The places of a node where a scalar may stand as a value."""
-    if isinstance(node, Call) and not isinstance(node, PrimExpr):
-        return node.args
-    if isinstance(node, Tuple):
-        return node.fields
-    if isinstance(node, If):
-        return (node.cond,)
-    if isinstance(node, SeqExpr):
-        return (node.body,)
-    return (node.value,) if isinstance(node, VarBinding) else ()
 
 
 def _as_bits(expr: PrimExpr) -> PrimExpr:
@@ -493,12 +423,3 @@ def _as_bits(expr: PrimExpr) -> PrimExpr:
     if expr.dtype.is_float:
         return reinterpret("int64", cast("float64", expr))
     return cast("int64", expr)
-
-
-def _dims_of_type(ty: Type) -> list[PrimExpr]:
-    if isinstance(ty, TupleType):
-        return [dim for item in ty.fields for dim in _dims_of_type(item)]
-    if isinstance(ty, PrimType):
-        return [] if ty.value is None or not free_vars(ty.value) else [ty.value]
-    dims = ty.dims if isinstance(ty, TensorType) else ty.values if isinstance(ty, ShapeType) else None
-    return [dim for dim in dims or () if free_vars(dim)]

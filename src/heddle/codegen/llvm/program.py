@@ -12,12 +12,10 @@ lie in the frame.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from heddle.codegen.llvm.program_held import held_registers
 from heddle.codegen.llvm.program_steps import Step, kind_of_operand, number_of, step_of, word_of
-from heddle.codegen.llvm.program_uses import Uses
+from heddle.codegen.llvm.program_uses import ShapeSlot, TensorSlot, Uses
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
 from heddle.ir.expr import Expr
 from heddle.ir.visitor import walk
@@ -76,14 +74,6 @@ _FRAME_KINDS = {"immediate": ValueKind.INT.value, "nothing": ValueKind.NONE.valu
 """Operands that are in no array, with the kind of their value."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeSlot:
-    """The memory of sizes that lie in the frame. `known`: those that no run changes."""
-
-    memory: str
-    known: tuple[int | None, ...]
-
-
 class ProgramEmitter:
     """Emits one function. `emit_call` emits its calls; `reserve_slots` gives those results room in the frame
     that need no object (`Uses`)."""
@@ -107,7 +97,7 @@ class ProgramEmitter:
         self._frame_bytes = 4096  # what the compiler adds, and the support library's own frames
         self.heap_slots: dict[int, tuple[str, str, int]] = {}
         self.shape_slots: dict[int, ShapeSlot] = {}
-        self.tensor_slots: dict[int, Any] = {}
+        self.tensor_slots: dict[int, TensorSlot] = {}
         self._failures: list[tuple[str, str]] = []
         self._pc = 0
 

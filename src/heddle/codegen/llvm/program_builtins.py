@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from heddle.codegen.llvm.program import ProgramEmitter, ShapeSlot
+from heddle.codegen.llvm.program import ProgramEmitter
 from heddle.codegen.llvm.program_steps import (
     MAKE_CODES,
     MATCH_CODES,
@@ -34,8 +34,10 @@ from heddle.codegen.llvm.program_tensors import (
     drop_frame_tensor,
     emit_frame_tensor,
     emit_frame_view,
+    hand_over,
     reserve_tensors,
 )
+from heddle.codegen.llvm.program_uses import ShapeSlot
 from heddle.codegen.llvm.types import INT64
 from heddle.codegen.llvm.writer import ModuleWriter
 from heddle.ir.expr import Expr
@@ -394,9 +396,12 @@ def _alloc_tensor_object(emitter: ProgramEmitter, step: Step, asked: TensorAsked
     emitter.host_call(step)
     out.terminate(f"br label %{done}")
     out.start(native)
-    operands = (emitter.payload(at), str(asked.offset), *sizes, str(packed_dtype(asked.dtype)))
+    storage = emitter.payload(at)
+    operands = (storage, str(asked.offset), *sizes, str(packed_dtype(asked.dtype)))
     status = emitter.call("heddle_alloc_tensor", "%context", emitter.destination(step), *operands)
     emitter.finish(step, status)
+    if asked.storage in emitter.uses.handed:
+        hand_over(emitter, at, storage)
     out.start(done)
 
 

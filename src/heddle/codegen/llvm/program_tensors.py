@@ -14,12 +14,11 @@ tensor, which says what is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from heddle.codegen.llvm.program import ProgramEmitter
 from heddle.codegen.llvm.program_steps import Step, TensorAsked, kind_of_operand, number_of, sizes_of
-from heddle.codegen.llvm.program_uses import FrameTensor
+from heddle.codegen.llvm.program_uses import FrameTensor, TensorSlot
 from heddle.ir.expr import Expr
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.tir.program_abi import ObjectKind
@@ -33,15 +32,6 @@ _MAKERS = ("vm.builtin.alloc_tensor", "vm.builtin.reshape")
 
 Size = int | str
 """A size that is known, or the name of its value."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorSlot:
-    """Where a tensor of the frame lies, and the memory of its sizes. `known`: sizes that no run changes."""
-
-    payload: str
-    sizes: str
-    known: tuple[int | None, ...]
 
 
 def reserve_tensors(emitter: ProgramEmitter, steps: Sequence[Step]) -> None:
@@ -240,3 +230,10 @@ def _let_go(emitter: ProgramEmitter, storage: str) -> None:
     out.start(fewer)
     out.effect(f"store i64 {out.value(f'sub i64 {count}, 1')}, ptr {counter}")
     out.start(done)
+
+
+def hand_over(emitter: ProgramEmitter, at: str, storage: str) -> None:
+    """A register gives its storage to the tensor that was just made: they are its only holders."""
+    counter = emitter.out.value(f"getelementptr i8, ptr {storage}, i64 {_COUNT_OFFSET}")
+    emitter.out.effect(f"store i64 1, ptr {counter}")
+    emitter.out.effect(f"store i32 0, ptr {at}")

@@ -68,9 +68,27 @@ class FrameTensor:
     is_view: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ShapeSlot:
+    """The memory of sizes that lie in the frame. `known`: those that no run changes."""
+
+    memory: str
+    known: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSlot:
+    """Where a tensor of the frame lies, and the memory of its sizes. `known`: sizes that no run changes."""
+
+    payload: str
+    sizes: str
+    known: tuple[int | None, ...]
+
+
 class Uses:
     """`heaps`, `shapes` (with their ranks), `tensors`, `storages`: the registers that need no object.
 
+    `handed`: those of storages that one tensor alone takes, once, and which are empty after it.
     `goes_back`: whether the function has loops, so that a step may meet its own result of the last time.
     """
 
@@ -95,6 +113,11 @@ class Uses:
             if (sizes := made_sizes(step)) is not None and len(sizes) <= _MAX_FRAME_SIZES
         }
         self.tensors, self.storages = self._tensors_and_storages(num_args)
+        self.handed = frozenset(
+            register
+            for register, steps in self._writers.items()
+            if register >= num_args and register not in self.storages and self._is_handed(register, steps)
+        )
 
     def _note(self, call: Call) -> None:
         name = call.op.name.removeprefix("tir.")
@@ -160,6 +183,16 @@ class Uses:
             if len(kept) == len(tensors) and len(private) == len(storages):
                 return tensors, frozenset(storages)
             tensors, storages = kept, private
+
+    def _is_handed(self, register: int, writers: Sequence[Step]) -> bool:
+        made = [step for step in writers if step.name != f"{_PREFIX}null_value"]
+        reads = self._reads.get(register, ())
+        if self.goes_back or len(made) != 1 or len(reads) != 1 or reads[0].step is None:
+            return False
+        is_storage = made[0].name == f"{_PREFIX}alloc_storage" and storage_asked(made[0]) is not None
+        reader, read = reads[0].step, reads[0]
+        is_tensor = read.name == "alloc_tensor" and read.place == 0 and tensor_asked(reader) is not None
+        return is_storage and is_tensor and reader.dst not in (VOID, register)
 
     def _allocated(self, step: Step) -> FrameTensor | None:
         asked = tensor_asked(step) if step.name == f"{_PREFIX}alloc_tensor" else None

@@ -317,6 +317,39 @@ out:
   ret void
 }
 
+; Where the count is one, nobody else can reach the storage, so that counting needs no lock.
+define internal void @release_storage(ptr %payload) alwaysinline {
+entry:
+  %head = getelementptr i8, ptr %payload, i64 -32
+  %now = load atomic i64, ptr %head acquire, align 8
+  %alone = icmp eq i64 %now, 1
+  br i1 %alone, label %give, label %count
+count:
+  %old = atomicrmw sub ptr %head, i64 1 acq_rel
+  %last = icmp eq i64 %old, 1
+  br i1 %last, label %give, label %out
+give:
+  call void @pool_give(ptr %payload)
+  br label %out
+out:
+  ret void
+}
+
+; One holder more; whoever calls is one.
+define internal void @retain_storage(ptr %payload) alwaysinline {
+entry:
+  %head = getelementptr i8, ptr %payload, i64 -32
+  %now = load atomic i64, ptr %head monotonic, align 8
+  %alone = icmp eq i64 %now, 1
+  br i1 %alone, label %plain, label %locked
+plain:
+  store atomic i64 2, ptr %head monotonic, align 8
+  ret void
+locked:
+  %old = atomicrmw add ptr %head, i64 1 monotonic
+  ret void
+}
+
 ; %context is null where the interpreter's lock is held.
 define void @heddle_release(ptr %context, i32 %kind, ptr %payload) "heddle-fold" {
 entry:
@@ -327,11 +360,7 @@ count:
   %shared = icmp eq i32 %kind, 11
   br i1 %shared, label %atomic, label %plain
 atomic:
-  %old = atomicrmw sub ptr %head, i64 1 acq_rel
-  %last = icmp eq i64 %old, 1
-  br i1 %last, label %storage, label %out
-storage:
-  call void @pool_give(ptr %payload)
+  call void @release_storage(ptr %payload)
   ret void
 plain:
   %n = load i64, ptr %head
@@ -359,13 +388,7 @@ judge_owner:
   %on_storage = icmp eq i32 %owner_kind, 11
   br i1 %on_storage, label %quick, label %general
 quick:
-  %holders = atomicrmw sub ptr %owner_head, i64 1 acq_rel
-  %was_last = icmp eq i64 %holders, 1
-  br i1 %was_last, label %give_storage, label %forget
-give_storage:
-  call void @pool_give(ptr %owner)
-  br label %forget
-forget:
+  call void @release_storage(ptr %owner)
   call void @free(ptr %head)
   ret void
 general:
@@ -633,9 +656,86 @@ fill:
   ret ptr %payload
 }
 
-; Storage for as many elements of %element bytes as the sizes say.
+; Storage for as many elements of %element bytes as the sizes say. One size, and a block that waits in the pool: the
+; usual case leaves out what the others need.
 define i32 @heddle_alloc_storage(
     ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device) "heddle-fold" {
+entry:
+  %single = icmp eq i64 %ndim, 1
+  br i1 %single, label %judge, label %general
+judge:
+  %n = load i64, ptr %sizes
+  %few = icmp ult i64 %n, 1099511627776
+  %narrow = icmp ult i64 %element, 4096
+  %pools = load ptr, ptr %context
+  %count = load i64, ptr %pools
+  %host = icmp eq i32 %device, -1
+  %wide = sext i32 %device to i64
+  %last = sub i64 %count, 1
+  %index = select i1 %host, i64 %last, i64 %wide
+  %known = icmp ult i64 %index, %count
+  %small = and i1 %few, %narrow
+  %plain = and i1 %small, %known
+  br i1 %plain, label %look, label %general
+look:
+  %bytes = mul i64 %n, %element
+  %slot = add i64 %index, 1
+  %pool_at = getelementptr ptr, ptr %pools, i64 %slot
+  %pool = load ptr, ptr %pool_at
+  %pair = call { i64, i64 } @size_class(i64 %bytes)
+  %class = extractvalue { i64, i64 } %pair, 0
+  %size = extractvalue { i64, i64 } %pair, 1
+  %poisons_at = getelementptr %Pool, ptr %pool, i32 0, i32 12
+  %poisons = load i32, ptr %poisons_at
+  %clean = icmp eq i32 %poisons, 0
+  br i1 %clean, label %lock, label %general
+lock:
+  call void @pool_lock(ptr %pool)
+  %bin = getelementptr %Pool, ptr %pool, i32 0, i32 11, i64 %class
+  %start = load ptr, ptr %bin
+  %count_at = getelementptr %Pool, ptr %pool, i32 0, i32 4
+  %allocations = load i64, ptr %count_at
+  %fail_at = getelementptr %Pool, ptr %pool, i32 0, i32 5
+  %fail_number = load i64, ptr %fail_at
+  %empty = icmp eq ptr %start, null
+  %injected = icmp eq i64 %fail_number, %allocations
+  %unusual = or i1 %empty, %injected
+  br i1 %unusual, label %unlock, label %take
+unlock:
+  call void @pool_unlock(ptr %pool)
+  br label %general
+take:
+  %counted = add i64 %allocations, 1
+  store i64 %counted, ptr %count_at
+  %following_at = getelementptr %Head, ptr %start, i32 0, i32 3
+  %following = load ptr, ptr %following_at
+  store ptr %following, ptr %bin
+  %cached_at = getelementptr %Pool, ptr %pool, i32 0, i32 2
+  %cached = load i64, ptr %cached_at
+  %uncached = sub i64 %cached, %size
+  store i64 %uncached, ptr %cached_at
+  %in_use = load i64, ptr %pool
+  %now = add i64 %in_use, %size
+  store i64 %now, ptr %pool
+  %peak_at = getelementptr %Pool, ptr %pool, i32 0, i32 1
+  %peak = load i64, ptr %peak_at
+  %higher = call i64 @llvm.smax.i64(i64 %peak, i64 %now)
+  store i64 %higher, ptr %peak_at
+  call void @pool_unlock(ptr %pool)
+  store i64 1, ptr %start
+  store ptr %pool, ptr %following_at           ; kind, flags, class, size and device are the block's from before
+  %payload = getelementptr i8, ptr %start, i64 32
+  store i64 %bytes, ptr %payload
+  call void @put(ptr %context, ptr %register, i32 11, ptr %payload)
+  ret i32 0
+general:
+  %status = call i32 @alloc_any_storage(
+      ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device)
+  ret i32 %status
+}
+
+define internal i32 @alloc_any_storage(
+    ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device) noinline {
 entry:
   %elements = call i64 @product(i64 %ndim, ptr %sizes)
   %bytes = call i64 @bytes_of(i64 %elements, i64 %element)
@@ -788,7 +888,7 @@ make:
 fail:
   ret i32 -1
 done:
-  call void @heddle_retain(i32 11, ptr %storage)
+  call void @retain_storage(ptr %storage)
   call void @put(ptr %context, ptr %register, i32 7, ptr %dl)
   ret i32 0
 }
