@@ -40,14 +40,15 @@ from heddle.ir.op import Op
 from heddle.ir.structural import structural_digest
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import walk
+from heddle.lower.symbolic_dims import dims_of_type, symbolic_exprs, variables_read, without_matched_dims
 from heddle.prim.intrinsics import reinterpret
 from heddle.prim.nodes import Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, less, not_equal
 from heddle.prim.substitute import free_vars, substitute
-from heddle.relax.analysis.type_relations import erase_vars, is_base_of, symbolic_vars
+from heddle.relax.analysis.type_relations import is_base_of
 from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.infer import type_of
 from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
@@ -115,19 +116,23 @@ class _ShapeLowerer(BlockBuilder):
         self._stored: set[int] = set()
         self._late: list[_LateMatch] = []
         self._heap: Expr = _no_heap()
+        self._shapes: dict[tuple[int, ...], Var] = {}
+        self._compared: set[tuple[tuple[int, int], tuple[int, int]]] = set()
+        self._read: frozenset[Var] = frozenset()
 
     # ---- functions
 
     def lower(self, func: Function) -> Function:
         self._slots, self._stored, self._late, self._heap = _Slots(), set(), [], _no_heap()
-        for expr in _symbolic_exprs(func):
+        self._shapes, self._compared, self._read = {}, set(), variables_read(func.body)
+        for expr in symbolic_exprs(func):
             self._slots.of(expr)
         with self.scope() as scope:
             with at(func.span):
                 self._make_heap()
                 for index, param in enumerate(func.params):
                     ty = type_of(param)
-                    if index < num_inputs(func) or _dims_of_type(ty):  # weights are what they were
+                    if index < num_inputs(func) or dims_of_type(ty):  # weights are what they were
                         with at(param.span):
                             self._check(param, ty, self._param_context(index, param))
                 self._compute_known()
@@ -139,7 +144,7 @@ class _ShapeLowerer(BlockBuilder):
                     self._check(result, func.ret_ty, self._context("the result (loc=return", func.ret_ty))
             scope.close_block()
         body = SeqExpr(tuple(scope.blocks), result, type_of(result), span=func.body.span)
-        return _without_matched_dims(replace(func, body=body, ty=None), func)
+        return without_matched_dims(replace(func, body=body, ty=None), func)
 
     def _make_heap(self) -> None:
         if not self._slots.exprs:
@@ -281,12 +286,14 @@ class _ShapeLowerer(BlockBuilder):
     def _binding(self, binding: Binding) -> None:
         value = binding.value
         if isinstance(binding, MatchCast):
-            leaf = self._leaf(value)
-            self._check(
-                leaf, binding.ty, self._context(f"{binding.var.name_hint!r} (loc=match_cast", binding.ty)
-            )
+            context = self._context(f"{binding.var.name_hint!r} (loc=match_cast", binding.ty)
+            if isinstance(value, ShapeExpr) and isinstance(binding.ty, ShapeType):
+                self._cast_of_sizes(value, binding.ty, context)
+            else:
+                self._check(self._leaf(value), binding.ty, context)
             self._compute_known()
-            self.add(VarBinding(binding.var, leaf))
+            if binding.var in self._read or not isinstance(value, ShapeExpr):
+                self.add(VarBinding(binding.var, self._leaf(value)))
         elif isinstance(value, If):
             branches = [self._branch(value.true_branch), self._branch(value.false_branch)]
             made = If(self._leaf(value.cond), branches[0], branches[1], value.ty, span=value.span)
@@ -294,14 +301,35 @@ class _ShapeLowerer(BlockBuilder):
         else:
             self.add(VarBinding(binding.var, self._lowered(value)))
 
+    def _cast_of_sizes(self, value: ShapeExpr, ty: ShapeType, context: str) -> None:
+        """Check sizes that the function computes itself: those that the type writes in another way, once."""
+        if ty.ndim not in (-1, len(value)):
+            self._check(self._leaf(value), ty, context)
+        elif ty.values is not None:
+            pairs = [
+                (self._make_code(size), self._make_code(wanted))
+                for size, wanted in zip(value.values, ty.values, strict=True)
+            ]
+            if not all(map(self._are_known_equal, pairs)):
+                self._match(self._leaf(value), ty.values, context)
+                self._compared.update(pair for pair in pairs if all(map(self._is_known, pair)))
+
+    def _are_known_equal(self, pair: tuple[tuple[int, int], tuple[int, int]]) -> bool:
+        size, wanted = pair
+        return self._is_known(wanted) and (size == wanted or pair in self._compared)
+
+    def _is_known(self, code: tuple[int, int]) -> bool:
+        return code[0] == MakeShapeCode.USE_IMM or code[1] in self._stored
+
     def _branch(self, branch: Any) -> SeqExpr:
         """What a branch stores is not known after it."""
         before, late = set(self._stored), list(self._late)
+        shapes, compared = dict(self._shapes), set(self._compared)
         with self.scope() as scope:
             self._bindings(branch)
             result = self._leaf(branch.body)
             scope.close_block()
-        self._stored, self._late = before, late
+        self._stored, self._late, self._shapes, self._compared = before, late, shapes, compared
         return SeqExpr(tuple(scope.blocks), result, type_of(result), span=branch.span)
 
     def _lowered(self, value: Expr) -> Expr:
@@ -319,8 +347,10 @@ class _ShapeLowerer(BlockBuilder):
         if isinstance(expr, Tuple):
             return replace(expr, fields=tuple(self._leaf(item) for item in expr.fields), ty=type_of(expr))
         if isinstance(expr, ShapeExpr) and not all(isinstance(dim, IntImm) for dim in expr.values):
-            codes = [part for dim in expr.values for part in self._make_code(dim)]
-            return self._made("make_shape", (len(expr), *codes), ShapeType(None, len(expr)), "shape")
+            codes = (len(expr), *(part for dim in expr.values for part in self._make_code(dim)))
+            if codes not in self._shapes:
+                self._shapes[codes] = self._made("make_shape", codes, ShapeType(None, len(expr)), "shape")
+            return self._shapes[codes]
         if isinstance(expr, PrimExpr) and free_vars(expr):
             return self._made_scalar(expr)
         return expr
@@ -383,73 +413,9 @@ _NO_SIZE = FloatImm(DataType("float64"), 2.0**62)
 """More than any size."""
 
 
-class _DimEraser(Rewriter):
-    """Takes from types what they say of dimensions that nothing defines any more."""
-
-    def __init__(self, gone: set[PrimVar]) -> None:
-        self._gone = gone
-        self._renamed: dict[Var, Var] = {}
-
-    def visit_Type(self, node: Type) -> Type:
-        return erase_vars(node, self._gone)
-
-    def visit_Var(self, node: Var) -> Var:
-        if node not in self._renamed:
-            ty = None if node.ty is None else erase_vars(node.ty, self._gone)
-            self._renamed[node] = node if ty is node.ty else replace(node, ty=ty)
-        return self._renamed[node]
-
-    def visit_Constant(self, node: Any) -> Any:
-        return node
-
-
-def _without_matched_dims(lowered: Function, func: Function) -> Function:
-    """The function without the names of dimensions that match_casts defined: they live in the heap now."""
-    known = {var for param in func.params for var in symbolic_vars(type_of(param))}
-    matched = {
-        var for node in walk(func.body) if isinstance(node, MatchCast) for var in symbolic_vars(node.ty)
-    } - known
-    if not matched:
-        return lowered
-    ret_ty = lowered.ret_ty
-    kept = ret_ty if ret_ty is None else erase_vars(ret_ty, matched)
-    return replace(lowered, body=_DimEraser(matched).visit(lowered.body), ret_ty=kept)
-
-
 def _no_heap() -> Expr:
     """The heap of a function without symbolic dimensions."""
     return Call(Op.get("relax.null_value"), (), ty=AnyType())
-
-
-def _symbolic_exprs(func: Function) -> list[PrimExpr]:
-    """The symbolic expressions of a function that need a slot: dimensions in its types and values."""
-    found: list[PrimExpr] = []
-    for param in func.params:
-        found.extend(_dims_of_type(type_of(param)))
-    for node in walk(func.body):
-        if isinstance(node, MatchCast):
-            found.extend(_dims_of_type(node.ty))
-        elif isinstance(node, ShapeExpr):
-            found.extend(dim for dim in node.values if free_vars(dim))
-        else:
-            found.extend(part for part in _operands(node) if isinstance(part, PrimExpr) and free_vars(part))
-    if func.ret_ty is not None and not is_base_of(func.ret_ty, type_of(func.body.body)):  # type: ignore[attr-defined]
-        found.extend(_dims_of_type(func.ret_ty))
-    variables = list(dict.fromkeys(var for expr in found for var in free_vars(expr)))
-    return [*variables, *(expr for expr in found if not isinstance(expr, PrimVar))]
-
-
-def _operands(node: Any) -> tuple[Any, ...]:
-    """The places of a node where a scalar may stand as a value."""
-    if isinstance(node, Call) and not isinstance(node, PrimExpr):
-        return node.args
-    if isinstance(node, Tuple):
-        return node.fields
-    if isinstance(node, If):
-        return (node.cond,)
-    if isinstance(node, SeqExpr):
-        return (node.body,)
-    return (node.value,) if isinstance(node, VarBinding) else ()
 
 
 def _as_bits(expr: PrimExpr) -> PrimExpr:
@@ -457,12 +423,3 @@ def _as_bits(expr: PrimExpr) -> PrimExpr:
     if expr.dtype.is_float:
         return reinterpret("int64", cast("float64", expr))
     return cast("int64", expr)
-
-
-def _dims_of_type(ty: Type) -> list[PrimExpr]:
-    if isinstance(ty, TupleType):
-        return [dim for item in ty.fields for dim in _dims_of_type(item)]
-    if isinstance(ty, PrimType):
-        return [] if ty.value is None or not free_vars(ty.value) else [ty.value]
-    dims = ty.dims if isinstance(ty, TensorType) else ty.values if isinstance(ty, ShapeType) else None
-    return [dim for dim in dims or () if free_vars(dim)]

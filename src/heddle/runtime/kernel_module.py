@@ -11,7 +11,7 @@ from heddle.runtime.artefact import Section, require
 from heddle.runtime.codes import F0110, F0111
 from heddle.runtime.module import Module, SectionData, register_loader
 from heddle.runtime.native.glue import make_builtin
-from heddle.runtime.native.library import NATIVE_ABI, is_symbol, kernel_symbol, link_objects
+from heddle.runtime.native.library import NATIVE_ABI, OLDEST_ABI, is_symbol, kernel_symbol, link_objects
 from heddle.runtime.processor import Needs, listed, read_needs, this_processor, write_needs
 from heddle.runtime.wire import Writer
 from heddle.support.collection import unseen
@@ -140,7 +140,7 @@ def _read_kernels(sections: Mapping[str, Section], others: int = 0) -> _StoredKe
     head.done()
     if not all(map(is_symbol, names)):
         raise head.fail("the name of a kernel is none that a linker takes")
-    if abi != NATIVE_ABI:
+    if not OLDEST_ABI <= abi <= NATIVE_ABI:
         raise FormatError(
             F0110,
             f"kernels were compiled for native interface {abi}, and this is {NATIVE_ABI}",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heddle import cpu, relax
-from heddle.driver.compile import build
+from heddle.driver.compile import build, with_machine_code
 from heddle.ir.expr import Var
 from heddle.ir.instrument import VerifyEach
 from heddle.ir.module import IRModule
@@ -17,6 +17,7 @@ from heddle.prim.nodes import SizeVar
 from heddle.relax import op
 from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.types import ShapeExpr, TensorType
+from heddle.script import from_source
 from heddle.script.round_trip import RoundTripEach
 from heddle.support.diagnostics import TrapValueError
 from heddle.target import Target
@@ -53,3 +54,56 @@ def test_a_size_that_divides_by_0_is_an_error() -> None:
     assert vm["main"](np.ones(6, "f4"), np.ones(2, "f4")).numpy().shape == (2, 3)
     with pytest.raises(TrapValueError, match="divides by m, which is 0"):
         vm["main"](np.ones(6, "f4"), np.ones(0, "f4"))
+
+
+CASTS = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n",), "float32"), y: R.Tensor(("m",), "float32"), c: R.Tensor((), "bool")):
+        n = T.int64()
+        m = T.int64()
+        k = T.int64()
+        same = R.match_cast(R.shape([n, 4]), R.Shape([n, 4]))
+        new = R.match_cast(R.shape([n + m, 2]), R.Shape([k, 2]))
+        if c:
+            twice = R.match_cast(R.shape([n, k]), R.Shape([m, k]))
+            z = twice
+        else:
+            z = R.shape([n, k])
+        first = R.match_cast(R.shape([n, 3]), R.Shape([m, 3]))
+        again = R.match_cast(R.shape([3, n]), R.Shape([3, m]))
+        last = R.match_cast(R.shape([n]), R.Shape([m]))
+        return (R.shape([k, n]), new, z)
+"""
+
+
+@pytest.mark.parametrize("mode", ["bytecode", "compiled"])
+def test_casts_of_sizes_compare_what_differs_once(mode: str) -> None:
+    """`same` needs no check; what a branch compared is compared again after it, and then once."""
+    with PassContext(instruments=(VerifyEach(),)):
+        made = build(from_source(CASTS), Target("llvm"), exec_mode="bytecode")
+    text = made.as_text()
+    assert "check_shape_info" not in text
+    # the parameters' own three; then new, twice and first: what follows has the same pair of sizes
+    assert text.count("call  vm.builtin.match_shape") == 3 + 3
+    vm = relax.VirtualMachine(with_machine_code(made) if mode == "compiled" else made, cpu())
+    three = np.ones(3, "f4")
+    for c in (True, False):
+        assert [tuple(shape) for shape in vm["main"](three, three, np.array(c))] == [(6, 3), (6, 2), (3, 6)]
+        with pytest.raises(RuntimeError, match=r"V0401.*expected 2, got 3"):
+            vm["main"](three, np.ones(2, "f4"), np.array(c))
+
+
+def test_shapes_are_made_once_however_many_tensors_have_them() -> None:
+    def shapes_made(layers: int) -> int:
+        x = Var("x", TensorType((n, m), "float32"))
+        builder = BlockBuilder()
+        with builder.function("main", (x,)):
+            value: Any = x
+            for _ in range(layers):
+                value = builder.emit(op.nn.softmax(value))
+            builder.emit_func_output(value)
+        return build(builder.get(), Target("llvm")).as_text().count("call  vm.builtin.make_shape")
+
+    assert 2 <= shapes_made(9) == shapes_made(4)

@@ -13,7 +13,7 @@ import pytest
 from heddle.driver.compile import with_machine_code
 from heddle.runtime import DataType, Shape, cpu, load_module, variants_in
 from heddle.runtime.artefact import OLDEST_VERSION, VERSION, read_artefact, write_artefact
-from heddle.runtime.native.library import NATIVE_ABI
+from heddle.runtime.native.library import NATIVE_ABI, OLDEST_ABI
 from heddle.runtime.processor import Needs, write_needs
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError
@@ -24,6 +24,11 @@ BYTECODE = {version: golden.FOLDER / f"bytecode_v{version}.heddle" for version i
 KERNELS = golden.FOLDER / f"kernels_v{VERSION}_abi{NATIVE_ABI}_x86_64.heddle"
 OLDER_KERNELS = golden.FOLDER / "kernels_v2_abi1_x86_64.heddle"
 VARIANTS = golden.FOLDER / f"variants_v{VERSION}_abi{NATIVE_ABI}_x86_64.heddle"
+OLDER_INTERFACES = [
+    golden.FOLDER / f"{kind}_v3_abi{abi}_x86_64.heddle"
+    for abi in range(OLDEST_ABI, NATIVE_ABI)
+    for kind in ("kernels", "variants")
+]
 on_x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the kernels are for x86-64")
 modes = pytest.mark.parametrize("mode", ["bytecode", "compiled"])
 versions = pytest.mark.parametrize("version", BYTECODE)
@@ -75,7 +80,9 @@ def test_programs_run(version: int, mode: str) -> None:
 
 @on_x86_64
 @modes
-@pytest.mark.parametrize("path", [KERNELS, OLDER_KERNELS, VARIANTS], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [KERNELS, OLDER_KERNELS, VARIANTS, *OLDER_INTERFACES], ids=lambda path: path.stem
+)
 def test_kernels_run(path: Path, mode: str) -> None:
     vm = VirtualMachine(load_module(path), cpu())
     if mode == "bytecode":
@@ -116,11 +123,12 @@ def test_the_present_version_has_memory_scopes(tmp_path: Path) -> None:
         load_module(tmp_path / "x.heddle")
 
 
-def test_kernels_of_another_native_interface_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("abi", [OLDEST_ABI - 1, NATIVE_ABI + 1])
+def test_kernels_of_another_native_interface_are_refused(abi: int, tmp_path: Path) -> None:
     sections = {name: bytes(part.data) for name, part in read_artefact(KERNELS).items()}
     head, needs = sections["1/kernels"], Writer()
     write_needs(needs, load_module(KERNELS).imports[0].needs)
-    other = head[: -8 - len(needs.bytes())] + struct.pack("<Q", NATIVE_ABI + 1) + needs.bytes()
+    other = head[: -8 - len(needs.bytes())] + struct.pack("<Q", abi) + needs.bytes()
     write_artefact(tmp_path / "x.heddle", {**sections, "1/kernels": other})
     with pytest.raises(FormatError, match=r"(?s)F0110.*compile the model again"):
         load_module(tmp_path / "x.heddle")

@@ -5,19 +5,21 @@ are called directly, and what the builtins of `program_builtins` do is written o
 through `heddle_call`, which asks the host. A failing instruction branches to code that notes its place and
 drops the registers.
 
-Two kinds of registers need no object, because all their readers are known (`Uses`): shape heaps, which lie in
-the frame, and shapes that only allocations and views read, whose sizes lie there.
+Registers whose readers are all known need no object (`program_uses`): their shape heaps, sizes and tensors
+lie in the frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
+from heddle.codegen.llvm.program_held import held_registers
+from heddle.codegen.llvm.program_steps import Step, kind_of_operand, number_of, step_of, word_of
+from heddle.codegen.llvm.program_uses import ShapeSlot, TensorSlot, Uses
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
-from heddle.ir.expr import Expr, StringImm
+from heddle.ir.expr import Expr
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import Call, IntImm
+from heddle.prim.nodes import Call
 from heddle.runtime.native.library import kernel_symbol
 from heddle.tir.kernel_abi import ValueKind
 from heddle.tir.nodes import Evaluate, PrimFunc, SeqStmt, Stmt
@@ -54,135 +56,48 @@ _SIGNATURES = {  # runtime function: its parameters; all but those of `_VOID` gi
     "heddle_leave": ("ptr", "ptr", "i64", "ptr", "ptr"),
     "heddle_fail": ("ptr", "ptr", "i64", "i64"),
     "heddle_again": ("ptr", "ptr", "i64", "ptr", "i64"),
+    "heddle_retain": ("i32", "ptr"),
+    "heddle_release": ("ptr", "i32", "ptr"),
     "heddle_release_all": ("ptr", "ptr", "i64"),
     "heddle_set_error": ("i32", "ptr", "i64", "i64"),
 }
 _RESULTS = dict.fromkeys(
     ("heddle_put", "heddle_copy", "heddle_enter", "heddle_leave", "heddle_fail", "heddle_again")
-    + ("heddle_release_all", "heddle_set_error"),
+    + ("heddle_retain", "heddle_release", "heddle_release_all", "heddle_set_error"),
     "void",
 ) | {"heddle_sizes": "i64", "heddle_kind_of": "i64"}
 
 _BAD_CONDITION, _TYPE_ERROR = 405, 2
+_MOST_DROPS = 16
+"""Where more registers than this may hold objects, a loop of the runtime drops them."""
 _FRAME_KINDS = {"immediate": ValueKind.INT.value, "nothing": ValueKind.NONE.value, "machine": MACHINE}
 """Operands that are in no array, with the kind of their value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A `vm_call`. `dst` is VOID where the result is dropped."""
-
-    name: str
-    number: int
-    pc: int
-    dst: int
-    operands: tuple[Expr, ...]
-
-
-def step_of(call: Call) -> Step:
-    name, number, pc, dst, *operands = call.args
-    assert isinstance(name, StringImm)
-    return Step(name.value, _int(number), _int(pc), _int(dst), tuple(operands))
-
-
-def _int(expr: Expr) -> int:
-    assert isinstance(expr, IntImm)
-    return int(expr.value)
-
-
-def kind_of_operand(operand: Expr) -> str:
-    """ "register", "constant", "function", "machine", "nothing", or "immediate"."""
-    return operand.op.name.removeprefix("tir.vm_") if isinstance(operand, Call) else "immediate"
-
-
-def number_of(operand: Expr) -> int:
-    """The register, constant or function that an operand names, or the immediate."""
-    return _int(operand.args[0]) if isinstance(operand, Call) else _int(operand)
-
-
-def content_of(operand: Expr) -> Expr | None:
-    """What a constant operand holds, where the code may depend on it."""
-    if kind_of_operand(operand) == "immediate":
-        return operand
-    known = isinstance(operand, Call) and kind_of_operand(operand) == "constant" and len(operand.args) > 1
-    return operand.args[1] if known and isinstance(operand, Call) else None
-
-
-_HEAP_READERS = {"match_shape": 1, "make_shape": 0, "match_prim_value": 1, "make_prim_value": 0}
-_SHAPE_READERS = {"alloc_storage": 1, "alloc_tensor": 2, "reshape": 1, "match_shape": 0}
-"""Builtins with the operand that is a shape heap, or a shape of which only the sizes are read."""
-
-
-class Uses:
-    """Where the registers of a function are written and read.
-
-    `heaps`: registers that one instruction gives a shape heap, and whose readers are builtins of shapes and
-    kernels. `shapes`: registers that one instruction gives a shape, and whose readers need only its sizes.
-    """
-
-    def __init__(self, statements: Sequence[Call], kernels: Collection[str]) -> None:
-        writers: dict[int, list[str]] = {}
-        self._reads: dict[int, list[tuple[str, int]]] = {}
-        for call in statements:
-            name = call.op.name.removeprefix("tir.")
-            operands: Sequence[Expr] = call.args
-            callee = name
-            if name == "vm_call":
-                step = step_of(call)
-                callee, operands = step.name.removeprefix("vm.builtin."), step.operands
-                callee = "kernel" if step.name in kernels else callee
-                writers.setdefault(step.dst, []).append(step.name)
-            elif name == "vm_branch":
-                self._reads.setdefault(_int(call.args[0]), []).append((name, 0))
-                continue
-            for place, operand in enumerate(operands):
-                if kind_of_operand(operand) == "register":
-                    self._reads.setdefault(number_of(operand), []).append((callee, place))
-        made = {
-            register: names[0] for register, names in writers.items() if len(names) == 1
-        }  # nor is it cleared: what reads it would have to see that
-        self.heaps = self._registers(made, "vm.builtin.alloc_shape_heap", self._heap)
-        self.shapes = self._registers(made, "vm.builtin.make_shape", self._shape)
-
-    def _registers(
-        self, made: Mapping[int, str], by: str, accepts: Callable[[str, int], bool]
-    ) -> frozenset[int]:
-        return frozenset(
-            register
-            for register, name in made.items()
-            if name == by and all(accepts(*read) for read in self._reads.get(register, ()))
-        )
-
-    def _heap(self, name: str, place: int) -> bool:
-        return name == "kernel" or _HEAP_READERS.get(name) == place
-
-    def _shape(self, name: str, place: int) -> bool:
-        return _SHAPE_READERS.get(name) == place or name == "call_tir_dyn"
-
-
 class ProgramEmitter:
-    """Emits one function. `emit_call` emits its calls; `reserve_slot` gives a call's result room in the frame
-    where it is a register of `Uses` that needs no object."""
+    """Emits one function. `emit_call` emits its calls; `reserve_slots` gives those results room in the frame
+    that need no object (`Uses`)."""
 
     def __init__(
         self,
         module: ModuleWriter,
         func: PrimFunc,
         emit_call: Callable[[ProgramEmitter, Step], None],
-        reserve_slot: Callable[[ProgramEmitter, Step], None],
+        reserve_slots: Callable[[ProgramEmitter, Sequence[Step]], None],
     ) -> None:
         self.module, self.out = module, FunctionWriter()
         self.kernels = frozenset(str(name) for name in func.attrs[KERNELS])
         self._func = func
-        self._emit_call, self._reserve_slot = emit_call, reserve_slot
+        self._emit_call, self._reserve_slots = emit_call, reserve_slots
         self.num_registers = int(func.attrs[NUM_REGISTERS])
         self.num_args = int(func.attrs[NUM_ARGS])
         self._number = int(func.attrs[FUNCTION_NUMBER])
         self.statements = [_call_of(stmt) for stmt in _flat(func.body)]
-        self.uses = Uses(self.statements, self.kernels)
+        self.uses = Uses(self.statements, self.kernels, self.num_args)
         self._frame_bytes = 4096  # what the compiler adds, and the support library's own frames
         self.heap_slots: dict[int, tuple[str, str, int]] = {}
-        self.shape_slots: dict[int, tuple[str, int]] = {}
+        self.shape_slots: dict[int, ShapeSlot] = {}
+        self.tensor_slots: dict[int, TensorSlot] = {}
         self._failures: list[tuple[str, str]] = []
         self._pc = 0
 
@@ -203,12 +118,13 @@ class ProgramEmitter:
         self.call("heddle_enter", "%context", self.registers, "%args", str(self.num_args))
         constants_at = out.value("getelementptr [8 x ptr], ptr %context, i64 0, i64 1")
         self._constants = out.value(f"load ptr, ptr {constants_at}")
-        for call in self.statements:
-            if call.op.name == "tir.vm_call":
-                self._reserve_slot(self, step_of(call))
+        steps = [step_of(call) for call in self.statements if call.op.name == "tir.vm_call"]
+        self._reserve_slots(self, steps)
         out.start("again")
-        for call in self.statements:
-            self._statement(call)
+        objectless = {*self.uses.heaps, *self.uses.shapes}
+        held = held_registers(self.statements, self.num_args, objectless)
+        for call, registers in zip(self.statements, held, strict=True):
+            self._statement(call, registers)
         if not out.terminated:
             out.terminate("unreachable")
         self._emit_failure()
@@ -241,31 +157,63 @@ class ProgramEmitter:
         callee = self.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         return f"call void {callee}(ptr align 16 {at}, i8 0, i64 {16 * count}, i1 false)"
 
-    def _statement(self, call: Call) -> None:
+    def _statement(self, call: Call, held: frozenset[int]) -> None:
         kind = call.op.name.removeprefix("tir.vm_")
         if kind == "call":
             step = step_of(call)
             self._pc = step.pc
             self._emit_call(self, step)
         elif kind == "label":
-            self.out.start(f"pc{_int(call.args[0])}")
+            self.out.start(f"pc{word_of(call.args[0])}")
         elif kind == "goto":
-            self.out.terminate(f"br label %pc{_int(call.args[0])}")
+            self.out.terminate(f"br label %pc{word_of(call.args[0])}")
         elif kind == "branch":
-            self._branch(*map(_int, call.args))
+            self._branch(*map(word_of, call.args))
         elif kind == "again":
-            args = self.arguments(call.args)
-            self.call(
-                "heddle_again", "%context", self.registers, str(self.num_registers), args, str(len(call.args))
-            )
-            self.out.terminate("br label %again")
+            self._again(call.args, held)
         elif kind == "tail":
-            self._tail(_int(call.args[0]), _int(call.args[1]), call.args[2:])
+            self._tail(word_of(call.args[0]), word_of(call.args[1]), call.args[2:])
         else:
-            value = self.value(call.args[0])
+            self._return(call.args[0], held)
+
+    def _return(self, operand: Expr, held: frozenset[int]) -> None:
+        """The result moves to the caller's register, what is left in the function's own is dropped."""
+        at = self.value(operand)
+        if kind_of_operand(operand) != "register" or len(held) > _MOST_DROPS:
             count = str(self.num_registers)
-            self.call("heddle_leave", "%context", self.registers, count, value, "%result")
-            self.out.terminate("ret i32 0")
+            self.call("heddle_leave", "%context", self.registers, count, at, "%result")
+        else:
+            kind, payload = self.kind(at), self.payload(at)
+            self.out.effect(f"store i32 0, ptr {at}")
+            self.call("heddle_put", "%context", "%result", kind, payload)
+            for register in sorted(held - {number_of(operand)}):
+                self.drop(self.register(register))
+        self.out.terminate("ret i32 0")
+
+    def _again(self, operands: Sequence[Expr], held: frozenset[int]) -> None:
+        """Begin anew: values that leave their register anyway move, the others get a holder more."""
+        args, count = self.arguments(operands), len(operands)
+        if len(held) > _MOST_DROPS:
+            registers = self.registers, str(self.num_registers)
+            self.call("heddle_again", "%context", *registers, args, str(count))
+            self.out.terminate("br label %again")
+            return
+        moved: set[int] = set()
+        for place, operand in enumerate(operands):
+            kind, number = kind_of_operand(operand), number_of(operand) if isinstance(operand, Call) else -1
+            if kind == "register" and number not in moved:
+                moved.add(number)
+                self.out.effect(f"store i32 0, ptr {self.register(number)}")
+            elif kind not in _FRAME_KINDS:
+                at = self.out.value(f"getelementptr {VALUE}, ptr {args}, i64 {place}")
+                self.call("heddle_retain", self.kind(at), self.payload(at))
+        for register in sorted(held - moved):
+            self.drop(self.register(register))
+        for place in range(count):
+            at = self.out.value(f"getelementptr {VALUE}, ptr {args}, i64 {place}")
+            value = self.out.value(f"load <2 x i64>, ptr {at}, align 16")
+            self.out.effect(f"store <2 x i64> {value}, ptr {self.register(place)}, align 16")
+        self.out.terminate("br label %again")
 
     def _tail(self, number: int, pc: int, operands: Sequence[Expr]) -> None:
         """Leave the call to whoever called this function: see `heddle_run_code`."""
@@ -425,7 +373,18 @@ class ProgramEmitter:
     def clear(self, step: Step) -> None:
         """No value to the destination, as calls without result give."""
         if step.dst != VOID:
-            self.call("heddle_put", "%context", self.register(step.dst), "0", "null")
+            self.drop(self.register(step.dst))
+
+    def drop(self, at: str) -> None:
+        """Clear a register."""
+        kind, payload = self.kind(at), self.payload(at)
+        self.out.effect(f"store i32 0, ptr {at}")
+        held, done = self.out.label("held"), self.out.label("cleared")
+        is_object = self.out.value(f"icmp uge i32 {kind}, {ObjectKind.TENSOR.value}")
+        self.out.branch(is_object, held, done)
+        self.out.start(held)
+        self.call("heddle_release", "%context", kind, payload)
+        self.out.start(done)
 
     def is_kind(self, at: str, kind: ObjectKind) -> str:
         return self.out.value(f"icmp eq i32 {self.kind(at)}, {kind.value}")

@@ -7,15 +7,40 @@ constant) leaves the call to the host's builtin, which does the same. Messages a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from heddle.codegen.llvm.program import ProgramEmitter, Step, content_of, kind_of_operand, number_of
+from heddle.codegen.llvm.program import ProgramEmitter
+from heddle.codegen.llvm.program_steps import (
+    MAKE_CODES,
+    MATCH_CODES,
+    Step,
+    TensorAsked,
+    checked_tensor,
+    dtype_of,
+    kernel_of,
+    kind_of_operand,
+    made_sizes,
+    matched_sizes,
+    number_of,
+    sizes_of,
+    storage_asked,
+    tensor_asked,
+    text_of,
+    words_of,
+)
+from heddle.codegen.llvm.program_tensors import (
+    drop_frame_storage,
+    drop_frame_tensor,
+    emit_frame_tensor,
+    emit_frame_view,
+    hand_over,
+    reserve_tensors,
+)
+from heddle.codegen.llvm.program_uses import ShapeSlot
 from heddle.codegen.llvm.types import INT64
 from heddle.codegen.llvm.writer import ModuleWriter
-from heddle.ir.expr import Expr, StringImm
-from heddle.prim.nodes import Call, IntImm
-from heddle.runtime.dtype import DataType
+from heddle.ir.expr import Expr
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.native.library import kernel_symbol
 from heddle.tir.kernel_abi import TENSOR_FIELDS, ValueKind
@@ -31,14 +56,13 @@ _MATCH_CAST, _WRONG_KIND, _DIFFERS, _MALFORMED = 401, 402, 403, 408
 _MAX_FRAME_SLOTS = 4096
 _FLAGS_OFFSET = -20  # of an object's head, from its payload
 _EQUALS_IMM, _STORE, _NOTHING, _EQUALS_HEAP = range(4)
-_HOST_SCOPES = ("global", "")
 
 
 def emit_program_function(module: ModuleWriter, func: PrimFunc) -> None:
     """Add a function whose calling convention is PROGRAM_CONV to a module."""
     module.add_function(
         kernel_symbol(str(func.attrs["global_symbol"])),
-        ProgramEmitter(module, func, emit_call, reserve_slot).run(),
+        ProgramEmitter(module, func, emit_call, reserve_slots).run(),
     )
 
 
@@ -57,58 +81,19 @@ def _error(number: int, kind: int) -> int:
     return number << 8 | kind
 
 
-# ---- what operands are known to be
-
-
-def _text(operand: Expr) -> str | None:
-    content = content_of(operand)
-    return content.value if isinstance(content, StringImm) else None
-
-
-def _dtype(operand: Expr) -> DataType | None:
-    content = content_of(operand)
-    if isinstance(content, Call) and content.op.name == "tir.vm_dtype":
-        name = content.args[0]
-        assert isinstance(name, StringImm)
-        return DataType(name.value)
-    return None
-
-
-def _constant_sizes(operand: Expr) -> tuple[int, ...] | None:
-    content = content_of(operand)
-    if isinstance(content, Call) and content.op.name == "tir.vm_shape":
-        return tuple(int(size.value) for size in content.args if isinstance(size, IntImm))
-    return None
-
-
-def _ints(operands: Sequence[Expr]) -> list[int] | None:
-    """The immediates, or None where one is something else."""
-    if any(kind_of_operand(operand) != "immediate" for operand in operands):
-        return None
-    return [number_of(operand) for operand in operands]
-
-
-def _pairs(operands: Sequence[Expr]) -> list[tuple[int, int]] | None:
-    """Codes with their operands."""
-    words = _ints(operands)
-    if words is None or len(words) % 2:
-        return None
-    return list(zip(words[::2], words[1::2], strict=True))
-
-
 # ---- sizes
 
 
 def _sizes(emitter: ProgramEmitter, operand: Expr) -> tuple[str, str] | None:
     """Count and address of a shape operand's sizes; None for what is neither constant nor in a register."""
-    known = _constant_sizes(operand)
+    known = sizes_of(operand)
     if known is not None:
         return str(len(known)), emitter.constant_sizes(known)
     if kind_of_operand(operand) != "register":
         return None
     slot = emitter.shape_slots.get(number_of(operand))
     if slot is not None:
-        return str(slot[1]), slot[0]
+        return str(len(slot.known)), slot.memory
     value = emitter.value(operand)
     _require_kinds(emitter, value, (ObjectKind.SHAPE,), "expected a shape")
     count = emitter.call("heddle_sizes", value, emitter.sizes_out)
@@ -155,19 +140,22 @@ def _word_at(emitter: ProgramEmitter, words: str, index: int) -> str:
     return emitter.out.value(f"getelementptr i64, ptr {words}, i64 {index}")
 
 
-def reserve_slot(emitter: ProgramEmitter, step: Step) -> None:
-    """Memory of the frame for a shape heap or a shape that needs no object."""
-    if step.dst in emitter.uses.heaps:
-        words = _ints(step.operands[1:])
-        if words is not None and 0 <= words[0] <= _MAX_FRAME_SLOTS:
-            memory = emitter.alloca(f"[{max(words[0], 1)} x i64], align 64", 8 * words[0])
-            fields = "{ i64, i32, i32, ptr, i64, ptr, i32, i32, i32, i32, ptr, ptr, i64, i64 }"
-            emitter.heap_slots[step.dst] = memory, emitter.alloca(f"{fields}, align 16", 96), words[0]
-    elif step.dst in emitter.uses.shapes:
-        pairs = _shape_pairs(step)
-        if pairs is not None and len(pairs) <= _MAX_FRAME_SLOTS:
+def reserve_slots(emitter: ProgramEmitter, steps: Sequence[Step]) -> None:
+    """Memory of the frame for shape heaps, shapes and tensors that need no object."""
+    for step in steps:
+        if step.dst in emitter.uses.heaps:
+            words = words_of(step.operands[1:])
+            if words is not None and 0 <= words[0] <= _MAX_FRAME_SLOTS:
+                memory = emitter.alloca(f"[{max(words[0], 1)} x i64], align 64", 8 * words[0])
+                fields = "{ i64, i32, i32, ptr, i64, ptr, i32, i32, i32, i32, ptr, ptr, i64, i64 }"
+                emitter.heap_slots[step.dst] = memory, emitter.alloca(f"{fields}, align 16", 96), words[0]
+        elif step.dst in emitter.uses.shapes:
+            pairs = made_sizes(step)
+            assert pairs is not None
             memory = emitter.alloca(f"[{max(len(pairs), 1)} x i64], align 16", 8 * len(pairs))
-            emitter.shape_slots[step.dst] = memory, len(pairs)
+            known = tuple(None if code else operand for code, operand in pairs)
+            emitter.shape_slots[step.dst] = ShapeSlot(memory, known)
+    reserve_tensors(emitter, steps)
 
 
 def _alloc_shape_heap(emitter: ProgramEmitter, step: Step) -> None:
@@ -221,36 +209,15 @@ def _match(
     emitter.require(equal, _error(_MATCH_CAST, _RUNTIME), f"{what}: expected %e, got %g", expected, size)
 
 
-def _known_codes(pairs: Sequence[tuple[int, int]], known: Collection[int]) -> bool:
-    return all(code in known for code, _ in pairs)
-
-
-_MATCH_CODES, _MAKE_CODES = range(4), range(2)
-
-
-def _shape_pairs(step: Step) -> list[tuple[int, int]] | None:
-    """The codes and operands of a make_shape of the documented form."""
-    pairs, ranks = _pairs(step.operands[2:]), _ints(step.operands[1:2])
-    is_good = pairs is not None and ranks == [len(pairs)] and _known_codes(pairs, _MAKE_CODES)
-    return pairs if is_good else None
-
-
 def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
-    value, heap_operand, rank, *rest = step.operands
-    context, pairs, ranks = _text(rest[-1]), _pairs(rest[:-1]), _ints([rank])
-    known = kind_of_operand(value) in ("register", "constant") and context is not None and pairs is not None
-    if (
-        not known
-        or ranks is None
-        or len(pairs or ()) != ranks[0]
-        or not _known_codes(pairs or (), _MATCH_CODES)
-    ):
+    form = matched_sizes(step)
+    if form is None:
         emitter.host_call(step)
         return
-    assert pairs is not None and context is not None
+    (pairs, context), (value, heap_operand) = form, step.operands[:2]
     slot = emitter.shape_slots.get(number_of(value)) if kind_of_operand(value) == "register" else None
     if slot is not None:
-        count, sizes = str(slot[1]), slot[0]
+        count, sizes = str(len(slot.known)), slot.memory
     else:
         at = emitter.value(value)
         count = emitter.call("heddle_sizes", at, emitter.sizes_out)
@@ -258,8 +225,8 @@ def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
         message = f"{context} expected a tensor or shape, got %v"
         emitter.require(is_shape, _error(_WRONG_KIND, _TYPE), message, got=f"kind of {at}")
         sizes = emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
-    same = emitter.out.value(f"icmp eq i64 {count}, {ranks[0]}")
-    message = f"{context} match_cast error: shape size mismatch: expected {ranks[0]} sizes, got %g"
+    same = emitter.out.value(f"icmp eq i64 {count}, {len(pairs)}")
+    message = f"{context} match_cast error: shape size mismatch: expected {len(pairs)} sizes, got %g"
     emitter.require(same, _error(_MATCH_CAST, _RUNTIME), message, got=count)
     needs_heap = any(code in (_STORE, _EQUALS_HEAP) for code, _ in pairs)
     heap = _heap(emitter, heap_operand) if needs_heap else None
@@ -271,16 +238,17 @@ def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def _make_shape(emitter: ProgramEmitter, step: Step) -> None:
-    pairs = _shape_pairs(step)
+    pairs = made_sizes(step)
     if pairs is None:
         emitter.host_call(step)
         return
     out = emitter.out
     heap = _heap(emitter, step.operands[0]) if any(code for code, _ in pairs) else None
     slot = emitter.shape_slots.get(step.dst)
-    memory = (
-        emitter.alloca(f"[{max(len(pairs), 1)} x i64], align 16", 8 * len(pairs)) if slot is None else slot[0]
-    )
+    if slot is None:
+        memory = emitter.alloca(f"[{max(len(pairs), 1)} x i64], align 16", 8 * len(pairs))
+    else:
+        memory = slot.memory
     for axis, (code, operand) in enumerate(pairs):
         size = str(operand)
         if code and heap is not None:
@@ -293,8 +261,8 @@ def _make_shape(emitter: ProgramEmitter, step: Step) -> None:
 
 def _match_prim_value(emitter: ProgramEmitter, step: Step) -> None:
     value, heap_operand, *rest = step.operands
-    words, context = _ints(rest[:2]), _text(rest[2])
-    known = words is not None and words[0] in _MATCH_CODES
+    words, context = words_of(rest[:2]), text_of(rest[2])
+    known = words is not None and words[0] in MATCH_CODES
     if words is None or not known or context is None or kind_of_operand(value) != "register":
         emitter.host_call(step)
         return
@@ -309,8 +277,8 @@ def _match_prim_value(emitter: ProgramEmitter, step: Step) -> None:
 
 def _make_prim_value(emitter: ProgramEmitter, step: Step) -> None:
     heap_operand, *rest = step.operands
-    words = _ints(rest)
-    if words is None or words[0] not in _MAKE_CODES:
+    words = words_of(rest)
+    if words is None or words[0] not in MAKE_CODES:
         emitter.host_call(step)
         return
     number = str(words[1])
@@ -333,20 +301,18 @@ def _require_kinds(emitter: ProgramEmitter, at: str, kinds: Sequence[int], messa
 
 
 def _check_tensor_info(emitter: ProgramEmitter, step: Step) -> None:
-    value, ndim, *rest = step.operands
-    context, ndims = _text(rest[-1]), _ints([ndim])
-    dtype = _dtype(rest[0]) if len(rest) > 1 else None
-    any_dtype = len(rest) == 1 or kind_of_operand(rest[0]) == "nothing"
-    if context is None or ndims is None or (dtype is None and not any_dtype):
+    form = checked_tensor(step)
+    if form is None:
         emitter.host_call(step)
         return
+    (ndim, dtype, context), value = form, step.operands[0]
     at = emitter.value(value)
     _require_kinds(emitter, at, (ObjectKind.TENSOR,), f"{context} expected a tensor")
     tensor, out = emitter.payload(at), emitter.out
-    if ndims[0] != -1:
+    if ndim != -1:
         got = out.value(f"sext i32 {emitter.tensor_field(tensor, _offset('ndim'), 'i32')} to i64")
-        message = f"{context} expected a tensor with ndim {ndims[0]}, got ndim %g"
-        same = out.value(f"icmp eq i64 {got}, {ndims[0]}")
+        message = f"{context} expected a tensor with ndim {ndim}, got ndim %g"
+        same = out.value(f"icmp eq i64 {got}, {ndim}")
         emitter.require(same, _error(_DIFFERS, _VALUE), message, got=got)
     if dtype is not None:
         got = emitter.tensor_field(tensor, _offset("dtype"), "i32")
@@ -365,7 +331,7 @@ def _check_count(kind: ObjectKind, noun: str, unit: str) -> Emit:
 
     def emit(emitter: ProgramEmitter, step: Step) -> None:
         value, count, text = step.operands
-        context, counts = _text(text), _ints([count])
+        context, counts = text_of(text), words_of([count])
         if context is None or counts is None:
             emitter.host_call(step)
             return
@@ -385,7 +351,7 @@ def _check_count(kind: ObjectKind, noun: str, unit: str) -> Emit:
 
 def _check_prim_value_info(emitter: ProgramEmitter, step: Step) -> None:
     value, wanted, text = step.operands
-    dtype, context = _dtype(wanted), _text(text)
+    dtype, context = dtype_of(wanted), text_of(text)
     if dtype is None or context is None:
         emitter.host_call(step)
         return
@@ -400,42 +366,53 @@ def _check_prim_value_info(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def _alloc_storage(emitter: ProgramEmitter, step: Step) -> None:
-    _, shape, device, wanted, *scope = step.operands
-    dtype, devices = _dtype(wanted), _ints([device])
-    plain = not scope or _text(scope[0]) in _HOST_SCOPES
-    sizes = _sizes(emitter, shape) if dtype is not None and devices is not None and plain else None
-    if sizes is None or dtype is None or devices is None:
+    asked = storage_asked(step)
+    sizes = None if asked is None else _sizes(emitter, asked[0])
+    if asked is None or sizes is None:
         emitter.host_call(step)
         return
-    operands = (*sizes, str(dtype.itemsize), str(devices[0]))
+    operands = (*sizes, str(asked[2].itemsize), str(asked[1]))
     status = emitter.call("heddle_alloc_storage", "%context", emitter.destination(step), *operands)
     emitter.finish(step, status)
 
 
 def _alloc_tensor(emitter: ProgramEmitter, step: Step) -> None:
-    storage, offset, shape, wanted, *scope = step.operands
-    dtype, offsets, out = _dtype(wanted), _ints([offset]), emitter.out
-    plain = not scope or _text(scope[0]) in _HOST_SCOPES
-    sizes = None
-    if dtype is not None and offsets is not None and plain and kind_of_operand(storage) == "register":
-        sizes = _sizes(emitter, shape)
-    if sizes is None or dtype is None or offsets is None:
+    asked = tensor_asked(step)
+    if asked is not None and step.dst in emitter.uses.tensors:
+        emit_frame_tensor(emitter, step, asked, lambda: _alloc_tensor_object(emitter, step, asked))
+    else:
+        _alloc_tensor_object(emitter, step, asked)
+
+
+def _alloc_tensor_object(emitter: ProgramEmitter, step: Step, asked: TensorAsked | None) -> None:
+    sizes = None if asked is None else _sizes(emitter, asked.shape)
+    if sizes is None or asked is None:
         emitter.host_call(step)
         return
-    at = emitter.value(storage)
+    at, out = emitter.register(asked.storage), emitter.out
     native, other, done = out.label("native"), out.label("other"), out.label("allocated")
     out.branch(emitter.is_kind(at, ObjectKind.STORAGE), native, other)
     out.start(other)  # a storage of the host's, or none at all
     emitter.host_call(step)
     out.terminate(f"br label %{done}")
     out.start(native)
-    operands = (emitter.payload(at), str(offsets[0]), *sizes, str(packed_dtype(dtype)))
+    storage = emitter.payload(at)
+    operands = (storage, str(asked.offset), *sizes, str(packed_dtype(asked.dtype)))
     status = emitter.call("heddle_alloc_tensor", "%context", emitter.destination(step), *operands)
     emitter.finish(step, status)
+    if asked.storage in emitter.uses.handed:
+        hand_over(emitter, at, storage)
     out.start(done)
 
 
 def _reshape(emitter: ProgramEmitter, step: Step) -> None:
+    if step.dst in emitter.uses.tensors:
+        emit_frame_view(emitter, step, lambda: _reshape_object(emitter, step))
+    else:
+        _reshape_object(emitter, step)
+
+
+def _reshape_object(emitter: ProgramEmitter, step: Step) -> None:
     tensor, shape = step.operands
     sizes = _sizes(emitter, shape)
     if sizes is None:
@@ -450,7 +427,12 @@ def _reshape(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def _null_value(emitter: ProgramEmitter, step: Step) -> None:
-    emitter.clear(step)
+    if step.dst in emitter.uses.tensors:
+        drop_frame_tensor(emitter, step.dst)
+    elif step.dst in emitter.uses.storages:
+        drop_frame_storage(emitter, step.dst)
+    else:
+        emitter.clear(step)
 
 
 def _copy(emitter: ProgramEmitter, step: Step) -> None:
@@ -485,7 +467,7 @@ def _stack_chain(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def _tuple_getitem(emitter: ProgramEmitter, step: Step) -> None:
-    indices = _ints(step.operands[1:])
+    indices = words_of(step.operands[1:])
     if indices is None:
         emitter.host_call(step)
         return
@@ -503,7 +485,7 @@ def _tuple_getitem(emitter: ProgramEmitter, step: Step) -> None:
 
 def _tuple_reset_item(emitter: ProgramEmitter, step: Step) -> None:
     """A tuple of the host's has another holder there, which the host's builtin tells first."""
-    indices, out = _ints(step.operands[1:]), emitter.out
+    indices, out = words_of(step.operands[1:]), emitter.out
     if indices is None:
         emitter.host_call(step)
         return
@@ -552,21 +534,18 @@ def _call_kernel(
 
 def _call_tir_dyn(emitter: ProgramEmitter, step: Step) -> None:
     """A kernel with the sizes of a shape after its tensors."""
-    function, *tensors, shape = step.operands
-    is_function = isinstance(function, Call) and kind_of_operand(function) == "function"
-    name = function.args[1] if isinstance(function, Call) and is_function else None
+    _, *tensors, shape = step.operands
+    name = kernel_of(step, emitter.kernels)
     slot = emitter.shape_slots.get(number_of(shape)) if kind_of_operand(shape) == "register" else None
-    constant = _constant_sizes(shape)
-    known = isinstance(name, StringImm) and name.value in emitter.kernels
-    if not known or (slot is None and constant is None):
+    constant = sizes_of(shape)
+    if name is None or (slot is None and constant is None):
         emitter.host_call(step)
         return
-    assert isinstance(name, StringImm)
     sizes = [str(size) for size in constant or ()]
     if slot is not None:
-        places = [_word_at(emitter, slot[0], axis) for axis in range(slot[1])]
+        places = [_word_at(emitter, slot.memory, axis) for axis in range(len(slot.known))]
         sizes = [emitter.out.value(f"load i64, ptr {place}") for place in places]
-    _call_kernel(emitter, step, name.value, tensors, sizes)
+    _call_kernel(emitter, step, name, tensors, sizes)
 
 
 def _make_closure(emitter: ProgramEmitter, step: Step) -> None:

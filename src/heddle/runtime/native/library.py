@@ -23,15 +23,20 @@ from typing import Any
 from heddle.runtime.codes import U0502, U0701
 from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.native.methods import CONTENT_OFFSET
+from heddle.runtime.native.optimise import inline_marked
 from heddle.runtime.processor import REQUEST_TILES, Processor, platform_of, this_processor
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import settings
 
-NATIVE_ABI = 1
+NATIVE_ABI = 2
 """The interface between object code in files and this library: the kernels' calling convention, values,
-contexts, and the symbols below. To change one of them means to raise it."""
+contexts, and the symbols below. To change one of them means to raise it. Version 2 added tensors in frames
+(flag 4), devices in storages, `heddle_retain` and `heddle_release`; what was compiled for version 1 runs
+unchanged."""
+OLDEST_ABI = 1
+"""The first version whose object code this library still serves."""
 KERNEL_SYMBOLS = (
     "heddle_parallel_for",
     "heddle_request_tiles",
@@ -56,8 +61,10 @@ PROGRAM_SYMBOLS = (
     "heddle_make_shape",
     "heddle_make_tuple",
     "heddle_put",
+    "heddle_release",
     "heddle_release_all",
     "heddle_reshape",
+    "heddle_retain",
     "heddle_sizes",
     "heddle_stack_chain",
     "heddle_tuple_getitem",
@@ -87,8 +94,6 @@ _OTHER_SYMBOLS = (
     "heddle_fork_before",
     "heddle_fork_parent",
     "heddle_fork_child",
-    "heddle_retain",
-    "heddle_release",
 )
 _SOURCES = (
     "thread.ll",
@@ -210,14 +215,16 @@ def host_machine(opt: int = 2, processor: Processor | None = None) -> Any:
 
 
 def compile_ir(text: str, opt: int = 2, processor: Processor | None = None) -> bytes:
-    """Object code for a processor, by default this one, from LLVM IR text, without middle-end optimisation.
+    """Object code for a processor, by default this one, from LLVM IR text, without middle-end optimisation
+    but for what the text asks for (`optimise.inline_marked`).
 
     Raises: RuntimeError from LLVM for a text that it rejects.
     """
-    machine = host_machine(opt, processor)
-    llvm_binding().initialize_native_asmparser()  # for assembly inside modules
-    module = llvm_binding().parse_assembly(text)
+    machine, llvm = host_machine(opt, processor), llvm_binding()
+    llvm.initialize_native_asmparser()  # for assembly inside modules
+    module = llvm.parse_assembly(text)
     module.verify()
+    inline_marked(llvm, machine, module)
     object_code: bytes = machine.emit_object(module)
     return object_code
 

@@ -8,14 +8,14 @@
 ;      8 shape       i64 count, sizes
 ;      9 tuple       i64 count, values
 ;     10 closure     i64 function, i64 count, bound values
-;     11 storage     i64 bytes asked for, i64 bytes of the block, 16 unused, then the memory, aligned to 64
+;     11 storage     i64 bytes asked for, i64 bytes of the block, device, 8 unused, then the memory, aligned to 64
 ;     12 foreign     an object of the host language
 ;
 ; Objects are counted. One program runs on one thread, so counts are plain, but for those of storages: tensors that
 ; went out to the host language are dropped on any thread. Objects of the host language are dropped through the list
 ; `deferred` of the context while the program runs without the interpreter's lock.
 
-%Head = type { i64, i32, i32, ptr, i64 }        ; count, kind, flags (1: owner is foreign, 2: is the owner), owner, class
+%Head = type { i64, i32, i32, ptr, i64 }        ; count, kind, flags (1: owner is foreign, 2: is the owner, 4: lies in a frame), owner, class
 %DLTensor = type { ptr, i32, i32, i32, i32, ptr, ptr, i64 }
 ; pools, constants, functions, host call, deferred, unlocked state, error place, stack limit, its thread, calls under way, place
 ; of the call that the host gets, whether something watches
@@ -41,9 +41,11 @@ $ADVISE_DECLARATION
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 
+; Small functions are inlined, and what has them is simplified (`heddle-fold`): see optimise.py.
+
 ; ---- memory
 
-define internal void @pool_lock(ptr %pool) {
+define internal void @pool_lock(ptr %pool) alwaysinline {
 entry:
   %at = getelementptr %Pool, ptr %pool, i32 0, i32 8
   br label %try
@@ -60,14 +62,14 @@ out:
 
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
-define internal void @pool_unlock(ptr %pool) {
+define internal void @pool_unlock(ptr %pool) alwaysinline {
   %at = getelementptr %Pool, ptr %pool, i32 0, i32 8
   store atomic i32 0, ptr %at release, align 4
   ret void
 }
 
 ; The class of a size, and the bytes of its blocks: eight classes to a power of two, from 64 bytes.
-define internal { i64, i64 } @size_class(i64 %bytes) {
+define internal { i64, i64 } @size_class(i64 %bytes) alwaysinline {
 entry:
   %wish = call i64 @llvm.smax.i64(i64 %bytes, i64 64)
   %less = sub i64 %wish, 1
@@ -125,7 +127,7 @@ define void @heddle_pool_trim(ptr %pool) {
 }
 
 ; A storage's payload, or null after heddle_set_error.
-define internal ptr @pool_take(ptr %pool, i64 %bytes) {
+define internal ptr @pool_take(ptr %pool, i64 %bytes) alwaysinline {
 entry:
   %negative = icmp slt i64 %bytes, 0
   br i1 %negative, label %refuse, label %go
@@ -233,12 +235,16 @@ book:
   store i64 %bytes, ptr %payload
   %block_bytes_at = getelementptr i64, ptr %payload, i64 1
   store i64 %size, ptr %block_bytes_at
+  %pool_device_at = getelementptr %Pool, ptr %pool, i32 0, i32 9
+  %pool_device = load i64, ptr %pool_device_at, align 4
+  %device_at = getelementptr i64, ptr %payload, i64 2
+  store i64 %pool_device, ptr %device_at
   call void @pool_poison(ptr %pool, ptr %payload)
   ret ptr %payload
 }
 
 ; Of a pool that says so, blocks hold nothing but ones when they are lent and given back: floats that are NaN, integers -1.
-define internal void @pool_poison(ptr %pool, ptr %payload) {
+define internal void @pool_poison(ptr %pool, ptr %payload) alwaysinline {
 entry:
   %poisons_at = getelementptr %Pool, ptr %pool, i32 0, i32 12
   %poisons = load i32, ptr %poisons_at
@@ -254,7 +260,7 @@ out:
   ret void
 }
 
-define internal void @pool_give(ptr %payload) {
+define internal void @pool_give(ptr %payload) "heddle-fold" {
 entry:
   %start = getelementptr i8, ptr %payload, i64 -32
   %owner_at = getelementptr %Head, ptr %start, i32 0, i32 3
@@ -291,7 +297,7 @@ drop:
 
 ; ---- counting
 
-define void @heddle_retain(i32 %kind, ptr %payload) {
+define void @heddle_retain(i32 %kind, ptr %payload) alwaysinline {
 entry:
   %counted = icmp uge i32 %kind, 7
   br i1 %counted, label %count, label %out
@@ -311,8 +317,41 @@ out:
   ret void
 }
 
+; Where the count is one, nobody else can reach the storage, so that counting needs no lock.
+define internal void @release_storage(ptr %payload) alwaysinline {
+entry:
+  %head = getelementptr i8, ptr %payload, i64 -32
+  %now = load atomic i64, ptr %head acquire, align 8
+  %alone = icmp eq i64 %now, 1
+  br i1 %alone, label %give, label %count
+count:
+  %old = atomicrmw sub ptr %head, i64 1 acq_rel
+  %last = icmp eq i64 %old, 1
+  br i1 %last, label %give, label %out
+give:
+  call void @pool_give(ptr %payload)
+  br label %out
+out:
+  ret void
+}
+
+; One holder more; whoever calls is one.
+define internal void @retain_storage(ptr %payload) alwaysinline {
+entry:
+  %head = getelementptr i8, ptr %payload, i64 -32
+  %now = load atomic i64, ptr %head monotonic, align 8
+  %alone = icmp eq i64 %now, 1
+  br i1 %alone, label %plain, label %locked
+plain:
+  store atomic i64 2, ptr %head monotonic, align 8
+  ret void
+locked:
+  %old = atomicrmw add ptr %head, i64 1 monotonic
+  ret void
+}
+
 ; %context is null where the interpreter's lock is held.
-define void @heddle_release(ptr %context, i32 %kind, ptr %payload) {
+define void @heddle_release(ptr %context, i32 %kind, ptr %payload) "heddle-fold" {
 entry:
   %counted = icmp uge i32 %kind, 7
   br i1 %counted, label %count, label %out
@@ -321,11 +360,7 @@ count:
   %shared = icmp eq i32 %kind, 11
   br i1 %shared, label %atomic, label %plain
 atomic:
-  %old = atomicrmw sub ptr %head, i64 1 acq_rel
-  %last = icmp eq i64 %old, 1
-  br i1 %last, label %storage, label %out
-storage:
-  call void @pool_give(ptr %payload)
+  call void @release_storage(ptr %payload)
   ret void
 plain:
   %n = load i64, ptr %head
@@ -334,6 +369,29 @@ plain:
   %dead = icmp eq i64 %fewer, 0
   br i1 %dead, label %end, label %out
 end:
+  ; A tensor of its own on a storage of the pool's, the usual case, needs no list.
+  %is_tensor = icmp eq i32 %kind, 7
+  br i1 %is_tensor, label %judge_flags, label %general
+judge_flags:
+  %flags_at = getelementptr %Head, ptr %head, i32 0, i32 2
+  %flags = load i32, ptr %flags_at
+  %is_plain = icmp eq i32 %flags, 0
+  %owner_at = getelementptr %Head, ptr %head, i32 0, i32 3
+  %owner = load ptr, ptr %owner_at
+  %is_owned = icmp ne ptr %owner, null
+  %may_be_quick = and i1 %is_plain, %is_owned
+  br i1 %may_be_quick, label %judge_owner, label %general
+judge_owner:
+  %owner_head = getelementptr i8, ptr %owner, i64 -32
+  %owner_kind_at = getelementptr %Head, ptr %owner_head, i32 0, i32 1
+  %owner_kind = load i32, ptr %owner_kind_at
+  %on_storage = icmp eq i32 %owner_kind, 11
+  br i1 %on_storage, label %quick, label %general
+quick:
+  call void @release_storage(ptr %owner)
+  call void @free(ptr %head)
+  ret void
+general:
   call void @destroy(ptr %context, ptr %head)
   ret void
 out:
@@ -342,7 +400,7 @@ out:
 
 ; Free an object that nothing counts any more, and all that die with it. They wait in a list (field `class`), not on the
 ; stack: programs build tuples of tuples without end.
-define internal void @destroy(ptr %context, ptr %first) {
+define internal void @destroy(ptr %context, ptr %first) "heddle-fold" {
 entry:
   %list = alloca ptr
   store ptr %first, ptr %list
@@ -402,6 +460,12 @@ foreign:
   call void @drop_foreign(ptr %context, ptr %head)
   br label %next
 plain_memory:
+  %own_flags_at = getelementptr %Head, ptr %head, i32 0, i32 2
+  %own_flags = load i32, ptr %own_flags_at
+  %frame_bit = and i32 %own_flags, 4
+  %in_frame = icmp ne i32 %frame_bit, 0
+  br i1 %in_frame, label %next, label %give_memory
+give_memory:
   call void @free(ptr %head)
   br label %next
 out:
@@ -409,7 +473,7 @@ out:
 }
 
 ; One count less; an object that dies joins the list.
-define internal void @let_go(ptr %list, i32 %kind, ptr %payload) {
+define internal void @let_go(ptr %list, i32 %kind, ptr %payload) alwaysinline {
 entry:
   %head = getelementptr i8, ptr %payload, i64 -32
   %shared = icmp eq i32 %kind, 11
@@ -437,7 +501,7 @@ out:
   ret void
 }
 
-define internal void @let_all_go(ptr %list, ptr %values, i64 %count) {
+define internal void @let_all_go(ptr %list, ptr %values, i64 %count) "heddle-fold" {
 entry:
   br label %check
 check:
@@ -461,7 +525,7 @@ out:
   ret void
 }
 
-define void @heddle_release_all(ptr %context, ptr %values, i64 %count) {
+define void @heddle_release_all(ptr %context, ptr %values, i64 %count) "heddle-fold" {
 entry:
   br label %check
 check:
@@ -538,7 +602,7 @@ out:
 }
 
 ; Put a value into a register; the count of the new one is the register's.
-define internal void @put(ptr %context, ptr %register, i32 %kind, ptr %payload) {
+define internal void @put(ptr %context, ptr %register, i32 %kind, ptr %payload) alwaysinline {
 entry:
   %old_kind = load i32, ptr %register
   %payload_at = getelementptr %Value, ptr %register, i64 0, i32 2
@@ -554,12 +618,12 @@ out:
   ret void
 }
 
-define void @heddle_put(ptr %context, ptr %register, i32 %kind, ptr %payload) {
+define void @heddle_put(ptr %context, ptr %register, i32 %kind, ptr %payload) "heddle-fold" {
   call void @put(ptr %context, ptr %register, i32 %kind, ptr %payload)
   ret void
 }
 
-define void @heddle_copy(ptr %context, ptr %register, ptr %value) {
+define void @heddle_copy(ptr %context, ptr %register, ptr %value) "heddle-fold" {
   %kind = load i32, ptr %value
   %payload_at = getelementptr %Value, ptr %value, i64 0, i32 2
   %payload = load ptr, ptr %payload_at
@@ -571,7 +635,7 @@ define void @heddle_copy(ptr %context, ptr %register, ptr %value) {
 ; ---- making objects
 
 ; An object of %bytes behind its head, or null after heddle_set_error.
-define ptr @heddle_new(i32 %kind, i64 %bytes, ptr %owner, i32 %flags) {
+define ptr @heddle_new(i32 %kind, i64 %bytes, ptr %owner, i32 %flags) alwaysinline {
 entry:
   %whole = add i64 %bytes, 32
   %head = call ptr @malloc(i64 %whole)
@@ -592,9 +656,86 @@ fill:
   ret ptr %payload
 }
 
-; Storage for as many elements of %element bytes as the sizes say.
+; Storage for as many elements of %element bytes as the sizes say. One size, and a block that waits in the pool: the
+; usual case leaves out what the others need.
 define i32 @heddle_alloc_storage(
-    ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device) {
+    ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device) "heddle-fold" {
+entry:
+  %single = icmp eq i64 %ndim, 1
+  br i1 %single, label %judge, label %general
+judge:
+  %n = load i64, ptr %sizes
+  %few = icmp ult i64 %n, 1099511627776
+  %narrow = icmp ult i64 %element, 4096
+  %pools = load ptr, ptr %context
+  %count = load i64, ptr %pools
+  %host = icmp eq i32 %device, -1
+  %wide = sext i32 %device to i64
+  %last = sub i64 %count, 1
+  %index = select i1 %host, i64 %last, i64 %wide
+  %known = icmp ult i64 %index, %count
+  %small = and i1 %few, %narrow
+  %plain = and i1 %small, %known
+  br i1 %plain, label %look, label %general
+look:
+  %bytes = mul i64 %n, %element
+  %slot = add i64 %index, 1
+  %pool_at = getelementptr ptr, ptr %pools, i64 %slot
+  %pool = load ptr, ptr %pool_at
+  %pair = call { i64, i64 } @size_class(i64 %bytes)
+  %class = extractvalue { i64, i64 } %pair, 0
+  %size = extractvalue { i64, i64 } %pair, 1
+  %poisons_at = getelementptr %Pool, ptr %pool, i32 0, i32 12
+  %poisons = load i32, ptr %poisons_at
+  %clean = icmp eq i32 %poisons, 0
+  br i1 %clean, label %lock, label %general
+lock:
+  call void @pool_lock(ptr %pool)
+  %bin = getelementptr %Pool, ptr %pool, i32 0, i32 11, i64 %class
+  %start = load ptr, ptr %bin
+  %count_at = getelementptr %Pool, ptr %pool, i32 0, i32 4
+  %allocations = load i64, ptr %count_at
+  %fail_at = getelementptr %Pool, ptr %pool, i32 0, i32 5
+  %fail_number = load i64, ptr %fail_at
+  %empty = icmp eq ptr %start, null
+  %injected = icmp eq i64 %fail_number, %allocations
+  %unusual = or i1 %empty, %injected
+  br i1 %unusual, label %unlock, label %take
+unlock:
+  call void @pool_unlock(ptr %pool)
+  br label %general
+take:
+  %counted = add i64 %allocations, 1
+  store i64 %counted, ptr %count_at
+  %following_at = getelementptr %Head, ptr %start, i32 0, i32 3
+  %following = load ptr, ptr %following_at
+  store ptr %following, ptr %bin
+  %cached_at = getelementptr %Pool, ptr %pool, i32 0, i32 2
+  %cached = load i64, ptr %cached_at
+  %uncached = sub i64 %cached, %size
+  store i64 %uncached, ptr %cached_at
+  %in_use = load i64, ptr %pool
+  %now = add i64 %in_use, %size
+  store i64 %now, ptr %pool
+  %peak_at = getelementptr %Pool, ptr %pool, i32 0, i32 1
+  %peak = load i64, ptr %peak_at
+  %higher = call i64 @llvm.smax.i64(i64 %peak, i64 %now)
+  store i64 %higher, ptr %peak_at
+  call void @pool_unlock(ptr %pool)
+  store i64 1, ptr %start
+  store ptr %pool, ptr %following_at           ; kind, flags, class, size and device are the block's from before
+  %payload = getelementptr i8, ptr %start, i64 32
+  store i64 %bytes, ptr %payload
+  call void @put(ptr %context, ptr %register, i32 11, ptr %payload)
+  ret i32 0
+general:
+  %status = call i32 @alloc_any_storage(
+      ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device)
+  ret i32 %status
+}
+
+define internal i32 @alloc_any_storage(
+    ptr %context, ptr %register, i64 %ndim, ptr %sizes, i64 %element, i32 %device) noinline {
 entry:
   %elements = call i64 @product(i64 %ndim, ptr %sizes)
   %bytes = call i64 @bytes_of(i64 %elements, i64 %element)
@@ -624,7 +765,7 @@ done:
 }
 
 ; The product of sizes: -1 where one is negative, the largest number where it is too large.
-define internal i64 @product(i64 %ndim, ptr %sizes) {
+define internal i64 @product(i64 %ndim, ptr %sizes) alwaysinline {
 entry:
   br label %check
 check:
@@ -654,7 +795,7 @@ out:
 }
 
 ; The bytes of so many elements: -1 where the number is negative, the largest number where they are too many.
-define internal i64 @bytes_of(i64 %count, i64 %element) {
+define internal i64 @bytes_of(i64 %count, i64 %element) alwaysinline {
   %pair = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %count, i64 %element)
   %product = extractvalue { i64, i1 } %pair, 0
   %over = extractvalue { i64, i1 } %pair, 1
@@ -665,7 +806,7 @@ define internal i64 @bytes_of(i64 %count, i64 %element) {
 }
 
 ; A tensor's payload with sizes of its own. The owner's count is the new tensor's.
-define ptr @heddle_new_tensor(ptr %data, i64 %ndim, ptr %sizes, i32 %dtype, i64 %device, ptr %owner, i32 %flags) {
+define ptr @heddle_new_tensor(ptr %data, i64 %ndim, ptr %sizes, i32 %dtype, i64 %device, ptr %owner, i32 %flags) alwaysinline {
 entry:
   %sizes_bytes = shl i64 %ndim, 3
   %bytes = add i64 %sizes_bytes, 48
@@ -688,13 +829,25 @@ fill:
   store ptr null, ptr %strides_at
   %offset_at = getelementptr %DLTensor, ptr %dl, i32 0, i32 7
   store i64 0, ptr %offset_at
-  call void @llvm.memcpy.p0.p0.i64(ptr %own_sizes, ptr %sizes, i64 %sizes_bytes, i1 false)
+  br label %copy
+copy:
+  %axis = phi i64 [ 0, %fill ], [ %axis_next, %copy_size ]
+  %more = icmp slt i64 %axis, %ndim
+  br i1 %more, label %copy_size, label %made
+copy_size:
+  %size_at = getelementptr i64, ptr %sizes, i64 %axis
+  %size = load i64, ptr %size_at
+  %own_size_at = getelementptr i64, ptr %own_sizes, i64 %axis
+  store i64 %size, ptr %own_size_at
+  %axis_next = add i64 %axis, 1
+  br label %copy
+made:
   ret ptr %dl
 out:
   ret ptr null
 }
 
-define internal i64 @element_bytes(i32 %dtype) {
+define internal i64 @element_bytes(i32 %dtype) alwaysinline {
   %shifted = lshr i32 %dtype, 8
   %bits = and i32 %shifted, 255
   %lanes = lshr i32 %dtype, 16
@@ -706,7 +859,7 @@ define internal i64 @element_bytes(i32 %dtype) {
 }
 
 define i32 @heddle_alloc_tensor(
-    ptr %context, ptr %register, ptr %storage, i64 %offset, i64 %ndim, ptr %sizes, i32 %dtype) {
+    ptr %context, ptr %register, ptr %storage, i64 %offset, i64 %ndim, ptr %sizes, i32 %dtype) "heddle-fold" {
 entry:
   %count = call i64 @product(i64 %ndim, ptr %sizes)
   %element = call i64 @element_bytes(i32 %dtype)
@@ -735,13 +888,13 @@ make:
 fail:
   ret i32 -1
 done:
-  call void @heddle_retain(i32 11, ptr %storage)
+  call void @retain_storage(ptr %storage)
   call void @put(ptr %context, ptr %register, i32 7, ptr %dl)
   ret i32 0
 }
 
 ; A view of the same memory with other sizes. Its owner is the tensor's, or the tensor where the host owns the memory.
-define i32 @heddle_reshape(ptr %context, ptr %register, ptr %tensor, i64 %ndim, ptr %sizes) {
+define i32 @heddle_reshape(ptr %context, ptr %register, ptr %tensor, i64 %ndim, ptr %sizes) "heddle-fold" {
 entry:
   %ndim_at = getelementptr %DLTensor, ptr %tensor, i32 0, i32 3
   %old_ndim = load i32, ptr %ndim_at
@@ -788,7 +941,7 @@ done:
   ret i32 0
 }
 
-define i32 @heddle_make_shape(ptr %context, ptr %register, i64 %count, ptr %sizes) {
+define i32 @heddle_make_shape(ptr %context, ptr %register, i64 %count, ptr %sizes) "heddle-fold" {
 entry:
   %sizes_bytes = shl i64 %count, 3
   %bytes = add i64 %sizes_bytes, 8
@@ -806,7 +959,7 @@ fill:
 }
 
 ; Copies of values, counted.
-define internal void @copy_values(ptr %to, ptr %from, i64 %count) {
+define internal void @copy_values(ptr %to, ptr %from, i64 %count) alwaysinline {
 entry:
   br label %check
 check:
@@ -828,7 +981,7 @@ out:
   ret void
 }
 
-define i32 @heddle_make_tuple(ptr %context, ptr %register, i64 %count, ptr %items) {
+define i32 @heddle_make_tuple(ptr %context, ptr %register, i64 %count, ptr %items) "heddle-fold" {
 entry:
   %items_bytes = shl i64 %count, 4
   %bytes = add i64 %items_bytes, 8
@@ -1012,7 +1165,7 @@ fail:
   ret i32 -1
 }
 
-define i32 @heddle_tuple_getitem(ptr %context, ptr %register, ptr %tuple, i64 %index) {
+define i32 @heddle_tuple_getitem(ptr %context, ptr %register, ptr %tuple, i64 %index) "heddle-fold" {
 entry:
   %count = load i64, ptr %tuple
   %inside = icmp ult i64 %index, %count
@@ -1043,7 +1196,7 @@ reset:
   ret i32 0
 }
 
-define i32 @heddle_make_closure(ptr %context, ptr %register, i64 %function, i64 %count, ptr %items) {
+define i32 @heddle_make_closure(ptr %context, ptr %register, i64 %function, i64 %count, ptr %items) "heddle-fold" {
 entry:
   %items_bytes = shl i64 %count, 4
   %bytes = add i64 %items_bytes, 16
@@ -1173,13 +1326,13 @@ go:
 }
 
 ; Enter a function: arguments become its first registers.
-define void @heddle_enter(ptr %context, ptr %registers, ptr %args, i64 %count) {
+define void @heddle_enter(ptr %context, ptr %registers, ptr %args, i64 %count) "heddle-fold" {
   call void @copy_values(ptr %registers, ptr %args, i64 %count)
   ret void
 }
 
 ; The function ends: its result moves to the caller's register, what is left in its own is dropped.
-define void @heddle_leave(ptr %context, ptr %registers, i64 %count, ptr %value, ptr %result) {
+define void @heddle_leave(ptr %context, ptr %registers, i64 %count, ptr %value, ptr %result) "heddle-fold" {
 entry:
   call void @heddle_copy(ptr %context, ptr %result, ptr %value)
   call void @heddle_release_all(ptr %context, ptr %registers, i64 %count)
@@ -1311,7 +1464,7 @@ own:
 ; ---- self calls in tail position
 
 ; The arguments become the first registers of the same frame, all others are dropped.
-define void @heddle_again(ptr %context, ptr %registers, i64 %registers_count, ptr %args, i64 %count) {
+define void @heddle_again(ptr %context, ptr %registers, i64 %registers_count, ptr %args, i64 %count) "heddle-fold" {
 entry:
   %room = alloca %Value, i64 %count, align 16
   call void @copy_values(ptr %room, ptr %args, i64 %count)
