@@ -16,18 +16,34 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import dataclass
-from inspect import get_annotations
 from typing import Any, ClassVar
 
 POINTER_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class IntType:
-    name: str
-    bits: int
-    is_signed: bool
+class _Word:
+    """A type that equals another one with the same parts. Dataclasses would do the same; to make them takes
+    longer than all else that a start of the runtime does here."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def parts(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.parts() == other.parts()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.parts()))
+
+
+class IntType(_Word):
+    __slots__ = ("bits", "is_signed", "name")
+
+    def __init__(self, name: str, bits: int, is_signed: bool) -> None:
+        self.name = name
+        self.bits = bits
+        self.is_signed = is_signed
 
     @property
     def size_bytes(self) -> int:
@@ -53,28 +69,33 @@ class IntType:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class BoolType:
+class BoolType(_Word):
+    __slots__ = ()
+
     def __repr__(self) -> str:
         return "bool"
 
 
-@dataclass(frozen=True, slots=True)
-class PointerType:
+class PointerType(_Word):
     """`target` is None where nobody knows what lies there; a name stands for the structure being declared."""
 
-    target: Sized | str | None
+    __slots__ = ("target",)
     size_bytes: ClassVar[int] = POINTER_BYTES
     align_bytes: ClassVar[int] = POINTER_BYTES
+
+    def __init__(self, target: Sized | str | None) -> None:
+        self.target = target
 
     def __repr__(self) -> str:
         return "Address" if self.target is None else f"Pointer[{self.target!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayType:
-    element: Sized
-    count: int
+class ArrayType(_Word):
+    __slots__ = ("count", "element")
+
+    def __init__(self, element: Sized, count: int) -> None:
+        self.element = element
+        self.count = count
 
     @property
     def size_bytes(self) -> int:
@@ -88,11 +109,13 @@ class ArrayType:
         return f"Array[{self.element!r}, {self.count}]"
 
 
-@dataclass(frozen=True, slots=True)
-class AtomicType:
+class AtomicType(_Word):
     """Memory that threads share: it is read and written by its methods only, each with a memory order."""
 
-    element: IntType | PointerType
+    __slots__ = ("element",)
+
+    def __init__(self, element: IntType | PointerType) -> None:
+        self.element = element
 
     @property
     def size_bytes(self) -> int:
@@ -106,34 +129,42 @@ class AtomicType:
         return f"Atomic[{self.element!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionType:
+class FunctionType(_Word):
     """The address of a function. `result` is None for one that gives nothing."""
 
-    params: tuple[Type, ...]
-    result: Type | None
+    __slots__ = ("params", "result")
     size_bytes: ClassVar[int] = POINTER_BYTES
     align_bytes: ClassVar[int] = POINTER_BYTES
+
+    def __init__(self, params: tuple[Type, ...], result: Type | None) -> None:
+        self.params = params
+        self.result = result
 
     def __repr__(self) -> str:
         return f"Function[[{', '.join(map(repr, self.params))}], {self.result!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class TupleType:
+class TupleType(_Word):
     """Several results of one function. Never in memory."""
 
-    elements: tuple[Type, ...]
+    __slots__ = ("elements",)
+
+    def __init__(self, elements: tuple[Type, ...]) -> None:
+        self.elements = elements
 
     def __repr__(self) -> str:
         return f"tuple[{', '.join(map(repr, self.elements))}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    name: str
-    type: Sized
-    offset_bytes: int
+class Field(_Word):
+    """A field of a structure."""
+
+    __slots__ = ("name", "offset_bytes", "type")
+
+    def __init__(self, name: str, type: Sized, offset_bytes: int) -> None:
+        self.name = name
+        self.type = type
+        self.offset_bytes = offset_bytes
 
 
 class StructType:
@@ -202,7 +233,7 @@ class Struct:
     layout: ClassVar[StructType]
 
     def __init_subclass__(cls) -> None:
-        cls.layout = StructType(cls.__name__, get_annotations(cls))
+        cls.layout = StructType(cls.__name__, vars(cls).get("__annotations__", {}))
 
 
 def type_of_word(word: Any) -> Type:

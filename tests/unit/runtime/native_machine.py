@@ -9,9 +9,9 @@ from typing import Any
 from heddle.driver.native_text import native_program
 from heddle.runtime.native import abi
 from heddle.runtime.native.source import fork_join, memory, thread
-from heddle.systems import Program, read_program
 from heddle.systems.interpret import Machine
 from heddle.systems.models import MODELS, nothing
+from heddle.systems.program import Program, read_program
 from heddle.systems.types import i64, sized
 from tests.unit.systems.sources import module_at
 

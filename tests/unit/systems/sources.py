@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import Any
 
 from heddle.runtime.native.library import compile_ir, kernel_symbol, link_objects
-from heddle.systems import Program, read_program, translate
+from heddle.systems.program import Program, read_program
+from heddle.systems.translate import translate
 
 _numbers = itertools.count()
 WORDS = """

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from heddle.systems import translate
 from heddle.systems.interpret import Machine
 from heddle.systems.models import MODELS
+from heddle.systems.translate import translate
 from heddle.systems.types import ctype_of, i8, i16, i32, i64, u8, u16, u32, u64
 from tests.unit.systems.sources import NativeProgram, program_of
 

@@ -3,7 +3,7 @@
 import pytest
 
 from heddle.support.diagnostics import VerifyError
-from heddle.systems import read_program
+from heddle.systems.program import read_program
 from tests.unit.systems.sources import WORDS, module_of, program_of
 
 PAIR = """

@@ -669,7 +669,7 @@ entry:
   %last.8 = udiv i64 %v.7, %chunk.2
   br label %loop.9
 loop.9:
-  %k.12 = phi i64 [ 0, %entry ], [ %k.20, %after.23 ]
+  %k.12 = phi i64 [ 0, %entry ], [ %k.26, %after.22 ]
   %v.13 = sub i64 %last.8, %k.12
   %v.14 = select i1 %is_backwards.5, i64 %v.13, i64 %k.12
   %v.15 = mul i64 %v.14, %chunk.2
@@ -677,15 +677,15 @@ loop.9:
   %v.17 = add i64 %start.16, %chunk.2
   %v.18 = call i64 @llvm.umin.i64(i64 %v.17, i64 %end)
   %status.19 = call i32 %fn(i64 %start.16, i64 %v.18, ptr %ctx)
-  %k.20 = add i64 %k.12, 1
-  %v.25 = icmp ne i32 %status.19, 0
-  br i1 %v.25, label %then.21, label %or.24
-or.24:
-  %v.26 = icmp ugt i64 %k.20, %last.8
-  br i1 %v.26, label %then.21, label %after.23
-then.21:
+  %v.24 = icmp ne i32 %status.19, 0
+  br i1 %v.24, label %then.20, label %or.23
+or.23:
+  %v.25 = icmp eq i64 %k.12, %last.8
+  br i1 %v.25, label %then.20, label %after.22
+then.20:
   ret i32 %status.19
-after.23:
+after.22:
+  %k.26 = add i64 %k.12, 1
   br label %loop.9
 }
 

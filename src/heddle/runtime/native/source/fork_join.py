@@ -211,9 +211,9 @@ def run_chunks(fn: Body, begin: u64, end: u64, ctx: Address) -> i32:
     while True:
         start = begin + (last - k if is_backwards else k) * chunk
         status = fn(start, min(start + chunk, end), ctx)
-        k += 1
-        if status != 0 or k > last:
+        if status != 0 or k == last:
             return status
+        k += 1
 
 
 @inline
