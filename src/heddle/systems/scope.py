@@ -110,9 +110,11 @@ class Scope:
 
 
 def symbol_of(declared: Global | Text) -> str:
-    """The name of a global or a text in its home module."""
-    names = vars(sys.modules[declared.module])
-    return next(name for name, value in names.items() if value is declared)
+    """The name of a global or a text in its home module. Raises: VerifyError Y0201 where it has none."""
+    for name, value in vars(sys.modules[declared.module]).items():
+        if value is declared:
+            return name
+    raise VerifyError(Y0201, f"{declared!r} has no name in {declared.module}: assign it to one")
 
 
 def _fold(op: ast.operator, left: int, right: int) -> int | None:

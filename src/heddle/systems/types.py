@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from inspect import get_annotations
 from typing import Any, ClassVar
 
 POINTER_BYTES = 8
@@ -233,7 +234,7 @@ class Struct:
     layout: ClassVar[StructType]
 
     def __init_subclass__(cls) -> None:
-        cls.layout = StructType(cls.__name__, vars(cls).get("__annotations__", {}))
+        cls.layout = StructType(cls.__name__, get_annotations(cls))
 
 
 def type_of_word(word: Any) -> Type:

@@ -3,6 +3,8 @@
 import ctypes
 import random
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -25,6 +27,12 @@ from tests.unit.runtime.native_machine import (
 
 def test_committed_text_is_that_of_the_sources():
     assert PATH.read_text() == native_text(), "run python -m heddle.driver.native_text"
+
+
+def test_running_models_loads_layouts_of_the_language_and_no_more():
+    code = "import sys, heddle.vm.relax.native; print([m for m in sys.modules if 'heddle.systems' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['heddle.systems', 'heddle.systems.types']"
 
 
 def test_hand_written_parts_declare_no_structure_of_the_interface():

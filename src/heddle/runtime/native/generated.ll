@@ -21,14 +21,14 @@
 @sleepers = internal global i32 0, align 64
 @caller_waits = internal global i32 0, align 64
 @job = internal global [560 x i8] zeroinitializer, align 64
-@costs = internal global [1536 x i8] zeroinitializer, align 64
-@wake_cycles = internal global i64 0, align 8
-@inline_cycles = internal global i64 0, align 8
 @owner_cpu = internal global i32 -1, align 64
 @helper_cpu = internal global i32 -2, align 64
 @lock = internal global [128 x i8] zeroinitializer, align 64
 @work_ready = internal global [128 x i8] zeroinitializer, align 64
 @work_done = internal global [128 x i8] zeroinitializer, align 64
+@inline_cycles = internal global i64 0, align 8
+@wake_cycles = internal global i64 0, align 8
+@costs = internal global [1536 x i8] zeroinitializer, align 64
 @no_memory = internal constant [45 x i8] c"no memory for a kernel's %e bytes of scratch\00"
 @no_storage = internal constant [67 x i8] c"memory limit of %e bytes reached: %g more bytes do not fit into it\00"
 @no_system_memory = internal constant [42 x i8] c"the system has no %g bytes of memory left\00"

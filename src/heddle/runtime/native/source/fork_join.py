@@ -8,8 +8,7 @@ A part belongs to a range that depends only on extent and parts: results do not 
 
 Waking a sleeper can cost the caller more than a small loop does (60 us on some virtual machines). While
 workers sleep, loops run inline until the cycles spent so exceed twice what the last wakes cost: then waking
-has paid off, or costs at most as much again. `costs` remembers cycles per 1024 indices of loop bodies; an
-unknown body wakes at once.
+has paid off, or costs at most as much again (`loop_costs`). An unknown body wakes at once.
 
 Where the grain is negative, the loop reads a lot of memory once, and may soon do so again: its parts run in
 chunks, and every other run takes them backwards, because what it read last is still near. The steps of a
@@ -25,6 +24,16 @@ SEQ_CST.
 """
 
 from heddle.runtime.native.abi import Error, Thread
+from heddle.runtime.native.source.loop_costs import (
+    UNKNOWN_RATE,
+    Body,
+    cost_of,
+    count_cycles,
+    inline_cycles,
+    note_wake,
+    settle_account,
+    wake_cycles,
+)
 from heddle.runtime.native.source.system import (
     SIG_BLOCK,
     Condition,
@@ -45,7 +54,7 @@ from heddle.runtime.native.source.system import (
     sigfillset,
 )
 from heddle.runtime.native.source.thread import heddle_thread
-from heddle.systems.types import Address, Array, Atomic, Function, Pointer, Struct, i32, i64, u32, u64
+from heddle.systems.types import Address, Atomic, Pointer, Struct, i32, i64, u32, u64
 from heddle.systems.words import (
     ACQ_REL,
     ACQUIRE,
@@ -53,7 +62,6 @@ from heddle.systems.words import (
     RELEASE,
     SEQ_CST,
     Global,
-    address,
     cold,
     copy,
     cycle_counter,
@@ -63,17 +71,6 @@ from heddle.systems.words import (
     native,
     null,
 )
-
-Body = Function[[u64, u64, Address], i32]
-UNKNOWN_RATE = 1 << 30  # of a body that was never timed: as if it were large
-
-
-class Cost(Struct):
-    """What a loop body costs: cycles per 1024 indices."""
-
-    body: Body
-    rate: u64
-    runs: u64
 
 
 class Job(Struct):
@@ -97,9 +94,6 @@ done = Global(Atomic[u64], align_bytes=64)
 sleepers = Global(Atomic[i32], align_bytes=64)
 caller_waits = Global(Atomic[i32], align_bytes=64)
 job = Global(Job, align_bytes=64)
-costs = Global(Array[Cost, 64], align_bytes=64)  # used by the owner of `busy` only
-wake_cycles = Global(u64)
-inline_cycles = Global(u64)
 owner_cpu = Global(Atomic[i32], -1, align_bytes=64)  # where the caller claimed its last part
 helper_cpu = Global(Atomic[i32], -2, align_bytes=64)  # where a worker did
 lock = Global(Mutex, align_bytes=64)
@@ -129,34 +123,7 @@ def heddle_pool_configure(threads: u32, spins: i32) -> None:
     spin_limit.store(spins, RELAXED)
 
 
-# ---- what loops cost
-
-
-@inline
-def count_cycles(me: Pointer[Thread], start: u64, size: u64) -> None:
-    """Add what happened since `start`, over `size` indices, to the thread's account."""
-    me.cycles += cycle_counter() - start
-    me.indices += size
-
-
-@inline
-def cost_of(fn: Body) -> Pointer[Cost]:
-    """Where the cost of a loop body is kept: by some bits of its address, so another body may take the
-    place."""
-    return costs[(address(fn) >> 4) & 63]
-
-
-@inline
-def settle_account(me: Pointer[Thread], fn: Body) -> None:
-    """Move the thread's account to the cost of `fn`."""
-    cycles = me.cycles
-    indices = me.indices
-    me.cycles = 0
-    me.indices = 0
-    if indices != 0:
-        cost = cost_of(fn)
-        cost.body = fn
-        cost.rate = (cycles << 10) // indices
+# ---- parts of a loop
 
 
 @inline
@@ -171,17 +138,6 @@ def is_too_small(fn: Body, extent: u64) -> bool:
     is_small = total < wake_cycles.value << 1
     inline_cycles.value = total if is_small else 0
     return is_small
-
-
-@inline
-def note_wake(cycles: u64) -> None:
-    """Remember what waking cost. One slow wake must not stop waking for long."""
-    before = wake_cycles.value
-    mean = (before + min(cycles, before << 1)) >> 1
-    wake_cycles.value = cycles if before == 0 else mean
-
-
-# ---- parts of a loop
 
 
 @native
