@@ -8,12 +8,13 @@ import sys
 
 import pytest
 
+import heddle.vm.codes  # noqa: F401 - declares the machine's codes
 from heddle.driver.native_text import PATH, native_text
 from heddle.runtime.native import abi
 from heddle.runtime.native.source import memory, thread
 from heddle.runtime.size_class import block_bytes
 from heddle.runtime.storage import Pool
-from heddle.support.diagnostics import Trap
+from heddle.support.diagnostics import CODES, Trap
 from heddle.systems.types import StructType, ctype_of, i32
 from tests.unit.runtime.native_machine import (
     books,
@@ -42,6 +43,19 @@ def test_hand_written_parts_declare_no_structure_of_the_interface():
     for path in PATH.parent.glob("*.ll"):
         if path != PATH:
             assert not names & set(re.findall(r"^%(\w+) = type", path.read_text(), re.MULTILINE)), path
+
+
+def test_error_words_of_hand_written_parts_are_declared_codes():
+    words = [
+        int(word)
+        for path in PATH.parent.glob("*.ll")
+        for word in re.findall(r"@heddle_set_error\(i32 (\d+)", path.read_text())
+    ]
+    assert abi.NO_MEMORY in words
+    for word in words:
+        letter = "V" if word >> 8 < 600 else "U"
+        assert f"{letter}{word >> 8:04}" in CODES
+        assert word & 0xFF in set(abi.Family)
 
 
 def test_structures_have_one_layout():
