@@ -33,6 +33,9 @@ from heddle.systems.words import NativeFunction
 Model = Callable[..., int | None]
 """What an external function does: it gets the machine and the arguments."""
 
+_SETTLING_SWITCHES = 10_000
+"""How long the other threads may go on when the caller's is done: what they are about to keep is no leak."""
+
 
 class _Leave(Exception):
     """Control that leaves a block: `kind` is break, continue or return."""
@@ -294,7 +297,10 @@ class Machine:
     def _count_of(self, block: Block) -> str:
         if self._counted is None or len(block.data) < self._counted.size_bytes:
             return ""
-        return f" is counted {self.field(block.start, self._counted, 'count')} times"
+        field = self._counted.fields["count"]
+        if not all(block.is_set[field.offset_bytes : field.offset_bytes + field.type.size_bytes]):
+            return ""
+        return f": if it is counted, {self.field(block.start, self._counted, 'count')} times"
 
     def __enter__(self) -> Machine:
         return self
@@ -302,7 +308,11 @@ class Machine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.scheduler.close()
+        try:
+            if error is None:
+                self.scheduler.settle(_SETTLING_SWITCHES)
+        finally:
+            self.scheduler.close()
         if error is None:
             for thread in self.scheduler.threads[1:]:
                 self.races.join(0, thread.number)

@@ -92,9 +92,19 @@ class Scheduler:
             failure, self._failure = self._failure, None
             raise failure
 
+    def settle(self, max_switches: int) -> None:
+        """Let the other threads run until each of them waits or has ended, or for so many turns."""
+        for _ in range(max_switches):
+            if not any(thread is not self.current for thread in self._ready()):
+                return
+            self.switch()
+
+    def _ready(self) -> list[SimulatedThread]:
+        return [t for t in self.threads if not t.is_done and (t.waits_for is None or t.waits_for())]
+
     def _choose(self) -> SimulatedThread:
         if self._failure is None:
-            ready = [t for t in self.threads if not t.is_done and (t.waits_for is None or t.waits_for())]
+            ready = self._ready()
             if ready:
                 return self.random.choice(ready)
             waiting = [t.frames[-1].place() for t in self.threads if not t.is_done and t.frames]
