@@ -6,7 +6,7 @@ WORKERS := $(shell $(PYTHON) -c "import importlib.util as u; print('-n 2' if u.f
 # Options of the benchmarks, as in `make bench BENCH="--workloads bert-* --threads 1"`.
 BENCH ?=
 
-.PHONY: check test bench docs
+.PHONY: check test bench docs native
 
 check:
 	$(PYTHON) -m ruff check src tests benchmarks tools
@@ -22,3 +22,7 @@ bench:
 
 docs:
 	$(PYTHON) -m heddle.driver.docs docs
+
+# The native library's text, from its sources in the systems language.
+native:
+	$(PYTHON) -m heddle.driver.native_text

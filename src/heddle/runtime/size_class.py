@@ -1,4 +1,4 @@
-"""How large the block is that a pool lends for a size: `size_class` of `native/objects.ll` in Python.
+"""How large the block is that a pool lends for a size: `size_class` of `native/source/memory.py` in Python.
 
 Eight classes to a power of two, from 64 bytes: at most 12.5% more than was asked for, or 64 bytes.
 """

@@ -1,9 +1,9 @@
 """Memory for tensors: storages, the allocators that lend them, and their books.
 
 One allocator serves a (device, kind) pair for the whole process, Python's requests and those of compiled
-programs alike: it is a pool of the native library (`native/objects.ll`). A `Storage` gives its block back
-when the last reference dies; tensors on it hold such a reference. Blocks start at a multiple of `ALIGN_BYTES`
-and are not cleared.
+programs alike: it is a pool of the native library (`native/source/memory.py`). A `Storage` gives its block
+back when the last reference dies; tensors on it hold such a reference. Blocks start at a multiple of
+`ALIGN_BYTES` and are not cleared.
 
 Blocks come in classes, eight to a power of two from 64 bytes up, so that the slightly different sizes of
 dynamic shapes meet the same block again at a cost of at most 12.5%. The pooled kind keeps freed blocks, the
@@ -23,36 +23,21 @@ from typing import Any, NoReturn
 
 from heddle.runtime.codes import U0202, U0601, U0602
 from heddle.runtime.device import CPU, Device, cpu
+from heddle.runtime.native import abi
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.methods import make_fast_method, slot_offset
 from heddle.support.diagnostics import Trap, TrapValueError, UsageError
 from heddle.support.forks import ForkLock, Rank
+from heddle.systems.types import ctype_of
 
 ALIGN_BYTES = 64
-_NUM_CLASSES = 512
 _NO_LIMIT = -1
 _MAX_BYTES = 1 << 56
 
 
-class Pool(ctypes.Structure):
-    """A pool as native code has it, counters first. `cached_bytes` lie free in it; units: bytes, counts."""
-
-    _fields_ = (
-        ("bytes_in_use", ctypes.c_int64),
-        ("peak_bytes", ctypes.c_int64),
-        ("cached_bytes", ctypes.c_int64),
-        ("limit_bytes", ctypes.c_int64),
-        ("num_allocations", ctypes.c_int64),
-        ("failing_allocation", ctypes.c_int64),
-        ("num_fresh_blocks", ctypes.c_int64),
-        ("keeps_blocks", ctypes.c_int32),
-        ("lock", ctypes.c_int32),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("free_blocks", ctypes.c_void_p * _NUM_CLASSES),
-        ("poisons", ctypes.c_int32),
-    )
+Pool = ctype_of(abi.Pool)
+"""A pool as native code has it; see `abi.Pool`."""
 
 
 class Storage:
@@ -82,7 +67,7 @@ class Storage:
         return f"Storage({self.size_bytes} bytes on {self.device})"
 
 
-_HEAD_BYTES = 32  # between a storage's payload and its memory
+_HEAD_BYTES = abi.Storage.layout.size_bytes  # between a storage's payload and its memory
 
 
 class Allocator:

@@ -13,21 +13,36 @@ from typing import NoReturn
 
 from heddle.runtime.codes import U0404
 from heddle.runtime.dtype_word import dtype_from_packed
+from heddle.runtime.native import abi
+from heddle.runtime.native.abi import Family, Kind
 from heddle.runtime.native.library import native_library
 from heddle.support.diagnostics import CODES, Trap, TrapIndexError, TrapTypeError, TrapValueError
+from heddle.systems.types import ctype_of
 
-_TRAPS: dict[int, type[Trap]] = {0: Trap, 1: TrapValueError, 2: TrapTypeError, 3: TrapIndexError}
-_ARGUMENT_KINDS = {0: "None", 1: "an int", 2: "a bool", 3: "a float", 4: "a pointer", 7: "a tensor"}
-_VALUE_TYPES = {
-    0: "NoneType",
-    1: "int",
-    2: "bool",
-    3: "float",
-    7: "Tensor",
-    8: "Shape",
-    9: "Array",
-    10: "VMClosure",
-    11: "Storage",
+_TRAPS: dict[int, type[Trap]] = {
+    Family.TRAP: Trap,
+    Family.VALUE: TrapValueError,
+    Family.TYPE: TrapTypeError,
+    Family.INDEX: TrapIndexError,
+}
+_ARGUMENT_KINDS: dict[int, str] = {
+    Kind.NONE: "None",
+    Kind.INT: "an int",
+    Kind.BOOL: "a bool",
+    Kind.FLOAT: "a float",
+    Kind.POINTER: "a pointer",
+    Kind.TENSOR: "a tensor",
+}
+_VALUE_TYPES: dict[int, str] = {
+    Kind.NONE: "NoneType",
+    Kind.INT: "int",
+    Kind.BOOL: "bool",
+    Kind.FLOAT: "float",
+    Kind.TENSOR: "Tensor",
+    Kind.SHAPE: "Shape",
+    Kind.TUPLE: "Array",
+    Kind.CLOSURE: "VMClosure",
+    Kind.STORAGE: "Storage",
 }
 _FIRST_RUNTIME_NUMBER = (
     600  # diagnostics of the machine are numbered below it, those of the runtime from it on
@@ -35,14 +50,7 @@ _FIRST_RUNTIME_NUMBER = (
 _LARGEST_KIND = 64
 
 
-class _Error(ctypes.Structure):
-    _fields_ = (
-        ("is_set", ctypes.c_int32),
-        ("kind", ctypes.c_int32),
-        ("expected", ctypes.c_int64),
-        ("got", ctypes.c_int64),
-        ("message", ctypes.c_char * 488),
-    )
+_Error = ctype_of(abi.Error)
 
 
 def take_native_error(notes: Sequence[str] = ()) -> Trap | None:
@@ -58,10 +66,10 @@ def take_native_error(notes: Sequence[str] = ()) -> Trap | None:
     text = text.replace("%k", _ARGUMENT_KINDS.get(error.got, "a value"))
     if "%v" in text:
         text = text.replace("%v", _type_name(error.got))
-    number = error.kind >> 8
+    number = error.word >> 8
     letter = "V" if number < _FIRST_RUNTIME_NUMBER else "U"
     code = CODES[f"{letter}{number:04}"] if number else U0404
-    return _TRAPS.get(error.kind & 0xFF, Trap)(code, text, notes=list(notes))
+    return _TRAPS.get(error.word & 0xFF, Trap)(code, text, notes=list(notes))
 
 
 def raise_native_error(notes: Sequence[str] = (), place: str | None = None) -> NoReturn:

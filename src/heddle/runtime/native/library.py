@@ -96,9 +96,8 @@ _OTHER_SYMBOLS = (
     "heddle_fork_child",
 )
 _SOURCES = (
-    "thread.ll",
+    "generated.ll",
     "tiles.ll",
-    "pool.ll",
     "glue.ll",
     "objects.ll",
     "arrays.ll",
@@ -106,9 +105,8 @@ _SOURCES = (
     "forks.ll",
 )
 _CORE_SOURCES = (
-    "thread.ll",
+    "generated.ll",
     "tiles.ll",
-    "pool.ll",
     "objects.ll",
     "c_api.ll",
 )  # what libraries of their own contain
@@ -177,8 +175,7 @@ def _source(triple: str, names: Sequence[str] = _SOURCES) -> str:
         PAUSE_DECLARATION=declaration,
         CURRENT_CPU="call i32 @sched_getcpu()" if is_linux else "add i32 0, -3",
         CPU_DECLARATION="declare i32 @sched_getcpu()" if is_linux else "",
-        ADVISE_HUGE_PAGES="call i32 @madvise(ptr %block, i64 %amount, i32 14)" if is_linux else "",
-        ADVISE_DECLARATION="declare i32 @madvise(ptr, i64, i32)" if is_linux else "",
+        ON_LINUX="" if is_linux else ";",
         ASK_FOR_TILES=_ASK_FOR_TILES if has_tiles else "add i64 0, -1",
         ASK_DECLARATION="declare i64 @syscall(i64, ...)" if has_tiles else "",
         SIG_BLOCK="1" if is_darwin else "0",

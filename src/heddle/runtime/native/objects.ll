@@ -15,19 +15,12 @@
 ; went out to the host language are dropped on any thread. Objects of the host language are dropped through the list
 ; `deferred` of the context while the program runs without the interpreter's lock.
 
-%Head = type { i64, i32, i32, ptr, i64 }        ; count, kind, flags (1: owner is foreign, 2: is the owner, 4: lies in a frame), owner, class
 %DLTensor = type { ptr, i32, i32, i32, i32, ptr, ptr, i64 }
 ; pools, constants, functions, host call, deferred, unlocked state, error place, stack limit, its thread, calls under way, place
 ; of the call that the host gets, whether something watches
 %Context = type { ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, i64, i64, i64 }
 %Entry = type { ptr, i64 }                      ; code of a function of the program (null: the host's), arguments
-; bytes in use, peak, cached, limit (-1: none), allocations, the allocation that fails (-1: none), fresh blocks,
-; whether free blocks are kept, lock, device type, device id, free blocks by class
-%Pool = type { i64, i64, i64, i64, i64, i64, i64, i32, i32, i32, i32, [512 x ptr], i32 }
 
-@no_storage = internal constant [67 x i8] c"memory limit of %e bytes reached: %g more bytes do not fit into it\00"
-@no_system_memory = internal constant [42 x i8] c"the system has no %g bytes of memory left\00"
-@negative_storage = internal constant [48 x i8] c"storage size must not be negative, got %g bytes\00"
 @outside_storage = internal constant [63 x i8] c"tensor ends at byte %g of its storage, which has only %e bytes\00"
 @too_large_view = internal constant [58 x i8] c"cannot view a tensor of %e elements as one of %g elements\00"
 @no_chain = internal constant [68 x i8] c"expected a chain of rows, (((tensor, tensor), tensor), ...), got %v\00"
@@ -37,263 +30,9 @@
 @bad_device = internal constant [54 x i8] c"device index %g is out of range: there are %e devices\00"
 
 declare ptr @malloc(i64)
-$ADVISE_DECLARATION
-declare i64 @llvm.ctlz.i64(i64, i1)
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 
 ; Small functions are inlined, and what has them is simplified (`heddle-fold`): see optimise.py.
-
-; ---- memory
-
-define internal void @pool_lock(ptr %pool) alwaysinline {
-entry:
-  %at = getelementptr %Pool, ptr %pool, i32 0, i32 8
-  br label %try
-try:
-  %old = atomicrmw xchg ptr %at, i32 1 acquire
-  %free = icmp eq i32 %old, 0
-  br i1 %free, label %out, label %wait
-wait:
-  $PAUSE
-  br label %try
-out:
-  ret void
-}
-
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-
-define internal void @pool_unlock(ptr %pool) alwaysinline {
-  %at = getelementptr %Pool, ptr %pool, i32 0, i32 8
-  store atomic i32 0, ptr %at release, align 4
-  ret void
-}
-
-; The class of a size, and the bytes of its blocks: eight classes to a power of two, from 64 bytes.
-define internal { i64, i64 } @size_class(i64 %bytes) alwaysinline {
-entry:
-  %wish = call i64 @llvm.smax.i64(i64 %bytes, i64 64)
-  %less = sub i64 %wish, 1
-  %zeros = call i64 @llvm.ctlz.i64(i64 %less, i1 false)
-  %log = sub i64 63, %zeros
-  %step_log_ = sub i64 %log, 3
-  %step_log = call i64 @llvm.smax.i64(i64 %step_log_, i64 0)
-  %quotient = lshr i64 %less, %step_log
-  %up = add i64 %quotient, 1
-  %size = shl i64 %up, %step_log
-  %group = shl i64 %log, 3
-  %part = and i64 %quotient, 7
-  %class = or i64 %group, %part
-  %a = insertvalue { i64, i64 } poison, i64 %class, 0
-  %b = insertvalue { i64, i64 } %a, i64 %size, 1
-  ret { i64, i64 } %b
-}
-
-; Give the free blocks back to the system. The lock is held.
-define internal void @pool_trim_locked(ptr %pool) {
-entry:
-  br label %bins
-bins:
-  %class = phi i64 [ 0, %entry ], [ %next_class, %emptied ]
-  %more = icmp ult i64 %class, 512
-  br i1 %more, label %bin, label %out
-bin:
-  %at = getelementptr %Pool, ptr %pool, i32 0, i32 11, i64 %class
-  %first = load ptr, ptr %at
-  store ptr null, ptr %at
-  br label %blocks
-blocks:
-  %block = phi ptr [ %first, %bin ], [ %following, %drop ]
-  %none = icmp eq ptr %block, null
-  br i1 %none, label %emptied, label %drop
-drop:
-  %following_at = getelementptr %Head, ptr %block, i32 0, i32 3
-  %following = load ptr, ptr %following_at
-  call void @free(ptr %block)
-  br label %blocks
-emptied:
-  %next_class = add i64 %class, 1
-  br label %bins
-out:
-  %cached_at = getelementptr %Pool, ptr %pool, i32 0, i32 2
-  store i64 0, ptr %cached_at
-  ret void
-}
-
-define void @heddle_pool_trim(ptr %pool) {
-  call void @pool_lock(ptr %pool)
-  call void @pool_trim_locked(ptr %pool)
-  call void @pool_unlock(ptr %pool)
-  ret void
-}
-
-; A storage's payload, or null after heddle_set_error.
-define internal ptr @pool_take(ptr %pool, i64 %bytes) alwaysinline {
-entry:
-  %negative = icmp slt i64 %bytes, 0
-  br i1 %negative, label %refuse, label %go
-refuse:
-  call void @heddle_set_error(i32 154113, ptr @negative_storage, i64 0, i64 %bytes)
-  ret ptr null
-go:
-  %absurd = icmp ugt i64 %bytes, 72057594037927936
-  br i1 %absurd, label %nowhere, label %judge
-nowhere:
-  call void @heddle_set_error(i32 153856, ptr @no_system_memory, i64 0, i64 %bytes)
-  ret ptr null
-judge:
-  %pair = call { i64, i64 } @size_class(i64 %bytes)
-  %class = extractvalue { i64, i64 } %pair, 0
-  %size = extractvalue { i64, i64 } %pair, 1
-  call void @pool_lock(ptr %pool)
-  %count_at = getelementptr %Pool, ptr %pool, i32 0, i32 4
-  %count = load i64, ptr %count_at
-  %counted = add i64 %count, 1
-  store i64 %counted, ptr %count_at
-  %fail_at = getelementptr %Pool, ptr %pool, i32 0, i32 5
-  %fail_number = load i64, ptr %fail_at
-  %injected = icmp eq i64 %fail_number, %count
-  br i1 %injected, label %no_memory, label %look
-look:
-  %bin = getelementptr %Pool, ptr %pool, i32 0, i32 11, i64 %class
-  %waiting = load ptr, ptr %bin
-  %empty = icmp eq ptr %waiting, null
-  %cached_at = getelementptr %Pool, ptr %pool, i32 0, i32 2
-  br i1 %empty, label %fresh, label %reuse
-reuse:
-  %following_at = getelementptr %Head, ptr %waiting, i32 0, i32 3
-  %following = load ptr, ptr %following_at
-  store ptr %following, ptr %bin
-  %cached = load i64, ptr %cached_at
-  %uncached = sub i64 %cached, %size
-  store i64 %uncached, ptr %cached_at
-  br label %book
-fresh:
-  %limit_at = getelementptr %Pool, ptr %pool, i32 0, i32 3
-  %limit = load i64, ptr %limit_at
-  %used = load i64, ptr %pool
-  %kept = load i64, ptr %cached_at
-  %wanted = add i64 %used, %size
-  %held = add i64 %wanted, %kept
-  %crowded = icmp ugt i64 %held, %limit
-  br i1 %crowded, label %make_room, label %get
-make_room:
-  call void @pool_trim_locked(ptr %pool)
-  %over = icmp ugt i64 %wanted, %limit
-  br i1 %over, label %limit_reached, label %get
-limit_reached:
-  call void @pool_unlock(ptr %pool)
-  call void @heddle_set_error(i32 153856, ptr @no_storage, i64 %limit, i64 %bytes)
-  ret ptr null
-get:
-  %whole = add i64 %size, 64
-  %rounded_ = add i64 %whole, 63
-  %rounded = and i64 %rounded_, -64
-  %huge = icmp uge i64 %rounded, 4194304
-  %huge_up = add i64 %rounded, 2097151
-  %huge_rounded = and i64 %huge_up, -2097152
-  %align = select i1 %huge, i64 2097152, i64 64
-  %amount = select i1 %huge, i64 %huge_rounded, i64 %rounded
-  %block = call ptr @aligned_alloc(i64 %align, i64 %amount)
-  %none = icmp eq ptr %block, null
-  br i1 %none, label %no_memory, label %had
-had:
-  br i1 %huge, label %advise, label %got
-advise:                                                           ; pages of 2 MiB, where the system has them
-  $ADVISE_HUGE_PAGES
-  br label %got
-got:
-  %fresh_at = getelementptr %Pool, ptr %pool, i32 0, i32 6
-  %fresh_count = load i64, ptr %fresh_at
-  %fresh_counted = add i64 %fresh_count, 1
-  store i64 %fresh_counted, ptr %fresh_at
-  br label %book
-no_memory:
-  call void @pool_trim_locked(ptr %pool)
-  call void @pool_unlock(ptr %pool)
-  call void @heddle_set_error(i32 153856, ptr @no_system_memory, i64 0, i64 %bytes)
-  ret ptr null
-book:
-  %start = phi ptr [ %waiting, %reuse ], [ %block, %got ]
-  %in_use = load i64, ptr %pool
-  %now = add i64 %in_use, %size
-  store i64 %now, ptr %pool
-  %peak_at = getelementptr %Pool, ptr %pool, i32 0, i32 1
-  %peak = load i64, ptr %peak_at
-  %higher = call i64 @llvm.smax.i64(i64 %peak, i64 %now)
-  store i64 %higher, ptr %peak_at
-  call void @pool_unlock(ptr %pool)
-  store i64 1, ptr %start
-  %kind_at = getelementptr %Head, ptr %start, i32 0, i32 1
-  store i32 11, ptr %kind_at
-  %flags_at = getelementptr %Head, ptr %start, i32 0, i32 2
-  store i32 0, ptr %flags_at
-  %owner_at = getelementptr %Head, ptr %start, i32 0, i32 3
-  store ptr %pool, ptr %owner_at
-  %class_at = getelementptr %Head, ptr %start, i32 0, i32 4
-  store i64 %class, ptr %class_at
-  %payload = getelementptr i8, ptr %start, i64 32
-  store i64 %bytes, ptr %payload
-  %block_bytes_at = getelementptr i64, ptr %payload, i64 1
-  store i64 %size, ptr %block_bytes_at
-  %pool_device_at = getelementptr %Pool, ptr %pool, i32 0, i32 9
-  %pool_device = load i64, ptr %pool_device_at, align 4
-  %device_at = getelementptr i64, ptr %payload, i64 2
-  store i64 %pool_device, ptr %device_at
-  call void @pool_poison(ptr %pool, ptr %payload)
-  ret ptr %payload
-}
-
-; Of a pool that says so, blocks hold nothing but ones when they are lent and given back: floats that are NaN, integers -1.
-define internal void @pool_poison(ptr %pool, ptr %payload) alwaysinline {
-entry:
-  %poisons_at = getelementptr %Pool, ptr %pool, i32 0, i32 12
-  %poisons = load i32, ptr %poisons_at
-  %clean = icmp eq i32 %poisons, 0
-  br i1 %clean, label %out, label %fill
-fill:
-  %size_at = getelementptr i64, ptr %payload, i64 1
-  %size = load i64, ptr %size_at
-  %memory = getelementptr i8, ptr %payload, i64 32
-  call void @llvm.memset.p0.i64(ptr %memory, i8 -1, i64 %size, i1 false)
-  br label %out
-out:
-  ret void
-}
-
-define internal void @pool_give(ptr %payload) "heddle-fold" {
-entry:
-  %start = getelementptr i8, ptr %payload, i64 -32
-  %owner_at = getelementptr %Head, ptr %start, i32 0, i32 3
-  %pool = load ptr, ptr %owner_at
-  call void @pool_poison(ptr %pool, ptr %payload)
-  %size_at = getelementptr i64, ptr %payload, i64 1
-  %size = load i64, ptr %size_at
-  call void @pool_lock(ptr %pool)
-  %used = load i64, ptr %pool
-  %left = sub i64 %used, %size
-  store i64 %left, ptr %pool
-  %keeps_at = getelementptr %Pool, ptr %pool, i32 0, i32 7
-  %keeps = load i32, ptr %keeps_at
-  %keep = icmp ne i32 %keeps, 0
-  br i1 %keep, label %shelve, label %drop
-shelve:
-  %class_at = getelementptr %Head, ptr %start, i32 0, i32 4
-  %class = load i64, ptr %class_at
-  %bin = getelementptr %Pool, ptr %pool, i32 0, i32 11, i64 %class
-  %first = load ptr, ptr %bin
-  store ptr %first, ptr %owner_at
-  store ptr %start, ptr %bin
-  %cached_at = getelementptr %Pool, ptr %pool, i32 0, i32 2
-  %cached = load i64, ptr %cached_at
-  %more = add i64 %cached, %size
-  store i64 %more, ptr %cached_at
-  call void @pool_unlock(ptr %pool)
-  ret void
-drop:
-  call void @pool_unlock(ptr %pool)
-  call void @free(ptr %start)
-  ret void
-}
 
 ; ---- counting
 
@@ -682,50 +421,10 @@ look:
   %slot = add i64 %index, 1
   %pool_at = getelementptr ptr, ptr %pools, i64 %slot
   %pool = load ptr, ptr %pool_at
-  %pair = call { i64, i64 } @size_class(i64 %bytes)
-  %class = extractvalue { i64, i64 } %pair, 0
-  %size = extractvalue { i64, i64 } %pair, 1
-  %poisons_at = getelementptr %Pool, ptr %pool, i32 0, i32 12
-  %poisons = load i32, ptr %poisons_at
-  %clean = icmp eq i32 %poisons, 0
-  br i1 %clean, label %lock, label %general
-lock:
-  call void @pool_lock(ptr %pool)
-  %bin = getelementptr %Pool, ptr %pool, i32 0, i32 11, i64 %class
-  %start = load ptr, ptr %bin
-  %count_at = getelementptr %Pool, ptr %pool, i32 0, i32 4
-  %allocations = load i64, ptr %count_at
-  %fail_at = getelementptr %Pool, ptr %pool, i32 0, i32 5
-  %fail_number = load i64, ptr %fail_at
-  %empty = icmp eq ptr %start, null
-  %injected = icmp eq i64 %fail_number, %allocations
-  %unusual = or i1 %empty, %injected
-  br i1 %unusual, label %unlock, label %take
-unlock:
-  call void @pool_unlock(ptr %pool)
-  br label %general
-take:
-  %counted = add i64 %allocations, 1
-  store i64 %counted, ptr %count_at
-  %following_at = getelementptr %Head, ptr %start, i32 0, i32 3
-  %following = load ptr, ptr %following_at
-  store ptr %following, ptr %bin
-  %cached_at = getelementptr %Pool, ptr %pool, i32 0, i32 2
-  %cached = load i64, ptr %cached_at
-  %uncached = sub i64 %cached, %size
-  store i64 %uncached, ptr %cached_at
-  %in_use = load i64, ptr %pool
-  %now = add i64 %in_use, %size
-  store i64 %now, ptr %pool
-  %peak_at = getelementptr %Pool, ptr %pool, i32 0, i32 1
-  %peak = load i64, ptr %peak_at
-  %higher = call i64 @llvm.smax.i64(i64 %peak, i64 %now)
-  store i64 %higher, ptr %peak_at
-  call void @pool_unlock(ptr %pool)
-  store i64 1, ptr %start
-  store ptr %pool, ptr %following_at           ; kind, flags, class, size and device are the block's from before
-  %payload = getelementptr i8, ptr %start, i64 32
-  store i64 %bytes, ptr %payload
+  %payload = call ptr @pool_take_waiting(ptr %pool, i64 %bytes)
+  %none = icmp eq ptr %payload, null
+  br i1 %none, label %general, label %had
+had:
   call void @put(ptr %context, ptr %register, i32 11, ptr %payload)
   ret i32 0
 general:

@@ -22,6 +22,7 @@ from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed
 from heddle.runtime.layout import layout_of
+from heddle.runtime.native.abi import HEAD_BYTES, Kind
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
 from heddle.runtime.shape import Array, Shape
@@ -29,10 +30,10 @@ from heddle.runtime.storage import Storage, allocator_at
 from heddle.runtime.tensor import Tensor, make_tensor
 
 VALUE_BYTES = 16
-HEAD_BYTES = 32
 IMMORTAL = 1 << 60
-NONE, INT, BOOL, FLOAT, MACHINE = 0, 1, 2, 3, 6
-TENSOR, SHAPE, TUPLE, CLOSURE, STORAGE, FOREIGN = range(7, 13)
+NONE, INT, BOOL, FLOAT, MACHINE = Kind.NONE, Kind.INT, Kind.BOOL, Kind.FLOAT, Kind.MACHINE
+TENSOR, SHAPE, TUPLE = Kind.TENSOR, Kind.SHAPE, Kind.TUPLE
+CLOSURE, STORAGE, FOREIGN = Kind.CLOSURE, Kind.STORAGE, Kind.FOREIGN
 _FOREIGN_OWNER, _IS_OWNER = 1, 2
 _DL_BYTES = 48
 _VALUE = struct.Struct("<iiq")

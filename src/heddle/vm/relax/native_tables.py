@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.kernel_module import PROGRAM_PREFIX
+from heddle.runtime.native.abi import HEAD_BYTES
 from heddle.runtime.native.library import kernel_symbol
-from heddle.runtime.native.objects import BOOL, CLOSURE, FLOAT, HEAD_BYTES, IMMORTAL, INT, SHAPE, TENSOR
+from heddle.runtime.native.objects import BOOL, CLOSURE, FLOAT, IMMORTAL, INT, SHAPE, TENSOR
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.vm.relax.constants import Constant, constant_section

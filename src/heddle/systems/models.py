@@ -1,0 +1,197 @@
+"""What functions of the C library do in the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from heddle.systems.codes import Y0403, Y0407
+from heddle.systems.types import FunctionType, u8, u32, u64
+
+if TYPE_CHECKING:
+    from heddle.systems.interpret import Machine
+
+_START = FunctionType((), None)
+
+
+def malloc(machine: Machine, size_bytes: int) -> int:
+    return aligned_alloc(machine, 16, size_bytes)
+
+
+def aligned_alloc(machine: Machine, align_bytes: int, size_bytes: int) -> int:
+    """Null where the state `failing_allocation` counts down to this call."""
+    left = machine.state.get("failing_allocation")
+    if left is not None:
+        machine.state["failing_allocation"] = left - 1
+        if left == 0:
+            return 0
+    if size_bytes % align_bytes and align_bytes > 16:
+        machine.fail(Y0407, f"size {size_bytes} is no multiple of the alignment {align_bytes}")
+    return machine.memory.allocate(size_bytes, align_bytes, "heap", "block", machine.place()).start
+
+
+def calloc(machine: Machine, count: int, size_bytes: int) -> int:
+    start = aligned_alloc(machine, 16, count * size_bytes)
+    if start:
+        block = machine.memory.at(start)
+        assert block is not None
+        machine.memory.set(block, 0, bytes(count * size_bytes))
+    return start
+
+
+def free(machine: Machine, address: int) -> None:
+    """Freeing is a write: whoever still reads races with it."""
+    if not address:
+        return
+    block = machine.memory.release(address, machine.place())
+    block.freed_at = None
+    machine.touch(block.start, len(block.data), writes=True)
+    block.freed_at = machine.place()
+
+
+def strncpy(machine: Machine, to: int, source: int, count: int) -> int:
+    text = machine.text(source).encode()[:count]
+    machine.memory.write(to, text + bytes(count - len(text)))
+    machine.touch(source, len(text), writes=False)
+    machine.touch(to, count, writes=True)
+    return to
+
+
+# ---- threads
+
+
+def mutex_init(machine: Machine, mutex: int, attributes: int) -> None:
+    machine.state["mutex", mutex] = None
+
+
+def mutex_lock(machine: Machine, mutex: int) -> None:
+    """Fails where the thread holds it already: it would wait for itself."""
+    thread = machine.scheduler.current.number
+    if machine.state.get(("mutex", mutex)) == thread:
+        machine.fail(Y0407, "a thread locks a mutex that it holds")
+    machine.scheduler.switch(lambda: machine.state.get(("mutex", mutex)) is None)
+    machine.state["mutex", mutex] = thread
+    machine.races.acquire(thread, ("mutex", mutex))
+
+
+def mutex_unlock(machine: Machine, mutex: int) -> None:
+    thread = machine.scheduler.current.number
+    if machine.state.get(("mutex", mutex)) != thread:
+        machine.fail(Y0407, "a thread unlocks a mutex that it does not hold")
+    machine.races.release(thread, ("mutex", mutex))
+    machine.state["mutex", mutex] = None
+
+
+def cond_init(machine: Machine, condition: int, attributes: int) -> None:
+    machine.state["condition", condition] = []
+
+
+def cond_wait(machine: Machine, condition: int, mutex: int) -> None:
+    """Never wakes without a signal, so that a lost one is found."""
+    waiters: list[object] = machine.state.setdefault(("condition", condition), [])
+    token = object()
+    waiters.append(token)
+    mutex_unlock(machine, mutex)
+    machine.scheduler.switch(lambda: token not in waiters)
+    mutex_lock(machine, mutex)
+
+
+def cond_signal(machine: Machine, condition: int) -> None:
+    waiters = machine.state.get(("condition", condition), [])
+    if waiters:
+        waiters.remove(machine.scheduler.random.choice(waiters))
+
+
+def cond_broadcast(machine: Machine, condition: int) -> None:
+    machine.state.get(("condition", condition), []).clear()
+
+
+def create(machine: Machine, id: int, attributes: int, start: int, argument: int) -> int:
+    """11 (EAGAIN) where the state `max_threads` allows no more threads."""
+    scheduler = machine.scheduler
+    if len(scheduler.threads) >= machine.state.get("max_threads", 64):
+        return 11
+    thread = machine.spawn(lambda: _run(machine, start, argument))
+    machine.store(id, u64, thread.number)
+    return 0
+
+
+def _run(machine: Machine, start: int, argument: int) -> None:
+    machine.call_address(start, (argument,), _START)
+    _end_specific(machine, machine.scheduler.current.number)
+
+
+def detach(machine: Machine, id: int) -> None:
+    if not 0 < id < len(machine.scheduler.threads):
+        machine.fail(Y0403, f"{id} is no thread")
+
+
+def key_create(machine: Machine, key: int, at_exit: int) -> int:
+    """At the end of the machine the threads that still run end, too."""
+    number = machine.state["keys"] = machine.state.get("keys", 0) + 1
+    machine.store(key, u32, number)
+    machine.state["at_exit", number] = at_exit
+
+    def end() -> None:
+        for thread in machine.scheduler.threads:
+            _end_specific(machine, thread.number)
+
+    machine.at_end.append(end)
+    return 0
+
+
+def _end_specific(machine: Machine, thread: int) -> None:
+    for number in range(1, machine.state.get("keys", 0) + 1):
+        value = machine.state.pop(("specific", thread, number), 0)
+        if value:
+            machine.call_address(machine.state["at_exit", number], (value,), _START)
+
+
+def getspecific(machine: Machine, key: int) -> int:
+    found: int = machine.state.get(("specific", machine.scheduler.current.number, key), 0)
+    return found
+
+
+def setspecific(machine: Machine, key: int, value: int) -> int:
+    """12 (ENOMEM) where the state `fails_specific` says so."""
+    if machine.state.get("fails_specific"):
+        return 12
+    machine.state["specific", machine.scheduler.current.number, key] = value
+    return 0
+
+
+def sigfillset(machine: Machine, signals: int) -> None:
+    machine.store(signals, u8, 255)
+
+
+def nothing(machine: Machine, *args: int) -> None:
+    """A function whose effects the interpreter does not see."""
+
+
+def pause(machine: Machine) -> None:
+    machine.step()
+    machine.scheduler.switch()
+
+
+MODELS: dict[str, Callable[..., int | None]] = {
+    "malloc": malloc,
+    "aligned_alloc": aligned_alloc,
+    "calloc": calloc,
+    "free": free,
+    "strncpy": strncpy,
+    "pthread_mutex_init": mutex_init,
+    "pthread_mutex_lock": mutex_lock,
+    "pthread_mutex_unlock": mutex_unlock,
+    "pthread_cond_init": cond_init,
+    "pthread_cond_wait": cond_wait,
+    "pthread_cond_signal": cond_signal,
+    "pthread_cond_broadcast": cond_broadcast,
+    "pthread_create": create,
+    "pthread_detach": detach,
+    "pthread_key_create": key_create,
+    "pthread_getspecific": getspecific,
+    "pthread_setspecific": setspecific,
+    "pthread_sigmask": nothing,
+    "sigfillset": sigfillset,
+    "pause": pause,
+}

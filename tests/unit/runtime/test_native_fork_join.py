@@ -1,0 +1,156 @@
+"""The fork-join pool in the checking interpreter: many orders of its threads, each without a race."""
+
+import random
+
+import pytest
+
+from heddle.runtime.native.source import fork_join, thread
+from heddle.support.diagnostics import Trap
+from tests.unit.runtime.native_machine import changed_program, last_error, machine_of
+
+
+def _covered(ranges):
+    """The indices of some ranges, in order."""
+    return sorted(index for begin, end in ranges for index in range(begin, end))
+
+
+def _run_loops(machine, threads, loops, body=None, spins=4):
+    """The ranges that each loop ran in; `loops` are extents and grains."""
+    machine.call("heddle_pool_configure", threads, spins)
+    ran = []
+
+    def record(begin, end, ctx):
+        ran[-1].append((begin, end))
+        return 0 if body is None else body(begin, end, ctx)
+
+    at = machine.function(record)
+    statuses = []
+    for extent, grain in loops:
+        ran.append([])
+        statuses.append(machine.call("heddle_parallel_for", at, 0, extent, grain))
+    return ran, statuses
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(8))
+def test_parallel_loops_run_every_index_once_and_nothing_races(threads, seed):
+    rng = random.Random(seed)
+    loops = [
+        (rng.choice([-1, 0, 1, 2, 7, 13, 64, 101]), rng.choice([-64, -3, -1, 0, 1, 3, 64])) for _ in range(6)
+    ]
+    with machine_of(seed=seed) as machine:
+        ran, statuses = _run_loops(machine, threads, loops)
+    assert statuses == [0] * len(loops)
+    for (extent, grain), ranges in zip(loops, ran, strict=True):
+        covered = sorted(index for begin, end in ranges for index in range(begin, end))
+        assert covered == list(range(extent)), (extent, grain, ranges)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_first_error_of_a_part_reaches_the_caller(seed):
+    with machine_of(seed=seed) as machine:
+        note = machine.text_at("no_memory")
+
+        def body(begin, end, ctx):
+            if begin >= 5:
+                machine.call("heddle_set_error", 9, note, begin, end)
+                return -1
+            return 0
+
+        _, statuses = _run_loops(machine, 2, [(10, 1), (4, 1), (10, 1)], body)
+        assert statuses == [-1, 0, -1]
+        word, begin, _, message = last_error(machine)
+        assert (word, message) == (9, thread.no_memory.text)
+        assert begin >= 5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nested_loops_run_inline(seed):
+    with machine_of(seed=seed) as machine:
+        inner = []
+        small = machine.function(lambda begin, end, ctx: inner.append((begin, end)) or 0)
+        body = machine.function(lambda begin, end, ctx: machine.call("heddle_parallel_for", small, 0, 8, 1))
+        machine.call("heddle_pool_configure", 2, 4)
+        assert machine.call("heddle_parallel_for", body, 0, 2, 1) == 0
+        assert inner == [(0, 8), (0, 8)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_pool_that_can_have_no_threads_does_all_alone(seed):
+    with machine_of(seed=seed) as machine:
+        machine.state["max_threads"] = 1
+        ran, _ = _run_loops(machine, 4, [(16, 1)] * 3)
+        assert [sorted(ranges) for ranges in ran] == [[(0, 4), (4, 8), (8, 12), (12, 16)]] * 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_threads_on_one_processor_sleep_at_once(seed):
+    with machine_of(seed=seed) as machine:
+        machine.state["cpu"] = 7
+        ran, _ = _run_loops(machine, 2, [(16, 1)] * 4, spins=1_000_000)
+        assert all(_covered(ranges) == list(range(16)) for ranges in ran)
+
+
+CLAIM = """\
+        seen = ticket.load(ACQUIRE)
+        part = seen & 65535
+        parts = (seen >> 16) & 65535
+        if part >= parts:
+            return
+        if not ticket.compare_exchange(seen, seen + 1, ACQ_REL, ACQUIRE):
+"""
+DONE = "if done.add(1, SEQ_CST) + 1 == parts"
+WAIT = "    pthread_mutex_lock(lock)\n    caller_waits.store(1, SEQ_CST)\n"
+JOIN_FAULTS = {
+    "publishes carelessly": ("parts << 16, SEQ_CST)", "parts << 16, RELAXED)", "Y0405"),
+    "claims carelessly": (
+        CLAIM,
+        CLAIM.replace("ACQUIRE", "RELAXED").replace("ACQ_REL", "RELAXED"),
+        "Y0405",
+    ),
+    "finishes carelessly": (DONE, DONE.replace("SEQ_CST", "RELAXED"), "Y0405"),
+    "forgets the caller": ("            pthread_cond_signal(work_done)\n", "", "Y0406"),
+    "waits without its lock": (WAIT, "    caller_waits.store(1, SEQ_CST)\n", "Y0407"),
+    "runs a part too much": ("if part >= parts:", "if part > parts:", "Y0406"),
+}
+
+
+def _faults(program, seed):
+    """What the interpreter says of some loops on two threads."""
+    loops = [(7, 1), (12, 1), (9, 1), (8, 1)]
+    try:
+        with machine_of(program, seed, max_steps=20_000) as machine:
+            ran, _ = _run_loops(machine, 2, loops, spins=2)
+    except Trap as error:
+        return error.code
+    assert [_covered(ranges) for ranges in ran] == [list(range(extent)) for extent, _ in loops]
+    return None
+
+
+@pytest.mark.parametrize(("old", "new", "code"), JOIN_FAULTS.values(), ids=JOIN_FAULTS)
+def test_faults_in_the_fork_join_are_found(tmp_path, old, new, code):
+    program = changed_program(tmp_path, fork_join, old, new)
+    assert any(_faults(program, seed) == code for seed in range(200))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_owner_who_gives_the_pool_back_too_early_is_found(tmp_path, seed):
+    old = "status = run_owned(me,"
+    program = changed_program(tmp_path, fork_join, old, f"busy.store(0, RELEASE)\n            {old}")
+    with pytest.raises(Trap, match="Y0405"):
+        _two_callers(program, seed)
+
+
+def _two_callers(program, seed):
+    loops = [(7, 1), (12, -1)]
+    with machine_of(program, seed) as machine:
+        other = machine.spawn(lambda: _run_loops(machine, 2, loops))
+        ran, statuses = _run_loops(machine, 2, loops)
+        machine.join(other)
+    assert statuses == [0, 0]
+    assert [_covered(ranges) for ranges in ran] == [list(range(7)), list(range(12))]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_callers_on_several_threads_share_the_pool(seed):
+    _two_callers(None, seed)

@@ -1,0 +1,145 @@
+"""What the systems language refuses, with the place and the words of each message."""
+
+import pytest
+
+from heddle.support.diagnostics import VerifyError
+from heddle.systems.program import read_program
+from tests.unit.systems.sources import WORDS, module_of, program_of
+
+PAIR = """
+class Pair(Struct):
+    first: u64
+    second: i32
+    lock: Atomic[i32]
+    more: Array[u16, 3]
+count = Global(u64)
+@external
+def read(pair: Pointer[Pair]) -> u64: ...
+"""
+
+WRONG = [
+    ("Y0101", "for n in pair:\n        pass", "For is not part of the systems language"),
+    ("Y0101", "x = lambda: 0", "Lambda is not part"),
+    ("Y0101", "x = [1]", "List is not part"),
+    ("Y0101", "x = number / 2", "operator Div is not part"),
+    ("Y0101", "x = 0 < number < 3", "comparisons are not chained"),
+    ("Y0101", "number", "the value is not used"),
+    ("Y0101", "count = number", "'count' is a name of the module"),
+    ("Y0101", "x: u64", "a declaration names a local and its value"),
+    ("Y0201", "x = numbre + 1", "name 'numbre' is not defined"),
+    ("Y0201", "x = Pair", "'Pair' is no value"),
+    ("Y0202", "x = number + pair.second", "expected u64, got i32"),
+    ("Y0202", "pair.first = pair.second", "expected u64, got i32"),
+    ("Y0202", "x = pair.second // 3", "// takes unsigned integers, got i32"),
+    ("Y0202", "if number:\n        pass", "expected bool, got u64"),
+    ("Y0202", "x: u64 = True", "expected u64, got bool"),
+    ("Y0202", "x = -pair", "expected an integer, got Pointer[Pair]"),
+    ("Y0202", "pair.more = pair.more", "Array[u16, 3] is not assigned as a whole"),
+    ("Y0202", "x = cast(u64, pair)", "expected a pointer type, got u64"),
+    ("Y0202", "x = cast(Address, pair).first", "nobody knows what lies at an Address"),
+    ("Y0202", "x = number\n    x = pair", "expected u64, got Pointer[Pair]"),
+    ("Y0202", "x = pair.lock + 1", "expected Pointer[Atomic[i32]], got an integer"),
+    ("Y0202", "a, b = number", "u64 cannot be unpacked into (a, b)"),
+    ("Y0202", "return pair.second", "expected u64, got i32"),
+    ("Y0202", "x = abs(number)", "abs takes i32 or i64, got u64"),
+    ("Y0202", "x = null", "null needs a type"),
+    ("Y0203", "x = 3", "a constant needs a type"),
+    ("Y0203", "x = number + 18446744073709551616", "18446744073709551616 does not fit into u64"),
+    ("Y0203", "x = number & -64", "-64 does not fit into u64"),
+    ("Y0203", "pair.more[0] = 1 << 16", "65536 does not fit into u16"),
+    ("Y0204", "x = pair.frist", "Pair has no field 'frist'"),
+    ("Y0204", "x = pair.lock.swap(1, ACQUIRE)", "Atomic[i32] has no method 'swap'"),
+    ("Y0204", "x = count.first", "u64 has no field 'first'"),
+    ("Y0205", "x = read()", "read takes 1 arguments, got 0"),
+    ("Y0205", "x = read(pair=pair)", "arguments are given by position"),
+    ("Y0205", "x = number(3)", "number is u64, not a function"),
+    ("Y0201", "x = len(pair)", "name 'len' is not defined"),
+    ("Y0205", "x = Pair(number)", "Pair is no function of the systems language"),
+    ("Y0205", "pair.lock.store(1, 2)", "expected a memory order, got 2"),
+    ("Y0206", "x: Pair = pair", "Pair cannot be the value of a local"),
+    ("Y0206", "x: Pear = pair", "Pear is not a type"),
+    ("Y0206", "x: Pointer[bool] = pair", "bool cannot be in memory"),
+    ("Y0301", "if number > 1:\n        x = number\n    y = x", "'x' has no value on some way to here"),
+    ("Y0301", "while number > 1:\n        x = number\n    y = x", "'x' has no value"),
+    ("Y0301", "while True:\n        if number > 1:\n            break\n        x = number\n    y = x", "'x'"),
+    ("Y0302", "return number\n    count.value = 1", "nothing ever comes here"),
+    ("Y0302", "while True:\n        pass\n    count.value = 1", "nothing ever comes here"),
+    ("Y0304", "pair.lock.store(1, ACQUIRE)", "a store cannot acquire"),
+    ("Y0304", "x = pair.lock.load(RELEASE)", "a load cannot release"),
+    ("Y0304", "x = pair.lock.compare_exchange(0, 1, ACQ_REL, RELEASE)", "a load cannot release"),
+]
+
+
+@pytest.mark.parametrize(("code", "body", "message"), WRONG)
+def test_wrong_statements_are_refused_with_their_place(tmp_path, code, body, message):
+    head = "@native\ndef wrong(pair: Pointer[Pair], number: u64) -> u64:\n    "
+    module = module_of(tmp_path, PAIR + head + body + "\n    return 0\n")
+    with pytest.raises(VerifyError) as caught:
+        read_program([module])
+    found = caught.value.diagnostics[0]
+    assert found.code.name == code
+    assert message in found.message
+    assert found.span.source.name == module.__file__
+    first = (WORDS + PAIR + head).count("\n") + 1
+    assert first <= found.span.line <= first + body.count("\n") + 1
+    assert "^" in found.render()
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "message"),
+    [
+        ("Y0206", "@native\ndef f(x) -> u64:\n    return 0", "parameter 'x' has no type"),
+        ("Y0206", "@native\ndef f(x: u64):\n    return 0", "f does not say what it gives"),
+        ("Y0206", "@native\ndef f(x: int) -> None:\n    pass", "int is not a type"),
+        ("Y0101", "@native\ndef f(x: u64 = 0) -> None:\n    pass", "parameters have names and types"),
+        (
+            "Y0101",
+            "g = Global(u64)\n@native\ndef f(g: u64) -> None:\n    pass",
+            "'g' is a name of the module",
+        ),
+        (
+            "Y0302",
+            "@native\ndef f(x: u64) -> u64:\n    while x > 1:\n        x -= 1",
+            "may end without a result",
+        ),
+        ("Y0202", "@native\ndef f() -> None:\n    return 1", "expected None"),
+        ("Y0205", "@external\ndef f() -> u64:\n    return 1", "is declared only"),
+        ("Y0303", "@inline\ndef f() -> u64:\n    return f()", "f is inline and calls itself"),
+        (
+            "Y0303",
+            "@inline\ndef f() -> u64:\n    return g()\n@inline\ndef g() -> u64:\n    return f()",
+            "f is inline and calls itself",
+        ),
+        (
+            "Y0202",
+            "@inline\ndef f() -> None:\n    pass\n@native\ndef g(h: Function[[], None]) -> None:\n    g(f)",
+            "it has no address",
+        ),
+    ],
+)
+def test_wrong_functions_are_refused(tmp_path, code, text, message):
+    with pytest.raises(VerifyError, match=code) as caught:
+        program_of(tmp_path, text)
+    assert message in str(caught.value)
+
+
+def test_all_functions_of_a_program_are_judged_at_once(tmp_path):
+    text = "@native\ndef f() -> u64:\n    return a\n@native\ndef g() -> u64:\n    return b\n"
+    with pytest.raises(VerifyError) as caught:
+        program_of(tmp_path, text)
+    assert [d.message for d in caught.value.diagnostics] == [
+        "name 'a' is not defined",
+        "name 'b' is not defined",
+    ]
+
+
+def test_two_functions_of_one_name_are_refused(tmp_path):
+    text = "@native\ndef same() -> None:\n    pass\n"
+    with pytest.raises(VerifyError, match=r"Y0207.*same is declared by"):
+        read_program([module_of(tmp_path, text), module_of(tmp_path, text)])
+
+
+@pytest.mark.parametrize("word", ["Pointer[bool]", "Array[bool, 3]", "Atomic[Array[u8, 2]]", "Pointer[int]"])
+def test_types_that_cannot_be_in_memory_are_refused_where_they_are_declared(tmp_path, word):
+    with pytest.raises(TypeError):
+        module_of(tmp_path, f"class Wrong(Struct):\n    field: {word}\n")
