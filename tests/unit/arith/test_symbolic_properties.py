@@ -89,3 +89,19 @@ def test_constraints_with_symbols(data: Any) -> None:
             value = evaluate(condition, point)
             assert evaluate(simplified, point) == value, f"{show(condition)} under {show(assumed)}"
             assert value or not proved, f"{show(condition)} under {show(assumed)}"
+
+
+def test_flattened_positions_are_joined() -> None:
+    """The position of an element in rows of free sizes, from its number: one term, whatever is in front."""
+    r, f, d, h, w = Var("r", "int64"), Var("f", "int64"), *map(SizeVar, "dhw")
+    div, mod = ops.floordiv, ops.floormod
+    rows = (r * h + div(f, w)) * w + mod(f, w)
+    volumes = ((r * d + div(f, h * w)) * h + mod(div(f, w), h)) * w + mod(f, w)
+    ana = Analyzer()
+    assert show(ana.simplify(rows)) == show(ana.simplify(r * h * w + f))
+    assert show(ana.simplify(volumes)) == show(ana.simplify(r * d * h * w + f))
+    kept = (r * h + div(f, h)) * w + mod(f, w)
+    for values in itertools.product((0, 1, 3), (0, 5, 11), (1, 2), (1, 3), (1, 2, 4)):
+        point = dict(zip((r, f, d, h, w), values, strict=True))
+        for expr in (rows, volumes, kept):
+            assert evaluate(ana.simplify(expr), point) == evaluate(expr, point)

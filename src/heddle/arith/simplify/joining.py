@@ -3,12 +3,15 @@ where terms cancel.
 
 x // 4 * 4 + x % 4  →  x                  x % 4 + x // 4 % 2 * 4  →  x % 8
 x - x // 4 * 4      →  x % 4              (m + 1) * n - m * n     →  n
+(m + x // n) * n + x % n  →  m * n + x
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from heddle.arith.const_int_bound import bound_of
 from heddle.arith.facts import Knowledge
 from heddle.arith.linear import LinearForm
 from heddle.arith.simplify.division import floordiv_form
@@ -24,6 +27,23 @@ def finish_form(know: Knowledge, form: LinearForm) -> LinearForm:
         flat = know.terms.flat(form)
         if know.terms.num_leaves(flat) < know.terms.num_leaves(form):
             form = flat
+        elif _has_free_remainder(form):
+            joined = _joined(know, flat)
+            if know.terms.num_leaves(joined) < know.terms.num_leaves(form):
+                return joined
+    return _joined(know, form)
+
+
+def _has_free_remainder(form: LinearForm) -> bool:
+    """Whether a term is a remainder by a size: its quotient may stand inside a product."""
+    return any(
+        type(factor) is FloorMod and not isinstance(factor.b, IntImm)
+        for _, factors in form.terms.values()
+        for factor in factors
+    )
+
+
+def _joined(know: Knowledge, form: LinearForm) -> LinearForm:
     joined = _join_once(know, form)
     while joined is not None:
         form, joined = joined, _join_once(know, joined)
@@ -53,14 +73,22 @@ def _join_mod(know: Knowledge, form: LinearForm, scale: LinearForm, mod: Any) ->
     """s*(x % k) + s*k*(x // k) = s*x."""
     terms = know.terms
     x, k = terms.form(mod.a), terms.form(mod.b)
-    quotient = floordiv_form(know, x, k)
-    needed = terms.product(terms.product(quotient, k), scale) if len(k.terms) <= 1 else None
-    if needed is None or len(quotient.terms) != 1 or not _contains(form, needed):
-        return None
-    joined = form.plus(needed, -1)
-    joined.add_form(terms.product(terms.atom(mod), scale), -1)
-    joined.add_form(_scaled(know, x, scale))
-    return joined
+    for quotient in _quotients(know, mod, x, k) if len(k.terms) <= 1 else ():
+        needed = terms.product(terms.product(quotient, k), scale)
+        if len(quotient.terms) == 1 and _contains(form, needed):
+            joined = form.plus(needed, -1)
+            joined.add_form(terms.product(terms.atom(mod), scale), -1)
+            joined.add_form(_scaled(know, x, scale))
+            return joined
+    return None
+
+
+def _quotients(know: Knowledge, mod: Any, x: LinearForm, k: LinearForm) -> Iterator[LinearForm]:
+    """x // k, which is y // (n * k) too where x is y // n for a size n."""
+    yield floordiv_form(know, x, k)
+    y = mod.a
+    if isinstance(y, FloorDiv) and bound_of(know, y.b)[0] >= 0 and bound_of(know, mod.b)[0] >= 0:
+        yield floordiv_form(know, know.terms.form(y.a), know.terms.product(know.terms.form(y.b), k))
 
 
 def _join_mods(know: Knowledge, form: LinearForm, scale: LinearForm, mod: Any) -> LinearForm | None:

@@ -97,7 +97,8 @@ class Thread(Struct):
 
 class Head(Struct):
     """What stands before an object's payload. Bits of `flags`: 1 the owner is foreign, 2 it is the same
-    object in Python, 4 the object lies in a frame. `link` is the class of a storage's size, or the next object of a list."""
+    object in Python, 4 the object lies in a frame. `link` is the class of a storage's size, or the next
+    object of a list."""
 
     count: i64
     kind: i32

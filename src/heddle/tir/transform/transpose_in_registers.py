@@ -28,7 +28,7 @@ from heddle.ir.node import Map, replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Shuffle, Var
-from heddle.prim.ops import ceildiv, const, floordiv, floormod, if_then_else, minimum
+from heddle.prim.ops import ceildiv, const, floordiv, floormod, if_then_else, maximum, minimum
 from heddle.prim.substitute import substitute
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -94,7 +94,10 @@ class _Nest:
         wide = self._tiles_in_strip(whole)
         marks = {key: value for key, value in outer.annotations.items() if key != TRANSPOSE}
         if "grain" in marks:
-            marks["grain"] = max(1, int(marks["grain"]) // (side * wide))
+            grain = marks["grain"]
+            parts = side * wide
+            is_free = isinstance(grain, PrimExpr)
+            marks["grain"] = maximum(floordiv(grain, parts), 1) if is_free else max(1, int(grain) // parts)
         count = None if wide == 1 else minimum(wide, whole - strip * wide)
         row = seq(*self._row(outer.min + strip * (wide * side), side, count))
         made: list[Stmt] = [For(strip, zero, ceildiv(whole, wide), outer.kind, row, annotations=Map(marks))]

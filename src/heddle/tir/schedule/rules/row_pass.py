@@ -23,6 +23,7 @@ from heddle.tir.schedule.rules.rule import (
     inline_maps,
     is_reduction,
     is_spatial,
+    iterations,
     loop_extents,
     parallelize,
     try_primitive,
@@ -95,9 +96,13 @@ def _one_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> Non
     last = handles[-1]
     others = [loop for loop in sch.get_loops(last) if loop.var not in {row.var for row in rows}]
     sch.reorder(*rows, *others)
-    inner = constant_product(loop_extents(sch, others))
+    work = iterations(sch, others) * len(handles)
+    for handle in handles:
+        reduction = [loop for loop in sch.get_loops(handle) if _runs_over_reduction(sch, handle, loop)]
+        if reduction:
+            work = work + iterations(sch, reduction)
     row = sch.fuse(*rows) if len(rows) > 1 else rows[0]
-    parallelize(sch, row, None if inner is None else inner * len(handles))
+    parallelize(sch, row, work)
     pass_over_row(sch, handles, row)
 
 
@@ -161,7 +166,7 @@ def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | No
 def _reduces_whole_rows(sch: Schedule, block: SBlock, reduce_loops: list[LoopRV]) -> bool:
     """Whether the reduction axes are the last ones of every operand: their elements lie in one run."""
     reduced = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce]
-    if len(reduced) != len(reduce_loops) or constant_product(loop_extents(sch, reduce_loops)) is None:
+    if len(reduced) != len(reduce_loops):
         return False
     written = {region.buffer for region in block.writes}
     return all(
@@ -209,7 +214,7 @@ def _separately(sch: Schedule) -> Schedule:
             rest = [loop for loop in loops if loop.var not in {o.var for o in outer}]
             sch.reorder(*outer, *rest)
             row = sch.fuse(*outer) if len(outer) > 1 else outer[0]
-            parallelize(sch, row, constant_product(loop_extents(sch, rest)))
+            parallelize(sch, row, iterations(sch, rest))
             try_primitive(sch, lambda handle=handle, row=row: schedule_reduction_loops(sch, handle, row))
         else:
             schedule_reduction_loops(sch, handle, None)

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, PrimExpr, Var
+from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
+from heddle.prim.ops import cast, floordiv, maximum
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, IterType, SBlock, Stmt
@@ -96,13 +97,27 @@ def try_primitive(sch: Schedule, action: object) -> bool:
     return True
 
 
-def parallelize(sch: Schedule, loop: LoopRV, inner_elements: int | None) -> None:
-    """Run a loop on threads, at least GRAIN_ELEMENTS of work to each. One whose iterations depend on each
-    other, as in functions written by hand, stays as it is."""
+def parallelize(sch: Schedule, loop: LoopRV, inner_elements: int | PrimExpr | None) -> None:
+    """Run a loop on threads, at least GRAIN_ELEMENTS of work to each; of free sizes, that follows when it
+    runs. One whose iterations depend on each other, as in functions written by hand, stays as it is."""
     if not try_primitive(sch, lambda: sch.parallel(loop)):
         return
-    grain = max(1, GRAIN_ELEMENTS // max(1, inner_elements or 64))
+    if isinstance(inner_elements, PrimExpr):
+        inner_elements = extent_of(inner_elements) or inner_elements
+    grain: int | PrimExpr
+    if isinstance(inner_elements, PrimExpr):
+        grain = maximum(floordiv(GRAIN_ELEMENTS, maximum(inner_elements, 1)), 1)
+    else:
+        grain = max(1, GRAIN_ELEMENTS // max(1, inner_elements or 64))
     sch.annotate(loop, "grain", grain)
+
+
+def iterations(sch: Schedule, loops: Sequence[LoopRV]) -> PrimExpr:
+    """How often the innermost of nested loops runs, of sizes that may be free."""
+    total: PrimExpr = constant(1, "int64")
+    for loop in loops:
+        total = total * cast("int64", sch.get(loop).extent)
+    return total
 
 
 def constant_product(extents: Sequence[int | None]) -> int | None:
