@@ -4,7 +4,10 @@ deterministic examples and no deadline in time: a slow machine is no failure. Wh
 kept on disk: tests that replace a part of the compiler must see it run."""
 
 import os
+import signal
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("HEDDLE_STRICT_RULES", "1")
 os.environ.setdefault("HEDDLE_CACHE", "kernels")
 
