@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -121,8 +122,10 @@ def _functions(record: Any) -> Iterator[Any]:
 
 
 def _is_ours(function: Any) -> bool:
+    while isinstance(function, partial):
+        function = function.func
     home = function if hasattr(function, "__module__") else type(function)
-    return str(home.__module__).split(".")[0] in (__name__.split(".")[0], "builtins", "functools", "numpy")
+    return str(home.__module__).split(".")[0] in (__name__.split(".")[0], "builtins", "numpy")
 
 
 def _loaded(kept: memoryview) -> VMExecutable | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -155,12 +156,15 @@ def test_passes_that_are_chosen_or_watched_run(kept):
     assert kept.hits == 1
 
 
-def test_an_operator_of_ones_own_is_compiled_anew(kept, monkeypatch):
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_operator_of_ones_own_is_compiled_anew(kept, monkeypatch, wrapped):
     heddle.compile(layers())
     record = OP_RECORDS["relax.nn.gelu"]
-    doubled = dataclasses.replace(
-        record, lower=lambda attrs, x: heddle.te.compute(x.shape, lambda *i: x(*i) * 2)
-    )
+
+    def lower(attrs, x):
+        return heddle.te.compute(x.shape, lambda *i: x(*i) * 2)
+
+    doubled = dataclasses.replace(record, lower=functools.partial(lower) if wrapped else lower)
     monkeypatch.setitem(OP_RECORDS._entries, "relax.nn.gelu", doubled)
     x = np.ones((8, 24), "float32")
     own = results(heddle.compile(layers()), [x])[0]
