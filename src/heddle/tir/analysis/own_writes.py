@@ -47,21 +47,27 @@ class _Access:
 def reads_own_writes(loop: For, buffer: Buffer, around: Sequence[For]) -> bool:
     """Whether what an iteration reads was written by it before. `around` are the loops outside. False where
     that is not known."""
-    analyzer = Analyzer()
-    for outer in (*around, loop):
-        analyzer.bind(outer.loop_var, Range.from_min_extent(outer.min, outer.extent), allow_override=True)
     found: list[_Access] = []
     _collect(loop.body, buffer, (), found)
-    boxes = _Boxes(analyzer)
+    boxes = _Boxes(_inside(loop, around))
     return all(
         boxes.cover(found[:position], access, buffer)
         for position, access in enumerate(found)
         if isinstance(access.node, BufferLoad)
-    ) or _stays_apart(loop, buffer, analyzer)
+    )
 
 
-def _stays_apart(loop: For, buffer: Buffer, analyzer: Analyzer) -> bool:
-    """Whether the iterations touch parts of a dimension that lie one after the other."""
+def _inside(loop: For, around: Sequence[For]) -> Analyzer:
+    analyzer = Analyzer()
+    for outer in (*around, loop):
+        analyzer.bind(outer.loop_var, Range.from_min_extent(outer.min, outer.extent), allow_override=True)
+    return analyzer
+
+
+def stays_apart(loop: For, buffer: Buffer, around: Sequence[For]) -> bool:
+    """Whether the iterations touch parts of a dimension that lie one after the other: none reads what another
+    one wrote, but maybe what was written before the loop. False where that is not known."""
+    analyzer = _inside(loop, around)
     collector = AccessRegions(buffer)
     collector.visit(loop.body)
     boxes = [box for box in (collector.reads.get(buffer), collector.writes.get(buffer)) if box is not None]

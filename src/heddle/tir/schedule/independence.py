@@ -24,7 +24,7 @@ from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Add, FloorDiv, FloorMod, IntImm, Let, Mul, PrimExpr, Range, Var, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import AccessRegions, Box
-from heddle.tir.analysis.own_writes import reads_own_writes
+from heddle.tir.analysis.own_writes import reads_own_writes, stays_apart
 from heddle.tir.nodes import (
     Bind,
     Buffer,
@@ -313,7 +313,8 @@ def _may_overlap(func: PrimFunc, place: Place, buffer: Buffer, is_read: bool) ->
         return False
     if not is_read:
         return True
-    return reads_own_writes(replace(loop, body=lower_blocks(loop.body)), buffer, place.loops())
+    lowered, around = replace(loop, body=lower_blocks(loop.body)), place.loops()
+    return reads_own_writes(lowered, buffer, around) or stays_apart(lowered, buffer, around)
 
 
 def _stores_alike(block: SBlock, buffer: Buffer) -> bool:

@@ -18,7 +18,7 @@ from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import LT, is_const_int
 from heddle.prim.ops import conjuncts
-from heddle.tir.analysis.own_writes import reads_own_writes
+from heddle.tir.analysis.own_writes import reads_own_writes, stays_apart
 from heddle.tir.nodes import (
     AllocBuffer,
     Buffer,
@@ -131,31 +131,32 @@ def _path(stmt: Stmt, buffer: Buffer, users: _Users) -> list[For | IfThenElse]:
 
 
 def _depth(path: Sequence[For | IfThenElse], buffer: Buffer, users: _Users, around: tuple[For, ...]) -> int:
-    """How many statements of a path the allocation enters. Where each iteration of a loop starts anew, so do
-    those of the loops outside: the innermost such loop is looked for."""
+    """How many statements of a path the allocation enters.
+
+    Where each iteration of a loop reads only what it wrote, so do those of the loops outside: the innermost
+    such loop is looked for. What is in it may be entered where its iterations read nothing of one another.
+    """
     loops = [stmt for stmt in path if isinstance(stmt, For)]
+
+    def outside(loop: For) -> tuple[For, ...]:
+        return (*around, *loops[: loops.index(loop)])
+
     depth = 0
     for position in reversed(range(len(path))):
         stmt = path[position]
         if isinstance(stmt, For) and not is_const_int(stmt.extent, 1):
-            outside = (*around, *loops[: loops.index(stmt)])
-            if _starts_anew(stmt, buffer, users, outside):
+            if not _carries(stmt.body, buffer, users) and reads_own_writes(stmt, buffer, outside(stmt)):
                 depth = position + 1
                 break
     while depth < len(path):
         stmt = path[depth]
         if isinstance(stmt, For) and not is_const_int(stmt.extent, 1):
-            break
+            if _carries(stmt.body, buffer, users):
+                break
+            if stmt.kind is not ForKind.PARALLEL and not stays_apart(stmt, buffer, outside(stmt)):
+                break
         depth += 1
     return depth
-
-
-def _starts_anew(loop: For, buffer: Buffer, users: _Users, outside: tuple[For, ...]) -> bool:
-    """Whether no iteration reads what another one wrote."""
-    if _carries(loop.body, buffer, users):
-        return False
-    # Iterations that may run at once read nothing of one another, and must not share what they write.
-    return loop.kind is ForKind.PARALLEL or reads_own_writes(loop, buffer, outside)
 
 
 def _put(stmt: Stmt, alloc: AllocBuffer, users: _Users, path: Sequence[For | IfThenElse]) -> Stmt:

@@ -70,6 +70,14 @@ for i in range(6):
         if i > 0: C[i, j] = B[0, j]
         if i == 0: C[i, j] = T.float32(0)
 """,
+    "what the last round of a loop around threads wrote": """
+for i in range(6):
+    for j in T.parallel(6):
+        B[j, 0] = A[i, j]
+        if i > 0: C[i, j] = B[j, 0] + B[j, 1]
+        if i == 0: C[i, j] = B[j, 0]
+        B[j, 1] = A[i, j]
+""",
     "what is written later": """
 for i in range(6):
     B[0, 0] = A[i, 0]
