@@ -7,9 +7,9 @@ package's sources. What is kept is the program's artefact, behind zero bytes tha
 user's `PrivateCache`: nobody else can put code there, so the artefact's own digests are not checked again.
 
 A program is compiled anew where something could differ that the key does not hold: passes chosen or watched
-by a PassContext, pipelines of one's own, operators that were declared or replaced outside of this package, a
-module with free variables. Programs that compile at once, and those of more than a quarter of the cache's
-size, are not kept.
+by a PassContext, pipelines of one's own, operators that were declared or replaced outside of this package, C
+source (it may include any header), a module with free variables. Programs that compile at once, and those of
+more than a quarter of the cache's size, are not kept.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from heddle.ir.op_def import OpDef
 from heddle.ir.structural import labelled_digest
 from heddle.ir.transform import PassContext
 from heddle.runtime.artefact import ALIGN_BYTES, artefact_pieces, section_table
+from heddle.runtime.kernel_module import CSourceModule
 from heddle.runtime.module import Module, module_sections, modules_from_sections
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.limits import current_limits
@@ -95,8 +96,6 @@ def program_name(mod: IRModule, target: Target, options: BuildOptions) -> str | 
         PassContext.current().opt_level,
         current_limits(),
         settings().strict_rules,
-        settings().c_compiler,
-        settings().cpp_compiler,
         sources_digest(),
         llvmlite.__version__,
     )
@@ -137,6 +136,8 @@ def _loaded(kept: memoryview) -> VMExecutable | None:
 
 
 def _keep(folder: PrivateCache, name: str, program: Module) -> None:
+    if any(isinstance(each, CSourceModule) for each in program.imports):
+        return  # it depends on the system's compiler, and on headers
     try:
         pieces = list(artefact_pieces(module_sections(program)))
     except UsageError:  # something in it has no stored form

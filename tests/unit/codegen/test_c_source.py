@@ -16,6 +16,7 @@ import pytest
 
 import heddle
 from heddle.codegen import c_source
+from heddle.driver import program_cache
 from heddle.driver.models import find_model, import_model
 from heddle.ir.expr import ExternFunc
 from heddle.ir.structural import assert_structural_equal
@@ -26,6 +27,7 @@ from heddle.runtime import load_module
 from heddle.runtime.kernel_module import CSourceModule
 from heddle.script import from_source
 from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import settings
 from heddle.vm.relax import VirtualMachine
 from tests.unit.relax.running import MODES, machine
@@ -190,3 +192,17 @@ def test_text_keeps_the_source_and_model_files_may_not_have_one(tmp_path: Path) 
     (tmp_path / "model.py").write_text(mod.script())
     with pytest.raises(UsageError, match=r"D0104.*my_sqrt, my_shift"):
         import_model(find_model(str(tmp_path / "model.py")))
+
+
+@needs_compiler
+def test_programs_with_c_source_are_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its headers may change under the same text."""
+    cache = program_cache.ProgramCache(PrivateCache(tmp_path / "cache", 1 << 30), least_s=0.0)
+    monkeypatch.setattr(program_cache, "_shared", [cache])
+    header, x = tmp_path / "step.h", np.zeros(3, "float32")
+    source = f'#include "{header}"\n' + SOURCE.replace("+ 1;", "+ STEP;")
+    for step in (2, 5):
+        header.write_text(f"#define STEP {step}\n")
+        made = VirtualMachine(heddle.compile(program(source, names=("my_shift",))), heddle.cpu())
+        np.testing.assert_array_equal(made["main"](x).numpy(), x + step)
+    assert cache.hits == 0
