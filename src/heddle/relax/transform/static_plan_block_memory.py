@@ -7,17 +7,18 @@
     return d                                             c = tensor of s; h(b, c)
                                                          d = alloc_tensor((n, 4)); k(c, d)
 
-Sizes are byte formulas in the symbolic dimensions. A storage is taken again where it is provably large
-enough and not far
-too large; where the function states upper bounds of dimensions (attribute `tir_var_upper_bound`), sizes are
-bounded by
-them and become constants. What leaves the function, or may be kept by an external function, has its own
-storage.
+Sizes are byte formulas in the symbolic dimensions. A free storage is taken where it is large enough, or can
+be made so: its size becomes the larger one of two formulas, where the dimensions of both are known when it is
+allocated. Which one is nearest in size is judged at a sample of the dimensions; one that is far too large or
+too small there is left. Where the function states upper bounds of dimensions (attribute
+`tir_var_upper_bound`), sizes are bounded by them and become constants. What leaves the function, or may be
+kept by an external function, has its own storage.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
@@ -36,18 +37,27 @@ from heddle.ir.expr import (
 )
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import walk
+from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
-from heddle.prim.substitute import substitute
-from heddle.relax.nodes import Binding, SeqExpr
+from heddle.prim.ops import maximum
+from heddle.prim.substitute import free_vars, substitute
+from heddle.relax.analysis.type_relations import symbolic_vars
+from heddle.relax.infer import type_of
+from heddle.relax.nodes import MatchCast, SeqExpr
 from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.relax.transform.lower_alloc_tensor import alloc_storage, alloc_tensor, size_bytes
 from heddle.relax.types import ShapeExpr
 from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import TrapValueError
 
 MAX_WASTE = 16
-"""A storage more than this many times too large is not reused."""
+"""A storage more than this many times too large, or too small, is not reused."""
 ALIGN_BYTES = 64
+MAX_FORMULAS = 16
+"""So many formulas of sizes a storage has at most."""
+SAMPLE = 64
+"""What a dimension is where sizes are compared that no proof orders."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +74,15 @@ class StaticPlanBlockMemory(FunctionPass):
 
 @dataclass(eq=False, slots=True)
 class _Storage:
-    var: Var
-    size: PrimExpr
+    """It is as large as the largest of `sizes`. `known`: the dimensions known where it is allocated."""
+
+    sizes: list[PrimExpr]
     kind: tuple[str, str]
+    known: frozenset[PrimVar]
+    var: Var | None = None
+
+    def size(self) -> PrimExpr:
+        return reduce(maximum, self.sizes)
 
 
 @dataclass(slots=True)
@@ -82,41 +98,45 @@ class _Planner(BindingRewriter):
         super().__init__(mod)
         self._bounds = bounds
         self._sizes = Analyzer()
-        self._free: list[_Storage] = []
-        self._lives = _Lives()
-        self._ending: dict[int, list[Var]] = {}
-        self._held: dict[Var, _Storage] = {}
-        self._position = 0
+        self._plan: dict[Var, _Storage] = {}
+        self._known: frozenset[PrimVar] = frozenset()
+        self._samples: dict[PrimExpr, int | None] = {}
+
+    def run(self, func: Function) -> Function:
+        self._known = frozenset(var for param in func.params for var in symbolic_vars(type_of(param)))
+        return super().run(func)
 
     def rewrite_sequence(self, expr: Any) -> SeqExpr:
         """Each sequence plans its own tensors; a branch cannot use up storages of what surrounds it."""
-        saved = self._free, self._lives, self._ending, self._held, self._position
-        self._free, self._held, self._position = [], {}, 0
-        self._lives = lives_of(expr, self.mod)
-        self._ending = {}
-        for var, position in self._lives.last_use.items():
-            self._ending.setdefault(position, []).append(var)
+        outer = self._known
+        self._plan_sequence(expr)
         result = super().rewrite_sequence(expr)
-        self._free, self._lives, self._ending, self._held, self._position = saved
+        self._known = outer
         return result
 
-    def binding(self, binding: Binding) -> None:
-        super().binding(binding)
-        for var in self._ending.get(self._position, ()):
-            if var in self._held:
-                self._free.append(self._held.pop(var))
-        self._position += 1
+    def _plan_sequence(self, expr: SeqExpr) -> None:
+        last_use = lives_of(expr, self.mod).last_use
+        ending: dict[int, list[Var]] = {}
+        for var, position in last_use.items():
+            ending.setdefault(position, []).append(var)
+        free: list[_Storage] = []
+        for position, binding in enumerate(expr.bindings()):
+            alloc = _known_alloc(binding.value) if binding.var in last_use else None
+            if alloc is not None:
+                size = self._bounded(size_bytes(*alloc))
+                self._plan[binding.var] = self._take(free, size, _kind_of(binding.value))
+            if isinstance(binding, MatchCast):
+                self._known |= frozenset(symbolic_vars(binding.ty))
+            free += [self._plan[var] for var in ending.get(position, ()) if var in self._plan]
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        if not is_call(value, "relax.builtin.alloc_tensor") or var not in self._lives.last_use:
+        storage = self._plan.get(var)
+        if storage is None:
             return value
         assert isinstance(value, Call)
-        shape, dtype = value.args[0], value.args[1]
-        if not isinstance(shape, ShapeExpr) or not isinstance(dtype, DataTypeImm):
-            return value
-        storage = self._take(self._bounded(size_bytes(shape, DataType(dtype.value))), value)
-        self._held[var] = storage
-        return alloc_tensor(storage.var, constant(0, "int64"), shape, dtype)
+        if storage.var is None:
+            storage.var = self.bind(self.value(alloc_storage(storage.size(), value)), "storage")
+        return alloc_tensor(storage.var, constant(0, "int64"), value.args[0], value.args[1])
 
     def _bounded(self, size: PrimExpr) -> PrimExpr:
         """The size with stated upper bounds put in, rounded up to the alignment where it is constant."""
@@ -132,26 +152,79 @@ class _Planner(BindingRewriter):
             return constant(-(-size.value // ALIGN_BYTES) * ALIGN_BYTES, "int64")
         return size
 
-    def _take(self, size: PrimExpr, alloc: Call) -> _Storage:
-        """A free storage that fits, the tightest first, or a new one."""
-        kind = _kind_of(alloc)
-        fitting = [s for s in self._free if s.kind == kind and self._fits(s.size, size)]
-        if fitting:
-            best = min(fitting, key=lambda s: s.size.value if isinstance(s.size, IntImm) else -1)
-            self._free.remove(best)
-            return best
-        var = self.bind(self.value(alloc_storage(size, alloc)), "storage")
-        return _Storage(var, size, kind)
+    def _take(self, free: list[_Storage], size: PrimExpr, kind: tuple[str, str]) -> _Storage:
+        """A free storage: one that fits before one that grows, the nearest in size first. Else a new one."""
+        ranked = [
+            (grows, distance, index)
+            for index, storage in enumerate(free)
+            if storage.kind == kind and (found := self._judge(storage, size)) is not None
+            for grows, distance in (found,)
+        ]
+        if not ranked:
+            return _Storage([size], kind, self._known)
+        grows, _, index = min(ranked)
+        storage = free.pop(index)
+        if grows:
+            storage.sizes = _merged(storage.sizes, size)
+        return storage
 
-    def _fits(self, have: PrimExpr, need: PrimExpr) -> bool:
-        if isinstance(have, IntImm) and isinstance(need, IntImm):
-            return need.value <= have.value <= max(need.value * MAX_WASTE, ALIGN_BYTES)
-        if isinstance(have, IntImm) or isinstance(need, IntImm):
-            return False
-        return self._sizes.can_prove_equal(have, need) or self._sizes.can_prove_greater_equal(have - need, 0)
+    def _judge(self, storage: _Storage, size: PrimExpr) -> tuple[bool, int] | None:
+        """Whether a storage must grow for a tensor, and how many bytes lie between them at the sample; None
+        where it is not to be taken."""
+        sizes = [self._sample(have) for have in storage.sizes]
+        have, need = max((known for known in sizes if known is not None), default=None), self._sample(size)
+        if have is None or need is None:
+            return (False, 0) if self._is_enough(storage, size) else None
+        is_near = max(have, need) <= max(min(have, need) * MAX_WASTE, ALIGN_BYTES)
+        if not is_near:
+            return None
+        if self._is_enough(storage, size):
+            return False, abs(have - need)
+        can_grow = len(storage.sizes) < MAX_FORMULAS and storage.known.issuperset(free_vars(size))
+        return (True, abs(have - need)) if can_grow else None
+
+    def _is_enough(self, storage: _Storage, size: PrimExpr) -> bool:
+        """Whether a storage is certainly large enough."""
+        for have in storage.sizes:
+            if isinstance(have, IntImm) and isinstance(size, IntImm):
+                if have.value >= size.value:
+                    return True
+            elif self._sizes.can_prove_equal(have, size) or self._sizes.can_prove_greater_equal(
+                have - size, 0
+            ):
+                return True
+        return False
+
+    def _sample(self, size: PrimExpr) -> int | None:
+        if size not in self._samples:
+            try:
+                value = evaluate(size, dict.fromkeys(free_vars(size), SAMPLE))
+            except TrapValueError:  # it divides by what is 0 there
+                value = None
+            self._samples[size] = value
+        return self._samples[size]
 
 
-def _kind_of(alloc: Call) -> tuple[str, str]:
+def _merged(sizes: list[PrimExpr], size: PrimExpr) -> list[PrimExpr]:
+    """The formulas with one more, of which the constants are one."""
+    constants = [item.value for item in (*sizes, size) if isinstance(item, IntImm)]
+    others = [item for item in (*sizes, size) if not isinstance(item, IntImm)]
+    return [*others, *([constant(max(constants), "int64")] if constants else [])]
+
+
+def _known_alloc(value: Expr) -> tuple[ShapeExpr, DataType] | None:
+    """The shape and dtype of an allocation that names both."""
+    if not is_call(value, "relax.builtin.alloc_tensor"):
+        return None
+    assert isinstance(value, Call)
+    shape, dtype = value.args[0], value.args[1]
+    if not isinstance(shape, ShapeExpr) or not isinstance(dtype, DataTypeImm):
+        return None
+    return shape, DataType(dtype.value)
+
+
+def _kind_of(alloc: Expr) -> tuple[str, str]:
+    assert isinstance(alloc, Call)
     device = str(alloc.args[2]) if len(alloc.args) > 2 else "0"
     scope = alloc.args[3].value if len(alloc.args) > 3 and isinstance(alloc.args[3], StringImm) else "global"
     return device, scope
