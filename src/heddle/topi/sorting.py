@@ -1,4 +1,4 @@
-"""Sorting along an axis: a stable bottom-up merge sort of indices in loops."""
+"""Sorting along an axis: a stable bottom-up merge sort of indices, and a heap for the first few of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from heddle import te
 from heddle.prim.intrinsics import isnan
-from heddle.prim.nodes import PrimExpr, constant
-from heddle.prim.ops import cast, logical_and, logical_not, logical_or, minimum
+from heddle.prim.nodes import IntImm, Min, PrimExpr, constant
+from heddle.prim.ops import cast, equal, logical_and, logical_not, logical_or, minimum
 from heddle.prim.ops import less as less_than
 from heddle.tir.nodes import AllocBuffer, Buffer, IfThenElse, Stmt, While, decl_buffer, seq
 from heddle.topi.dims import as_dim, positive_axis
@@ -29,7 +29,7 @@ def precedes(a: PrimExpr, b: PrimExpr, descending: bool) -> PrimExpr:
 def argsort(x: te.Tensor, axis: int = -1, descending: bool = False, dtype: str = "int32") -> te.Tensor:
     """The positions of the elements along an axis in sorted order; equal elements keep their order."""
     at = positive_axis(axis, x.ndim)
-    size = x.shape[at]
+    size = cast("int64", x.shape[at])
     outer = [dim for k, dim in enumerate(x.shape) if k != at]
 
     def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
@@ -93,6 +93,110 @@ def _merge_passes(size: PrimExpr, order: Buffer, merged: Buffer, before: Before)
     return seq(*cells, width.set(constant(1, "int64")), While(less_than(width.get(), size), one_pass))
 
 
+FEW = 1024
+"""So many elements of an axis of unknown size are taken by a heap, and of known size a fourth of it."""
+
+
+def _are_few(count: PrimExpr, size: PrimExpr) -> bool:
+    """Whether a heap of the first ones is better than to sort all."""
+    if not isinstance(count, IntImm):
+        count = count.b if isinstance(count, Min) and isinstance(count.b, IntImm) else count
+    if not isinstance(count, IntImm) or count.value == 0:
+        return False
+    return count.value <= (size.value // 4 if isinstance(size, IntImm) else FEW)
+
+
+def first_positions(x: te.Tensor, axis: int, count: PrimExpr, descending: bool) -> te.Tensor:
+    """What `argsort` gives first along an axis, `count` int64 positions of at least one, without the rest.
+
+    A heap keeps the best `count` elements seen, the last of them on top: most elements are compared once.
+    Source: Knuth, The Art of Computer Programming 3, section 5.2.3 (heapsort).
+    """
+    at = positive_axis(axis, x.ndim)
+    size = cast("int64", x.shape[at])
+    outer = [dim for k, dim in enumerate(x.shape) if k != at]
+    shape = (*x.shape[:at], count, *x.shape[at + 1 :])
+
+    def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
+        source, target = inputs[0], outputs[0]
+        heap = decl_buffer((count,), "int64", "heap")
+        zero = constant(0, "int64")
+
+        def row(index: tuple[PrimExpr, ...]) -> Stmt:
+            def value(position: PrimExpr) -> PrimExpr:
+                return load(source, (*index[:at], position, *index[at:]))
+
+            def follows(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+                """Whether the element at place a of the heap stands behind that at b."""
+                first, second = load(heap, (a,)), load(heap, (b,))
+                is_tie = logical_not(precedes(value(first), value(second), descending))
+                return logical_or(
+                    precedes(value(second), value(first), descending), logical_and(is_tie, first > second)
+                )
+
+            hole, last = Cell("hole"), Cell("last")
+
+            def consider(i: PrimExpr) -> Stmt:
+                """Element i takes the place of the last one where it stands before it."""
+                better = precedes(value(i), value(load(heap, (zero,))), descending)
+                return IfThenElse(better, seq(store(heap, i, (zero,)), sink(zero, count)))
+
+            def sink(top: PrimExpr, end: PrimExpr) -> Stmt:
+                return _sink(heap, top, end, hole, last, follows)
+
+            def put_last(i: PrimExpr) -> Stmt:
+                """The top of the heap moves behind it: what follows all others comes to its place."""
+                end = count - 1 - i
+                behind = load(heap, (end,))
+                return seq(
+                    last.set(behind),
+                    store(heap, load(heap, (zero,)), (end,)),
+                    store(heap, last.get(), (zero,)),
+                    sink(zero, end),
+                )
+
+            return seq(
+                AllocBuffer(heap),
+                hole.declare(),
+                last.declare(),
+                loop("f", count, lambda i: store(heap, i, (i,))),
+                loop("h", count, lambda i: sink(count - 1 - i, count)),
+                loop("e", size - count, lambda i: consider(count + i)),
+                loop("s", count, put_last),
+                loop("w", count, lambda i: store(target, load(heap, (i,)), (*index[:at], i, *index[at:]))),
+            )
+
+        return nest("r", outer, row)
+
+    result: te.Tensor = te.extern(shape, [x], body, name="first_positions", dtype="int64")
+    return result
+
+
+def _sink(heap: Buffer, top: PrimExpr, end: PrimExpr, hole: Cell, last: Cell, follows: Before) -> Stmt:
+    """The element at place `top` sinks below those that stand behind it, in a heap that ends at `end`."""
+
+    def look(child: PrimExpr) -> Stmt:
+        behind = IfThenElse(follows(child, last.get()), last.set(child))
+        return IfThenElse(less_than(child, end), behind)
+
+    left = hole.get() * 2 + 1
+    other = Cell("other")
+    swap = seq(
+        other.declare(),
+        other.set(load(heap, (hole.get(),))),
+        store(heap, load(heap, (last.get(),)), (hole.get(),)),
+        store(heap, other.get(), (last.get(),)),
+        hole.set(last.get()),
+    )
+    step = seq(
+        last.set(hole.get()),
+        look(left),
+        look(left + 1),
+        IfThenElse(equal(last.get(), hole.get()), hole.set(end), swap),
+    )
+    return seq(hole.set(top), While(less_than(hole.get(), end), step))
+
+
 def gather_along(x: te.Tensor, order: te.Tensor, axis: int, length: PrimExpr, name: str) -> te.Tensor:
     """The first `length` elements of x along an axis in the order of positions."""
     at = positive_axis(axis, x.ndim)
@@ -124,8 +228,11 @@ def topk(
     shorter.
     """
     at = positive_axis(axis, x.ndim)
-    order = argsort(x, at, largest, "int64")
     length = topk_length(x.shape[at], k)
+    if _are_few(length, x.shape[at]):
+        order = first_positions(x, at, cast("int64", length), largest)
+    else:
+        order = argsort(x, at, largest, "int64")
     shape = (*x.shape[:at], length, *x.shape[at + 1 :])
     values = gather_along(x, order, at, length, "topk_values")
     positions: te.Tensor = te.compute(shape, lambda *i: cast(dtype, order[i]), name="topk_indices")
