@@ -26,6 +26,9 @@ from heddle.driver.codes import D0102, D0106, D0301
 from heddle.driver.compile import as_target, with_bounds_checks
 from heddle.driver.disassembly import bytecode_text
 from heddle.driver.pipeline import default_pipeline
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.rewriter import is_call
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Call, Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassContext, PassInfo, PassInstrument
@@ -33,9 +36,6 @@ from heddle.lower.codegen_vm import vm_codegen
 from heddle.lower.estimate_peak_memory import PEAK_MEMORY
 from heddle.ops.load import load as load_operators
 from heddle.relax.metadata import write_weights
-from heddle.relax.nodes import SeqExpr
-from heddle.relax.rewriter import is_call
-from heddle.relax.types import ShapeExpr
 from heddle.script.printer import module_script
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.files import check_replaceable, write_bytes

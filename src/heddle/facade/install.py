@@ -127,6 +127,10 @@ class _AliasLoader(Loader):
         module.__spec__ = self._spec
 
 
+_OPERATORS = ("heddle.graph.core_ops", "heddle.relax.core_ops", "heddle.ops.load")
+"""The modules that declare the operators of graph programs."""
+
+
 def _answer_lookups(module: ModuleType) -> None:
     module.__class__ = FacadeModule
 
@@ -135,7 +139,12 @@ def _declare_operators_on_demand(module: ModuleType) -> None:
     """Operators are declared above the rooms that look them up: the table asks for them when a name is
     missing.
     """
-    module.OP_RECORDS.fill_from(lambda: import_module("heddle.ops.load").declare_all())
+
+    def declare() -> None:
+        for room in _OPERATORS:
+            import_module(room).declare()
+
+    module.OP_RECORDS.fill_from(declare)
 
 
 def _load_printers_on_demand(module: ModuleType) -> None:

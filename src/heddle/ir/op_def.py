@@ -82,7 +82,7 @@ class ErrorSample:
 
 
 class InferContext(Protocol):
-    """What a type rule sees; `relax.infer` implements it."""
+    """What a type rule sees; `graph.infer` implements it."""
 
     call: Call
     args: tuple[Expr, ...]

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.types import ShapeExpr, TensorType
+from heddle.graph.vdevices import device_index
 from heddle.ir.expr import (
     BaseFunc,
     Call,
@@ -32,9 +35,6 @@ from heddle.lower.default_schedule import FAILED_RULES
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.lower.estimate_peak_memory import PEAK_MEMORY
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
-from heddle.relax.nodes import SeqExpr
-from heddle.relax.types import ShapeExpr, TensorType
-from heddle.relax.vdevices import device_index
 from heddle.runtime.dtype import DataType
 from heddle.runtime.shape import Shape
 from heddle.support.diagnostics import VerifyError

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from heddle.graph.nodes import Binding, BindingBlock, VarBinding
+from heddle.graph.rewriter import is_call
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -18,9 +21,6 @@ from heddle.ir.visitor import walk
 from heddle.lower.fusion_graph import FusionGroup, FusionNode, find_groups
 from heddle.lower.primitive_function import BlockFuser, outlined
 from heddle.prim.nodes import PrimExpr, is_const_int
-from heddle.relax.nodes import Binding, BindingBlock, VarBinding
-from heddle.relax.rewriter import is_call
-from heddle.relax.types import TensorType
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.nodes import PrimFunc
 

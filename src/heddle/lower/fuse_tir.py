@@ -14,6 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
@@ -26,10 +30,6 @@ from heddle.lower.legalize_ops import OPERATORS
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import SeqExpr
-from heddle.relax.rewriter import BindingRewriter
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.support.names import NameSupply
 from heddle.support.span import at

@@ -13,6 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.infer import Inference, type_of
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
+from heddle.graph.vdevices import common_device, on_device
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -22,10 +26,6 @@ from heddle.ir.types import TupleType
 from heddle.lower.codes import L0102
 from heddle.lower.lowering_memo import LoweringMemo, memo_key
 from heddle.prim.nodes import SizeVar
-from heddle.relax.infer import Inference, type_of
-from heddle.relax.rewriter import BindingRewriter
-from heddle.relax.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
-from heddle.relax.vdevices import common_device, on_device
 from heddle.support.diagnostics import IRTypeError
 
 OPERATORS = "operators"

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
+from heddle.graph.op_builder import build_call
+from heddle.graph.types import TensorType
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import tuple_types
 from heddle.ops.rules import contraction_work, require_ndim, unknown_dims
-from heddle.relax.infer import Inference
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.topi.contraction import einsum, letter_sizes, parse_subscripts

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
+from heddle.graph.op_builder import build_call
+from heddle.graph.types import ShapeExpr, ShapeType
 from heddle.ir.expr import Call, Tuple, TupleGetItem
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
@@ -14,9 +17,6 @@ from heddle.ir.types import TupleType, Type
 from heddle.ops.elementwise import random_array
 from heddle.ops.rules import unknown_dims
 from heddle.prim.nodes import SizeVar
-from heddle.relax.infer import Inference
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import ShapeExpr, ShapeType
 from heddle.runtime.dtype import DataType
 from heddle.topi import reduce, transform, unique
 from heddle.topi import sorting as sort

@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 
 from heddle import te
+from heddle.graph.codes import R0202
+from heddle.graph.infer import Inference
+from heddle.graph.op_builder import build_call
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Tuple
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
@@ -16,10 +20,6 @@ from heddle.ops.rules import require_int, require_ndim, unknown_dims
 from heddle.prim.checked_index import checked_positions
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar
 from heddle.prim.ops import cast
-from heddle.relax.codes import R0202
-from heddle.relax.infer import Inference
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.topi import scatter, transform
 from heddle.topi.reduce import accumulator, convert, reduce_element
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
+from heddle.graph.type_relations import symbolic_vars
+from heddle.graph.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType, VDevice
 from heddle.ir.expr import (
     Call,
     Constant,
@@ -28,10 +31,7 @@ from heddle.ir.op import Op
 from heddle.ir.op_def import OpDef, op_def
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import IntImm, PrimExpr
-from heddle.relax.analysis.type_relations import symbolic_vars
 from heddle.relax.metadata import embedded_metadata
-from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr
-from heddle.relax.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType, VDevice
 from heddle.support.text import TextBuilder
 from heddle.tir.print_expr import ExprPrinter, Names, quote
 

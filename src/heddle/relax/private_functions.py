@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.visitor import walk
-from heddle.relax.rewriter import BindingRewriter
 
 
 def changeable_functions(mod: IRModule) -> dict[GlobalVar, Function]:

@@ -11,6 +11,9 @@ from collections.abc import Callable as _Function
 from dataclasses import dataclass
 from typing import Any as _Value
 
+from heddle.graph.op_builder import build_call, const, graph_expr, shape_expr
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType, VDevice
+from heddle.graph.vdevices import vdevice_of
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, DataTypeImm, Expr, ExternFunc, StringImm
 from heddle.ir.op import OP_RECORDS, Op
@@ -18,9 +21,6 @@ from heddle.ir.op_def import OpDef
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.relax.metadata import raw_const
-from heddle.relax.op_builder import build_call, const, graph_expr, shape_expr
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType, VDevice
-from heddle.relax.vdevices import vdevice_of
 
 Dim = _Function[[_Value], _Value]
 

@@ -10,6 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.graph.codes import R0102, R0301, R0302, R0305, R0306
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
+from heddle.graph.normalize import is_impure_call
+from heddle.graph.type_relations import symbolic_vars
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import (
     Call,
     Constant,
@@ -30,11 +35,7 @@ from heddle.ir.op import Op
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
-from heddle.relax.analysis.type_relations import symbolic_vars
-from heddle.relax.codes import R0102, R0301, R0302, R0303, R0304, R0305, R0306
-from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr
-from heddle.relax.normalize import is_impure_call
-from heddle.relax.types import ShapeExpr
+from heddle.relax.codes import R0303, R0304
 from heddle.support.diagnostics import Code, Diagnostic
 
 _LEAVES = (Var, GlobalVar, Constant, ShapeExpr, PrimExpr, StringImm, DataTypeImm, ExternFunc, Op)

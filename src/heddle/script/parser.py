@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from heddle.graph.infer import function_type
+from heddle.graph.types import VDevice
+from heddle.graph.vdevices import LISTED
 from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0601
 from heddle.ir.expr import Function, GlobalVar
@@ -15,10 +18,7 @@ from heddle.ir.node import Map
 from heddle.ir.script_parser import ScriptParser, decorator_of, parse_python
 from heddle.relax import metadata
 from heddle.relax import script as relax_words
-from heddle.relax.infer import function_type
 from heddle.relax.parser import FunctionParser, ModuleAlias
-from heddle.relax.types import VDevice
-from heddle.relax.vdevices import LISTED
 from heddle.support.span import Source, at
 from heddle.tir import script as tir_words
 from heddle.tir.nodes import PrimFunc

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from heddle import te
+from heddle.graph.infer import Inference
+from heddle.graph.op_builder import build_call
+from heddle.graph.types import TensorType
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
@@ -18,9 +21,6 @@ from heddle.ops.rules import broadcast_dims, require_float, require_ndim, unknow
 from heddle.prim.intrinsics import sqrt
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, select
-from heddle.relax.infer import Inference
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import TensorType
 from heddle.topi.broadcast import read_broadcast
 from heddle.topi.reduce import accumulator
 

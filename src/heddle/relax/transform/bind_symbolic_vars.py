@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.binding import BindingError, bind_symbolic_vars, symbolic_dims
+from heddle.graph.codes import R0208
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, map_functions
-from heddle.relax.binding import BindingError, bind_symbolic_vars, symbolic_dims
-from heddle.relax.codes import R0208
 from heddle.support.diagnostics import did_you_mean
 
 

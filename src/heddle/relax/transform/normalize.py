@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.nodes import Binding
 from heddle.ir.expr import Call, Constant, Function, If, Tuple, TupleGetItem, Var
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import walk
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.nodes import Binding
 
 _TYPED = (Call, Constant, Function, If, Tuple, TupleGetItem, Var)
 

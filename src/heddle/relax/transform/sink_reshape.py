@@ -16,6 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding
+from heddle.graph.op_builder import build_call
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Call, Expr, Function, Var
 from heddle.ir.node import replace
 from heddle.ir.op import OP_RECORDS, Op
@@ -23,11 +28,6 @@ from heddle.ir.op_def import AnyLayout
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import PrimExpr, is_const_int
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding
-from heddle.relax.op_builder import build_call
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import ShapeExpr, TensorType
 
 RESHAPE = "relax.reshape"
 

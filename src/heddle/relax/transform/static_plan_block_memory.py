@@ -20,7 +20,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from heddle.arith import Analyzer
+from heddle.graph.nodes import Binding, SeqExpr
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.storage_plan import Storage, StorageSizes, size_bytes
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import (
     Call,
     DataTypeImm,
@@ -36,18 +39,9 @@ from heddle.ir.expr import (
 )
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, PrimExpr, constant
-from heddle.prim.nodes import Var as PrimVar
-from heddle.prim.substitute import substitute
-from heddle.relax.nodes import Binding, SeqExpr
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.transform.lower_alloc_tensor import alloc_storage, alloc_tensor, size_bytes
-from heddle.relax.types import ShapeExpr
+from heddle.prim.nodes import PrimExpr, constant
+from heddle.relax.transform.lower_alloc_tensor import alloc_storage, alloc_tensor
 from heddle.runtime.dtype import DataType
-
-MAX_WASTE = 16
-"""A storage more than this many times too large is not reused."""
-ALIGN_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -62,13 +56,6 @@ class StaticPlanBlockMemory(FunctionPass):
         return _Planner(mod, {str(name): int(value) for name, value in bounds.items()}).run(func)
 
 
-@dataclass(eq=False, slots=True)
-class _Storage:
-    var: Var
-    size: PrimExpr
-    kind: tuple[str, str]
-
-
 @dataclass(slots=True)
 class _Lives:
     """Where the tensors allocated in one sequence are last used; those that escape are left out."""
@@ -80,12 +67,11 @@ class _Lives:
 class _Planner(BindingRewriter):
     def __init__(self, mod: Any, bounds: dict[str, int]) -> None:
         super().__init__(mod)
-        self._bounds = bounds
-        self._sizes = Analyzer()
-        self._free: list[_Storage] = []
+        self._sizes = StorageSizes(bounds)
+        self._free: list[Storage] = []
         self._lives = _Lives()
         self._ending: dict[int, list[Var]] = {}
-        self._held: dict[Var, _Storage] = {}
+        self._held: dict[Var, Storage] = {}
         self._position = 0
 
     def rewrite_sequence(self, expr: Any) -> SeqExpr:
@@ -114,41 +100,17 @@ class _Planner(BindingRewriter):
         shape, dtype = value.args[0], value.args[1]
         if not isinstance(shape, ShapeExpr) or not isinstance(dtype, DataTypeImm):
             return value
-        storage = self._take(self._bounded(size_bytes(shape, DataType(dtype.value))), value)
+        storage = self._take(self._sizes.bounded(size_bytes(shape, DataType(dtype.value))), value)
         self._held[var] = storage
         return alloc_tensor(storage.var, constant(0, "int64"), shape, dtype)
 
-    def _bounded(self, size: PrimExpr) -> PrimExpr:
-        """The size with stated upper bounds put in, rounded up to the alignment where it is constant."""
-        if self._bounds:
-            known = {
-                node: constant(self._bounds[node.name], "int64")
-                for node in walk(size)
-                if isinstance(node, PrimVar) and node.name in self._bounds
-            }
-            size = substitute(size, known)
-        size = self._sizes.simplify(size)
-        if isinstance(size, IntImm):
-            return constant(-(-size.value // ALIGN_BYTES) * ALIGN_BYTES, "int64")
-        return size
-
-    def _take(self, size: PrimExpr, alloc: Call) -> _Storage:
+    def _take(self, size: PrimExpr, alloc: Call) -> Storage:
         """A free storage that fits, the tightest first, or a new one."""
         kind = _kind_of(alloc)
-        fitting = [s for s in self._free if s.kind == kind and self._fits(s.size, size)]
-        if fitting:
-            best = min(fitting, key=lambda s: s.size.value if isinstance(s.size, IntImm) else -1)
-            self._free.remove(best)
-            return best
-        var = self.bind(self.value(alloc_storage(size, alloc)), "storage")
-        return _Storage(var, size, kind)
-
-    def _fits(self, have: PrimExpr, need: PrimExpr) -> bool:
-        if isinstance(have, IntImm) and isinstance(need, IntImm):
-            return need.value <= have.value <= max(need.value * MAX_WASTE, ALIGN_BYTES)
-        if isinstance(have, IntImm) or isinstance(need, IntImm):
-            return False
-        return self._sizes.can_prove_equal(have, need) or self._sizes.can_prove_greater_equal(have - need, 0)
+        found = self._sizes.take(self._free, size, kind)
+        if found is not None:
+            return found
+        return Storage(self.bind(self.value(alloc_storage(size, alloc)), "storage"), size, kind)
 
 
 def _kind_of(alloc: Call) -> tuple[str, str]:

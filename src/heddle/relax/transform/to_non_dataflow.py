@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
-from heddle.relax.rewriter import BindingRewriter
 
 
 @dataclass(frozen=True)

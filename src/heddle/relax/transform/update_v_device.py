@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.codes import R0207
+from heddle.graph.copying import Copier
+from heddle.graph.types import VDevice
+from heddle.graph.vdevices import LISTED, listed
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext, map_functions
-from heddle.relax.codes import R0207
-from heddle.relax.copying import Copier
-from heddle.relax.types import VDevice
-from heddle.relax.vdevices import LISTED, listed
 from heddle.support.diagnostics import IRTypeError
 
 

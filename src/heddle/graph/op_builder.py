@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.codes import R0103, R0201
+from heddle.graph.types import ShapeExpr, TensorType, dim
+from heddle.graph.vdevices import vdevice_of
 from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0403
 from heddle.ir.expr import Call, Constant, DataTypeImm, Expr, ExternFunc, StringImm, Tuple
 from heddle.ir.op import Op
 from heddle.ir.op_def import Input, OpDef
 from heddle.prim.nodes import PrimExpr, as_expr
-from heddle.relax.codes import R0103, R0201
-from heddle.relax.types import ShapeExpr, TensorType, dim
-from heddle.relax.vdevices import vdevice_of
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import IRTypeError, UsageError

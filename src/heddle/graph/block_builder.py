@@ -16,19 +16,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from heddle.graph.codes import R0501
+from heddle.graph.infer import function_type, type_of
+from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.graph.normalize import Normalizer, Scope
+from heddle.graph.op_builder import graph_expr
+from heddle.graph.te_call import te_call
+from heddle.graph.types import ShapeExpr
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import BaseFunc, Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_digest, structural_equal
 from heddle.ir.types import Type
-from heddle.relax.codes import R0501
-from heddle.relax.infer import function_type, type_of
-from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
-from heddle.relax.normalize import Normalizer, Scope
-from heddle.relax.op_builder import graph_expr
-from heddle.relax.te_call import te_call
-from heddle.relax.types import ShapeExpr
 from heddle.support.diagnostics import UsageError
 from heddle.support.span import Span, ambient_span
 

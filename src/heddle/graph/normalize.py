@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heddle.arith import Analyzer
+from heddle.graph.infer import function_type, infer, type_of
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import (
     Call,
     Constant,
@@ -29,9 +32,6 @@ from heddle.ir.op_def import op_def
 from heddle.ir.types import Type
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr
-from heddle.relax.infer import function_type, infer, type_of
-from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
-from heddle.relax.types import ShapeExpr
 from heddle.support.names import NameSupply
 from heddle.support.span import at
 

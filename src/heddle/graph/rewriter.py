@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op import is_op
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import Rewriter
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
 from heddle.support.span import at
 
 
