@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heddle.graph.codes import R0501
+from heddle.graph.core_ops import CALL_TIR
 from heddle.graph.infer import function_type, type_of
 from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
 from heddle.graph.normalize import Normalizer, Scope
@@ -223,7 +224,7 @@ class BlockBuilder(Normalizer):
         call_args: list[Expr] = [var, Tuple(tuple(tensors))]
         if symbols:
             call_args.append(ShapeExpr(tuple(symbols)))
-        return Call(Op.get("relax.call_tir"), tuple(call_args), attrs_of({}), (out,))
+        return Call(Op.get(CALL_TIR), tuple(call_args), attrs_of({}), (out,))
 
     def emit_te(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
         """Bind the result of `call_te`. Keyword `name_hint` names the variable."""

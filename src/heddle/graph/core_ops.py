@@ -15,9 +15,13 @@ from heddle.graph.codes import R0201, R0202
 from heddle.graph.infer import Inference
 from heddle.graph.types import ShapeType, TensorType
 from heddle.ir.expr import GlobalVar, Tuple
+from heddle.ir.op import GRAPH_PREFIX
 from heddle.ir.op_def import AttrSpec, Input, OpDef, Without, declare_op
 from heddle.ir.types import AnyType, TupleType, Type
 from heddle.prim.nodes import IntImm
+
+CALL_TIR = f"{GRAPH_PREFIX}call_tir"
+NULL_VALUE = f"{GRAPH_PREFIX}null_value"
 
 _NO_LOOPS = Without("no tensor operator: the machine or a pass gives it meaning")
 _NO_REFERENCE = Without("it names a function or memory, not a value of its arguments")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heddle.arith import Analyzer
+from heddle.graph.core_ops import NULL_VALUE
 from heddle.graph.infer import function_type, infer, type_of
 from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
 from heddle.graph.types import ShapeExpr
@@ -212,7 +213,7 @@ _METHODS: dict[type, Any] = {
 
 def _is_nothing(expr: Expr) -> bool:
     """`null_value` is an operand of the machine, not a computation."""
-    return isinstance(expr, Call) and is_op(expr.op, "relax.null_value")
+    return isinstance(expr, Call) and is_op(expr.op, NULL_VALUE)
 
 
 def is_impure_call(expr: Expr, mod: IRModule | None = None) -> bool:

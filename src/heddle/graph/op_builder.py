@@ -14,7 +14,7 @@ from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0403
 from heddle.ir.expr import Call, Constant, DataTypeImm, Expr, ExternFunc, StringImm, Tuple
 from heddle.ir.op import Op
-from heddle.ir.op_def import Input, OpDef
+from heddle.ir.op_def import Input, OpDef, op_named
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
@@ -121,4 +121,9 @@ def build_call(
     for attr in record.attrs:
         if attr.kind == "vdevice":
             bound[attr.name] = vdevice_of(bound[attr.name], scope=bound.get("memory_scope", "global"))
-    return Call(Op.get(f"relax.{record.name}"), tuple(given), attrs_of(bound), tuple(ty_args))
+    return Call(Op.get(record.key), tuple(given), attrs_of(bound), tuple(ty_args))
+
+
+def call_op(name: str, *args: Any, **kwargs: Any) -> Call:
+    """A call of the operator `name` ("add", "nn.relu"), as `build_call`. Raises: MissingNameError S0202."""
+    return build_call(op_named(name), args, kwargs)

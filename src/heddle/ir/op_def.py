@@ -7,14 +7,14 @@ stated reason (`Without`); silence fails when the record is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from heddle.ir.attrs import Attrs
 from heddle.ir.codes import I0403
 from heddle.ir.expr import Call, Expr
-from heddle.ir.op import OP_RECORDS, Op
+from heddle.ir.op import GRAPH_PREFIX, OP_RECORDS, Op
 from heddle.ir.types import Type
 from heddle.support.diagnostics import UsageError
 
@@ -139,26 +139,41 @@ class OpDef:
             if isinstance(facet, Without) and not facet.reason:
                 raise UsageError(I0403, f"operator {self.name} has no {name}, and no reason is stated")
 
+    @property
+    def key(self) -> str:
+        """The operator's name in the table, and in a call."""
+        return f"{GRAPH_PREFIX}{self.name}"
+
     def bind_attrs(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Attributes with defaults filled in. Raises: UsageError I0402/I0403 for unknown or missing ones."""
-        known = {spec.name for spec in self.attrs}
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            raise UsageError(
-                I0403, f"operator {self.name} has no attribute {unknown[0]!r}; it has {sorted(known)}"
-            )
-        values: dict[str, Any] = {}
-        for spec in self.attrs:
-            if spec.name not in given and spec.default is REQUIRED:
-                raise UsageError(I0403, f"operator {self.name} needs the attribute {spec.name!r}")
-            values[spec.name] = given.get(spec.name, spec.default)
-        return values
+        """Attributes with defaults filled in. Raises: UsageError I0403 for unknown or missing ones."""
+        return bind_attrs(self.name, self.attrs, given)
+
+
+def bind_attrs(op_name: str, specs: Sequence[AttrSpec], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of an operator with defaults filled in. Raises: UsageError I0403."""
+    known = {spec.name for spec in specs}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise UsageError(I0403, f"operator {op_name} has no attribute {unknown[0]!r}; it has {sorted(known)}")
+    values: dict[str, Any] = {}
+    for spec in specs:
+        if spec.name not in given and spec.default is REQUIRED:
+            raise UsageError(I0403, f"operator {op_name} needs the attribute {spec.name!r}")
+        values[spec.name] = given.get(spec.name, spec.default)
+    return values
 
 
 def declare_op(definition: OpDef) -> OpDef:
-    """Put an operator in the table under "relax." + its name."""
-    OP_RECORDS.add(f"relax.{definition.name}", definition)
+    """Put an operator in the table."""
+    OP_RECORDS.add(definition.key, definition)
     return definition
+
+
+def op_named(name: str) -> OpDef:
+    """The record of the graph operator `name` ("add", "nn.relu"). Raises: MissingNameError S0202."""
+    record = OP_RECORDS[f"{GRAPH_PREFIX}{name}"]
+    assert isinstance(record, OpDef)
+    return record
 
 
 def op_def(op: Expr) -> OpDef | None:
