@@ -18,6 +18,9 @@ GRAPH_PREFIX = "relax."
 """What the names of graph operators begin with in the table, whatever the dialect of the program: files and
 texts have had it since their first format."""
 
+OP_ALIASES: Registry[Any] = Registry("operator alias")
+"""Dialect + "." + the dialect's own name of an operator → (record, alias). It is filled with `OP_RECORDS`."""
+
 
 @node("ir.Op")
 class Op(Expr):
