@@ -127,6 +127,8 @@ class _AliasLoader(Loader):
         module.__spec__ = self._spec
 
 
+_DIALECTS = ("heddle.tir.dialect", "heddle.relax.dialect")
+"""The modules that declare the dialects of functions."""
 _OPERATORS = ("heddle.graph.core_ops", "heddle.relax.core_ops", "heddle.ops.load")
 """The modules that declare the operators of graph programs."""
 
@@ -149,7 +151,12 @@ def _declare_operators_on_demand(module: ModuleType) -> None:
 
 def _load_printers_on_demand(module: ModuleType) -> None:
     """Printers lie above the nodes: printing asks for them."""
-    module.PRINTERS.fill_from(lambda: import_module("heddle.script.printer"))
+    module.PRINTERS.fill_from(lambda: [import_module(room) for room in ("heddle.script.printer", *_DIALECTS)])
+
+
+def _load_dialects_on_demand(module: ModuleType) -> None:
+    """Dialects lie above what works on functions of any: it asks for them when one is looked up."""
+    module.DIALECTS.fill_from(lambda: [import_module(room) for room in _DIALECTS])
 
 
 def _load_executables_on_demand(module: ModuleType) -> None:
@@ -168,6 +175,7 @@ def _register_builtins_on_demand(module: ModuleType) -> None:
 
 
 _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
+    "heddle.ir.dialect": _load_dialects_on_demand,
     "heddle.ir.node": _load_printers_on_demand,
     "heddle.ir.op": _declare_operators_on_demand,
     "heddle.runtime.function": _register_builtins_on_demand,

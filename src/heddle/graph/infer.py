@@ -256,7 +256,7 @@ def function_type(func: Any) -> Type:
         return func.ty or FuncType(
             tuple(type_of(p) for p in func.params), func.ret_ty or AnyType(), func.is_pure
         )
-    return FuncType(None, TupleType(()), False)  # a loop function works on memory
+    return FuncType.on_memory()
 
 
 def _apply(call: Call, ty: FuncType, analyzer: Analyzer) -> Type:

@@ -43,7 +43,7 @@ class ContractInBytes(FunctionPass):
     """
 
     target: Target
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         rows = dot_products_of(self.target.feature_set)

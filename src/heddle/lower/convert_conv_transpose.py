@@ -34,7 +34,7 @@ class ConvertConvTranspose(FunctionPass):
     """Requires the normal form. Dilated kernels, kernels of unknown size, other layouts stay. So do kernels
     whose size is no multiple of the stride: taps of zero would be added, and zero times infinity is NaN."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Converter(mod).run(func)

@@ -17,7 +17,7 @@ from heddle.ir.codes import I0301
 from heddle.ir.expr import Call, Constant, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import OpDef
-from heddle.ir.script_parser import decorator_of
+from heddle.ir.script_parser import ModuleAlias, decorator_of
 from heddle.ir.types import AnyType, FuncType, Type
 from heddle.prim.nodes import PrimExpr, SizeVar
 from heddle.prim.nodes import Var as PrimVar
@@ -346,10 +346,3 @@ class FunctionParser(ScalarParser):
 def _are_dims(value: Any, target: ast.Tuple) -> bool:
     same = isinstance(value, tuple) and len(value) == len(target.elts)
     return same and all(isinstance(item, PrimVar) for item in value)
-
-
-class ModuleAlias:
-    """What `cls` stands for inside a module's functions."""
-
-    def __init__(self, functions: Mapping[str, GlobalVar]) -> None:
-        self.functions = functions

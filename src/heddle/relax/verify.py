@@ -29,7 +29,6 @@ from heddle.ir.expr import (
     TupleGetItem,
     Var,
 )
-from heddle.ir.instrument import verify_function
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.prim.nodes import PrimExpr
@@ -41,7 +40,6 @@ from heddle.support.diagnostics import Code, Diagnostic
 _LEAVES = (Var, GlobalVar, Constant, ShapeExpr, PrimExpr, StringImm, DataTypeImm, ExternFunc, Op)
 
 
-@verify_function.register
 def verify_graph_function(func: Function, mod: IRModule) -> list[Diagnostic]:
     """The findings for one function."""
     checker = _Checker(mod)

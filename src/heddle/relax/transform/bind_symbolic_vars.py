@@ -34,7 +34,7 @@ class BindSymbolicVars(Pass):
             bound = bind_symbolic_vars(mod[var], self.binding_map)
             return mod if bound is mod[var] else mod.with_functions(mod.functions.with_item(var, bound))
         self._require_known(mod)
-        return map_functions(mod, Function, lambda _var, func: bind_symbolic_vars(func, self._of(func)))
+        return map_functions(mod, ("relax",), lambda _var, func: bind_symbolic_vars(func, self._of(func)))
 
     def _of(self, func: Function) -> dict[Any, Any]:
         """The bindings that concern a function."""

@@ -39,7 +39,7 @@ class BundleModelParams(Pass):
         if not counts:
             return mod
         calls = _Calls(counts)
-        mod = map_functions(mod, Function, lambda _var, func: calls.visit(func))
+        mod = map_functions(mod, ("relax",), lambda _var, func: calls.visit(func))
         builder = BlockBuilder(mod)
         for var in counts:
             builder.update_func(var, self._bundled(builder, mod[var]))

@@ -31,7 +31,7 @@ from heddle.support.diagnostics import IRTypeError
 class CallTIRRewrite(FunctionPass):
     """Requires: no dataflow blocks. Establishes: no call_tir, call_dps_packed."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
     requires: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:

@@ -30,7 +30,7 @@ class CanonicalizeBindings(FunctionPass):
     """
 
     keep_packed_calls: bool = False
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         changed = _Canonicalizer(mod).run(func)

@@ -37,7 +37,7 @@ class CombineParallelMatmul(FunctionPass):
     """
 
     check: Check | None = None
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         found = [group for block in body_of(func).blocks for group in _groups(block)]

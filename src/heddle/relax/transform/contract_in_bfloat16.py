@@ -38,7 +38,7 @@ class ContractInBfloat16(FunctionPass):
     Requires the normal form. Run FoldConstant after it.
     """
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Narrower(mod).run(func)

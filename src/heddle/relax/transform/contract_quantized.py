@@ -32,7 +32,7 @@ from heddle.graph.nodes import Binding, SeqExpr, VarBinding
 from heddle.graph.op_builder import const
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.types import TensorType
-from heddle.ir.expr import Call, Constant, Expr, Function, Var
+from heddle.ir.expr import Call, Constant, Expr, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.visitor import walk
@@ -61,7 +61,7 @@ class ContractQuantized(Pass):
             return mod
         mod = CanonicalizeBindings(True)(mod)
         mod = FoldConstant(frozenset({"dequantize"}))(mod)
-        return map_functions(mod, Function, lambda _var, func: _Contractor(mod).run(func))
+        return map_functions(mod, ("relax",), lambda _var, func: _Contractor(mod).run(func))
 
 
 def _is_quantized(node: object) -> bool:

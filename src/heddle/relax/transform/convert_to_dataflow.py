@@ -30,7 +30,7 @@ class ConvertToDataflow(FunctionPass):
     """
 
     min_size: int = 2
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         if func.attrs.get("relax.force_pure"):

@@ -36,7 +36,7 @@ class DeadCodeElimination(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         mod = map_functions(
-            mod, Function, lambda _var, func: remove_unused_bindings(func, mod, self.keep_packed_calls)
+            mod, ("relax",), lambda _var, func: remove_unused_bindings(func, mod, self.keep_packed_calls)
         )
         entries = [
             var

@@ -27,7 +27,7 @@ from heddle.relax import op
 class DecomposeOpsForInference(FunctionPass):
     """Requires the normal form. Batch norms with `training` set, or of unknown rank, stay."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Decomposer(mod).run(func)

@@ -31,7 +31,7 @@ class EliminateCommonSubexpr(FunctionPass):
     """`call_only` leaves tuples and items of tuples alone."""
 
     call_only: bool = False
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Eliminator(mod, self.call_only, known_functions(func)).run(func)

@@ -35,11 +35,11 @@ class FoldConstant(FunctionPass):
     are calls of the operators in `keep`."""
 
     keep: frozenset[str] = frozenset()
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         budget = _Budget()
-        return map_functions(mod, Function, lambda _var, func: _Folder(mod, budget, self.keep).run(func))
+        return map_functions(mod, ("relax",), lambda _var, func: _Folder(mod, budget, self.keep).run(func))
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Folder(mod, _Budget(), self.keep).run(func)

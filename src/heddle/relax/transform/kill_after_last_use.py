@@ -31,7 +31,7 @@ from heddle.support.span import Span, at
 class KillAfterLastUse(FunctionPass):
     """Requires: no dataflow blocks."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
     requires: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:

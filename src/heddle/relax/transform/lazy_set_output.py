@@ -28,7 +28,7 @@ class LazySetOutput(FunctionPass):
     (`num_input` grows by one, where it is stated).
     """
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Any:
         if "global_symbol" not in func.attrs:

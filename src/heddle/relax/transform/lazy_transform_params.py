@@ -43,7 +43,7 @@ class LazyTransformParams(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return map_functions(
             mod,
-            Function,
+            ("relax",),
             lambda var, func: self._lazy(mod, func) if var.name_hint.endswith("transform_params") else func,
         )
 

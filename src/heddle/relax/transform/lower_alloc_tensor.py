@@ -23,7 +23,7 @@ from heddle.runtime.dtype import DataType
 
 @dataclass(frozen=True)
 class LowerAllocTensor(FunctionPass):
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Rewriter(mod).run(func)

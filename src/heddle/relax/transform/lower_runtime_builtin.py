@@ -35,7 +35,7 @@ BUILTINS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class LowerRuntimeBuiltin(FunctionPass):
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Rewriter(mod).run(func)

@@ -24,7 +24,7 @@ _TYPED = (Call, Constant, Function, If, Tuple, TupleGetItem, Var)
 class Normalize(FunctionPass):
     """Establishes the normal form."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         builder = BlockBuilder(mod)

@@ -35,7 +35,7 @@ RESHAPE = "relax.reshape"
 class SinkReshape(FunctionPass):
     """Leaves reshapes that nothing uses any more to DeadCodeElimination."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Sinker(mod).run(func)

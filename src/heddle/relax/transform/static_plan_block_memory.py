@@ -48,7 +48,7 @@ from heddle.runtime.dtype import DataType
 class StaticPlanBlockMemory(FunctionPass):
     """Requires: no dataflow blocks, explicit allocations (CallTIRRewrite)."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
     requires: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:

@@ -21,7 +21,7 @@ from heddle.ir.transform import FunctionPass, PassContext
 class ToNonDataflow(FunctionPass):
     """Establishes: no dataflow blocks."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
     establishes: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:

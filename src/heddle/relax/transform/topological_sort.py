@@ -39,7 +39,7 @@ class TopologicalSort(FunctionPass):
 
     order: str = "depth-first"
     direction: str = "from-inputs"
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def __post_init__(self) -> None:
         if self.order not in _ORDERS or self.direction not in _DIRECTIONS:
