@@ -29,7 +29,7 @@ from heddle.driver.pipeline import default_pipeline
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.rewriter import is_call
 from heddle.graph.types import ShapeExpr
-from heddle.ir.expr import Call, Function, GlobalVar
+from heddle.ir.expr import Call, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassContext, PassInfo, PassInstrument
 from heddle.lower.codegen_vm import vm_codegen
@@ -169,7 +169,7 @@ def memory_text(mod: IRModule) -> str:
     """Storages in order of allocation with the tensors that lie in them: one table a graph function."""
     lines = []
     for var, func in mod.functions.items():
-        if not isinstance(func, Function) or not isinstance(func.body, SeqExpr):
+        if func.dialect != "relax" or not isinstance(func.body, SeqExpr):
             continue
         lines.append(f"{var.name_hint}:")
         for binding in func.body.bindings():

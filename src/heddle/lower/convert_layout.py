@@ -71,7 +71,7 @@ class ConvertToBlockedLayout(Pass):
             return mod
         rewriter = _Rewriter(mod, facts, self.target.vector_width_bits // 32)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.convert(func))
         return drop_unused_loops(rewriter.get())
 

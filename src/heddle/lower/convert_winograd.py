@@ -15,7 +15,7 @@ from typing import Any
 from heddle.arith import Analyzer
 from heddle.graph.op_builder import const
 from heddle.graph.rewriter import BindingRewriter, loop_call
-from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.expr import Call, Constant, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
@@ -61,7 +61,7 @@ class ConvertToWinograd(Pass):
             return mod
         rewriter = _Caller(mod, plans)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 table[var] = rewriter.run(func)
         return mod.with_functions(table)
 

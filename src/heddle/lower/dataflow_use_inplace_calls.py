@@ -39,7 +39,7 @@ from heddle.graph.te_call import te_call
 from heddle.graph.types import ShapeExpr, TensorType
 from heddle.graph.vdevices import common_device, on_device
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
 from heddle.ir.op import Op
@@ -64,7 +64,7 @@ class DataflowUseInplaceCalls(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         rewriter = _Rewriter(mod)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.run(func))
         return drop_unused_loops(rewriter.get()) if rewriter.changed else mod
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heddle.graph.nodes import Binding, BindingBlock, VarBinding
 from heddle.graph.rewriter import is_call
 from heddle.graph.types import TensorType
-from heddle.ir.expr import Call, Function, GlobalVar, Var
+from heddle.ir.expr import Call, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
@@ -39,7 +39,7 @@ class FuseOps(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fuser = _Fuser(mod)
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and not func.attrs.get("Primitive"):
+            if func.dialect == "relax" and not func.attrs.get("Primitive"):
                 fuser.update_func(var, fuser.run(func))
         if self.record_boundaries:
             fuser.note_boundaries()

@@ -57,7 +57,7 @@ class FuseTIR(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fused: dict[GlobalVar, PrimFunc] = {}
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and func.attrs.get("Primitive"):
+            if func.dialect == "relax" and func.attrs.get("Primitive"):
                 with at(func.span):
                     fused[var] = _Merger(mod, func).build()
         if not fused:
@@ -65,7 +65,7 @@ class FuseTIR(Pass):
         table = {var: fused.get(var, func) for var, func in mod.functions.items()}
         rewriter = _CallRewriter(mod.with_functions(table), fused)
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and var not in fused:
+            if func.dialect == "relax" and var not in fused:
                 table[var] = rewriter.run(func)
         return drop_unused_loops(mod.with_functions(table))
 

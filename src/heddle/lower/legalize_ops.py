@@ -17,7 +17,7 @@ from heddle.graph.infer import Inference, type_of
 from heddle.graph.rewriter import BindingRewriter
 from heddle.graph.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
 from heddle.graph.vdevices import common_device, on_device
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op_def import OpDef, op_def
@@ -44,7 +44,7 @@ class LegalizeOps(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         rewriter = _Legalizer(mod, self.dispatch)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.run(func))
         return _with_operators(rewriter) if self.record_operators else rewriter.get()
 

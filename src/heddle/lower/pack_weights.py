@@ -69,7 +69,7 @@ class PackWeights(Pass):
             return mod
         rewriter = _ConstantPacker(mod, plans)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 table[var] = rewriter.run(func)
         return mod.with_functions(table)
 

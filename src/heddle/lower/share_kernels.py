@@ -19,7 +19,7 @@ from typing import Any
 
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.types import ShapeExpr
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
+from heddle.ir.expr import Call, Expr, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
@@ -46,7 +46,7 @@ class ShareKernels(Pass):
         if not plans:
             return mod
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.run(func))
         return drop_unused_loops(rewriter.get())
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from heddle.graph.op_builder import const
 from heddle.graph.rewriter import BindingRewriter, loop_call
-from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.expr import Call, Constant, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
 from heddle.ir.transform import Pass, PassContext
@@ -55,7 +55,7 @@ class WidenGroups(Pass):
             return mod
         rewriter = _Widener(mod, plans)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.run(func))
         return rewriter.get()
 

@@ -165,5 +165,5 @@ def well_formed(mod: IRModule | Function) -> bool:
     """Whether a module or function keeps the rules of the dialect."""
     if isinstance(mod, Function):
         return not verify_graph_function(mod, IRModule())
-    graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
+    graphs = [func for func in mod.functions.values() if func.dialect == "relax"]
     return not any(verify_graph_function(func, mod) for func in graphs)

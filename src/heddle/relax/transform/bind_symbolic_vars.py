@@ -43,7 +43,7 @@ class BindSymbolicVars(Pass):
         return {key: value for key, value in self.binding_map.items() if key in known or key in names}
 
     def _require_known(self, mod: IRModule) -> None:
-        functions = [func for func in mod.functions.values() if isinstance(func, Function)]
+        functions = [func for func in mod.functions.values() if func.dialect == "relax"]
         used = {key for func in functions for key in self._of(func)}
         for key in self.binding_map:
             if key not in used:

@@ -34,7 +34,7 @@ class BundleModelParams(Pass):
         counts = {
             var: num_inputs(func)
             for var, func in mod.functions.items()
-            if isinstance(func, Function) and NUM_INPUT in func.attrs
+            if func.dialect == "relax" and NUM_INPUT in func.attrs
         }
         if not counts:
             return mod
@@ -44,7 +44,7 @@ class BundleModelParams(Pass):
         for var in counts:
             builder.update_func(var, self._bundled(builder, mod[var]))
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and var not in counts:
+            if func.dialect == "relax" and var not in counts:
                 builder.update_func(var, builder.normalize_function(func))
         return builder.get()
 

@@ -38,7 +38,7 @@ class InlinePrivateFunctions(Pass):
             return mod
         rewriter = _Inliner(mod, found)
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and var not in found:
+            if func.dialect == "relax" and var not in found:
                 rewriter.update_func(var, rewriter.run(func))
         done = rewriter.get()
         return done.with_functions({var: func for var, func in done.functions.items() if var not in found})

@@ -43,7 +43,7 @@ class LambdaLift(Pass):
         lifter = _Lifter(mod)
         changed = False
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and any(isinstance(node, Function) for node in walk(func.body)):
+            if func.dialect == "relax" and any(isinstance(node, Function) for node in walk(func.body)):
                 lifter.update_func(var, lifter.lift_inside(var.name_hint, func))
                 changed = True
         return lifter.get() if changed else mod

@@ -57,9 +57,7 @@ class LiftTransformParams(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         stated = [
-            var
-            for var, func in mod.functions.items()
-            if isinstance(func, Function) and NUM_INPUT in func.attrs
+            var for var, func in mod.functions.items() if func.dialect == "relax" and NUM_INPUT in func.attrs
         ]
         groups = [(f"{var.name_hint}_{SUFFIX}", [var]) for var in stated]
         if self.shared_transform is not False:

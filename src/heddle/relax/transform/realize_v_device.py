@@ -50,7 +50,7 @@ class RealizeVDevice(Pass):
     """
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        functions = {var: func for var, func in mod.functions.items() if isinstance(func, Function)}
+        functions = {var: func for var, func in mod.functions.items() if func.dialect == "relax"}
         named = _devices_named(functions.values())
         if not named:
             return mod

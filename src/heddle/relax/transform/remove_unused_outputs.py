@@ -37,7 +37,7 @@ class RemoveUnusedOutputs(Pass):
             if isinstance(func.ret_ty, TupleType) and _result_tuple(func) is not None
         }
         for func in mod.functions.values():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 _note_uses(func, used)
         functions: dict[GlobalVar, Function] = {}
         rules: dict[GlobalVar, CallRewrite] = {}
