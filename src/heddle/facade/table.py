@@ -27,6 +27,7 @@ ALIASES: dict[str, str] = {
     "heddle.relax.nodes": "heddle.graph.nodes",
     "heddle.relax.normalize": "heddle.graph.normalize",
     "heddle.relax.num_input": "heddle.graph.num_input",
+    "heddle.relax.op": "heddle.graph.op",
     "heddle.relax.op_builder": "heddle.graph.op_builder",
     "heddle.relax.rewriter": "heddle.graph.rewriter",
     "heddle.relax.te_call": "heddle.graph.te_call",

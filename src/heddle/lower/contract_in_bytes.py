@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from heddle.graph import op
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import Binding, SeqExpr, VarBinding
 from heddle.graph.op_builder import const
@@ -25,7 +26,6 @@ from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.relax import op
 from heddle.target import Target
 from heddle.tir.dot_product import dot_products_of
 from heddle.topi.nn.window import pads

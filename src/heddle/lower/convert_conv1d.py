@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph import op
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.ir.expr import Call, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.relax import op
 from heddle.topi.nn.window import pads, spread
 
 _KINDS = {"relax.nn.conv1d": "conv2d", "relax.nn.conv1d_transpose": "conv2d_transpose"}

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
+from heddle.graph import op
 from heddle.graph.infer import type_of
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import IntImm, PrimExpr
-from heddle.relax import op
 from heddle.topi.nn.window import pads, spatial_letters, spread
 
 _KINDS = {"relax.nn.conv2d_transpose": "conv2d", "relax.nn.conv3d_transpose": "conv3d"}

@@ -10,6 +10,7 @@ from heddle.graph.block_builder import BlockBuilder
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
 from heddle.graph.op_builder import build_call, const, graph_expr, typed_constant
+from heddle.graph.op_words import TYPE_KEYWORDS, OpWord
 from heddle.graph.types import VDevice
 from heddle.graph.vdevices import vdevice_of
 from heddle.ir.attrs import attrs_of
@@ -25,11 +26,9 @@ from heddle.relax import script
 from heddle.relax.codes import R0401, R0402
 from heddle.relax.metadata import NAME
 from heddle.relax.script import (
-    TYPE_KEYWORDS,
     DataflowFrame,
     FuncAttrs,
     MatchCastWord,
-    OpWord,
     OutputWord,
     PackedCallWord,
     TypeWord,

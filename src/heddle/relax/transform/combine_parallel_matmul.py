@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from heddle.graph import op
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import BindingBlock, body_of
 from heddle.graph.rewriter import BindingRewriter, is_call
@@ -23,7 +24,6 @@ from heddle.ir.expr import Call, Expr, Function, TupleGetItem, Var
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import IntImm
-from heddle.relax import op
 
 Check = Callable[[Expr, list[Expr]], bool]
 

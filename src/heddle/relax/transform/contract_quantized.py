@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph import op
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import Binding, SeqExpr, VarBinding
 from heddle.graph.op_builder import const
@@ -36,7 +37,6 @@ from heddle.ir.expr import Call, Constant, Expr, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.visitor import walk
-from heddle.relax import op
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 from heddle.relax.transform.fold_constant import FoldConstant
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph import op
 from heddle.graph.infer import type_of
 from heddle.graph.op_builder import const
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Expr, Function, Tuple, Var
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.relax import op
 
 
 @dataclass(frozen=True)
