@@ -14,7 +14,6 @@ from heddle.ir.op import GRAPH_PREFIX, OP_RECORDS
 from heddle.ir.op_def import OpDef
 from heddle.ir.types import Type
 
-
 TYPE_KEYWORDS = ("ty_args", "out_ty", "out_sinfo", "sinfo_args")
 """What result types among the arguments may be called."""
 
