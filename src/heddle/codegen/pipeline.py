@@ -11,6 +11,7 @@ from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.check_bounds import CheckBounds
 from heddle.tir.transform.compact_buffers import CompactBuffers
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
+from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.lower_blocks import LowerBlocks
 from heddle.tir.transform.lower_dot_products import LowerDotProducts
@@ -59,6 +60,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         HoistIfThenElse(),
         StorageRewrite(),  # before unrolling, which copies allocations
         Simplify(),
+        HoistDivisions(),  # before unrolling, which copies them
         UnrollLoop(),  # constant indices into local buffers: LLVM makes registers of them
         RemoveNoOp(),
         RemoveAssume(),

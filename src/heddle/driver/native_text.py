@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from heddle.runtime.native import abi
-from heddle.runtime.native.source import fork_join, memory, thread
+from heddle.runtime.native.source import fork_join, frames, memory, thread
 from heddle.support.files import write_bytes
 from heddle.systems.program import Program, read_program
 from heddle.systems.translate import translate
@@ -18,7 +18,7 @@ from heddle.systems.types import Struct
 
 FOLDER = Path(abi.__file__).parent
 PATH = FOLDER / "generated.ll"
-SOURCES = (thread, memory, fork_join)
+SOURCES = (thread, memory, fork_join, frames)
 _HEAD = (
     "; Made by `python -m heddle.driver.native_text` from the sources in source/; change those instead.\n\n"
 )

@@ -1,4 +1,4 @@
-"""Which storage is taken again: one that surely fits, the tightest of its kind."""
+"""Which storage is taken again: of its kind, one that fits before one that grows, the nearest in size."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import pytest
 
 from heddle.graph.storage_plan import ALIGN_BYTES, MAX_WASTE, Storage, StorageSizes, size_bytes
 from heddle.graph.types import ShapeExpr
-from heddle.ir.expr import Var
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import PrimExpr, SizeVar, constant
+from heddle.prim.nodes import Var as PrimVar
 from heddle.runtime.dtype import DataType
 
 CPU, OTHER = ("0", "global"), ("1", "global")
+NONE: frozenset[PrimVar] = frozenset()
 
 
 def _storage(size: PrimExpr, kind: tuple[str, str] = CPU) -> Storage:
-    return Storage(Var("s"), size, kind)
+    return Storage([size], kind, NONE)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "bfloat16", "float32", "int64"])
@@ -29,35 +30,43 @@ def test_bytes_are_those_of_a_dense_tensor(dtype: str) -> None:
         assert evaluate(size_bytes(ShapeExpr(shape), DataType(dtype)), {n: at}) == array.nbytes
 
 
-def test_known_sizes_take_the_tightest_that_fits() -> None:
+def test_known_sizes_take_the_nearest_that_fits() -> None:
     sizes, rng = StorageSizes({}), np.random.default_rng()
     for _ in range(50):
         free = [_storage(sizes.bounded(constant(int(b), "int64"))) for b in rng.integers(1, 1 << 14, 6)]
-        need = sizes.bounded(constant(int(rng.integers(1, 1 << 14)), "int64"))
-        assert need.value % ALIGN_BYTES == 0
-        fitting = [s for s in free if need.value <= s.size.value <= need.value * MAX_WASTE]
+        before = {id(storage): storage.sizes[0].value for storage in free}
+        need = sizes.bounded(constant(int(rng.integers(1, 1 << 14)), "int64")).value
+        assert need % ALIGN_BYTES == 0
+        near = [have for have in before.values() if max(have, need) <= min(have, need) * MAX_WASTE]
+        enough = [have for have in near if have >= need]
         left = list(free)
-        taken = sizes.take(left, need, CPU)
-        if taken is None:
-            assert not fitting and left == free
+        taken = sizes.take(left, constant(need, "int64"), CPU, NONE)
+        assert taken.size().value >= need
+        if near:
+            nearest = min(enough) if enough else max(near)
+            assert before[id(taken)] == nearest and left == [s for s in free if s is not taken]
         else:
-            assert taken.size.value == min(s.size.value for s in fitting)
-            assert left == [s for s in free if s is not taken]
+            assert id(taken) not in before and left == free
 
 
 def test_a_storage_of_another_kind_is_never_taken() -> None:
     sizes, size = StorageSizes({}), constant(256, "int64")
-    free = [_storage(size, OTHER)]
-    assert sizes.take(free, size, CPU) is None and len(free) == 1
-    assert sizes.take(free, size, OTHER) is not None and not free
+    other = _storage(size, OTHER)
+    free = [other]
+    assert sizes.take(free, size, CPU, NONE) is not other and free == [other]
+    assert sizes.take(free, size, OTHER, NONE) is other and not free
 
 
-def test_free_sizes_fit_where_that_is_proved() -> None:
+def test_a_storage_grows_where_the_dimensions_are_known() -> None:
     n, m = SizeVar("n", "int64"), SizeVar("m", "int64")
     sizes = StorageSizes({})
-    assert sizes.fits(n * 16, n * 16) and sizes.fits(n * 16, n * 4)
-    assert not sizes.fits(n * 4, n * 16) and not sizes.fits(n * 16, m * 16)
-    assert not sizes.fits(constant(1 << 20, "int64"), n * 4)
+    grown = Storage([n * 4], CPU, frozenset({n, m}))
+    assert sizes.take([grown], n * 4 + m * 12, CPU, frozenset({n, m})) is grown
+    for at in ({n: 0, m: 7}, {n: 9, m: 0}, {n: 5, m: 5}):
+        assert evaluate(grown.size(), at) == max(at[n] * 4, at[n] * 4 + at[m] * 12)
+    early = Storage([n * 4], CPU, frozenset({n}))
+    assert sizes.take([early], m * 4, CPU, frozenset({n, m})) is not early
+    assert len(early.sizes) == 1
 
 
 def test_stated_bounds_make_sizes_constant() -> None:

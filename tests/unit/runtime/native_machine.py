@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,17 +35,27 @@ def changed_program(folder: Any, source: ModuleType, old: str, new: str) -> Prog
     words = "\nfrom heddle.systems.words import ACQ_REL, ACQUIRE, RELAXED, RELEASE, SEQ_CST\n"
     path.write_text(text.replace(old, new) + words)
     changed = module_at(path, f"changed_{source.__name__.replace('.', '_')}_{folder.name}")
-    return read_program([changed if item is source else item for item in (thread, memory, fork_join)])
+    others = (thread, memory, fork_join)
+    if source not in others:
+        return read_program([*others, changed])
+    return read_program([changed if item is source else item for item in others])
 
 
-def machine_of(program: Program | None = None, seed: int = 0, **options: Any) -> Machine:
-    """A machine with the thread records set up. A simulated thread runs on a processor of its own."""
+def machine_of(
+    program: Program | None = None,
+    seed: int = 0,
+    externals: Mapping[str, Callable[..., Any]] | None = None,
+    **options: Any,
+) -> Machine:
+    """A machine with the thread records set up. A simulated thread runs on a processor of its own.
+    `externals` are what hand-written parts of the library do."""
     models = {
         **MODELS,
         "current_cpu": lambda machine: machine.state.get("cpu", machine.scheduler.current.number),
         "advise_huge_pages": nothing,
         "frame_address": lambda machine: machine.state["frame"],
         "stack_end": lambda machine: machine.state["stack_end"],
+        **(externals or {}),
     }
     machine = Machine(
         program or real_program(),

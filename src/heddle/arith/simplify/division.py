@@ -149,16 +149,37 @@ def _open_mods(know: Knowledge, form: LinearForm, c: int) -> LinearForm:
 def _symbolic(know: Knowledge, a: LinearForm, b: LinearForm) -> tuple[LinearForm, LinearForm]:
     """(a // b, a % b) for a divisor that is no constant."""
     quotient, rest = _extract_multiples(know, a, b)
-    if rest.is_zero:
+    if rest.is_zero or _is_remainder(know, rest, b):
         return quotient, rest
-    if is_nonneg(know, rest, PROOF_DEPTH) and is_nonneg(know, b.plus(rest, -1).plus_const(-1), PROOF_DEPTH):
-        return quotient, rest
+    stepped = _in_two_steps(know, rest, b)
+    if stepped is not None:
+        return quotient.plus(stepped[0]), stepped[1]
     common = _common_monomial(know, rest, b)
     if common is not None:
         scale, low_rest, low_b = common
         inner_quotient, inner_rest = _either(know, low_rest, low_b)
         return quotient.plus(inner_quotient), know.terms.product(scale, inner_rest)
     return quotient.plus(_atom(know, FloorDiv, rest, b)), _atom(know, FloorMod, rest, b)
+
+
+def _is_remainder(know: Knowledge, rest: LinearForm, b: LinearForm) -> bool:
+    """Whether 0 <= rest < b."""
+    below = b.plus(rest, -1).plus_const(-1)
+    return is_nonneg(know, rest, PROOF_DEPTH) and is_nonneg(know, below, PROOF_DEPTH)
+
+
+def _in_two_steps(know: Knowledge, a: LinearForm, b: LinearForm) -> tuple[LinearForm, LinearForm] | None:
+    """b = c * d for a constant c > 1: a // b = (a // d) // c, a % b = (a // d) % c * d + a % d. Where a // d
+    needs no division."""
+    c = gcd(b.const, b.coef_gcd())
+    if c <= 1:
+        return None
+    d = b.divided(c)
+    quotient, rest = _extract_multiples(know, a, d)
+    if quotient.is_zero or not (rest.is_zero or _is_remainder(know, rest, d)):
+        return None
+    high = know.terms.product(_mod_const(know, quotient, c), d)
+    return _div_const(know, quotient, c), high.plus(rest)
 
 
 def _either(know: Knowledge, a: LinearForm, b: LinearForm) -> tuple[LinearForm, LinearForm]:

@@ -70,12 +70,16 @@ def _join_once(know: Knowledge, form: LinearForm) -> LinearForm | None:
 
 
 def _join_mod(know: Knowledge, form: LinearForm, scale: LinearForm, mod: Any) -> LinearForm | None:
-    """s*(x % k) + s*k*(x // k) = s*x."""
+    """s*(x % k) + s*k*(x // k) = s*x, where k may be a sum that is multiplied out."""
     terms = know.terms
     x, k = terms.form(mod.a), terms.form(mod.b)
-    for quotient in _quotients(know, mod, x, k) if len(k.terms) <= 1 else ():
-        needed = terms.product(terms.product(quotient, k), scale)
-        if len(quotient.terms) == 1 and _contains(form, needed):
+    is_sum = len(k.terms) > 1 or (len(k.terms) == 1 and k.const != 0)
+    for quotient in _quotients(know, mod, x, k):
+        if len(quotient.terms) != 1:
+            continue
+        product = terms.expanded(quotient, k) if is_sum else terms.product(quotient, k)
+        needed = terms.expanded(product, scale) if is_sum else terms.product(product, scale)
+        if _contains(form, needed):
             joined = form.plus(needed, -1)
             joined.add_form(terms.product(terms.atom(mod), scale), -1)
             joined.add_form(_scaled(know, x, scale))

@@ -20,6 +20,7 @@ from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
 from heddle.ir.expr import Expr
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Call
+from heddle.runtime.native.abi import Operand
 from heddle.runtime.native.library import kernel_symbol
 from heddle.tir.kernel_abi import ValueKind
 from heddle.tir.nodes import Evaluate, PrimFunc, SeqStmt, Stmt
@@ -44,7 +45,11 @@ _SIGNATURES = {  # runtime function: its parameters; all but those of `_VOID` gi
     "heddle_tuple_getitem": ("ptr", "ptr", "ptr", "i64"),
     "heddle_tuple_reset": ("ptr", "ptr", "i64"),
     "heddle_make_closure": ("ptr", "ptr", "i64", "i64", "ptr"),
-    "heddle_call": ("ptr", "ptr", "i64", "ptr", "i64"),
+    "heddle_call_by_words": ("ptr", "ptr", "ptr", "ptr", "ptr"),
+    "heddle_frame_tensor": ("ptr", "ptr", "ptr", "ptr", "i64", "i64", "i64", "ptr"),
+    "heddle_frame_view": ("ptr", "ptr", "ptr", "ptr", "ptr", "i64", "i64", "i64", "ptr"),
+    "heddle_drop_tensor": ("ptr", "ptr", "ptr"),
+    "heddle_drop_storage": ("ptr",),
     "heddle_invoke": ("ptr", "ptr", "ptr", "ptr", "i64"),
     "heddle_room": ("ptr", "i64"),
     "heddle_enter": ("ptr", "ptr", "ptr", "i64"),
@@ -63,7 +68,8 @@ _SIGNATURES = {  # runtime function: its parameters; all but those of `_VOID` gi
 }
 _RESULTS = dict.fromkeys(
     ("heddle_put", "heddle_copy", "heddle_enter", "heddle_leave", "heddle_fail", "heddle_again")
-    + ("heddle_retain", "heddle_release", "heddle_release_all", "heddle_set_error"),
+    + ("heddle_retain", "heddle_release", "heddle_release_all", "heddle_set_error")
+    + ("heddle_drop_tensor", "heddle_drop_storage"),
     "void",
 ) | {"heddle_sizes": "i64", "heddle_kind_of": "i64"}
 
@@ -301,8 +307,7 @@ class ProgramEmitter:
         if kind == "register":
             return self.register(number_of(operand))
         if kind in ("constant", "function"):
-            # Behind the constants lie the functions, so that both are values.
-            index = number_of(operand) if kind == "constant" else -1 - number_of(operand)
+            index = _constant_index(operand)
             return self.out.value(f"getelementptr {VALUE}, ptr {self._constants}, i64 {index}")
         self.set_immediate(self._immediate, operand)
         return self._immediate
@@ -348,12 +353,26 @@ class ProgramEmitter:
 
     def host_call(self, step: Step) -> None:
         """Let `heddle_call` find the callee, which may be the host's."""
-        args = self.arguments(step.operands)
-        self.note_place()
+        words = [step.number, self._place, len(step.operands)]
+        for operand in step.operands:
+            words += self._operand_words(operand)
         status = self.call(
-            "heddle_call", "%context", self.destination(step), str(step.number), args, str(len(step.operands))
+            "heddle_call_by_words",
+            "%context",
+            self.registers,
+            self.destination(step),
+            self.module.words(words),
+            self.scratch,
         )
         self.finish(step, status)
+
+    def _operand_words(self, operand: Expr) -> tuple[int, int]:
+        kind = kind_of_operand(operand)
+        if kind == "register":
+            return Operand.REGISTER, number_of(operand)
+        if kind in ("constant", "function"):
+            return Operand.CONSTANT, _constant_index(operand)
+        return _FRAME_KINDS[kind], number_of(operand) if kind == "immediate" else 0
 
     def note_place(self) -> None:
         """Tell the host where the call is that it may get."""
@@ -388,6 +407,12 @@ class ProgramEmitter:
 
     def is_kind(self, at: str, kind: ObjectKind) -> str:
         return self.out.value(f"icmp eq i32 {self.kind(at)}, {kind.value}")
+
+
+def _constant_index(operand: Expr) -> int:
+    """Where the value of a constant or a function lies: behind the constants are the functions."""
+    number = number_of(operand)
+    return number if kind_of_operand(operand) == "constant" else -1 - number
 
 
 def _flat(body: Stmt) -> Sequence[Stmt]:

@@ -379,7 +379,7 @@ def _alloc_storage(emitter: ProgramEmitter, step: Step) -> None:
 def _alloc_tensor(emitter: ProgramEmitter, step: Step) -> None:
     asked = tensor_asked(step)
     if asked is not None and step.dst in emitter.uses.tensors:
-        emit_frame_tensor(emitter, step, asked, lambda: _alloc_tensor_object(emitter, step, asked))
+        emit_frame_tensor(emitter, step, asked)
     else:
         _alloc_tensor_object(emitter, step, asked)
 
@@ -407,7 +407,7 @@ def _alloc_tensor_object(emitter: ProgramEmitter, step: Step, asked: TensorAsked
 
 def _reshape(emitter: ProgramEmitter, step: Step) -> None:
     if step.dst in emitter.uses.tensors:
-        emit_frame_view(emitter, step, lambda: _reshape_object(emitter, step))
+        emit_frame_view(emitter, step)
     else:
         _reshape_object(emitter, step)
 

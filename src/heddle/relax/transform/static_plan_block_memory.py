@@ -7,12 +7,12 @@
     return d                                             c = tensor of s; h(b, c)
                                                          d = alloc_tensor((n, 4)); k(c, d)
 
-Sizes are byte formulas in the symbolic dimensions. A storage is taken again where it is provably large
-enough and not far
-too large; where the function states upper bounds of dimensions (attribute `tir_var_upper_bound`), sizes are
-bounded by
-them and become constants. What leaves the function, or may be kept by an external function, has its own
-storage.
+Sizes are byte formulas in the symbolic dimensions. A free storage is taken where it is large enough, or can
+be made so: its size becomes the larger one of two formulas, where the dimensions of both are known when it is
+allocated. Which one is nearest in size is judged at a sample of the dimensions; one that is far too large or
+too small there is left. Where the function states upper bounds of dimensions (attribute
+`tir_var_upper_bound`), sizes are bounded by them and become constants. What leaves the function, or may be
+kept by an external function, has its own storage.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from heddle.graph.nodes import Binding, SeqExpr
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import MatchCast, SeqExpr
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.storage_plan import Storage, StorageSizes, size_bytes
+from heddle.graph.type_relations import symbolic_vars
 from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import (
     Call,
@@ -39,7 +41,8 @@ from heddle.ir.expr import (
 )
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.nodes import constant
 from heddle.relax.transform.lower_alloc_tensor import alloc_storage, alloc_tensor
 from heddle.runtime.dtype import DataType
 
@@ -68,52 +71,59 @@ class _Planner(BindingRewriter):
     def __init__(self, mod: Any, bounds: dict[str, int]) -> None:
         super().__init__(mod)
         self._sizes = StorageSizes(bounds)
-        self._free: list[Storage] = []
-        self._lives = _Lives()
-        self._ending: dict[int, list[Var]] = {}
-        self._held: dict[Var, Storage] = {}
-        self._position = 0
+        self._plan: dict[Var, Storage] = {}
+        self._known: frozenset[PrimVar] = frozenset()
+
+    def run(self, func: Function) -> Function:
+        self._known = frozenset(var for param in func.params for var in symbolic_vars(type_of(param)))
+        return super().run(func)
 
     def rewrite_sequence(self, expr: Any) -> SeqExpr:
         """Each sequence plans its own tensors; a branch cannot use up storages of what surrounds it."""
-        saved = self._free, self._lives, self._ending, self._held, self._position
-        self._free, self._held, self._position = [], {}, 0
-        self._lives = lives_of(expr, self.mod)
-        self._ending = {}
-        for var, position in self._lives.last_use.items():
-            self._ending.setdefault(position, []).append(var)
+        outer = self._known
+        self._plan_sequence(expr)
         result = super().rewrite_sequence(expr)
-        self._free, self._lives, self._ending, self._held, self._position = saved
+        self._known = outer
         return result
 
-    def binding(self, binding: Binding) -> None:
-        super().binding(binding)
-        for var in self._ending.get(self._position, ()):
-            if var in self._held:
-                self._free.append(self._held.pop(var))
-        self._position += 1
+    def _plan_sequence(self, expr: SeqExpr) -> None:
+        last_use = lives_of(expr, self.mod).last_use
+        ending: dict[int, list[Var]] = {}
+        for var, position in last_use.items():
+            ending.setdefault(position, []).append(var)
+        free: list[Storage] = []
+        for position, binding in enumerate(expr.bindings()):
+            alloc = _known_alloc(binding.value) if binding.var in last_use else None
+            if alloc is not None:
+                size = self._sizes.bounded(size_bytes(*alloc))
+                self._plan[binding.var] = self._sizes.take(free, size, _kind_of(binding.value), self._known)
+            if isinstance(binding, MatchCast):
+                self._known |= frozenset(symbolic_vars(binding.ty))
+            free += [self._plan[var] for var in ending.get(position, ()) if var in self._plan]
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        if not is_call(value, "relax.builtin.alloc_tensor") or var not in self._lives.last_use:
+        storage = self._plan.get(var)
+        if storage is None:
             return value
         assert isinstance(value, Call)
-        shape, dtype = value.args[0], value.args[1]
-        if not isinstance(shape, ShapeExpr) or not isinstance(dtype, DataTypeImm):
-            return value
-        storage = self._take(self._sizes.bounded(size_bytes(shape, DataType(dtype.value))), value)
-        self._held[var] = storage
-        return alloc_tensor(storage.var, constant(0, "int64"), shape, dtype)
-
-    def _take(self, size: PrimExpr, alloc: Call) -> Storage:
-        """A free storage that fits, the tightest first, or a new one."""
-        kind = _kind_of(alloc)
-        found = self._sizes.take(self._free, size, kind)
-        if found is not None:
-            return found
-        return Storage(self.bind(self.value(alloc_storage(size, alloc)), "storage"), size, kind)
+        if storage.var is None:
+            storage.var = self.bind(self.value(alloc_storage(storage.size(), value)), "storage")
+        return alloc_tensor(storage.var, constant(0, "int64"), value.args[0], value.args[1])
 
 
-def _kind_of(alloc: Call) -> tuple[str, str]:
+def _known_alloc(value: Expr) -> tuple[ShapeExpr, DataType] | None:
+    """The shape and dtype of an allocation that names both."""
+    if not is_call(value, "relax.builtin.alloc_tensor"):
+        return None
+    assert isinstance(value, Call)
+    shape, dtype = value.args[0], value.args[1]
+    if not isinstance(shape, ShapeExpr) or not isinstance(dtype, DataTypeImm):
+        return None
+    return shape, DataType(dtype.value)
+
+
+def _kind_of(alloc: Expr) -> tuple[str, str]:
+    assert isinstance(alloc, Call)
     device = str(alloc.args[2]) if len(alloc.args) > 2 else "0"
     scope = alloc.args[3].value if len(alloc.args) > 3 and isinstance(alloc.args[3], StringImm) else "global"
     return device, scope

@@ -44,6 +44,20 @@ def error_word(code: Code, family: Family = Family.TRAP) -> int:
 
 NO_MEMORY = error_word(U0601)
 BAD_REQUEST = error_word(U0602, Family.VALUE)
+BAD_OPERANDS = 408 << 8 | Family.TRAP
+"""V0408, a code of the machine, which is declared above this room."""
+
+IN_FRAME = 4
+"""The flag of an object whose memory is a frame's."""
+
+
+class Operand(IntEnum):
+    """How an operand of `heddle_call_by_words` is spelled; other words are the kind of a value, which the
+    number after them is."""
+
+    REGISTER = 256
+    CONSTANT = 257
+
 
 THREAD_BYTES = 1024
 """What the system is asked for as a thread's record: more than it has, for a cache line of its own."""
@@ -123,6 +137,49 @@ class StorageBlock(Struct):
 
     head: Head
     storage: Storage
+
+
+class DLTensor(Struct):
+    """A tensor, the payload of `Kind.TENSOR`: DLPack's structure. Sizes follow it, where they are its own.
+    `rank` and `dtype` are one word of code that makes tensors: `dtype << 32 | rank`."""
+
+    data: Address
+    device_type: i32
+    device_id: i32
+    rank: i32
+    dtype: i32
+    sizes: Pointer[i64]
+    strides: Pointer[i64]
+    byte_offset: i64
+
+
+class Entry(Struct):
+    """A function of a program: its code, or null for one of the host's, and how many arguments it has."""
+
+    code: Address
+    num_args: i64
+
+
+class Context(Struct):
+    """What a machine keeps for its native program. The constants -1, -2, ... are its functions, as values.
+
+    `deferred`: objects of the host that wait until its lock is held; `state` is what the lock was given up
+    with. `error_place` is the innermost instruction that failed, -1 while none did; `call_place` that of the
+    call which the host gets. `watched`: whether something looks at each instruction.
+    """
+
+    pools: Address
+    constants: Pointer[Value]
+    functions: Pointer[Entry]
+    host_call: Address
+    deferred: Address
+    state: Address
+    error_place: i64
+    stack_limit: Address
+    thread: i64
+    calls: i64
+    call_place: i64
+    watched: i64
 
 
 class Pool(Struct):

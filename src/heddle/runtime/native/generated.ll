@@ -8,6 +8,9 @@
 %Head = type { i64, i32, i32, ptr, i64 }
 %Storage = type { i64, i64, i32, i32, i64 }
 %StorageBlock = type { %Head, %Storage }
+%DLTensor = type { ptr, i32, i32, i32, i32, ptr, ptr, i64 }
+%Entry = type { ptr, i64 }
+%Context = type { ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, i64, i64, i64 }
 %Pool = type { i64, i64, i64, i64, i64, i64, i64, i32, i32, i32, i32, [512 x ptr], i32 }
 
 @thread_key = internal global i32 0, align 4
@@ -33,6 +36,8 @@
 @no_storage = internal constant [67 x i8] c"memory limit of %e bytes reached: %g more bytes do not fit into it\00"
 @no_system_memory = internal constant [42 x i8] c"the system has no %g bytes of memory left\00"
 @negative_storage = internal constant [48 x i8] c"storage size must not be negative, got %g bytes\00"
+@expected_storage = internal constant [77 x i8] c"vm.builtin.alloc_tensor cannot take its operands: expected a storage, got %v\00"
+@expected_tensor = internal constant [71 x i8] c"vm.builtin.reshape cannot take its operands: expected a tensor, got %v\00"
 
 declare i32 @pthread_key_create(ptr, ptr)
 declare void @free(ptr)
@@ -1172,4 +1177,316 @@ after.24:
 after.18:
   %v.174 = call i32 %fn(i64 0, i64 %extent_wish, ptr %ctx)
   ret i32 %v.174
+}
+
+; Clear the register of a tensor of the frame, which may hold an object in its place.
+define void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor) {
+entry:
+  %v.11 = load i32, ptr %register
+  %v.12 = icmp eq i32 %v.11, 7
+  br i1 %v.12, label %and.10, label %no.8
+and.10:
+  %at.15 = getelementptr [1 x i8], ptr %register, i64 8
+  %v.16 = load ptr, ptr %at.15
+  %v.17 = icmp eq ptr %v.16, %tensor
+  br i1 %v.17, label %yes.7, label %no.8
+yes.7:
+  br label %chosen.9
+no.8:
+  br label %chosen.9
+chosen.9:
+  %v.6.18 = phi i1 [ true, %yes.7 ], [ false, %no.8 ]
+  br i1 %v.6.18, label %then.1, label %after.3
+then.1:
+  store i32 0, ptr %register
+  %at.21 = getelementptr [1 x i8], ptr %tensor, i64 -32
+  %owner_at.22 = getelementptr i8, ptr %at.21, i64 16
+  %v.23 = load ptr, ptr %owner_at.22
+  %at.28 = getelementptr [1 x i8], ptr %v.23, i64 -32
+  %v.32 = load i64, ptr %at.28
+  %v.33 = icmp eq i64 %v.32, 1
+  br i1 %v.33, label %then.29, label %else.30
+then.29:
+  call void @pool_give(ptr %v.23)
+  br label %after.31
+else.30:
+  %v.34 = load i64, ptr %at.28
+  %v.35 = sub i64 %v.34, 1
+  store i64 %v.35, ptr %at.28
+  br label %after.31
+after.31:
+  ret void
+after.3:
+  %kind.38 = load i32, ptr %register
+  store i32 0, ptr %register
+  %v.42 = icmp sge i32 %kind.38, 7
+  br i1 %v.42, label %then.39, label %after.41
+then.39:
+  %at.45 = getelementptr [1 x i8], ptr %register, i64 8
+  %v.46 = load ptr, ptr %at.45
+  call void @heddle_release(ptr %context, i32 %kind.38, ptr %v.46)
+  br label %after.41
+after.41:
+  ret void
+}
+
+; Clear the register of a storage that is the frame's alone.
+define void @heddle_drop_storage(ptr %register) {
+entry:
+  %v.4 = load i32, ptr %register
+  %v.5 = icmp eq i32 %v.4, 11
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  store i32 0, ptr %register
+  %at.8 = getelementptr [1 x i8], ptr %register, i64 8
+  %v.9 = load ptr, ptr %at.8
+  %at.14 = getelementptr [1 x i8], ptr %v.9, i64 -32
+  %v.18 = load i64, ptr %at.14
+  %v.19 = icmp eq i64 %v.18, 1
+  br i1 %v.19, label %then.15, label %else.16
+then.15:
+  call void @pool_give(ptr %v.9)
+  br label %after.17
+else.16:
+  %v.20 = load i64, ptr %at.14
+  %v.21 = sub i64 %v.20, 1
+  store i64 %v.21, ptr %at.14
+  br label %after.17
+after.17:
+  br label %after.3
+after.3:
+  ret void
+}
+
+define internal void @wrong_kind(ptr %message, ptr %register) cold noinline {
+entry:
+  %v.1 = call i64 @heddle_kind_of(ptr %register)
+  call void @heddle_set_error(i32 104448, ptr %message, i64 0, i64 %v.1)
+  ret void
+}
+
+; A tensor of the frame over bytes `start` to `end` of the storage in register `source`.
+;
+; `end` is negative where the sizes are so large that their product was not computed, or below 0. What does
+; not fit becomes an object, or an error. Result: 0, or -1 with the error set.
+define i32 @heddle_frame_tensor(ptr %context, ptr %register, ptr %tensor, ptr %source, i64 %start, i64 %end, i64 %word, ptr %sizes) {
+entry:
+  %v.4 = load i32, ptr %source
+  %v.5 = icmp ne i32 %v.4, 11
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  call void @wrong_kind(ptr @expected_storage, ptr %source)
+  ret i32 -1
+after.3:
+  %at.8 = getelementptr [1 x i8], ptr %source, i64 8
+  %v.9 = load ptr, ptr %at.8
+  %v.13 = load i64, ptr %v.9
+  %v.14 = icmp ugt i64 %end, %v.13
+  br i1 %v.14, label %then.10, label %after.12
+then.10:
+  %v.15 = trunc i64 %word to i32
+  %v.16 = sext i32 %v.15 to i64
+  %v.17 = ashr i64 %word, 32
+  %v.18 = trunc i64 %v.17 to i32
+  %v.19 = call i32 @heddle_alloc_tensor(ptr %context, ptr %register, ptr %v.9, i64 %start, i64 %v.16, ptr %sizes, i32 %v.18)
+  ret i32 %v.19
+after.12:
+  %v.23 = load i32, ptr %register
+  %v.24 = icmp ne i32 %v.23, 0
+  br i1 %v.24, label %then.20, label %after.22
+then.20:
+  call void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor)
+  br label %after.22
+after.22:
+  %at.25 = getelementptr [32 x i8], ptr %v.9, i64 1
+  %at.26 = getelementptr [1 x i8], ptr %at.25, i64 %start
+  %at.31 = getelementptr [1 x i8], ptr %v.9, i64 -32
+  %v.32 = load i64, ptr %at.31
+  %v.33 = add i64 %v.32, 1
+  store i64 %v.33, ptr %at.31
+  %at.36 = getelementptr [1 x i8], ptr %tensor, i64 -32
+  store i64 1, ptr %at.36
+  %kind_at.37 = getelementptr i8, ptr %at.36, i64 8
+  store i32 7, ptr %kind_at.37
+  %flags_at.38 = getelementptr i8, ptr %at.36, i64 12
+  store i32 4, ptr %flags_at.38
+  %owner_at.39 = getelementptr i8, ptr %at.36, i64 16
+  store ptr %v.9, ptr %owner_at.39
+  store ptr %at.26, ptr %tensor
+  %device_type_at.40 = getelementptr i8, ptr %tensor, i64 8
+  %device_type_at.41 = getelementptr i8, ptr %v.9, i64 16
+  %v.42 = load i32, ptr %device_type_at.41
+  store i32 %v.42, ptr %device_type_at.40
+  %device_id_at.43 = getelementptr i8, ptr %tensor, i64 12
+  %device_id_at.44 = getelementptr i8, ptr %v.9, i64 20
+  %v.45 = load i32, ptr %device_id_at.44
+  store i32 %v.45, ptr %device_id_at.43
+  %rank_at.46 = getelementptr i8, ptr %tensor, i64 16
+  %v.47 = trunc i64 %word to i32
+  store i32 %v.47, ptr %rank_at.46
+  %dtype_at.48 = getelementptr i8, ptr %tensor, i64 20
+  %v.49 = ashr i64 %word, 32
+  %v.50 = trunc i64 %v.49 to i32
+  store i32 %v.50, ptr %dtype_at.48
+  %sizes_at.51 = getelementptr i8, ptr %tensor, i64 24
+  store ptr %sizes, ptr %sizes_at.51
+  %strides_at.52 = getelementptr i8, ptr %tensor, i64 32
+  store ptr null, ptr %strides_at.52
+  %byte_offset_at.53 = getelementptr i8, ptr %tensor, i64 40
+  store i64 0, ptr %byte_offset_at.53
+  store i32 7, ptr %register
+  %at.54 = getelementptr [1 x i8], ptr %register, i64 8
+  store ptr %tensor, ptr %at.54
+  ret i32 0
+}
+
+; A view of the frame: `count` elements of the tensor in register `source`, whose place in the frame is
+; `viewed` and which has `old_count`. Counts are negative where they were not computed, or below 0.
+define i32 @heddle_frame_view(ptr %context, ptr %register, ptr %tensor, ptr %source, ptr %viewed, i64 %old_count, i64 %count, i64 %word, ptr %sizes) {
+entry:
+  %v.12 = load i32, ptr %source
+  %v.13 = icmp eq i32 %v.12, 7
+  br i1 %v.13, label %and.11, label %no.9
+and.11:
+  %at.16 = getelementptr [1 x i8], ptr %source, i64 8
+  %v.17 = load ptr, ptr %at.16
+  %v.18 = icmp eq ptr %v.17, %viewed
+  br i1 %v.18, label %yes.8, label %no.9
+yes.8:
+  br label %chosen.10
+no.9:
+  br label %chosen.10
+chosen.10:
+  %v.7.19 = phi i1 [ true, %yes.8 ], [ false, %no.9 ]
+  br i1 %v.7.19, label %or.4, label %then.1
+or.4:
+  %v.21 = icmp slt i64 %old_count, 0
+  br i1 %v.21, label %then.1, label %or.20
+or.20:
+  %v.22 = icmp ugt i64 %count, %old_count
+  br i1 %v.22, label %then.1, label %after.3
+then.1:
+  %v.26 = load i32, ptr %source
+  %v.27 = icmp ne i32 %v.26, 7
+  br i1 %v.27, label %then.23, label %after.25
+then.23:
+  call void @wrong_kind(ptr @expected_tensor, ptr %source)
+  ret i32 -1
+after.25:
+  %at.30 = getelementptr [1 x i8], ptr %source, i64 8
+  %v.31 = load ptr, ptr %at.30
+  %v.32 = trunc i64 %word to i32
+  %v.33 = sext i32 %v.32 to i64
+  %v.34 = call i32 @heddle_reshape(ptr %context, ptr %register, ptr %v.31, i64 %v.33, ptr %sizes)
+  ret i32 %v.34
+after.3:
+  %v.38 = load i32, ptr %register
+  %v.39 = icmp ne i32 %v.38, 0
+  br i1 %v.39, label %then.35, label %after.37
+then.35:
+  call void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor)
+  br label %after.37
+after.37:
+  %at.42 = getelementptr [1 x i8], ptr %viewed, i64 -32
+  %owner_at.43 = getelementptr i8, ptr %at.42, i64 16
+  %v.44 = load ptr, ptr %owner_at.43
+  %v.45 = load ptr, ptr %viewed
+  %at.50 = getelementptr [1 x i8], ptr %v.44, i64 -32
+  %v.51 = load i64, ptr %at.50
+  %v.52 = add i64 %v.51, 1
+  store i64 %v.52, ptr %at.50
+  %at.55 = getelementptr [1 x i8], ptr %tensor, i64 -32
+  store i64 1, ptr %at.55
+  %kind_at.56 = getelementptr i8, ptr %at.55, i64 8
+  store i32 7, ptr %kind_at.56
+  %flags_at.57 = getelementptr i8, ptr %at.55, i64 12
+  store i32 4, ptr %flags_at.57
+  %owner_at.58 = getelementptr i8, ptr %at.55, i64 16
+  store ptr %v.44, ptr %owner_at.58
+  store ptr %v.45, ptr %tensor
+  %device_type_at.59 = getelementptr i8, ptr %tensor, i64 8
+  %device_type_at.60 = getelementptr i8, ptr %v.44, i64 16
+  %v.61 = load i32, ptr %device_type_at.60
+  store i32 %v.61, ptr %device_type_at.59
+  %device_id_at.62 = getelementptr i8, ptr %tensor, i64 12
+  %device_id_at.63 = getelementptr i8, ptr %v.44, i64 20
+  %v.64 = load i32, ptr %device_id_at.63
+  store i32 %v.64, ptr %device_id_at.62
+  %rank_at.65 = getelementptr i8, ptr %tensor, i64 16
+  %v.66 = trunc i64 %word to i32
+  store i32 %v.66, ptr %rank_at.65
+  %dtype_at.67 = getelementptr i8, ptr %tensor, i64 20
+  %v.68 = ashr i64 %word, 32
+  %v.69 = trunc i64 %v.68 to i32
+  store i32 %v.69, ptr %dtype_at.67
+  %sizes_at.70 = getelementptr i8, ptr %tensor, i64 24
+  store ptr %sizes, ptr %sizes_at.70
+  %strides_at.71 = getelementptr i8, ptr %tensor, i64 32
+  store ptr null, ptr %strides_at.71
+  %byte_offset_at.72 = getelementptr i8, ptr %tensor, i64 40
+  store i64 0, ptr %byte_offset_at.72
+  store i32 7, ptr %register
+  %at.73 = getelementptr [1 x i8], ptr %register, i64 8
+  store ptr %tensor, ptr %at.73
+  ret i32 0
+}
+
+; Call a function of the program or of the host, with operands that are spelled out.
+;
+; `words`: the function's number, the place of the call, the number of operands, then for each its
+; `Operand` and its number. `args` is room for the operands.
+define i32 @heddle_call_by_words(ptr %context, ptr %registers, ptr %register, ptr %words, ptr %args) {
+entry:
+  %call_place_at.1 = getelementptr i8, ptr %context, i64 80
+  %at.2 = getelementptr [8 x i8], ptr %words, i64 1
+  %v.3 = load i64, ptr %at.2
+  store i64 %v.3, ptr %call_place_at.1
+  %at.4 = getelementptr [8 x i8], ptr %words, i64 2
+  %count.5 = load i64, ptr %at.4
+  br label %loop.6
+loop.6:
+  %number.9 = phi i64 [ 0, %entry ], [ %number.36, %after.24 ]
+  %v.10 = icmp slt i64 %number.9, %count.5
+  br i1 %v.10, label %body.7, label %after.8
+body.7:
+  %at.11 = getelementptr [16 x i8], ptr %args, i64 %number.9
+  %v.12 = mul i64 2, %number.9
+  %v.13 = add i64 3, %v.12
+  %at.14 = getelementptr [8 x i8], ptr %words, i64 %v.13
+  %v.15 = load i64, ptr %at.14
+  %v.16 = mul i64 2, %number.9
+  %v.17 = add i64 4, %v.16
+  %at.18 = getelementptr [8 x i8], ptr %words, i64 %v.17
+  %v.19 = load i64, ptr %at.18
+  %v.25 = icmp eq i64 %v.15, 256
+  br i1 %v.25, label %then.22, label %else.23
+then.22:
+  %at.26 = getelementptr [16 x i8], ptr %registers, i64 %v.19
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.11, ptr %at.26, i64 16, i1 false)
+  br label %after.24
+else.23:
+  %v.30 = icmp eq i64 %v.15, 257
+  br i1 %v.30, label %then.27, label %else.28
+then.27:
+  %constants_at.31 = getelementptr i8, ptr %context, i64 8
+  %v.32 = load ptr, ptr %constants_at.31
+  %at.33 = getelementptr [16 x i8], ptr %v.32, i64 %v.19
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.11, ptr %at.33, i64 16, i1 false)
+  br label %after.29
+else.28:
+  %v.34 = trunc i64 %v.15 to i32
+  store i32 %v.34, ptr %at.11
+  %payload_at.35 = getelementptr i8, ptr %at.11, i64 8
+  store i64 %v.19, ptr %payload_at.35
+  br label %after.29
+after.29:
+  br label %after.24
+after.24:
+  %number.36 = add i64 %number.9, 1
+  br label %loop.6
+after.8:
+  %at.37 = getelementptr [8 x i8], ptr %words, i64 0
+  %v.38 = load i64, ptr %at.37
+  %v.39 = call i32 @heddle_call(ptr %context, ptr %register, i64 %v.38, ptr %args, i64 %count.5)
+  ret i32 %v.39
 }

@@ -30,11 +30,12 @@ from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import settings
 
-NATIVE_ABI = 2
+NATIVE_ABI = 3
 """The interface between object code in files and this library: the kernels' calling convention, values,
 contexts, and the symbols below. To change one of them means to raise it. Version 2 added tensors in frames
-(flag 4), devices in storages, `heddle_retain` and `heddle_release`; what was compiled for version 1 runs
-unchanged."""
+(flag 4), devices in storages, `heddle_retain` and `heddle_release`; version 3 `heddle_frame_tensor` and its
+like, `heddle_drop_tensor`, `heddle_drop_storage` and `heddle_call_by_words`. What was compiled for an older
+version runs unchanged."""
 OLDEST_ABI = 1
 """The first version whose object code this library still serves."""
 KERNEL_SYMBOLS = (
@@ -49,11 +50,16 @@ PROGRAM_SYMBOLS = (
     "heddle_alloc_storage",
     "heddle_alloc_tensor",
     "heddle_call",
+    "heddle_call_by_words",
     "heddle_condition",
     "heddle_copy",
+    "heddle_drop_storage",
+    "heddle_drop_tensor",
     "heddle_enter",
     "heddle_room",
     "heddle_fail",
+    "heddle_frame_tensor",
+    "heddle_frame_view",
     "heddle_invoke",
     "heddle_kind_of",
     "heddle_leave",

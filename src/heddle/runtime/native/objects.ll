@@ -15,12 +15,6 @@
 ; went out to the host language are dropped on any thread. Objects of the host language are dropped through the list
 ; `deferred` of the context while the program runs without the interpreter's lock.
 
-%DLTensor = type { ptr, i32, i32, i32, i32, ptr, ptr, i64 }
-; pools, constants, functions, host call, deferred, unlocked state, error place, stack limit, its thread, calls under way, place
-; of the call that the host gets, whether something watches
-%Context = type { ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, i64, i64, i64 }
-%Entry = type { ptr, i64 }                      ; code of a function of the program (null: the host's), arguments
-
 @outside_storage = internal constant [63 x i8] c"tensor ends at byte %g of its storage, which has only %e bytes\00"
 @too_large_view = internal constant [58 x i8] c"cannot view a tensor of %e elements as one of %g elements\00"
 @no_chain = internal constant [68 x i8] c"expected a chain of rows, (((tensor, tensor), tensor), ...), got %v\00"

@@ -8,7 +8,7 @@ from heddle.arith import Analyzer, IntervalSet, neg_inf, pos_inf
 from heddle.ir.node import children, replace
 from heddle.ir.structural import structural_equal
 from heddle.prim.intrinsics import is_prefetch
-from heddle.prim.nodes import Let, PrimExpr, Range, Var, constant
+from heddle.prim.nodes import IntImm, Let, PrimExpr, Range, Var, constant
 from heddle.prim.ops import maximum, minimum
 from heddle.prim.substitute import free_vars
 from heddle.tir.nodes import (
@@ -103,6 +103,8 @@ class AccessRegions:
     def _bounds(self, index: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
         """The least and greatest value of an index over the inner loops; None where it is not bounded by
         them."""
+        if isinstance(index, IntImm) or (isinstance(index, Var) and index not in self._inner):
+            return index, index
         if not any(var in self._inner for var in free_vars(index)):
             return (index, index) if not _has_load(index) else None
         found = self._analyzer.int_set(index, self._dom)

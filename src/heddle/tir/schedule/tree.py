@@ -35,20 +35,24 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
+_CHILD_STMTS: dict[type[Stmt], Callable[[Any], tuple[Stmt, ...]]] = {
+    SeqStmt: lambda stmt: stmt.seq,
+    For: lambda stmt: (stmt.body,),
+    While: lambda stmt: (stmt.body,),
+    AttrStmt: lambda stmt: (stmt.body,),
+    SBlockRealize: lambda stmt: (stmt.block,),
+    SBlock: lambda stmt: (stmt.body,) if stmt.init is None else (stmt.init, stmt.body),
+    IfThenElse: lambda stmt: (
+        (stmt.then_case,) if stmt.else_case is None else (stmt.then_case, stmt.else_case)
+    ),
+}
+"""The statements directly inside one of each kind; the others have none."""
+
 
 def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside."""
-    if isinstance(stmt, SeqStmt):
-        return stmt.seq
-    if isinstance(stmt, (For, While, AttrStmt)):
-        return (stmt.body,)
-    if isinstance(stmt, SBlockRealize):
-        return (stmt.block,)
-    if isinstance(stmt, SBlock):
-        return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
-    if isinstance(stmt, IfThenElse):
-        return (stmt.then_case,) if stmt.else_case is None else (stmt.then_case, stmt.else_case)
-    return ()
+    inside = _CHILD_STMTS.get(type(stmt))
+    return () if inside is None else inside(stmt)
 
 
 def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
@@ -87,12 +91,21 @@ class Place:
 
 
 def find(func: PrimFunc, test: Callable[[Stmt], bool]) -> Place | None:
-    stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(func.body, ())]
+    """The first statement that passes a test, outer ones first."""
+    stack: list[Stmt | None] = [func.body]
+    above: list[Stmt] = []
     while stack:
-        top, above = stack.pop()
+        top = stack.pop()
+        if top is None:  # the end of what is inside the last one of `above`
+            above.pop()
+            continue
         if test(top):
-            return Place(top, above)
-        stack.extend((child, (*above, top)) for child in reversed(child_stmts(top)))
+            return Place(top, tuple(above))
+        inside = child_stmts(top)
+        if inside:
+            above.append(top)
+            stack.append(None)
+            stack.extend(reversed(inside))
     return None
 
 

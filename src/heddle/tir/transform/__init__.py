@@ -3,6 +3,7 @@
 from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.check_bounds import CheckBounds
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
+from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.lower_dot_products import LowerDotProducts
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
@@ -21,6 +22,7 @@ __all__ = [
     "BF16Legalize",
     "CheckBounds",
     "FlattenBuffer",
+    "HoistDivisions",
     "HoistIfThenElse",
     "LowerDotProducts",
     "LowerIntrin",

@@ -32,6 +32,7 @@ from heddle.tir.schedule.tree import (
     replace_stmt,
     root_block,
     scope_of,
+    walk_stmts,
     writes_buffer,
 )
 
@@ -205,7 +206,7 @@ def _check_same_domain(func: PrimFunc, block: SBlock, producer: SBlock, mapping:
 def _without_prefetches(func: PrimFunc, buffer: Buffer) -> PrimFunc:
     asking = [
         node
-        for node in walk(func.body)
+        for node in walk_stmts(func.body)
         if isinstance(node, Evaluate) and is_prefetch(node.value) and _names(node, buffer)
     ]
     for stmt in asking:
