@@ -15,6 +15,7 @@ MODULES = (
     "heddle.runtime",
     "heddle.vm",
     "heddle.vm.relax",
+    "heddle.graph",
     "heddle.relax",
     "heddle.driver.compile",
 )

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.op_builder import build_call, const
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op import OP_RECORDS
 from heddle.ops.load import load
 from heddle.prim.nodes import SizeVar
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.op_builder import build_call, const
-from heddle.relax.types import TensorType
 
 load()
 Dims = tuple[int | str, ...]

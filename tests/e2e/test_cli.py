@@ -258,7 +258,9 @@ def test_artefact_runs_without_the_compiler(folder: Path) -> None:
     rooms = {name.split(".")[1] for name in modules if name.startswith("heddle.")}
     assert rooms <= {"facade", "support", "systems", "runtime", "vm"}
     assert {name for name in modules if name.startswith("heddle.systems.")} <= {"heddle.systems.types"}
-    assert not {"onnx", "llvmlite.ir", "heddle.relax", "heddle.ir", "heddle.codegen"} & set(modules)
+    assert not {"onnx", "llvmlite.ir", "heddle.graph", "heddle.relax", "heddle.ir", "heddle.codegen"} & set(
+        modules
+    )
 
 
 def test_command_line_runs_artefact_without_the_compiler(folder: Path) -> None:
@@ -275,7 +277,7 @@ def test_command_line_runs_artefact_without_the_compiler(folder: Path) -> None:
         check=True,
     )
     modules = set(done.stdout.split("\n")[-2].split())
-    compiler = {"heddle.relax", "heddle.ir", "heddle.codegen", "heddle.tir", "heddle.lower"}
+    compiler = {"heddle.graph", "heddle.relax", "heddle.ir", "heddle.codegen", "heddle.tir", "heddle.lower"}
     assert not ({"onnx", "llvmlite.ir"} | compiler) & modules
 
 

@@ -9,11 +9,11 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import heddle
 from heddle.driver.pipeline import legalize_passes, optimize_passes
+from heddle.graph.op_builder import const
 from heddle.ir.expr import Var
 from heddle.ir.transform import Sequential
 from heddle.prim.nodes import SizeVar
 from heddle.relax import BlockBuilder, GraphInterpreter, TensorType, op
-from heddle.relax.op_builder import const
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc

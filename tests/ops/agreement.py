@@ -72,7 +72,7 @@ def on_scheduled_interpreter(mod: IRModule) -> Functions:
 def on_machine_code(mod: IRModule) -> Functions:
     """No cache on disk: what is tested is today's compiler."""
     named = map_functions(
-        LegalizeOps()(mod), PrimFunc, lambda var, func: func.with_attr("global_symbol", var.name_hint)
+        LegalizeOps()(mod), ("tir",), lambda var, func: func.with_attr("global_symbol", var.name_hint)
     )
     loops = {var: func for var, func in named.functions.items() if isinstance(func, PrimFunc)}
     kernels = build_kernels(named.with_functions(loops), TARGET, KernelCache(None)) if loops else None

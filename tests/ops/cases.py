@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.op_builder import build_call
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Call, Expr, Tuple, Var
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import OpDef, Sample
 from heddle.ops import load
 from heddle.prim.nodes import PrimExpr, SizeVar, as_expr
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import ShapeExpr, TensorType
 from heddle.runtime.dtype import DataType, dtype_of
 
 load()

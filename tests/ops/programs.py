@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.infer import type_of
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op_def import OpDef
 from heddle.ir.types import Type
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.infer import type_of
 from heddle.support.diagnostics import IRTypeError
 from tests.ops.cases import Case, Typed, typed
 from tests.ops.sizes import Run, runs

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from heddle.graph.op_builder import build_call
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Var
 from heddle.ir.types import TupleType
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.support.diagnostics import IRTypeError
 from tests.ops.cases import Case, Typed, Typer, cases, flat, input_kinds, records, typed

@@ -15,6 +15,8 @@ from heddle.driver.pipeline import OptionError, default_pipeline
 from heddle.driver.program_cache import BuildOptions, program_cache
 from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, TensorSpec
 from heddle.driver.variants import is_several, make_variants, targets_of
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.types import ShapeType, TensorType
 from heddle.ir.expr import Function, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass
@@ -23,9 +25,7 @@ from heddle.lower.codegen_vm import vm_codegen
 from heddle.lower.program_to_tir import program_functions
 from heddle.ops.load import load as load_operators
 from heddle.prim.nodes import IntImm
-from heddle.relax.nodes import SeqExpr
 from heddle.relax.transform.bind_params import BindParams
-from heddle.relax.types import ShapeType, TensorType
 from heddle.runtime.kernel_module import KernelModule
 from heddle.runtime.module import Module
 from heddle.runtime.processor import Needs

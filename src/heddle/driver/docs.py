@@ -87,7 +87,7 @@ def _operator_section(record: OpDef) -> list[str]:
     return [
         *lines,
         "",
-        f"Code: {_way(record)}. {'Pure' if record.is_pure else 'Has effects'}.{_relay(record)}",
+        f"Code: {_way(record)}. {'Pure' if record.is_pure else 'Has effects'}.{_aliases(record)}",
     ]
 
 
@@ -107,10 +107,8 @@ def _way(record: OpDef) -> str:
     return "a loop function" if record.lower is not None else "other operators"
 
 
-def _relay(record: OpDef) -> str:
-    return (
-        f" In Relay: {', '.join(f'`{name}`' for name in record.relay_names)}." if record.relay_names else ""
-    )
+def _aliases(record: OpDef) -> str:
+    return "".join(f" In {alias.dialect}: `{alias.name}`." for alias in record.aliases)
 
 
 # ---- passes

@@ -26,16 +26,16 @@ from heddle.driver.codes import D0102, D0106, D0301
 from heddle.driver.compile import as_target, with_bounds_checks
 from heddle.driver.disassembly import bytecode_text
 from heddle.driver.pipeline import default_pipeline
-from heddle.ir.expr import Call, Function, GlobalVar
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.rewriter import is_call
+from heddle.graph.types import ShapeExpr
+from heddle.ir.expr import Call, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassContext, PassInfo, PassInstrument
 from heddle.lower.codegen_vm import vm_codegen
 from heddle.lower.estimate_peak_memory import PEAK_MEMORY
 from heddle.ops.load import load as load_operators
 from heddle.relax.metadata import write_weights
-from heddle.relax.nodes import SeqExpr
-from heddle.relax.rewriter import is_call
-from heddle.relax.types import ShapeExpr
 from heddle.script.printer import module_script
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.files import check_replaceable, write_bytes
@@ -169,7 +169,7 @@ def memory_text(mod: IRModule) -> str:
     """Storages in order of allocation with the tensors that lie in them: one table a graph function."""
     lines = []
     for var, func in mod.functions.items():
-        if not isinstance(func, Function) or not isinstance(func.body, SeqExpr):
+        if func.dialect != "relax" or not isinstance(func.body, SeqExpr):
             continue
         lines.append(f"{var.name_hint}:")
         for binding in func.body.bindings():

@@ -127,6 +127,12 @@ class _AliasLoader(Loader):
         module.__spec__ = self._spec
 
 
+_DIALECTS = ("heddle.tir.dialect", "heddle.relax.dialect")
+"""The modules that declare the dialects of functions."""
+_OPERATORS = ("heddle.graph.core_ops", "heddle.relax.core_ops", "heddle.ops.load")
+"""The modules that declare the operators of graph programs."""
+
+
 def _answer_lookups(module: ModuleType) -> None:
     module.__class__ = FacadeModule
 
@@ -135,12 +141,22 @@ def _declare_operators_on_demand(module: ModuleType) -> None:
     """Operators are declared above the rooms that look them up: the table asks for them when a name is
     missing.
     """
-    module.OP_RECORDS.fill_from(lambda: import_module("heddle.ops.load").declare_all())
+
+    def declare() -> None:
+        for room in _OPERATORS:
+            import_module(room).declare()
+
+    module.OP_RECORDS.fill_from(declare)
 
 
 def _load_printers_on_demand(module: ModuleType) -> None:
     """Printers lie above the nodes: printing asks for them."""
-    module.PRINTERS.fill_from(lambda: import_module("heddle.script.printer"))
+    module.PRINTERS.fill_from(lambda: [import_module(room) for room in ("heddle.script.printer", *_DIALECTS)])
+
+
+def _load_dialects_on_demand(module: ModuleType) -> None:
+    """Dialects lie above what works on functions of any: it asks for them when one is looked up."""
+    module.DIALECTS.fill_from(lambda: [import_module(room) for room in _DIALECTS])
 
 
 def _load_executables_on_demand(module: ModuleType) -> None:
@@ -159,6 +175,7 @@ def _register_builtins_on_demand(module: ModuleType) -> None:
 
 
 _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
+    "heddle.ir.dialect": _load_dialects_on_demand,
     "heddle.ir.node": _load_printers_on_demand,
     "heddle.ir.op": _declare_operators_on_demand,
     "heddle.runtime.function": _register_builtins_on_demand,

@@ -19,6 +19,20 @@ ALIASES: dict[str, str] = {
     "heddle.relax.testing.lib_comparator": "heddle.testing.lib_comparator",
     "heddle.s_tir.schedule": "heddle.tir.schedule",
     "heddle.relax.transform.transform": "heddle.relax.transform",
+    "heddle.relax.analysis.type_relations": "heddle.graph.type_relations",
+    "heddle.relax.binding": "heddle.graph.binding",
+    "heddle.relax.block_builder": "heddle.graph.block_builder",
+    "heddle.relax.copying": "heddle.graph.copying",
+    "heddle.relax.infer": "heddle.graph.infer",
+    "heddle.relax.nodes": "heddle.graph.nodes",
+    "heddle.relax.normalize": "heddle.graph.normalize",
+    "heddle.relax.num_input": "heddle.graph.num_input",
+    "heddle.relax.op": "heddle.graph.op",
+    "heddle.relax.op_builder": "heddle.graph.op_builder",
+    "heddle.relax.rewriter": "heddle.graph.rewriter",
+    "heddle.relax.te_call": "heddle.graph.te_call",
+    "heddle.relax.types": "heddle.graph.types",
+    "heddle.relax.vdevices": "heddle.graph.vdevices",
 }
 
 PASSES: dict[str, tuple[str, ...]] = {
@@ -74,8 +88,8 @@ _GRAPH_NODES = {
         "Call Constant DataTypeImm Expr ExternFunc Function GlobalVar If StringImm Tuple TupleGetItem Var"
     ),
     "heddle.ir.types": "AnyType FuncType ObjectType=AnyType PrimType TupleType Type",
-    "heddle.relax.nodes": "Binding BindingBlock DataflowBlock DataflowVar MatchCast SeqExpr VarBinding",
-    "heddle.relax.types": (
+    "heddle.graph.nodes": "Binding BindingBlock DataflowBlock DataflowVar MatchCast SeqExpr VarBinding",
+    "heddle.graph.types": (
         "ShapeExpr ShapeType ShapeStructInfo=ShapeType TensorType TensorStructInfo=TensorType VDevice"
     ),
 }
@@ -120,20 +134,19 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relax": {
         **_GRAPH_NODES,
         "heddle.ir.structural": _STRUCTURAL,
-        "heddle.relax.block_builder": "BlockBuilder",
-        "heddle.relax.op_builder": "const",
-        "heddle.relax.infer": "get_type=type_of",
-        "heddle.relax.rewriter": "BindingRewriter",
+        "heddle.graph.block_builder": "BlockBuilder",
+        "heddle.graph.op_builder": "const",
+        "heddle.graph.infer": "get_type=type_of",
+        "heddle.graph.rewriter": "BindingRewriter",
         "heddle.relax.script": "call_dps_packed call_packed call_tir prim_value",
         "heddle.vm.relax": "ExecBuilder VMExecutable VMInstrumentReturnKind VirtualMachine",
         "heddle.driver.compile": "build",
         "heddle.driver.pipeline": "default_build_pipeline=default_pipeline",
     },
-    "heddle.relax.block_builder": {},
     "heddle.relax.expr": _GRAPH_NODES,
     "heddle.relax.analysis": {
         "heddle.ir.visitor": "post_order_visit",
-        "heddle.relax.analysis.type_relations": "type_lca",
+        "heddle.graph.type_relations": "type_lca",
         "heddle.relax.analysis.well_formedness": "check_well_formed well_formed",
         "heddle.ir.instrument": "verify_module",
     },
@@ -142,7 +155,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.relax.transform.lower_runtime_builtin": "VMBuiltinLower=LowerRuntimeBuiltin",
     },
     "heddle.relax.backend": {},
-    "heddle.relax.utils": {"heddle.relax.copying": "copy_with_new_vars"},
+    "heddle.relax.utils": {"heddle.graph.copying": "copy_with_new_vars"},
     "heddle.relax.pipeline": {"heddle.driver.pipeline": "get_default_pipeline=default_pipeline"},
     "heddle.ir": {
         "heddle.ir.expr": "BaseFunc Call Constant Expr GlobalVar StringImm Tuple TupleGetItem Var",
@@ -153,7 +166,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.structural": _STRUCTURAL,
         "heddle.ir.json_codec": "load_json save_json",
         "heddle.prim.nodes": "FloatImm IntImm PrimExpr Range",
-        "heddle.relax.types": "VDevice",
+        "heddle.graph.types": "VDevice",
         "heddle.support.span": "Span",
     },
     "heddle.ir.expr": {"heddle.prim.nodes": "PrimExpr Range"},

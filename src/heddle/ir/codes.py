@@ -20,6 +20,12 @@ I0301 = declare_code(
 I0302 = declare_code(
     "I0302", "function defined twice", "Two functions of a module have the same name; rename one of them."
 )
+I0303 = declare_code(
+    "I0303",
+    "function is not written in a dialect",
+    "Functions of a dialect can be printed, verified, run and brought into normal form; an external function "
+    "is known by its name alone.",
+)
 I0401 = declare_code("I0401", "unknown operator", "No operator of this name is declared.")
 I0402 = declare_code("I0402", "unknown attribute", "The operator or node has no attribute of this name.")
 I0501 = declare_code(

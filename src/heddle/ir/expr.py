@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import heddle.ir.tensor_values  # noqa: F401  (registers how constants' tensors compare and are saved)
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
-from heddle.ir.node import Node, defines, label, node
+from heddle.ir.node import Node, added, defines, label, node
 from heddle.ir.types import AnyType, Type
 
 
@@ -34,6 +34,11 @@ class BaseFunc(Expr):
     __slots__ = ()
     opens_scope: ClassVar[bool] = True
     attrs: Attrs
+
+    @property
+    def dialect(self) -> str:
+        """The name of the dialect that the function is written in; empty where it is in none."""
+        return ""
 
     def with_attr(self, name: str | dict[str, Any], value: Any = None) -> Any:
         """A copy with one attribute (or those of a dict) set."""
@@ -174,8 +179,8 @@ class DataTypeImm(Expr):
 
 @node("ir.Function")
 class Function(BaseFunc):
-    """A function of a graph dialect. Parameters, and the symbolic dimensions in their types, are defined
-    here."""
+    """A function of the graph dialect that it names. Parameters, and the symbolic dimensions in their types,
+    are defined here."""
 
     params: tuple[Var, ...] = defines()
     body: Expr
@@ -184,6 +189,11 @@ class Function(BaseFunc):
     attrs: Attrs = NO_ATTRS
     type_params: tuple[Type, ...] = ()
     ty: Type | None = label(default=None)
+    dialect: str = added(default="relax")
+
+    @property
+    def text_family(self) -> str:
+        return self.dialect
 
     def __post_init__(self) -> None:
         self.set_derived("params", tuple(self.params))

@@ -69,7 +69,11 @@ class _Writer:
         found = self._index.get(id(value))
         if found is not None:
             return found
-        fields = {name: self.value(getattr(value, name)) for name in value.init_names}
+        stated = {name: getattr(value, name) for name in value.init_names}
+        for name, default in value.added_defaults.items():
+            if stated[name] == default:
+                del stated[name]
+        fields = {name: self.value(item) for name, item in stated.items()}
         self.nodes.append({"kind": value.node_kind, "fields": fields, "span": span_to_json(value.span)})
         self._index[id(value)] = len(self.nodes) - 1
         self._kept.append(value)
@@ -112,7 +116,9 @@ class _Reader:
             if cls is None:
                 raise FormatError(I0201, f"unknown node kind {record['kind']!r}")
             fields = record["fields"]
-            values = [self.value(fields[name]) for name in cls.init_names]
+            known = dict(cls.added_defaults)
+            known.update({name: self.value(fields[name]) for name in cls.init_names if name in fields})
+            values = [known[name] for name in cls.init_names]
             self._made.append(cls.make(*values, span=span_from_json(record["span"])))
 
     def value(self, data: Any) -> Any:

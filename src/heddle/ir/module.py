@@ -26,6 +26,10 @@ class IRModule(Node):
     attrs: Attrs = NO_ATTRS
     global_infos: Map = EMPTY_MAP
 
+    @property
+    def text_family(self) -> str:
+        return "module"
+
     def __post_init__(self) -> None:
         table: dict[GlobalVar, Any] = {}
         for key, func in self.functions.items():

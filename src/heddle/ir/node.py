@@ -16,6 +16,7 @@ Semantics of fields:
 - plain fields are compared, hashed, visited and saved;
 - `defines()` the same, and variables met for the first time inside are definitions;
 - `label()` is saved and visited but not compared (name hints, inferred types);
+- `added()` is a plain field that older files lack;
 - `derived()` is recomputed from the other fields.
 
 `span` is the last, keyword-only field of each node; when it is not given, the ambient span is taken.
@@ -58,6 +59,11 @@ def label(**options: Any) -> Any:
     return dataclasses.field(metadata={"mode": Mode.LABEL}, **options)
 
 
+def added(*, default: Any) -> Any:
+    """A plain field that came after files were written: JSON leaves it out where it has its default."""
+    return dataclasses.field(default=default, metadata={"mode": Mode.USE, "added": True})
+
+
 def derived(*, init: Literal[False] = False) -> Any:
     """A field that `__post_init__` sets from the others."""
     return dataclasses.field(init=init, metadata={"mode": Mode.DERIVED})
@@ -87,6 +93,8 @@ class Node:
     GlobalVar has those of its function's parameters."""
     init_names: ClassVar[tuple[str, ...]] = ()
     init_values: ClassVar[staticmethod[[Any], tuple[Any, ...]]] = staticmethod(lambda _: ())
+    added_defaults: ClassVar[Mapping[str, Any]] = {}
+    """The defaults of fields that JSON may lack."""
     is_leaf: ClassVar[bool] = False
     """No node lies below: an identity node, or one whose fields are plain values by their types."""
 
@@ -101,6 +109,11 @@ class Node:
     def set_derived(self, name: str, value: Any) -> None:
         """Set a derived field; for `__post_init__` alone."""
         object.__setattr__(self, name, value)
+
+    @property
+    def text_family(self) -> str:
+        """Whose text the node has: a key of `PRINTERS`, the first part of its kind."""
+        return self.node_kind.partition(".")[0]
 
     def script(self, **options: Any) -> str:
         """This node as text of its dialect."""
@@ -120,7 +133,9 @@ def _mode(field: dataclasses.Field[Any]) -> Mode:
 
 
 @dataclass_transform(
-    frozen_default=True, eq_default=False, field_specifiers=(dataclasses.field, defines, label, derived)
+    frozen_default=True,
+    eq_default=False,
+    field_specifiers=(dataclasses.field, added, defines, label, derived),
 )
 def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[type[C]], type[C]]:
     """Declare a node class under the name that JSON and messages use.
@@ -142,6 +157,7 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
         made.compared = tuple((spec.name, spec.mode is Mode.DEF) for spec in compared)  # type: ignore[attr-defined]
         stored = [spec for spec in specs if spec.mode is not Mode.DERIVED]
         made.stored = tuple((spec.name, spec.mode is not Mode.USE) for spec in stored)  # type: ignore[attr-defined]
+        made.added_defaults = {f.name: f.default for f in fields if "added" in f.metadata}  # type: ignore[attr-defined]
         made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
         made.init_values = staticmethod(_reader(made.init_names))  # type: ignore[attr-defined]
         made.is_leaf = identity or all(f.type in _PLAIN_TYPES for f in fields if f.init)  # type: ignore[attr-defined]
@@ -267,15 +283,15 @@ def replace(node: N, **changes: Any) -> N:
 
 
 PRINTERS: Registry[Callable[..., str | None]] = Registry("printer")
-"""Each gives the text of its own kinds of nodes, and None for others; which is asked first does not matter.
-They lie above: the table asks for them when something is printed."""
+"""By family of nodes: gives a node's text, or None where it has none. They lie above: the table asks for
+them when something is printed."""
 
 
 def to_text(node: Node, **options: Any) -> str:
     """The node in its dialect's text. `show_meta` writes constants too, `constants` collects them."""
-    for _, printer in PRINTERS.items():
-        text = printer(node, **options)
-        if text is not None:
-            return text
+    printer = PRINTERS.get(node.text_family)
+    text = printer(node, **options) if printer is not None else None
+    if text is not None:
+        return text
     fields = ", ".join(f"{name}={getattr(node, name)!r}" for name in node.init_names)
     return f"{node.node_kind}({fields})"

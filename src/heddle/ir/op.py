@@ -12,7 +12,14 @@ from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.registry import Registry
 
 OP_RECORDS: Registry[Any] = Registry("operator")
-"""Name → record. Graph operators carry an `ops.OpDef`, scalar intrinsics a `prim.Intrinsic`."""
+"""Name → record. Graph operators carry an `OpDef`, scalar intrinsics a `prim.Intrinsic`."""
+
+GRAPH_PREFIX = "relax."
+"""What the names of graph operators begin with in the table, whatever the dialect of the program: files and
+texts have had it since their first format."""
+
+OP_ALIASES: Registry[Any] = Registry("operator alias")
+"""Dialect + "." + the dialect's own name of an operator → (record, alias). It is filled with `OP_RECORDS`."""
 
 
 @node("ir.Op")

@@ -7,16 +7,17 @@ stated reason (`Without`); silence fails when the record is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from heddle.ir.attrs import Attrs
 from heddle.ir.codes import I0403
 from heddle.ir.expr import Call, Expr
-from heddle.ir.op import OP_RECORDS, Op
+from heddle.ir.op import GRAPH_PREFIX, OP_ALIASES, OP_RECORDS, Op
 from heddle.ir.types import Type
 from heddle.support.diagnostics import UsageError
+from heddle.support.registry import caller_place
 
 REQUIRED = object()
 """The default of an attribute that must be given."""
@@ -82,7 +83,7 @@ class ErrorSample:
 
 
 class InferContext(Protocol):
-    """What a type rule sees; `relax.infer` implements it."""
+    """What a type rule sees; `graph.infer` implements it."""
 
     call: Call
     args: tuple[Expr, ...]
@@ -95,6 +96,77 @@ class InferContext(Protocol):
 class AnyLayout:
     """The rule of elementwise operators: an element of the result comes of the elements of the operands
     at its own place, after broadcasting, however the elements are laid out."""
+
+
+ArgumentSource = str | Callable[[Mapping[str, Any]], Any]
+"""An argument by its name, or what is made of all arguments by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpAlias:
+    """What a dialect calls an operator, the arguments that it takes there, and what they are for the record.
+
+        OpAlias(
+            "relay",
+            "nn.dense",
+            inputs=(Input("data"), Input("weight")),
+            attrs=(AttrSpec("units", "int", None), AttrSpec("out_dtype", "dtype", None)),
+            arguments={"x1": "data", "x2": lambda given: call_op("permute_dims", given["weight"])},
+        )
+
+    - `inputs` and `attrs` are the dialect's; None stands for the record's own.
+    - `arguments` says what an argument of the record is made of: an argument of the dialect by its name, or a
+      function of all that were given by name (inputs as expressions, None where one is left out, a tuple
+      where it is variadic; attributes with defaults). It may raise coded errors where they contradict each
+      other. An argument that is not listed is the dialect's of the same name, else it has its default.
+
+    A call in a program is always one of the record; the alias is how it is written and built.
+    """
+
+    dialect: str
+    name: str
+    inputs: tuple[Input, ...] | None = None
+    attrs: tuple[AttrSpec, ...] | None = None
+    arguments: Mapping[str, ArgumentSource] = field(default_factory=dict)
+
+    def inputs_of(self, record: OpDef) -> tuple[Input, ...]:
+        """The inputs that the operator has under this name."""
+        return record.inputs if self.inputs is None else self.inputs
+
+    def attrs_of(self, record: OpDef) -> tuple[AttrSpec, ...]:
+        """The attributes that the operator has under this name."""
+        return record.attrs if self.attrs is None else self.attrs
+
+    def map_arguments(self, record: OpDef, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The record's arguments by name, from those of the dialect."""
+        found: dict[str, Any] = {}
+        specs: tuple[Input | AttrSpec, ...] = (*record.inputs, *record.attrs)
+        for spec in specs:
+            source = self.arguments.get(spec.name, spec.name)
+            if callable(source):
+                found[spec.name] = source(given)
+            elif source in given:
+                found[spec.name] = given[source]
+        return found
+
+    def check(self, record: OpDef) -> None:
+        """Raises: UsageError I0403 where a named argument is missing, or a needed one has no source."""
+        own = _names(self.inputs_of(record), self.attrs_of(record))
+        known = _names(record.inputs, record.attrs)
+        named = {source for source in self.arguments.values() if isinstance(source, str)}
+        needed = {spec.name for spec in record.inputs if not (spec.optional or spec.variadic)}
+        needed |= {spec.name for spec in record.attrs if spec.default is REQUIRED}
+        for wrong, what in (
+            (self.arguments.keys() - known, f"{record.name} has no argument"),
+            (named - own, f"{self.name} has no argument"),
+            (needed - self.arguments.keys() - own, f"nothing gives {record.name} its argument"),
+        ):
+            if wrong:
+                raise UsageError(I0403, f"alias {self.dialect}.{self.name}: {what} {min(wrong)!r}")
+
+
+def _names(inputs: tuple[Input, ...], attrs: tuple[AttrSpec, ...]) -> set[str]:
+    return {spec.name for spec in inputs} | {spec.name for spec in attrs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +182,7 @@ class OpDef:
     - `is_pure`: whether a call may be moved, shared or dropped.
     - `work(attrs, shapes of tensor operands, shape of the result)`: how many multiply-adds `reference` does
     at most, where that is more than a few for each element read or written.
+    - `name` is the same for all dialects; `aliases` are other names that some have.
     - `dispatch`: "sampling" or "sort_scan" for operators that a pass of that name legalises ahead of others.
     """
 
@@ -126,7 +199,7 @@ class OpDef:
     layout: Any = Without("no layout rule is stated")
     samples: tuple[Sample, ...] | Without = Without("")
     errors: tuple[ErrorSample, ...] = ()
-    relay_names: tuple[str, ...] = ()
+    aliases: tuple[OpAlias, ...] = ()
     dispatch: str = ""
     work: Callable[[Any, Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None
 
@@ -138,27 +211,57 @@ class OpDef:
             facet = getattr(self, name)
             if isinstance(facet, Without) and not facet.reason:
                 raise UsageError(I0403, f"operator {self.name} has no {name}, and no reason is stated")
+        for alias in self.aliases:
+            alias.check(self)
+
+    @property
+    def key(self) -> str:
+        """The operator's name in the table, and in a call."""
+        return f"{GRAPH_PREFIX}{self.name}"
 
     def bind_attrs(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Attributes with defaults filled in. Raises: UsageError I0402/I0403 for unknown or missing ones."""
-        known = {spec.name for spec in self.attrs}
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            raise UsageError(
-                I0403, f"operator {self.name} has no attribute {unknown[0]!r}; it has {sorted(known)}"
-            )
-        values: dict[str, Any] = {}
-        for spec in self.attrs:
-            if spec.name not in given and spec.default is REQUIRED:
-                raise UsageError(I0403, f"operator {self.name} needs the attribute {spec.name!r}")
-            values[spec.name] = given.get(spec.name, spec.default)
-        return values
+        """Attributes with defaults filled in. Raises: UsageError I0403 for unknown or missing ones."""
+        return bind_attrs(self.name, self.attrs, given)
+
+
+def bind_attrs(op_name: str, specs: Sequence[AttrSpec], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of an operator with defaults filled in. Raises: UsageError I0403."""
+    known = {spec.name for spec in specs}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise UsageError(I0403, f"operator {op_name} has no attribute {unknown[0]!r}; it has {sorted(known)}")
+    values: dict[str, Any] = {}
+    for spec in specs:
+        if spec.name not in given and spec.default is REQUIRED:
+            raise UsageError(I0403, f"operator {op_name} needs the attribute {spec.name!r}")
+        values[spec.name] = given.get(spec.name, spec.default)
+    return values
 
 
 def declare_op(definition: OpDef) -> OpDef:
-    """Put an operator in the table under "relax." + its name."""
-    OP_RECORDS.add(f"relax.{definition.name}", definition)
+    """Put an operator, with its aliases, in the tables. Raises: UsageError S0201 for a name that is taken."""
+    place = caller_place()
+    OP_RECORDS.add(definition.key, definition, place=place)
+    for alias in definition.aliases:
+        OP_ALIASES.add(f"{alias.dialect}.{alias.name}", (definition, alias), place=place)
     return definition
+
+
+def op_named(name: str) -> OpDef:
+    """The record of the graph operator `name` ("add", "nn.relu"). Raises: MissingNameError S0202."""
+    record = OP_RECORDS[f"{GRAPH_PREFIX}{name}"]
+    assert isinstance(record, OpDef)
+    return record
+
+
+def op_named_in(dialect: str, name: str) -> tuple[OpDef, OpAlias | None]:
+    """The operator that a dialect calls `name`, and the alias where that is none of the record's own name.
+
+    Raises: MissingNameError S0202.
+    """
+    OP_RECORDS.fill()
+    found: tuple[OpDef, OpAlias] | None = OP_ALIASES.get(f"{dialect}.{name}")
+    return found or (op_named(name), None)
 
 
 def op_def(op: Expr) -> OpDef | None:

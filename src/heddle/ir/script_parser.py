@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from heddle.ir.codes import I0601, I0602, I0603
+from heddle.ir.expr import GlobalVar
 from heddle.support.diagnostics import Code, HeddleError, ParseError, did_you_mean
 from heddle.support.limits import current_limits, exceeded
 from heddle.support.span import Source, SourceSpan, at
@@ -311,3 +312,10 @@ def decorator_of(node: ast.FunctionDef | ast.ClassDef) -> tuple[ast.expr | None,
     if isinstance(decorator, ast.Call):
         return decorator.func, {k.arg: k.value for k in decorator.keywords if k.arg is not None}
     return decorator, {}
+
+
+class ModuleAlias:
+    """What `cls` stands for inside a module's functions."""
+
+    def __init__(self, functions: Mapping[str, GlobalVar]) -> None:
+        self.functions = functions

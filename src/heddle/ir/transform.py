@@ -12,7 +12,7 @@ import os
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -166,26 +166,27 @@ class Pass(ABC):
 
 
 class FunctionPass(Pass):
-    """A pass that looks at one function at a time; `function_kind` says which class of functions."""
+    """A pass that looks at one function at a time; `dialects` says at functions of which, None at all."""
 
-    function_kind: ClassVar[type] = object
+    dialects: ClassVar[tuple[str, ...] | None] = None
 
     @abstractmethod
     def transform_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         """The function after the pass; the same object where nothing changed."""
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        return map_functions(
-            mod, self.function_kind, lambda var, func: self.transform_function(func, mod, ctx)
-        )
+        return map_functions(mod, self.dialects, lambda var, func: self.transform_function(func, mod, ctx))
 
 
-def map_functions(mod: IRModule, kind: type, function: Callable[[GlobalVar, Any], Any]) -> IRModule:
-    """Apply `function` to the functions of a class; the same module where nothing changed."""
+def map_functions(
+    mod: IRModule, dialects: Collection[str] | None, function: Callable[[GlobalVar, Any], Any]
+) -> IRModule:
+    """Apply `function` to the functions of some dialects, of all where it is None; the same module where
+    nothing changed."""
     changed = False
     table = {}
     for var, func in mod.functions.items():
-        table[var] = function(var, func) if isinstance(func, kind) else func
+        table[var] = function(var, func) if dialects is None or func.dialect in dialects else func
         changed = changed or table[var] is not func
     return mod.with_functions(table) if changed else mod
 

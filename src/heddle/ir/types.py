@@ -62,6 +62,11 @@ class FuncType(Type):
     def opaque_func(*, ret: Type | None = None, purity: bool = False) -> FuncType:
         return FuncType(None, ret if ret is not None else AnyType(), purity)
 
+    @staticmethod
+    def on_memory() -> FuncType:
+        """The type of a loop function where graph functions call it: it works on memory and gives nothing."""
+        return FuncType(None, TupleType(()), False)
+
     @property
     def is_opaque(self) -> bool:
         return self.params is None

@@ -23,7 +23,7 @@ from heddle.tir.nodes import PrimFunc
 class AnnotateTIROpPattern(FunctionPass):
     """Establishes: every loop function has `op_pattern`."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> Any:
         return func if "op_pattern" in func.attrs else func.with_attr("op_pattern", int(op_pattern(func)))

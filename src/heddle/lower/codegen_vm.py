@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.types import ShapeExpr, TensorType
+from heddle.graph.vdevices import device_index
 from heddle.ir.expr import (
     BaseFunc,
     Call,
@@ -32,9 +35,6 @@ from heddle.lower.default_schedule import FAILED_RULES
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.lower.estimate_peak_memory import PEAK_MEMORY
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
-from heddle.relax.nodes import SeqExpr
-from heddle.relax.types import ShapeExpr, TensorType
-from heddle.relax.vdevices import device_index
 from heddle.runtime.dtype import DataType
 from heddle.runtime.shape import Shape
 from heddle.support.diagnostics import VerifyError
@@ -54,11 +54,11 @@ def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecB
     """
     builder = builder or ExecBuilder()
     for func in mod.functions.values():
-        if isinstance(func, Function) and "global_symbol" in func.attrs:
+        if func.dialect == "relax" and "global_symbol" in func.attrs:
             builder.declare_function(str(func.attrs.global_symbol), FuncKind.VM)
     rest = {}
     for var, func in mod.functions.items():
-        if isinstance(func, Function):
+        if func.dialect == "relax":
             _FunctionCodegen(builder, mod).function(func, var)
         else:
             rest[var] = _note_cost(builder, var, func)
@@ -214,7 +214,7 @@ class _FunctionCodegen:
     def _function_operand(self, var: GlobalVar) -> int:
         func = self.mod.get(var)
         name = str(func.attrs.get("global_symbol", var.name_hint)) if func is not None else var.name_hint
-        if isinstance(func, Function):
+        if func.dialect == "relax":
             self.builder.declare_function(name, FuncKind.VM)
         else:
             self.builder.declare_function(name)

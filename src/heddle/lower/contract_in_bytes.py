@@ -18,14 +18,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from heddle.graph import op
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, SeqExpr, VarBinding
+from heddle.graph.op_builder import const
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.relax import op
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, SeqExpr, VarBinding
-from heddle.relax.op_builder import const
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.dot_product import dot_products_of
 from heddle.topi.nn.window import pads
@@ -43,7 +43,7 @@ class ContractInBytes(FunctionPass):
     """
 
     target: Target
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         rows = dot_products_of(self.target.feature_set)

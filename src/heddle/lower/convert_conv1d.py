@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph import op
+from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.ir.expr import Call, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.relax import op
-from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.topi.nn.window import pads, spread
 
 _KINDS = {"relax.nn.conv1d": "conv2d", "relax.nn.conv1d_transpose": "conv2d_transpose"}
@@ -27,7 +27,7 @@ _KINDS = {"relax.nn.conv1d": "conv2d", "relax.nn.conv1d_transpose": "conv2d_tran
 class ConvertConv1D(FunctionPass):
     """Requires the normal form."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Converter(mod).run(func)

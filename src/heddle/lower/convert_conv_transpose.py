@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
+from heddle.graph import op
+from heddle.graph.infer import type_of
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import IntImm, PrimExpr
-from heddle.relax import op
-from heddle.relax.infer import type_of
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import TensorType
 from heddle.topi.nn.window import pads, spatial_letters, spread
 
 _KINDS = {"relax.nn.conv2d_transpose": "conv2d", "relax.nn.conv3d_transpose": "conv3d"}
@@ -34,7 +34,7 @@ class ConvertConvTranspose(FunctionPass):
     """Requires the normal form. Dilated kernels, kernels of unknown size, other layouts stay. So do kernels
     whose size is no multiple of the stride: taps of zero would be added, and zero times infinity is NaN."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Converter(mod).run(func)

@@ -23,6 +23,10 @@ from typing import Any
 import numpy as np
 
 from heddle.arith import Analyzer
+from heddle.graph.nodes import Binding, SeqExpr, VarBinding
+from heddle.graph.op_builder import const
+from heddle.graph.rewriter import BindingRewriter, loop_call
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -32,10 +36,6 @@ from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.pack_weights import always_constant
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.prim.substitute import substitute
-from heddle.relax.nodes import Binding, SeqExpr, VarBinding
-from heddle.relax.op_builder import const
-from heddle.relax.rewriter import BindingRewriter, loop_call
-from heddle.relax.types import TensorType
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import OpPattern, block_pattern
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
@@ -71,7 +71,7 @@ class ConvertToBlockedLayout(Pass):
             return mod
         rewriter = _Rewriter(mod, facts, self.target.vector_width_bits // 32)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.convert(func))
         return drop_unused_loops(rewriter.get())
 

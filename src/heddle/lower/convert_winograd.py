@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith import Analyzer
-from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var
+from heddle.graph.op_builder import const
+from heddle.graph.rewriter import BindingRewriter, loop_call
+from heddle.ir.expr import Call, Constant, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.pack_weights import always_constant
 from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
-from heddle.relax.op_builder import const
-from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, PrimFunc, SBlock
 from heddle.tir.schedule.blocks.nest import plain_nests
@@ -61,7 +61,7 @@ class ConvertToWinograd(Pass):
             return mod
         rewriter = _Caller(mod, plans)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 table[var] = rewriter.run(func)
         return mod.with_functions(table)
 

@@ -32,8 +32,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.infer import Inference, type_of
+from heddle.graph.nodes import BindingBlock, SeqExpr, VarBinding
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.te_call import te_call
+from heddle.graph.types import ShapeExpr, TensorType
+from heddle.graph.vdevices import common_device, on_device
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
 from heddle.ir.op import Op
@@ -45,12 +51,6 @@ from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.rewrite_dataflow_reshape import has_reshape_pattern
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.nodes import is_const_int
-from heddle.relax.infer import Inference, type_of
-from heddle.relax.nodes import BindingBlock, SeqExpr, VarBinding
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.te_call import te_call
-from heddle.relax.types import ShapeExpr, TensorType
-from heddle.relax.vdevices import common_device, on_device
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.rules.rule import inline_maps, is_spatial
 from heddle.tir.schedule.schedule import Schedule
@@ -64,7 +64,7 @@ class DataflowUseInplaceCalls(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         rewriter = _Rewriter(mod)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.run(func))
         return drop_unused_loops(rewriter.get()) if rewriter.changed else mod
 

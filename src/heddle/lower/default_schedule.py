@@ -49,7 +49,7 @@ class ApplyDefaultSchedule(FunctionPass):
 
     target: Target
     rules: tuple[ScheduleRule, ...] = CPU_RULES
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         if func.attrs.get("tir.is_scheduled") or not isinstance(func.body, SBlockRealize):

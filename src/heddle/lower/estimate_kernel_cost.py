@@ -35,7 +35,7 @@ KERNEL_COST = "kernel_cost"
 class EstimateKernelCost(FunctionPass):
     """Requires: loop functions of blocks (LegalizeOps, FuseTIR), not scheduled yet."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         cost = kernel_cost(func)

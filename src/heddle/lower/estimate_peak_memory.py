@@ -24,7 +24,7 @@ PEAK_MEMORY = "peak_memory"
 class EstimatePeakMemory(FunctionPass):
     """Requires: explicit storages and kills (KillAfterLastUse)."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
     requires: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:

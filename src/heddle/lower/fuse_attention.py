@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from heddle.ir.expr import Expr, Function, GlobalVar, Var
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, BindingBlock, VarBinding
+from heddle.graph.rewriter import loop_call
+from heddle.graph.types import TensorType
+from heddle.ir.expr import Expr, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.primitive_function import BlockFuser, outlined
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, BindingBlock, VarBinding
-from heddle.relax.rewriter import loop_call
-from heddle.relax.types import TensorType
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.analysis.row_pass import is_row_pass
 from heddle.tir.nodes import BufferLoad, BufferStore, PrimFunc
@@ -40,7 +40,7 @@ class FuseAttention(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fuser = _Fuser(mod)
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and not func.attrs.get("Primitive"):
+            if func.dialect == "relax" and not func.attrs.get("Primitive"):
                 fuser.update_func(var, fuser.run(func))
         return fuser.get()
 

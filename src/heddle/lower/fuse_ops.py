@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heddle.ir.expr import Call, Function, GlobalVar, Var
+from heddle.graph.nodes import Binding, BindingBlock, VarBinding
+from heddle.graph.rewriter import is_call
+from heddle.graph.types import TensorType
+from heddle.ir.expr import Call, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
@@ -18,9 +21,6 @@ from heddle.ir.visitor import walk
 from heddle.lower.fusion_graph import FusionGroup, FusionNode, find_groups
 from heddle.lower.primitive_function import BlockFuser, outlined
 from heddle.prim.nodes import PrimExpr, is_const_int
-from heddle.relax.nodes import Binding, BindingBlock, VarBinding
-from heddle.relax.rewriter import is_call
-from heddle.relax.types import TensorType
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.nodes import PrimFunc
 
@@ -39,7 +39,7 @@ class FuseOps(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fuser = _Fuser(mod)
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and not func.attrs.get("Primitive"):
+            if func.dialect == "relax" and not func.attrs.get("Primitive"):
                 fuser.update_func(var, fuser.run(func))
         if self.record_boundaries:
             fuser.note_boundaries()

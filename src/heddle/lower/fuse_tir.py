@@ -14,6 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
@@ -26,10 +30,6 @@ from heddle.lower.legalize_ops import OPERATORS
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import SeqExpr
-from heddle.relax.rewriter import BindingRewriter
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.support.names import NameSupply
 from heddle.support.span import at
@@ -57,7 +57,7 @@ class FuseTIR(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fused: dict[GlobalVar, PrimFunc] = {}
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and func.attrs.get("Primitive"):
+            if func.dialect == "relax" and func.attrs.get("Primitive"):
                 with at(func.span):
                     fused[var] = _Merger(mod, func).build()
         if not fused:
@@ -65,7 +65,7 @@ class FuseTIR(Pass):
         table = {var: fused.get(var, func) for var, func in mod.functions.items()}
         rewriter = _CallRewriter(mod.with_functions(table), fused)
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and var not in fused:
+            if func.dialect == "relax" and var not in fused:
                 table[var] = rewriter.run(func)
         return drop_unused_loops(mod.with_functions(table))
 

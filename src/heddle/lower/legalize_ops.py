@@ -13,7 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
+from heddle.graph.infer import Inference, type_of
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
+from heddle.graph.vdevices import common_device, on_device
+from heddle.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op_def import OpDef, op_def
@@ -22,10 +26,6 @@ from heddle.ir.types import TupleType
 from heddle.lower.codes import L0102
 from heddle.lower.lowering_memo import LoweringMemo, memo_key
 from heddle.prim.nodes import SizeVar
-from heddle.relax.infer import Inference, type_of
-from heddle.relax.rewriter import BindingRewriter
-from heddle.relax.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
-from heddle.relax.vdevices import common_device, on_device
 from heddle.support.diagnostics import IRTypeError
 
 OPERATORS = "operators"
@@ -44,7 +44,7 @@ class LegalizeOps(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         rewriter = _Legalizer(mod, self.dispatch)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.run(func))
         return _with_operators(rewriter) if self.record_operators else rewriter.get()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from heddle.graph.infer import type_of
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Call, Constant, Expr, Tuple, Var
 from heddle.ir.structural import structural_digest
 from heddle.prim.nodes import PrimExpr
-from heddle.relax.infer import type_of
-from heddle.relax.types import ShapeExpr, TensorType
 
 
 class LoweringMemo:

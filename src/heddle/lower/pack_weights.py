@@ -18,6 +18,9 @@ from typing import Any
 import numpy as np
 
 from heddle.arith import Analyzer
+from heddle.graph.op_builder import const, typed_constant
+from heddle.graph.rewriter import BindingRewriter, loop_call
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
@@ -26,9 +29,6 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
-from heddle.relax.op_builder import const, typed_constant
-from heddle.relax.rewriter import BindingRewriter, loop_call
-from heddle.relax.types import TensorType
 from heddle.runtime.tensor import Tensor, empty
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
@@ -69,7 +69,7 @@ class PackWeights(Pass):
             return mod
         rewriter = _ConstantPacker(mod, plans)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 table[var] = rewriter.run(func)
         return mod.with_functions(table)
 

@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, BindingBlock, SeqExpr, VarBinding
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var
 from heddle.ir.node import replace
 from heddle.ir.visitor import walk
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, BindingBlock, SeqExpr, VarBinding
-from heddle.relax.types import ShapeExpr, TensorType
 from heddle.support.span import derive
 
 

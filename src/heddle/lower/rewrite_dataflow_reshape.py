@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heddle.arith import Analyzer
+from heddle.graph.infer import type_of
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
+from heddle.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.prim.nodes import PrimExpr, constant
-from heddle.relax.infer import type_of
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import ShapeExpr, TensorType
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.tree import producers_and_consumers
 
@@ -37,7 +37,7 @@ class RewriteDataflowReshape(Pass):
         if not reshapes:
             return mod
         rewriter = _Rewriter(mod, reshapes)
-        return map_functions(mod, Function, lambda _var, func: rewriter.run(func))
+        return map_functions(mod, ("relax",), lambda _var, func: rewriter.run(func))
 
 
 class _Rewriter(BindingRewriter):

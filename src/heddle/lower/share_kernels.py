@@ -17,7 +17,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import ShapeExpr
+from heddle.ir.expr import Call, Expr, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
@@ -25,8 +27,6 @@ from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.kernel_family import MIN_SHARED, Member, families
 from heddle.prim.nodes import constant
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import ShapeExpr
 from heddle.tir.nodes import PrimFunc
 
 _CALLS = ("relax.call_tir", "relax.call_tir_inplace")
@@ -46,7 +46,7 @@ class ShareKernels(Pass):
         if not plans:
             return mod
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.run(func))
         return drop_unused_loops(rewriter.get())
 

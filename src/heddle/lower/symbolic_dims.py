@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
+from heddle.graph.type_relations import erase_vars, is_base_of, symbolic_vars
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Call, Expr, Function, If, Tuple, Var
 from heddle.ir.node import replace
 from heddle.ir.types import PrimType, TupleType, Type
@@ -12,10 +16,6 @@ from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
-from heddle.relax.analysis.type_relations import erase_vars, is_base_of, symbolic_vars
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import MatchCast, SeqExpr, VarBinding
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 
 
 def symbolic_exprs(func: Function) -> list[PrimExpr]:

@@ -21,6 +21,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.graph.num_input import num_inputs
+from heddle.graph.type_relations import is_base_of
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import (
     Call,
@@ -48,12 +54,6 @@ from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, less, not_equal
 from heddle.prim.substitute import free_vars, substitute
-from heddle.relax.analysis.type_relations import is_base_of
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
-from heddle.relax.num_input import num_inputs
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.support.span import at
 from heddle.tir.nodes import AssertStmt, BufferLoad, BufferStore, PrimFunc, Stmt, decl_buffer, seq
@@ -78,7 +78,7 @@ class VMShapeLower(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         builder = _ShapeLowerer(mod, self.emit_err_ctx)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 builder.update_func(var, builder.lower(func))
         return builder.get()
 

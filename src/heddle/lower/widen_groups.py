@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, Var
+from heddle.graph.op_builder import const
+from heddle.graph.rewriter import BindingRewriter, loop_call
+from heddle.ir.expr import Call, Constant, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, constant
 from heddle.prim.ops import minimum
-from heddle.relax.op_builder import const
-from heddle.relax.rewriter import BindingRewriter, loop_call
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock, decl_buffer
@@ -55,7 +55,7 @@ class WidenGroups(Pass):
             return mod
         rewriter = _Widener(mod, plans)
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.run(func))
         return rewriter.get()
 

@@ -8,24 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from heddle.ir.op import OP_RECORDS
+from heddle.graph.infer import Inference
+from heddle.graph.op_builder import call_op
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import tuple_types
 from heddle.ops.rules import contraction_work, require_ndim, unknown_dims
-from heddle.relax.infer import Inference
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.topi.contraction import einsum, letter_sizes, parse_subscripts
 
 _LAYOUT = Without("packing is a matter of the loop schedule")
-
-
-def call_op(builder: Any, name: str, *args: Any, **attrs: Any) -> Any:
-    """Bind the call of another operator."""
-    return builder.emit(build_call(OP_RECORDS[f"relax.{name}"], args, attrs))
 
 
 def _infer_linear(ctx: Inference) -> Type:
@@ -47,9 +41,9 @@ def _infer_linear(ctx: Inference) -> Type:
 
 def _decompose_linear(builder: Any, call: Any) -> Any:
     data, weight, *bias = call.args
-    turned = call_op(builder, "permute_dims", weight, axes=(1, 0))
-    product = build_call(OP_RECORDS["relax.matmul"], (data, turned), {"out_dtype": call.attrs.out_dtype})
-    return build_call(OP_RECORDS["relax.add"], (builder.emit(product), *bias), {}) if bias else product
+    turned = builder.emit(call_op("permute_dims", weight, axes=(1, 0)))
+    product = call_op("matmul", data, turned, out_dtype=call.attrs.out_dtype)
+    return call_op("add", builder.emit(product), *bias) if bias else product
 
 
 def _np_linear(attrs: Any, x: Any, w: Any, *bias: Any) -> Any:

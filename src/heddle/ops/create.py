@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.codes import R0202
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import PrimType, TupleType, Type
 from heddle.ops.manipulate import target_shape, tuple_types
 from heddle.ops.rules import unknown_dims
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, as_expr
 from heddle.prim.values import convert
-from heddle.relax.codes import R0202
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi import create as topi
 from heddle.topi import transform

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.codes import R0204
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.rules import require_float, require_int, require_ndim, unknown_dims
-from heddle.relax.codes import R0204
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi import detection as topi
 from heddle.topi.dims import static

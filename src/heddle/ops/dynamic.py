@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
+from heddle.graph.op_builder import call_op
+from heddle.graph.types import ShapeExpr, ShapeType
 from heddle.ir.expr import Call, Tuple, TupleGetItem
-from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import TupleType, Type
 from heddle.ops.elementwise import random_array
 from heddle.ops.rules import unknown_dims
 from heddle.prim.nodes import SizeVar
-from heddle.relax.infer import Inference
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import ShapeExpr, ShapeType
 from heddle.runtime.dtype import DataType
 from heddle.topi import reduce, transform, unique
 from heddle.topi import sorting as sort
@@ -27,7 +26,7 @@ _INT64 = DataType("int64")
 
 def named_size(builder: Any, count: Any) -> ShapeExpr:
     """A vector of one number, known when it runs, as a symbolic dimension."""
-    shape = builder.emit(build_call(OP_RECORDS["relax.tensor_to_shape"], (count,), {}))
+    shape = builder.emit(call_op("tensor_to_shape", count))
     size = SizeVar(builder.names.fresh("s"))
     builder.match_cast(shape, ShapeType((size,)))
     return ShapeExpr((size,))

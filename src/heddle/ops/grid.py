@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import require_float, require_ndim, unknown_dims
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.topi import grid as topi
 from heddle.topi.dims import product, simplified, static
 from heddle.topi.image import METHODS

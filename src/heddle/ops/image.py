@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.nn.window import checked_positions, numpy_layout
 from heddle.ops.rules import require_ndim, unknown_dims
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi import image as topi
 from heddle.topi.dims import static

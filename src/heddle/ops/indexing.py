@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.codes import R0202
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import PrimType, Type
 from heddle.ops.manipulate import tuple_types
@@ -14,9 +17,6 @@ from heddle.ops.rules import broadcast_dims, require_int, unknown_dims
 from heddle.prim.checked_index import checked_positions
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.prim.ops import minimum
-from heddle.relax.codes import R0202
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi import index as topi
 from heddle.topi import scatter

@@ -24,7 +24,6 @@ from heddle.ops import (
     sorting,
 )
 from heddle.ops.nn import activation, attention, conv, loss, norm, pad, pool
-from heddle.relax import core_ops
 
 FAMILIES = (
     elementwise,
@@ -60,8 +59,7 @@ def load() -> None:
     OP_RECORDS.fill()
 
 
-def declare_all() -> None:
+def declare() -> None:
     """What the table asks for when a name is missing."""
-    core_ops.declare()
     for family in FAMILIES:
         family.declare()

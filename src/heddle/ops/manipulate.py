@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.codes import R0202
+from heddle.graph.infer import Inference
+from heddle.graph.op_builder import call_op
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Tuple
-from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import TupleType, Type
 from heddle.ops.rules import axes_of, unknown_dims
 from heddle.prim.nodes import IntImm, PrimExpr, constant
-from heddle.relax.codes import R0202
-from heddle.relax.infer import Inference
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.topi import transform as topi
 from heddle.topi.broadcast import broadcast_to
 from heddle.topi.dims import product, simplified
@@ -315,7 +314,7 @@ def _decompose_split(builder: Any, call: Any) -> Any:
     if not isinstance(x.ty.dims[axis], IntImm):
         return builder.call_te(lambda data: topi.split(data, parts, axis), x, primfunc_name_hint="split")
     slices = [
-        build_call(OP_RECORDS["relax.strided_slice"], (x, (axis,), (begin,), (simplified(begin + size),)), {})
+        call_op("strided_slice", x, (axis,), (begin,), (simplified(begin + size),))
         for begin, size in topi.split_bounds(x.ty.dims[axis], parts)
     ]
     return Tuple(tuple(builder.emit(part) for part in slices))

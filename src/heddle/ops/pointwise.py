@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.codes import R0204
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, declare_op
 from heddle.ir.types import Type
 from heddle.ops.elementwise import ANY_LAYOUT, FLOATS, random_array, random_values
 from heddle.ops.rules import broadcast_type, same_as_input, unknown_dims
 from heddle.prim import intrinsics, ops
 from heddle.prim.values import convert
-from heddle.relax.codes import R0204
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.topi import math
 from heddle.topi.broadcast import elementwise

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.codes import R0204
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.elementwise import random_values
 from heddle.ops.rules import axes_of, require_float, unknown_dims
-from heddle.relax.codes import R0204
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi import reduce as topi
 from heddle.topi.reduce import reduced_shape

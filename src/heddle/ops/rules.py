@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from math import isqrt, prod
 from typing import Any
 
+from heddle.graph.codes import R0204
+from heddle.graph.infer import Inference
+from heddle.graph.types import UNKNOWN_NDIM, TensorType
 from heddle.ir.types import Type
 from heddle.prim.nodes import IntImm, PrimExpr
-from heddle.relax.codes import R0204
-from heddle.relax.infer import Inference
-from heddle.relax.types import UNKNOWN_NDIM, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import broadcast_dim
 

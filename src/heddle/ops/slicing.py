@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from heddle import te
+from heddle.graph.codes import R0202
+from heddle.graph.infer import Inference
+from heddle.graph.op_builder import call_op
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Tuple
-from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
@@ -16,10 +19,6 @@ from heddle.ops.rules import require_int, require_ndim, unknown_dims
 from heddle.prim.checked_index import checked_positions
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar
 from heddle.prim.ops import cast
-from heddle.relax.codes import R0202
-from heddle.relax.infer import Inference
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.topi import scatter, transform
 from heddle.topi.reduce import accumulator, convert, reduce_element
 
@@ -154,7 +153,7 @@ def _decompose_dynamic_slice(builder: Any, call: Any) -> Any:
     x, *bounds = call.args
     begin, end, strides = (_one_an_axis(builder, bound, x.ty.ndim) for bound in bounds)
     lengths = builder.emit(builder.call_te(transform.slice_lengths, x, begin, end, strides))
-    shape = builder.emit(build_call(OP_RECORDS["relax.tensor_to_shape"], (lengths,), {}))
+    shape = builder.emit(call_op("tensor_to_shape", lengths))
     sizes = tuple(SizeVar(builder.names.fresh("s")) for _ in range(x.ty.ndim))
     builder.match_cast(shape, ShapeType(sizes))
     return builder.call_te(transform.sliced, x, begin, strides, ShapeExpr(sizes))

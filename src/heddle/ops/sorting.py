@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import TupleType, Type
 from heddle.ops.rules import require_ndim, unknown_dims
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi import scan
 from heddle.topi import sorting as sort

@@ -1,11 +1,11 @@
 """The relax dialect: dataflow programs over tensors with symbolic shapes."""
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.nodes import BindingBlock, DataflowBlock, DataflowVar, MatchCast, SeqExpr, VarBinding
+from heddle.graph.op_builder import const
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType, VDevice
 from heddle.relax import print, verify
-from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.interpreter import GraphInterpreter
-from heddle.relax.nodes import BindingBlock, DataflowBlock, DataflowVar, MatchCast, SeqExpr, VarBinding
-from heddle.relax.op_builder import const
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType, VDevice
 from heddle.relax.verify import well_formed
 
 __all__ = [

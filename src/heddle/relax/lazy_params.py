@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding, body_of
+from heddle.graph.num_input import NUM_INPUT, num_inputs
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.type_relations import definable_vars, erase_vars, symbolic_vars
 from heddle.ir.expr import Expr, Function, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -13,11 +18,6 @@ from heddle.ir.types import AnyType, TupleType, Type
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
-from heddle.relax.analysis.type_relations import definable_vars, erase_vars, symbolic_vars
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding, body_of
-from heddle.relax.num_input import NUM_INPUT, num_inputs
-from heddle.relax.rewriter import BindingRewriter
 from heddle.relax.transform.to_non_dataflow import ToNonDataflow
 
 Fetch = Callable[[int, str], Expr]

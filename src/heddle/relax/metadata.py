@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.op_builder import typed_constant
 from heddle.ir.expr import Constant
 from heddle.relax.codes import R0403
-from heddle.relax.op_builder import typed_constant
 from heddle.runtime.artefact import read_artefact, write_artefact
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor

@@ -6,34 +6,33 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
+from heddle.graph.op_builder import build_call, const, graph_expr, typed_constant
+from heddle.graph.op_words import TYPE_KEYWORDS, OpWord
+from heddle.graph.types import VDevice
+from heddle.graph.vdevices import vdevice_of
 from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0301
 from heddle.ir.expr import Call, Constant, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import OpDef
-from heddle.ir.script_parser import decorator_of
+from heddle.ir.script_parser import ModuleAlias, decorator_of
 from heddle.ir.types import AnyType, FuncType, Type
 from heddle.prim.nodes import PrimExpr, SizeVar
 from heddle.prim.nodes import Var as PrimVar
 from heddle.relax import script
-from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.codes import R0401, R0402
-from heddle.relax.infer import type_of
 from heddle.relax.metadata import NAME
-from heddle.relax.nodes import MatchCast, SeqExpr, VarBinding
-from heddle.relax.op_builder import build_call, const, graph_expr, typed_constant
 from heddle.relax.script import (
-    TYPE_KEYWORDS,
     DataflowFrame,
     FuncAttrs,
     MatchCastWord,
-    OpWord,
     OutputWord,
     PackedCallWord,
     TypeWord,
 )
-from heddle.relax.types import VDevice
-from heddle.relax.vdevices import vdevice_of
 from heddle.runtime.device import Device
 from heddle.support.diagnostics import did_you_mean
 from heddle.support.span import Source, at
@@ -346,10 +345,3 @@ class FunctionParser(ScalarParser):
 def _are_dims(value: Any, target: ast.Tuple) -> bool:
     same = isinstance(value, tuple) and len(value) == len(target.elts)
     return same and all(isinstance(item, PrimVar) for item in value)
-
-
-class ModuleAlias:
-    """What `cls` stands for inside a module's functions."""
-
-    def __init__(self, functions: Mapping[str, GlobalVar]) -> None:
-        self.functions = functions

@@ -11,6 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
+from heddle.graph.type_relations import symbolic_vars
+from heddle.graph.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType, VDevice
+from heddle.ir.attrs import Attrs
 from heddle.ir.expr import (
     Call,
     Constant,
@@ -23,15 +27,12 @@ from heddle.ir.expr import (
     TupleGetItem,
     Var,
 )
-from heddle.ir.node import PRINTERS, Node
+from heddle.ir.node import Node
 from heddle.ir.op import Op
 from heddle.ir.op_def import OpDef, op_def
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import IntImm, PrimExpr
-from heddle.relax.analysis.type_relations import symbolic_vars
 from heddle.relax.metadata import embedded_metadata
-from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr
-from heddle.relax.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType, VDevice
 from heddle.support.text import TextBuilder
 from heddle.tir.print_expr import ExprPrinter, Names, quote
 
@@ -278,7 +279,7 @@ class RelaxPrinter(TypePrinter):
 def relax_script(
     node: Node, constants: list[Any] | None = None, show_meta: bool = False, **_options: Any
 ) -> str | None:
-    """Text of a graph-dialect node, or None for a node of another dialect."""
+    """Text of a node of graph programs; None for attributes, which have none of their own."""
     printer = RelaxPrinter(constants=constants)
     if isinstance(node, Function):
         printer.function(node, node.attrs.get("global_symbol") or "main")
@@ -295,9 +296,4 @@ def relax_script(
         return printer.out.build()
     if isinstance(node, Type):
         return printer.type(node)
-    if node.node_kind.startswith(("ir.", "relax.")) and node.node_kind not in ("ir.Attrs", "ir.IRModule"):
-        return printer.expr(node)
-    return None
-
-
-PRINTERS.add("relax", relax_script)
+    return None if isinstance(node, Attrs) else printer.expr(node)

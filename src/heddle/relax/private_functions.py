@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.visitor import walk
-from heddle.relax.rewriter import BindingRewriter
 
 
 def changeable_functions(mod: IRModule) -> dict[GlobalVar, Function]:
@@ -15,7 +15,7 @@ def changeable_functions(mod: IRModule) -> dict[GlobalVar, Function]:
     private = {
         var: func
         for var, func in mod.functions.items()
-        if isinstance(func, Function) and "global_symbol" not in func.attrs
+        if func.dialect == "relax" and "global_symbol" not in func.attrs
     }
     for func in mod.functions.values():
         nodes = list(walk(func))
@@ -51,6 +51,6 @@ def with_new_signatures(
     changed = mod.with_functions({var: functions.get(var, func) for var, func in mod.functions.items()})
     sites = CallSites(changed, rules)
     for var, func in changed.functions.items():
-        if isinstance(func, Function):
+        if func.dialect == "relax":
             sites.update_func(var, sites.run(func))
     return sites.get()

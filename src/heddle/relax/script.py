@@ -11,16 +11,17 @@ from collections.abc import Callable as _Function
 from dataclasses import dataclass
 from typing import Any as _Value
 
+from heddle.graph.op_builder import const, graph_expr, shape_expr
+from heddle.graph.op_words import operator as _operator
+from heddle.graph.op_words import operator_names as _operator_names
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType, VDevice
+from heddle.graph.vdevices import vdevice_of
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, DataTypeImm, Expr, ExternFunc, StringImm
-from heddle.ir.op import OP_RECORDS, Op
-from heddle.ir.op_def import OpDef
+from heddle.ir.op import Op
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.relax.metadata import raw_const
-from heddle.relax.op_builder import build_call, const, graph_expr, shape_expr
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType, VDevice
-from heddle.relax.vdevices import vdevice_of
 
 Dim = _Function[[_Value], _Value]
 
@@ -126,28 +127,6 @@ class MatchCastWord:
 
 
 @dataclass(frozen=True, slots=True)
-class OpWord:
-    """An operator as a function: `R.add(x, y)`. Result types that it takes (of `call_tir`, say) may be among
-    the arguments, or have one of the names in `TYPE_KEYWORDS`."""
-
-    record: OpDef
-
-    def __call__(self, *args: _Value, **kwargs: _Value) -> Call:
-        named = next((kwargs.pop(key) for key in TYPE_KEYWORDS if key in kwargs), ())
-        types = (*_types_in(named), *(ty for arg in args for ty in _types_in(arg)))
-        return build_call(self.record, [arg for arg in args if not _types_in(arg)], kwargs, types)
-
-
-TYPE_KEYWORDS = ("ty_args", "out_ty", "out_sinfo", "sinfo_args")
-
-
-def _types_in(value: _Value) -> tuple[Type, ...]:
-    """The types that an argument consists of, none where it is something else."""
-    items = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    return items if all(isinstance(item, Type) for item in items) else ()
-
-
-@dataclass(frozen=True, slots=True)
 class PackedCallWord:
     """`R.call_packed("name", x, ty_args=[...])`: a call of a packed function, pure or not."""
 
@@ -206,30 +185,9 @@ def op(name: str) -> Op:
     return Op.get(name)
 
 
-class OpNamespace:
-    """The operators whose names begin with a prefix: `R.nn`."""
-
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-
-    def __getattr__(self, name: str) -> _Value:
-        return lookup(f"{self._prefix}.{name}")
-
-    def __dir__(self) -> list[str]:
-        start = f"relax.{self._prefix}."
-        return [key[len(start) :].split(".")[0] for key in OP_RECORDS if key.startswith(start)]
-
-
 def lookup(name: str) -> _Value:
     """The operator or namespace of operators of a name. Raises: AttributeError where there is none."""
-    if name.startswith("__"):  # Python asks for these as it imports the module
-        raise AttributeError(f"R has no attribute {name!r}")
-    record = OP_RECORDS.get(f"relax.{name}")
-    if isinstance(record, OpDef):
-        return OpWord(record)
-    if any(key.startswith(f"relax.{name}.") for key in OP_RECORDS):
-        return OpNamespace(name)
-    raise AttributeError(f"R has no attribute {name!r}")
+    return _operator(name, "R")
 
 
 _RENAMED = {"str": str_, "tuple": tuple_, "dtype": dtype_}
@@ -241,4 +199,4 @@ def __getattr__(name: str) -> _Value:
 
 def __dir__() -> list[str]:
     own = [name for name in globals() if not name.startswith("_")]
-    return own + [key.removeprefix("relax.").split(".")[0] for key in OP_RECORDS if key.startswith("relax.")]
+    return own + _operator_names()

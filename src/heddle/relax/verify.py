@@ -10,6 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.graph.codes import R0102, R0301, R0302, R0305, R0306
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
+from heddle.graph.normalize import is_impure_call
+from heddle.graph.type_relations import symbolic_vars
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import (
     Call,
     Constant,
@@ -24,23 +29,17 @@ from heddle.ir.expr import (
     TupleGetItem,
     Var,
 )
-from heddle.ir.instrument import verify_function
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
-from heddle.relax.analysis.type_relations import symbolic_vars
-from heddle.relax.codes import R0102, R0301, R0302, R0303, R0304, R0305, R0306
-from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr
-from heddle.relax.normalize import is_impure_call
-from heddle.relax.types import ShapeExpr
+from heddle.relax.codes import R0303, R0304
 from heddle.support.diagnostics import Code, Diagnostic
 
 _LEAVES = (Var, GlobalVar, Constant, ShapeExpr, PrimExpr, StringImm, DataTypeImm, ExternFunc, Op)
 
 
-@verify_function.register
 def verify_graph_function(func: Function, mod: IRModule) -> list[Diagnostic]:
     """The findings for one function."""
     checker = _Checker(mod)
@@ -166,5 +165,5 @@ def well_formed(mod: IRModule | Function) -> bool:
     """Whether a module or function keeps the rules of the dialect."""
     if isinstance(mod, Function):
         return not verify_graph_function(mod, IRModule())
-    graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
+    graphs = [func for func in mod.functions.values() if func.dialect == "relax"]
     return not any(verify_graph_function(func, mod) for func in graphs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.graph.types import VDevice
 from heddle.prim.nodes import Range
-from heddle.relax.types import VDevice
 from heddle.script.decorators import parse_decorated, unwrapped
 
 __all__ = ["Range", "ir_module", "module_attrs", "module_global_infos", "vdevice"]

@@ -7,22 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from heddle.graph.types import VDevice
 from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0601
-from heddle.ir.expr import Function, GlobalVar
+from heddle.ir.dialect import DIALECTS, Dialect, ScriptContext
+from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
-from heddle.ir.script_parser import ScriptParser, decorator_of, parse_python
+from heddle.ir.script_parser import ModuleAlias, ScriptParser, decorator_of, parse_python
 from heddle.relax import metadata
 from heddle.relax import script as relax_words
-from heddle.relax.infer import function_type
-from heddle.relax.parser import FunctionParser, ModuleAlias
-from heddle.relax.types import VDevice
-from heddle.relax.vdevices import LISTED
 from heddle.support.span import Source, at
 from heddle.tir import script as tir_words
-from heddle.tir.nodes import PrimFunc
-from heddle.tir.parser import PrimFuncParser
 
 
 class _ModuleWords:
@@ -110,46 +106,40 @@ def _metadata(reader: ScriptParser, tree: ast.Module, folder: Path | None) -> Se
 def _function(
     source: Source, names: Mapping[str, Any], node: ast.FunctionDef, constants: Sequence[Any] | None
 ) -> Any:
-    if _dialect(source, names, node) == "tir":
-        return PrimFuncParser(source, names).parse(node)
-    return FunctionParser(source, names, constants=constants).parse(node)
+    context = ScriptContext(source, names, constants=constants)
+    return _dialect(source, names, node).read(context).parse(node)
 
 
-def _dialect(source: Source, names: Mapping[str, Any], node: ast.FunctionDef) -> str:
-    """Which dialect a function's decorator asks for, by its last name: `T.prim_func` or `R.function`."""
+def _dialect(source: Source, names: Mapping[str, Any], node: ast.FunctionDef) -> Dialect:
+    """The dialect that a function's decorator asks for, by its last word: `T.prim_func` or `R.function`."""
     decorator, _ = decorator_of(node)
     word = decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
-    if word in ("prim_func", "function"):
-        return "tir" if word == "prim_func" else "relax"
+    known = [dialect for _, dialect in DIALECTS.items()]
+    found = [dialect for dialect in known if dialect.script_word == word]
+    if found:
+        return found[0]
     ScriptParser(source, names).error(
-        node, I0601, f"function {node.name!r} has no dialect", "decorate it with T.prim_func or R.function"
+        node,
+        I0601,
+        f"function {node.name!r} has no dialect",
+        f"decorate it with {' or '.join(dialect.decorator for dialect in known)}",
     )
 
 
 def _module(
     source: Source, names: Mapping[str, Any], node: ast.ClassDef, constants: Sequence[Any] | None
 ) -> IRModule:
-    """Loop functions first, then the signatures of graph functions, then their bodies: so they may refer to
-    each other."""
+    """The signatures of all functions first, then their bodies: so they may refer to each other."""
     attrs, infos = _module_words(source, names, node)
-    vdevices = infos.get(LISTED, ())
     nodes = [item for item in node.body if isinstance(item, ast.FunctionDef)]
     dialects = {item.name: _dialect(source, names, item) for item in nodes}
-    made: dict[str, PrimFunc | Function] = {}
     variables: dict[str, GlobalVar] = {}
-    for item in nodes:
-        if dialects[item.name] == "tir":
-            made[item.name] = PrimFuncParser(source, names).parse(item)
-            variables[item.name] = GlobalVar(item.name, function_type(made[item.name]))
     alias = ModuleAlias(variables)
-    scope = {**names, node.name: alias, "cls": alias}
-    graph = [item for item in nodes if dialects[item.name] == "relax"]
-    for item in graph:
-        signature = FunctionParser(source, scope, vdevices=vdevices).signature(item)
+    context = ScriptContext(source, names, {node.name: alias, "cls": alias}, constants, infos)
+    for item in nodes:
+        signature = dialects[item.name].read(context).signature(item)
         variables[item.name] = GlobalVar(item.name, signature)
-    for item in graph:
-        reader = FunctionParser(source, scope, constants=constants, vdevices=vdevices)
-        made[item.name] = reader.parse(item)
+    made = {item.name: dialects[item.name].read(context).parse(item) for item in nodes}
     return IRModule(
         Map({GlobalVar(item.name): made[item.name] for item in nodes}), attrs_of(attrs), Map(infos)
     )

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from heddle.ir.expr import Function, GlobalVar
+from heddle.ir.dialect import dialect_of
+from heddle.ir.expr import BaseFunc
 from heddle.ir.module import IRModule
 from heddle.ir.node import PRINTERS, Node
-from heddle.ir.visitor import walk_distinct
 from heddle.relax.metadata import embedded_metadata, weights_statement
 from heddle.relax.print import RelaxPrinter
 from heddle.support.text import TextBuilder
-from heddle.tir.nodes import PrimFunc
 from heddle.tir.print_expr import ExprPrinter
-from heddle.tir.print_stmt import StmtPrinter
 
 HEADER = "# from heddle.script import ir as I, relax as R, tir as T\n\n"
 
@@ -48,19 +46,8 @@ def module_script(
     return HEADER + (embedded_metadata(collected) if show_meta else "") + out.build()
 
 
-def _function(func: Any, name: str, constants: list[Any]) -> str:
-    private = "global_symbol" not in func.attrs
-    if isinstance(func, PrimFunc):
-        printer = StmtPrinter()
-        printer.prim_func(func, name, private)
-        return printer.out.build()
-    if isinstance(func, Function):
-        graph = RelaxPrinter(constants=constants)
-        graph.function(
-            func, name, private, refers_to_module=any(isinstance(n, GlobalVar) for n in walk_distinct(func))
-        )
-        return graph.out.build()
-    return f"# {name}: {func.node_kind}"
+def _function(func: BaseFunc, name: str, constants: list[Any]) -> str:
+    return dialect_of(func).write(func, name, constants) if func.dialect else f"# {name}: {func.node_kind}"
 
 
 def _print_module(

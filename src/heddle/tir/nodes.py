@@ -428,6 +428,10 @@ class PrimFunc(BaseFunc):
         self.set_derived("attrs", attrs_of(self.attrs))
 
     @property
+    def dialect(self) -> str:
+        return "tir"
+
+    @property
     def ty(self) -> FuncType:
         return FuncType(tuple(param.ty for param in self.params), self.ret_type or TupleType(()), False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.ir.node import PRINTERS, Node
+from heddle.ir.node import Node
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, Var, constant
@@ -326,8 +326,8 @@ def _fits_grid(loop: For) -> bool:
     return loop.kind is ForKind.SERIAL and zero and not loop.annotations
 
 
-def tir_script(node: Node, **_options: Any) -> str | None:
-    """Text of a loop-IR node, or None for a node of another dialect."""
+def tir_script(node: Node, **_options: Any) -> str:
+    """Text of a node of loops or of scalar expressions."""
     if isinstance(node, PrimFunc):
         printer = StmtPrinter()
         name = node.attrs.get("global_symbol")
@@ -341,9 +341,4 @@ def tir_script(node: Node, **_options: Any) -> str | None:
         return str(node.value)  # alone, in a message: the dtype is noise
     if isinstance(node, IterVar):
         return f"T.iter_var({node.var.name}, {ExprPrinter().expr(node.dom)}, {quote(node.iter_type.name)})"
-    if node.node_kind.startswith(("prim.", "tir.")) or node.node_kind == "ir.StringImm":
-        return ExprPrinter().expr(node)
-    return None
-
-
-PRINTERS.add("tir", tir_script)
+    return ExprPrinter().expr(node)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.ir.instrument import verify_function
 from heddle.ir.module import IRModule
 from heddle.ir.node import children
 from heddle.ir.visitor import walk
@@ -37,7 +36,6 @@ from heddle.tir.nodes import (
 )
 
 
-@verify_function.register
 def verify_prim_func(func: PrimFunc, mod: IRModule) -> list[Diagnostic]:
     """The findings for one loop function."""
     checker = _Checker()

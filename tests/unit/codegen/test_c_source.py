@@ -18,11 +18,11 @@ import heddle
 from heddle.codegen import c_source
 from heddle.driver import program_cache
 from heddle.driver.models import find_model, import_model
+from heddle.graph.block_builder import BlockBuilder
 from heddle.ir.expr import ExternFunc
 from heddle.ir.structural import assert_structural_equal
 from heddle.prim.nodes import SizeVar
 from heddle.relax import TensorType, Var, call_dps_packed
-from heddle.relax.block_builder import BlockBuilder
 from heddle.runtime import load_module
 from heddle.runtime.kernel_module import CSourceModule
 from heddle.script import from_source

@@ -20,12 +20,12 @@ from heddle.driver import program_cache
 from heddle.driver.compile import build
 from heddle.driver.program_cache import BuildOptions, ProgramCache, program_name
 from heddle.frontend.onnx import from_onnx
+from heddle.graph.op_builder import const
 from heddle.ir.expr import Var
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.structural import labelled_digest
 from heddle.ir.transform import PassContext, PassInstrument
 from heddle.relax import BlockBuilder, TensorType, op
-from heddle.relax.op_builder import const
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.support.limits import limits
 from heddle.support.private_cache import PrivateCache

@@ -2,6 +2,7 @@
 
 import pytest
 
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Function, GlobalVar, Tuple, Var
 from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.module import IRModule
@@ -17,7 +18,6 @@ from heddle.ir.types import FuncType, PrimType
 from heddle.prim.nodes import Add, FloatImm, IntImm, Let, SizeVar
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import FormatError, MissingNameError, UsageError, VerifyError
 

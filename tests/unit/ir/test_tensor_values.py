@@ -7,9 +7,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from heddle.graph.op_builder import const
 from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.structural import structural_digest, structural_equal
-from heddle.relax.op_builder import const
 from heddle.relax.transform.eliminate_common_subexpr import LARGE_BYTES, EliminateCommonSubexpr
 from heddle.script import from_source
 from heddle.support.diagnostics import FormatError

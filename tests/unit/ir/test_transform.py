@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Function, Tuple, Var
 from heddle.ir.instrument import PassTimingInstrument, PrintAfterAll, VerifyEach
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, Sequential, module_pass
-from heddle.relax.nodes import SeqExpr
-from heddle.relax.types import TensorType
 from heddle.support.diagnostics import InternalError, MissingNameError, UsageError
 
 

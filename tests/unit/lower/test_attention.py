@@ -9,11 +9,11 @@ import pytest
 
 import heddle
 from heddle.driver.pipeline import legalize_passes, optimize_passes
+from heddle.graph.types import TensorType
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Sequential
 from heddle.relax import BlockBuilder
 from heddle.relax import op as R
-from heddle.relax.types import TensorType
 from heddle.runtime.native.library import set_num_threads
 from heddle.script import from_source
 from heddle.target import Target

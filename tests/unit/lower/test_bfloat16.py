@@ -18,10 +18,10 @@ from heddle import relax
 from heddle.driver.compare import compare_precisions, difference
 from heddle.driver.pipeline import default_pipeline, optimize_passes
 from heddle.driver.stages import stage_modules, stage_text
+from heddle.graph.rewriter import is_call
 from heddle.ir.expr import Constant
 from heddle.ir.structural import assert_structural_equal
 from heddle.ir.visitor import walk
-from heddle.relax.rewriter import is_call
 from heddle.script import from_source
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc

@@ -5,12 +5,12 @@ import pytest
 
 import heddle
 from heddle.driver.pipeline import default_pipeline
+from heddle.graph.rewriter import is_call
 from heddle.ir.expr import Call, Var
 from heddle.ir.visitor import walk
 from heddle.lower.convert_conv1d import ConvertConv1D
 from heddle.prim.nodes import SizeVar
 from heddle.relax import BlockBuilder, GraphInterpreter, TensorType, op
-from heddle.relax.rewriter import is_call
 from heddle.script import from_source
 from heddle.target import Target
 

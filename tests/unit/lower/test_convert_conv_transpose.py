@@ -7,12 +7,12 @@ from heddle.relax.frontend.onnx import from_onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import heddle
+from heddle.graph.rewriter import is_call
 from heddle.ir.expr import Call, Var
 from heddle.ir.visitor import walk
 from heddle.lower.convert_conv_transpose import ConvertConvTranspose
 from heddle.prim.nodes import SizeVar
 from heddle.relax import BlockBuilder, GraphInterpreter, TensorType, op
-from heddle.relax.rewriter import is_call
 from heddle.script import from_source
 
 OPERATORS = {2: "conv2d_transpose", 3: "conv3d_transpose"}

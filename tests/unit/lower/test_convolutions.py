@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 import heddle
 from heddle import relax
 from heddle.driver.pipeline import legalize_passes, optimize_passes
+from heddle.graph.types import TensorType
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import PassContext
 from heddle.lower.convert_layout import ConvertToBlockedLayout
@@ -18,7 +19,6 @@ from heddle.lower.convert_winograd import ConvertToWinograd
 from heddle.lower.widen_groups import WidenGroups
 from heddle.prim.evaluate import evaluate
 from heddle.prim.substitute import free_vars
-from heddle.relax.types import TensorType
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.script import from_source
 from heddle.target import Target

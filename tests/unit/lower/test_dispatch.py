@@ -9,9 +9,9 @@ import pytest
 from heddle.relax.backend import DispatchSampling, DispatchSortScan
 
 import heddle
+from heddle.graph.rewriter import is_call
 from heddle.ir.transform import Sequential
 from heddle.ir.visitor import walk
-from heddle.relax.rewriter import is_call
 from heddle.script import ir as I
 from heddle.script import relax as R
 from tests.unit.relax.running import MODES, assert_runs, machine

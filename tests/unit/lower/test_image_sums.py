@@ -8,12 +8,12 @@ import pytest
 
 import heddle
 from heddle.driver.pipeline import legalize_passes, optimize_passes
+from heddle.graph.op_builder import const
 from heddle.ir.expr import Var
 from heddle.ir.transform import Sequential
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Call, IntImm, SizeVar, is_const_int
 from heddle.relax import BlockBuilder, GraphInterpreter, TensorType, op
-from heddle.relax.op_builder import const
 from heddle.target import Target
 from heddle.tir.nodes import For, PrimFunc, SBlockRealize
 

@@ -9,13 +9,13 @@ import pytest
 
 import heddle
 from heddle.driver.pipeline import finalize_passes, legalize_passes, optimize_passes
+from heddle.graph.rewriter import is_call
 from heddle.ir.instrument import VerifyEach
 from heddle.ir.transform import PassContext, Sequential
 from heddle.ir.visitor import walk
 from heddle.lower.dataflow_use_inplace_calls import DataflowUseInplaceCalls, inplace_form
 from heddle.lower.legalize_ops import LegalizeOps
 from heddle.relax import GraphInterpreter
-from heddle.relax.rewriter import is_call
 from heddle.runtime import allocator_for, register_global_func, remove_global_func
 from heddle.script import RoundTripEach, from_source
 from heddle.target import Target

@@ -19,11 +19,11 @@ from heddle.codegen.build import generate_text
 from heddle.codegen.llvm.machine import compile_text
 from heddle.driver.pipeline import default_pipeline
 from heddle.driver.stages import stage_modules, stage_text
+from heddle.graph.rewriter import is_call
 from heddle.ir.expr import Constant
 from heddle.ir.visitor import walk
 from heddle.lower.contract_in_bytes import ContractInBytes
 from heddle.relax.interpreter import GraphInterpreter
-from heddle.relax.rewriter import is_call
 from heddle.relax.transform.contract_quantized import ContractQuantized
 from heddle.relax.transform.fold_constant import FoldConstant
 from heddle.runtime.kernel_module import KernelModule

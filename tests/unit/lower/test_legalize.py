@@ -10,12 +10,12 @@ import pytest
 
 from heddle import cpu, relax
 from heddle.driver.compile import build
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Var
 from heddle.ir.module import IRModule
 from heddle.prim.nodes import SizeVar
 from heddle.relax import op
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.types import TensorType
 from heddle.support.diagnostics import Trap
 from heddle.target import Target
 

@@ -5,14 +5,14 @@ import pytest
 
 import heddle
 from heddle.driver.pipeline import legalize_passes, optimize_passes
+from heddle.graph.op_builder import const
+from heddle.graph.rewriter import is_call
 from heddle.ir.expr import Call, Var
 from heddle.ir.transform import PassContext, Sequential
 from heddle.ir.visitor import walk
 from heddle.lower.share_kernels import ShareKernels
 from heddle.prim.nodes import SizeVar
 from heddle.relax import BlockBuilder, TensorType, op
-from heddle.relax.op_builder import const
-from heddle.relax.rewriter import is_call
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.script import from_source
 from heddle.target import Target

@@ -10,9 +10,9 @@ import pytest
 
 import heddle
 from heddle.driver.stages import stage_modules, stage_text
+from heddle.graph.rewriter import loop_call
 from heddle.ir.expr import Constant, Function
 from heddle.ir.visitor import walk
-from heddle.relax.rewriter import loop_call
 from heddle.runtime.processor import Needs
 from heddle.support.diagnostics import FormatError
 from heddle.target import Target

@@ -9,14 +9,14 @@ import pytest
 
 from heddle import cpu, relax
 from heddle.driver.compile import build, with_machine_code
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Var
 from heddle.ir.instrument import VerifyEach
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassContext
 from heddle.prim.nodes import SizeVar
 from heddle.relax import op
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.types import ShapeExpr, TensorType
 from heddle.script import from_source
 from heddle.script.round_trip import RoundTripEach
 from heddle.support.diagnostics import TrapValueError

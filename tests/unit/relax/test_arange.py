@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heddle.graph.block_builder import BlockBuilder
 from heddle.ir.module import IRModule
 from heddle.relax import op
-from heddle.relax.block_builder import BlockBuilder
 from heddle.relax.interpreter import GraphInterpreter
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heddle.graph.nodes import body_of
 from heddle.ir.expr import Call, Function, Var
 from heddle.ir.instrument import verify_module
 from heddle.ir.module import IRModule
 from heddle.ir.structural import assert_structural_equal
 from heddle.relax import TensorType, op
-from heddle.relax.nodes import body_of
 from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
 from heddle.relax.transform.normalize import Normalize
 from heddle.relax.transform.topological_sort import TopologicalSort

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import heddle
+from heddle.graph.types import VDevice
 from heddle.ir.expr import Constant, Function
 from heddle.ir.instrument import verify_module
 from heddle.ir.structural import assert_structural_equal
@@ -15,7 +16,6 @@ from heddle.ir.visitor import walk
 from heddle.relax import BlockBuilder, TensorType, op
 from heddle.relax.transform.realize_v_device import RealizeVDevice
 from heddle.relax.transform.update_v_device import UpdateVDevice
-from heddle.relax.types import VDevice
 from heddle.runtime.module import load_module
 from heddle.runtime.storage import allocator_for
 from heddle.script import ir as I

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import heddle
+from heddle.graph.binding import BindingError
 from heddle.ir.expr import Constant
 from heddle.ir.instrument import verify_module
 from heddle.ir.structural import assert_structural_equal
 from heddle.ir.visitor import walk
 from heddle.relax import GraphInterpreter
-from heddle.relax.binding import BindingError
 from heddle.relax.transform.bind_params import BindParams
 from heddle.relax.transform.bind_symbolic_vars import BindSymbolicVars
 from heddle.relax.transform.bundle_model_params import BundleModelParams

@@ -5,13 +5,13 @@ import pytest
 
 import heddle
 from heddle.driver.pipeline import finalize_passes, legalize_passes, optimize_passes
+from heddle.graph.rewriter import is_call
 from heddle.ir.expr import Call, Var
 from heddle.ir.instrument import VerifyEach
 from heddle.ir.transform import PassContext
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import SizeVar
 from heddle.relax import BlockBuilder, GraphInterpreter, TensorType, const, op
-from heddle.relax.rewriter import is_call
 from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForInference
 from heddle.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from heddle.relax.transform.fold_constant import FoldConstant

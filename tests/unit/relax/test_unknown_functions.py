@@ -9,10 +9,10 @@ import pytest
 
 import heddle
 from heddle import relax, te
+from heddle.graph.types import TensorType
 from heddle.ir.module import IRModule
 from heddle.prim.nodes import SizeVar
 from heddle.relax import BindingBlock, Function, SeqExpr, Var, VarBinding
-from heddle.relax.types import TensorType
 from heddle.relax.verify import verify_graph_function
 from heddle.runtime.tensor import tensor
 from heddle.script import from_source

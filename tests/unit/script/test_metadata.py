@@ -14,11 +14,11 @@ import pytest
 import heddle
 from heddle import relax
 from heddle.driver.stages import TEXT_STAGES, stage_modules, write_stage
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.op_builder import const
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Function
 from heddle.ir.structural import assert_structural_equal
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.op_builder import const
-from heddle.relax.types import TensorType
 from heddle.runtime.tensor import tensor
 from heddle.script import from_source
 from heddle.support.diagnostics import FormatError, HeddleError
@@ -161,7 +161,7 @@ def test_the_command_line_writes_what_it_runs(tmp_path: Path) -> None:
 
 
 ALONE = {
-    "module": "from heddle.relax.block_builder import BlockBuilder\nprint(BlockBuilder().get())",
+    "module": "from heddle.graph.block_builder import BlockBuilder\nprint(BlockBuilder().get())",
     "onnx": "from heddle.frontend.onnx import from_onnx\nimport onnx.parser\n"
     "print(from_onnx(onnx.parser.parse_model("
     "'<ir_version: 8, opset_import: [\"\" : 18]> g (float[n] x) => (float[n] y) { y = Neg (x) }')))",

@@ -12,7 +12,7 @@ import pytest
 
 import heddle
 from heddle import relax
-from heddle.relax.types import TensorType
+from heddle.graph.types import TensorType
 from heddle.script import ir as I
 from heddle.script import relax as R
 from heddle.support.diagnostics import TrapValueError

@@ -12,9 +12,9 @@ from onnx import FunctionProto, TensorProto, defs, helper, numpy_helper
 from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, attr_value, dtype_name, plain_domain
 from heddle.frontend.onnx.schemas import schema_of
 from heddle.frontend.onnx.values import SequenceKind, Value
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm
-from heddle.relax.types import TensorType
 
 _NUMBERS = {name: number for number, name in DTYPES.items()}
 

@@ -11,11 +11,11 @@ import numpy as np
 from heddle.frontend.codes import N0106, N0203, N0301
 from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.values import Value, array_value, scalar, vector
+from heddle.graph.infer import type_of
+from heddle.graph.op_builder import const
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Expr, Tuple, TupleGetItem
 from heddle.prim.nodes import IntImm, PrimExpr
-from heddle.relax.infer import type_of
-from heddle.relax.op_builder import const
-from heddle.relax.types import ShapeExpr, TensorType
 from heddle.support.diagnostics import Code, ImportModelError
 
 if TYPE_CHECKING:

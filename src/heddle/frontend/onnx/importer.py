@@ -33,16 +33,16 @@ from heddle.frontend.onnx.values import (
     tensor_value,
     vector,
 )
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.infer import type_of
+from heddle.graph.op_builder import build_call, const
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Call, Constant, Expr, Tuple, Var
-from heddle.ir.op import OP_RECORDS
+from heddle.ir.op import GRAPH_PREFIX, OP_RECORDS
 from heddle.ir.op_def import OpDef, Without
 from heddle.prim import ops as prim_ops
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.infer import type_of
-from heddle.relax.op_builder import build_call, const
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import HeddleError, ImportModelError
@@ -361,7 +361,7 @@ class GraphImporter:
 
     def call(self, op: str, *args: Any, **attrs: Any) -> Expr:
         """Bind a call of a graph operator. Raises: ImportModelError N0201 where it is not declared."""
-        record = OP_RECORDS.get(f"relax.{op}")
+        record = OP_RECORDS.get(f"{GRAPH_PREFIX}{op}")
         if not isinstance(record, OpDef):
             raise ImportModelError(N0201, f"the graph dialect has no operator {op!r}")
         made = build_call(record, args, attrs)

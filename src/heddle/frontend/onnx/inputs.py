@@ -19,12 +19,12 @@ from onnx import TensorProto, TypeProto, ValueInfoProto
 from heddle.frontend.codes import N0105, N0203, N0301, N0302
 from heddle.frontend.onnx.proto import dtype_name
 from heddle.frontend.onnx.values import OptionalKind, SequenceKind, TextKind
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Var
 from heddle.ir.types import AnyType
 from heddle.prim import ops
 from heddle.prim.nodes import PrimExpr, SizeVar, constant
 from heddle.prim.nodes import Var as PrimVar
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import ImportModelError, UsageError, did_you_mean
 from heddle.support.names import NameSupply, identifier

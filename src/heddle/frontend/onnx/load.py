@@ -18,9 +18,9 @@ from heddle.frontend.onnx.inputs import InputTypes, input_kind, sanitized
 from heddle.frontend.onnx.model_size import model_size
 from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
 from heddle.frontend.onnx.values import TextKind, Value, tensor_value
+from heddle.graph.block_builder import BlockBuilder
 from heddle.ir.expr import Expr, Var
 from heddle.ir.module import IRModule
-from heddle.relax.block_builder import BlockBuilder
 from heddle.support.collection import collection_paused
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.span import ModelSpan, at

@@ -24,12 +24,12 @@ from heddle.frontend.onnx.load import bind_inputs, loaded_model
 from heddle.frontend.onnx.model_size import model_size
 from heddle.frontend.onnx.proto import LoadedModel, Node
 from heddle.frontend.onnx.values import OptionalKind, SequenceKind, TextKind, Value
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.infer import type_of
+from heddle.graph.op_builder import const
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Var
 from heddle.prim.substitute import free_vars
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.infer import type_of
-from heddle.relax.op_builder import const
-from heddle.relax.types import TensorType
 from heddle.support.diagnostics import Diagnostic, ImportModelError
 from heddle.support.span import ModelSpan, at
 

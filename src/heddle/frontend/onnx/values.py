@@ -16,11 +16,11 @@ import numpy as np
 
 from heddle.arith import Analyzer
 from heddle.frontend.onnx.proto import numpy_dtype
+from heddle.graph.infer import type_of
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, constant
-from heddle.relax.infer import type_of
-from heddle.relax.types import TensorType
 
 MAX_CONTENT = 256
 """Constants with more elements are never taken for shapes."""

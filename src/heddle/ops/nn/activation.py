@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from heddle import te
+from heddle.graph.infer import Inference
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.elementwise import ANY_LAYOUT, FLOATS, evaluate_of, unary_samples
@@ -17,7 +18,6 @@ from heddle.ops.rules import float_same_as_input, require_float, require_ndim, s
 from heddle.prim.intrinsics import erf, exp, log1p, sigmoid, tanh
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, maximum, minimum, select
-from heddle.relax.infer import Inference
 from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import elementwise
 from heddle.topi.dims import positive_axis

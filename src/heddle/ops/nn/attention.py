@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from heddle import te
-from heddle.ir.op import OP_RECORDS
+from heddle.graph.infer import Inference
+from heddle.graph.op_builder import call_op
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
-from heddle.ops.contraction import call_op
 from heddle.ops.rules import broadcast_dims, require_float, require_ndim, unknown_dims
 from heddle.prim.intrinsics import sqrt
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, select
-from heddle.relax.infer import Inference
-from heddle.relax.op_builder import build_call
-from heddle.relax.types import TensorType
 from heddle.topi.broadcast import read_broadcast
 from heddle.topi.reduce import accumulator
 
@@ -77,19 +75,18 @@ def _scores(attrs: Any, product: te.Tensor, query: te.Tensor, *bias: te.Tensor) 
 
 def _decompose(builder: Any, call: Any) -> Any:
     query, key, value, *bias = call.args
-    q = call_op(builder, "permute_dims", query, axes=(0, 2, 1, 3))
-    k = call_op(builder, "permute_dims", key, axes=(0, 2, 3, 1))
-    v = call_op(builder, "permute_dims", value, axes=(0, 2, 1, 3))
-    product = call_op(builder, "matmul", q, k)
+    q = builder.emit(call_op("permute_dims", query, axes=(0, 2, 1, 3)))
+    k = builder.emit(call_op("permute_dims", key, axes=(0, 2, 3, 1)))
+    v = builder.emit(call_op("permute_dims", value, axes=(0, 2, 1, 3)))
+    product = builder.emit(call_op("matmul", q, k))
 
     def scores(*tensors: te.Tensor) -> te.Tensor:
         return _scores(call.attrs, *tensors)
 
-    weights = call_op(
-        builder, "nn.softmax", builder.emit(builder.call_te(scores, product, query, *bias)), axis=-1
-    )
-    joined = call_op(builder, "matmul", weights, v)
-    return build_call(OP_RECORDS["relax.permute_dims"], (joined,), {"axes": (0, 2, 1, 3)})
+    scored = builder.emit(builder.call_te(scores, product, query, *bias))
+    weights = builder.emit(call_op("nn.softmax", scored, axis=-1))
+    joined = builder.emit(call_op("matmul", weights, v))
+    return call_op("permute_dims", joined, axes=(0, 2, 1, 3))
 
 
 def _reference(attrs: Any, query: Any, key: Any, value: Any, *bias: Any) -> Any:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.nn.window import checked_positions, layout_attrs, numpy_layout, per_axis, window_attrs
 from heddle.ops.rules import convolution_work, require_ndim, unknown_dims
 from heddle.prim.nodes import PrimExpr
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 from heddle.topi.dims import simplified
 from heddle.topi.nn import convolution as topi

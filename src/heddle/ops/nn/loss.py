@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.nn.norm import in_float64
 from heddle.ops.rules import require_float, require_int, require_ndim, unknown_dims
 from heddle.prim.checked_index import checked_positions
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.topi.nn import loss as topi
 
 _REDUCTIONS = ("none", "sum", "mean")

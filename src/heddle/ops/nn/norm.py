@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from heddle import te
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import TupleType, Type
 from heddle.ops.rules import axes_of, require_float, require_ndim
 from heddle.prim.nodes import constant
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.topi.nn import norm as topi
 
 _LAYOUT = Without("axes are attributes")

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import require_ndim, unknown_dims
 from heddle.prim.nodes import IntImm
 from heddle.prim.ops import maximum, minimum
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.topi.dims import simplified
 from heddle.topi.nn import padding as topi
 

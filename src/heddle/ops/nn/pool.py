@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
+from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.nn.window import (
@@ -20,8 +22,6 @@ from heddle.ops.nn.window import (
     window_attrs,
 )
 from heddle.ops.rules import pool_work, require_float, require_ndim, unknown_dims
-from heddle.relax.infer import Inference
-from heddle.relax.types import TensorType
 from heddle.topi.nn import pooling as topi
 from heddle.topi.nn.window import output_size, pads, permuted, spatial_letters, spread
 

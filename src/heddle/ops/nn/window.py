@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
 from heddle.ir.op_def import AttrSpec
-from heddle.relax.infer import Inference
 from heddle.topi.nn.window import spread
 
 

@@ -19,28 +19,25 @@ of the host do: a function that calls one, or itself, has no bound.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from heddle.arith import Analyzer
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, SeqExpr
+from heddle.graph.peak_formula import Sizes, UnboundedError, peak_text
+from heddle.graph.rewriter import is_call
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Call, DataTypeImm, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
-from heddle.prim.size_text import size_text
 from heddle.prim.substitute import substitute
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, SeqExpr
-from heddle.relax.rewriter import is_call
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
-from heddle.runtime.size_class import block_bytes
 
 _MAX_WAYS = 8
 """Ways through branches that are followed apart; beyond, all that may be alive is taken to be."""
-_MAX_COMPARED = 64
-"""Sums that are compared with proofs; more are kept as they are."""
 _NO_MEMORY = (
     "relax.shape_of",
     "relax.tensor_to_shape",
@@ -49,13 +46,6 @@ _NO_MEMORY = (
     "relax.make_closure",
 )
 _VIEWS = ("relax.memory.alloc_tensor", "relax.vm.alloc_tensor", "relax.memory.view_reshape")
-
-Sizes = Counter[PrimExpr]
-"""Storages that are alive together: sizes in bytes, each with how many there are."""
-
-
-class UnboundedError(Exception):
-    """A function whose memory has no formula; the reason is the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +63,7 @@ def peak_memory(func: Function, mod: IRModule) -> str:
     """
     try:
         found = _Walker(mod, (func,)).run(func)
-        return _text([sizes for sizes in found.peaks if sizes])
+        return peak_text([sizes for sizes in found.peaks if sizes])
     except UnboundedError as error:
         return f"unbounded: {error}"
 
@@ -244,89 +234,3 @@ def _dims(ty: object) -> Sequence[PrimExpr] | None:
     if isinstance(ty, TensorType):
         return ty.dims
     return ty.values if isinstance(ty, ShapeType) else None
-
-
-# Formulas
-
-
-def _text(peaks: list[Sizes]) -> str:
-    """The greatest of the sums as text."""
-    names = _names(peaks)
-    left = _without_dominated(peaks)
-    sums = dict.fromkeys(_sum_text(sizes, names) for sizes in left)
-    return _greatest(list(sums)) if sums else "0"
-
-
-def _names(peaks: Sequence[Sizes]) -> dict[PrimVar, str]:
-    found = dict.fromkeys(
-        node for sizes in peaks for size in sizes for node in walk(size) if isinstance(node, PrimVar)
-    )
-    by_name: dict[str, PrimVar] = {}
-    for var in found:
-        if by_name.setdefault(var.name, var) is not var:
-            raise UnboundedError(f"two sizes have the name {var.name}")
-    return {var: name for name, var in by_name.items()}
-
-
-def _sum_text(sizes: Sizes, names: Mapping[PrimVar, str]) -> str:
-    """`block(n * 16) + 2 * block(n * 4) + 4096`: what has symbols first, then what is known."""
-    terms: Counter[str] = Counter()
-    known = 0
-    for size, count in sizes.items():
-        if isinstance(size, IntImm):
-            known += count * block_bytes(size.value)
-            continue
-        text = size_text(size, names)
-        if text is None:
-            raise UnboundedError(f"no formula for a storage of {size} bytes")
-        terms[text] += count
-    parts = [f"block({text})" if count == 1 else f"{count} * block({text})" for text, count in terms.items()]
-    return " + ".join(parts + [str(known)] * (known > 0))
-
-
-def _greatest(sums: list[str]) -> str:
-    """A balanced tree of `max`, so that no reader recurses deep."""
-    if len(sums) == 1:
-        return sums[0]
-    middle = len(sums) // 2
-    return f"max({_greatest(sums[:middle])}, {_greatest(sums[middle:])})"
-
-
-def _without_dominated(peaks: list[Sizes]) -> list[Sizes]:
-    """Leave out sums that another one covers, storage by storage."""
-    analyzer = Analyzer()
-    for var in {
-        node for sizes in peaks for size in sizes for node in walk(size) if isinstance(node, PrimVar)
-    }:
-        analyzer.mark_global_non_neg(var)
-    proofs: dict[tuple[PrimExpr, PrimExpr], bool] = {}
-
-    def covers(large: PrimExpr, small: PrimExpr) -> bool:
-        if isinstance(large, IntImm) and isinstance(small, IntImm):
-            return large.value >= small.value
-        if (large, small) not in proofs:
-            proofs[large, small] = analyzer.can_prove_greater_equal(large - small, 0)
-        return proofs[large, small]
-
-    largest_first = sorted(peaks, key=lambda sizes: -sum(sizes.values()))
-    with_proofs = len(peaks) <= _MAX_COMPARED
-    left: list[Sizes] = []
-    for sizes in largest_first:
-        if not any(_is_covered(sizes, other, covers if with_proofs else None) for other in left):
-            left.append(sizes)
-    return left
-
-
-def _is_covered(sizes: Sizes, by: Sizes, covers: Callable[[PrimExpr, PrimExpr], bool] | None) -> bool:
-    """Whether each storage of `sizes` has one of its own in `by` that is provably no smaller."""
-    missing, free = sizes - by, list((by - sizes).elements())
-    if not missing:
-        return True
-    if covers is None or sum(missing.values()) > len(free):
-        return False
-    for size in missing.elements():
-        found = next((index for index, other in enumerate(free) if covers(other, size)), None)
-        if found is None:
-            return False
-        free.pop(found)
-    return True

@@ -5,9 +5,7 @@ from __future__ import annotations
 from heddle.ir.expr import Function
 from heddle.ir.instrument import verify_module
 from heddle.ir.module import IRModule
-from heddle.relax import verify as _rules  # noqa: F401 (importing it makes the rules of graph functions known)
 from heddle.support.diagnostics import Diagnostic, VerifyError
-from heddle.tir import verify as _loop_rules  # noqa: F401 (and those of loop functions)
 
 
 def _findings(program: IRModule | Function) -> list[Diagnostic]:

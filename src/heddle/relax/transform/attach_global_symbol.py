@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heddle.ir.expr import BaseFunc
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, map_functions
 
@@ -16,7 +15,7 @@ class AttachGlobalSymbol(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return map_functions(
             mod,
-            BaseFunc,
+            None,
             lambda var, func: (
                 func if "global_symbol" in func.attrs else func.with_attr("global_symbol", var.name_hint)
             ),

@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from heddle.graph.binding import bind_params
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
-from heddle.relax.binding import bind_params
 from heddle.relax.private_functions import CallRewrite, changeable_functions, with_new_signatures
-from heddle.relax.rewriter import BindingRewriter
-from heddle.relax.types import TensorType
 
 
 @dataclass(frozen=True)

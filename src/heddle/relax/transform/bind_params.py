@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.binding import bind_params
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
-from heddle.relax.binding import bind_params
 
 
 @dataclass(frozen=True)

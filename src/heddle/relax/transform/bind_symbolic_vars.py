@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.binding import BindingError, bind_symbolic_vars, symbolic_dims
+from heddle.graph.codes import R0208
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, map_functions
-from heddle.relax.binding import BindingError, bind_symbolic_vars, symbolic_dims
-from heddle.relax.codes import R0208
 from heddle.support.diagnostics import did_you_mean
 
 
@@ -34,7 +34,7 @@ class BindSymbolicVars(Pass):
             bound = bind_symbolic_vars(mod[var], self.binding_map)
             return mod if bound is mod[var] else mod.with_functions(mod.functions.with_item(var, bound))
         self._require_known(mod)
-        return map_functions(mod, Function, lambda _var, func: bind_symbolic_vars(func, self._of(func)))
+        return map_functions(mod, ("relax",), lambda _var, func: bind_symbolic_vars(func, self._of(func)))
 
     def _of(self, func: Function) -> dict[Any, Any]:
         """The bindings that concern a function."""
@@ -43,7 +43,7 @@ class BindSymbolicVars(Pass):
         return {key: value for key, value in self.binding_map.items() if key in known or key in names}
 
     def _require_known(self, mod: IRModule) -> None:
-        functions = [func for func in mod.functions.values() if isinstance(func, Function)]
+        functions = [func for func in mod.functions.values() if func.dialect == "relax"]
         used = {key for func in functions for key in self._of(func)}
         for key in self.binding_map:
             if key not in used:

@@ -12,16 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import BindingBlock, VarBinding, body_of
+from heddle.graph.num_input import NUM_INPUT, num_inputs
 from heddle.ir.expr import Call, Function, GlobalVar, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.types import TupleType
 from heddle.ir.visitor import Rewriter
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import BindingBlock, VarBinding, body_of
-from heddle.relax.num_input import NUM_INPUT, num_inputs
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class BundleModelParams(Pass):
         counts = {
             var: num_inputs(func)
             for var, func in mod.functions.items()
-            if isinstance(func, Function) and NUM_INPUT in func.attrs
+            if func.dialect == "relax" and NUM_INPUT in func.attrs
         }
         if not counts:
             return mod
         calls = _Calls(counts)
-        mod = map_functions(mod, Function, lambda _var, func: calls.visit(func))
+        mod = map_functions(mod, ("relax",), lambda _var, func: calls.visit(func))
         builder = BlockBuilder(mod)
         for var in counts:
             builder.update_func(var, self._bundled(builder, mod[var]))
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and var not in counts:
+            if func.dialect == "relax" and var not in counts:
                 builder.update_func(var, builder.normalize_function(func))
         return builder.get()
 

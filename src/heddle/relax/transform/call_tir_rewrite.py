@@ -13,17 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.codes import R0202
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import VarBinding
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import ShapeExpr, TensorType
+from heddle.graph.vdevices import device_index
 from heddle.ir.expr import Call, DataTypeImm, Expr, Function, StringImm, Tuple, Var
 from heddle.ir.op import Op
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.types import TupleType, Type
 from heddle.prim.nodes import IntImm, constant
-from heddle.relax.codes import R0202
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import VarBinding
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import ShapeExpr, TensorType
-from heddle.relax.vdevices import device_index
 from heddle.support.diagnostics import IRTypeError
 
 
@@ -31,7 +31,7 @@ from heddle.support.diagnostics import IRTypeError
 class CallTIRRewrite(FunctionPass):
     """Requires: no dataflow blocks. Establishes: no call_tir, call_dps_packed."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
     requires: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:

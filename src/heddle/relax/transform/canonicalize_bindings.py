@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.type_relations import BaseCheck, base_check
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Constant, Expr, Function, Tuple, TupleGetItem, Var
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.relax.analysis.type_relations import BaseCheck, base_check
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
-from heddle.relax.rewriter import BindingRewriter
 from heddle.relax.transform.dead_code_elimination import remove_unused_bindings
-from heddle.relax.types import ShapeExpr
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class CanonicalizeBindings(FunctionPass):
     """
 
     keep_packed_calls: bool = False
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         changed = _Canonicalizer(mod).run(func)

@@ -15,15 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from heddle.graph import op
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import BindingBlock, body_of
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Expr, Function, TupleGetItem, Var
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import IntImm
-from heddle.relax import op
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import BindingBlock, body_of
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import TensorType
 
 Check = Callable[[Expr, list[Expr]], bool]
 
@@ -37,7 +37,7 @@ class CombineParallelMatmul(FunctionPass):
     """
 
     check: Check | None = None
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         found = [group for block in body_of(func).blocks for group in _groups(block)]

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph import op
+from heddle.graph.infer import type_of
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import IntImm
-from heddle.relax import op
-from heddle.relax.infer import type_of
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import TensorType
 
 NARROW, WIDE = "bfloat16", "float32"
 
@@ -38,7 +38,7 @@ class ContractInBfloat16(FunctionPass):
     Requires the normal form. Run FoldConstant after it.
     """
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Narrower(mod).run(func)

@@ -27,18 +27,18 @@ from typing import Any
 
 import numpy as np
 
-from heddle.ir.expr import Call, Constant, Expr, Function, Var
+from heddle.graph import op
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, SeqExpr, VarBinding
+from heddle.graph.op_builder import const
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import TensorType
+from heddle.ir.expr import Call, Constant, Expr, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.visitor import walk
-from heddle.relax import op
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, SeqExpr, VarBinding
-from heddle.relax.op_builder import const
-from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 from heddle.relax.transform.fold_constant import FoldConstant
-from heddle.relax.types import TensorType
 
 DIFFERENCE, SUM, REAL = "int16", "int32", "float32"
 _BITS = {"int8": 8, "uint8": 8, "int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
@@ -61,7 +61,7 @@ class ContractQuantized(Pass):
             return mod
         mod = CanonicalizeBindings(True)(mod)
         mod = FoldConstant(frozenset({"dequantize"}))(mod)
-        return map_functions(mod, Function, lambda _var, func: _Contractor(mod).run(func))
+        return map_functions(mod, ("relax",), lambda _var, func: _Contractor(mod).run(func))
 
 
 def _is_quantized(node: object) -> bool:

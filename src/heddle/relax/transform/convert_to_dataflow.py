@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.nodes import Binding, BindingBlock, SeqExpr
+from heddle.graph.normalize import is_impure_call
 from heddle.ir.expr import Expr, Function, If, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
-from heddle.relax.nodes import Binding, BindingBlock, SeqExpr
-from heddle.relax.normalize import is_impure_call
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ConvertToDataflow(FunctionPass):
     """
 
     min_size: int = 2
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         if func.attrs.get("relax.force_pure"):

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
+from heddle.graph.normalize import is_impure_call, is_unknown_call, known_functions
+from heddle.graph.rewriter import is_call
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.visitor import walk
-from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr
-from heddle.relax.normalize import is_impure_call, is_unknown_call, known_functions
-from heddle.relax.rewriter import is_call
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class DeadCodeElimination(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         mod = map_functions(
-            mod, Function, lambda _var, func: remove_unused_bindings(func, mod, self.keep_packed_calls)
+            mod, ("relax",), lambda _var, func: remove_unused_bindings(func, mod, self.keep_packed_calls)
         )
         entries = [
             var

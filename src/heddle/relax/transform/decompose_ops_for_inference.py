@@ -14,20 +14,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph import op
+from heddle.graph.infer import type_of
+from heddle.graph.op_builder import const
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Expr, Function, Tuple, Var
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.relax import op
-from heddle.relax.infer import type_of
-from heddle.relax.op_builder import const
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import TensorType
 
 
 @dataclass(frozen=True)
 class DecomposeOpsForInference(FunctionPass):
     """Requires the normal form. Batch norms with `training` set, or of unknown rank, stay."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Decomposer(mod).run(func)

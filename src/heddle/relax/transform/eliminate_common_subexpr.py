@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.normalize import is_impure_call, is_unknown_call, known_functions
+from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from heddle.ir.structural import structural_digest, structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.relax.nodes import SeqExpr
-from heddle.relax.normalize import is_impure_call, is_unknown_call, known_functions
-from heddle.relax.rewriter import BindingRewriter
 from heddle.runtime.tensor import Tensor
 
 LARGE_BYTES = 1024
@@ -31,7 +31,7 @@ class EliminateCommonSubexpr(FunctionPass):
     """`call_only` leaves tuples and items of tuples alone."""
 
     call_only: bool = False
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Eliminator(mod, self.call_only, known_functions(func)).run(func)

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import BindingBlock, VarBinding, body_of
+from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import BindingBlock, VarBinding, body_of
 from heddle.relax.private_functions import CallRewrite, changeable_functions, with_new_signatures
-from heddle.relax.rewriter import BindingRewriter
 
 
 @dataclass(frozen=True)

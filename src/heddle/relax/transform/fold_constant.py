@@ -14,15 +14,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from heddle.graph.infer import type_of
+from heddle.graph.op_builder import const
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import OpDef, Without, op_def
 from heddle.ir.transform import FunctionPass, PassContext, map_functions
 from heddle.prim.nodes import FloatImm, IntImm
-from heddle.relax.infer import type_of
-from heddle.relax.op_builder import const
-from heddle.relax.rewriter import BindingRewriter
-from heddle.relax.types import ShapeExpr, TensorType
 from heddle.support.limits import current_limits
 
 MAX_FREE_BYTES = 1 << 16
@@ -35,11 +35,11 @@ class FoldConstant(FunctionPass):
     are calls of the operators in `keep`."""
 
     keep: frozenset[str] = frozenset()
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         budget = _Budget()
-        return map_functions(mod, Function, lambda _var, func: _Folder(mod, budget, self.keep).run(func))
+        return map_functions(mod, ("relax",), lambda _var, func: _Folder(mod, budget, self.keep).run(func))
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Folder(mod, _Budget(), self.keep).run(func)

@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heddle.arith import Analyzer
+from heddle.graph.copying import Copier
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.type_relations import match_dims
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
-from heddle.relax.analysis.type_relations import match_dims
-from heddle.relax.copying import Copier
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import SeqExpr
 from heddle.relax.private_functions import changeable_functions
-from heddle.relax.rewriter import BindingRewriter
 from heddle.relax.transform.dead_code_elimination import reachable
 
 
@@ -38,7 +38,7 @@ class InlinePrivateFunctions(Pass):
             return mod
         rewriter = _Inliner(mod, found)
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and var not in found:
+            if func.dialect == "relax" and var not in found:
                 rewriter.update_func(var, rewriter.run(func))
         done = rewriter.get()
         return done.with_functions({var: func for var, func in done.functions.items() if var not in found})

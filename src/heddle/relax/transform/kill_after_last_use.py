@@ -15,15 +15,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.nodes import Binding, BindingBlock, SeqExpr, VarBinding
+from heddle.graph.rewriter import is_call
+from heddle.graph.types import ShapeType
 from heddle.ir.expr import Call, Constant, Expr, Function, If, Var
 from heddle.ir.node import replace
 from heddle.ir.op import Op
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.types import PrimType, TupleType
 from heddle.ir.visitor import walk
-from heddle.relax.nodes import Binding, BindingBlock, SeqExpr, VarBinding
-from heddle.relax.rewriter import is_call
-from heddle.relax.types import ShapeType
 from heddle.support.span import Span, at
 
 
@@ -31,7 +31,7 @@ from heddle.support.span import Span, at
 class KillAfterLastUse(FunctionPass):
     """Requires: no dataflow blocks."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
     requires: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:

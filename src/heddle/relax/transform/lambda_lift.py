@@ -18,6 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.copying import Copier
+from heddle.graph.infer import function_type, type_of
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding, body_of
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.type_relations import definable_vars, symbolic_vars
+from heddle.graph.types import ShapeExpr, ShapeType
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import Node, children, replace
@@ -27,12 +33,6 @@ from heddle.ir.types import AnyType, FuncType
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
-from heddle.relax.analysis.type_relations import definable_vars, symbolic_vars
-from heddle.relax.copying import Copier
-from heddle.relax.infer import function_type, type_of
-from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding, body_of
-from heddle.relax.rewriter import BindingRewriter
-from heddle.relax.types import ShapeExpr, ShapeType
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class LambdaLift(Pass):
         lifter = _Lifter(mod)
         changed = False
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and any(isinstance(node, Function) for node in walk(func.body)):
+            if func.dialect == "relax" and any(isinstance(node, Function) for node in walk(func.body)):
                 lifter.update_func(var, lifter.lift_inside(var.name_hint, func))
                 changed = True
         return lifter.get() if changed else mod

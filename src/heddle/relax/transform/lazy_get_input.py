@@ -26,7 +26,7 @@ class LazyGetInput(FunctionPass):
     (`num_input`, by default none) and its name.
     """
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         if "global_symbol" not in func.attrs:

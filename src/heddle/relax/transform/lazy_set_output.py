@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.num_input import NUM_INPUT
 from heddle.ir.expr import Call, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType
 from heddle.prim.nodes import constant
 from heddle.relax.lazy_params import LazyRewriter, num_call_inputs
-from heddle.relax.num_input import NUM_INPUT
 from heddle.runtime.dtype import DataType
 
 
@@ -28,7 +28,7 @@ class LazySetOutput(FunctionPass):
     (`num_input` grows by one, where it is stated).
     """
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Any:
         if "global_symbol" not in func.attrs:

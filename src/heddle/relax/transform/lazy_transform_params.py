@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.op_builder import graph_expr
 from heddle.ir.expr import Call, Expr, ExternFunc, Function, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -23,7 +24,6 @@ from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.types import AnyType
 from heddle.prim.nodes import constant
 from heddle.relax.lazy_params import Fetch, Give, LazyRewriter
-from heddle.relax.op_builder import graph_expr
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class LazyTransformParams(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return map_functions(
             mod,
-            Function,
+            ("relax",),
             lambda var, func: self._lazy(mod, func) if var.name_hint.endswith("transform_params") else func,
         )
 

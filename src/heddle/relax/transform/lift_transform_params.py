@@ -19,6 +19,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.codes import R0208
+from heddle.graph.copying import Copier
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import BindingBlock, MatchCast, SeqExpr, VarBinding, body_of
+from heddle.graph.normalize import is_impure_call
+from heddle.graph.num_input import NUM_INPUT, num_inputs
+from heddle.graph.type_relations import definable_vars, symbolic_vars
+from heddle.graph.types import ShapeExpr, ShapeType
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
@@ -29,15 +38,6 @@ from heddle.ir.types import TupleType
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
-from heddle.relax.analysis.type_relations import definable_vars, symbolic_vars
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.codes import R0208
-from heddle.relax.copying import Copier
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import BindingBlock, MatchCast, SeqExpr, VarBinding, body_of
-from heddle.relax.normalize import is_impure_call
-from heddle.relax.num_input import NUM_INPUT, num_inputs
-from heddle.relax.types import ShapeExpr, ShapeType
 from heddle.support.diagnostics import UsageError
 
 SUFFIX = "transform_params"
@@ -57,9 +57,7 @@ class LiftTransformParams(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         stated = [
-            var
-            for var, func in mod.functions.items()
-            if isinstance(func, Function) and NUM_INPUT in func.attrs
+            var for var, func in mod.functions.items() if func.dialect == "relax" and NUM_INPUT in func.attrs
         ]
         groups = [(f"{var.name_hint}_{SUFFIX}", [var]) for var in stated]
         if self.shared_transform is not False:

@@ -11,18 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.storage_plan import size_bytes
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Call, DataTypeImm, Expr, Function, StringImm, Var
 from heddle.ir.op import Op
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import PrimExpr, constant
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import ShapeExpr
 from heddle.runtime.dtype import DataType
 
 
 @dataclass(frozen=True)
 class LowerAllocTensor(FunctionPass):
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Rewriter(mod).run(func)
@@ -38,14 +39,6 @@ class _Rewriter(BindingRewriter):
             return value
         storage = self.emit(alloc_storage(size_bytes(shape, DataType(dtype.value)), value), "storage")
         return alloc_tensor(storage, constant(0, "int64"), shape, dtype)
-
-
-def size_bytes(shape: ShapeExpr, dtype: DataType) -> PrimExpr:
-    """The bytes of a dense tensor."""
-    size: PrimExpr = constant(dtype.itemsize, "int64")
-    for dim in shape.values:
-        size = dim * size
-    return size
 
 
 def alloc_storage(size: PrimExpr, alloc: Call) -> Call:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.infer import type_of
+from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.attrs import NO_ATTRS
 from heddle.ir.expr import Call, Expr, ExternFunc, Function, StringImm, Tuple, Var
 from heddle.ir.op import Op
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.types import TupleType
 from heddle.prim.nodes import constant
-from heddle.relax.infer import type_of
-from heddle.relax.rewriter import BindingRewriter
 
 BUILTINS: dict[str, str] = {
     "relax.memory.alloc_tensor": "alloc_tensor",
@@ -35,7 +35,7 @@ BUILTINS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class LowerRuntimeBuiltin(FunctionPass):
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Rewriter(mod).run(func)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.nodes import Binding
 from heddle.ir.expr import Call, Constant, Function, If, Tuple, TupleGetItem, Var
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import walk
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.nodes import Binding
 
 _TYPED = (Call, Constant, Function, If, Tuple, TupleGetItem, Var)
 
@@ -24,7 +24,7 @@ _TYPED = (Call, Constant, Function, If, Tuple, TupleGetItem, Var)
 class Normalize(FunctionPass):
     """Establishes the normal form."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         builder = BlockBuilder(mod)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.codes import R0302
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import Rewriter
-from heddle.relax.codes import R0302
 from heddle.support.diagnostics import UsageError
 
 

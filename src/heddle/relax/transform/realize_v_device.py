@@ -17,6 +17,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.codes import R0207
+from heddle.graph.copying import Copier
+from heddle.graph.nodes import Binding, MatchCast, VarBinding, body_of
+from heddle.graph.rewriter import is_call
+from heddle.graph.types import TensorType, VDevice
+from heddle.graph.vdevices import on_device, with_listed
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
@@ -27,13 +34,6 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType, Type
 from heddle.ir.visitor import walk
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.codes import R0207
-from heddle.relax.copying import Copier
-from heddle.relax.nodes import Binding, MatchCast, VarBinding, body_of
-from heddle.relax.rewriter import is_call
-from heddle.relax.types import TensorType, VDevice
-from heddle.relax.vdevices import on_device, with_listed
 from heddle.support.diagnostics import IRTypeError
 
 _MOVES = ("relax.to_vdevice", "relax.hint_on_device")
@@ -50,7 +50,7 @@ class RealizeVDevice(Pass):
     """
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        functions = {var: func for var, func in mod.functions.items() if isinstance(func, Function)}
+        functions = {var: func for var, func in mod.functions.items() if func.dialect == "relax"}
         named = _devices_named(functions.values())
         if not named:
             return mod

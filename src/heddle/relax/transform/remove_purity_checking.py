@@ -19,7 +19,7 @@ from heddle.ir.transform import FunctionPass, PassContext
 class RemovePurityChecking(FunctionPass):
     """Establishes: no purity rule inside functions."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Any:
         return func.with_attr("relax.force_pure", True) if func.is_pure else func

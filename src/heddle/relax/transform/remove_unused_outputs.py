@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, body_of
+from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -17,10 +20,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import constant
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, body_of
 from heddle.relax.private_functions import CallRewrite, changeable_functions, with_new_signatures
-from heddle.relax.rewriter import BindingRewriter
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 
 
@@ -37,7 +37,7 @@ class RemoveUnusedOutputs(Pass):
             if isinstance(func.ret_ty, TupleType) and _result_tuple(func) is not None
         }
         for func in mod.functions.values():
-            if isinstance(func, Function):
+            if func.dialect == "relax":
                 _note_uses(func, used)
         functions: dict[GlobalVar, Function] = {}
         rules: dict[GlobalVar, CallRewrite] = {}

@@ -12,6 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heddle.arith import Analyzer
+from heddle.graph.infer import type_of
+from heddle.graph.rewriter import BindingRewriter
+from heddle.graph.type_relations import definable_vars, match_dims
+from heddle.graph.types import ShapeExpr, ShapeType
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -21,11 +25,7 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars, substitute
-from heddle.relax.analysis.type_relations import definable_vars, match_dims
-from heddle.relax.infer import type_of
 from heddle.relax.private_functions import CallRewrite, changeable_functions, with_new_signatures
-from heddle.relax.rewriter import BindingRewriter
-from heddle.relax.types import ShapeExpr, ShapeType
 
 
 @dataclass(frozen=True)

@@ -16,18 +16,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding
+from heddle.graph.op_builder import call_op
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Call, Expr, Function, Var
 from heddle.ir.node import replace
-from heddle.ir.op import OP_RECORDS, Op
-from heddle.ir.op_def import AnyLayout
+from heddle.ir.op_def import AnyLayout, op_def
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import PrimExpr, is_const_int
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding
-from heddle.relax.op_builder import build_call
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.types import ShapeExpr, TensorType
 
 RESHAPE = "relax.reshape"
 
@@ -36,7 +35,7 @@ RESHAPE = "relax.reshape"
 class SinkReshape(FunctionPass):
     """Leaves reshapes that nothing uses any more to DeadCodeElimination."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Sinker(mod).run(func)
@@ -59,7 +58,7 @@ class _Sinker(BindingRewriter):
             return value
         if is_call(value, RESHAPE):
             return self._joined(value)
-        record = OP_RECORDS.get(value.op.name) if isinstance(value.op, Op) else None
+        record = op_def(value.op)
         if record is None or not isinstance(record.layout, AnyLayout):
             return value
         reshaped = [arg for arg in value.args if arg in self._sources]
@@ -71,7 +70,7 @@ class _Sinker(BindingRewriter):
             return value
         args = tuple(self._sources.get(arg, arg) for arg in value.args)
         moved = self.emit(replace(value, args=args, ty=None))
-        return build_call(OP_RECORDS[RESHAPE], (moved, ShapeExpr(after)), {})
+        return call_op("reshape", moved, ShapeExpr(after))
 
     def _joined(self, value: Call) -> Expr:
         """A reshape of what the operand was reshaped from."""

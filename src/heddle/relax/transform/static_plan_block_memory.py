@@ -18,10 +18,14 @@ kept by an external function, has its own storage.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, ClassVar
 
-from heddle.arith import Analyzer
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import MatchCast, SeqExpr
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.storage_plan import Storage, StorageSizes, size_bytes
+from heddle.graph.type_relations import symbolic_vars
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import (
     Call,
     DataTypeImm,
@@ -37,52 +41,22 @@ from heddle.ir.expr import (
 )
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import walk
-from heddle.prim.evaluate import evaluate
-from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
-from heddle.prim.ops import maximum
-from heddle.prim.substitute import free_vars, substitute
-from heddle.relax.analysis.type_relations import symbolic_vars
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import MatchCast, SeqExpr
-from heddle.relax.rewriter import BindingRewriter, is_call
-from heddle.relax.transform.lower_alloc_tensor import alloc_storage, alloc_tensor, size_bytes
-from heddle.relax.types import ShapeExpr
+from heddle.prim.nodes import constant
+from heddle.relax.transform.lower_alloc_tensor import alloc_storage, alloc_tensor
 from heddle.runtime.dtype import DataType
-from heddle.support.diagnostics import TrapValueError
-
-MAX_WASTE = 16
-"""A storage more than this many times too large, or too small, is not reused."""
-ALIGN_BYTES = 64
-MAX_FORMULAS = 16
-"""So many formulas of sizes a storage has at most."""
-SAMPLE = 64
-"""What a dimension is where sizes are compared that no proof orders."""
 
 
 @dataclass(frozen=True)
 class StaticPlanBlockMemory(FunctionPass):
     """Requires: no dataflow blocks, explicit allocations (CallTIRRewrite)."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
     requires: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         bounds = dict(func.attrs.get("tir_var_upper_bound", {}))
         return _Planner(mod, {str(name): int(value) for name, value in bounds.items()}).run(func)
-
-
-@dataclass(eq=False, slots=True)
-class _Storage:
-    """It is as large as the largest of `sizes`. `known`: the dimensions known where it is allocated."""
-
-    sizes: list[PrimExpr]
-    kind: tuple[str, str]
-    known: frozenset[PrimVar]
-    var: Var | None = None
-
-    def size(self) -> PrimExpr:
-        return reduce(maximum, self.sizes)
 
 
 @dataclass(slots=True)
@@ -96,11 +70,9 @@ class _Lives:
 class _Planner(BindingRewriter):
     def __init__(self, mod: Any, bounds: dict[str, int]) -> None:
         super().__init__(mod)
-        self._bounds = bounds
-        self._sizes = Analyzer()
-        self._plan: dict[Var, _Storage] = {}
+        self._sizes = StorageSizes(bounds)
+        self._plan: dict[Var, Storage] = {}
         self._known: frozenset[PrimVar] = frozenset()
-        self._samples: dict[PrimExpr, int | None] = {}
 
     def run(self, func: Function) -> Function:
         self._known = frozenset(var for param in func.params for var in symbolic_vars(type_of(param)))
@@ -119,12 +91,12 @@ class _Planner(BindingRewriter):
         ending: dict[int, list[Var]] = {}
         for var, position in last_use.items():
             ending.setdefault(position, []).append(var)
-        free: list[_Storage] = []
+        free: list[Storage] = []
         for position, binding in enumerate(expr.bindings()):
             alloc = _known_alloc(binding.value) if binding.var in last_use else None
             if alloc is not None:
-                size = self._bounded(size_bytes(*alloc))
-                self._plan[binding.var] = self._take(free, size, _kind_of(binding.value))
+                size = self._sizes.bounded(size_bytes(*alloc))
+                self._plan[binding.var] = self._sizes.take(free, size, _kind_of(binding.value), self._known)
             if isinstance(binding, MatchCast):
                 self._known |= frozenset(symbolic_vars(binding.ty))
             free += [self._plan[var] for var in ending.get(position, ()) if var in self._plan]
@@ -137,79 +109,6 @@ class _Planner(BindingRewriter):
         if storage.var is None:
             storage.var = self.bind(self.value(alloc_storage(storage.size(), value)), "storage")
         return alloc_tensor(storage.var, constant(0, "int64"), value.args[0], value.args[1])
-
-    def _bounded(self, size: PrimExpr) -> PrimExpr:
-        """The size with stated upper bounds put in, rounded up to the alignment where it is constant."""
-        if self._bounds:
-            known = {
-                node: constant(self._bounds[node.name], "int64")
-                for node in walk(size)
-                if isinstance(node, PrimVar) and node.name in self._bounds
-            }
-            size = substitute(size, known)
-        size = self._sizes.simplify(size)
-        if isinstance(size, IntImm):
-            return constant(-(-size.value // ALIGN_BYTES) * ALIGN_BYTES, "int64")
-        return size
-
-    def _take(self, free: list[_Storage], size: PrimExpr, kind: tuple[str, str]) -> _Storage:
-        """A free storage: one that fits before one that grows, the nearest in size first. Else a new one."""
-        ranked = [
-            (grows, distance, index)
-            for index, storage in enumerate(free)
-            if storage.kind == kind and (found := self._judge(storage, size)) is not None
-            for grows, distance in (found,)
-        ]
-        if not ranked:
-            return _Storage([size], kind, self._known)
-        grows, _, index = min(ranked)
-        storage = free.pop(index)
-        if grows:
-            storage.sizes = _merged(storage.sizes, size)
-        return storage
-
-    def _judge(self, storage: _Storage, size: PrimExpr) -> tuple[bool, int] | None:
-        """Whether a storage must grow for a tensor, and how many bytes lie between them at the sample; None
-        where it is not to be taken."""
-        sizes = [self._sample(have) for have in storage.sizes]
-        have, need = max((known for known in sizes if known is not None), default=None), self._sample(size)
-        if have is None or need is None:
-            return (False, 0) if self._is_enough(storage, size) else None
-        is_near = max(have, need) <= max(min(have, need) * MAX_WASTE, ALIGN_BYTES)
-        if not is_near:
-            return None
-        if self._is_enough(storage, size):
-            return False, abs(have - need)
-        can_grow = len(storage.sizes) < MAX_FORMULAS and storage.known.issuperset(free_vars(size))
-        return (True, abs(have - need)) if can_grow else None
-
-    def _is_enough(self, storage: _Storage, size: PrimExpr) -> bool:
-        """Whether a storage is certainly large enough."""
-        for have in storage.sizes:
-            if isinstance(have, IntImm) and isinstance(size, IntImm):
-                if have.value >= size.value:
-                    return True
-            elif self._sizes.can_prove_equal(have, size) or self._sizes.can_prove_greater_equal(
-                have - size, 0
-            ):
-                return True
-        return False
-
-    def _sample(self, size: PrimExpr) -> int | None:
-        if size not in self._samples:
-            try:
-                value = evaluate(size, dict.fromkeys(free_vars(size), SAMPLE))
-            except TrapValueError:  # it divides by what is 0 there
-                value = None
-            self._samples[size] = value
-        return self._samples[size]
-
-
-def _merged(sizes: list[PrimExpr], size: PrimExpr) -> list[PrimExpr]:
-    """The formulas with one more, of which the constants are one."""
-    constants = [item.value for item in (*sizes, size) if isinstance(item, IntImm)]
-    others = [item for item in (*sizes, size) if not isinstance(item, IntImm)]
-    return [*others, *([constant(max(constants), "int64")] if constants else [])]
 
 
 def _known_alloc(value: Expr) -> tuple[ShapeExpr, DataType] | None:

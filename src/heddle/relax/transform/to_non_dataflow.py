@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
-from heddle.relax.rewriter import BindingRewriter
 
 
 @dataclass(frozen=True)
 class ToNonDataflow(FunctionPass):
     """Establishes: no dataflow blocks."""
 
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
     establishes: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:

@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.graph.codes import R0205
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
+from heddle.graph.type_relations import symbolic_vars
 from heddle.ir.expr import Expr, Function, Var
 from heddle.ir.node import replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Var as PrimVar
-from heddle.relax.analysis.type_relations import symbolic_vars
-from heddle.relax.codes import R0205
-from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr
 from heddle.support.diagnostics import UsageError
 
 _ORDERS = ("depth-first", "breadth-first")
@@ -39,7 +39,7 @@ class TopologicalSort(FunctionPass):
 
     order: str = "depth-first"
     direction: str = "from-inputs"
-    function_kind: ClassVar[type] = Function
+    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def __post_init__(self) -> None:
         if self.order not in _ORDERS or self.direction not in _DIRECTIONS:

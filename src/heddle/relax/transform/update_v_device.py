@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from heddle.ir.expr import Function
+from heddle.graph.codes import R0207
+from heddle.graph.copying import Copier
+from heddle.graph.types import VDevice
+from heddle.graph.vdevices import LISTED, listed
 from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext, map_functions
-from heddle.relax.codes import R0207
-from heddle.relax.copying import Copier
-from heddle.relax.types import VDevice
-from heddle.relax.vdevices import LISTED, listed
 from heddle.support.diagnostics import IRTypeError
 
 
@@ -39,7 +38,7 @@ class UpdateVDevice(Pass):
             )
         old, devices[self.index] = devices[self.index], self.new_vdevice
         changed = map_functions(
-            mod, Function, lambda _var, func: _Replacer(old, self.new_vdevice).visit(func)
+            mod, ("relax",), lambda _var, func: _Replacer(old, self.new_vdevice).visit(func)
         )
         return changed.with_global_info(LISTED, devices)
 

@@ -39,7 +39,7 @@ class BF16Legalize(FunctionPass):
 
     dtypes: tuple[str, ...] = ("bfloat16", "float16")
     strict: bool = False
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_Legalizer(frozenset(self.dtypes), self.strict).visit(func.body))

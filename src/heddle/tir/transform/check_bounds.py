@@ -118,7 +118,7 @@ def marked(func: PrimFunc, mode: str) -> PrimFunc:
 class CheckBounds(FunctionPass):
     """Requires: no blocks, allocations in place, buffers not flat yet."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
     requires: ClassVar[tuple[str, ...]] = ("no blocks",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:

@@ -40,7 +40,7 @@ MAX_CONSTANT_EXTENT = 1 << 16
 class CompactBuffers(FunctionPass):
     """Requires: no blocks, allocations in place."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
     requires: ClassVar[tuple[str, ...]] = ("no blocks",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:

@@ -27,7 +27,7 @@ from heddle.tir.vector_algebra import vector_binary, vector_cast
 class FlattenBuffer(FunctionPass):
     """Rewrite every buffer access to one index. Requires: no blocks."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         flattener = _Flattener()

@@ -30,7 +30,7 @@ _DIVISIONS = (FloorDiv, FloorMod, Div, Mod)
 class HoistDivisions(FunctionPass):
     """Outer loops first, so that a division moves out as far as it can."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         if not any(map(_is_slow, walk_distinct(func.body))):

@@ -28,7 +28,7 @@ from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 class HoistIfThenElse(FunctionPass):
     """Inner loops first, so that a condition moves out as far as it can."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_Hoister().visit(func.body))

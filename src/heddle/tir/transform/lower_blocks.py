@@ -46,7 +46,7 @@ from heddle.tir.substitute import StmtSubstituter
 class LowerBlocks(FunctionPass):
     """Establishes: no blocks."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
     establishes: ClassVar[tuple[str, ...]] = ("no blocks",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:

@@ -43,7 +43,7 @@ class LowerDotProducts(FunctionPass):
     """`instructions` are those that the target has."""
 
     instructions: tuple[DotProduct, ...] = ()
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_Loops(self.instructions).visit(func.body))

@@ -65,7 +65,7 @@ class LowerIntrin(FunctionPass):
     instruction, as exponentials want it; others do it in two steps, to the same bits."""
 
     has_ldexp: bool = False
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_Lowerer(self.has_ldexp).visit(func.body))

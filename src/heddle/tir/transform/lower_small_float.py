@@ -27,7 +27,7 @@ class LowerSmallFloat(FunctionPass):
 
     dtypes: tuple[str, ...]
     halves_doubles: bool = False
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_Lowerer(frozenset(self.dtypes), self.halves_doubles).visit(func.body))

@@ -73,7 +73,7 @@ class LowerTileProducts(FunctionPass):
     """`instruction` is the target's product of tiles; None leaves all as it is."""
 
     instruction: DotProduct | None = None
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         if self.instruction is None or not _has_tiles(func.body):

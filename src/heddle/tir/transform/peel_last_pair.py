@@ -36,7 +36,7 @@ from heddle.tir.transform.fresh_definitions import definitions, with_fresh_defin
 class PeelLastPair(FunctionPass):
     """See the module."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_Loops().visit(func.body))

@@ -38,7 +38,7 @@ from heddle.tir.nodes import (
 class PlaceAllocations(FunctionPass):
     """Requires: no blocks."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
     requires: ClassVar[tuple[str, ...]] = ("no blocks",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:

@@ -19,7 +19,7 @@ from heddle.tir.nodes import Evaluate, PrimFunc, SeqStmt, Stmt, seq
 class RemoveAssume(FunctionPass):
     """Drop `assume` statements."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_Remover().visit(func.body))

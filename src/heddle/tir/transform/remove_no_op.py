@@ -43,7 +43,7 @@ _NOTHING = Evaluate(const(0), span=None)
 class RemoveNoOp(FunctionPass):
     """Repeats until nothing goes any more."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         body = func.body

@@ -67,7 +67,7 @@ class RunInLanes(FunctionPass):
     """`vector_bits` is the width of the target's vectors."""
 
     vector_bits: int = 256
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_Loops(self.vector_bits).visit(func.body))

@@ -52,7 +52,7 @@ _NOTHING = Evaluate(const(0), span=None)
 class Simplify(FunctionPass):
     """Value-preserving and idempotent; the same function where nothing changes."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         analyzer = Analyzer()

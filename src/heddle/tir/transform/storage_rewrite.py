@@ -47,7 +47,7 @@ _ROUND_BYTES = 64
 class StorageRewrite(FunctionPass):
     """Requires flat buffers. Establishes: every allocation that shares memory says where it lies."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_rewrite_region(func.body))

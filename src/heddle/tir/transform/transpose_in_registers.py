@@ -54,7 +54,7 @@ TRANSPOSE = "transpose"
 class TransposeInRegisters(FunctionPass):
     """See the module."""
 
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_Nests().visit(func.body))

@@ -40,7 +40,7 @@ class UnrollLoop(FunctionPass):
     """`auto_max_step` of 0 leaves serial loops alone unless a local buffer asks for it."""
 
     auto_max_step: int = 0
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         limit = int(ctx.config.get(AUTO_MAX_STEP, self.auto_max_step))

@@ -77,7 +77,7 @@ class VectorizeLoop(FunctionPass):
     """With `enable` off, vectorised loops become serial ones."""
 
     enable: bool = True
-    function_kind: ClassVar[type] = PrimFunc
+    dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         return func.with_body(_Loops(self.enable).visit(func.body))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heddle.frontend.onnx import from_onnx
-from heddle.relax.analysis.type_relations import symbolic_vars
+from heddle.graph.type_relations import symbolic_vars
 from tests.unit.frontend.onnx.models import model, node
 from tests.unit.frontend.onnx.runtime_oracle import Compared
 

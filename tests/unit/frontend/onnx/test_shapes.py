@@ -10,9 +10,9 @@ from onnx import numpy_helper
 
 from heddle.frontend.onnx import from_onnx
 from heddle.frontend.params import detach_params
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call
 from heddle.relax.interpreter import GraphInterpreter
-from heddle.relax.types import TensorType
 from heddle.support.diagnostics import TrapValueError, UsageError
 from tests.unit.frontend.onnx.models import model, node
 

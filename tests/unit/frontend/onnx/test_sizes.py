@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from heddle.frontend.onnx import from_onnx
-from heddle.relax.types import TensorType
+from heddle.graph.types import TensorType
 from heddle.support.diagnostics import HeddleError, InternalError
 from tests.unit.frontend.onnx.models import model, node
 from tests.unit.frontend.onnx.runtime_oracle import Compared

@@ -10,13 +10,13 @@ from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.control import run_time_sequence as run_time
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import OptionalKind, SequenceKind, Value, tensor_value
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Expr, If, Tuple, TupleGetItem
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import SeqExpr
-from heddle.relax.types import ShapeExpr, TensorType
 
 
 @converts("If")

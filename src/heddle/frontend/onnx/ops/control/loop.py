@@ -32,6 +32,10 @@ from heddle.frontend.onnx.order import outer_names
 from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, array_value, object_array, tensor_value
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.op_builder import const
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.attrs import NO_ATTRS, attrs_of
 from heddle.ir.expr import Call, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.op import Op
@@ -39,10 +43,6 @@ from heddle.ir.types import AnyType, FuncType, TupleType, Type
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars, substitute
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import SeqExpr
-from heddle.relax.op_builder import const
-from heddle.relax.types import ShapeExpr, ShapeType, TensorType
 from heddle.runtime.dtype import DataType
 from heddle.support.names import identifier
 

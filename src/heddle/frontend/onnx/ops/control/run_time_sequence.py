@@ -13,12 +13,12 @@ import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.values import OptionalKind, SequenceKind, Value, tensor_value
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.attrs import NO_ATTRS
 from heddle.ir.expr import Call, Expr, ExternFunc
 from heddle.ir.op import Op
 from heddle.ir.types import AnyType, Type
 from heddle.prim.nodes import PrimExpr, constant
-from heddle.relax.types import ShapeExpr, TensorType
 
 
 def packed(ctx: NodeContext, name: str, args: list[Any], ty: Type) -> Expr:

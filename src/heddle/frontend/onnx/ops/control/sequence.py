@@ -12,9 +12,9 @@ from heddle.frontend.onnx.ops.tensor.rearrange import joined, split_values
 from heddle.frontend.onnx.proto import dtype_name
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import OptionalKind, Value, array_value, sequence_value, tensor_value
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 
 

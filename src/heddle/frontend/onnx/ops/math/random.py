@@ -12,9 +12,9 @@ from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.control.run_time_sequence import packed
 from heddle.frontend.onnx.proto import dtype_name
 from heddle.frontend.onnx.registry import converts
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import PrimExpr, constant
-from heddle.relax.types import ShapeExpr, TensorType
 
 
 def uniform(ctx: NodeContext, dims: tuple[PrimExpr, ...], number: int = 0) -> Expr:

@@ -11,8 +11,8 @@ from heddle.frontend.onnx.ops.control.run_time_sequence import element_value, pa
 from heddle.frontend.onnx.ops.text.strings import ndim_of, text_expr, text_value, word_list
 from heddle.frontend.onnx.registry import ML, converts
 from heddle.frontend.onnx.values import Value
+from heddle.graph.types import TensorType
 from heddle.ir.types import AnyType
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 
 _KINDS = ("tensor", "strings", "int64s", "floats")

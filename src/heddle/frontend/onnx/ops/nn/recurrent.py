@@ -18,9 +18,9 @@ from heddle.frontend.onnx.ops.tensor.rearrange import joined
 from heddle.frontend.onnx.proto import DTYPES, Node
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, tensor_value
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm, PrimExpr
-from heddle.relax.types import ShapeExpr
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}

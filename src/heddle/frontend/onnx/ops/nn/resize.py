@@ -10,10 +10,10 @@ import numpy as np
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import tensor_value
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant
-from heddle.relax.types import ShapeExpr
 from heddle.runtime.dtype import DataType
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}

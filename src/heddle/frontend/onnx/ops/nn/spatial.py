@@ -8,10 +8,10 @@ import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import converts
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import PrimExpr, constant
-from heddle.relax.types import ShapeExpr
 
 _METHODS = {
     "nearest": "nearest_neighbor",

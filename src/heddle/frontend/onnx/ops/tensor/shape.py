@@ -9,10 +9,10 @@ from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.tensor.axes import known_axes, run_time_axes
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Simplifier, content_value
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, Mul, PrimExpr, constant, is_const_int
-from heddle.relax.types import ShapeExpr, TensorType
 from heddle.topi.broadcast import broadcast_dim, stretches_to
 
 _ONE = constant(1, "int64")

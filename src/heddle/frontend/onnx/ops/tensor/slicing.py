@@ -12,10 +12,10 @@ from heddle.frontend.onnx.ops.tensor.rearrange import slice_of
 from heddle.frontend.onnx.ops.tensor.shape_math import result
 from heddle.frontend.onnx.registry import converts, symbolic
 from heddle.frontend.onnx.values import Value, content_value, vector
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
-from heddle.relax.types import ShapeExpr
 from heddle.runtime.dtype import DataType
 
 _FAR, _NO_SIZE = (1 << 31) - 1, 1 << 62

@@ -10,10 +10,10 @@ from heddle.frontend.onnx.ops.control.run_time_sequence import element_value, pa
 from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.registry import converts, denies
 from heddle.frontend.onnx.values import TextKind, Value
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr, StringImm, TupleGetItem
 from heddle.ir.types import AnyType, TupleType
 from heddle.prim.nodes import constant
-from heddle.relax.types import TensorType
 from heddle.runtime.dtype import DataType
 
 

@@ -1,19 +1,18 @@
-"""The relax dialect: dataflow programs over tensors with symbolic shapes.
+"""Bindings, blocks and sequences: graph programs in normal form, over tensors with symbolic shapes.
 
     func    = fn (x: ty, ...) -> ty: seq
     seq     = blocks; result
     block   = bindings | dataflow: bindings (only its outputs are seen outside)
     binding = x = value | x = match_cast(value, ty)
     value   = leaf | callee(leaf, ...; attrs) | leaf[i] | (leaf, ...) | if leaf: seq else: seq | func
-    leaf    = x | @global | constant | shape(dim, ...) | scalar expression | "string" | dtype |
-    extern("name") | (leaf, ...)
+    leaf    = x | @global | constant | shape(dim, ...) | scalar expression | "string" | dtype
+            | extern("name") | (leaf, ...)
 
-This is the normal form; `BlockBuilder.normalize` brings nested expressions into it. Semantics:
+`BlockBuilder.normalize` brings nested expressions into this form. Semantics:
 - A variable is bound once. Bindings run in order; those of a dataflow block are pure and may be reordered or
-dropped.
+  dropped.
 - `match_cast` checks when the program runs that a value has a type, and binds the symbolic dimensions that
-are new in
-  it. A function's parameters do the same at its entry.
+  are new in it. A function's parameters do the same at its entry.
 - Symbolic dimensions are int64 variables, never negative, and scope over the function.
 - `call_tir(f, args, out)` allocates outputs of type `out` and calls `f(args..., outputs..., symbolic...)`.
 - A variable that is bound to a function may be recursive and may capture variables: a closure.

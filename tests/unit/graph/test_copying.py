@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.graph.copying import copy_with_new_vars
 from heddle.ir.expr import Var
 from heddle.ir.instrument import verify_module
 from heddle.ir.structural import assert_structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Var as PrimVar
-from heddle.relax.copying import copy_with_new_vars
 from heddle.script import ir as I
 from heddle.script import relax as R
 from heddle.script import tir as T

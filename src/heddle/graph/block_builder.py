@@ -16,19 +16,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from heddle.graph.codes import R0501
+from heddle.graph.core_ops import CALL_TIR
+from heddle.graph.infer import function_type, type_of
+from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.graph.normalize import Normalizer, Scope
+from heddle.graph.op_builder import graph_expr
+from heddle.graph.te_call import te_call
+from heddle.graph.types import ShapeExpr
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import BaseFunc, Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_digest, structural_equal
 from heddle.ir.types import Type
-from heddle.relax.codes import R0501
-from heddle.relax.infer import function_type, type_of
-from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
-from heddle.relax.normalize import Normalizer, Scope
-from heddle.relax.op_builder import graph_expr
-from heddle.relax.te_call import te_call
-from heddle.relax.types import ShapeExpr
 from heddle.support.diagnostics import UsageError
 from heddle.support.span import Span, ambient_span
 
@@ -223,7 +224,7 @@ class BlockBuilder(Normalizer):
         call_args: list[Expr] = [var, Tuple(tuple(tensors))]
         if symbols:
             call_args.append(ShapeExpr(tuple(symbols)))
-        return Call(Op.get("relax.call_tir"), tuple(call_args), attrs_of({}), (out,))
+        return Call(Op.get(CALL_TIR), tuple(call_args), attrs_of({}), (out,))
 
     def emit_te(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
         """Bind the result of `call_te`. Keyword `name_hint` names the variable."""

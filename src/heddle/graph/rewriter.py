@@ -14,15 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.core_ops import CALL_TIR
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op import is_op
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import Rewriter
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.infer import type_of
-from heddle.relax.nodes import Binding, MatchCast, SeqExpr, VarBinding
 from heddle.support.span import at
 
 
@@ -166,7 +167,7 @@ def is_call(expr: object, name: str) -> bool:
 
 def loop_call(expr: object) -> tuple[GlobalVar, Tuple] | None:
     """The loop function and the tensor arguments of a `call_tir`; None for anything else."""
-    if not isinstance(expr, Call) or not is_call(expr, "relax.call_tir"):
+    if not isinstance(expr, Call) or not is_call(expr, CALL_TIR):
         return None
     callee, args = expr.args[0], expr.args[1]
     return (callee, args) if isinstance(callee, GlobalVar) and isinstance(args, Tuple) else None

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from heddle import te
+from heddle.graph.codes import R0202
+from heddle.graph.infer import type_of
+from heddle.graph.op_builder import graph_expr
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Constant, Expr, Tuple
 from heddle.ir.types import TupleType, Type
 from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.substitute import free_vars, substitute
-from heddle.relax.codes import R0202
-from heddle.relax.infer import type_of
-from heddle.relax.op_builder import graph_expr
-from heddle.relax.types import ShapeExpr, TensorType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.names import identifier
 from heddle.te.create_prim_func import create_prim_func

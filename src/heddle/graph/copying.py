@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from heddle.graph.nodes import MatchCast, VarBinding
+from heddle.graph.type_relations import symbolic_vars
 from heddle.ir.expr import Expr, Function, Var
 from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import Substituter
-from heddle.relax.analysis.type_relations import symbolic_vars
-from heddle.relax.nodes import MatchCast, VarBinding
 
 
 class Copier(Substituter):

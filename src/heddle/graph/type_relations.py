@@ -7,12 +7,12 @@ from collections.abc import Collection
 from enum import IntEnum
 
 from heddle.arith import Analyzer
+from heddle.graph.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Expr
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr, Var
 from heddle.prim.substitute import free_vars, substitute
-from heddle.relax.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
 
 
 class BaseCheck(IntEnum):

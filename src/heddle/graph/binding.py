@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from heddle.arith import Analyzer
+from heddle.graph.codes import R0208
+from heddle.graph.copying import Copier
+from heddle.graph.infer import type_of
+from heddle.graph.op_builder import const, graph_expr
+from heddle.graph.type_relations import match_dims, symbolic_vars
+from heddle.graph.types import dim
+from heddle.ir.dialect import dialect_of
 from heddle.ir.expr import Expr, Function, Var
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
-from heddle.relax.analysis.type_relations import match_dims, symbolic_vars
-from heddle.relax.block_builder import BlockBuilder
-from heddle.relax.codes import R0208
-from heddle.relax.copying import Copier
-from heddle.relax.infer import type_of
-from heddle.relax.op_builder import const, graph_expr
-from heddle.relax.types import dim
 from heddle.support.diagnostics import UsageError, did_you_mean
 
 
@@ -89,4 +89,5 @@ def symbolic_dims(func: Function) -> tuple[PrimVar, ...]:
 
 
 def _normal(func: Function) -> Function:
-    return BlockBuilder().normalize_function(func)
+    made: Function = dialect_of(func).normalize(func, None)
+    return made

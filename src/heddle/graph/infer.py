@@ -1,8 +1,7 @@
 """Types of expressions: what each kind of expression and each operator gives.
 
 Inference is local: arguments have types already (the normal form sees to it). Operators bring their rule in
-their record
-(`OpDef.infer`), which gets an `Inference`.
+their record (`OpDef.infer`), which gets an `Inference`.
 """
 
 from __future__ import annotations
@@ -12,6 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from heddle.arith import Analyzer
+from heddle.graph.codes import R0102, R0201, R0202, R0203, R0204, R0205, R0206
+from heddle.graph.nodes import MatchCast, SeqExpr
+from heddle.graph.type_relations import (
+    erase_vars,
+    match_dims,
+    symbolic_differs,
+    symbolic_vars,
+    type_lca,
+)
+from heddle.graph.types import ShapeExpr, TensorType
+from heddle.graph.vdevices import common_device, on_device
 from heddle.ir.attrs import Attrs
 from heddle.ir.expr import (
     Call,
@@ -33,17 +43,6 @@ from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import maximum, minimum
 from heddle.prim.substitute import substitute
-from heddle.relax.analysis.type_relations import (
-    erase_vars,
-    match_dims,
-    symbolic_differs,
-    symbolic_vars,
-    type_lca,
-)
-from heddle.relax.codes import R0102, R0201, R0202, R0203, R0204, R0205, R0206
-from heddle.relax.nodes import MatchCast, SeqExpr
-from heddle.relax.types import ShapeExpr, TensorType
-from heddle.relax.vdevices import common_device, on_device
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Code, IRTypeError
 from heddle.topi.broadcast import stretches_to
@@ -215,7 +214,7 @@ def _infer_item(expr: TupleGetItem) -> Type:
 def _defined_inside(expr: SeqExpr) -> set[PrimVar]:
     """Symbolic dimensions that a sequence's match_casts bind, so that its type cannot mention them outside.
 
-    Function bodies are the exception (their scope is the function's), which `relax.normalize` handles.
+    Function bodies are the exception (their scope is the function's), which `graph.normalize` handles.
     """
     casts = [binding for binding in expr.bindings() if isinstance(binding, MatchCast)]
     return {var for cast in casts for var in symbolic_vars(cast.ty)} - {
@@ -257,7 +256,7 @@ def function_type(func: Any) -> Type:
         return func.ty or FuncType(
             tuple(type_of(p) for p in func.params), func.ret_ty or AnyType(), func.is_pure
         )
-    return FuncType(None, TupleType(()), False)  # a loop function works on memory
+    return FuncType.on_memory()
 
 
 def _apply(call: Call, ty: FuncType, analyzer: Analyzer) -> Type:

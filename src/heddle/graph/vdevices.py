@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from heddle.graph.codes import R0207
+from heddle.graph.types import TensorType, VDevice
 from heddle.ir.expr import Expr
 from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import TupleType, Type
-from heddle.relax.codes import R0207
-from heddle.relax.types import TensorType, VDevice
 from heddle.runtime.device import CPU, Device
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.span import Span

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from heddle.graph.codes import R0103, R0201
+from heddle.graph.types import ShapeExpr, TensorType, dim
+from heddle.graph.vdevices import vdevice_of
 from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0403
 from heddle.ir.expr import Call, Constant, DataTypeImm, Expr, ExternFunc, StringImm, Tuple
 from heddle.ir.op import Op
-from heddle.ir.op_def import Input, OpDef
+from heddle.ir.op_def import AttrSpec, Input, OpDef, bind_attrs, op_named, op_named_in
 from heddle.prim.nodes import PrimExpr, as_expr
-from heddle.relax.codes import R0103, R0201
-from heddle.relax.types import ShapeExpr, TensorType, dim
-from heddle.relax.vdevices import vdevice_of
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import IRTypeError, UsageError
@@ -87,38 +87,75 @@ def convert_input(spec: Input, value: Any) -> Expr:
 
 
 def build_call(
-    record: OpDef, args: Sequence[Any], kwargs: dict[str, Any], ty_args: Sequence[Any] = ()
+    record: OpDef, args: Sequence[Any], kwargs: Mapping[str, Any], ty_args: Sequence[Any] = ()
 ) -> Call:
     """A call of an operator: inputs by position or name, then attributes by position or name.
 
     Raises: IRTypeError R0201 for missing or surplus arguments, UsageError for attributes.
     """
-    values = list(args)
-    given: list[Expr] = []
-    for spec in record.inputs:
+    inputs, attrs = bind_arguments(record.name, record.inputs, record.attrs, args, kwargs)
+    given = [value for values in inputs.values() for value in values]
+    return Call(Op.get(record.key), tuple(given), attrs_of(attrs), tuple(ty_args))
+
+
+def call_op(name: str, /, *args: Any, **kwargs: Any) -> Call:
+    """A call of the operator `name` ("add", "nn.relu"), as `build_call`. Raises: MissingNameError S0202."""
+    return build_call(op_named(name), args, kwargs)
+
+
+def build_call_in(
+    dialect: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], ty_args: Sequence[Any] = ()
+) -> Call:
+    """A call of the operator that a dialect calls `name`, from the arguments that it takes there.
+
+    Raises: MissingNameError S0202 for a name that there is not; else as `build_call`.
+    """
+    record, alias = op_named_in(dialect, name)
+    if alias is None:
+        return build_call(record, args, kwargs, ty_args)
+    specs, attr_specs = alias.inputs_of(record), alias.attrs_of(record)
+    inputs, attrs = bind_arguments(name, specs, attr_specs, args, kwargs)
+    given: dict[str, Any] = dict(attrs)
+    for spec in specs:
+        values = inputs.get(spec.name, ())
+        given[spec.name] = values if spec.variadic else values[0] if values else None
+    return build_call(record, (), alias.map_arguments(record, given), ty_args)
+
+
+def bind_arguments(
+    name: str,
+    inputs: Sequence[Input],
+    attrs: Sequence[AttrSpec],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> tuple[dict[str, tuple[Expr, ...]], dict[str, Any]]:
+    """Arguments by the names of inputs, an optional one that is left out missing, and attributes with
+    defaults; `name` is the operator's in messages.
+
+    Raises: as `build_call`.
+    """
+    values, named = list(args), dict(kwargs)
+    given: dict[str, tuple[Expr, ...]] = {}
+    for spec in inputs:
         if spec.variadic:
-            given.extend(convert_input(spec, value) for value in values)
+            rest = values or named.pop(spec.name, ())
+            given[spec.name] = tuple(convert_input(spec, value) for value in rest)
             values = []
-        elif values:
-            value = values.pop(0)
-            if value is None and spec.optional:
-                continue
-            given.append(convert_input(spec, value))
-        elif spec.name in kwargs:
-            value = kwargs.pop(spec.name)
-            if value is not None:
-                given.append(convert_input(spec, value))
+        elif values or spec.name in named:
+            value = values.pop(0) if values else named.pop(spec.name)
+            if value is not None or not spec.optional:
+                given[spec.name] = (convert_input(spec, value),)
         elif not spec.optional:
-            raise IRTypeError(R0201, f"{record.name} needs the argument {spec.name!r}")
-    attrs = dict(zip((spec.name for spec in record.attrs), values, strict=False))
-    if len(values) > len(record.attrs):
-        most = len(record.inputs) + len(record.attrs)
-        raise IRTypeError(R0201, f"{record.name} takes at most {most} arguments, got {len(args)}")
-    twice = [name for name in kwargs if name in attrs]
+            raise IRTypeError(R0201, f"{name} needs the argument {spec.name!r}")
+    if len(values) > len(attrs):
+        most = len(inputs) + len(attrs)
+        raise IRTypeError(R0201, f"{name} takes at most {most} arguments, got {len(args)}")
+    by_place = dict(zip((spec.name for spec in attrs), values, strict=False))
+    twice = [key for key in named if key in by_place]
     if twice:
-        raise UsageError(I0403, f"{record.name} got {twice[0]!r} twice")
-    bound = record.bind_attrs({**attrs, **kwargs})
-    for attr in record.attrs:
+        raise UsageError(I0403, f"{name} got {twice[0]!r} twice")
+    bound = bind_attrs(name, attrs, {**by_place, **named})
+    for attr in attrs:
         if attr.kind == "vdevice":
             bound[attr.name] = vdevice_of(bound[attr.name], scope=bound.get("memory_scope", "global"))
-    return Call(Op.get(f"relax.{record.name}"), tuple(given), attrs_of(bound), tuple(ty_args))
+    return given, bound

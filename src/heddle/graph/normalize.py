@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heddle.arith import Analyzer
+from heddle.graph.core_ops import NULL_VALUE
+from heddle.graph.infer import function_type, infer, type_of
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import (
     Call,
     Constant,
@@ -29,9 +33,6 @@ from heddle.ir.op_def import op_def
 from heddle.ir.types import Type
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr
-from heddle.relax.infer import function_type, infer, type_of
-from heddle.relax.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
-from heddle.relax.types import ShapeExpr
 from heddle.support.names import NameSupply
 from heddle.support.span import at
 
@@ -212,7 +213,7 @@ _METHODS: dict[type, Any] = {
 
 def _is_nothing(expr: Expr) -> bool:
     """`null_value` is an operand of the machine, not a computation."""
-    return isinstance(expr, Call) and is_op(expr.op, "relax.null_value")
+    return isinstance(expr, Call) and is_op(expr.op, NULL_VALUE)
 
 
 def is_impure_call(expr: Expr, mod: IRModule | None = None) -> bool:

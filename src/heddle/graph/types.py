@@ -1,4 +1,4 @@
-"""Types of the relax dialect beside the shared ones: tensors and shapes with symbolic dimensions.
+"""Types of graph programs beside those of `ir`: tensors and shapes with symbolic dimensions.
 
 TensorType((n, 128), "float32")   known shape          TensorType(ndim=2, dtype="float32")   only the rank
 TensorType(dtype="float32")       unknown rank         TensorType()                          any tensor
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from heddle.graph.codes import R0101, R0209
 from heddle.ir.expr import Expr
 from heddle.ir.node import Node, node
 from heddle.ir.types import Type
 from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant
-from heddle.relax.codes import R0101, R0209
 from heddle.runtime.device import Device, device
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError

@@ -1,0 +1,143 @@
+"""Planning storages: how many bytes a tensor takes, and which storage that is free again takes it.
+
+A free storage is taken where it is large enough, or can be made so: its size becomes the larger one of two
+formulas, where the dimensions of both are known when it is allocated. Which one is nearest in size is judged
+at a sample of the dimensions; one that is far too large or too small there is left. Where upper bounds of
+dimensions are stated, sizes are bounded by them and become constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from heddle.arith import Analyzer
+from heddle.graph.types import ShapeExpr
+from heddle.ir.expr import Var
+from heddle.ir.visitor import walk
+from heddle.prim.evaluate import evaluate
+from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.ops import maximum
+from heddle.prim.substitute import free_vars, substitute
+from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import TrapValueError
+
+MAX_WASTE = 16
+"""A storage more than this many times too large, or too small, is not reused."""
+ALIGN_BYTES = 64
+MAX_FORMULAS = 16
+"""So many formulas of sizes a storage has at most."""
+SAMPLE = 64
+"""What a dimension is where sizes are compared that no proof orders."""
+
+
+def size_bytes(shape: ShapeExpr, dtype: DataType) -> PrimExpr:
+    """The bytes of a dense tensor."""
+    size: PrimExpr = constant(dtype.itemsize, "int64")
+    for dim in shape.values:
+        size = dim * size
+    return size
+
+
+@dataclass(eq=False, slots=True)
+class Storage:
+    """Memory that a variable holds. `kind` says where it lies: only a tensor of that kind may take it. It is
+    as large as the largest of `sizes`. `known`: the dimensions known where it is allocated."""
+
+    sizes: list[PrimExpr]
+    kind: tuple[str, str]
+    known: frozenset[PrimVar]
+    var: Var | None = None
+
+    def size(self) -> PrimExpr:
+        return reduce(maximum, self.sizes)
+
+
+class StorageSizes:
+    """Sizes of storages in bytes, and which of them fit each other.
+
+    `bounds` are the stated upper bounds of dimensions, by name.
+    """
+
+    def __init__(self, bounds: Mapping[str, int]) -> None:
+        self._bounds = bounds
+        self._analyzer = Analyzer()
+        self._samples: dict[PrimExpr, int | None] = {}
+
+    def bounded(self, size: PrimExpr) -> PrimExpr:
+        """The size with stated upper bounds put in, rounded up to the alignment where it is constant."""
+        if self._bounds:
+            known = {
+                node: constant(self._bounds[node.name], "int64")
+                for node in walk(size)
+                if isinstance(node, PrimVar) and node.name in self._bounds
+            }
+            size = substitute(size, known)
+        size = self._analyzer.simplify(size)
+        if isinstance(size, IntImm):
+            return constant(-(-size.value // ALIGN_BYTES) * ALIGN_BYTES, "int64")
+        return size
+
+    def take(
+        self, free: list[Storage], size: PrimExpr, kind: tuple[str, str], known: frozenset[PrimVar]
+    ) -> Storage:
+        """A free storage: one that fits before one that grows, the nearest in size first. Else a new one,
+        allocated where the dimensions `known` are."""
+        ranked = [
+            (grows, distance, index)
+            for index, storage in enumerate(free)
+            if storage.kind == kind and (found := self._judge(storage, size)) is not None
+            for grows, distance in (found,)
+        ]
+        if not ranked:
+            return Storage([size], kind, known)
+        grows, _, index = min(ranked)
+        storage = free.pop(index)
+        if grows:
+            storage.sizes = _merged(storage.sizes, size)
+        return storage
+
+    def _judge(self, storage: Storage, size: PrimExpr) -> tuple[bool, int] | None:
+        """Whether a storage must grow for a tensor, and how many bytes lie between them at the sample; None
+        where it is not to be taken."""
+        sizes = [self._sample(have) for have in storage.sizes]
+        have, need = max((known for known in sizes if known is not None), default=None), self._sample(size)
+        if have is None or need is None:
+            return (False, 0) if self._is_enough(storage, size) else None
+        is_near = max(have, need) <= max(min(have, need) * MAX_WASTE, ALIGN_BYTES)
+        if not is_near:
+            return None
+        if self._is_enough(storage, size):
+            return False, abs(have - need)
+        can_grow = len(storage.sizes) < MAX_FORMULAS and storage.known.issuperset(free_vars(size))
+        return (True, abs(have - need)) if can_grow else None
+
+    def _is_enough(self, storage: Storage, size: PrimExpr) -> bool:
+        """Whether a storage is certainly large enough."""
+        for have in storage.sizes:
+            if isinstance(have, IntImm) and isinstance(size, IntImm):
+                if have.value >= size.value:
+                    return True
+            elif self._analyzer.can_prove_equal(have, size) or self._analyzer.can_prove_greater_equal(
+                have - size, 0
+            ):
+                return True
+        return False
+
+    def _sample(self, size: PrimExpr) -> int | None:
+        if size not in self._samples:
+            try:
+                value = evaluate(size, dict.fromkeys(free_vars(size), SAMPLE))
+            except TrapValueError:  # it divides by what is 0 there
+                value = None
+            self._samples[size] = value
+        return self._samples[size]
+
+
+def _merged(sizes: list[PrimExpr], size: PrimExpr) -> list[PrimExpr]:
+    """The formulas with one more, of which the constants are one."""
+    constants = [item.value for item in (*sizes, size) if isinstance(item, IntImm)]
+    others = [item for item in (*sizes, size) if not isinstance(item, IntImm)]
+    return [*others, *([constant(max(constants), "int64")] if constants else [])]
