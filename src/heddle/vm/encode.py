@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
 from heddle.vm.codes import V0101, V0102, V0111, V0203
-from heddle.vm.isa import MAX_VALUE, VALUE_BITS, ArgKind, Instruction, InstructionSet, Kind, Spec
+from heddle.vm.isa import (
+    COUNT,
+    LIST,
+    MAX_VALUE,
+    ONE,
+    VALUE_BITS,
+    WORDS,
+    ArgKind,
+    Instruction,
+    InstructionSet,
+    Spec,
+)
 from heddle.vm.objects import BytecodeError
 
 _MASK = (1 << VALUE_BITS) - 1
 _SIGN = 1 << (VALUE_BITS - 1)
-_LEAST_WORD, _MOST_WORD = -(1 << 63), (1 << 63) - 1
+_KINDS = tuple(ArgKind)
 
 
 def encode_arg(kind: ArgKind, value: int) -> int:
@@ -24,10 +36,10 @@ def encode_arg(kind: ArgKind, value: int) -> int:
 def decode_arg(word: int) -> tuple[ArgKind, int]:
     """Kind and value of an argument word. Raises: BytecodeError V0111 for an unknown kind."""
     kind = word >> VALUE_BITS
-    if not 0 <= kind <= 3:
+    if not 0 <= kind < len(_KINDS):
         raise BytecodeError(V0111, f"operand word {word:#x} has unknown kind {kind}")
     value = word & _MASK
-    return ArgKind(kind), value - (1 << VALUE_BITS) if value & _SIGN else value
+    return _KINDS[kind], value - (1 << VALUE_BITS) if value & _SIGN else value
 
 
 def encode(instruction: Instruction) -> list[int]:
@@ -35,30 +47,29 @@ def encode(instruction: Instruction) -> list[int]:
     not fit their words.
     """
     spec, values = instruction.spec, instruction.values
-    if len(values) != len(spec.fields):
-        raise BytecodeError(
-            V0203, f"{spec.mnemonic} has {len(spec.fields)} operands besides counts, got {len(values)} values"
-        )
     words = [spec.opcode]
-    given = dict(zip((operand.name for operand in spec.fields), values, strict=True))
-    for operand in spec.operands:
-        if operand.kind is Kind.COUNT:
-            words.append(len(_words_of(spec, operand.counts, True, given[operand.counts])))
-        elif operand.is_list or operand.num_words > 1:
-            words += _words_of(spec, operand.name, True, given[operand.name])
-        else:
-            words += _words_of(spec, operand.name, False, given[operand.name])
-    if max(words) > _MOST_WORD or min(words) < _LEAST_WORD:
-        raise BytecodeError(V0203, f"an operand of {spec.mnemonic} does not fit a word of 64 bits")
+    try:
+        for form, index in spec.places.layout:
+            if form == ONE:
+                words.append(values[index])
+            elif form == COUNT:
+                words.append(len(values[index]))
+            else:
+                words += values[index]
+        struct.pack(f"<{len(words)}q", *words)
+        fits = len(values) == len(spec.fields) and len(words) == num_words(spec, values)
+    except (TypeError, IndexError, struct.error):
+        fits = False
+    if not fits:
+        names = ", ".join(operand.name for operand in spec.fields)
+        raise BytecodeError(V0203, f"{spec.mnemonic} has integers for {names}, got {values!r}")
     return words
 
 
-def _words_of(spec: Spec, name: str, is_many: bool, value: Any) -> Sequence[int]:
-    words = value if isinstance(value, tuple) else (value,)
-    if isinstance(value, tuple) != is_many or not all(isinstance(word, int) for word in words):
-        expected = "a tuple of integers" if is_many else "an integer"
-        raise BytecodeError(V0203, f"{name} of {spec.mnemonic} is {expected}, got {value!r}")
-    return words
+def num_words(spec: Spec, values: Sequence[Any]) -> int:
+    """The length of an instruction."""
+    lists = sum(len(values[index]) for index in spec.places.lists)
+    return 1 + lists + sum(operand.num_words for operand in spec.operands if not operand.is_list)
 
 
 def decode(isa: InstructionSet, words: Sequence[int], at: int) -> tuple[Instruction, int]:
@@ -73,22 +84,20 @@ def decode(isa: InstructionSet, words: Sequence[int], at: int) -> tuple[Instruct
         raise BytecodeError(V0101, f"word {at}: unknown opcode {words[at]}")
     at += 1
     values: list[Any] = []
-    lengths: dict[str, int] = {}
-    for operand in spec.operands:
-        count = lengths[operand.name] if operand.is_list else operand.num_words
+    counts: dict[int, int] = {}
+    limit = len(words)
+    for form, index in spec.places.layout:
+        count = counts[index] if form == LIST else spec.fields[index].num_words if form == WORDS else 1
         end = at + count
-        if count < 0 or end > len(words):
-            got = len(words) - at
-            raise BytecodeError(
-                V0102,
-                f"word {at}: {spec.mnemonic} lacks its {operand.name}: expected {count} words, got {got}",
-            )
-        if operand.is_list or count > 1:
-            values.append(tuple(words[at:end]))
-        elif operand.kind is Kind.COUNT:
-            lengths[operand.counts] = words[at]
-        else:
+        if count < 0 or end > limit:
+            lacks = f"{spec.mnemonic} lacks operands: expected {count} words, got {limit - at}"
+            raise BytecodeError(V0102, f"word {at}: {lacks}")
+        if form == ONE:
             values.append(words[at])
+        elif form == COUNT:
+            counts[index] = words[at]
+        else:
+            values.append(tuple(words[at:end]))
         at = end
     return Instruction(spec, tuple(values)), at
 

@@ -62,7 +62,7 @@ class Effect(Flag):
     MOVES = auto()  # it writes what it reads, or nothing, and does nothing else
 
 
-_LISTED = (Kind.READ, Kind.ARGUMENT, Kind.FUNCTION, Kind.CONSTANT, Kind.OFFSET, Kind.NUMBER)
+_LISTED = (Kind.READ, Kind.ARGUMENT, Kind.FUNCTION, Kind.CONSTANT, Kind.NUMBER)
 VALUE_BITS = 56
 MAX_VALUE = (1 << 55) - 1
 MAX_REGISTERS = 1 << 20
@@ -95,6 +95,47 @@ class Operand:
         object.__setattr__(self, "num_words", 3 if self.kind is Kind.DTYPE else 1)
 
 
+ONE, LIST, WORDS, COUNT = range(4)
+"""Forms of an operand in words: one word, a list, a fixed number of words above one, a list's length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the values of an instruction lie that are asked for most often, as indices into `values`.
+
+    `layout` has the form of each operand in the order of its words, and its value, for a count the list's.
+    `reads` says of each operand that reads registers whether it is a list and whether of argument words.
+    """
+
+    layout: tuple[tuple[int, int], ...]
+    reads: tuple[tuple[int, bool, bool], ...]
+    writes: tuple[int, ...]
+    offsets: tuple[int, ...]
+    lists: tuple[int, ...]
+    callee: int | None
+
+
+def _places(operands: tuple[Operand, ...], fields: tuple[Operand, ...]) -> Places:
+    index = {operand.name: number for number, operand in enumerate(fields)}
+    layout = []
+    for operand in operands:
+        if operand.kind is Kind.COUNT:
+            layout.append((COUNT, index[operand.counts]))
+        else:
+            form = LIST if operand.is_list else WORDS if operand.num_words > 1 else ONE
+            layout.append((form, index[operand.name]))
+    of_kind = {kind: tuple(n for n, operand in enumerate(fields) if operand.kind is kind) for kind in Kind}
+    reads = sorted((*of_kind[Kind.READ], *of_kind[Kind.ARGUMENT]))
+    return Places(
+        tuple(layout),
+        tuple((n, fields[n].is_list, fields[n].kind is Kind.ARGUMENT) for n in reads),
+        of_kind[Kind.WRITE],
+        of_kind[Kind.OFFSET],
+        tuple(n for n, operand in enumerate(fields) if operand.is_list),
+        next(iter(of_kind[Kind.CALLEE]), None),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """One instruction.
@@ -116,13 +157,15 @@ class Spec:
     fuel: int = 1
     fields: tuple[Operand, ...] = field(init=False, repr=False, compare=False)
     """The operands that an instruction has a value for: all but counts."""
+    places: Places = field(init=False, repr=False, compare=False)
     jumps: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         fields = tuple(operand for operand in self.operands if operand.kind is not Kind.COUNT)
         object.__setattr__(self, "fields", fields)
-        object.__setattr__(self, "jumps", any(operand.kind is Kind.OFFSET for operand in fields))
         self._check()
+        object.__setattr__(self, "places", _places(self.operands, fields))
+        object.__setattr__(self, "jumps", bool(self.places.offsets))
 
     def _check(self) -> None:
         names = [operand.name for operand in self.operands]

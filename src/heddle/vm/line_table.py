@@ -37,6 +37,8 @@ _MAX_NUMBER = 1 << 31
 def kept_span(span: Span | None) -> Span | None:
     """A place as a line table keeps it: of a source only the line that it points into, of a rewrite only the
     original places."""
+    if span is None:
+        return None
     found = tuple(dict.fromkeys(_kept_leaf(leaf) for leaf in leaves(span)))
     if len(found) <= 1:
         return found[0] if found else None

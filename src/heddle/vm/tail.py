@@ -54,7 +54,7 @@ def _returned_from(
         if Effect.RETURNS in step.spec.effects:
             known[path.pop()] = next(registers_read(step), None)
         elif step.spec.is_jump:
-            pc += next(jump_offsets(step))
+            pc += jump_offsets(step)[0]
         elif _only_moves(program, step):
             pc += 1
         else:

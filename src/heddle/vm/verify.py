@@ -59,6 +59,8 @@ from heddle.vm.objects import BytecodeError
 from heddle.vm.placement import placement_of
 from heddle.vm.program import FunctionRow, Program
 
+_READ, _WRITE, _ARGUMENT, _OFFSET = Kind.READ, Kind.WRITE, Kind.ARGUMENT, Kind.OFFSET
+_FUNCTION, _CALLEE, _CONSTANT, _DTYPE = Kind.FUNCTION, Kind.CALLEE, Kind.CONSTANT, Kind.DTYPE
 MAX_FINDINGS = 100
 WORK_AT_LEAST, WORK_PER_INSTRUCTION = 1 << 20, 256
 """64-bit words of register sets that the analysis of a program may go through."""
@@ -180,21 +182,21 @@ def _operand_problems(
     program: Program, row: FunctionRow, index: int, instruction: Instruction
 ) -> Iterator[tuple[Code, str]]:
     for operand, value in instruction.items():
-        if operand.kind in (Kind.READ, Kind.WRITE):
+        if operand.kind in (_READ, _WRITE):
             yield from _register_problem(row, operand, value)
-        elif operand.kind is Kind.ARGUMENT:
+        elif operand.kind is _ARGUMENT:
             yield from _argument_problem(program, row, operand, value)
-        elif operand.kind in (Kind.FUNCTION, Kind.CALLEE):
+        elif operand.kind in (_FUNCTION, _CALLEE):
             found = list(_function_problem(program, value, operand))
             yield from found
-            if operand.kind is Kind.CALLEE and not found:
+            if operand.kind is _CALLEE and not found:
                 yield from _count_problem(program.functions[value], num_arguments(instruction))
-        elif operand.kind is Kind.CONSTANT:
+        elif operand.kind is _CONSTANT:
             yield from _constant_problem(program, value)
-        elif operand.kind is Kind.DTYPE:
+        elif operand.kind is _DTYPE:
             yield from _dtype_problem(operand, value)
         else:
-            is_jump = operand.kind is Kind.OFFSET
+            is_jump = operand.kind is _OFFSET
             yield from _bounds_problem(V0106 if is_jump else V0113, operand, value)
             if is_jump and (value == 0 or not row.start <= index + value < row.end):
                 yield V0106, f"a jump by {value} leaves the function or goes nowhere"

@@ -24,15 +24,16 @@ from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.span import Span, TextSpan
 from heddle.vm.codes import V0104, V0105, V0106, V0107, V0109, V0201, V0202, V0203, V0204, V0205
 from heddle.vm.constants import Constant, constant_key, is_same_constant
-from heddle.vm.dataflow import registers_written, with_registers
-from heddle.vm.encode import assemble, decode_arg, encode_arg
-from heddle.vm.isa import MAX_VALUE, UNDEFINED_ARGS, ArgKind, FuncKind, Instruction, Kind, Operand
+from heddle.vm.dataflow import arguments, registers_read, registers_written, with_registers
+from heddle.vm.encode import assemble, encode_arg
+from heddle.vm.isa import MAX_VALUE, UNDEFINED_ARGS, ArgKind, FuncKind, Instruction, Operand
 from heddle.vm.line_table import kept_span
 from heddle.vm.objects import BytecodeError
 from heddle.vm.program import FunctionRow, Program
 from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.isa import CALL, GOTO, IF, RELAX, RET, VM_STATE, VOID
 
+_REGISTER = ArgKind.REGISTER
 Place = Span | str | None
 """Where an instruction comes from: a text is a place too."""
 
@@ -271,23 +272,13 @@ class ExecBuilder:
             raise BytecodeError(V0205, f"function {function.name!r} is empty: EndFunction not called")
         written = {*range(function.num_args), *RELAX.special}
         for instruction in function.body:
-            for operand, value in instruction.items():
-                self._check_operand(function, operand, value, written)
+            for register in registers_read(instruction):
+                self._check_read(function, register, written)
+            for kind, value in arguments(instruction):
+                self._check_argument(kind, value)
+            for place in instruction.spec.places.offsets:
+                _check_offset(function, instruction.spec.fields[place], instruction.values[place])
             written.update(registers_written(instruction))
-
-    def _check_operand(self, function: _Function, operand: Operand, value: int, written: set[int]) -> None:
-        name = operand.name.replace("_", "-")
-        if operand.kind is Kind.READ:
-            self._check_read(function, value, written)
-        elif operand.kind is Kind.ARGUMENT:
-            self._check_argument(function, value, written)
-        elif operand.kind is Kind.OFFSET and value == 0:
-            raise BytecodeError(V0106, f"function {function.name!r}: an {name} must not be 0")
-        elif operand.kind is Kind.OFFSET and operand.least is not None and value < operand.least:
-            raise BytecodeError(
-                V0106,
-                f"function {function.name!r}: a {name} must be more than {operand.least - 1}, got {value}",
-            )
 
     def _check_read(self, function: _Function, number: int, written: set[int]) -> None:
         if number not in written:
@@ -296,10 +287,9 @@ class ExecBuilder:
                 f"register {number} of function {function.name!r} is read, and nothing before writes it",
             )
 
-    def _check_argument(self, function: _Function, word: int, written: set[int]) -> None:
-        kind, value = decode_arg(word)
-        if kind is ArgKind.REGISTER:
-            self._check_read(function, value, written)
+    def _check_argument(self, kind: ArgKind, value: int) -> None:
+        if kind is _REGISTER:
+            return
         if kind is ArgKind.CONSTANT and not 0 <= value < len(self._constants):
             raise BytecodeError(
                 V0104, f"constant {value} is out of range: the pool has {len(self._constants)}"
@@ -308,6 +298,16 @@ class ExecBuilder:
             raise BytecodeError(
                 V0105, f"function {value} is out of range: the table has {len(self._functions)}"
             )
+
+
+def _check_offset(function: _Function, operand: Operand, value: int) -> None:
+    name = operand.name.replace("_", "-")
+    if value == 0:
+        raise BytecodeError(V0106, f"function {function.name!r}: a {name} must not be 0")
+    if operand.least is not None and value < operand.least:
+        raise BytecodeError(
+            V0106, f"function {function.name!r}: a {name} must be more than {operand.least - 1}, got {value}"
+        )
 
 
 def _renumber(function: _Function) -> tuple[list[Instruction], int]:
