@@ -17,6 +17,10 @@ from heddle.vm.encode import decode_arg
 from heddle.vm.isa import ArgKind, FuncKind, Instruction, Kind, Operand
 from heddle.vm.program import Program
 
+_REGISTERS, _FUNCTIONS = (Kind.READ, Kind.WRITE), (Kind.CALLEE, Kind.FUNCTION)
+_ARGUMENT, _CONSTANT, _DTYPE = Kind.ARGUMENT, Kind.CONSTANT, Kind.DTYPE
+_ARG_REGISTER, _ARG_FUNCTION, _ARG_IMMEDIATE = ArgKind.REGISTER, ArgKind.FUNCTION, ArgKind.IMMEDIATE
+
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
@@ -53,24 +57,24 @@ def _function_name(program: Program, index: int) -> str:
 
 def _listed(program: Program, operand: Operand, value: Any) -> str:
     """An operand as listings write it."""
-    if operand.kind in (Kind.READ, Kind.WRITE):
+    if operand.kind in _REGISTERS:
         return _register(program, value)
-    if operand.kind in (Kind.CALLEE, Kind.FUNCTION):
+    if operand.kind in _FUNCTIONS:
         return _function_name(program, value)
-    if operand.kind is Kind.CONSTANT:
+    if operand.kind is _CONSTANT:
         return f"c[{value}]"
-    if operand.kind is Kind.DTYPE:
+    if operand.kind is _DTYPE:
         return dtype_text(value)
-    return _listed_argument(program, value) if operand.kind is Kind.ARGUMENT else str(value)
+    return _listed_argument(program, value) if operand.kind is _ARGUMENT else str(value)
 
 
 def _listed_argument(program: Program, word: int) -> str:
     kind, value = decode_arg(word)
-    if kind is ArgKind.REGISTER:
+    if kind is _ARG_REGISTER:
         return _register(program, value)
-    if kind is ArgKind.FUNCTION:
+    if kind is _ARG_FUNCTION:
         return f"f[{_function_name(program, value)}]"
-    return f"i{value}" if kind is ArgKind.IMMEDIATE else f"c[{value}]"
+    return f"i{value}" if kind is _ARG_IMMEDIATE else f"c[{value}]"
 
 
 def dtype_text(words: tuple[int, int, int]) -> str:
@@ -116,20 +120,20 @@ def as_text(program: Program, with_sources: bool = False, with_bytecode: bool = 
 
 def _built(program: Program, operand: Operand, value: Any) -> str:
     """An operand as calls on a builder write it."""
-    if operand.kind in (Kind.CALLEE, Kind.FUNCTION):
+    if operand.kind in _FUNCTIONS:
         return f'"{_function_name(program, value)}"'
-    if operand.kind in (Kind.READ, Kind.WRITE):
+    if operand.kind in _REGISTERS:
         return f"ib.r({program.isa.special.get(value, value)})"
-    return _built_argument(program, value) if operand.kind is Kind.ARGUMENT else str(value)
+    return _built_argument(program, value) if operand.kind is _ARGUMENT else str(value)
 
 
 def _built_argument(program: Program, word: int) -> str:
     kind, value = decode_arg(word)
-    if kind is ArgKind.REGISTER:
+    if kind is _ARG_REGISTER:
         return f"ib.r({program.isa.special.get(value, value)})"
-    if kind is ArgKind.FUNCTION:
+    if kind is _ARG_FUNCTION:
         return f'ib.f("{_function_name(program, value)}")'
-    return f"ib.imm({value})" if kind is ArgKind.IMMEDIATE else f"ib.c({value})"
+    return f"ib.imm({value})" if kind is _ARG_IMMEDIATE else f"ib.c({value})"
 
 
 def _python_line(program: Program, instruction: Instruction) -> str:

@@ -76,9 +76,10 @@ class WatchedLoop(ABC, Generic[F]):
         Raises: what the program raises, with its place.
         """
         frame, frames = outermost, [outermost]
+        before, call, wrote = self.before, self.call, self.wrote
         try:
             while True:
-                self.before(frame)
+                before(frame)
                 if self.fuel is not None:
                     self.fuel = self._paid(frame, self.fuel)
                 op, a, b, dst = frame.function.code[frame.pc]
@@ -89,7 +90,10 @@ class WatchedLoop(ABC, Generic[F]):
                         target, operands = closure_target(operands)
                         a = self.machine.invoke_closure
                     if op == DO or target is None:
-                        self._write(frame, dst, self.call(frame, a, operands), operands)
+                        value = frame.values[dst] = call(frame, a, operands)
+                        wrote(frame, dst, value, operands)
+                        frame.pc += 1
+                        value = None
                     else:
                         frame = self._enter(frames, op, target, operands)
                     operands = ()  # what they hold may be killed by the next instruction
@@ -101,7 +105,10 @@ class WatchedLoop(ABC, Generic[F]):
                         outermost.result = value
                         return
                     frame = frames[-1]
-                    self._write(frame, frame.function.code[frame.pc][3], value, None)
+                    dst = frame.function.code[frame.pc][3]
+                    frame.values[dst] = value
+                    wrote(frame, dst, value, None)
+                    frame.pc += 1
                     value = None
                 elif op == JUMP:
                     frame.pc = a
@@ -123,11 +130,6 @@ class WatchedLoop(ABC, Generic[F]):
         if fuel < spec.fuel:
             raise Trap(V0308, f"fuel is exhausted: {spec.mnemonic} needs {spec.fuel}, {fuel} is left")
         return fuel - spec.fuel
-
-    def _write(self, frame: F, dst: int, value: Any, operands: Sequence[Any] | None) -> None:
-        frame.values[dst] = value
-        self.wrote(frame, dst, value, operands)
-        frame.pc += 1
 
     def _enter(self, frames: list[F], op: int, target: LinkedFunction, operands: Sequence[Any]) -> F:
         if op == TAIL and not self.keeps_callers:
