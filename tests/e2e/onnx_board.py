@@ -35,7 +35,7 @@ from heddle.frontend.onnx import from_onnx
 from heddle.relax.interpreter import GraphInterpreter
 from heddle.relax.verify import verify_graph_function
 from heddle.support.diagnostics import HeddleError
-from heddle.vm.relax.builtins.strings import made_of, texts_of
+from heddle.vm.builtins.strings import made_of, texts_of
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 REFUSALS = Path(__file__).with_name("onnx_refusals.txt")

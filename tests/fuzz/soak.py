@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from heddle.runtime import allocator_for, cpu, tensor
+from heddle.vm.insight.peak_memory import peak_memory_bytes
 from heddle.vm.relax import VirtualMachine, VMExecutable
-from heddle.vm.relax.insight.peak_memory import peak_memory_bytes
 from tests.fuzz.networks import NETWORKS, Network, is_right
 
 EXEC_MODES = ("bytecode", "compiled")

@@ -11,11 +11,12 @@ from heddle.runtime.native.library import NATIVE_ABI
 from heddle.runtime.processor import Needs, write_needs
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import HeddleError, IRTypeError
+from heddle.vm.encode import assemble
+from heddle.vm.executable import program_sections
+from heddle.vm.isa import Instruction
 from heddle.vm.relax import FuncKind, FunctionRow, Program, VirtualMachine, VMExecutable
-from heddle.vm.relax.executable import program_sections
-from heddle.vm.relax.isa import CALL, GOTO, IF, RET, Instruction
-from heddle.vm.relax.program import assemble
-from heddle.vm.relax.verify import MAX_FINDINGS, verify_program
+from heddle.vm.relax.isa import CALL, GOTO, IF, RELAX, RET
+from heddle.vm.verify import MAX_FINDINGS, verify_program
 
 from .artefacts import fuzz
 from .layout import entries_of, put_together
@@ -38,7 +39,7 @@ def load(sections):
 def program_of(code, size, num_args=1, others=()):
     offsets, words = assemble(code)
     rows = (FunctionRow(FuncKind.VM, "f", num_args, 0, len(code), size), *others)
-    return Program(rows, (), offsets, words)
+    return Program(RELAX, rows, (), offsets, words)
 
 
 PACKED = FunctionRow(FuncKind.PACKED, "vm.builtin.null_value", -2)
@@ -48,7 +49,7 @@ def test_a_tangle_of_jumps_and_registers_is_refused_or_checked_quickly():
     """Each block writes a register of its own and jumps back: as many rounds as there are registers."""
     code = []
     for number in range(6000):
-        code += [Instruction(IF, (0, 2)), Instruction(CALL, (number + 1, 1)), Instruction(IF, (0, 2))]
+        code += [Instruction(IF, (0, 2)), Instruction(CALL, (number + 1, 1, ())), Instruction(IF, (0, 2))]
         back = -len(code) if number % 2 else 1
         code.append(Instruction(GOTO, (back or 1,)))
     code.append(Instruction(RET, (0,)))
@@ -63,13 +64,13 @@ def test_registers_are_bounded_by_what_can_be_written():
     assert verify_program(program_of(body, 3)) == []
     offsets, words = assemble(body * 3)
     rows = tuple(FunctionRow(FuncKind.VM, f"f{i}", 1 << 19, i, i + 1, 1 << 19) for i in range(3))
-    findings = verify_program(Program(rows, (), offsets, words))
+    findings = verify_program(Program(RELAX, rows, (), offsets, words))
     assert [f.code.name for f in findings] == ["V0109"]
     assert "expected at most" in findings[0].message
 
 
 def test_findings_are_bounded():
-    code = [Instruction(CALL, (7, 1))] * 5000 + [Instruction(RET, (0,))]
+    code = [Instruction(CALL, (7, 1, ()))] * 5000 + [Instruction(RET, (0,))]
     assert len(verify_program(program_of(code, 2, others=[PACKED]))) == MAX_FINDINGS
 
 
@@ -78,8 +79,8 @@ def test_long_chains_after_calls_are_followed_once():
     count = 20000
     code = []
     for number in range(count):
-        code += [Instruction(CALL, (1, 0), (0,)), Instruction(GOTO, (2 * (count - number) - 1,))]
-    code += [Instruction(CALL, (2, 1))] * count + [Instruction(RET, (1,))]
+        code += [Instruction(CALL, (1, 0, (0,))), Instruction(GOTO, (2 * (count - number) - 1,))]
+    code += [Instruction(CALL, (2, 1, ()))] * count + [Instruction(RET, (1,))]
     executable = VMExecutable(program_of(code, 3, others=[PACKED]))
     assert VirtualMachine(executable, cpu())
 
@@ -105,10 +106,11 @@ def kernels_named(names):
 
 
 def calling(name):
-    offsets, words = assemble([Instruction(CALL, (1, 1)), Instruction(RET, (1,))])
+    offsets, words = assemble([Instruction(CALL, (1, 1, ())), Instruction(RET, (1,))])
     rows = (FunctionRow(FuncKind.VM, "f", 0, 0, 2, 2), FunctionRow(FuncKind.PACKED, name, -2))
     return {
-        f"0/{key}": bytes(data) for key, data in program_sections(Program(rows, (), offsets, words)).items()
+        f"0/{key}": bytes(data)
+        for key, data in program_sections(Program(RELAX, rows, (), offsets, words)).items()
     }
 
 

@@ -30,8 +30,8 @@ from heddle.runtime.device import cpu
 from heddle.runtime.shape import Array, Shape
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import UsageError
+from heddle.vm.builtins.strings import made_of, texts_of
 from heddle.vm.relax import VirtualMachine
-from heddle.vm.relax.builtins.strings import made_of, texts_of
 
 
 class HeddleRep(BackendRep):  # type: ignore[misc]  # onnx has no types

@@ -1,7 +1,7 @@
 """What a model from outside may do: compute. More than that needs the user's trust.
 
 Text (`model.py`) is asked here before anything of it is compiled or run, compiled models are by
-`heddle.vm.relax.capabilities`. Refused are
+`heddle.vm.capabilities`. Refused are
 calls of foreign code, memory by address, promises that the compiler would believe, and functions of the
 process. What an operation can do is a property of its record: `Intrinsic.capability` of scalar calls,
 `reaches` of the machine's builtins. Loop functions of text that passes are marked, so that they are compiled
@@ -35,7 +35,7 @@ from heddle.tir.nodes import (
     SBlock,
 )
 from heddle.tir.transform.check_bounds import UNPROVEN
-from heddle.vm.relax.capabilities import reach_of, refusal
+from heddle.vm.capabilities import reach_of, refusal
 
 _FOREIGN_PRAGMAS = ("import_llvm", "import_c")
 

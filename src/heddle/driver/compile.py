@@ -33,9 +33,10 @@ from heddle.support.collection import collection_paused
 from heddle.target import Target
 from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
 from heddle.tir.transform.check_bounds import ALL, marked
-from heddle.vm.relax.executable import LIBRARY_PREFIX, VMExecutable
-from heddle.vm.relax.isa import FuncKind
-from heddle.vm.relax.program import CHECKS_LIFETIMES
+from heddle.vm.executable import LIBRARY_PREFIX
+from heddle.vm.isa import FuncKind
+from heddle.vm.program import CHECKS_LIFETIMES
+from heddle.vm.relax.executable import VMExecutable
 
 
 def compile(

@@ -14,10 +14,10 @@ from heddle.driver.run import Compiled, Run, signature_of
 from heddle.runtime.device import cpu
 from heddle.runtime.profiling import Report
 from heddle.support.files import write_bytes
+from heddle.vm.insight.console import DebugConsole
+from heddle.vm.insight.debugger import Debugger
+from heddle.vm.insight.recorder import RecordOptions
 from heddle.vm.relax import VirtualMachine
-from heddle.vm.relax.insight.console import DebugConsole
-from heddle.vm.relax.insight.debugger import Debugger
-from heddle.vm.relax.insight.recorder import RecordOptions
 
 UNFUSED = ("FuseOps",)
 """Passes to leave out for kernels that are one node of the model each."""

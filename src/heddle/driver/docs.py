@@ -8,6 +8,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from inspect import Parameter, getdoc
 from pathlib import Path
@@ -22,7 +23,8 @@ from heddle.support.diagnostics import CODES
 from heddle.support.files import write_bytes
 from heddle.support.limits import limit_rows
 from heddle.tir.schedule.base import PRIMITIVES, Primitive
-from heddle.vm.relax.isa import INSTRUCTIONS, ArgKind, Effect, FuncKind, Operand
+from heddle.vm.isa import Effect, FuncKind, InstructionSet, Kind
+from heddle.vm.relax.isa import RELAX
 
 _MADE_BY = "<!-- made by `make docs`; change the declarations instead -->\n"
 _PASS_PACKAGES = ("heddle.relax", "heddle.lower", "heddle.tir", "heddle.relay")
@@ -169,20 +171,22 @@ def diagnostics_page() -> str:
 # ---- the instruction set
 
 
-def isa_page() -> str:
-    """The machine's instructions, operand kinds and function kinds."""
-    lines = ["| instruction | opcode | operands | effects | semantics |", "|---|---|---|---|---|"]
-    for spec in INSTRUCTIONS:
-        operands = ", ".join(operand.name.lower() for operand in spec.operands)
-        effects = ", ".join(str(effect.name).lower() for effect in Effect if effect in spec.effects) or "none"
-        lines.append(
-            f"| `{spec.mnemonic}` | {spec.opcode} | {operands} | {effects} | `{_cell(spec.semantics)}` |"
-        )
-    lines += ["", "## Operands", "", *(f"- {operand.name.lower()}: {operand.value}" for operand in Operand)]
-    lines += ["", "## Kinds of arguments", "", *(f"- {kind.value}: {kind.name.lower()}" for kind in ArgKind)]
+def isa_page(isa: InstructionSet) -> str:
+    """A machine's instructions, operands, kinds of arguments and kinds of functions."""
+    lines = ["| instruction | opcode | operands | effects | fuel | semantics |", "|---|---|---|---|---|---|"]
+    for spec in isa.instructions:
+        operands = ", ".join(operand.name for operand in spec.operands)
+        effects = [str(effect.name).lower() for effect in Effect if effect in spec.effects]
+        shown = ", ".join([*effects, *(["jumps"] if spec.jumps else [])]) or "none"
+        cells = (f"`{spec.mnemonic}`", spec.opcode, operands, shown, spec.fuel, f"`{_cell(spec.semantics)}`")
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines += ["", "## Operands", ""]
+    lines += [f"- {operand.name}: {operand.meaning or operand.kind.value}" for operand in isa.operands()]
+    if any(operand.kind is Kind.ARGUMENT for operand in isa.operands()):
+        lines += ["", "## Kinds of arguments", ""]
+        lines += [f"- {kind.value}: {kind.name.lower()}" for kind in isa.arg_kinds]
     lines += ["", "## Kinds of functions", "", *(f"- {kind.value}: {kind.name.lower()}" for kind in FuncKind)]
-    text = (sys.modules[INSTRUCTIONS[0].__class__.__module__].__doc__ or "").strip()
-    return page("The Relax machine's instruction set", text, lines)
+    return page(f"{isa.title}'s instruction set", isa.text.strip(), lines)
 
 
 # ---- schedules
@@ -262,11 +266,12 @@ def onnx_page() -> str:
     return page("ONNX support", text, list(support_lines()))
 
 
+INSTRUCTION_SETS = (RELAX,)
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops_page,
     "passes.md": passes_page,
     "diagnostics.md": diagnostics_page,
-    "isa-relax.md": isa_page,
+    **{f"isa-{isa.name}.md": partial(isa_page, isa) for isa in INSTRUCTION_SETS},
     "schedule.md": schedule_page,
     "limits.md": limits_page,
     "onnx-support.md": onnx_page,

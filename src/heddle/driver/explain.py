@@ -19,9 +19,9 @@ from heddle.runtime.function import Function
 from heddle.runtime.native.library import set_num_threads
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
+from heddle.vm.insight.kernel_cost import KernelCost, KernelCosts
+from heddle.vm.insight.sites import CALL_TIR_DYN
 from heddle.vm.relax import VirtualMachine, VMExecutable
-from heddle.vm.relax.insight.kernel_cost import KernelCost, KernelCosts
-from heddle.vm.relax.insight.sites import CALL_TIR_DYN
 
 NUM_ADVICE = 3
 _REPEATS = 5

@@ -29,9 +29,9 @@ from heddle.runtime.storage import allocator_for
 from heddle.runtime.tensor import Tensor
 from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
+from heddle.vm.capabilities import check_executable
+from heddle.vm.insight.peak_memory import peak_memory_bytes as peak_memory_bound
 from heddle.vm.relax import VirtualMachine, VMExecutable
-from heddle.vm.relax.capabilities import check_executable
-from heddle.vm.relax.insight.peak_memory import peak_memory_bytes as peak_memory_bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,7 +261,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         **_TREE_KERNELS,
         **_ROTARY_KERNELS,
         "heddle.frontend.nn.llm.create": "create_paged_kv_cache",
-        "heddle.vm.relax.builtins.kv_cache": "AttnKind RopeMode",
+        "heddle.vm.builtins.kv_cache": "AttnKind RopeMode",
     },
     "heddle.frontend.nn.llm.tree_attn": _TREE_KERNELS,
     "heddle.frontend.nn.llm.position_embedding": _ROTARY_KERNELS,

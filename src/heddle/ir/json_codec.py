@@ -19,7 +19,7 @@ from heddle.ir.codes import I0201
 from heddle.ir.node import NODE_KINDS, Map, Node
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import FormatError, HeddleError
-from heddle.support.span import DerivedSpan, ModelSpan, Source, SourceSpan, Span
+from heddle.support.span import DerivedSpan, ModelSpan, Source, SourceSpan, Span, TextSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,8 @@ def span_to_json(span: Span | None) -> Any:
         return {"file": span.source.name, "at": [span.line, span.column, span.end_line, span.end_column]}
     if isinstance(span, ModelSpan):
         return {"model": span.model, "node": span.node, "op": span.op}
+    if isinstance(span, TextSpan):
+        return {"text": span.text}
     return {"by": span.by, "origins": [span_to_json(origin) for origin in span.origins]}
 
 
@@ -97,6 +99,8 @@ def span_from_json(data: Any) -> Span | None:
         return SourceSpan(Source(str(data["file"]), ""), *(int(x) for x in data["at"]))
     if "model" in data:
         return ModelSpan(str(data["model"]), str(data["node"]), str(data["op"]))
+    if "text" in data:
+        return TextSpan(str(data["text"]))
     origins = tuple(span for span in map(span_from_json, data["origins"]) if span is not None)
     return DerivedSpan(str(data["by"]), origins)
 

@@ -38,12 +38,12 @@ from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
 from heddle.runtime.dtype import DataType
 from heddle.runtime.shape import Shape
 from heddle.support.diagnostics import VerifyError
-from heddle.support.span import Span, places_text
+from heddle.support.span import Span
+from heddle.vm.insight.kernel_cost import METADATA_PREFIX, KernelCost
+from heddle.vm.insight.peak_memory import METADATA_PREFIX as PEAK_METADATA_PREFIX
+from heddle.vm.isa import FuncKind
+from heddle.vm.placement import placement_text
 from heddle.vm.relax.builder import ExecBuilder
-from heddle.vm.relax.insight.kernel_cost import METADATA_PREFIX, KernelCost
-from heddle.vm.relax.insight.peak_memory import METADATA_PREFIX as PEAK_METADATA_PREFIX
-from heddle.vm.relax.isa import FuncKind
-from heddle.vm.relax.placement import placement_text
 
 
 def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecBuilder, IRModule]:
@@ -83,7 +83,7 @@ class _FunctionCodegen:
         self.builder, self.mod = builder, mod
         self._registers: dict[Var, int] = {}
         self._next = 0
-        self._place: str | None = None
+        self._place: Span | None = None
 
     def function(self, func: Function, var: GlobalVar) -> None:
         name = func.attrs.get("global_symbol")
@@ -96,9 +96,9 @@ class _FunctionCodegen:
                 self._registers[param] = self._fresh()
             body = func.body
             assert isinstance(body, SeqExpr)
-            self._place = places_text(func.span)
+            self._place = func.span
             self._sequence(body)
-            self._place = places_text(func.span)
+            self._place = func.span
             self.builder.emit_ret(self._in_register(body.body), place=self._place)
 
     def _fresh(self) -> int:
@@ -107,7 +107,7 @@ class _FunctionCodegen:
 
     def _sequence(self, body: SeqExpr) -> None:
         for binding in body.bindings():
-            self._place = places_text(binding.span) or self._place
+            self._place = binding.span or self._place
             self._binding(binding.var, binding.value)
 
     def _binding(self, var: Var, value: Expr) -> None:
@@ -139,7 +139,7 @@ class _FunctionCodegen:
 
     def _emit(self, name: str, args: list[int], dst: int | None, span: Span | None) -> None:
         """A value that knows no place of its own has its binding's."""
-        self.builder.emit_call(name, args, dst, place=places_text(span) or self._place)
+        self.builder.emit_call(name, args, dst, place=span or self._place)
 
     def _make_tuple(self, value: Tuple, dst: int) -> int:
         self._emit("vm.builtin.make_tuple", [self._operand(item) for item in value.fields], dst, value.span)
@@ -235,7 +235,7 @@ class _FunctionCodegen:
         """cond := read_if_cond(c); If cond, else; true block; copy; Goto end; else: false block; copy;
         end:"""
         condition, merged = self._fresh(), self._fresh()
-        place = places_text(value.span) or self._place
+        place = value.span or self._place
         self._emit("vm.builtin.read_if_cond", [self._operand(value.cond)], condition, value.span)
         branch = self.builder.emit_if(condition, 2, place=place)
         self._branch(value.true_branch, merged)

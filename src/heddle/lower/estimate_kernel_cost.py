@@ -26,7 +26,7 @@ from heddle.support.diagnostics import UsageError
 from heddle.support.names import NameSupply
 from heddle.tir.analysis.work import Work, work_of
 from heddle.tir.nodes import Buffer, BufferStore, PrimFunc, SBlock
-from heddle.vm.relax.insight.kernel_cost import KernelCost
+from heddle.vm.insight.kernel_cost import KernelCost
 
 KERNEL_COST = "kernel_cost"
 

@@ -51,13 +51,14 @@ from heddle.tir.program_abi import (
     vm_shape,
     vm_tail,
 )
+from heddle.vm.builtins import register_builtins
+from heddle.vm.builtins.table import check_call
+from heddle.vm.dataflow import callee_of, jump_offsets
+from heddle.vm.encode import decode_arg
+from heddle.vm.isa import ArgKind, FuncKind, Instruction
+from heddle.vm.program import FunctionRow, Program
 from heddle.vm.relax import isa
-from heddle.vm.relax.builtins import register_builtins
-from heddle.vm.relax.builtins.table import check_call
-from heddle.vm.relax.encode import decode_arg
-from heddle.vm.relax.isa import ArgKind, FuncKind, Instruction
-from heddle.vm.relax.program import FunctionRow, Program
-from heddle.vm.relax.tail import tail_calls, tail_cycles
+from heddle.vm.tail import tail_calls, tail_cycles
 
 _HANDLE = DataType("handle")
 
@@ -81,8 +82,8 @@ def _function(
     program: Program, number: int, row: FunctionRow, cycles: Sequence[int], kernels: Collection[str]
 ) -> PrimFunc:
     code = [program.instruction(index) for index in range(row.start, row.end)]
-    targets = {pc + jump for pc, step in enumerate(code) if (jump := _jump(step)) is not None}
-    tails = {pc for pc in tail_calls(program, row) if cycles[code[pc].values[1]] == cycles[number]}
+    targets = {pc + jump for pc, step in enumerate(code) for jump in jump_offsets(step)}
+    tails = {pc for pc in tail_calls(program, row) if _is_in_cycle(cycles, number, code[pc])}
     body: list[Stmt] = []
     for pc, step in enumerate(code):
         if pc in targets:
@@ -92,8 +93,8 @@ def _function(
         else:
             body.append(Evaluate(_statement(program, pc, step)))
     calls = [step for step in code if step.spec is isa.CALL]
-    operands = [decode_arg(word) for step in calls for word in step.args]
-    numbers = {step.values[1] for step in calls} | {n for kind, n in operands if kind is ArgKind.FUNCTION}
+    operands = [decode_arg(word) for step in calls for word in step.value("args")]
+    numbers = {step.value("func") for step in calls} | {n for kind, n in operands if kind is ArgKind.FUNCTION}
     callees = sorted(program.functions[number].name for number in numbers)
     params = tuple(Var(name, _HANDLE) for name in ("context", "args", "result"))
     attrs = {
@@ -107,16 +108,16 @@ def _function(
     return PrimFunc(params, seq(*body), attrs=Attrs(Map(attrs)))
 
 
-def _jump(step: Instruction) -> int | None:
-    if step.spec is isa.GOTO:
-        return step.values[0]
-    return step.values[1] if step.spec is isa.IF else None
+def _is_in_cycle(cycles: Sequence[int], number: int, step: Instruction) -> bool:
+    """Whether a tail call leads back to the function that it is in."""
+    called = callee_of(step)
+    return called is not None and cycles[called] == cycles[number]
 
 
 def _tail_call(program: Program, number: int, pc: int, step: Instruction) -> PrimExpr:
     """A call in tail position of a function of the same cycle, perhaps of the function itself."""
-    operands = [_operand(program, word) for word in step.args]
-    callee = step.values[1]
+    _, callee, words = step.values
+    operands = [_operand(program, word) for word in words]
     return vm_again(operands) if callee == number else vm_tail(callee, pc, operands)
 
 
@@ -127,8 +128,8 @@ def _statement(program: Program, pc: int, step: Instruction) -> PrimExpr:
         return vm_branch(step.values[0], pc + step.values[1], pc)
     if step.spec is isa.RET:
         return vm_return(_operand(program, step.values[0]))
-    operands = [_operand(program, word) for word in step.args]
-    dst, number = step.values
+    dst, number, words = step.values
+    operands = [_operand(program, word) for word in words]
     check_call(program.functions[number].name, len(operands))
     return vm_call(program.functions[number].name, number, pc, VOID if dst >= isa.VOID else dst, operands)
 

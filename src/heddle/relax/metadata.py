@@ -26,7 +26,7 @@ from heddle.runtime.artefact import read_artefact, write_artefact
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import FormatError, UsageError
-from heddle.vm.relax.constants import read_constants, write_constants
+from heddle.vm.constants import read_constants, write_constants
 
 NAME, FILE_WORD = "metadata", "weights"
 

@@ -1,6 +1,6 @@
 """Reports of profiled runs: what was called, how often, how long, and how much it did.
 
-A machine fills a `Report` (see `heddle.vm.relax.insight.profile`); this file knows how to add, rank and show.
+A machine fills a `Report` (see `heddle.vm.insight.profile`); this file knows how to add, rank and show.
 Durations are nanoseconds of wall time in the thread that ran.
 """
 

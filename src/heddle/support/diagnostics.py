@@ -14,9 +14,9 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from heddle.support.span import Span, ambient_span
+from heddle.support.span import Span, ambient_span, places_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,20 @@ class HeddleError(Exception):
     @property
     def code(self) -> str:
         return self.diagnostics[0].code.name
+
+    def add_place(self, what: str, span: Span | None) -> None:
+        """Say once where it happened: in `what` of a program, which comes from `span`. The first place is
+        shown as that of the failure, others in notes.
+        """
+        first, *rest = self.diagnostics
+        place = places_text(span)
+        note = f"{what}, which comes from {place}" if place else what
+        if what in first.notes or note in first.notes:
+            return
+        if first.span is None and span is not None:
+            first, note = replace(first, span=span), what
+        self.diagnostics = (replace(first, notes=(*first.notes, note)), *rest)
+        self.args = (self.render(),)
 
     def render(self) -> str:
         return "\n".join(diagnostic.render() for diagnostic in self.diagnostics)

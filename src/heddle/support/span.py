@@ -10,6 +10,13 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+
+@lru_cache(maxsize=4)
+def _lines(text: str) -> list[str]:
+    """The lines of a text, which are asked for one after the other."""
+    return text.splitlines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +30,7 @@ class Source:
     first_line: int = 1
 
     def line(self, number: int) -> str:
-        lines = self.text.splitlines()
+        lines = _lines(self.text)
         index = number - self.first_line
         return lines[index] if 0 <= index < len(lines) else ""
 
@@ -67,6 +74,19 @@ class ModelSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class TextSpan:
+    """A place of which only the text is known."""
+
+    text: str
+
+    def place(self) -> str:
+        return self.text
+
+    def excerpt(self) -> list[str]:
+        return []
+
+
+@dataclass(frozen=True, slots=True)
 class DerivedSpan:
     """The result of a rewrite of several places; `by` names the pass."""
 
@@ -82,7 +102,7 @@ class DerivedSpan:
         return self.origins[0].excerpt() if self.origins else []
 
 
-Span = SourceSpan | ModelSpan | DerivedSpan
+Span = SourceSpan | ModelSpan | TextSpan | DerivedSpan
 
 _ambient: ContextVar[Span | None] = ContextVar("heddle_span", default=None)
 ambient_span = _ambient.get
@@ -116,7 +136,7 @@ def leaves(span: Span | None) -> tuple[Span, ...]:
 
 
 def places_text(span: Span | None) -> str | None:
-    """Every original place behind a span, for a line table; None where nothing is known."""
+    """Every original place behind a span, in one line; None where nothing is known."""
     return "; ".join(leaf.place() for leaf in leaves(span)) or None
 
 

@@ -34,6 +34,11 @@ V0112 = declare_code(
     "function is too tangled to verify",
     "The verifier bounds its own work. Split the function: no compiler makes such a tangle of jumps.",
 )
+V0113 = declare_code(
+    "V0113",
+    "operand out of bounds",
+    "A number, or the code, bits and lanes of a dtype, in an instruction are none that it takes.",
+)
 V0201 = declare_code(
     "V0201", "instruction outside a function", "`emit_*` is called within `with builder.function(...)`."
 )
@@ -75,6 +80,12 @@ V0307 = declare_code(
     "V0307",
     "machine is busy",
     "A machine runs on one thread at a time; machines are cheap and can share an executable.",
+)
+V0308 = declare_code(
+    "V0308",
+    "fuel exhausted",
+    "A recording was given fuel (`record(fuel=...)`) and the program needs more; the instruction set's page "
+    "says what each instruction costs.",
 )
 V0401 = declare_code(
     "V0401", "match_cast failed", "A shape or value at run time differs from what the program states."

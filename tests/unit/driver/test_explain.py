@@ -20,8 +20,8 @@ from heddle.script.parser import DEFAULT_NAMES, parse_source
 from heddle.support.span import Source
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import OpPattern
+from heddle.vm.insight.kernel_cost import KernelCost
 from heddle.vm.relax import VMExecutable
-from heddle.vm.relax.insight.kernel_cost import KernelCost
 
 MODEL = """
 @I.ir_module

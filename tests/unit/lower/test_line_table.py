@@ -45,9 +45,9 @@ def lines_at(executable, callee: str) -> list[set[int]]:
     for index in range(len(executable.program.offsets)):
         instruction = executable.program.instruction(index)
         if instruction.spec.mnemonic == "call":
-            name = executable.program.functions[instruction.values[1]].name
+            name = executable.program.functions[instruction.value("func")].name
             if name == callee:
-                place = executable.line_table[index]
+                place = places_text(executable.line_table[index])
                 found.append({int(line) for line in re.findall(r"model[.]py:(\d+):", place)})
     return found
 

@@ -12,8 +12,8 @@ from heddle.runtime import allocator_for, cpu, tensor
 from heddle.runtime.size_class import block_bytes
 from heddle.runtime.size_text import evaluate_size
 from heddle.script import from_source
+from heddle.vm.insight.peak_memory import peak_memory_bytes, peak_memory_text
 from heddle.vm.relax import VirtualMachine
-from heddle.vm.relax.insight.peak_memory import peak_memory_bytes, peak_memory_text
 from tests.fuzz.soak import observed_peak_bytes
 
 HEAD = "@I.ir_module\nclass Module:\n"

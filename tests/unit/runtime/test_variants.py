@@ -29,9 +29,10 @@ from heddle.runtime.variant_table import (
 )
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError, MissingNameError, UsageError
+from heddle.vm.isa import FuncKind
+from heddle.vm.program import FunctionRow, Program
 from heddle.vm.relax import VMExecutable
-from heddle.vm.relax.isa import FuncKind
-from heddle.vm.relax.program import FunctionRow, Program
+from heddle.vm.relax.isa import RELAX
 
 LINUX = "x86_64-linux"
 V2 = ("popcnt", "sse4.2")
@@ -268,7 +269,7 @@ def test_a_module_of_variants_is_no_part_of_another(tmp_path: Path) -> None:
 
 def test_functions_that_are_missing_are_not_suggested() -> None:
     own = Needs(this_processor().platform)
-    program = VMExecutable(Program((FunctionRow(FuncKind.VM, "main", 0, 0, 0, 0),), (), (), ()))
+    program = VMExecutable(Program(RELAX, (FunctionRow(FuncKind.VM, "main", 0, 0, 0, 0),), (), (), ()))
     several = VariantsModule([Variant("plain", "llvm", own, program)])
     for module in (program, several):
         assert "main" in module.function_names() and not module.implements_function("main")

@@ -17,8 +17,8 @@ from heddle.runtime import (
 )
 from heddle.support.diagnostics import HeddleError, Trap
 from heddle.vm import VMClosure
+from heddle.vm.builtins.table import BUILTINS
 from heddle.vm.relax import register_builtins
-from heddle.vm.relax.builtins.table import BUILTINS
 
 from .programs import builder, call_builtin, run_machine
 

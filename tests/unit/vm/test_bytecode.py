@@ -8,45 +8,28 @@ from hypothesis import strategies as st
 from heddle.runtime import DataType, FunctionModule, Shape, Tensor, load_module, tensor
 from heddle.runtime.artefact import read_artefact, write_artefact
 from heddle.support.diagnostics import FormatError, HeddleError, UsageError
+from heddle.support.span import TextSpan
 from heddle.vm import BytecodeError
+from heddle.vm.encode import assemble, decode, decode_arg, encode, encode_arg
+from heddle.vm.isa import MAX_VALUE, ArgKind, Instruction
 from heddle.vm.relax import ExecBuilder, FuncKind, FunctionRow, Program, VMExecutable
-from heddle.vm.relax.encode import decode, decode_arg, encode, encode_arg
-from heddle.vm.relax.isa import (
-    CALL,
-    GOTO,
-    IF,
-    INSTRUCTIONS,
-    MAX_VALUE,
-    RET,
-    VOID,
-    ArgKind,
-    Instruction,
-    Operand,
-)
-from heddle.vm.relax.program import assemble
-from heddle.vm.relax.verify import verify_program
+from heddle.vm.relax.isa import CALL, GOTO, IF, RELAX, RET, VOID
+from heddle.vm.verify import verify_program
 
+from .generators import instructions
 from .programs import countdown
 
 WORDS = st.integers(-MAX_VALUE, MAX_VALUE)
 
 
-@st.composite
-def instructions(draw):
-    spec = draw(st.sampled_from(INSTRUCTIONS))
-    fixed = [operand for operand in spec.operands if operand is not Operand.ARGS]
-    args = draw(st.lists(WORDS, max_size=5)) if Operand.ARGS in spec.operands else ()
-    return Instruction(spec, tuple(draw(WORDS) for _ in fixed), tuple(args))
-
-
 @pytest.mark.fact("1.3", "1.4")
-@given(st.lists(instructions(), max_size=6))
+@given(st.lists(instructions(RELAX), max_size=6))
 def test_encode_decode_round_trip(program):
     offsets, words = assemble(program)
     at = 0
     for expected, offset in zip(program, offsets, strict=True):
         assert at == offset
-        found, at = decode(words, at)
+        found, at = decode(RELAX, words, at)
         assert found == expected
     assert at == len(words)
 
@@ -67,7 +50,7 @@ def test_encoding_is_the_documented_one():
     assert made.f("f") == 3 * 2**56
     assert made.void_arg() == made.r(2**54) == 18014398509481984
     assert made.vm_state() == made.void_arg() + 1
-    assert encode(Instruction(CALL, (7, 2), (5, 6))) == [1, 7, 2, 2, 5, 6]
+    assert encode(Instruction(CALL, (7, 2, (5, 6)))) == [1, 7, 2, 2, 5, 6]
     assert encode(Instruction(RET, (4,))) == [2, 4]
     assert encode(Instruction(GOTO, (-3,))) == [3, -3]
     assert encode(Instruction(IF, (1, 5))) == [4, 1, 5]
@@ -81,7 +64,7 @@ def test_decoding_noise_is_a_typed_error(words):
     at = 0
     try:
         while at < len(words):
-            _, at = decode(words, at)
+            _, at = decode(RELAX, words, at)
     except BytecodeError:
         pass
 
@@ -251,7 +234,7 @@ def program_of(code, *, functions=None, constants=(), size=2, num_args=1):
         FunctionRow(FuncKind.VM, "f", num_args, 0, len(code), size),
         FunctionRow(FuncKind.PACKED, "g", -2),
     )
-    return Program(tuple(rows), tuple(constants), offsets, words)
+    return Program(RELAX, tuple(rows), tuple(constants), offsets, words)
 
 
 def arg(kind, value):
@@ -266,27 +249,27 @@ RET0 = Instruction(RET, (0,))
     [
         ([Instruction(RET, (2,))], "V0103"),
         ([Instruction(RET, (-1,))], "V0103"),
-        ([Instruction(CALL, (2, 1)), RET0], "V0103"),
-        ([Instruction(CALL, (VOID + 1, 1)), RET0], "V0103"),
-        ([Instruction(CALL, (1, 1), (5,)), RET0], "V0103"),
-        ([Instruction(CALL, (1, 1), (arg(ArgKind.CONSTANT, 0),)), RET0], "V0104"),
-        ([Instruction(CALL, (1, 1), (arg(ArgKind.FUNCTION, 2),)), RET0], "V0105"),
-        ([Instruction(CALL, (1, 2)), RET0], "V0105"),
-        ([Instruction(CALL, (1, -1)), RET0], "V0105"),
-        ([Instruction(CALL, (1, 1), (9 << 56,)), RET0], "V0111"),
-        ([Instruction(CALL, (1, 1), (-1,)), RET0], "V0111"),
+        ([Instruction(CALL, (2, 1, ())), RET0], "V0103"),
+        ([Instruction(CALL, (VOID + 1, 1, ())), RET0], "V0103"),
+        ([Instruction(CALL, (1, 1, (5,))), RET0], "V0103"),
+        ([Instruction(CALL, (1, 1, (arg(ArgKind.CONSTANT, 0),))), RET0], "V0104"),
+        ([Instruction(CALL, (1, 1, (arg(ArgKind.FUNCTION, 2),))), RET0], "V0105"),
+        ([Instruction(CALL, (1, 2, ())), RET0], "V0105"),
+        ([Instruction(CALL, (1, -1, ())), RET0], "V0105"),
+        ([Instruction(CALL, (1, 1, (9 << 56,))), RET0], "V0111"),
+        ([Instruction(CALL, (1, 1, (-1,))), RET0], "V0111"),
         ([Instruction(GOTO, (1,)), Instruction(GOTO, (1,))], "V0106"),
         ([Instruction(GOTO, (-1,)), RET0], "V0106"),
         ([Instruction(GOTO, (0,)), RET0], "V0106"),
         ([Instruction(IF, (0, 1)), RET0], "V0106"),
         ([Instruction(IF, (0, 7)), RET0], "V0106"),
         ([Instruction(IF, (VOID, 2)), RET0, RET0], "V0103"),
-        ([Instruction(CALL, (1, 1))], "V0110"),
+        ([Instruction(CALL, (1, 1, ()))], "V0110"),
         ([RET0, Instruction(IF, (0, -1))], "V0106"),
         ([Instruction(RET, (1,))], "V0107"),
         # written on one side of a branch only
-        ([Instruction(IF, (0, 2)), Instruction(CALL, (1, 1)), Instruction(RET, (1,))], "V0107"),
-        ([Instruction(CALL, (VOID, 0), ()), RET0], "V0108"),
+        ([Instruction(IF, (0, 2)), Instruction(CALL, (1, 1, ())), Instruction(RET, (1,))], "V0107"),
+        ([Instruction(CALL, (VOID, 0, ())), RET0], "V0108"),
     ],
 )
 def test_verify_finds(code, expected):
@@ -298,14 +281,14 @@ def test_verify_finds(code, expected):
 def test_verify_accepts_both_sides_of_a_branch_and_loops():
     both = [
         Instruction(IF, (0, 3)),
-        Instruction(CALL, (1, 1)),
+        Instruction(CALL, (1, 1, ())),
         Instruction(GOTO, (2,)),
-        Instruction(CALL, (1, 1)),
+        Instruction(CALL, (1, 1, ())),
         Instruction(RET, (1,)),
     ]
     assert verify_program(program_of(both)) == []
     loop = [
-        Instruction(CALL, (1, 1)),
+        Instruction(CALL, (1, 1, ())),
         Instruction(IF, (1, 2)),
         Instruction(GOTO, (-2,)),
         Instruction(RET, (1,)),
@@ -345,15 +328,20 @@ def test_verify_checks_the_shape_of_the_code():
         ((0, 0), (2, 0), "V0102"),
         ((), (2, 0), "V0102"),
     ):
-        assert [f.code.name for f in verify_program(Program(rows, (), offsets, words))][:1] == [code]
+        assert [f.code.name for f in verify_program(Program(RELAX, rows, (), offsets, words))][:1] == [code]
 
 
 def test_several_findings_are_shown_at_once_with_their_place():
-    program = program_of([Instruction(CALL, (9, 1)), Instruction(RET, (8,))])
+    program = program_of([Instruction(CALL, (9, 1, ())), Instruction(RET, (8,))])
     program = Program(
-        program.functions, (), program.offsets, program.words, line_table={1: "net.onnx node 4"}
+        RELAX,
+        program.functions,
+        (),
+        program.offsets,
+        program.words,
+        line_table={1: TextSpan("net.onnx node 4")},
     )
-    with pytest.raises(BytecodeError, match=r"(?s)register 9.*register 8.*it comes from net\.onnx node 4"):
+    with pytest.raises(BytecodeError, match=r"(?s)register 9.*register 8.*--> net\.onnx node 4"):
         VMExecutable(program).verify()
 
 

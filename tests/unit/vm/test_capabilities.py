@@ -9,9 +9,9 @@ import pytest
 from heddle.runtime.function import register_global_func, remove_global_func
 from heddle.runtime.module import FunctionModule
 from heddle.support.diagnostics import UsageError
+from heddle.vm.builtins.table import BUILTINS, REACHING_BUILTINS
+from heddle.vm.capabilities import check_executable, reach_of
 from heddle.vm.relax.builder import ExecBuilder
-from heddle.vm.relax.builtins.table import BUILTINS, REACHING_BUILTINS
-from heddle.vm.relax.capabilities import check_executable, reach_of
 from heddle.vm.relax.executable import VMExecutable
 
 

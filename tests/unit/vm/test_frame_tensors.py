@@ -16,6 +16,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from heddle.codegen.llvm.program_builtins import FRAME_READS
 from heddle.codegen.llvm.program_held import held_registers
 from heddle.codegen.llvm.program_steps import step_of
 from heddle.codegen.llvm.program_uses import Uses
@@ -93,7 +94,7 @@ def uses_of(program: VMExecutable, name: str = "main") -> Uses:
         if v.name_hint.endswith(name)
     ]
     assert isinstance(func.body, SeqStmt)
-    return Uses([stmt.value for stmt in func.body.seq], kernels, int(func.attrs["vm_num_args"]))
+    return Uses([stmt.value for stmt in func.body.seq], kernels, int(func.attrs["vm_num_args"]), FRAME_READS)
 
 
 # ---- models

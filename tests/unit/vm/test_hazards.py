@@ -11,10 +11,10 @@ import pytest
 from heddle.runtime import Array, DataType, FunctionModule, Shape, Tensor, allocator_for, cpu, tensor
 from heddle.support.diagnostics import HeddleError, Trap
 from heddle.vm import VMClosure
+from heddle.vm.encode import assemble, encode_arg
+from heddle.vm.isa import ArgKind, Instruction
 from heddle.vm.relax import FuncKind, FunctionRow, Program, VirtualMachine, VMExecutable
-from heddle.vm.relax.encode import encode_arg
-from heddle.vm.relax.isa import CALL, GOTO, RET, VM_STATE, ArgKind, Instruction
-from heddle.vm.relax.program import assemble
+from heddle.vm.relax.isa import CALL, GOTO, RELAX, RET, VM_STATE
 
 from .programs import HELPERS, builder, countdown, run_machine
 
@@ -267,7 +267,7 @@ def test_an_if_takes_a_bool_or_an_integer(value):
     vm = machine(made)
     with pytest.raises(TypeError, match="V0405") as caught:
         vm["main"](value)
-    assert "instruction 0 of 'main'" in caught.value.__notes__[-1]
+    assert "instruction 0 of 'main'" in caught.value.diagnostics[0].notes[-1]
     assert [vm["main"](n) for n in (True, False, 7, 0, -1)] == [True, None, 7, None, -1]
 
 
@@ -278,19 +278,19 @@ def test_code_may_lie_in_any_order():
     const = lambda n: encode_arg(ArgKind.CONSTANT, n)  # noqa: E731
     code = [
         Instruction(GOTO, (4,)),
-        Instruction(CALL, (2, 2), (VM_STATE, arg(1), imm(0), const(0))),
-        Instruction(CALL, (3, 3), (arg(2), imm(0), arg(1), const(0))),
+        Instruction(CALL, (2, 2, (VM_STATE, arg(1), imm(0), const(0)))),
+        Instruction(CALL, (3, 3, (arg(2), imm(0), arg(1), const(0)))),
         Instruction(RET, (3,)),
-        Instruction(CALL, (4, 4), (VM_STATE, imm(1))),
-        Instruction(CALL, (1, 5), (arg(0), arg(4), imm(1), imm(1), imm(0), const(1))),
-        Instruction(CALL, (1, 1), (arg(4), imm(2), imm(1), imm(0), imm(0), imm(3))),
+        Instruction(CALL, (4, 4, (VM_STATE, imm(1)))),
+        Instruction(CALL, (1, 5, (arg(0), arg(4), imm(1), imm(1), imm(0), const(1)))),
+        Instruction(CALL, (1, 1, (arg(4), imm(2), imm(1), imm(0), imm(0), imm(3)))),
         Instruction(GOTO, (-6,)),
     ]
     names = ("make_shape", "alloc_storage", "alloc_tensor", "alloc_shape_heap", "match_shape")
     offsets, words = assemble(code)
     rows = [FunctionRow(FuncKind.VM, "main", 1, 0, len(code), 5)]
     rows += [FunctionRow(FuncKind.PACKED, f"vm.builtin.{name}", -2) for name in names]
-    executable = VMExecutable(Program(tuple(rows), (DataType("float32"), "ctx"), offsets, words))
+    executable = VMExecutable(Program(RELAX, tuple(rows), (DataType("float32"), "ctx"), offsets, words))
     assert VirtualMachine(executable, cpu())["main"](Shape([5])).shape == (5, 3)
 
 
@@ -424,7 +424,7 @@ def test_an_error_that_a_callback_took_leaves_no_place_behind():
     machines.append(machine(made, attempt=attempt))
     with pytest.raises(TypeError, match="outer") as caught:
         machines[0]["main"](3)
-    assert caught.value.__notes__ == ["  --> instruction 2 of 'main'"]
+    assert caught.value.diagnostics[0].notes == ("instruction 2 of 'main'",)
 
 
 @pytest.mark.fact("6.5")

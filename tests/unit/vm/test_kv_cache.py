@@ -10,8 +10,8 @@ import heddle
 from heddle.frontend.nn.llm.create import create_paged_kv_cache
 from heddle.runtime import Shape, cpu, empty, tensor
 from heddle.support.diagnostics import Trap, UsageError
+from heddle.vm.builtins.kv_cache import AttnKind, RopeMode
 from heddle.vm.relax import ExecBuilder, VirtualMachine
-from heddle.vm.relax.builtins.kv_cache import AttnKind, RopeMode
 
 from .cache_model import Model, Sequence, attention, builtin, check_pages
 from .test_kv_cache_random import DIM, H_KV, H_Q, PAGE, make

@@ -7,7 +7,7 @@ import pytest
 
 from heddle.frontend.nn.llm.create import create_paged_kv_cache
 from heddle.support.diagnostics import Trap
-from heddle.vm.relax.builtins.kv_cache import AttnKind, RopeMode
+from heddle.vm.builtins.kv_cache import AttnKind, RopeMode
 
 from .cache_model import Model, Sequence, builtin, check_pages
 

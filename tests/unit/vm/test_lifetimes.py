@@ -18,8 +18,8 @@ from heddle.script import from_source
 from heddle.support.diagnostics import Trap, UsageError
 from heddle.target import Target
 from heddle.vm.objects import BytecodeError
+from heddle.vm.program import CHECKS_LIFETIMES
 from heddle.vm.relax import ExecBuilder, VirtualMachine
-from heddle.vm.relax.program import CHECKS_LIFETIMES
 from tests.fuzz.networks import CONVOLUTION, ENCODER, is_right
 
 from .programs import HELPERS, builder
@@ -134,7 +134,7 @@ def test_faults_are_found_with_their_place(fault: str, exec_mode: str) -> None:
     for _ in range(2):
         with pytest.raises(Trap, match=message) as found:
             vm["main"]()
-        assert place in found.value.__notes__[-1]
+        assert place in found.value.diagnostics[0].notes[-1]
 
 
 def test_a_register_that_is_never_written_is_found_before_anything_runs(exec_mode: str) -> None:

@@ -22,8 +22,8 @@ from heddle.runtime import (
 )
 from heddle.support.diagnostics import Trap, UsageError
 from heddle.vm import VMClosure
+from heddle.vm.frames import MAX_FRAMES
 from heddle.vm.relax import FuncKind, VirtualMachine, VMInstrumentReturnKind
-from heddle.vm.relax.frames import MAX_FRAMES
 
 from ..runtime.kernels import kernel_module
 from .programs import HELPERS, builder, countdown, run_machine
@@ -251,7 +251,8 @@ def test_traps_say_which_instruction_and_where_it_came_from():
         made.emit_ret(made.r(0))
     with pytest.raises(TypeError) as caught:
         run_machine(made)["main"](3)
-    assert caught.value.__notes__ == ["  --> instruction 0 of 'main', which comes from net.py:9"]
+    assert caught.value.diagnostics[0].notes == ("instruction 0 of 'main'",)
+    assert "\n  --> net.py:9\n" in str(caught.value)
 
 
 @pytest.mark.fact("6.6")

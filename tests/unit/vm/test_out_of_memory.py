@@ -45,7 +45,7 @@ def test_every_allocation_may_fail(model):
         allocator.fail_allocation(number)
         with pytest.raises(Trap, match="U0601") as caught:
             vm["main"](*inputs)
-        assert "instruction" in caught.value.__notes__[-1]
+        assert "instruction" in caught.value.diagnostics[0].notes[-1]
         del caught
         gc.collect()
         assert allocator.books.bytes_in_use == before

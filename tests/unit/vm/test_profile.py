@@ -14,7 +14,7 @@ from heddle.runtime.storage import Storage
 from heddle.script.parser import DEFAULT_NAMES, parse_source
 from heddle.support.diagnostics import FormatError, Trap, UsageError
 from heddle.support.span import Source
-from heddle.vm.relax.insight.kernel_cost import KernelCost, KernelCosts, cost_from_json
+from heddle.vm.insight.kernel_cost import KernelCost, KernelCosts, cost_from_json
 
 from .programs import builder, countdown, run_machine
 
@@ -153,7 +153,7 @@ def test_errors_leave_the_machine_as_it_was():
     machine = run_machine(made)
     with pytest.raises(Trap, match="V0404") as caught:
         machine.profile("main", (1, 2))
-    assert "net.py:4" in caught.value.__notes__[0]
+    assert "--> net.py:4" in str(caught.value)
     assert "_run" not in vars(machine)
     with pytest.raises(Trap, match="V0302"):
         machine.profile("main")

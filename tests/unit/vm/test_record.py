@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -13,9 +15,10 @@ from heddle.script.parser import DEFAULT_NAMES, parse_source
 from heddle.support.diagnostics import Trap, UsageError
 from heddle.support.span import Source
 from heddle.target import Target
+from heddle.vm.insight.recording import Cursor, num_nan
+from heddle.vm.insight.summary import summarize
 from heddle.vm.relax import VirtualMachine
-from heddle.vm.relax.insight.recording import Cursor, num_nan
-from heddle.vm.relax.insight.summary import summarize
+from heddle.vm.relax.isa import RELAX
 
 from .programs import HELPERS, builder, countdown, run_machine
 
@@ -301,3 +304,30 @@ def test_summaries_of_odd_values():
     assert one != other
     assert summarize(tensor(np.array([1], "int32"))).digest != one  # another shape
     assert isinstance(tensor(np.ones(1)), Tensor)
+
+
+def test_fuel_bounds_a_run():
+    """Each instruction costs what the table says; a run that needs more ends with a trap that is kept."""
+    made = builder()
+    with made.function("main", 1):
+        made.emit_call("vm.builtin.copy", [made.r(0)], dst=made.r(1))
+        made.emit_goto(-1)
+    for_ever = run_machine(made)
+    fuel = random.Random().randrange(2, 60)
+    recording = for_ever.record("main", 1, fuel=fuel)
+    assert isinstance(recording.error, Trap)
+    assert recording.error.code == "V0308"
+    assert sum(spec.fuel for spec in steps_of(recording)) <= fuel
+    assert recording.num_steps == fuel + 1  # the one that it could not pay is there with its error
+    with pytest.raises(UsageError, match="V0503"):
+        for_ever.record("main", 1, fuel=-1)
+    needed = countdown()
+    plain = run_machine(needed).record("main", 3)
+    assert run_machine(needed).record("main", 3, fuel=plain.num_steps).result == plain.result == 3
+    assert run_machine(needed).record("main", 3, fuel=plain.num_steps - 1).error.code == "V0308"
+
+
+def steps_of(recording):
+    """The specs of the steps that were paid."""
+    by_mnemonic = {spec.mnemonic: spec for spec in RELAX.instructions}
+    return [by_mnemonic[step.site.mnemonic] for step in recording if step.error is None]

@@ -10,9 +10,9 @@ import pytest
 
 from heddle.runtime import FunctionModule, allocator_for, cpu, tensor
 from heddle.support.diagnostics import Trap
+from heddle.vm.frames import MAX_FRAMES
 from heddle.vm.relax import ExecBuilder, FuncKind, VirtualMachine
-from heddle.vm.relax.frames import MAX_FRAMES
-from heddle.vm.relax.tail import tail_cycles
+from heddle.vm.tail import tail_cycles
 
 from .programs import HELPERS, builder, run_machine
 

@@ -11,10 +11,10 @@ lie in the frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from heddle.codegen.llvm.program_held import held_registers
-from heddle.codegen.llvm.program_steps import Step, kind_of_operand, number_of, step_of, word_of
+from heddle.codegen.llvm.program_steps import FrameReads, Step, kind_of_operand, number_of, step_of, word_of
 from heddle.codegen.llvm.program_uses import ShapeSlot, TensorSlot, Uses
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
 from heddle.ir.expr import Expr
@@ -82,7 +82,7 @@ _FRAME_KINDS = {"immediate": ValueKind.INT.value, "nothing": ValueKind.NONE.valu
 
 class ProgramEmitter:
     """Emits one function. `emit_call` emits its calls; `reserve_slots` gives those results room in the frame
-    that need no object (`Uses`)."""
+    that need no object (`Uses`); `frame_reads` says which builtins read those."""
 
     def __init__(
         self,
@@ -90,6 +90,7 @@ class ProgramEmitter:
         func: PrimFunc,
         emit_call: Callable[[ProgramEmitter, Step], None],
         reserve_slots: Callable[[ProgramEmitter, Sequence[Step]], None],
+        frame_reads: Mapping[str, FrameReads],
     ) -> None:
         self.module, self.out = module, FunctionWriter()
         self.kernels = frozenset(str(name) for name in func.attrs[KERNELS])
@@ -99,7 +100,7 @@ class ProgramEmitter:
         self.num_args = int(func.attrs[NUM_ARGS])
         self._number = int(func.attrs[FUNCTION_NUMBER])
         self.statements = [_call_of(stmt) for stmt in _flat(func.body)]
-        self.uses = Uses(self.statements, self.kernels, self.num_args)
+        self.uses = Uses(self.statements, self.kernels, self.num_args, frame_reads)
         self._frame_bytes = 4096  # what the compiler adds, and the support library's own frames
         self.heap_slots: dict[int, tuple[str, str, int]] = {}
         self.shape_slots: dict[int, ShapeSlot] = {}

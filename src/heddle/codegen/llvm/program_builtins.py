@@ -1,8 +1,8 @@
-"""The machine's builtins written out in machine code: one table, name → emitter.
+"""The machine's builtins written out in machine code: an emitter each.
 
 An emitter that meets operands it does not know (a shape heap that escaped, a scope, a dtype that is no
 constant) leaves the call to the host's builtin, which does the same. Messages are those of
-`heddle.vm.relax.builtins`; `%v` stands for the type of a value.
+`heddle.vm.builtins`; `%v` stands for the type of a value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from heddle.codegen.llvm.program import ProgramEmitter
 from heddle.codegen.llvm.program_steps import (
     MAKE_CODES,
     MATCH_CODES,
+    FrameReads,
     Step,
     TensorAsked,
     checked_tensor,
@@ -41,6 +42,7 @@ from heddle.codegen.llvm.program_uses import ShapeSlot
 from heddle.codegen.llvm.types import INT64
 from heddle.codegen.llvm.writer import ModuleWriter
 from heddle.ir.expr import Expr
+from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.native.library import kernel_symbol
 from heddle.tir.kernel_abi import TENSOR_FIELDS, ValueKind
@@ -58,11 +60,27 @@ _FLAGS_OFFSET = -20  # of an object's head, from its payload
 _EQUALS_IMM, _STORE, _NOTHING, _EQUALS_HEAP = range(4)
 
 
+_TABLE: dict[str, Emit] = {}
+FRAME_READS: dict[str, FrameReads] = {}
+"""Of each builtin in the table, which operands it takes from the frame."""
+
+
+def _writes(name: str, reads: FrameReads | None = None) -> Callable[[Emit], Emit]:
+    """Declare the emitter below as the code of `vm.builtin.<name>`, with what it takes from the frame."""
+
+    def declare(emit: Emit) -> Emit:
+        assert _PREFIX + name not in _TABLE, f"builtin {name} is declared twice"
+        _TABLE[_PREFIX + name], FRAME_READS[_PREFIX + name] = emit, reads or FrameReads()
+        return emit
+
+    return declare
+
+
 def emit_program_function(module: ModuleWriter, func: PrimFunc) -> None:
     """Add a function whose calling convention is PROGRAM_CONV to a module."""
     module.add_function(
         kernel_symbol(str(func.attrs["global_symbol"])),
-        ProgramEmitter(module, func, emit_call, reserve_slots).run(),
+        ProgramEmitter(module, func, emit_call, reserve_slots, FRAME_READS).run(),
     )
 
 
@@ -158,6 +176,7 @@ def reserve_slots(emitter: ProgramEmitter, steps: Sequence[Step]) -> None:
     reserve_tensors(emitter, steps)
 
 
+@_writes("alloc_shape_heap")
 def _alloc_shape_heap(emitter: ProgramEmitter, step: Step) -> None:
     slot = emitter.heap_slots.get(step.dst)
     if slot is None:
@@ -209,6 +228,11 @@ def _match(
     emitter.require(equal, _error(_MATCH_CAST, _RUNTIME), f"{what}: expected %e, got %g", expected, size)
 
 
+def _matches(step: Step, *_: object) -> bool:
+    return matched_sizes(step) is not None
+
+
+@_writes("match_shape", FrameReads(heap=1, sizes=(0, matched_sizes), tensor=(0, _matches)))
 def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
     form = matched_sizes(step)
     if form is None:
@@ -237,6 +261,7 @@ def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
     emitter.clear(step)
 
 
+@_writes("make_shape", FrameReads(heap=0))
 def _make_shape(emitter: ProgramEmitter, step: Step) -> None:
     pairs = made_sizes(step)
     if pairs is None:
@@ -259,6 +284,7 @@ def _make_shape(emitter: ProgramEmitter, step: Step) -> None:
         emitter.finish(step, emitter.call("heddle_make_shape", "%context", *given))
 
 
+@_writes("match_prim_value", FrameReads(heap=1))
 def _match_prim_value(emitter: ProgramEmitter, step: Step) -> None:
     value, heap_operand, *rest = step.operands
     words, context = words_of(rest[:2]), text_of(rest[2])
@@ -275,6 +301,7 @@ def _match_prim_value(emitter: ProgramEmitter, step: Step) -> None:
     emitter.clear(step)
 
 
+@_writes("make_prim_value", FrameReads(heap=0))
 def _make_prim_value(emitter: ProgramEmitter, step: Step) -> None:
     heap_operand, *rest = step.operands
     words = words_of(rest)
@@ -300,6 +327,7 @@ def _require_kinds(emitter: ProgramEmitter, at: str, kinds: Sequence[int], messa
     emitter.require(found, _error(_WRONG_KIND, _TYPE), f"{message}, got %v", got=f"kind of {at}")
 
 
+@_writes("check_tensor_info", FrameReads(tensor=(0, lambda step, *_: checked_tensor(step))))
 def _check_tensor_info(emitter: ProgramEmitter, step: Step) -> None:
     form = checked_tensor(step)
     if form is None:
@@ -349,6 +377,11 @@ def _check_count(kind: ObjectKind, noun: str, unit: str) -> Emit:
     return emit
 
 
+_writes("check_shape_info")(_check_count(ObjectKind.SHAPE, "shape", "ndim {}"))
+_writes("check_tuple_info")(_check_count(ObjectKind.TUPLE, "tuple", "{} elements"))
+
+
+@_writes("check_prim_value_info")
 def _check_prim_value_info(emitter: ProgramEmitter, step: Step) -> None:
     value, wanted, text = step.operands
     dtype, context = dtype_of(wanted), text_of(text)
@@ -365,6 +398,7 @@ def _check_prim_value_info(emitter: ProgramEmitter, step: Step) -> None:
 # ---- memory
 
 
+@_writes("alloc_storage", FrameReads(sizes=(1, storage_asked)))
 def _alloc_storage(emitter: ProgramEmitter, step: Step) -> None:
     asked = storage_asked(step)
     sizes = None if asked is None else _sizes(emitter, asked[0])
@@ -376,6 +410,7 @@ def _alloc_storage(emitter: ProgramEmitter, step: Step) -> None:
     emitter.finish(step, status)
 
 
+@_writes("alloc_tensor", FrameReads(sizes=(2, tensor_asked)))
 def _alloc_tensor(emitter: ProgramEmitter, step: Step) -> None:
     asked = tensor_asked(step)
     if asked is not None and step.dst in emitter.uses.tensors:
@@ -405,6 +440,7 @@ def _alloc_tensor_object(emitter: ProgramEmitter, step: Step, asked: TensorAsked
     out.start(done)
 
 
+@_writes("reshape", FrameReads(sizes=(1, lambda step: step)))
 def _reshape(emitter: ProgramEmitter, step: Step) -> None:
     if step.dst in emitter.uses.tensors:
         emit_frame_view(emitter, step)
@@ -426,6 +462,7 @@ def _reshape_object(emitter: ProgramEmitter, step: Step) -> None:
     emitter.finish(step, status)
 
 
+@_writes("null_value")
 def _null_value(emitter: ProgramEmitter, step: Step) -> None:
     if step.dst in emitter.uses.tensors:
         drop_frame_tensor(emitter, step.dst)
@@ -435,12 +472,14 @@ def _null_value(emitter: ProgramEmitter, step: Step) -> None:
         emitter.clear(step)
 
 
+@_writes("copy")
 def _copy(emitter: ProgramEmitter, step: Step) -> None:
     if step.dst != VOID:
         value = emitter.value(step.operands[0])
         emitter.call("heddle_copy", "%context", emitter.destination(step), value)
 
 
+@_writes("shape_of")
 def _shape_of(emitter: ProgramEmitter, step: Step) -> None:
     at = emitter.value(step.operands[0])
     _require_kinds(emitter, at, (ObjectKind.TENSOR,), "expected a tensor")
@@ -453,6 +492,7 @@ def _shape_of(emitter: ProgramEmitter, step: Step) -> None:
 # ---- tuples, conditions, calls
 
 
+@_writes("make_tuple")
 def _make_tuple(emitter: ProgramEmitter, step: Step) -> None:
     items = emitter.arguments(step.operands)
     status = emitter.call(
@@ -461,11 +501,13 @@ def _make_tuple(emitter: ProgramEmitter, step: Step) -> None:
     emitter.finish(step, status)
 
 
+@_writes("stack_chain")
 def _stack_chain(emitter: ProgramEmitter, step: Step) -> None:
     at = emitter.value(step.operands[0])
     emitter.finish(step, emitter.call("heddle_stack_chain", "%context", emitter.destination(step), at))
 
 
+@_writes("tuple_getitem")
 def _tuple_getitem(emitter: ProgramEmitter, step: Step) -> None:
     indices = words_of(step.operands[1:])
     if indices is None:
@@ -483,6 +525,7 @@ def _tuple_getitem(emitter: ProgramEmitter, step: Step) -> None:
     emitter.finish(step, status)
 
 
+@_writes("tuple_reset_item")
 def _tuple_reset_item(emitter: ProgramEmitter, step: Step) -> None:
     """A tuple of the host's has another holder there, which the host's builtin tells first."""
     indices, out = words_of(step.operands[1:]), emitter.out
@@ -503,6 +546,11 @@ def _tuple_reset_item(emitter: ProgramEmitter, step: Step) -> None:
     emitter.clear(step)
 
 
+def _is_condition(_: Step, dtype: DataType, rank: int) -> bool:
+    return rank == 0 and (dtype.is_int or dtype.is_bool) and dtype.itemsize in (1, 2, 4, 8)
+
+
+@_writes("read_if_cond", FrameReads(tensor=(0, _is_condition)))
 def _read_if_cond(emitter: ProgramEmitter, step: Step) -> None:
     """0 or 1 of what the machine knows; the host judges the rest, and refuses what is no condition."""
     out = emitter.out
@@ -532,6 +580,7 @@ def _call_kernel(
     emitter.clear(step)
 
 
+@_writes("call_tir_dyn")
 def _call_tir_dyn(emitter: ProgramEmitter, step: Step) -> None:
     """A kernel with the sizes of a shape after its tensors."""
     _, *tensors, shape = step.operands
@@ -548,6 +597,7 @@ def _call_tir_dyn(emitter: ProgramEmitter, step: Step) -> None:
     _call_kernel(emitter, step, name, tensors, sizes)
 
 
+@_writes("make_closure")
 def _make_closure(emitter: ProgramEmitter, step: Step) -> None:
     function, *bound = step.operands
     if kind_of_operand(function) != "function":
@@ -561,6 +611,7 @@ def _make_closure(emitter: ProgramEmitter, step: Step) -> None:
     emitter.finish(step, status)
 
 
+@_writes("invoke_closure")
 def _invoke_closure(emitter: ProgramEmitter, step: Step) -> None:
     _, closure, *given = step.operands
     args = emitter.arguments(given)
@@ -570,33 +621,3 @@ def _invoke_closure(emitter: ProgramEmitter, step: Step) -> None:
         "heddle_invoke", "%context", emitter.destination(step), callee, args, str(len(given))
     )
     emitter.finish(step, status)
-
-
-_TABLE: dict[str, Emit] = {
-    _PREFIX + name: emit
-    for name, emit in {
-        "alloc_shape_heap": _alloc_shape_heap,
-        "match_shape": _match_shape,
-        "make_shape": _make_shape,
-        "match_prim_value": _match_prim_value,
-        "make_prim_value": _make_prim_value,
-        "check_tensor_info": _check_tensor_info,
-        "check_shape_info": _check_count(ObjectKind.SHAPE, "shape", "ndim {}"),
-        "check_tuple_info": _check_count(ObjectKind.TUPLE, "tuple", "{} elements"),
-        "check_prim_value_info": _check_prim_value_info,
-        "alloc_storage": _alloc_storage,
-        "alloc_tensor": _alloc_tensor,
-        "reshape": _reshape,
-        "null_value": _null_value,
-        "copy": _copy,
-        "shape_of": _shape_of,
-        "make_tuple": _make_tuple,
-        "stack_chain": _stack_chain,
-        "tuple_getitem": _tuple_getitem,
-        "tuple_reset_item": _tuple_reset_item,
-        "read_if_cond": _read_if_cond,
-        "make_closure": _make_closure,
-        "invoke_closure": _invoke_closure,
-        "call_tir_dyn": _call_tir_dyn,
-    }.items()
-}

@@ -6,7 +6,7 @@ another form is the host's to do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from heddle.ir.expr import Expr, StringImm
@@ -131,6 +131,20 @@ def storage_asked(step: Step) -> tuple[Expr, int, DataType] | None:
     if dtype is None or devices is None or not _is_host_scope(scope):
         return None
     return shape, devices[0], dtype
+
+
+@dataclass(frozen=True, slots=True)
+class FrameReads:
+    """Operands that the machine code of a builtin takes from the frame, where they are no objects.
+
+    `heap` is the position of a shape heap, `sizes` that of a shape of which only the sizes are read, `tensor`
+    that of a tensor; the latter two with a test whether code is written for such a step, and for a tensor of
+    such a dtype and rank.
+    """
+
+    heap: int | None = None
+    sizes: tuple[int, Callable[[Step], object]] | None = None
+    tensor: tuple[int, Callable[[Step, DataType, int], object]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from heddle.codegen.llvm.program_steps import (
+    FrameReads,
     Step,
-    checked_tensor,
     kernel_of,
     kind_of_operand,
     made_sizes,
-    matched_sizes,
     number_of,
     sizes_of,
     step_of,
@@ -35,15 +34,7 @@ from heddle.runtime.dtype import DataType
 from heddle.tir.program_abi import VOID
 
 _PREFIX = "vm.builtin."
-_HEAP_READERS = {"match_shape": 1, "make_shape": 0, "match_prim_value": 1, "make_prim_value": 0}
-_SHAPE_READERS: dict[str, tuple[int, Callable[[Step], object]]] = {
-    "alloc_storage": (1, storage_asked),
-    "alloc_tensor": (2, tensor_asked),
-    "reshape": (1, lambda step: step),
-    "match_shape": (0, matched_sizes),
-}
-"""Builtins with the operand that is a shape heap; or a shape of which only the sizes are read, where the step
-has the form that machine code is written for."""
+_NOTHING = FrameReads()
 _MAX_FRAME_SIZES = 4096
 _JUMPS = {"tir.vm_goto": 0, "tir.vm_branch": 1}
 """Statements that jump, with the operand that is the label."""
@@ -88,12 +79,19 @@ class TensorSlot:
 class Uses:
     """`heaps`, `shapes` (with their ranks), `tensors`, `storages`: the registers that need no object.
 
+    `frame_reads` says of builtins which operands they take from the frame.
     `handed`: those of storages that one tensor alone takes, once, and which are empty after it.
     `goes_back`: whether the function has loops, so that a step may meet its own result of the last time.
     """
 
-    def __init__(self, statements: Sequence[Call], kernels: Collection[str], num_args: int) -> None:
-        self._kernels = kernels
+    def __init__(
+        self,
+        statements: Sequence[Call],
+        kernels: Collection[str],
+        num_args: int,
+        frame_reads: Mapping[str, FrameReads],
+    ) -> None:
+        self._kernels, self._frame_reads = kernels, frame_reads
         self._writers: dict[int, list[Step]] = {}
         self._reads: dict[int, list[_Read]] = {}
         self.goes_back = _goes_back(statements)
@@ -137,7 +135,10 @@ class Uses:
         return all(map(accepts, self._reads.get(register, ())))
 
     def _heap(self, read: _Read) -> bool:
-        return read.name == "kernel" or _HEAP_READERS.get(read.name) == read.place
+        return read.name == "kernel" or self._by_builtin(read).heap == read.place
+
+    def _by_builtin(self, read: _Read) -> FrameReads:
+        return _NOTHING if read.step is None else self._frame_reads.get(read.step.name, _NOTHING)
 
     def _shape(self, read: _Read) -> bool:
         if read.step is None:
@@ -145,8 +146,8 @@ class Uses:
         if read.name == "call_tir_dyn":
             is_last = read.place == len(read.step.operands) - 1
             return is_last and kernel_of(read.step, self._kernels) is not None
-        place, form = _SHAPE_READERS.get(read.name, (-1, None))
-        return place == read.place and form is not None and form(read.step) is not None
+        found = self._by_builtin(read).sizes
+        return found is not None and found[0] == read.place and found[1](read.step) is not None
 
     # ---- tensors
 
@@ -226,13 +227,9 @@ class Uses:
             is_sizes = read.place == len(step.operands) - 1
             is_written_out = kernel_of(step, self._kernels) is not None
             return is_written_out and not is_sizes and self._rank(step.operands[-1]) is not None
-        if read.name == "match_shape":
-            return read.place == 0 and matched_sizes(step) is not None
-        if read.name == "check_tensor_info":
-            return read.place == 0 and checked_tensor(step) is not None
-        if read.name == "read_if_cond":
-            is_condition = tensor.dtype.is_int or tensor.dtype.is_bool
-            return tensor.rank == 0 and is_condition and tensor.dtype.itemsize in (1, 2, 4, 8)
+        found = self._by_builtin(read).tensor
+        if found is not None:
+            return found[0] == read.place and bool(found[1](step, tensor.dtype, tensor.rank))
         return read.name == "reshape" and read.place == 0 and step.dst in tensors
 
 

@@ -381,7 +381,7 @@ def debug_command(
     def command() -> int:
         from heddle.driver.cli.show import progress_bar
         from heddle.driver.debug import UNFUSED, DebugOptions, debug_session, open_debugger
-        from heddle.vm.relax.insight.console import read_script, split_commands
+        from heddle.vm.insight.console import read_script, split_commands
 
         found = check_uncompiled(find_model(model), target=target)
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}

@@ -72,12 +72,14 @@ def take_native_error(notes: Sequence[str] = ()) -> Trap | None:
     return _TRAPS.get(error.word & 0xFF, Trap)(code, text, notes=list(notes))
 
 
-def raise_native_error(notes: Sequence[str] = (), place: str | None = None) -> NoReturn:
-    """Raise the error. `notes` belong to its message; `place` is where it happened."""
-    error = take_native_error(notes) or Trap(U0404, "native code failed without a message", notes=list(notes))
-    if place is not None:
-        error.add_note(place)
-    raise error
+def native_error(notes: Sequence[str] = ()) -> Trap:
+    """The error of native code that has failed. `notes` belong to its message."""
+    return take_native_error(notes) or Trap(U0404, "native code failed without a message", notes=list(notes))
+
+
+def raise_native_error(notes: Sequence[str] = ()) -> NoReturn:
+    """Raise the error. `notes` belong to its message."""
+    raise native_error(notes)
 
 
 def _type_name(got: int) -> str:

@@ -11,7 +11,7 @@ Operands are plain ints, already encoded (`r`, `imm`, `c`, `f`); see `heddle.vm.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,30 +21,26 @@ from heddle.runtime.module import Module
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.span import Span, TextSpan
 from heddle.vm.codes import V0104, V0105, V0106, V0107, V0109, V0201, V0202, V0203, V0204, V0205
+from heddle.vm.constants import Constant, constant_key, is_same_constant
+from heddle.vm.dataflow import arguments, registers_read, registers_written, with_registers
+from heddle.vm.encode import assemble, encode_arg
+from heddle.vm.isa import MAX_VALUE, UNDEFINED_ARGS, ArgKind, FuncKind, Instruction, Operand
+from heddle.vm.line_table import kept_span
 from heddle.vm.objects import BytecodeError
-from heddle.vm.relax.constants import Constant, constant_key, is_same_constant
-from heddle.vm.relax.encode import decode_arg, encode_arg
+from heddle.vm.program import FunctionRow, Program
 from heddle.vm.relax.executable import VMExecutable
-from heddle.vm.relax.isa import (
-    CALL,
-    GOTO,
-    IF,
-    MAX_VALUE,
-    RET,
-    UNDEFINED_ARGS,
-    VM_STATE,
-    VOID,
-    ArgKind,
-    FuncKind,
-    Instruction,
-)
-from heddle.vm.relax.program import FunctionRow, Program, assemble
+from heddle.vm.relax.isa import CALL, GOTO, IF, RELAX, RET, VM_STATE, VOID
+
+_REGISTER = ArgKind.REGISTER
+Place = Span | str | None
+"""Where an instruction comes from: a text is a place too."""
 
 
 @dataclass(slots=True)
 class _Function:
-    """A function while it is built. `places` maps its instructions to the text of where they came from."""
+    """A function while it is built. `places` maps its instructions to where they came from."""
 
     kind: FuncKind
     name: str
@@ -52,7 +48,7 @@ class _Function:
     param_names: tuple[str, ...] = ()
     register_file_size: int = 0
     body: list[Instruction] = field(default_factory=list)
-    places: dict[int, str] = field(default_factory=dict)
+    places: dict[int, Span] = field(default_factory=dict)
 
 
 class ExecBuilder:
@@ -169,16 +165,17 @@ class ExecBuilder:
 
     # Instructions
 
-    def _emit(self, instruction: Instruction, place: str | None) -> None:
+    def _emit(self, instruction: Instruction, place: Place) -> None:
         if not self._open:
             raise UsageError(V0201, "emit should happen in a function scope")
         function = self._open[-1]
-        if place is not None:
-            function.places[len(function.body)] = place
+        span = TextSpan(place) if isinstance(place, str) else kept_span(place)
+        if span is not None:
+            function.places[len(function.body)] = span
         function.body.append(instruction)
 
     def emit_call(
-        self, name: str, args: Sequence[Any] = (), dst: int | None = None, *, place: str | None = None
+        self, name: str, args: Sequence[Any] = (), dst: int | None = None, *, place: Place = None
     ) -> None:
         """`dst := name(args...)`. An unknown name becomes a packed function. Tuples, shapes, tensors and
         dtypes among the arguments become constants; anything else must be an encoded operand. `place`: where
@@ -188,7 +185,7 @@ class ExecBuilder:
         words = tuple(self._argument(arg) for arg in args)
         if name not in self._numbers:
             self.declare_function(name)
-        self._emit(Instruction(CALL, (VOID if dst is None else dst, self._numbers[name]), words), place)
+        self._emit(Instruction(CALL, (VOID if dst is None else dst, self._numbers[name], words)), place)
 
     def _argument(self, arg: Any) -> int:
         if isinstance(arg, (tuple, Tensor, DataType)):
@@ -199,15 +196,15 @@ class ExecBuilder:
             V0203, f"expected an encoded operand, got {arg!r}", help="use imm() or convert_constant()"
         )
 
-    def emit_ret(self, result: int, *, place: str | None = None) -> None:
+    def emit_ret(self, result: int, *, place: Place = None) -> None:
         self._emit(Instruction(RET, (result,)), place)
 
-    def emit_goto(self, pc_offset: int, *, place: str | None = None) -> int:
+    def emit_goto(self, pc_offset: int, *, place: Place = None) -> int:
         """Gives the instruction's position in the function, for `aim_here`."""
         self._emit(Instruction(GOTO, (pc_offset,)), place)
         return len(self._open[-1].body) - 1
 
-    def emit_if(self, cond: int, false_offset: int, *, place: str | None = None) -> int:
+    def emit_if(self, cond: int, false_offset: int, *, place: Place = None) -> int:
         """Gives the instruction's position in the function, for `aim_here`."""
         self._emit(Instruction(IF, (cond, false_offset)), place)
         return len(self._open[-1].body) - 1
@@ -229,7 +226,7 @@ class ExecBuilder:
         """
         rows: list[FunctionRow] = []
         instructions: list[Instruction] = []
-        line_table: dict[int, str] = {}
+        line_table: dict[int, Span] = {}
         for function in self._functions:
             start = len(instructions)
             body: Sequence[Instruction] = ()
@@ -259,6 +256,7 @@ class ExecBuilder:
             )
         offsets, words = assemble(instructions)
         program = Program(
+            RELAX,
             tuple(rows),
             tuple(self._constants),
             offsets,
@@ -272,31 +270,26 @@ class ExecBuilder:
     def _check(self, function: _Function) -> None:
         if not function.body:
             raise BytecodeError(V0205, f"function {function.name!r} is empty: EndFunction not called")
-        written = set(range(function.num_args)) | {VOID, VM_STATE}
+        written = {*range(function.num_args), *RELAX.special}
         for instruction in function.body:
-            if instruction.spec is CALL:
-                for word in instruction.args:
-                    self._check_operand(function, word, written)
-                written.add(instruction.values[0])
-            elif instruction.spec is GOTO:
-                if instruction.values[0] == 0:
-                    raise BytecodeError(V0106, f"function {function.name!r}: a goto offset must not be 0")
-            else:
-                self._check_operand(function, instruction.values[0], written)
-                if instruction.spec is IF and instruction.values[1] <= 1:
-                    raise BytecodeError(
-                        V0106,
-                        f"function {function.name!r}: a false-offset must be more than 1, "
-                        f"got {instruction.values[1]}",
-                    )
+            for register in registers_read(instruction):
+                self._check_read(function, register, written)
+            for kind, value in arguments(instruction):
+                self._check_argument(kind, value)
+            for place in instruction.spec.places.offsets:
+                _check_offset(function, instruction.spec.fields[place], instruction.values[place])
+            written.update(registers_written(instruction))
 
-    def _check_operand(self, function: _Function, word: int, written: set[int]) -> None:
-        kind, value = decode_arg(word)
-        if kind is ArgKind.REGISTER and value not in written:
+    def _check_read(self, function: _Function, number: int, written: set[int]) -> None:
+        if number not in written:
             raise BytecodeError(
                 V0107,
-                f"register {value} of function {function.name!r} is read, and nothing before writes it",
+                f"register {number} of function {function.name!r} is read, and nothing before writes it",
             )
+
+    def _check_argument(self, kind: ArgKind, value: int) -> None:
+        if kind is _REGISTER:
+            return
         if kind is ArgKind.CONSTANT and not 0 <= value < len(self._constants):
             raise BytecodeError(
                 V0104, f"constant {value} is out of range: the pool has {len(self._constants)}"
@@ -307,29 +300,26 @@ class ExecBuilder:
             )
 
 
+def _check_offset(function: _Function, operand: Operand, value: int) -> None:
+    name = operand.name.replace("_", "-")
+    if value == 0:
+        raise BytecodeError(V0106, f"function {function.name!r}: a {name} must not be 0")
+    if operand.least is not None and value < operand.least:
+        raise BytecodeError(
+            V0106, f"function {function.name!r}: a {name} must be more than {operand.least - 1}, got {value}"
+        )
+
+
 def _renumber(function: _Function) -> tuple[list[Instruction], int]:
     """Number registers densely after the inputs, in the order in which they are first written.
 
     Programs that differ only in the numbers of temporaries become equal.
     """
-    numbers: Mapping[int, int] = {n: n for n in (*range(function.num_args), VOID, VM_STATE)}
-    fresh = dict(numbers)
+    fresh = {number: number for number in (*range(function.num_args), *RELAX.special)}
     size = function.num_args
     for instruction in function.body:
-        if instruction.spec is CALL and instruction.values[0] not in fresh:
-            fresh[instruction.values[0]] = size
-            size += 1
-
-    def renamed(instruction: Instruction) -> Instruction:
-        if instruction.spec is GOTO:
-            return instruction
-        first, *rest = instruction.values
-        return replace(
-            instruction,
-            values=(fresh[first], *rest),
-            args=tuple(
-                fresh[word] if decode_arg(word)[0] is ArgKind.REGISTER else word for word in instruction.args
-            ),
-        )
-
-    return [renamed(instruction) for instruction in function.body], size
+        for register in registers_written(instruction):
+            if register not in fresh:
+                fresh[register] = size
+                size += 1
+    return [with_registers(instruction, fresh.__getitem__) for instruction in function.body], size

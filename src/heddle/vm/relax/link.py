@@ -1,51 +1,16 @@
-"""Bytecode made ready to run: decoded once into Python tuples, callees resolved, operands turned into slots.
-
-A function's frame is a list: its registers, one slot that swallows what goes to void, then one slot for every
-distinct constant, immediate, function and special operand. The last group is filled in `template`, so that an
-instruction's arguments are one `itemgetter` over the frame, whatever their kinds. Steps:
-
-    (DO,    callable, getter, dst)    frame[dst] = callable(*getter(frame))
-    (ENTER, function, getter, dst)    as DO, for a function of the program: a new frame, no Python recursion
-    (TAIL, function, getter, dst)     as ENTER, where the result is this function's own: its frame may go
-    (INVOKE, None, getter, dst)       as ENTER, for the closure that is the second argument (the first: the
-                                      machine)
-    (LEAVE, src, None, 0)             return frame[src]
-    (JUMP,  target, None, 0)          absolute
-    (TEST,  src, target, 0)           to target where frame[src] is false, else on
-    (CLEAR, None, None, dst)          frame[dst] = None: this and the next two are shortcuts.py's
-    (DO0,   callable, None, dst)      frame[dst] = callable()
-    (DO1,   callable, src, dst)       frame[dst] = callable(frame[src])
-"""
+"""The steps of the four instructions (`heddle.vm.steps`): callees resolved, operands turned into slots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import Any
 
-from heddle.vm.relax.encode import decode_arg
-from heddle.vm.relax.isa import CALL, GOTO, RET, VOID, ArgKind
-from heddle.vm.relax.program import FunctionRow, Program
-from heddle.vm.relax.tail import tail_calls
-
-DO, ENTER, TAIL, INVOKE, LEAVE, JUMP, TEST, CLEAR, DO0, DO1 = range(10)
-Step = tuple[int, Any, Any, int]
-
-
-class LinkedFunction:
-    """A function of the program, ready to run. `first` is its first instruction's number in the program;
-    `code` has a step for each instruction in its plain form, `steps` in its quickest."""
-
-    __slots__ = ("code", "first", "name", "num_args", "param_names", "steps", "template")
-
-    def __init__(self, row: FunctionRow) -> None:
-        self.name = row.name
-        self.num_args = row.num_args
-        self.param_names = row.param_names
-        self.first = row.start
-        self.code: list[Step] = []
-        self.steps: list[Step] = []
-        self.template: list[Any] = []
+from heddle.vm.encode import decode_arg
+from heddle.vm.isa import ArgKind
+from heddle.vm.program import FunctionRow, Program
+from heddle.vm.relax.isa import CALL, GOTO, RET, VOID
+from heddle.vm.steps import DO, ENTER, JUMP, LEAVE, TAIL, TEST, LinkedFunction, Step, getter
+from heddle.vm.tail import tail_calls
 
 
 class _Slots:
@@ -75,13 +40,6 @@ class _Slots:
 UNKNOWN = object()
 """Stands for an operand that is a register."""
 Shorten = Callable[[Callable[..., Any], Sequence[Any]], tuple[int, Any] | None]
-
-
-def _getter(slots: Sequence[int]) -> Callable[[list[Any]], Any]:
-    """What takes the arguments out of a frame, as something to be unpacked."""
-    if len(slots) > 1:
-        return itemgetter(*slots)
-    return itemgetter(slice(slots[0], slots[0] + 1) if slots else slice(0, 0))
 
 
 def _quickest(step: Step, places: Sequence[int], slots: _Slots, shorten: Shorten | None) -> Step:
@@ -114,12 +72,12 @@ def link_function(
     for index in range(row.start, row.end):
         instruction = program.instruction(index)
         if instruction.spec is CALL:
-            dst, number = instruction.values
-            kind, function = callee(number, len(instruction.args))
+            dst, number, words = instruction.values
+            kind, function = callee(number, len(words))
             if kind == ENTER and index - row.start in tails:
                 kind = TAIL
-            places = [slots.of(word) for word in instruction.args]
-            code.append((kind, function, _getter(places), slots.void if dst == VOID else dst))
+            places = [slots.of(word) for word in words]
+            code.append((kind, function, getter(places), slots.void if dst == VOID else dst))
             steps.append(_quickest(code[-1], places, slots, shorten))
             continue
         if instruction.spec is RET:

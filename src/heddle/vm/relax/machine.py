@@ -20,50 +20,47 @@ from heddle.runtime.timing import BenchmarkResult
 from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import (
     HeddleError,
-    MissingNameError,
-    Trap,
     TrapTypeError,
     UsageError,
     did_you_mean,
 )
+from heddle.vm.builtins import register_builtins
+from heddle.vm.builtins.closures import invoke_closure
+from heddle.vm.builtins.memory import PLAIN_SCOPES
+from heddle.vm.builtins.table import ALLOCATING_BUILTINS, BUILTINS, check_call
+from heddle.vm.callables import (
+    MachineModule,
+    ProgramFunction,
+    UnknownFunctionError,
+    UnresolvedFunctionError,
+    compact,
+    raw_callable,
+)
 from heddle.vm.codes import V0301, V0303, V0402
-from heddle.vm.objects import VMClosure
-from heddle.vm.relax.builtins import register_builtins
-from heddle.vm.relax.builtins.closures import invoke_closure
-from heddle.vm.relax.builtins.memory import PLAIN_SCOPES
-from heddle.vm.relax.builtins.table import ALLOCATING_BUILTINS, BUILTINS, check_call
-from heddle.vm.relax.executable import VMExecutable
-from heddle.vm.relax.frames import (
+from heddle.vm.dataflow import callee_of
+from heddle.vm.frames import (
     FAILURES,
     MAX_FRAMES,
-    add_notes,
+    add_place,
     closure_target,
     is_true,
     too_deep,
     typed_failure,
     wrong_count,
 )
-from heddle.vm.relax.insight.lifetimes import CheckedRunner
-from heddle.vm.relax.insight.watchable import Watchable
-from heddle.vm.relax.isa import CALL, UNDEFINED_ARGS, VM_STATE, ArgKind, FuncKind
-from heddle.vm.relax.link import (
-    CLEAR,
-    DO,
-    DO0,
-    DO1,
-    ENTER,
-    INVOKE,
-    JUMP,
-    LEAVE,
-    TAIL,
-    LinkedFunction,
-    link_function,
-)
+from heddle.vm.insight.lifetimes import CheckedRunner
+from heddle.vm.insight.watchable import Watchable
+from heddle.vm.isa import UNDEFINED_ARGS, ArgKind, FuncKind
+from heddle.vm.objects import VMClosure
+from heddle.vm.placement import MachineMemory, MemoryConfig, placement_of, with_host
+from heddle.vm.program import CHECKS_LIFETIMES, FunctionRow
+from heddle.vm.relax.executable import VMExecutable
+from heddle.vm.relax.isa import VM_STATE
+from heddle.vm.relax.link import link_function
 from heddle.vm.relax.native import NativeProgram, native_code
-from heddle.vm.relax.placement import MachineMemory, MemoryConfig, placement_of, with_host
-from heddle.vm.relax.program import CHECKS_LIFETIMES, FunctionRow
 from heddle.vm.relax.shortcuts import shortcut
-from heddle.vm.relax.stateful import StatefulCalls
+from heddle.vm.stateful import StatefulCalls
+from heddle.vm.steps import CLEAR, DO, DO0, DO1, ENTER, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction
 
 
 class VMInstrumentReturnKind(IntEnum):
@@ -73,12 +70,8 @@ class VMInstrumentReturnKind(IntEnum):
     SKIP_RUN = 1
 
 
-class UnknownFunctionError(MissingNameError, ValueError):
-    """A function that the program does not have."""
-
-
-class UnresolvedFunctionError(Trap, ValueError):
-    """A function that the program calls and nobody provides."""
+class RelaxMachineModule(MachineModule):
+    kind = "relax.VirtualMachine"
 
 
 class VirtualMachine(StatefulCalls, Watchable):
@@ -120,7 +113,7 @@ class VirtualMachine(StatefulCalls, Watchable):
         checks_lifetimes = rt_mod.program.metadata.get(CHECKS_LIFETIMES) == "yes"
         self.memory = MachineMemory(memory_cfg, checks_lifetimes)
         self.allocators = [self.memory.allocator_of(where) for where in self.devices]
-        self.module: Module = MachineModule(self)
+        self.module: Module = RelaxMachineModule(self)
         self._instrument: Callable[..., Any] | None = None
         program = rt_mod.program
         self._constants = [self._place(number, value) for number, value in enumerate(program.constants)]
@@ -135,7 +128,7 @@ class VirtualMachine(StatefulCalls, Watchable):
         if self._native is None or any(row.kind is FuncKind.VM for row in program.functions):
             self._link()
         if checks_lifetimes:
-            self._run = CheckedRunner(self).run  # type: ignore[method-assign]
+            self._run = CheckedRunner(self).run_call  # type: ignore[method-assign]
             self.watching_changed()
 
     @property
@@ -341,16 +334,12 @@ class VirtualMachine(StatefulCalls, Watchable):
         """What to raise for an exception at an instruction: typed where it is no user function's, with its
         place."""
         step = self.executable.program.instruction(function.first + pc)
-        callee = self.executable.program.functions[step.values[1]].name if step.spec is CALL else ""
-        found = typed_failure(error, callee) or error
+        number = callee_of(step)
+        name = "" if number is None else self.executable.program.functions[number].name
+        found = typed_failure(error, name) or error
         if isinstance(found, HeddleError):
-            add_notes(found, [self.place_of(function.name, function.first, pc)])
+            add_place(found, self.executable.program, self._rows[function.name], pc)
         return found
-
-    def place_of(self, name: str, first: int, pc: int) -> str:
-        """Where instruction `pc` of a function is, in the program and in the user's model."""
-        place = self.executable.line_table.get(first + pc)
-        return f"  --> instruction {pc} of {name!r}" + (f", which comes from {place}" if place else "")
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure of this machine, or any function. Raises: TrapTypeError V0402 for something else."""
@@ -389,7 +378,7 @@ class VirtualMachine(StatefulCalls, Watchable):
         closure = self._closure(name)
         if closure.direct is not None:
             return ProgramFunction(closure.direct, name)
-        return ProgramFunction(lambda *args: closure.impl(self, *map(_compact, args)), name)
+        return ProgramFunction(lambda *args: closure.impl(self, *map(compact, args)), name)
 
     def get_function(self, name: str) -> Function:
         return self[name]
@@ -459,59 +448,7 @@ def _undefined(name: str) -> Callable[..., Any]:
     return refuse
 
 
-class MachineModule(Module):
-    """A machine as a module: its functions, and the executable's imports."""
-
-    kind = "relax.VirtualMachine"
-    _METHODS = (
-        "set_input",
-        "invoke_stateful",
-        "get_output",
-        "get_output_arity",
-        "get_function_arity",
-        "get_function_param_name",
-        "save_function",
-        "set_instrument",
-        "invoke_closure",
-    )
-
-    def __init__(self, machine: VirtualMachine) -> None:
-        super().__init__()
-        self._machine = machine
-        self._imports = list(machine.executable.imports)
-
-    def function_names(self) -> Sequence[str]:
-        return (*self._machine.executable.function_names(), *self._machine.saved_names(), *self._METHODS)
-
-    def _find(self, name: str) -> Callable[..., Any] | None:
-        if name in self._machine.executable.function_names() or name in self._machine.saved_names():
-            return self._machine[name]
-        return getattr(self._machine, name) if name in self._METHODS else None
-
-
 def _is_builtin(entry: Any, name: str) -> bool:
     """Whether a row's entry is the machine's own builtin of that name, not a user's override."""
     call = raw_callable(entry)
     return name in BUILTINS and (call.func if isinstance(call, partial) else call) is BUILTINS[name]
-
-
-def raw_callable(entry: Any) -> Callable[..., Any]:
-    """The callable inside a Function, without conversion of arguments."""
-    found: Callable[..., Any] = entry.call if isinstance(entry, Function) else entry
-    return found
-
-
-class ProgramFunction(Function):
-    """A function of a program, called from outside: arguments become runtime values, tensors compact ones."""
-
-    __slots__ = ()
-
-    def __call__(self, *args: Any) -> Any:
-        return self.call(*args)
-
-
-def _compact(arg: Any) -> Any:
-    """Kernels take compact tensors; what comes from outside may have strides."""
-    if type(arg) is not Tensor:
-        arg = to_value(arg)
-    return arg.contiguous() if type(arg) is Tensor and arg.layout.strides is not None else arg

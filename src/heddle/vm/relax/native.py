@@ -17,7 +17,7 @@ from heddle.runtime.function import to_value
 from heddle.runtime.kernel_module import PROGRAM_PREFIX, KernelModule
 from heddle.runtime.module import Module
 from heddle.runtime.native import objects
-from heddle.runtime.native.errors import raise_native_error
+from heddle.runtime.native.errors import native_error
 from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.methods import make_fast_method
@@ -25,13 +25,14 @@ from heddle.runtime.shape import Array
 from heddle.runtime.storage import Allocator
 from heddle.support.collection import unseen
 from heddle.support.diagnostics import HeddleError, Trap
+from heddle.vm.builtins.closures import make_closure
+from heddle.vm.builtins.table import BUILTINS
 from heddle.vm.codes import V0305, V0307
+from heddle.vm.dataflow import callee_of
+from heddle.vm.frames import FAILURES, add_place, typed_failure, wrong_count
+from heddle.vm.isa import FuncKind
 from heddle.vm.objects import VMClosure
-from heddle.vm.relax.builtins.closures import make_closure
-from heddle.vm.relax.builtins.table import BUILTINS
-from heddle.vm.relax.frames import FAILURES, add_notes, typed_failure, wrong_count
-from heddle.vm.relax.isa import CALL, FuncKind
-from heddle.vm.relax.program import FunctionRow, Program
+from heddle.vm.program import FunctionRow, Program
 
 _CLOSURE_CALL = -1
 _BUSY, _OWN_ERROR = -1, -2
@@ -83,7 +84,7 @@ class _ProgramMemory:
 
 
 class NativeProgram:
-    """The native functions of one machine. `machine` has `pool_entry`, `invoke_closure`, `place_of`."""
+    """The native functions of one machine. `machine` has `pool_entry`, `invoke_closure`."""
 
     def __init__(self, machine: Any, program: Program, pools: Sequence[Allocator]) -> None:
         configure_programs()
@@ -152,7 +153,7 @@ class NativeProgram:
             callee = "" if function == _CLOSURE_CALL else self._program.functions[function].name
             blamed = typed_failure(error, callee) or error
             if isinstance(blamed, HeddleError):
-                add_notes(blamed, [self._machine.place_of(row.name, row.start, pc)])
+                add_place(blamed, self._program, row, pc)
             if blamed is error:
                 raise
             raise blamed from error
@@ -161,7 +162,7 @@ class NativeProgram:
         """Say what is wrong with a call that was not begun."""
         row = self._program.functions[number]
         if count == _OWN_ERROR:
-            raise_native_error()
+            raise native_error()
         if count == _BUSY:
             raise Trap(
                 V0307,
@@ -180,9 +181,11 @@ class NativeProgram:
 
     def raise_error(self) -> None:
         if struct.unpack_from("<q", self._memory.context, _ERROR_PLACE_OFFSET)[0] == -1:
-            raise_native_error()  # before the first instruction: the stack has no room
+            raise native_error()  # before the first instruction: the stack has no room
         row, pc = self._place(_ERROR_PLACE_OFFSET)
-        raise_native_error(self._kernel_note(row, pc), self._machine.place_of(row.name, row.start, pc))
+        error = native_error(self._kernel_note(row, pc))
+        add_place(error, self._program, row, pc)
+        raise error
 
     def _place(self, offset: int) -> tuple[FunctionRow, int]:
         """The function and instruction that the context holds at `offset`."""
@@ -191,11 +194,12 @@ class NativeProgram:
 
     def _kernel_note(self, row: FunctionRow, pc: int) -> list[str]:
         step = self._program.instruction(row.start + pc) if row.has_bytecode else None
-        if step is None or step.spec is not CALL:
+        number = None if step is None else callee_of(step)
+        if number is None:
             return []
-        callee = self._program.functions[step.values[1]]
-        is_kernel = callee.kind is FuncKind.PACKED and callee.name not in BUILTINS
-        return [f"in kernel {callee.name!r}"] if is_kernel else []
+        called = self._program.functions[number]
+        is_kernel = called.kind is FuncKind.PACKED and called.name not in BUILTINS
+        return [f"in kernel {called.name!r}"] if is_kernel else []
 
 
 @contextmanager

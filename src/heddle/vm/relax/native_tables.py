@@ -18,9 +18,9 @@ from heddle.runtime.native.library import kernel_symbol
 from heddle.runtime.native.objects import BOOL, CLOSURE, FLOAT, IMMORTAL, INT, SHAPE, TENSOR
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
-from heddle.vm.relax.constants import Constant, constant_section
-from heddle.vm.relax.isa import FuncKind
-from heddle.vm.relax.program import Program
+from heddle.vm.constants import Constant, constant_section
+from heddle.vm.isa import FuncKind
+from heddle.vm.program import Program
 
 _HEAD = "i64, i32, i32, ptr, i64"
 _NO_VALUE = "{ i32, i32, i64 } zeroinitializer"

@@ -22,8 +22,9 @@ from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.methods import make_fast_method
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Allocator
-from heddle.vm.relax.builtins.memory import PLAIN_SCOPES, alloc_storage, alloc_tensor, null_value
-from heddle.vm.relax.link import CLEAR, DO0, DO1, UNKNOWN
+from heddle.vm.builtins.memory import PLAIN_SCOPES, alloc_storage, alloc_tensor, null_value
+from heddle.vm.relax.link import UNKNOWN
+from heddle.vm.steps import CLEAR, DO0, DO1
 
 _MAX_BYTES = 1 << 56
 

@@ -15,7 +15,7 @@ from heddle.frontend.nn.llm.attention_kernels import (
 from heddle.frontend.nn.llm.signature import checked_heads
 from heddle.frontend.nn.llm.tree_kernels import tree_attn, tree_attn_with_paged_kv_cache
 from heddle.support.diagnostics import UsageError
-from heddle.vm.relax.builtins.kv_cache import EMPTY_LSE
+from heddle.vm.builtins.kv_cache import EMPTY_LSE
 
 from .reference import TOLERANCE, Pages, ancestors, attention, causal, depth_first, rotate
 

@@ -38,7 +38,7 @@ from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import add, cast, ceildiv, floordiv, floormod, greater, less, maximum, minimum, select
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import Buffer, BufferLoad, ForKind
-from heddle.vm.relax.builtins.kv_cache import EMPTY_LSE
+from heddle.vm.builtins.kv_cache import EMPTY_LSE
 
 _HIDDEN = -3e38
 _KEEP_LOOP = {"disable_unroll": True}

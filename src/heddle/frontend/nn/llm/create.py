@@ -18,8 +18,8 @@ from heddle.runtime.function import find_global_func
 from heddle.runtime.tensor import Tensor, empty
 from heddle.support.diagnostics import UsageError
 from heddle.tir.nodes import PrimFunc
+from heddle.vm.builtins.kv_cache import AttnKind, PagedKVCache, RopeMode
 from heddle.vm.relax import register_builtins
-from heddle.vm.relax.builtins.kv_cache import AttnKind, PagedKVCache, RopeMode
 
 Kinds = str | AttnKind | Sequence[str | AttnKind]
 

@@ -1,0 +1,33 @@
+"""Branch conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.runtime.tensor import Tensor
+from heddle.support.diagnostics import TrapTypeError, TrapValueError
+from heddle.vm.builtins.checks import scalar_of
+from heddle.vm.builtins.table import builtin
+from heddle.vm.codes import V0405
+
+
+@builtin("read_if_cond")
+def read_if_cond(condition: Any) -> bool:
+    """The truth of a bool, an int, or the first element of a bool or integer tensor.
+
+    Raises: TrapTypeError V0405 for anything else, TrapValueError V0405 for an empty tensor.
+    """
+    if isinstance(condition, int):
+        return condition != 0
+    if not isinstance(condition, Tensor):
+        raise TrapTypeError(
+            V0405, f"a condition must be a bool, an integer or a tensor, got {type(condition).__name__}"
+        )
+    if not (condition.dtype.is_int or condition.dtype.is_bool):
+        raise TrapTypeError(V0405, f"a condition must have a bool or integer dtype, got {condition.dtype}")
+    value = scalar_of(condition)
+    if value is None:
+        raise TrapValueError(
+            V0405, f"a condition must have an element, got a tensor of shape {tuple(condition.shape)}"
+        )
+    return bool(value)

@@ -1,0 +1,10 @@
+"""Key-value caches and recurrent states: what programs of language models keep between steps.
+
+`docs/kv_cache.md` explains pages, blocks and sequences with a drawing.
+"""
+
+from heddle.vm.builtins.kv_cache.config import EMPTY_LSE, AttnKind, CacheConfig, RopeMode
+from heddle.vm.builtins.kv_cache.paged import PagedKVCache
+from heddle.vm.builtins.kv_cache.state import KVState
+
+__all__ = ["EMPTY_LSE", "AttnKind", "CacheConfig", "KVState", "PagedKVCache", "RopeMode"]

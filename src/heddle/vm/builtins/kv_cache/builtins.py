@@ -1,0 +1,204 @@
+"""The builtins over the paged cache, and those that it shares with recurrent states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from heddle.runtime.shape import Array
+from heddle.runtime.tensor import Tensor
+from heddle.support.diagnostics import TrapTypeError, TrapValueError
+from heddle.vm.builtins.kv_cache.config import (
+    CacheKernels,
+    parse_attention,
+    parse_config,
+    parse_kernel,
+)
+from heddle.vm.builtins.kv_cache.paged import PagedKVCache
+from heddle.vm.builtins.kv_cache.state import KVState
+from heddle.vm.builtins.table import builtin
+from heddle.vm.codes import V0402, V0408, V0707
+
+_ATTENTION_KERNELS = (
+    "ragged prefill", "paged prefill", "decode", "sliding prefill", "sliding decode", "tree prefill (paged)",
+    "tree prefill (ragged)", "MLA prefill",
+)  # fmt: skip
+
+
+def _state(value: Any) -> KVState:
+    if not isinstance(value, KVState):
+        raise TrapTypeError(V0402, f"expected a cache or state, got {type(value).__name__}")
+    return value
+
+
+def _paged(value: Any) -> PagedKVCache:
+    if not isinstance(value, PagedKVCache):
+        raise TrapTypeError(V0402, f"expected a paged cache, got {type(value).__name__}")
+    return value
+
+
+def _ints(what: str, values: Any) -> list[int]:
+    """A Shape or a list of integers."""
+    if not isinstance(values, (tuple, list)) or not all(isinstance(value, int) for value in values):
+        raise TrapTypeError(V0402, f"{what}: expected a shape, got {type(values).__name__}")
+    return [int(value) for value in values]
+
+
+@builtin("paged_attention_kv_cache_create")
+def paged_attention_kv_cache_create(*args: Any) -> PagedKVCache:
+    """A cache. Arguments: sizes (sequences, tokens, tokens a step, tokens a page, whether windows may
+    slide[, a layer's window]), layer range, query heads, key heads, key features, value features, kind of
+    each layer, whether keys are transferred between machines (they are not here), rope mode, scale and
+    theta, its external factors or None, a tensor that gives dtype and device; then kernels: append, append
+    MLA; as lists ragged prefill, paged prefill, decode, the last two for windows, tree prefill paged and
+    ragged, MLA prefill; a list of merges; split and rotate, copy of a page, reading back, and (for token
+    trees) moving tokens. A 29th must be None.
+
+    Raises: TrapTypeError V0402, V0408; TrapValueError V0707.
+    """
+    if len(args) not in (28, 29):
+        raise TrapTypeError(
+            V0408, f"paged_attention_kv_cache_create: expected 28 or 29 arguments, got {len(args)}"
+        )
+    if args[28:] not in ((), (None,)):
+        raise TrapTypeError(V0402, f"argument 29: expected None, got {type(args[28]).__name__}")
+    sizes, layers, *heads = args[:6]
+    kinds, transfers, mode, scale, theta, factors, init = args[6:13]
+    if transfers:
+        raise TrapValueError(V0707, "transfer of keys between machines is not available")
+    if factors is not None and not isinstance(factors, Tensor):
+        raise TrapTypeError(V0402, f"rope factors: expected a tensor or None, got {type(factors).__name__}")
+    config = parse_config(
+        _ints("sizes", sizes), _ints("layer range", layers), _heads(heads), _ints("layer kinds", kinds),
+        (mode, scale, theta, factors), init,
+    )  # fmt: skip
+    append, append_mla = (parse_kernel("append", value) for value in args[13:15])
+    attention = [parse_attention(*pair) for pair in zip(_ATTENTION_KERNELS, args[15:23], strict=True)]
+    if not isinstance(args[23], (tuple, list)) or len(args[23]) > 2:
+        raise TrapTypeError(V0402, "merges: expected a list of at most two functions")
+    merges = [parse_kernel("merge", value) for value in (*args[23], None, None)[:2]]
+    rest = [parse_kernel("kernel", value) for value in args[24:28]]
+    split, copy, debug, compact = rest
+    kernels = (append, append_mla, *attention, *merges, split, copy, debug, compact)
+    named = dict(zip((field.name for field in fields(CacheKernels)), kernels, strict=True))
+    return PagedKVCache(config, CacheKernels(**named))
+
+
+def _heads(values: Sequence[Any]) -> tuple[int, int, int, int]:
+    a, b, c, d = _ints("heads and features", list(values))
+    return a, b, c, d
+
+
+# ---- sequences: any state
+
+
+@builtin("kv_state_clear")
+def kv_state_clear(state: KVState) -> None:
+    _state(state).clear()
+
+
+@builtin("kv_state_add_sequence")
+def kv_state_add_sequence(state: KVState, seq_id: int) -> None:
+    _state(state).add_sequence(seq_id)
+
+
+@builtin("kv_state_remove_sequence")
+def kv_state_remove_sequence(state: KVState, seq_id: int) -> None:
+    _state(state).remove_sequence(seq_id)
+
+
+@builtin("kv_state_fork_sequence")
+def kv_state_fork_sequence(state: KVState, parent_id: int, child_id: int, position: int = -1) -> None:
+    _state(state).fork_sequence(parent_id, child_id, position)
+
+
+@builtin("kv_state_popn")
+def kv_state_popn(state: KVState, seq_id: int, count: int) -> None:
+    _state(state).popn(seq_id, count)
+
+
+@builtin("kv_state_begin_forward")
+def kv_state_begin_forward(state: KVState, seq_ids: Any, lengths: Any, parents: Any = None) -> None:
+    nodes = None if parents is None else _ints("token tree", parents)
+    _state(state).begin_forward(_ints("sequence ids", seq_ids), _ints("lengths", lengths), nodes)
+
+
+@builtin("kv_state_end_forward")
+def kv_state_end_forward(state: KVState) -> None:
+    _state(state).end_forward()
+
+
+# ---- the paged cache
+
+
+@builtin("attention_kv_cache_enable_sliding_window_for_seq")
+def enable_sliding_window_for_seq(cache: PagedKVCache, seq_id: int, window: int, sink: int) -> None:
+    _paged(cache).enable_sliding_window(seq_id, window, sink)
+
+
+@builtin("attention_kv_cache_commit_accepted_token_tree_nodes")
+def commit_accepted_token_tree_nodes(cache: PagedKVCache, seq_ids: Any, leaves: Any) -> None:
+    _paged(cache).commit_token_trees(_ints("sequence ids", seq_ids), _ints("leaves", leaves))
+
+
+@builtin("attention_kv_cache_empty")
+def attention_kv_cache_empty(cache: PagedKVCache) -> bool:
+    return _paged(cache).is_empty
+
+
+@builtin("attention_kv_cache_get_num_available_pages")
+def get_num_available_pages(cache: PagedKVCache) -> int:
+    return _paged(cache).num_free_pages
+
+
+@builtin("attention_kv_cache_get_total_sequence_length")
+def get_total_sequence_length(cache: PagedKVCache) -> int:
+    return _paged(cache).total_length
+
+
+@builtin("attention_kv_cache_get_query_positions")
+def get_query_positions(cache: PagedKVCache) -> Tensor:
+    return _paged(cache).query_positions
+
+
+@builtin("attention_kv_cache_attention_with_fused_qkv")
+def attention_with_fused_qkv(cache: PagedKVCache, layer: int, scale: float, qkv: Tensor, out: Tensor) -> None:
+    _paged(cache).attention_with_fused_qkv(layer, scale, qkv, out)
+
+
+@builtin("attention_kv_cache_self_attention")
+def self_attention(
+    cache: PagedKVCache, layer: int, scale: float, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor
+) -> None:
+    _paged(cache).self_attention(layer, scale, q, k, v, out, lse)
+
+
+@builtin("attention_kv_cache_cross_attention")
+def cross_attention(
+    cache: PagedKVCache, layer: int, scale: float, q: Tensor, out: Tensor, lse: Tensor
+) -> None:
+    _paged(cache).cross_attention(layer, scale, q, out, lse)
+
+
+@builtin("attention_kv_cache_append_mla_kv")
+def append_mla_kv(cache: PagedKVCache, layer: int, kv: Tensor) -> PagedKVCache:
+    _paged(cache).append_mla_kv(layer, kv)
+    return cache
+
+
+@builtin("attention_kv_cache_merge_attn_output_inplace")
+def merge_attn_output_inplace(
+    cache: PagedKVCache, out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor
+) -> Array:
+    return _paged(cache).merge_outputs(out, lse, other, other_lse)
+
+
+@builtin("attention_kv_cache_debug_get_kv")
+def debug_get_kv(cache: PagedKVCache, seq_id: int, start: int, end: int, k: Tensor, v: Tensor) -> None:
+    _paged(cache).debug_get(seq_id, start, end, k, v)
+
+
+@builtin("attention_kv_cache_debug_get_kv_mla")
+def debug_get_kv_mla(cache: PagedKVCache, seq_id: int, start: int, end: int, kv: Tensor) -> None:
+    _paged(cache).debug_get(seq_id, start, end, kv)

@@ -1,0 +1,49 @@
+"""Putting the builtins into the global function table, once."""
+
+from __future__ import annotations
+
+from heddle.runtime.function import find_global_func, register_global_func
+from heddle.vm.builtins import (
+    checks,
+    closures,
+    conditions,
+    devices,
+    memory,
+    python,
+    sampling,
+    sequences,
+    shapes,
+    strings,
+    tensor_cache,
+    tensors,
+    tuples,
+)
+from heddle.vm.builtins.kv_cache import builtins as paged_cache
+from heddle.vm.builtins.kv_cache import legacy, rnn_state
+from heddle.vm.builtins.table import BUILTINS
+
+GROUPS = (
+    checks,
+    closures,
+    conditions,
+    devices,
+    legacy,
+    memory,
+    paged_cache,
+    python,
+    rnn_state,
+    sampling,
+    sequences,
+    shapes,
+    strings,
+    tensor_cache,
+    tensors,
+    tuples,
+)
+
+
+def register_builtins() -> None:
+    """Register every builtin that is not there yet. A user's override of one stays."""
+    for name, function in BUILTINS.items():
+        if find_global_func(name) is None:
+            register_global_func(name, function)

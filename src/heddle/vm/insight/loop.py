@@ -1,0 +1,141 @@
+"""The loop that runs bytecode for whoever watches: profilers, recorders, debuggers, checks of lifetimes.
+
+It does what the machine's own loop does, one instruction at a time, and tells its owner what happens. The
+machine's own loop knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from heddle.support.diagnostics import Trap
+from heddle.vm.codes import V0308
+from heddle.vm.frames import FAILURES, MAX_FRAMES, closure_target, is_true, too_deep
+from heddle.vm.isa import Spec
+from heddle.vm.steps import DO, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction
+
+
+@dataclass(slots=True)
+class WatchedFrame:
+    """A call in progress: its registers, and the instruction that comes next. `result` is what it gave."""
+
+    function: LinkedFunction
+    values: list[Any]
+    pc: int = 0
+    result: Any = None
+
+
+F = TypeVar("F", bound=WatchedFrame)
+
+
+class WatchedLoop(ABC, Generic[F]):
+    """Runs the bytecode of a machine, which has `invoke_closure` and `blame`.
+
+    A frame may go at a tail call unless the owner `keeps_callers`. While `is_in_program` is not set, what is
+    raised is the owner's own fault and no failure of the program. `fuel` is what is left for instructions to
+    be paid with; None means no bound.
+    """
+
+    keeps_callers = False
+    is_in_program = True
+    fuel: int | None = None
+
+    def __init__(self, machine: Any) -> None:
+        self.machine = machine
+
+    @abstractmethod
+    def entered(self, function: LinkedFunction, args: Sequence[Any]) -> F:
+        """The frame of a call that begins. Raises: Trap V0302 for a wrong number of arguments."""
+
+    def before(self, frame: F) -> None:
+        """An instruction is about to run."""
+
+    def call(self, frame: F, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+        """Call what is no bytecode; gives what the instruction writes."""
+        return function(*operands)
+
+    def wrote(self, frame: F, dst: int, value: Any, operands: Sequence[Any] | None) -> None:
+        """An instruction wrote a value: what a callee made of operands, or, without them, what a function of
+        the program returned."""
+
+    def left(self, frame: F, value: Any, depth: int) -> None:
+        """A call has ended, with so many calls around it."""
+
+    def run(self, outermost: F) -> Any:
+        """Run a call to its end."""
+        for _ in self.steps(outermost):
+            pass
+        return outermost.result
+
+    def steps(self, outermost: F) -> Iterator[None]:
+        """Run a call, an instruction for each `next`; the last one ends the iteration.
+
+        Raises: what the program raises, with its place.
+        """
+        frame, frames = outermost, [outermost]
+        before, call, wrote = self.before, self.call, self.wrote
+        try:
+            while True:
+                before(frame)
+                if self.fuel is not None:
+                    self.fuel = self._paid(frame, self.fuel)
+                op, a, b, dst = frame.function.code[frame.pc]
+                if op <= INVOKE:
+                    operands = b(frame.values)
+                    target = a
+                    if op == INVOKE:
+                        target, operands = closure_target(operands)
+                        a = self.machine.invoke_closure
+                    if op == DO or target is None:
+                        value = frame.values[dst] = call(frame, a, operands)
+                        wrote(frame, dst, value, operands)
+                        frame.pc += 1
+                        value = None
+                    else:
+                        frame = self._enter(frames, op, target, operands)
+                    operands = ()  # what they hold may be killed by the next instruction
+                elif op == LEAVE:
+                    value = frame.values[a]
+                    frames.pop()
+                    self.left(frame, value, len(frames))
+                    if not frames:
+                        outermost.result = value
+                        return
+                    frame = frames[-1]
+                    dst = frame.function.code[frame.pc][3]
+                    frame.values[dst] = value
+                    wrote(frame, dst, value, None)
+                    frame.pc += 1
+                    value = None
+                elif op == JUMP:
+                    frame.pc = a
+                else:
+                    frame.pc = frame.pc + 1 if is_true(frame.values[a]) else b
+                yield
+        except FAILURES as error:
+            if not self.is_in_program:
+                raise
+            blamed = self.machine.blame(error, frame.function, frame.pc)
+            if blamed is error:
+                raise
+            raise blamed from error
+
+    def _paid(self, frame: F, fuel: int) -> int:
+        """What is left after the next instruction. Raises: Trap V0308."""
+        program = self.machine.executable.program
+        spec: Spec = program.instruction(frame.function.first + frame.pc).spec
+        if fuel < spec.fuel:
+            raise Trap(V0308, f"fuel is exhausted: {spec.mnemonic} needs {spec.fuel}, {fuel} is left")
+        return fuel - spec.fuel
+
+    def _enter(self, frames: list[F], op: int, target: LinkedFunction, operands: Sequence[Any]) -> F:
+        if op == TAIL and not self.keeps_callers:
+            frame = frames.pop()
+            self.left(frame, None, len(frames))
+        elif len(frames) > MAX_FRAMES:
+            raise too_deep(target)
+        frames.append(self.entered(target, operands))
+        return frames[-1]

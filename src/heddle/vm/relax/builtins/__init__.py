@@ -1,5 +1,0 @@
-"""The functions that compiled programs call by name, `vm.builtin.*`; a file a group."""
-
-from heddle.vm.relax.builtins.load import register_builtins
-
-__all__ = ["register_builtins"]

@@ -1,6 +1,0 @@
-"""Watching a machine: profiles, recordings, and a debugger that goes both ways."""
-
-from heddle.vm.relax.insight.debugger import Debugger, Stop
-from heddle.vm.relax.insight.recording import Cursor, Recording, Step, Write
-
-__all__ = ["Cursor", "Debugger", "Recording", "Step", "Stop", "Write"]
