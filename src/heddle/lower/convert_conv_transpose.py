@@ -8,6 +8,10 @@
 With a stride of s a result takes every s-th tap of the kernel only: tap k meets the results at positions
 i * s + k, so those of remainder r take the taps r, r + s, ..., from the last to the first. The other form,
 zeros between the pixels, multiplies s² times as much. Volumes alternate along three axes.
+
+Where the stride does not divide the kernel, the first remainders have one tap more than the others. Those
+with equally many taps make a convolution of their own: a kernel of 3 × 3 and a stride of 2 give kernels of
+2 × 2, 2 × 1, 1 × 2 and 1 × 1. No taps of zero are added: zero times infinity is NaN.
 """
 
 from __future__ import annotations
@@ -17,11 +21,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
+import numpy as np
+
+from heddle.arith import Analyzer
 from heddle.ir.expr import Call, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relax import op
 from heddle.relax.infer import type_of
+from heddle.relax.op_builder import const
 from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.relax.types import TensorType
 from heddle.topi.nn.window import pads, spatial_letters, spread
@@ -32,7 +40,7 @@ _KINDS = {"relax.nn.conv2d_transpose": "conv2d", "relax.nn.conv3d_transpose": "c
 @dataclass(frozen=True)
 class ConvertConvTranspose(FunctionPass):
     """Requires the normal form. Dilated kernels, kernels of unknown size, other layouts stay. So do kernels
-    whose size is no multiple of the stride: taps of zero would be added, and zero times infinity is NaN."""
+    shorter than the stride: some results have no tap at all."""
 
     function_kind: ClassVar[type] = Function
 
@@ -41,27 +49,45 @@ class ConvertConvTranspose(FunctionPass):
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
-    """A spatial axis: `taps` of the kernel for each of `stride` remainders, the padding of the convolution,
-    and where the result begins among the alternating pixels."""
+class _Remainders:
+    """`count` remainders from `first` on, whose results take `taps` taps each; `before` is the padding of
+    their convolution."""
 
-    stride: int
+    first: int
+    count: int
     taps: int
     before: int
+
+    def kernel(self, stride: int) -> list[int]:
+        """The taps of the whole kernel, those of the remainders side by side, from the last to the first."""
+        steps = reversed(range(self.taps))
+        return [self.first + r + stride * step for step in steps for r in range(self.count)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A spatial axis: the remainders by the number of their taps, the padding behind, and where the result
+    begins among the alternating pixels."""
+
+    stride: int
+    parts: tuple[_Remainders, ...]
     after: int
     begin: int
 
     @staticmethod
-    def of(kernel: int, stride: int, before: int, after: int, more: int) -> _Axis:
-        taps = kernel // stride
-        spare = after - more  # positions behind the result
-        return _Axis(
-            stride,
-            taps,
-            taps - 1 - before // stride,
-            max(taps - 1 - spare // stride, 0),
-            before % stride,
+    def of(kernel: int, stride: int, before: int, after: int, more: int) -> _Axis | None:
+        """None where some results have no tap, or begin behind what they take."""
+        fewest, longer = divmod(kernel, stride)
+        sizes = [(0, longer, fewest + 1), (longer, stride - longer, fewest)]
+        parts = tuple(
+            _Remainders(first, count, taps, taps - 1 - before // stride)
+            for first, count, taps in sizes
+            if count
         )
+        if any(part.taps < 1 or part.before < 0 for part in parts):
+            return None
+        positions = kernel - (after - more)  # of the last image's taps that the result reaches
+        return _Axis(stride, parts, max(-(-positions // stride) - 1, 0), before % stride)
 
 
 class _Converter(BindingRewriter):
@@ -73,48 +99,78 @@ class _Converter(BindingRewriter):
         axes = None if weight is None else _axes_of(value.attrs, weight)
         if axes is None or weight is None or result is None:
             return value
-        weights = self._weights(
-            value.args[1], axes, int(value.attrs.groups), [_extent(dim) for dim in weight]
-        )
-        return self._converted(value, getattr(op.nn, kind), axes, weights, result)
+        shape = [_extent(dim) for dim in weight]
+        return self._converted(value, getattr(op.nn, kind), axes, shape, result)
 
     def _converted(
-        self, call: Call, conv: Any, axes: Sequence[_Axis], weights: Expr, result: Sequence[PrimExpr]
+        self, call: Call, conv: Any, axes: Sequence[_Axis], weight: list[int], result: Sequence[PrimExpr]
     ) -> Expr:
-        made: Expr = conv(
-            call.args[0],
-            weights,
-            padding=[*(axis.before for axis in axes), *(axis.after for axis in axes)],
-            groups=call.attrs.groups,
-            out_dtype=call.attrs.out_dtype,
-        )
         if all(axis.stride == 1 for axis in axes):
-            return made
-        made = self.emit(made, "images")
-        n, _, *sizes = _dims(type_of(made)) or ()
+            return self._convolution(call, conv, axes, [axis.parts[0] for axis in axes], weight)
         channels, ndim = result[1], len(axes)
-        strides = [axis.stride for axis in axes]
-        made = self.emit(op.reshape(made, (n, channels, *strides, *sizes)), "remainders")
+        made = self._images(call, conv, axes, [], weight, channels)
+        n, _, *sizes = _dims(type_of(made)) or ()
+        sizes = sizes[ndim:]
         alternating = [axis for k in range(ndim) for axis in (2 + ndim + k, 2 + k)]
         made = self.emit(op.permute_dims(made, [0, 1, *alternating]), "alternating")
-        grown = [size * stride for size, stride in zip(sizes, strides, strict=True)]
+        grown = [size * axis.stride for size, axis in zip(sizes, axes, strict=True)]
         pixels = self.emit(op.reshape(made, (n, channels, *grown)), "pixels")
-        ends = [axis.begin + dim for axis, dim in zip(axes, result[2:], strict=True)]
         begins = [axis.begin for axis in axes]
+        ends = [begin + dim for begin, dim in zip(begins, result[2:], strict=True)]
+        if not any(begins) and all(map(Analyzer().can_prove_equal, ends, grown)):
+            return pixels
         inner: Expr = op.strided_slice(pixels, list(range(2, 2 + ndim)), begins, ends, assume_inbound=True)
         return inner
 
-    def _weights(self, weight: Expr, axes: Sequence[_Axis], groups: int, shape: list[int]) -> Expr:
+    def _images(
+        self,
+        call: Call,
+        conv: Any,
+        axes: Sequence[_Axis],
+        chosen: list[_Remainders],
+        weight: list[int],
+        channels: PrimExpr,
+    ) -> Expr:
+        """(n, channels, remainders..., images...): the chosen remainders of the first axes, all of the
+        others, whose images stand one behind the other."""
+        if len(chosen) == len(axes):
+            images = self.emit(self._convolution(call, conv, axes, chosen, weight), "images")
+            n, _, *sizes = _dims(type_of(images)) or ()
+            counts = (part.count for part in chosen)
+            return self.emit(op.reshape(images, (n, channels, *counts, *sizes)), "remainders")
+        parts = [
+            self._images(call, conv, axes, [*chosen, part], weight, channels)
+            for part in axes[len(chosen)].parts
+        ]
+        return parts[0] if len(parts) == 1 else self.emit(op.concat(parts, 2 + len(chosen)), "remainders")
+
+    def _convolution(
+        self, call: Call, conv: Any, axes: Sequence[_Axis], chosen: list[_Remainders], weight: list[int]
+    ) -> Expr:
+        made: Expr = conv(
+            call.args[0],
+            self._weights(call.args[1], axes, chosen, int(call.attrs.groups), weight),
+            padding=[*(part.before for part in chosen), *(axis.after for axis in axes)],
+            groups=call.attrs.groups,
+            out_dtype=call.attrs.out_dtype,
+        )
+        return made
+
+    def _weights(
+        self, weight: Expr, axes: Sequence[_Axis], chosen: list[_Remainders], groups: int, shape: list[int]
+    ) -> Expr:
         """(in, out of a group, kernel...) → (out × remainders, in of a group, taps...)."""
         ins, outs = shape[0] // groups, shape[1]
-        parts = (groups, ins, outs, *(size for axis in axes for size in (axis.taps, axis.stride)))
+        for k, (axis, part) in enumerate(zip(axes, chosen, strict=True)):
+            kernel = part.kernel(axis.stride)
+            if kernel != list(range(shape[2 + k])):
+                weight = self.emit(op.take(weight, const(np.array(kernel, "int64")), axis=2 + k), "taps")
+        parts = (groups, ins, outs, *(size for part in chosen for size in (part.taps, part.count)))
         weight = self.emit(op.reshape(weight, parts), "parts")
         taps = [3 + 2 * k for k in range(len(axes))]
-        for axis in taps:
-            weight = self.emit(op.flip(weight, axis), "mirrored")
         weight = self.emit(op.permute_dims(weight, [0, 2, *(axis + 1 for axis in taps), 1, *taps]), "weights")
-        remainders = prod(axis.stride for axis in axes)
-        flat = (groups * outs * remainders, ins, *(axis.taps for axis in axes))
+        remainders = prod(part.count for part in chosen)
+        flat = (groups * outs * remainders, ins, *(part.taps for part in chosen))
         return self.emit(op.reshape(weight, flat), "weights")
 
 
@@ -139,7 +195,6 @@ def _axes_of(attrs: Any, dims: Sequence[PrimExpr]) -> tuple[_Axis, ...] | None:
     strides, more = spread(attrs.strides, ndim), spread(attrs.output_padding, ndim)
     before, after = pads(attrs.padding, ndim)
     kernel = [_extent(dim) for dim in dims[2:]]
-    if any(size % stride for size, stride in zip(kernel, strides, strict=True)):
-        return None
-    axes = tuple(_Axis.of(*numbers) for numbers in zip(kernel, strides, before, after, more, strict=True))
-    return axes if all(axis.before >= 0 for axis in axes) else None
+    axes = [_Axis.of(*numbers) for numbers in zip(kernel, strides, before, after, more, strict=True)]
+    found = tuple(axis for axis in axes if axis is not None)
+    return found if len(found) == len(axes) else None
