@@ -3,7 +3,8 @@
     y = R.nn.conv2d_transpose(x, w: (8, 4, 4, 4), strides=2, padding=1)
         →
     z = R.nn.conv2d(x, w': (16, 8, 2, 2), padding=1)            one image for each remainder of the position
-    y[n, c, 2 * i + r - 1, 2 * j + s - 1] = z[n, 4 * c + 2 * r + s, i, j]
+    y = R.call_tir(cls.alternate_pixels, (z,))
+                            y[n, c, 2 * i + r - 1, 2 * j + s - 1] = z[n, 4 * c + 2 * r + s, i, j]
 
 With a stride of s a result takes every s-th tap of the kernel only: tap k meets the results at positions
 i * s + k, so those of remainder r take the taps r, r + s, ..., from the last to the first. The other form,
@@ -18,34 +19,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from heddle.arith import Analyzer
 from heddle.ir.expr import Call, Expr, Function, Var
-from heddle.ir.transform import FunctionPass, PassContext
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, PassContext
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relax import op
 from heddle.relax.infer import type_of
 from heddle.relax.op_builder import const
 from heddle.relax.rewriter import BindingRewriter, is_call
 from heddle.relax.types import TensorType
+from heddle.topi.nn.padding import alternate_pixels
 from heddle.topi.nn.window import pads, spatial_letters, spread
 
 _KINDS = {"relax.nn.conv2d_transpose": "conv2d", "relax.nn.conv3d_transpose": "conv3d"}
 
 
 @dataclass(frozen=True)
-class ConvertConvTranspose(FunctionPass):
+class ConvertConvTranspose(Pass):
     """Requires the normal form. Dilated kernels, kernels of unknown size, other layouts stay. So do kernels
     shorter than the stride: some results have no tap at all."""
 
-    function_kind: ClassVar[type] = Function
-
-    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
-        return _Converter(mod).run(func)
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        converter = _Converter(mod)
+        for var, func in mod.functions.items():
+            if isinstance(func, Function):
+                converter.update_func(var, converter.run(func))
+        return converter.get()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,42 +113,17 @@ class _Converter(BindingRewriter):
     ) -> Expr:
         if all(axis.stride == 1 for axis in axes):
             return self._convolution(call, conv, axes, [axis.parts[0] for axis in axes], weight)
-        channels, ndim = result[1], len(axes)
-        made = self._images(call, conv, axes, [], weight, channels)
-        n, _, *sizes = _dims(type_of(made)) or ()
-        sizes = sizes[ndim:]
-        alternating = [axis for k in range(ndim) for axis in (2 + ndim + k, 2 + k)]
-        made = self.emit(op.permute_dims(made, [0, 1, *alternating]), "alternating")
-        grown = [size * axis.stride for size, axis in zip(sizes, axes, strict=True)]
-        pixels = self.emit(op.reshape(made, (n, channels, *grown)), "pixels")
-        begins = [axis.begin for axis in axes]
-        ends = [begin + dim for begin, dim in zip(begins, result[2:], strict=True)]
-        if not any(begins) and all(map(Analyzer().can_prove_equal, ends, grown)):
-            return pixels
-        inner: Expr = op.strided_slice(pixels, list(range(2, 2 + ndim)), begins, ends, assume_inbound=True)
-        return inner
-
-    def _images(
-        self,
-        call: Call,
-        conv: Any,
-        axes: Sequence[_Axis],
-        chosen: list[_Remainders],
-        weight: list[int],
-        channels: PrimExpr,
-    ) -> Expr:
-        """(n, channels, remainders..., images...): the chosen remainders of the first axes, all of the
-        others, whose images stand one behind the other."""
-        if len(chosen) == len(axes):
-            images = self.emit(self._convolution(call, conv, axes, chosen, weight), "images")
-            n, _, *sizes = _dims(type_of(images)) or ()
-            counts = (part.count for part in chosen)
-            return self.emit(op.reshape(images, (n, channels, *counts, *sizes)), "remainders")
-        parts = [
-            self._images(call, conv, axes, [*chosen, part], weight, channels)
-            for part in axes[len(chosen)].parts
+        images = [
+            self.emit(self._convolution(call, conv, axes, list(chosen), weight), "images")
+            for chosen in product(*(axis.parts for axis in axes))
         ]
-        return parts[0] if len(parts) == 1 else self.emit(op.concat(parts, 2 + len(chosen)), "remainders")
+        sizes = (_dims(type_of(images[0])) or ())[2:]
+        left = [size * axis.stride - dim for size, axis, dim in zip(sizes, axes, result[2:], strict=True)]
+        cuts = [_extent(Analyzer().simplify(more)) for more in left]
+        parts = [[(part.first, part.count) for part in axis.parts] for axis in axes]
+        begins = [axis.begin for axis in axes]
+        made: Expr = self.call_te(alternate_pixels, *images, parts=parts, begins=begins, cuts=cuts)
+        return made
 
     def _convolution(
         self, call: Call, conv: Any, axes: Sequence[_Axis], chosen: list[_Remainders], weight: list[int]

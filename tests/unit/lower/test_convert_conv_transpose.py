@@ -136,7 +136,9 @@ def test_what_stays():
         builder = BlockBuilder()
         with builder.function("main", [x, w]):
             out = builder.emit(
-                op.nn.conv2d_transpose(op.reshape(x, (1, 8, 8, 6)) if len(attrs) > 1 else x, w, **attrs)
+                op.nn.conv2d_transpose(
+                    op.reshape(x, (1, 8, 8, 6)) if "data_layout" in attrs else x, w, **attrs
+                )
             )
             builder.emit_func_output(out)
         mod = builder.get()

@@ -80,14 +80,11 @@ def _period(block: SBlock, axis: Var) -> int | None:
         return None
     loads = [node for node in walk(block.body) if isinstance(node, BufferLoad)]
     divisions = [node for load in loads for index in load.indices for node in walk(index)]
-    divisors = [
-        node.b
-        for node in divisions
-        if isinstance(node, (FloorDiv, FloorMod)) and axis in free_vars(node.a) and _steps(node.a, axis)
-    ]
-    found = {divisor.value if isinstance(divisor, IntImm) else 0 for divisor in divisors}
+    along = [n for n in divisions if isinstance(n, (FloorDiv, FloorMod)) and axis in free_vars(n.a)]
+    found = {node.b.value if isinstance(node.b, IntImm) else 0 for node in along}
     period = found.pop() if len(found) == 1 else 0
-    return period if 2 <= period <= MAX_PERIOD else None
+    is_plain = 2 <= period <= MAX_PERIOD and all(_steps(node.a, axis) for node in along)
+    return period if is_plain else None
 
 
 def _steps(expr: PrimExpr, axis: Var) -> bool:

@@ -23,6 +23,7 @@ from heddle.prim.nodes import Add, Cast, IntImm, Max, Min, Mul, PrimExpr, Var, c
 from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.schedule.rules.convolution import NO_UNROLL
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
     block_of,
@@ -282,6 +283,7 @@ def _schedule(sch: Schedule, handle: SBlockRV, staged: SBlockRV, windows: _Windo
     sch.reverse_compute_at(consumer, vector)
     for row in rows:
         _skip_rows(sch, consumer, row)
+        sch.annotate(row, NO_UNROLL, True)
     unrolled_vectors(sch, consumer, vector)
     sch.vectorize(lane)
     if windows.taps <= MAX_UNROLLED:
@@ -301,7 +303,9 @@ def _skip_rows(sch: Schedule, consumer: SBlockRV, row: LoopRV) -> None:
 
 def _stage(sch: Schedule, staged: SBlockRV, lanes: int) -> None:
     """Stage a row in vectors: whole ones, and for what is left over shorter ones."""
-    last = sch.get_loops(staged)[-1]
+    *around, last = sch.get_loops(staged)
+    for loop in around:
+        sch.annotate(loop, NO_UNROLL, True)  # conditions of a column are asked once, and stay in registers
     extent = extent_of(sch.get(last).extent)
     assert extent is not None
     sizes = [extent // lanes * lanes, *(size for size in _POWERS if extent % lanes & size)]
