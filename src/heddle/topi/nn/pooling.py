@@ -47,21 +47,14 @@ def pool(
     wide = data.dtype if kind == "max" else accumulator(data.dtype)
     nothing = min_value(wide) if kind == "max" else constant(0, wide)
 
-    def padded(*index: PrimExpr) -> PrimExpr:
-        source, inside = list(index), []
-        for k, axis in enumerate(at):
-            if may_leave[k]:
-                inside += [index[axis] >= before[k], index[axis] < data.shape[axis] + before[k]]
-                source[axis] = index[axis] - before[k]
-        return if_then_else(all_of(*inside), cast(wide, data[tuple(source)]), nothing)
-
     windows = data
     if any(may_leave):
         room = list(data.shape)
         for k, axis in enumerate(at):
             if may_leave[k]:  # as far as the last window reaches
                 room[axis] = simplified((shape[axis] - 1) * steps[k] + window_extent(sizes[k], spaces[k]))
-        windows = te.compute(room, padded, name="pad")
+        low = {axis: before[k] for k, axis in enumerate(at) if may_leave[k]}
+        windows = _padded(data, room, low, nothing)
 
     def element(*index: PrimExpr) -> Any:
         source = list(index)
@@ -96,6 +89,20 @@ def pool(
         shape, lambda *i: cast(data.dtype, joined[i] / cast(wide, maximum(count(i), 1))), name=name
     )
     return averaged
+
+
+def _padded(data: te.Tensor, shape: Sequence[PrimExpr], low: dict[int, int], fill: PrimExpr) -> te.Tensor:
+    """The data in the type of `fill`, which lies before and after it along the axes of `low`."""
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        source, inside = list(index), []
+        for axis, before in low.items():
+            inside += [index[axis] >= before, index[axis] < data.shape[axis] + before]
+            source[axis] = index[axis] - before
+        return if_then_else(all_of(*inside), cast(fill.dtype, data[tuple(source)]), fill)
+
+    result: te.Tensor = te.compute(shape, element, name="pad")
+    return result
 
 
 def _taps_between(
