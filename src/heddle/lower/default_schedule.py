@@ -24,6 +24,7 @@ from heddle.tir.schedule.rules.convolution import ConvolutionRule
 from heddle.tir.schedule.rules.elementwise import Elementwise
 from heddle.tir.schedule.rules.row_pass import RowPass
 from heddle.tir.schedule.rules.rule import ScheduleRule
+from heddle.tir.schedule.rules.sliding_window import SlidingWindow
 from heddle.tir.schedule.rules.straight_loops import with_straight_loops
 from heddle.tir.schedule.rules.transpose import Transpose
 from heddle.tir.schedule.rules.window import Window
@@ -39,6 +40,7 @@ CPU_RULES: tuple[ScheduleRule, ...] = (
     Contraction(),
     Attention(),
     Window(),
+    SlidingWindow(),
     RowPass(),
 )
 

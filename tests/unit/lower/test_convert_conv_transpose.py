@@ -22,11 +22,16 @@ CASES = {  # kernel, strides, padding, output_padding, groups
     "4x4 by 2, more at the end": ((4, 4), 2, 1, 1, 1),
     "6x4 by 3 and 2": ((6, 4), (3, 2), (1, 0), (2, 1), 1),
     "3x8 by 3 and 4": ((3, 8), (3, 4), 0, (2, 0), 1),
+    "3x3 by 2": ((3, 3), 2, 0, 0, 1),
+    "3x3 by 2, padded": ((3, 3), 2, 1, 1, 1),
+    "5x4 by 3 and 2, uneven edges": ((5, 4), (3, 2), (2, 1, 0, 0), (2, 1), 1),
+    "7x5 by 4 and 2 in groups": ((7, 5), (4, 2), (3, 2), (1, 0), 2),
     "stride 1": ((3, 3), 1, 1, 0, 1),
     "groups": ((4, 2), 2, (1, 0, 0, 1), 0, 3),
     "padding at one end": ((4, 4), 2, (0, 3, 1, 0), 1, 1),
     "depthwise": ((4, 4), 2, 1, 1, 6),
     "volumes 2x4x2 by 2": ((2, 4, 2), 2, 0, 0, 1),
+    "volumes 3x2x3 by 2": ((3, 2, 3), 2, (1, 0, 1), 1, 1),
     "volumes 4x3x2 by 2, 3 and 1": ((4, 3, 2), (2, 3, 1), (1, 0, 1), (1, 2, 0), 3),
 }
 SIZES = ((1, 1), (2, 3), (5, 4), (9, 16))
@@ -122,11 +127,18 @@ def test_what_stays():
     x, w = (
         Var(name, TensorType(shape, "float32")) for name, shape in (("x", (1, 6, 8, 8)), ("w", (6, 2, 3, 3)))
     )
-    for attrs in ({"dilation": 2}, {"strides": 2}, {"data_layout": "NHWC", "kernel_layout": "IOHW"}):
+    for attrs in (
+        {"dilation": 2},
+        {"strides": 4},
+        {"strides": 2, "padding": 3},
+        {"data_layout": "NHWC", "kernel_layout": "IOHW"},
+    ):
         builder = BlockBuilder()
         with builder.function("main", [x, w]):
             out = builder.emit(
-                op.nn.conv2d_transpose(op.reshape(x, (1, 8, 8, 6)) if len(attrs) > 1 else x, w, **attrs)
+                op.nn.conv2d_transpose(
+                    op.reshape(x, (1, 8, 8, 6)) if "data_layout" in attrs else x, w, **attrs
+                )
             )
             builder.emit_func_output(out)
         mod = builder.get()

@@ -192,7 +192,7 @@ CASES = {
     "conv strided": (lambda: conv(2, 7, 16, 3, stride=2), "Contraction"),
     "conv 1x1 without padding": (lambda: conv(3, 4, 16, 1, pad=0, packed=8), "Contraction"),
     "softmax": (lambda: softmax("n", "m"), "RowPass"),
-    "pooling": (pooling, "RowPass"),
+    "pooling": (pooling, "SlidingWindow"),
     "mean of all": (lambda: mean_of_all("n", "m"), "RowPass"),
     "mean of all, static": (lambda: mean_of_all(5, 33), "RowPass"),
     "transpose": (lambda: transpose("n", "m"), "Transpose"),

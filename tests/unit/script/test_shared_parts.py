@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from heddle.relax.op import add, multiply
 
 from heddle import relax
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk_distinct
 from heddle.prim import ops
 from heddle.prim.nodes import Let, SizeVar, Var
-from heddle.relax.op import add, multiply
 from heddle.script import from_source
 from heddle.tir.nodes import BufferLoad, BufferStore, PrimFunc, decl_buffer
 from heddle.tir.print_expr import _LONG_NODES

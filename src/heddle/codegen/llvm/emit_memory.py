@@ -19,6 +19,10 @@ from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import UsageError
 from heddle.tir.nodes import Buffer, BufferLoad
 
+MAX_SHUFFLED_STRIDE = 8
+"""Of elements farther apart each has a cache line of its own, or nearly so: they are gathered."""
+NO_STRIDE = 1 << 62
+
 
 class AliasScopes:
     """The metadata of one function's buffers: `suffix(data)` goes after a load or store."""
@@ -72,6 +76,8 @@ class MemoryEmitter(ExprEmitter):
         ty = memory_type(node.dtype)
         if index.dtype.lanes == 1 or _is_contiguous(index):
             loaded = self._load_at(node, index, ty)
+        elif self._may_shuffle(node, index):
+            loaded = self._load_strided(node, index)
         else:
             loaded = self._gather(node, index, ty)
         return self._narrow(loaded, node.dtype)
@@ -90,6 +96,34 @@ class MemoryEmitter(ExprEmitter):
         callee = self.module.declare(f"llvm.masked.load.{mangle(ty)}.p0", ty, ["ptr", mask_ty, ty])
         arguments = f"ptr align {align} {address}, {mask_ty} {mask}, {ty} zeroinitializer"
         return self.out.value(f"call {ty} {callee}({arguments}){suffix}")
+
+    def _may_shuffle(self, node: BufferLoad, index: PrimExpr) -> bool:
+        is_plain = node.predicate is None and node.buffer.dtype.lanes == 1
+        return is_plain and _stride(index) <= MAX_SHUFFLED_STRIDE
+
+    def _load_strided(self, node: BufferLoad, index: PrimExpr) -> str:
+        """Every second, third... element: contiguous vectors from the first to the last of them, shuffled.
+        Nothing beyond the last is read: the last vector ends with it."""
+        assert isinstance(index, Ramp)
+        lanes, stride = node.dtype.lanes, _stride(index)
+        last = stride * (lanes - 1)
+        ty, element = memory_type(node.dtype), memory_type(node.buffer.dtype)
+        base, align = self.address(node.buffer, index.base), node.buffer.dtype.element.itemsize
+        suffix, picked = self.scopes.suffix(node.buffer.data), ""
+        for begin in range(0, last + 1, lanes):
+            here = [lane for lane in range(lanes) if begin <= lane * stride < begin + lanes]
+            if not here:
+                continue
+            start = min(begin, last + 1 - lanes)
+            moved = f"getelementptr inbounds {element}, ptr {base}, i64 {start}"
+            address = self.out.value(moved) if start else base
+            loaded = self.out.value(f"load {ty}, ptr {address}, align {align}{suffix}")
+            places = [f"i32 {lane}" if lane < here[0] else "i32 poison" for lane in range(lanes)]
+            for lane in here:
+                places[lane] = f"i32 {lanes + lane * stride - start}"
+            shuffle = f"shufflevector {ty} {picked or 'poison'}, {ty} {loaded}, <{lanes} x i32> "
+            picked = self.out.value(f"{shuffle}<{', '.join(places)}>")
+        return picked
 
     def _gather(self, node: BufferLoad, index: PrimExpr, ty: str) -> str:
         lanes = node.dtype.lanes
@@ -144,4 +178,10 @@ class MemoryEmitter(ExprEmitter):
 
 
 def _is_contiguous(index: PrimExpr) -> bool:
-    return isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1
+    return _stride(index) == 1
+
+
+def _stride(index: PrimExpr) -> int:
+    """The constant positive stride of an index vector; more than any vector has for other indices."""
+    is_constant = isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value > 0
+    return index.stride.value if is_constant else NO_STRIDE  # type: ignore[attr-defined]

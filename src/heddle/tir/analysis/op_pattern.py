@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 from heddle.ir.structural import structural_equal
@@ -40,8 +41,13 @@ def op_pattern(func: PrimFunc) -> OpPattern:
     if all(kind <= OpPattern.INJECTIVE for kind in kinds):
         return OpPattern.INJECTIVE
     last_is_map = kinds[-1] <= OpPattern.BROADCAST or kinds[-1] is OpPattern.OUT_EWISE_FUSABLE
-    one_output = sum(1 for buffer in func.buffers if any(_writes(block, buffer) for block in blocks)) == 1
-    return OpPattern.OUT_EWISE_FUSABLE if last_is_map and one_output else OpPattern.OPAQUE
+    if kinds[-1] is OpPattern.COMM_REDUCE and all(kind <= OpPattern.INJECTIVE for kind in kinds[:-1]):
+        return OpPattern.COMM_REDUCE if _one_output(func, blocks) else OpPattern.OPAQUE  # of what is padded
+    return OpPattern.OUT_EWISE_FUSABLE if last_is_map and _one_output(func, blocks) else OpPattern.OPAQUE
+
+
+def _one_output(func: PrimFunc, blocks: Sequence[SBlock]) -> bool:
+    return sum(1 for buffer in func.buffers if any(_writes(block, buffer) for block in blocks)) == 1
 
 
 def _writes(block: SBlock, buffer: object) -> bool:

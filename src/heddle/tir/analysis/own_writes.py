@@ -19,7 +19,7 @@ from heddle.arith import Analyzer
 from heddle.arith.iters.iter_map import detect_iter_map
 from heddle.ir.node import children
 from heddle.ir.structural import structural_equal
-from heddle.prim.nodes import LT, IntImm, PrimExpr, Range, constant, is_const_int
+from heddle.prim.nodes import LT, PrimExpr, Range, constant, is_const_int
 from heddle.prim.ops import conjuncts, maximum, minimum
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import AccessRegions, Box
@@ -112,8 +112,20 @@ class _Boxes:
             shared = _shared(store, load)
             box = self._box(store, shared)
             if box is not None:
-                _join(by_depth.setdefault(shared, []), box)
+                self._join(by_depth.setdefault(shared, []), box)
         return any(self._is_inside(load, shared, buffer, boxes) for shared, boxes in by_depth.items())
+
+    def _join(self, boxes: list[Box], box: Box) -> None:
+        """Add a box, to the last one where it continues that in one dimension."""
+        if boxes:
+            pairs = list(zip(boxes[-1], box, strict=True))
+            apart = [k for k, (a, b) in enumerate(pairs) if not structural_equal(a, b)]
+            if len(apart) == 1:
+                (low, last), (first, high) = pairs[apart[0]]
+                if self._analyzer.can_prove_equal(first, last + 1):
+                    boxes[-1] = (*boxes[-1][: apart[0]], (low, high), *boxes[-1][apart[0] + 1 :])
+                    return
+        boxes.append(box)
 
     def _box(self, store: _Access, shared: int) -> Box | None:
         if shared == 0 or not isinstance(store.node, BufferStore) or store.node.predicate is not None:
@@ -152,19 +164,6 @@ def _shared(store: _Access, load: _Access) -> int:
             break
         shared += 1
     return shared if shared and isinstance(store.around[shared - 1][0], SeqStmt) else 0
-
-
-def _join(boxes: list[Box], box: Box) -> None:
-    """Add a box, to the last one where it continues that in one dimension."""
-    if boxes:
-        pairs = list(zip(boxes[-1], box, strict=True))
-        apart = [k for k, (a, b) in enumerate(pairs) if not structural_equal(a, b)]
-        if len(apart) == 1:
-            (low, last), (first, high) = pairs[apart[0]]
-            if isinstance(last, IntImm) and is_const_int(first, last.value + 1):
-                boxes[-1] = (*boxes[-1][: apart[0]], (low, high), *boxes[-1][apart[0] + 1 :])
-                return
-    boxes.append(box)
 
 
 def _filled(store: BufferStore, around: Sequence[tuple[Any, bool]], analyzer: Analyzer) -> Box | None:

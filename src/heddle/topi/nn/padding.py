@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from heddle import te
 from heddle.prim.nodes import PrimExpr, as_expr, is_const_int
-from heddle.prim.ops import cast, floormod, maximum, minimum, select
+from heddle.prim.ops import cast, floormod, if_then_else, maximum, minimum, select
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
 from heddle.topi.dims import as_dim, simplified
@@ -87,6 +88,49 @@ def pixel_shuffle(x: te.Tensor, factor: int) -> te.Tensor:
         return result
 
     result: te.Tensor = te.compute(shape, element, name="pixel_shuffle")
+    return result
+
+
+def alternate_pixels(
+    *images: te.Tensor,
+    parts: Sequence[Sequence[tuple[int, int]]],
+    begins: Sequence[int],
+    cuts: Sequence[int],
+) -> te.Tensor:
+    """Images whose pixels alternate: element p along an axis of stride s comes from place (p + begin) // s of
+    the image of remainder (p + begin) % s.
+
+    `parts` are, along each axis, the (first, count) of remainders whose images are channels of one tensor;
+    there is a tensor for each combination, the last axis first. `cuts` are the pixels that the result lacks.
+    Shapes: (n, c * counts, h, w) each → (n, c, h * s - cut, w * s - cut).
+    """
+    strides = [sum(count for _, count in axis) for axis in parts]
+    counts = [[count for _, count in axis] for axis in parts]
+    sizes = zip(images[0].shape[2:], strides, cuts, strict=True)
+    channels = simplified(images[0].shape[1] // prod(count[0] for count in counts))
+    shape = (images[0].shape[0], channels, *(simplified(size * s - cut) for size, s, cut in sizes))
+
+    def element(n: PrimExpr, c: PrimExpr, *index: PrimExpr) -> PrimExpr:
+        places = [position + begin for position, begin in zip(index, begins, strict=True)]
+        pixel = [place // stride for place, stride in zip(places, strides, strict=True)]
+        remainders = [place % stride for place, stride in zip(places, strides, strict=True)]
+        rest = iter(images)
+
+        def chosen(channel: PrimExpr, axis: int) -> PrimExpr:
+            if axis == len(parts):
+                return next(rest)[(n, channel, *pixel)]  # type: ignore[no-any-return]
+            values = [
+                (first + count, chosen(channel * count + (remainders[axis] - first), axis + 1))
+                for first, count in parts[axis]
+            ]
+            value = values[-1][1]
+            for end, other in reversed(values[:-1]):
+                value = if_then_else(remainders[axis] < end, other, value)
+            return value
+
+        return chosen(c, 0)
+
+    result: te.Tensor = te.compute(shape, element, name="alternate_pixels")
     return result
 
 

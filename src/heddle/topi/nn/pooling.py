@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, ceildiv, if_then_else, maximum, min_value, minimum
 from heddle.topi.dims import as_dim, ceil_div, simplified
-from heddle.topi.nn.window import output_size, pads, positions, spatial_letters, spread
+from heddle.topi.nn.window import output_size, pads, positions, spatial_letters, spread, window_extent
 from heddle.topi.reduce import accumulator
 
 
@@ -27,7 +28,8 @@ def pool(
 ) -> te.Tensor:
     """The greatest element (`kind` "max"), the mean ("avg") or the sum ("sum") of each window.
 
-    Padding is never the greatest and, unless counted, not averaged.
+    Padding is never the greatest and, unless counted, not averaged. Where windows may reach it, a stage `pad`
+    holds the data with the padding around it, in the type of sums.
     """
     ndim = data.ndim - 2
     at = positions(layout, "NC" + spatial_letters(ndim))[2:]
@@ -45,13 +47,20 @@ def pool(
     wide = data.dtype if kind == "max" else accumulator(data.dtype)
     nothing = min_value(wide) if kind == "max" else constant(0, wide)
 
-    def element(*index: PrimExpr) -> Any:
-        source, inside = list(index), []
+    windows = data
+    if any(may_leave):
+        room = list(data.shape)
         for k, axis in enumerate(at):
-            source[axis] = index[axis] * steps[k] + taps[k].var * spaces[k] - before[k]
-            if may_leave[k]:
-                inside += [source[axis] >= 0, source[axis] < data.shape[axis]]
-        value = if_then_else(all_of(*inside), cast(wide, data[tuple(source)]), nothing)
+            if may_leave[k]:  # as far as the last window reaches
+                room[axis] = simplified((shape[axis] - 1) * steps[k] + window_extent(sizes[k], spaces[k]))
+        low = {axis: before[k] for k, axis in enumerate(at) if may_leave[k]}
+        windows = _padded(data, room, low, nothing)
+
+    def element(*index: PrimExpr) -> Any:
+        source = list(index)
+        for k, axis in enumerate(at):
+            source[axis] = index[axis] * steps[k] + taps[k].var * spaces[k]
+        value = cast(wide, windows[tuple(source)])
         return (te.max if kind == "max" else te.sum)(value, axis=taps)
 
     name = f"{kind}_pool{ndim}d"
@@ -63,21 +72,37 @@ def pool(
         narrowed: te.Tensor = te.compute(shape, lambda *i: cast(data.dtype, joined[i]), name=name)
         return narrowed
 
+    most = math.prod(size + before[k] + after[k] for k, size in enumerate(sizes))
+    counter = "int32" if most < 1 << 31 else "int64"  # lanes multiply and convert the narrower one faster
+
     def count(index: Sequence[PrimExpr]) -> PrimExpr:
-        result = constant(1, "int64")
+        result = constant(1, counter)
         for k, axis in enumerate(at):
             low = constant(0 if count_include_pad else before[k], "int64")
             size = data.shape[axis] + before[k]
             high = size + after[k] if count_include_pad else size
-            result = result * _taps_between(
-                index[axis] * steps[k], low, high, sizes[k], spaces[k], bool(may_leave[k])
-            )
+            found = _taps_between(index[axis] * steps[k], low, high, sizes[k], spaces[k], bool(may_leave[k]))
+            result = result * cast(counter, found)
         return result
 
     averaged: te.Tensor = te.compute(
         shape, lambda *i: cast(data.dtype, joined[i] / cast(wide, maximum(count(i), 1))), name=name
     )
     return averaged
+
+
+def _padded(data: te.Tensor, shape: Sequence[PrimExpr], low: dict[int, int], fill: PrimExpr) -> te.Tensor:
+    """The data in the type of `fill`, which lies before and after it along the axes of `low`."""
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        source, inside = list(index), []
+        for axis, before in low.items():
+            inside += [index[axis] >= before, index[axis] < data.shape[axis] + before]
+            source[axis] = index[axis] - before
+        return if_then_else(all_of(*inside), cast(fill.dtype, data[tuple(source)]), fill)
+
+    result: te.Tensor = te.compute(shape, element, name="pad")
+    return result
 
 
 def _taps_between(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heddle.arith.analyzer import Analyzer
+from heddle.arith.linear_solve import detect_linear_equation
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import Add, Cast, IntImm, Mul, PrimExpr, Range, Sub, Var, constant, is_const_int
@@ -141,9 +142,10 @@ def pad_einsum(
                                        C_pad[i, j] += A_pad[i, k] * B_pad[k, j]
                                        C[i, j] = C_pad[i, j]
 
-    The axes of a contraction are rounded up to multiples, so that tiles divide them. Gives the names of the
-    padding blocks and of the copying-out block. Buffers that need no padding are used directly. No buffer may
-    be read at several indices.
+    The axes of a contraction, or of another reduction, are rounded up to multiples, so that tiles divide
+    them. Gives the names of the padding blocks and of the copying-out block. Buffers that need no padding are
+    used directly. No buffer may be read at several indices. Where an axis is a term of an index, as in
+    A[i * 2 + k], what is read grows by what that term does.
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block
@@ -168,13 +170,13 @@ def pad_einsum(
         used = changed & set(free_vars(*(part.min for part in region.region)))
         if used and not _covers(block, region, used, padded):
             axes = _padded_axes(func, block, region, changed)
-            new = _padded_buffer(region.buffer, axes, padded)
+            new = _padded_buffer(region.buffer, axes, padded, extents)
             name = names.fresh(new.name)
             mapping[region.buffer] = new
             before.append(_pad_nest(region.buffer, new, name))
             pad_names.append(name)
     _check_zeros(func, block, changed, mapping)
-    after, out_names = _copy_out(func, block, padded, changed, mapping, names)
+    after, out_names = _copy_out(func, block, (padded, extents), changed, mapping, names)
     scope = scope_of(func, place)
     new_block = _with_domains(block, padded, mapping)
     nest = _top_statement(scope, block_name)
@@ -271,27 +273,52 @@ def _covers(block: SBlock, region: BufferRegion, used: set[Var], padded: dict[Va
     )
 
 
-def _padded_axes(func: PrimFunc, block: SBlock, region: BufferRegion, changed: set[Var]) -> list[Var | None]:
-    """The axis that grows and indexes each dimension of an access alone, or None where it stays."""
-    found: list[Var | None] = []
+_Growth = tuple[Var, int] | None
+"""The axis that grows and indexes a dimension, and by how much the index grows with it."""
+
+
+def _padded_axes(func: PrimFunc, block: SBlock, region: BufferRegion, changed: set[Var]) -> list[_Growth]:
+    """What makes each dimension of an access grow, or None where it stays."""
+    found: list[_Growth] = []
     for index in (part.min for part in region.region):
-        if not changed & set(free_vars(index)):
-            found.append(None)
-        elif isinstance(index, Var):
-            found.append(index)
-        else:
+        growing = [var for var in free_vars(index) if var in changed]
+        step = _step(index, growing[0]) if len(growing) == 1 else 0
+        if growing and step < 1:
             raise ScheduleError(
                 T0410,
                 f"block {block.name_hint!r} indexes {region.buffer.name!r} by more than axes",
                 func,
                 block,
             )
+        found.append((growing[0], step) if growing else None)
     return found
 
 
-def _padded_buffer(buffer: Buffer, axes: list[Var | None], padded: dict[Var, PrimExpr]) -> Buffer:
-    shape = tuple(dim if axis is None else padded[axis] for axis, dim in zip(axes, buffer.shape, strict=True))
-    return decl_buffer(shape, buffer.dtype, f"{buffer.name}_pad")
+def _step(index: PrimExpr, var: Var) -> int:
+    """By how much an index grows with a variable; 0 where that is no number."""
+    if index is var:
+        return 1
+    slope = detect_linear_equation(index, [var])
+    return slope[0].value if slope and isinstance(slope[0], IntImm) else 0
+
+
+def _padded_buffer(
+    buffer: Buffer,
+    axes: list[_Growth],
+    padded: dict[Var, PrimExpr],
+    extents: dict[Var, PrimExpr],
+) -> Buffer:
+    shape = list(buffer.shape)
+    for dim, growth in enumerate(axes):
+        if growth is None:
+            continue
+        axis, step = growth
+        if step == 1 and structural_equal(shape[dim], extents[axis]):
+            shape[dim] = padded[axis]
+            continue
+        more = padded[axis] - extents[axis]
+        shape[dim] = Analyzer().simplify(shape[dim] + more * constant(step, more.dtype))
+    return decl_buffer(tuple(shape), buffer.dtype, f"{buffer.name}_pad")
 
 
 def _pad_nest(source: Buffer, target: Buffer, name: str) -> Stmt:
@@ -308,16 +335,16 @@ def _pad_nest(source: Buffer, target: Buffer, name: str) -> Stmt:
 def _copy_out(
     func: PrimFunc,
     block: SBlock,
-    padded: dict[Var, PrimExpr],
+    sizes: tuple[dict[Var, PrimExpr], dict[Var, PrimExpr]],
     changed: set[Var],
     mapping: dict[Buffer, Buffer],
     names: NameSupply,
 ) -> tuple[list[Stmt], list[str]]:
     region = block.writes[0]
     axes = _padded_axes(func, block, region, changed)
-    if not any(axis in changed for axis in axes):
+    if not any(axes):
         return [], []
-    new = _padded_buffer(region.buffer, axes, padded)
+    new = _padded_buffer(region.buffer, axes, *sizes)
     mapping[region.buffer] = new
     name = names.fresh(f"{region.buffer.name}_unpad")
     out_axes = whole_axes(region.buffer)

@@ -7,8 +7,12 @@ code generator vectorises; otherwise the last loop stays, so that its accesses r
 
 from __future__ import annotations
 
+from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
+from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
+from heddle.prim.ops import floordiv
+from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, BufferStore, SBlock
 from heddle.tir.schedule.rules.rule import (
@@ -22,6 +26,9 @@ from heddle.tir.schedule.rules.rule import (
     try_primitive,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+
+MAX_PERIOD = 8
+"""Of elements that alternate between more places, each place is met too seldom."""
 
 
 class Elementwise(ScheduleRule):
@@ -50,6 +57,9 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     outer, inner = loops[:-1], loops[-1]
     fused = sch.fuse(*outer) if len(outer) > 1 else outer[0]
     parallelize(sch, fused, constant_product(loop_extents(sch, [inner])))
+    period = _period(block_of(sch, handle), block_of(sch, handle).iter_vars[-1].var)
+    if period is not None:
+        _alternate(sch, inner, period)
 
 
 def _is_one_vector(sch: Schedule, loop: LoopRV) -> bool:
@@ -61,6 +71,38 @@ def schedule_lanes(sch: Schedule, loops: list[LoopRV]) -> None:
     try_primitive(sch, lambda: sch.vectorize(loops[-1]))
     outer = sch.fuse(*loops[:-2]) if len(loops) > 3 else loops[0]
     parallelize(sch, outer, constant_product(loop_extents(sch, loops[-2:])))
+
+
+def _period(block: SBlock, axis: Var) -> int | None:
+    """The number of places that elements along an axis come from in turn, if all loads agree: what is read of
+    place `axis % period` at `axis // period`."""
+    if block.writes[0].region[-1].min is not axis:
+        return None
+    loads = [node for node in walk(block.body) if isinstance(node, BufferLoad)]
+    divisions = [node for load in loads for index in load.indices for node in walk(index)]
+    along = [n for n in divisions if isinstance(n, (FloorDiv, FloorMod)) and axis in free_vars(n.a)]
+    found = {node.b.value if isinstance(node.b, IntImm) else 0 for node in along}
+    period = found.pop() if len(found) == 1 else 0
+    is_plain = 2 <= period <= MAX_PERIOD and all(_steps(node.a, axis) for node in along)
+    return period if is_plain else None
+
+
+def _steps(expr: PrimExpr, axis: Var) -> bool:
+    """Whether an expression grows by one with the axis."""
+    return is_const_int(Analyzer().simplify(substitute(expr, {axis: axis + 1}) - expr), 1)
+
+
+def _alternate(sch: Schedule, loop: LoopRV, period: int) -> None:
+    """Whole periods in one loop, whose statements read memory in order; what is left over in another."""
+    extent = sch.get(loop).extent
+    whole = floordiv(extent, period) * period
+    if isinstance(extent, IntImm):
+        if extent.value < 2 * period:
+            return
+        whole = constant(extent.value // period * period, extent.dtype)
+    is_whole = isinstance(extent, IntImm) and extent.value % period == 0
+    main = loop if is_whole else sch.loop_partition(loop, [whole, None])[0]
+    sch.unroll(sch.split(main, [None, period])[1])
 
 
 def is_flat(block: SBlock) -> bool:

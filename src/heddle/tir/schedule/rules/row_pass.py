@@ -9,11 +9,12 @@ order depends on the vector width only, not on the number of threads.
 
 from __future__ import annotations
 
+from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
-from heddle.tir.nodes import Buffer, BufferLoad, IterType, SBlock
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
@@ -127,11 +128,15 @@ def _keep_in_result(sch: Schedule, last: SBlockRV, temporary: Buffer) -> None:
 
 
 def _run_map_in_lanes(sch: Schedule, handle: SBlockRV, row: LoopRV) -> None:
-    """Mark the innermost loop of a map along a row for vector lanes, where it writes memory in order."""
-    block, loop = block_of(sch, handle), sch.get_loops(handle)[-1]
-    if not is_spatial(block) or loop.var is row.var:
+    """Mark the innermost loop of a map along a row for vector lanes, where it writes memory in order. A row
+    of several dimensions is one run of elements where memory holds it so."""
+    block, loops = block_of(sch, handle), sch.get_loops(handle)
+    inner = loops[[loop.var for loop in loops].index(row.var) + 1 :]
+    if not is_spatial(block) or not inner:
         return
-    index = block.writes[0].region[-1].min
+    if len(inner) > 1 and _lie_in_one_run(sch, handle, inner):
+        inner = [sch.fuse(*inner)]
+    loop, index = inner[-1], block.writes[0].region[-1].min
     if any(
         axis.var is index and loop.var in free_vars(value)
         for axis, value in zip(block.iter_vars, sch.realization(handle).iter_values, strict=True)
@@ -156,25 +161,39 @@ def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | No
         sch.reorder(*spatial[:-1], *reduce_loops, spatial[-1])
     else:
         sch.reorder(*spatial, *reduce_loops)
-        if len(reduce_loops) > 1 and _reduces_whole_rows(sch, block, reduce_loops):
+        if len(reduce_loops) > 1 and _lie_in_one_run(sch, handle, reduce_loops):
             reduce_loops = [sch.fuse(*reduce_loops)]
         sch.annotate(reduce_loops[-1], REDUCTION, True)
     first = next(loop for loop in sch.get_loops(handle) if loop.var in {r.var for r in reduce_loops})
     sch.decompose_reduction(handle, first)
 
 
-def _reduces_whole_rows(sch: Schedule, block: SBlock, reduce_loops: list[LoopRV]) -> bool:
-    """Whether the reduction axes are the last ones of every operand: their elements lie in one run."""
-    reduced = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce]
-    if len(reduced) != len(reduce_loops):
+def _lie_in_one_run(sch: Schedule, handle: SBlockRV, loops: list[LoopRV]) -> bool:
+    """Whether loops run over the whole last dimensions, in their order, of all that depends on them."""
+    block = block_of(sch, handle)
+    values = sch.realization(handle).iter_values
+    axes = {
+        value: axis for axis, value in zip(block.iter_vars, values, strict=True) if isinstance(value, Var)
+    }
+    if not all(loop.var in axes for loop in loops):
         return False
-    written = {region.buffer for region in block.writes}
-    return all(
-        len(region.region) >= len(reduced)
-        and all(part.min is axis for part, axis in zip(region.region[-len(reduced) :], reduced, strict=True))
-        for region in block.reads
-        if region.buffer not in written
-    )
+    run = [axes[loop.var].var for loop in loops]
+    uses = [var for value in values for var in free_vars(value)]
+    if any(uses.count(loop.var) > 1 for loop in loops):
+        return False
+    extents = [sch.get(loop).extent for loop in loops]
+    accesses = [n for n in walk(block.body) if isinstance(n, (BufferLoad, BufferStore))]
+    for access in accesses:
+        if set(run).isdisjoint(free_vars(*access.indices)):
+            continue
+        last = access.indices[-len(run) :]
+        if len(last) < len(run) or any(a is not b for a, b in zip(last, run, strict=True)):
+            return False
+        if not structural_equal(access.buffer.shape[-len(run) :], tuple(extents)):
+            return False
+        if not set(run).isdisjoint(free_vars(*access.indices[: -len(run)])):
+            return False
+    return True
 
 
 def _runs_over_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:

@@ -1,0 +1,319 @@
+"""Windows that slide over plain images (pooling where no channels lie innermost): tiles of rows, staged.
+
+    parallel (images, channels, blocks of rows):
+        for tiles of the row:
+            staged[rows, columns] = what the windows read, padding included           (a few kilobytes)
+            for rows of the block, vectors of the tile:
+                accumulator[lanes] = identity
+                for the window:  accumulator = combine(accumulator, staged[lanes])    (in a register)
+                epilogue, in the lanes that lie in the row
+
+Conditions of the padding are asked once for an element that is staged, not for each window that reads it. The
+last tile computes lanes beyond the row, which are not stored. Each element is combined in the order of its
+window, so that results are those of the plain loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from heddle.arith import detect_linear_equation
+from heddle.prim.nodes import Add, Cast, IntImm, Max, Min, Mul, PrimExpr, Var, constant
+from heddle.prim.substitute import free_vars, substitute
+from heddle.target import Target
+from heddle.tir.nodes import BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.schedule.rules.convolution import NO_UNROLL
+from heddle.tir.schedule.rules.rule import (
+    ScheduleRule,
+    block_of,
+    extent_of,
+    inline_maps,
+    is_reduction,
+    is_spatial,
+    iterations,
+    local_result,
+    parallelize,
+    unrolled_vectors,
+)
+from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+
+MAX_TAPS = 1024
+"""Larger windows are sums of their own."""
+MAX_UNROLLED = 32
+"""Taps of a window that is written out."""
+MAX_STRIDE = 8
+"""Lanes farther apart than that have little in common with their neighbours."""
+LEAST_COLUMNS = 4
+ROWS, VECTORS = 8, 2
+"""Rows and vectors of a tile: the more, the fewer elements are staged twice, and the more rows and columns
+beyond the end of small images."""
+MAX_STAGED = 1 << 13
+"""Elements that are staged together: the nearest cache keeps them."""
+
+_POWERS = (32, 16, 8, 4, 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dimension:
+    """A dimension of what windows read: index = axis * stride + the window's axes; `span` elements from the
+    first to the last that one window reads."""
+
+    axis: Var | None
+    stride: int
+    span: int
+
+    def extent(self, outputs: int) -> int:
+        """The elements that neighbouring windows read."""
+        return (outputs - 1) * self.stride + self.span
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """A reduction over windows of `operand`. `x` runs along the lanes, `y` over the rows of a tile."""
+
+    operand: BufferLoad
+    dimensions: tuple[_Dimension, ...]
+    taps: int
+    x: Var
+    y: Var | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    rows: int
+    vectors: int
+    lanes: int
+
+
+class SlidingWindow(ScheduleRule):
+    def apply(self, sch: Schedule, target: Target) -> Schedule | None:
+        reductions = [handle for handle in sch.blocks() if is_reduction(block_of(sch, handle))]
+        windows = _windows(block_of(sch, reductions[0])) if len(reductions) == 1 else None
+        if windows is None:
+            return None
+        handle = reductions[0]
+        tile = _choose_tile(block_of(sch, handle), windows, target)
+        if tile is None:
+            return None
+        sch = sch.copy()
+        inline_maps(sch, keep=[producer.name for producer in sch.get_producers(handle)])
+        if not _is_fed_by_a_map(sch, handle, windows) or not _has_plain_epilogue(sch, handle):
+            return None
+        staged = _staging_block(sch, handle, windows, tile)
+        _schedule(sch, handle, staged, windows, tile)
+        return sch
+
+
+# ---- which reductions
+
+
+def _windows(block: SBlock) -> _Windows | None:
+    """The windows that a reduction runs over, if all it does is to combine their elements."""
+    store, operand = block.body, _combined(block)
+    if operand is None or not isinstance(store, BufferStore):
+        return None
+    extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
+    outer = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar]
+    reduce = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce]
+    sizes = [extents[var] for var in reduce]
+    taps = prod(size or MAX_TAPS + 1 for size in sizes)
+    if taps > MAX_TAPS or len(outer) < 2 or len(store.indices) != len(outer):
+        return None
+    found = [_dimension(index, outer, dict(zip(reduce, sizes, strict=True))) for index in operand.indices]
+    dimensions = [dimension for dimension in found if dimension is not None]
+    axes = [dimension.axis for dimension in dimensions if dimension.axis is not None]
+    x = store.indices[-1]
+    if set(store.indices) != set(outer) or len(dimensions) < len(found) or len(set(axes)) < len(axes):
+        return None
+    if dimensions[-1].axis is not x or not isinstance(x, Var) or not _is_worth_lanes(extents[x]):
+        return None
+    sliding = [var for var in axes if _slides(operand, var, reduce)]
+    moved = [dimension for dimension in dimensions if dimension.axis in sliding]
+    if not sliding or any(dimension.stride > dimension.span for dimension in moved):
+        return None
+    rows = [index for index in store.indices if index in sliding and index is not x]
+    y = rows[-1] if rows else None
+    return _Windows(operand, tuple(dimensions), taps, x, y)  # type: ignore[arg-type]
+
+
+def _is_worth_lanes(columns: int | None) -> bool:
+    return columns is None or columns >= LEAST_COLUMNS
+
+
+def _combined(block: SBlock) -> BufferLoad | None:
+    """The load of R[i] = combine(R[i], load), whose value may be cast."""
+    store = block.body
+    if not isinstance(store, BufferStore) or not isinstance(store.value, (Add, Max, Min, Mul)):
+        return None
+    own, term = store.value.a, store.value.b
+    while isinstance(term, Cast):
+        term = term.value
+    if not isinstance(own, BufferLoad) or not isinstance(term, BufferLoad) or not term.indices:
+        return None
+    return term if own.buffer is store.buffer and term.buffer is not store.buffer else None
+
+
+def _dimension(index: PrimExpr, outer: list[Var], sizes: dict[Var, int | None]) -> _Dimension | None:
+    """A dimension whose index is a sum of at most one axis of the result and axes of the window, each times a
+    number; None for others."""
+    used = free_vars(index)
+    axes = [var for var in used if var in outer]
+    if len(axes) > 1 or any(var not in sizes for var in used if var not in axes):
+        return None
+    coefficients = detect_linear_equation(index, used)
+    numbers = [part.value for part in coefficients if isinstance(part, IntImm)]
+    if len(numbers) != len(used) + 1 or any(number < 0 for number in numbers):
+        return None
+    of = dict(zip(used, numbers, strict=False))
+    span = 1 + sum(of[var] * ((sizes[var] or 1) - 1) for var in used if var in sizes)
+    stride = of[axes[0]] if axes else 1
+    return _Dimension(axes[0] if axes else None, stride, span) if 0 < stride <= MAX_STRIDE else None
+
+
+def _slides(operand: BufferLoad, var: Var, reduce: list[Var]) -> bool:
+    return any(var in free_vars(index) and set(free_vars(index)) & set(reduce) for index in operand.indices)
+
+
+def _has_plain_epilogue(sch: Schedule, handle: SBlockRV) -> bool:
+    """Whether at most one map reads the result, each element at its own place."""
+    consumers = sch.get_consumers(handle)
+    if not consumers:
+        return True
+    block, result = block_of(sch, consumers[0]), block_of(sch, handle).writes[0].buffer
+    store = block.body
+    if len(consumers) > 1 or not is_spatial(block) or not isinstance(store, BufferStore):
+        return False
+    if sch.get_consumers(consumers[0]):
+        return False
+    reads = [region.region for region in block.reads if region.buffer is result]
+    places = [tuple(part.min for part in region) for region in reads]
+    return all(len(at) == len(store.indices) and all(map(_same, at, store.indices)) for at in places)
+
+
+def _same(a: PrimExpr, b: PrimExpr) -> bool:
+    return a is b
+
+
+def _is_fed_by_a_map(sch: Schedule, handle: SBlockRV, windows: _Windows) -> bool:
+    """Whether windows read an argument, or what one map makes for them alone."""
+    producers = sch.get_producers(handle)
+    if not producers:
+        return windows.operand.buffer in sch.func.buffers
+    block = block_of(sch, producers[0])
+    readers = sch.get_consumers(producers[0])
+    if len(producers) > 1 or len(readers) > 1 or windows.operand.buffer in sch.func.buffers:
+        return False
+    store, axes = block.body, tuple(axis.var for axis in block.iter_vars)
+    return is_spatial(block) and isinstance(store, BufferStore) and store.indices == axes
+
+
+# ---- the tile
+
+
+def _choose_tile(block: SBlock, windows: _Windows, target: Target) -> _Tile | None:
+    """Rows and vectors that are staged together, None where those of one window are too many."""
+    extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
+    bits = max(32, block.writes[0].buffer.dtype.bits, windows.operand.buffer.dtype.bits)
+    columns = extents[windows.x]
+    lanes = target.vector_width_bits // bits
+    if columns is not None:
+        lanes = min(lanes, 1 << (columns - 1).bit_length())
+    vectors = VECTORS if columns is None else min(VECTORS, -(-columns // lanes))
+    rows = 1 if windows.y is None else _balanced(extents[windows.y], ROWS)
+    while _staged(windows, rows, vectors * lanes) > MAX_STAGED:
+        if rows == vectors == 1:
+            return None
+        rows, vectors = (-(-rows // 2), vectors) if rows > 1 else (rows, 1)
+    return _Tile(rows, vectors, lanes) if lanes > 1 else None
+
+
+def _balanced(extent: int | None, most: int) -> int:
+    """Parts of at most so many, as equal as can be."""
+    return most if not extent else -(-extent // -(-extent // most))
+
+
+def _staged(windows: _Windows, rows: int, columns: int) -> int:
+    outputs = {windows.y: rows, windows.x: columns}
+    return prod(part.extent(outputs.get(part.axis, 1)) for part in windows.dimensions)
+
+
+# ---- the schedule
+
+
+def _staging_block(sch: Schedule, handle: SBlockRV, windows: _Windows, tile: _Tile) -> SBlockRV:
+    """The map that makes what the windows read, for whole tiles: beyond the image's end lie zeros, and what
+    is computed there is cut off."""
+    block = block_of(sch, handle)
+    made, consumers = sch.get_producers(handle), sch.get_consumers(handle)
+    multiples = {windows.y: tile.rows, windows.x: tile.vectors * tile.lanes}
+    added = sch.pad_einsum(handle, [multiples.get(axis.var, 1) for axis in block.iter_vars])
+    if added:
+        for producer in made:
+            sch.compute_inline(producer)
+        if consumers:
+            sch.compute_inline(added[1])
+        return SBlockRV(added[0].name)
+    if made:
+        return SBlockRV(made[0].name)
+    buffers = [region.buffer for region in block.reads]
+    return SBlockRV(sch.cache_read(handle, buffers.index(windows.operand.buffer), "global").name)
+
+
+def _schedule(sch: Schedule, handle: SBlockRV, staged: SBlockRV, windows: _Windows, tile: _Tile) -> None:
+    block = block_of(sch, handle)
+    consumer = local_result(sch, handle)
+    loops = dict(zip((axis.var for axis in block.iter_vars), sch.get_loops(handle), strict=True))
+    reduce = [loops[axis.var] for axis in block.iter_vars if axis.iter_type is IterType.CommReduce]
+    x, y = loops.pop(windows.x), None if windows.y is None else loops.pop(windows.y)
+    outer = [loops[axis.var] for axis in block.iter_vars if axis.var in loops]
+    outer = [loop for loop in outer if loop not in reduce]
+    columns, vector, lane = sch.split(x, [None, tile.vectors, tile.lanes])
+    blocks, rows = ([], []) if y is None else [[loop] for loop in sch.split(y, [None, tile.rows])]
+    sch.reorder(*outer, *blocks, columns, *rows, vector, *reduce, lane)
+    work = tile.rows * tile.vectors * tile.lanes * windows.taps
+    if y is None:
+        shared = columns = sch.fuse(*outer, columns)
+        parallelize(sch, shared, work)
+    else:
+        shared = sch.fuse(*outer, *blocks)
+        parallelize(sch, shared, iterations(sch, [columns]) * work)
+    sch.compute_at(staged, columns)
+    _stage(sch, staged, tile.lanes)
+    sch.reverse_compute_at(consumer, vector)
+    for row in rows:
+        _skip_rows(sch, consumer, row)
+        sch.annotate(row, NO_UNROLL, True)
+    unrolled_vectors(sch, consumer, vector)
+    sch.vectorize(lane)
+    if windows.taps <= MAX_UNROLLED:
+        for loop in reduce:
+            sch.unroll(loop)
+    sch.decompose_reduction(handle, reduce[0])
+
+
+def _skip_rows(sch: Schedule, consumer: SBlockRV, row: LoopRV) -> None:
+    """End the loop over a tile's rows with the image: what comes behind is not stored."""
+    realize = sch.realization(consumer)
+    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        if row.var in free_vars(value):
+            first = substitute(value, {row.var: constant(0, row.var.dtype)})
+            sch.narrow(row, axis.dom.extent - first)
+
+
+def _stage(sch: Schedule, staged: SBlockRV, lanes: int) -> None:
+    """Stage a row in vectors: whole ones, and for what is left over shorter ones."""
+    *around, last = sch.get_loops(staged)
+    for loop in around:
+        sch.annotate(loop, NO_UNROLL, True)  # conditions of a column are asked once, and stay in registers
+    extent = extent_of(sch.get(last).extent)
+    assert extent is not None
+    sizes = [extent // lanes * lanes, *(size for size in _POWERS if extent % lanes & size)]
+    sizes = [size for size in sizes if size]
+    whole, *others = sch.loop_partition(last, sizes) if len(sizes) > 1 else [last]
+    if sizes[0] > lanes:
+        vector, whole = sch.split(whole, [None, lanes])
+        sch.unroll(vector)
+    for loop, size in zip((whole, *others), sizes, strict=True):
+        if size > 1:
+            sch.vectorize(loop)
