@@ -50,7 +50,10 @@ def conv(
         )
         for k in range(ndim)
     ]
-    padded = pad_axes(data, at[2:], before, after) if any((*before, *after)) else data
+    is_padded, out_dtype = any((*before, *after)), out_dtype or data.dtype
+    if groups == 1 or is_padded:
+        data = _widened(data)
+    padded = pad_axes(data, at[2:], before, after) if is_padded else data
     out_layout = out_layout or data_layout
     channels = weight.shape[weight_at[0]]
     shape = permuted((data.shape[at[0]], channels, *sizes), "NC" + spatial, out_layout)
@@ -64,6 +67,14 @@ def conv(
         False,
         out_dtype,
     )
+
+
+def _widened(data: te.Tensor) -> te.Tensor:
+    """Images of float16 as float32: an element is converted once, and not for every product."""
+    if data.dtype != "float16":
+        return data
+    result: te.Tensor = te.compute(data.shape, lambda *i: cast("float32", data[i]), name="widened")
+    return result
 
 
 def _correlate(

@@ -37,10 +37,12 @@ from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
     ScheduleRule,
     block_of,
-    constant_product,
+    domain_size,
     extent_of,
+    grain_of,
     inline_maps,
     is_reduction,
+    iterations,
     loop_extents,
     try_primitive,
     vectorize_last,
@@ -290,11 +292,10 @@ def _tile_loops(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> _Loo
         reduce, pair = [steps], [inside]
     sch.reorder(*before, n_tile, *after, *m_tile, *reduce, *m_row, n_vector, lanes, *pair)
     shared = [*before, n_tile, *after]
-    inner = [*m_tile, *reduce, *m_row, n_vector, lanes, *pair]
-    work = constant_product(loop_extents(sch, inner))
+    work = domain_size(block_of(sch, handle), (axes.m, *axes.reduce)) * iterations(sch, [n_vector, lanes])
     parallel = sch.fuse(*shared) if len(shared) > 1 else shared[0]
     sch.parallel(parallel)
-    sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // max(1, work or GRAIN_MULTIPLIES)))
+    sch.annotate(parallel, "grain", grain_of(work, GRAIN_MULTIPLIES))
     if axes.packed is not None and (not m_tile or is_const_int(sch.get(m_tile[0]).extent, 1)):
         sch.annotate(parallel, "sweep", True)  # weights are read once, by the next step of a loop again
     rows = m_tile[0] if m_tile else None

@@ -39,8 +39,11 @@ from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
     block_of,
     constant_product,
+    domain_size,
     extent_of,
+    grain_of,
     inline_maps,
+    iterations,
     local_result,
     loop_extents,
     unrolled_vectors,
@@ -97,6 +100,7 @@ def _schedule_rows(
     consumer = local_result(sch, handle)
     loops = dict(zip((a.var for a in conv.block.iter_vars), sch.get_loops(handle), strict=True))
     n, c, *rows, w, lane = (loops[var] for var in conv.axes)
+    row = conv.spatial[-1]
     c_tile, vector = sch.split(c, [None, tile.vectors])
     w_tile, pixel = _split_row(sch, w, tile.pixels, part)
     reduce = [loops[var] for var in _reading_order(conv)]
@@ -106,11 +110,10 @@ def _schedule_rows(
         sch.annotate(pair, DOT_PRODUCT, True)
         beside = [pair]
     sch.reorder(n, c_tile, *rows, w_tile, *reduce, pixel, vector, lane, *beside)
-    inside = [] if part is not None else [w_tile]  # of a row of any length one tile counts
-    work = constant_product(loop_extents(sch, [*inside, *reduce, pixel, vector, lane, *beside]))
+    work = domain_size(conv.block, (row, *_reading_order(conv))) * iterations(sch, [vector, lane])
     parallel = sch.fuse(n, c_tile, *rows)
     sch.parallel(parallel)
-    sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // (work or GRAIN_MULTIPLIES)))
+    sch.annotate(parallel, "grain", grain_of(work, GRAIN_MULTIPLIES))
     sch.reverse_compute_at(consumer, w_tile)
     _schedule_result(sch, consumer, w_tile, target)
     sch.unroll(pixel)

@@ -24,9 +24,10 @@ from heddle.tir.schedule.rules.register_tile import Axes, Tile
 from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
     block_of,
-    constant_product,
+    domain_size,
     extent_of,
-    loop_extents,
+    grain_of,
+    iterations,
     loops_of_axes,
     vectorize_last,
 )
@@ -88,10 +89,10 @@ def _tile_sums(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> tuple
     n_tile, n_vector, lanes = sch.split(loops[axes.n], [None, tile.vectors, tile.lanes])
     m_tile, m_row = sch.split(loops[axes.m], [None, tile.rows])
     sch.reorder(*outer, n_tile, outer_k, m_tile, m_row, n_vector, lanes)
-    work = constant_product(loop_extents(sch, [outer_k, m_tile, m_row, n_vector, lanes]))
+    work = domain_size(block_of(sch, handle), (axes.m, reduction)) * iterations(sch, [n_vector, lanes])
     panel = sch.fuse(*outer, n_tile) if outer else n_tile
     sch.parallel(panel)
-    sch.annotate(panel, "grain", max(1, GRAIN_MULTIPLIES // max(1, work or GRAIN_MULTIPLIES)))
+    sch.annotate(panel, "grain", grain_of(work, GRAIN_MULTIPLIES))
     for loop in (m_row, n_vector):
         sch.unroll(loop)
     sch.vectorize(lanes)

@@ -18,9 +18,9 @@ from heddle.tir.nodes import BufferLoad, BufferStore, SBlock
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
     block_of,
-    constant_product,
     inline_maps,
     is_spatial,
+    iterations,
     loop_extents,
     parallelize,
     try_primitive,
@@ -56,7 +56,7 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
         return
     outer, inner = loops[:-1], loops[-1]
     fused = sch.fuse(*outer) if len(outer) > 1 else outer[0]
-    parallelize(sch, fused, constant_product(loop_extents(sch, [inner])))
+    parallelize(sch, fused, iterations(sch, [inner]))
     period = _period(block_of(sch, handle), block_of(sch, handle).iter_vars[-1].var)
     if period is not None:
         _alternate(sch, inner, period)
@@ -70,7 +70,7 @@ def schedule_lanes(sch: Schedule, loops: list[LoopRV]) -> None:
     """The last loop in lanes; the one before it stays, so that indices are not divided for every vector."""
     try_primitive(sch, lambda: sch.vectorize(loops[-1]))
     outer = sch.fuse(*loops[:-2]) if len(loops) > 3 else loops[0]
-    parallelize(sch, outer, constant_product(loop_extents(sch, loops[-2:])))
+    parallelize(sch, outer, iterations(sch, loops[-2:]))
 
 
 def _period(block: SBlock, axis: Var) -> int | None:

@@ -19,13 +19,11 @@ from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
     block_of,
-    constant_product,
     extent_of,
     inline_maps,
     is_reduction,
     is_spatial,
     iterations,
-    loop_extents,
     parallelize,
     try_primitive,
 )
@@ -280,14 +278,14 @@ def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
     width = next(fits, _STRIPS[-1])
     strip, column, lanes = sch.split(spatial[-1], [None, width // _STRIPS[-1], _STRIPS[-1]])
     outer = [*spatial[:-1], strip]
-    work = constant_product(loop_extents(sch, long))
+    work = iterations(sch, long) * width
     *around, rows = long
     blocks, row = sch.split_ragged(rows, _ROWS)
     sch.reorder(*outer, *around, blocks, *single, column, row, lanes)
     if extent_of(sch.get(row).extent) is not None:
         sch.unroll(row)
     shared = sch.fuse(*outer) if len(outer) > 1 else strip
-    parallelize(sch, shared, None if work is None else work * width)
+    parallelize(sch, shared, work)
     sch.vectorize(lanes)
     sch.decompose_reduction(handle, [*around, blocks][0])
 

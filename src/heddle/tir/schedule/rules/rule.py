@@ -97,19 +97,30 @@ def try_primitive(sch: Schedule, action: object) -> bool:
     return True
 
 
-def parallelize(sch: Schedule, loop: LoopRV, inner_elements: int | PrimExpr | None) -> None:
-    """Run a loop on threads, at least GRAIN_ELEMENTS of work to each; of free sizes, that follows when it
-    runs. One whose iterations depend on each other, as in functions written by hand, stays as it is."""
-    if not try_primitive(sch, lambda: sch.parallel(loop)):
-        return
-    if isinstance(inner_elements, PrimExpr):
-        inner_elements = extent_of(inner_elements) or inner_elements
-    grain: int | PrimExpr
-    if isinstance(inner_elements, PrimExpr):
-        grain = maximum(floordiv(GRAIN_ELEMENTS, maximum(inner_elements, 1)), 1)
-    else:
-        grain = max(1, GRAIN_ELEMENTS // max(1, inner_elements or 64))
-    sch.annotate(loop, "grain", grain)
+def parallelize(sch: Schedule, loop: LoopRV, work: int | PrimExpr, least: int = GRAIN_ELEMENTS) -> None:
+    """Run a loop on threads, at least so much work to each, where an iteration does `work`. A loop whose
+    iterations depend on each other, as in functions written by hand, stays as it is."""
+    if try_primitive(sch, lambda: sch.parallel(loop)):
+        sch.annotate(loop, "grain", grain_of(work, least))
+
+
+def grain_of(work: int | PrimExpr, least: int) -> int | PrimExpr:
+    """How many iterations, of so much work each, are worth a thread: of free sizes, that follows when it
+    runs."""
+    known = work if isinstance(work, int) else extent_of(work)
+    if known is not None:
+        return max(1, least // max(1, known))
+    grain: PrimExpr = maximum(floordiv(least, maximum(work, 1)), 1)
+    return grain
+
+
+def domain_size(block: SBlock, variables: Sequence[object]) -> PrimExpr:
+    """The product of the domains of some axes of a block."""
+    total: PrimExpr = constant(1, "int64")
+    for axis in block.iter_vars:
+        if axis.var in variables:
+            total = total * cast("int64", axis.dom.extent)
+    return total
 
 
 def iterations(sch: Schedule, loops: Sequence[LoopRV]) -> PrimExpr:

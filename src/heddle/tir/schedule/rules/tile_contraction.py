@@ -24,9 +24,10 @@ from heddle.tir.schedule.rules.register_tile import Axes, Tile, is_plain
 from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
     block_of,
-    constant_product,
+    domain_size,
     extent_of,
-    loop_extents,
+    grain_of,
+    iterations,
     vectorize_last,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
@@ -126,10 +127,10 @@ def _tile_loops(
     shared = [*outer[:1], column_blocks, *outer[1:]]
     inner = [row_blocks, steps, rows, columns, pairs, row, lanes, factor]
     sch.reorder(*shared, *inner)
-    work = constant_product(loop_extents(sch, inner))
+    work = domain_size(block_of(sch, handle), (axes.m, *axes.reduce)) * iterations(sch, [columns, lanes])
     parallel = sch.fuse(*shared) if len(shared) > 1 else shared[0]
     sch.parallel(parallel)
-    sch.annotate(parallel, "grain", max(1, GRAIN_MULTIPLIES // max(1, work or GRAIN_MULTIPLIES)))
+    sch.annotate(parallel, "grain", grain_of(work, GRAIN_MULTIPLIES))
     for loop in (rows, columns):
         sch.unroll(loop)
     sch.vectorize(lanes)

@@ -22,6 +22,7 @@ from heddle.tir.schedule.rules.rule import (
     extent_of,
     inline_maps,
     is_spatial,
+    iterations,
     loop_extents,
     parallelize,
 )
@@ -60,10 +61,10 @@ def schedule_transposed(sch: Schedule, handle: SBlockRV, target: Target) -> bool
     sch.reorder(*others, i, j)
     size = constant_product(loop_extents(sch, others))
     if size is not None and size <= 1:
-        parallelize(sch, i, constant_product(loop_extents(sch, [j])))
+        parallelize(sch, i, iterations(sch, [j]))
     else:
         outer = sch.fuse(*others) if len(others) > 1 else others[0]
-        parallelize(sch, outer, constant_product(loop_extents(sch, [i, j])))
+        parallelize(sch, outer, iterations(sch, [i, j]))
     sch.annotate(i, TRANSPOSE, side)
     return True
 

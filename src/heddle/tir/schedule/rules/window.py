@@ -21,6 +21,7 @@ from heddle.tir.schedule.rules.rule import (
     extent_of,
     inline_maps,
     is_reduction,
+    iterations,
     local_result,
     loop_extents,
     parallelize,
@@ -73,7 +74,7 @@ def _schedule(sch: Schedule, handle: SBlockRV) -> None:
     sch.reorder(*outer, *reduce, lane)
     window = constant_product(loop_extents(sch, reduce))
     inner = outer[-1:] if len(outer) > 1 and window is not None and window <= MAX_WINDOW else []
-    work = constant_product(loop_extents(sch, [*inner, *reduce, lane]))
+    work = iterations(sch, [*inner, *reduce, lane])
     tasks = outer[: len(outer) - len(inner)]
     shared = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
     parallelize(sch, shared, work)
