@@ -105,6 +105,23 @@ def test_arithmetic_on_the_way() -> None:
         np.testing.assert_allclose(run(x).numpy(), np.exp(x).T + 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", ["(24, 37)", '(24, "n")'])
+@pytest.mark.parametrize("along", ["columns", "rows", "both"])
+def test_factors_of_columns_and_rows(shape: str, along: str) -> None:
+    """What is read along the vectors' other axis alone is one value for each of them."""
+    lines = ["t = R.permute_dims(x)"]
+    if along != "rows":
+        lines.append('t = R.multiply(t, R.arange(1, 25, dtype="float32"))')
+    if along != "columns":
+        lines.append("t = R.add(t, R.sum(t, axis=[1], keepdims=True))")
+    run = machine(shape, "\n            ".join([*lines, "y = R.nn.relu(t)"]))
+    x = np.random.default_rng(1).integers(-9, 9, (24, 37)).astype(np.float32)
+    expected = x.T * np.arange(1, 25, dtype=np.float32) if along != "rows" else x.T
+    if along != "columns":
+        expected = expected + expected.sum(1, keepdims=True)
+    np.testing.assert_array_equal(run(x).numpy(), np.maximum(expected, 0))
+
+
 def test_heads_of_an_attention() -> None:
     body = "h = R.reshape(x, (b, s, 3, 16))\n            y = R.permute_dims(h, axes=(0, 2, 3, 1))"
     text = MODEL.format(shape='("b", "s", 48)', dtype="float32", body=body)

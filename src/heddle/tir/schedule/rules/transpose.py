@@ -89,7 +89,7 @@ def _work(side: int, extents: tuple[int | None, ...]) -> int:
 
 def transposed_axes(block: SBlock) -> tuple[Var, Var] | None:
     """The axes (i, j) along which what is read and what is written is contiguous, if they differ and every
-    read that runs along both is contiguous along i."""
+    read that runs along both is contiguous along i. What runs along j alone is one value for a vector."""
     store = block.body
     if not isinstance(store, BufferStore) or not store.indices:
         return None
@@ -98,15 +98,17 @@ def transposed_axes(block: SBlock) -> tuple[Var, Var] | None:
     if not isinstance(j, Var) or j not in axes or not _fills_tiles(store):
         return None
     found: set[Var] = set()
+    others: set[Var] = set()
     for load in (node for node in walk(store.value) if isinstance(node, BufferLoad)):
         used = set(free_vars(*load.indices))
-        if j not in used:
-            continue
-        along = _contiguous_axis(block, load)
-        if along is None or along is j:
-            return None
-        found.add(along)
-    return (found.pop(), j) if len(found) == 1 else None
+        along = _contiguous_axis(block, load) if j in used else None
+        if along is not None and along is not j:
+            found.add(along)
+        elif j in used:
+            others |= used
+    if len(found) != 1 or not found.isdisjoint(others):
+        return None
+    return found.pop(), j
 
 
 def _fills_tiles(store: BufferStore) -> bool:
