@@ -173,9 +173,11 @@ def _without_zero(bound: Bound) -> Bound:
 
 
 def _quotient(a: Bound, b: Bound, divide: Callable[[int, int], int]) -> Bound:
+    """What is divided by 0 is 0. The range of a divisor may be empty: then anything holds."""
+    zero = [0] if b[0] <= 0 <= b[1] else []
     b = _without_zero(b)
-    if b[0] > 0 or b[1] < 0:
-        tops = [_corner(x, y, divide) for x in a for y in b]
+    if (b[0] > 0 or b[1] < 0) and b[0] <= b[1]:
+        tops = [_corner(x, y, divide) for x in a for y in b] + zero
         return clamp(min(tops), max(tops))
     if b[0] == b[1] == 0:
         return EVERYTHING

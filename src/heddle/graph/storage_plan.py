@@ -15,9 +15,8 @@ from functools import reduce
 from heddle.arith import Analyzer
 from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Var
-from heddle.ir.visitor import walk
 from heddle.prim.evaluate import evaluate
-from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.prim.nodes import IntImm, PrimExpr, Range, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import maximum
 from heddle.prim.substitute import free_vars, substitute
@@ -67,18 +66,24 @@ class StorageSizes:
         self._samples: dict[PrimExpr, int | None] = {}
 
     def bounded(self, size: PrimExpr) -> PrimExpr:
-        """The size with stated upper bounds put in, rounded up to the alignment where it is constant."""
-        if self._bounds:
-            known = {
-                node: constant(self._bounds[node.name], "int64")
-                for node in walk(size)
-                if isinstance(node, PrimVar) and node.name in self._bounds
-            }
-            size = substitute(size, known)
+        """The size with stated upper bounds put in, rounded up to the alignment where it is constant. A bound
+        is not put into a formula that may be larger below it."""
         size = self._analyzer.simplify(size)
+        for var in free_vars(size):
+            if var.name in self._bounds:
+                most = constant(self._bounds[var.name], "int64")
+                at_most = self._analyzer.simplify(substitute(size, {var: most}))
+                if self._grows(size, at_most, var, most):
+                    size = at_most
         if isinstance(size, IntImm):
             return constant(-(-size.value // ALIGN_BYTES) * ALIGN_BYTES, "int64")
         return size
+
+    def _grows(self, size: PrimExpr, at_most: PrimExpr, var: PrimVar, most: PrimExpr) -> bool:
+        """Whether a size is largest where a dimension is."""
+        below = Analyzer()
+        below.bind(var, Range.from_min_extent(constant(0, "int64"), most + 1))
+        return below.can_prove_greater_equal(at_most - size, 0)
 
     def take(
         self, free: list[Storage], size: PrimExpr, kind: tuple[str, str], known: frozenset[PrimVar]

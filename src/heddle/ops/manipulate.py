@@ -495,6 +495,7 @@ def _declare_repetitions() -> None:
                 Sample(((2, 3),), {"repeats": 3}),
                 Sample(((),), {"repeats": [2]}),
                 Sample(((2, 3),), {"repeats": [0, 1]}),
+                Sample(((2, 0, 3),), {"repeats": [2, 2, 1]}),
             ),
             errors=(ErrorSample(((2,),), {"repeats": [-1]}, "R0205", "at least 0"),),
         )

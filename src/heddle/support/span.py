@@ -135,9 +135,21 @@ def leaves(span: Span | None) -> tuple[Span, ...]:
     return tuple(dict.fromkeys(leaf for origin in span.origins for leaf in leaves(origin)))
 
 
+MOST_PLACES, MOST_CHARACTERS = 16, 400
+
+
 def places_text(span: Span | None) -> str | None:
-    """Every original place behind a span, in one line; None where nothing is known."""
-    return "; ".join(leaf.place() for leaf in leaves(span)) or None
+    """The original places behind a span, in one line; None where nothing is known. A file may name thousands,
+    with names of any length: the first ones stand for them."""
+    found = leaves(span)
+    shown = [_shortened(leaf.place()) for leaf in found[:MOST_PLACES]]
+    if len(found) > MOST_PLACES:
+        shown.append(f"{len(found) - MOST_PLACES} more")
+    return "; ".join(shown) or None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
 
 
 def derive(by: str, *spans: Span | None) -> Span | None:

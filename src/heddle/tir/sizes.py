@@ -49,7 +49,8 @@ _PLACEHOLDER = 1
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """A function's sizes, in the order in which they are met. Functions of equal `form` differ in their
-    `values` alone. `hints` are the positions of grains: they decide how fast, not what."""
+    `values` alone. `hints` are the positions of those in grains: they decide how fast, not
+    what."""
 
     form: bytes
     values: tuple[int, ...]
@@ -105,10 +106,11 @@ class _SizeRewriter(StmtSubstituter):
         super().__init__({})
         self._params, self._size = frozenset(params), size
         self._rows: set[Var] = set()  # variables of parallel loops
+        self._in_hint = False
 
     def visit_IntImm(self, node: IntImm) -> PrimExpr:
         is_size = node.dtype in _SIZE_DTYPES and abs(node.value) < _LARGEST
-        return self._size(node, False) if is_size else node
+        return self._size(node, self._in_hint) if is_size else node
 
     def visit_BinaryExpr(self, node: Any) -> Any:
         return map_children(node, self.visit)  # nothing is folded: the structure stays
@@ -157,10 +159,12 @@ class _SizeRewriter(StmtSubstituter):
 
     def _with_grain(self, notes: Map) -> Map:
         grain = notes.get(GRAIN)
-        if grain is None or (isinstance(grain, PrimExpr) and not isinstance(grain, IntImm)):
+        if grain is None:
             return notes
-        given = grain if isinstance(grain, IntImm) else IntImm(DataType("int64"), int(grain))
-        made = self._size(given, True)
+        given = grain if isinstance(grain, PrimExpr) else IntImm(DataType("int64"), int(grain))
+        self._in_hint = True
+        made = self.visit(given)
+        self._in_hint = False
         return notes if made is given else notes.with_item(GRAIN, made)
 
     def visit_SBlock(self, node: SBlock) -> SBlock:

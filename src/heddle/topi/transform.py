@@ -208,7 +208,8 @@ def tile(x: te.Tensor, repeats: Sequence[int]) -> te.Tensor:
 
     def element(*index: PrimExpr) -> PrimExpr:
         own = [
-            p if is_const_int(as_dim(c), 1) else p % d for p, d, c in zip(index, dims, counts, strict=True)
+            p if is_const_int(as_dim(c), 1) or is_const_int(d, 0) else p % d
+            for p, d, c in zip(index, dims, counts, strict=True)
         ]
         result: PrimExpr = x[tuple(own[skip:])] if x.ndim else x()
         return result

@@ -75,3 +75,14 @@ def test_stated_bounds_make_sizes_constant() -> None:
     bounded = sizes.bounded(n * 12)
     assert bounded.value == -(-120 // ALIGN_BYTES) * ALIGN_BYTES
     assert not hasattr(sizes.bounded(n * m), "value")
+
+
+def test_a_bound_is_not_put_into_a_formula_that_falls() -> None:
+    n, m = SizeVar("n", "int64"), SizeVar("m", "int64")
+    sizes = StorageSizes({"n": 64})
+    for size in ((constant(64, "int64") - n) * 4, m * 8 // n, (constant(64, "int64") - n) * n):
+        made = sizes.bounded(size)
+        for at_n in range(1, 65):
+            at = {n: at_n, m: 31}
+            assert evaluate(made, at) >= evaluate(size, at), (size, at_n)
+    assert sizes.bounded((n + 3) // 4 * 64).value == 16 * 64

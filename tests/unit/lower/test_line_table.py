@@ -84,6 +84,15 @@ def test_all_places_of_a_rewrite_are_written():
     assert places_text(None) is None
 
 
+def test_a_file_cannot_make_the_places_of_an_instruction_long():
+    text = places_text(
+        DerivedSpan("FuseOps", tuple(ModelSpan("A" * 10_000, f"n{k}", "Add") for k in range(3000)))
+    )
+    assert text is not None
+    assert len(text) < 10_000
+    assert text.endswith(f"{3000 - text.count(';')} more")
+
+
 def test_the_compiled_program_still_computes(executable):
     x = np.random.default_rng().standard_normal((3, 4)).astype("float32")
     vm = heddle.relax.VirtualMachine(executable, heddle.cpu())

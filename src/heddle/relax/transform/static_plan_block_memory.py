@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from heddle.graph.infer import type_of
-from heddle.graph.nodes import MatchCast, SeqExpr
+from heddle.graph.nodes import Binding, MatchCast, SeqExpr
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.storage_plan import Storage, StorageSizes, size_bytes
 from heddle.graph.type_relations import symbolic_vars
@@ -86,7 +86,14 @@ class _Planner(BindingRewriter):
         self._known = outer
         return result
 
+    def binding(self, binding: Binding) -> None:
+        """What a branch inside knows is what is known where it stands."""
+        super().binding(binding)
+        if isinstance(binding, MatchCast):
+            self._known |= frozenset(symbolic_vars(binding.ty))
+
     def _plan_sequence(self, expr: SeqExpr) -> None:
+        known = self._known
         last_use = lives_of(expr, self.mod).last_use
         ending: dict[int, list[Var]] = {}
         for var, position in last_use.items():
@@ -96,9 +103,9 @@ class _Planner(BindingRewriter):
             alloc = _known_alloc(binding.value) if binding.var in last_use else None
             if alloc is not None:
                 size = self._sizes.bounded(size_bytes(*alloc))
-                self._plan[binding.var] = self._sizes.take(free, size, _kind_of(binding.value), self._known)
+                self._plan[binding.var] = self._sizes.take(free, size, _kind_of(binding.value), known)
             if isinstance(binding, MatchCast):
-                self._known |= frozenset(symbolic_vars(binding.ty))
+                known |= frozenset(symbolic_vars(binding.ty))
             free += [self._plan[var] for var in ending.get(position, ()) if var in self._plan]
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
