@@ -21,9 +21,10 @@ from heddle.codegen.llvm.program_steps import Step, TensorAsked, kind_of_operand
 from heddle.codegen.llvm.program_uses import FrameTensor, TensorSlot
 from heddle.ir.expr import Expr
 from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.native.abi import HEAD_BYTES, DLTensor, Head
 
-_HEAD_BYTES, _DL_BYTES = 32, 48
-_COUNT_OFFSET = -32  # of an object's head, from its payload
+_DL_BYTES = DLTensor.layout.size_bytes
+_COUNT_OFFSET = Head.layout.fields["count"].offset_bytes - HEAD_BYTES  # from an object's payload
 _MAX_BITS = 62
 _MAKERS = ("vm.builtin.alloc_tensor", "vm.builtin.reshape")
 
@@ -38,14 +39,14 @@ def reserve_tensors(emitter: ProgramEmitter, steps: Sequence[Step]) -> None:
     places: list[tuple[int, int]] = []
     for register, tensor in emitter.uses.tensors.items():
         places.append((register, at))
-        at += -(-(_HEAD_BYTES + _DL_BYTES + 8 * tensor.rank) // 16) * 16
+        at += -(-(HEAD_BYTES + _DL_BYTES + 8 * tensor.rank) // 16) * 16
     if not places:
         return
     memory = emitter.alloca(f"[{at} x i8], align 16", at)
     for register, start in places:
         step = makers[register]
         shape = step.operands[1 if emitter.uses.tensors[register].is_view else 2]
-        payload = emitter.out.value(f"getelementptr i8, ptr {memory}, i64 {start + _HEAD_BYTES}")
+        payload = emitter.out.value(f"getelementptr i8, ptr {memory}, i64 {start + HEAD_BYTES}")
         sizes = emitter.out.value(f"getelementptr i8, ptr {payload}, i64 {_DL_BYTES}")
         emitter.tensor_slots[register] = TensorSlot(payload, sizes, _known_sizes(emitter, shape))
 
