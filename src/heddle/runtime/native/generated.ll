@@ -1186,47 +1186,47 @@ entry:
   %v.12 = icmp eq i32 %v.11, 7
   br i1 %v.12, label %and.10, label %no.8
 and.10:
-  %at.15 = getelementptr [1 x i8], ptr %register, i64 8
-  %v.16 = load ptr, ptr %at.15
-  %v.17 = icmp eq ptr %v.16, %tensor
-  br i1 %v.17, label %yes.7, label %no.8
+  %at.17 = getelementptr [1 x i8], ptr %register, i64 8
+  %v.18 = load ptr, ptr %at.17
+  %v.19 = icmp eq ptr %v.18, %tensor
+  br i1 %v.19, label %yes.7, label %no.8
 yes.7:
   br label %chosen.9
 no.8:
   br label %chosen.9
 chosen.9:
-  %v.6.18 = phi i1 [ true, %yes.7 ], [ false, %no.8 ]
-  br i1 %v.6.18, label %then.1, label %after.3
+  %v.6.20 = phi i1 [ true, %yes.7 ], [ false, %no.8 ]
+  br i1 %v.6.20, label %then.1, label %after.3
 then.1:
   store i32 0, ptr %register
-  %at.21 = getelementptr [1 x i8], ptr %tensor, i64 -32
-  %owner_at.22 = getelementptr i8, ptr %at.21, i64 16
-  %v.23 = load ptr, ptr %owner_at.22
-  %at.28 = getelementptr [1 x i8], ptr %v.23, i64 -32
-  %v.32 = load i64, ptr %at.28
-  %v.33 = icmp eq i64 %v.32, 1
-  br i1 %v.33, label %then.29, label %else.30
-then.29:
-  call void @pool_give(ptr %v.23)
-  br label %after.31
-else.30:
-  %v.34 = load i64, ptr %at.28
-  %v.35 = sub i64 %v.34, 1
-  store i64 %v.35, ptr %at.28
-  br label %after.31
-after.31:
+  %at.23 = getelementptr [1 x i8], ptr %tensor, i64 -32
+  %owner_at.24 = getelementptr i8, ptr %at.23, i64 16
+  %v.25 = load ptr, ptr %owner_at.24
+  %at.30 = getelementptr [1 x i8], ptr %v.25, i64 -32
+  %v.34 = load i64, ptr %at.30
+  %v.35 = icmp eq i64 %v.34, 1
+  br i1 %v.35, label %then.31, label %else.32
+then.31:
+  call void @pool_give(ptr %v.25)
+  br label %after.33
+else.32:
+  %v.36 = load i64, ptr %at.30
+  %v.37 = sub i64 %v.36, 1
+  store i64 %v.37, ptr %at.30
+  br label %after.33
+after.33:
   ret void
 after.3:
-  %kind.38 = load i32, ptr %register
+  %kind.40 = load i32, ptr %register
   store i32 0, ptr %register
-  %v.42 = icmp sge i32 %kind.38, 7
-  br i1 %v.42, label %then.39, label %after.41
-then.39:
-  %at.45 = getelementptr [1 x i8], ptr %register, i64 8
-  %v.46 = load ptr, ptr %at.45
-  call void @heddle_release(ptr %context, i32 %kind.38, ptr %v.46)
-  br label %after.41
-after.41:
+  %v.44 = icmp sge i32 %kind.40, 7
+  br i1 %v.44, label %then.41, label %after.43
+then.41:
+  %at.49 = getelementptr [1 x i8], ptr %register, i64 8
+  %v.50 = load ptr, ptr %at.49
+  call void @heddle_release(ptr %context, i32 %kind.40, ptr %v.50)
+  br label %after.43
+after.43:
   ret void
 }
 
@@ -1238,21 +1238,21 @@ entry:
   br i1 %v.5, label %then.1, label %after.3
 then.1:
   store i32 0, ptr %register
-  %at.8 = getelementptr [1 x i8], ptr %register, i64 8
-  %v.9 = load ptr, ptr %at.8
-  %at.14 = getelementptr [1 x i8], ptr %v.9, i64 -32
-  %v.18 = load i64, ptr %at.14
-  %v.19 = icmp eq i64 %v.18, 1
-  br i1 %v.19, label %then.15, label %else.16
-then.15:
-  call void @pool_give(ptr %v.9)
-  br label %after.17
-else.16:
-  %v.20 = load i64, ptr %at.14
-  %v.21 = sub i64 %v.20, 1
-  store i64 %v.21, ptr %at.14
-  br label %after.17
-after.17:
+  %at.10 = getelementptr [1 x i8], ptr %register, i64 8
+  %v.11 = load ptr, ptr %at.10
+  %at.16 = getelementptr [1 x i8], ptr %v.11, i64 -32
+  %v.20 = load i64, ptr %at.16
+  %v.21 = icmp eq i64 %v.20, 1
+  br i1 %v.21, label %then.17, label %else.18
+then.17:
+  call void @pool_give(ptr %v.11)
+  br label %after.19
+else.18:
+  %v.22 = load i64, ptr %at.16
+  %v.23 = sub i64 %v.22, 1
+  store i64 %v.23, ptr %at.16
+  br label %after.19
+after.19:
   br label %after.3
 after.3:
   ret void
@@ -1278,65 +1278,65 @@ then.1:
   call void @wrong_kind(ptr @expected_storage, ptr %source)
   ret i32 -1
 after.3:
-  %at.8 = getelementptr [1 x i8], ptr %source, i64 8
-  %v.9 = load ptr, ptr %at.8
-  %v.13 = load i64, ptr %v.9
-  %v.14 = icmp ugt i64 %end, %v.13
-  br i1 %v.14, label %then.10, label %after.12
-then.10:
-  %v.15 = trunc i64 %word to i32
-  %v.16 = sext i32 %v.15 to i64
-  %v.17 = ashr i64 %word, 32
-  %v.18 = trunc i64 %v.17 to i32
-  %v.19 = call i32 @heddle_alloc_tensor(ptr %context, ptr %register, ptr %v.9, i64 %start, i64 %v.16, ptr %sizes, i32 %v.18)
-  ret i32 %v.19
-after.12:
-  %v.23 = load i32, ptr %register
-  %v.24 = icmp ne i32 %v.23, 0
-  br i1 %v.24, label %then.20, label %after.22
-then.20:
+  %at.10 = getelementptr [1 x i8], ptr %source, i64 8
+  %v.11 = load ptr, ptr %at.10
+  %v.15 = load i64, ptr %v.11
+  %v.16 = icmp ugt i64 %end, %v.15
+  br i1 %v.16, label %then.12, label %after.14
+then.12:
+  %v.17 = trunc i64 %word to i32
+  %v.18 = sext i32 %v.17 to i64
+  %v.19 = ashr i64 %word, 32
+  %v.20 = trunc i64 %v.19 to i32
+  %v.21 = call i32 @heddle_alloc_tensor(ptr %context, ptr %register, ptr %v.11, i64 %start, i64 %v.18, ptr %sizes, i32 %v.20)
+  ret i32 %v.21
+after.14:
+  %v.25 = load i32, ptr %register
+  %v.26 = icmp ne i32 %v.25, 0
+  br i1 %v.26, label %then.22, label %after.24
+then.22:
   call void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor)
-  br label %after.22
-after.22:
-  %at.25 = getelementptr [32 x i8], ptr %v.9, i64 1
-  %at.26 = getelementptr [1 x i8], ptr %at.25, i64 %start
-  %at.31 = getelementptr [1 x i8], ptr %v.9, i64 -32
-  %v.32 = load i64, ptr %at.31
-  %v.33 = add i64 %v.32, 1
-  store i64 %v.33, ptr %at.31
-  %at.36 = getelementptr [1 x i8], ptr %tensor, i64 -32
-  store i64 1, ptr %at.36
-  %kind_at.37 = getelementptr i8, ptr %at.36, i64 8
-  store i32 7, ptr %kind_at.37
-  %flags_at.38 = getelementptr i8, ptr %at.36, i64 12
-  store i32 4, ptr %flags_at.38
-  %owner_at.39 = getelementptr i8, ptr %at.36, i64 16
-  store ptr %v.9, ptr %owner_at.39
-  store ptr %at.26, ptr %tensor
-  %device_type_at.40 = getelementptr i8, ptr %tensor, i64 8
-  %device_type_at.41 = getelementptr i8, ptr %v.9, i64 16
-  %v.42 = load i32, ptr %device_type_at.41
-  store i32 %v.42, ptr %device_type_at.40
-  %device_id_at.43 = getelementptr i8, ptr %tensor, i64 12
-  %device_id_at.44 = getelementptr i8, ptr %v.9, i64 20
-  %v.45 = load i32, ptr %device_id_at.44
-  store i32 %v.45, ptr %device_id_at.43
-  %rank_at.46 = getelementptr i8, ptr %tensor, i64 16
-  %v.47 = trunc i64 %word to i32
-  store i32 %v.47, ptr %rank_at.46
-  %dtype_at.48 = getelementptr i8, ptr %tensor, i64 20
-  %v.49 = ashr i64 %word, 32
-  %v.50 = trunc i64 %v.49 to i32
-  store i32 %v.50, ptr %dtype_at.48
-  %sizes_at.51 = getelementptr i8, ptr %tensor, i64 24
-  store ptr %sizes, ptr %sizes_at.51
-  %strides_at.52 = getelementptr i8, ptr %tensor, i64 32
-  store ptr null, ptr %strides_at.52
-  %byte_offset_at.53 = getelementptr i8, ptr %tensor, i64 40
-  store i64 0, ptr %byte_offset_at.53
+  br label %after.24
+after.24:
+  %at.27 = getelementptr [32 x i8], ptr %v.11, i64 1
+  %at.28 = getelementptr [1 x i8], ptr %at.27, i64 %start
+  %at.33 = getelementptr [1 x i8], ptr %v.11, i64 -32
+  %v.34 = load i64, ptr %at.33
+  %v.35 = add i64 %v.34, 1
+  store i64 %v.35, ptr %at.33
+  %at.38 = getelementptr [1 x i8], ptr %tensor, i64 -32
+  store i64 1, ptr %at.38
+  %kind_at.39 = getelementptr i8, ptr %at.38, i64 8
+  store i32 7, ptr %kind_at.39
+  %flags_at.40 = getelementptr i8, ptr %at.38, i64 12
+  store i32 4, ptr %flags_at.40
+  %owner_at.41 = getelementptr i8, ptr %at.38, i64 16
+  store ptr %v.11, ptr %owner_at.41
+  store ptr %at.28, ptr %tensor
+  %device_type_at.42 = getelementptr i8, ptr %tensor, i64 8
+  %device_type_at.43 = getelementptr i8, ptr %v.11, i64 16
+  %v.44 = load i32, ptr %device_type_at.43
+  store i32 %v.44, ptr %device_type_at.42
+  %device_id_at.45 = getelementptr i8, ptr %tensor, i64 12
+  %device_id_at.46 = getelementptr i8, ptr %v.11, i64 20
+  %v.47 = load i32, ptr %device_id_at.46
+  store i32 %v.47, ptr %device_id_at.45
+  %rank_at.48 = getelementptr i8, ptr %tensor, i64 16
+  %v.49 = trunc i64 %word to i32
+  store i32 %v.49, ptr %rank_at.48
+  %dtype_at.50 = getelementptr i8, ptr %tensor, i64 20
+  %v.51 = ashr i64 %word, 32
+  %v.52 = trunc i64 %v.51 to i32
+  store i32 %v.52, ptr %dtype_at.50
+  %sizes_at.53 = getelementptr i8, ptr %tensor, i64 24
+  store ptr %sizes, ptr %sizes_at.53
+  %strides_at.54 = getelementptr i8, ptr %tensor, i64 32
+  store ptr null, ptr %strides_at.54
+  %byte_offset_at.55 = getelementptr i8, ptr %tensor, i64 40
+  store i64 0, ptr %byte_offset_at.55
   store i32 7, ptr %register
-  %at.54 = getelementptr [1 x i8], ptr %register, i64 8
-  store ptr %tensor, ptr %at.54
+  %at.58 = getelementptr [1 x i8], ptr %register, i64 8
+  store ptr %tensor, ptr %at.58
   ret i32 0
 }
 
@@ -1348,86 +1348,86 @@ entry:
   %v.13 = icmp eq i32 %v.12, 7
   br i1 %v.13, label %and.11, label %no.9
 and.11:
-  %at.16 = getelementptr [1 x i8], ptr %source, i64 8
-  %v.17 = load ptr, ptr %at.16
-  %v.18 = icmp eq ptr %v.17, %viewed
-  br i1 %v.18, label %yes.8, label %no.9
+  %at.18 = getelementptr [1 x i8], ptr %source, i64 8
+  %v.19 = load ptr, ptr %at.18
+  %v.20 = icmp eq ptr %v.19, %viewed
+  br i1 %v.20, label %yes.8, label %no.9
 yes.8:
   br label %chosen.10
 no.9:
   br label %chosen.10
 chosen.10:
-  %v.7.19 = phi i1 [ true, %yes.8 ], [ false, %no.9 ]
-  br i1 %v.7.19, label %or.4, label %then.1
+  %v.7.21 = phi i1 [ true, %yes.8 ], [ false, %no.9 ]
+  br i1 %v.7.21, label %or.4, label %then.1
 or.4:
-  %v.21 = icmp slt i64 %old_count, 0
-  br i1 %v.21, label %then.1, label %or.20
-or.20:
-  %v.22 = icmp ugt i64 %count, %old_count
-  br i1 %v.22, label %then.1, label %after.3
+  %v.23 = icmp slt i64 %old_count, 0
+  br i1 %v.23, label %then.1, label %or.22
+or.22:
+  %v.24 = icmp ugt i64 %count, %old_count
+  br i1 %v.24, label %then.1, label %after.3
 then.1:
-  %v.26 = load i32, ptr %source
-  %v.27 = icmp ne i32 %v.26, 7
-  br i1 %v.27, label %then.23, label %after.25
-then.23:
+  %v.28 = load i32, ptr %source
+  %v.29 = icmp ne i32 %v.28, 7
+  br i1 %v.29, label %then.25, label %after.27
+then.25:
   call void @wrong_kind(ptr @expected_tensor, ptr %source)
   ret i32 -1
-after.25:
-  %at.30 = getelementptr [1 x i8], ptr %source, i64 8
-  %v.31 = load ptr, ptr %at.30
-  %v.32 = trunc i64 %word to i32
-  %v.33 = sext i32 %v.32 to i64
-  %v.34 = call i32 @heddle_reshape(ptr %context, ptr %register, ptr %v.31, i64 %v.33, ptr %sizes)
-  ret i32 %v.34
+after.27:
+  %at.34 = getelementptr [1 x i8], ptr %source, i64 8
+  %v.35 = load ptr, ptr %at.34
+  %v.36 = trunc i64 %word to i32
+  %v.37 = sext i32 %v.36 to i64
+  %v.38 = call i32 @heddle_reshape(ptr %context, ptr %register, ptr %v.35, i64 %v.37, ptr %sizes)
+  ret i32 %v.38
 after.3:
-  %v.38 = load i32, ptr %register
-  %v.39 = icmp ne i32 %v.38, 0
-  br i1 %v.39, label %then.35, label %after.37
-then.35:
+  %v.42 = load i32, ptr %register
+  %v.43 = icmp ne i32 %v.42, 0
+  br i1 %v.43, label %then.39, label %after.41
+then.39:
   call void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor)
-  br label %after.37
-after.37:
-  %at.42 = getelementptr [1 x i8], ptr %viewed, i64 -32
-  %owner_at.43 = getelementptr i8, ptr %at.42, i64 16
-  %v.44 = load ptr, ptr %owner_at.43
-  %v.45 = load ptr, ptr %viewed
-  %at.50 = getelementptr [1 x i8], ptr %v.44, i64 -32
-  %v.51 = load i64, ptr %at.50
-  %v.52 = add i64 %v.51, 1
-  store i64 %v.52, ptr %at.50
-  %at.55 = getelementptr [1 x i8], ptr %tensor, i64 -32
-  store i64 1, ptr %at.55
-  %kind_at.56 = getelementptr i8, ptr %at.55, i64 8
-  store i32 7, ptr %kind_at.56
-  %flags_at.57 = getelementptr i8, ptr %at.55, i64 12
-  store i32 4, ptr %flags_at.57
-  %owner_at.58 = getelementptr i8, ptr %at.55, i64 16
-  store ptr %v.44, ptr %owner_at.58
-  store ptr %v.45, ptr %tensor
-  %device_type_at.59 = getelementptr i8, ptr %tensor, i64 8
-  %device_type_at.60 = getelementptr i8, ptr %v.44, i64 16
-  %v.61 = load i32, ptr %device_type_at.60
-  store i32 %v.61, ptr %device_type_at.59
-  %device_id_at.62 = getelementptr i8, ptr %tensor, i64 12
-  %device_id_at.63 = getelementptr i8, ptr %v.44, i64 20
-  %v.64 = load i32, ptr %device_id_at.63
-  store i32 %v.64, ptr %device_id_at.62
-  %rank_at.65 = getelementptr i8, ptr %tensor, i64 16
-  %v.66 = trunc i64 %word to i32
-  store i32 %v.66, ptr %rank_at.65
-  %dtype_at.67 = getelementptr i8, ptr %tensor, i64 20
-  %v.68 = ashr i64 %word, 32
-  %v.69 = trunc i64 %v.68 to i32
-  store i32 %v.69, ptr %dtype_at.67
-  %sizes_at.70 = getelementptr i8, ptr %tensor, i64 24
-  store ptr %sizes, ptr %sizes_at.70
-  %strides_at.71 = getelementptr i8, ptr %tensor, i64 32
-  store ptr null, ptr %strides_at.71
-  %byte_offset_at.72 = getelementptr i8, ptr %tensor, i64 40
-  store i64 0, ptr %byte_offset_at.72
+  br label %after.41
+after.41:
+  %at.46 = getelementptr [1 x i8], ptr %viewed, i64 -32
+  %owner_at.47 = getelementptr i8, ptr %at.46, i64 16
+  %v.48 = load ptr, ptr %owner_at.47
+  %v.49 = load ptr, ptr %viewed
+  %at.54 = getelementptr [1 x i8], ptr %v.48, i64 -32
+  %v.55 = load i64, ptr %at.54
+  %v.56 = add i64 %v.55, 1
+  store i64 %v.56, ptr %at.54
+  %at.59 = getelementptr [1 x i8], ptr %tensor, i64 -32
+  store i64 1, ptr %at.59
+  %kind_at.60 = getelementptr i8, ptr %at.59, i64 8
+  store i32 7, ptr %kind_at.60
+  %flags_at.61 = getelementptr i8, ptr %at.59, i64 12
+  store i32 4, ptr %flags_at.61
+  %owner_at.62 = getelementptr i8, ptr %at.59, i64 16
+  store ptr %v.48, ptr %owner_at.62
+  store ptr %v.49, ptr %tensor
+  %device_type_at.63 = getelementptr i8, ptr %tensor, i64 8
+  %device_type_at.64 = getelementptr i8, ptr %v.48, i64 16
+  %v.65 = load i32, ptr %device_type_at.64
+  store i32 %v.65, ptr %device_type_at.63
+  %device_id_at.66 = getelementptr i8, ptr %tensor, i64 12
+  %device_id_at.67 = getelementptr i8, ptr %v.48, i64 20
+  %v.68 = load i32, ptr %device_id_at.67
+  store i32 %v.68, ptr %device_id_at.66
+  %rank_at.69 = getelementptr i8, ptr %tensor, i64 16
+  %v.70 = trunc i64 %word to i32
+  store i32 %v.70, ptr %rank_at.69
+  %dtype_at.71 = getelementptr i8, ptr %tensor, i64 20
+  %v.72 = ashr i64 %word, 32
+  %v.73 = trunc i64 %v.72 to i32
+  store i32 %v.73, ptr %dtype_at.71
+  %sizes_at.74 = getelementptr i8, ptr %tensor, i64 24
+  store ptr %sizes, ptr %sizes_at.74
+  %strides_at.75 = getelementptr i8, ptr %tensor, i64 32
+  store ptr null, ptr %strides_at.75
+  %byte_offset_at.76 = getelementptr i8, ptr %tensor, i64 40
+  store i64 0, ptr %byte_offset_at.76
   store i32 7, ptr %register
-  %at.73 = getelementptr [1 x i8], ptr %register, i64 8
-  store ptr %tensor, ptr %at.73
+  %at.79 = getelementptr [1 x i8], ptr %register, i64 8
+  store ptr %tensor, ptr %at.79
   ret i32 0
 }
 

@@ -62,8 +62,13 @@ def heddle_call(
 
 
 @inline
+def payload_place(register: Pointer[Value]) -> Pointer[Address]:
+    return cast(Pointer[Address], offset(cast(Address, register), 8))
+
+
+@inline
 def payload_of(register: Pointer[Value]) -> Address:
-    return cast(Pointer[Address], offset(cast(Address, register), 8)).value
+    return payload_place(register).value
 
 
 @inline
@@ -112,7 +117,7 @@ def put_tensor(
     tensor.strides = null
     tensor.byte_offset = 0
     register.kind = Kind.TENSOR
-    cast(Pointer[Address], offset(cast(Address, register), 8)).value = cast(Address, tensor)
+    payload_place(register).value = cast(Address, tensor)
 
 
 @export
