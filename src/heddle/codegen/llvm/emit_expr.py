@@ -1,8 +1,9 @@
 """Scalar and vector expressions as LLVM instructions. `emit` gives an operand without its type.
 
-Semantics: float add, subtract and multiply carry LLVM's `contract` flag, so that a * b + c may round once (as
-fma); `reassoc` is added only where the function's attribute `float_reassoc` or a loop's annotation `reassoc`
-states it. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
+Semantics: a product that is an operand of a sum or a difference (of float32 or float64) is emitted with it as
+`llvm.fmuladd`: it rounds once where the target has such an instruction, and twice where it has none. LLVM itself
+may not join a product and a sum (no flag `contract`): it would do so in some copies of a loop's body and not in
+others, and bits would depend on which rows a thread takes. For the same reason it may not reorder sums. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
 not overflow). Integers divided by zero give 0. Floats become integers as `prim.values.convert` says.
 
 A division whose divisor is not constant may trap, so LLVM does not move it out from under a condition. Its
@@ -74,7 +75,6 @@ _FLOAT_OPS: dict[type, str] = {Add: "fadd", Sub: "fsub", Mul: "fmul", Div: "fdiv
 _INT_OPS: dict[type, str] = {Add: "add", Sub: "sub", Mul: "mul"}
 _FLOAT_COMPARES: dict[type, str] = {EQ: "oeq", NE: "une", LT: "olt", LE: "ole", GT: "ogt", GE: "oge"}
 _INT_COMPARES: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge"}
-_CONTRACTED = (Add, Sub, Mul)
 
 
 @dataclass(slots=True)
@@ -83,6 +83,17 @@ class OpenLoop:
 
     conditions: int
     divides_conditionally: bool = False
+
+
+def product_in_sum(node: ArithExpr) -> tuple[Mul, PrimExpr] | None:
+    """The product that rounds together with the sum or difference `node`, and the other operand. Of two products
+    it is the second: in a sum that grows, `c = a * b + ...`, the new term.
+    """
+    if not isinstance(node, (Add, Sub)) or node.dtype.code != "float" or node.dtype.bits not in (32, 64):
+        return None
+    if isinstance(node.b, Mul):
+        return node.b, node.a
+    return (node.a, node.b) if isinstance(node.a, Mul) else None
 
 
 class ExprEmitter(Dispatch):
@@ -94,7 +105,6 @@ class ExprEmitter(Dispatch):
         self.module, self.out = module, out
         self.env: dict[Any, str] = {}
         self.nonnegative: set[Any] = set()
-        self.float_flags = "contract"
         self.divisors = Divisors(self.is_nonnegative)
         self._in_index = False
         self._quotients: dict[tuple[str, str], str] = {}
@@ -239,12 +249,14 @@ class ExprEmitter(Dispatch):
     # ---- arithmetic
 
     def visit_ArithExpr(self, node: ArithExpr) -> str:
+        if (parts := product_in_sum(node)) is not None:
+            return self._multiply_add(node, *parts)
         a, b = self.emit(node.a), self.emit(node.b)
         kind, dtype, ty = type(node), node.dtype, register_type(node.dtype)
         if kind in (Min, Max):
             return self.min_max(kind, a, b, dtype)
         if dtype.code == "float" and kind in _FLOAT_OPS:
-            return self._float_arithmetic(kind, a, b, ty)
+            return self.out.value(f"{_FLOAT_OPS[kind]} {ty} {a}, {b}")
         if not (dtype.is_int or dtype.is_bool):
             return self.default(node)
         if kind in _INT_OPS:
@@ -252,9 +264,19 @@ class ExprEmitter(Dispatch):
             return self.out.value(f"{_INT_OPS[kind]}{wrap} {ty} {a}, {b}")
         return self._divide(node, a, b, ty)
 
-    def _float_arithmetic(self, kind: type, a: str, b: str, ty: str) -> str:
-        flags = f"{self.float_flags} " if kind in _CONTRACTED and self.float_flags else ""
-        return self.out.value(f"{_FLOAT_OPS[kind]} {flags}{ty} {a}, {b}")
+    def _multiply_add(self, node: ArithExpr, product: Mul, other: PrimExpr) -> str:
+        """product + other, product - other or other - product; operands are emitted in the order of the text."""
+        ty = register_type(node.dtype)
+        product_first = product is node.a
+        first = [self.emit(product.a), self.emit(product.b)] if product_first else []
+        c = self.emit(other)
+        a, b = first or [self.emit(product.a), self.emit(product.b)]
+        if isinstance(node, Sub):
+            if product_first:
+                c = self.out.value(f"fneg {ty} {c}")
+            else:
+                a = self.out.value(f"fneg {ty} {a}")
+        return self.call_intrinsic("fmuladd", ty, [a, b, c])
 
     def call_intrinsic(self, name: str, ty: str, operands: list[str]) -> str:
         """An `llvm.NAME` intrinsic over operands of one type."""

@@ -252,16 +252,12 @@ class StmtEmitter(MemoryEmitter):
         self.env[node.loop_var] = counter
         if self.is_nonnegative(node.min):
             self.nonnegative.add(node.loop_var)
-        flags = self.float_flags
-        if node.annotations.get("reassoc"):
-            self.float_flags = "contract reassoc"
         checks = self.index_checks
         outside, checks.outside = checks.outside, known
         nonzero, self.divisors.nonzero = self.divisors.nonzero, self.divisors.inside(node.extent)
         with self.open_loop() as state:
             self.scoped(node.body)
         checks.outside, self.divisors.nonzero = outside, nonzero
-        self.float_flags = flags
         self._jump(latch)
         self.out.start(latch)
         wrap = " nsw" if node.loop_var.dtype.is_signed else " nuw"

@@ -48,8 +48,6 @@ def _emit_function(module: ModuleWriter, func: PrimFunc, attributes: str) -> Non
     for position, param in enumerate(func.params):
         emitter.env[param] = f"%p{position}"
         params.append(f"{_param_type(func, param)} %p{position}")
-    if func.attrs.get("float_reassoc"):
-        emitter.float_flags = "contract reassoc"
     emitter.index_checks.params = frozenset(emitter.env)
     emitter.scoped(func.body)
     if not out.terminated:

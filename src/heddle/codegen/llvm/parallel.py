@@ -76,7 +76,7 @@ class ParallelLoops:
     ) -> None:
         out = FunctionWriter()
         inner = StmtEmitter(outer.module, out, outer.scopes, emit_serially)
-        inner.nonnegative, inner.float_flags = set(outer.nonnegative), outer.float_flags
+        inner.nonnegative = set(outer.nonnegative)
         inner.divisors.copy_from(outer.divisors)
         for position, var in enumerate(captured):
             slot = out.value(f"getelementptr inbounds {context_ty}, ptr %ctx, i32 0, i32 {position}")
