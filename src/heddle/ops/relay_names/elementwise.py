@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from heddle.graph.op_builder import call_op
 from heddle.ir.op_def import Input
 from heddle.ops.relay_names.rules import DATA, LHS_RHS, Given, Rows, alias, attr, tensor_type
@@ -76,6 +78,17 @@ def _float_bounds(name: str) -> object:
     return bound
 
 
+def _dtype_of(name: str) -> Callable[[Given], str]:
+    return lambda given: str(tensor_type(given[name]).dtype)
+
+
+def _truncated(given: Given) -> object:
+    """The quotient rounded to zero, as that of integers is."""
+    quotient = call_op("divide", given["lhs"], given["rhs"])
+    dtype = tensor_type(given["lhs"]).dtype
+    return call_op("trunc", quotient) if dtype is not None and dtype.is_float else quotient
+
+
 def aliases() -> Rows:
     """The names of this file."""
     for name in _UNARY:
@@ -86,7 +99,7 @@ def aliases() -> Rows:
         yield name, alias(name, LHS_RHS)
     yield "fmod", alias("mod", LHS_RHS)
     yield "fmod", alias("trunc_mod", LHS_RHS)
-    yield "divide", alias("trunc_divide", LHS_RHS)
+    yield "astype", alias("trunc_divide", LHS_RHS, x=_truncated, dtype=_dtype_of("lhs"))
     yield (
         "clip",
         alias(
@@ -105,11 +118,11 @@ def aliases() -> Rows:
             "cast_like",
             (Input("data"), Input("dtype_like")),
             x="data",
-            dtype=lambda given: str(tensor_type(given["dtype_like"]).dtype),
+            dtype=_dtype_of("dtype_like"),
         ),
     )
     yield "bitcast", alias("reinterpret", DATA, (attr("dtype", "dtype"),), x="data")
-    yield "astype", alias("copy", DATA, x="data", dtype=lambda given: str(tensor_type(given["data"]).dtype))
+    yield "astype", alias("copy", DATA, x="data", dtype=_dtype_of("data"))
     yield (
         "where",
         alias(

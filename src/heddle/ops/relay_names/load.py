@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from heddle.ir.op_def import OpAlias, declare_aliases
-from heddle.ops.relay_names import elementwise
+from heddle.ops.relay_names import elementwise, networks, reduction, shapes
 
-FAMILIES = (elementwise,)
+FAMILIES = (elementwise, shapes, reduction, networks)
 
 
 def declare() -> None:
