@@ -14,7 +14,7 @@ from typing import Any
 from heddle.graph.op_builder import bind_arguments
 from heddle.ir.attrs import Attrs, attrs_of
 from heddle.ir.codes import I0401
-from heddle.ir.expr import Call, Expr
+from heddle.ir.expr import Call, Expr, Tuple
 from heddle.ir.expr_operators import EXPRESSION_OPERATORS
 from heddle.ir.op import OP_ALIASES, OP_RECORDS, Op
 from heddle.ir.op_def import Input, OpAlias, OpDef
@@ -95,6 +95,22 @@ def default_attrs(name: str, given: Mapping[str, Any]) -> Attrs:
 # ---- words
 
 
+def _clip(a: Any, a_min: float, a_max: float) -> Call:
+    return relay_call("clip", (a,), {"a_min": a_min, "a_max": a_max})
+
+
+def _gather(data: Any, axis: int, indices: Any) -> Call:
+    return relay_call("gather", (data, indices), {"axis": axis})
+
+
+def _pad(data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant") -> Call:
+    return relay_call("nn.pad", (data, pad_value), {"pad_width": pad_width, "pad_mode": pad_mode})
+
+
+_IN_OTHER_ORDER = {"clip": _clip, "gather": _gather, "nn.pad": _pad}
+"""Functions whose arguments have other names or another order than the operator's inputs and attributes."""
+
+
 @dataclass(frozen=True, slots=True)
 class RelayWord:
     """An operator as a function. One whose result is a tuple of a known size gives a TupleWrapper."""
@@ -102,6 +118,8 @@ class RelayWord:
     name: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.name in _IN_OTHER_ORDER:
+            return _IN_OTHER_ORDER[self.name](*args, **kwargs)
         alias = lookup(self.name)[1]
         call = relay_call(self.name, args, kwargs)
         size = alias.results(call.attrs) if alias.results is not None else None
@@ -158,7 +176,13 @@ def _binary(name: str) -> Any:
     return lambda lhs, rhs: relay_call(name, _operands(name, lhs, rhs), {})
 
 
+def _cast(value: Expr, dtype: str) -> Call:
+    if isinstance(value, Tuple):
+        raise IRTypeError(Q0102, "astype of a tuple", help="convert its fields")
+    return relay_call("cast", (value,), {"dtype": dtype})
+
+
 for _name in ("add", "subtract", "multiply", "divide", "less", "less_equal", "greater", "greater_equal"):
     EXPRESSION_OPERATORS.add(_name, _binary(_name))
 EXPRESSION_OPERATORS.add("negative", lambda value: relay_call("negative", (value,), {}))
-EXPRESSION_OPERATORS.add("cast", lambda value, dtype: relay_call("cast", (value,), {"dtype": dtype}))
+EXPRESSION_OPERATORS.add("cast", _cast)

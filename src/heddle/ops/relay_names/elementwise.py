@@ -71,7 +71,7 @@ _BINARY = [
 
 def _float_bounds(name: str) -> object:
     def bound(given: Given) -> object:
-        dtype = tensor_type(given["a"]).dtype
+        dtype = tensor_type(given["data"]).dtype
         value = given[name]
         return int(value) if dtype is not None and not dtype.is_float and float(value).is_integer() else value
 
@@ -104,9 +104,9 @@ def aliases() -> Rows:
         "clip",
         alias(
             "clip",
-            (Input("a"),),
+            DATA,
             (attr("a_min", "float"), attr("a_max", "float")),
-            x="a",
+            x="data",
             min=_float_bounds("a_min"),
             max=_float_bounds("a_max"),
         ),

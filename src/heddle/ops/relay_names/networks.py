@@ -212,6 +212,10 @@ def _flat_widths(given: Given) -> list[int]:
     return [int(width) for pair in given["pad_width"] for width in pair]
 
 
+def _pad_value(given: Given) -> Expr:
+    return call_op("astype", given["pad_val"], dtype=str(tensor_type(given["data"]).dtype))
+
+
 def _pad_mode(given: Given) -> str:
     modes = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}
     if given["pad_mode"] not in modes:
@@ -350,11 +354,12 @@ def aliases() -> Rows:
         ),
     )
     yield (
-        "nn.pad",
+        "dynamic_pad",
         alias(
             "nn.pad",
-            DATA,
-            (attr("pad_width", "ints"), attr("pad_value", "float", 0.0), attr("pad_mode", "str", "constant")),
+            (Input("data"), Input("pad_val")),
+            (attr("pad_width", "ints"), attr("pad_mode", "str", "constant")),
+            pad_value=_pad_value,
             pad_width=_flat_widths,
             pad_mode=_pad_mode,
         ),
