@@ -152,22 +152,31 @@ class _Comparison:
     def _maps(self, lhs: Any, rhs: Any, defining: bool, path: _Path) -> str | None:
         if type(rhs) is not Map:
             return f"a map against {type(rhs).__name__}"
-        if lhs and isinstance(next(iter(lhs)), Node):
+        if lhs and isinstance(next(iter(lhs)), Node) and not _has_names(lhs):
             return self._sequences(tuple(lhs.items()), tuple(rhs.items()), defining, path)
         tasks: list[tuple[int, Any, Any, Any, Any]] = []
         for key in lhs:
-            below = (("key", str(key)), path)
+            below = (("key", _key_text(key)), path)
             if key not in rhs:
-                tasks.append((_REPORT, lhs[key], None, f"key {key!r} only on the left", below))
+                tasks.append((_REPORT, lhs[key], None, f"key {_key_text(key)!r} only on the left", below))
                 break
             tasks.append((_COMPARE, lhs[key], rhs[key], defining, below))
         for key in rhs:
             if key not in lhs:
-                below = (("key", str(key)), path)
-                tasks.append((_REPORT, None, rhs[key], f"key {key!r} only on the right", below))
+                below = (("key", _key_text(key)), path)
+                tasks.append((_REPORT, None, rhs[key], f"key {_key_text(key)!r} only on the right", below))
                 break
         self._tasks += reversed(tasks)
         return None
+
+
+def _has_names(table: Map) -> bool:
+    """Whether the keys are names of a module, whose order does not count."""
+    return all(isinstance(key, Node) and not key.identity and hasattr(key, "name_hint") for key in table)
+
+
+def _key_text(key: Any) -> str:
+    return str(getattr(key, "name_hint", key))
 
 
 def _kind(value: Any) -> str:
@@ -287,8 +296,8 @@ class _Keyer:
         elif type(value) is Map:
             self._parts.append(b"{%d" % len(value))
             pairs = list(value.items())
-            if pairs and not isinstance(pairs[0][0], Node):
-                pairs.sort(key=lambda pair: str(pair[0]))
+            if pairs and (not isinstance(pairs[0][0], Node) or _has_names(value)):
+                pairs.sort(key=lambda pair: _key_text(pair[0]))
             self._tasks += [(_ADD, pair, defining, 0, 0) for pair in reversed(pairs)]
         elif self._by_identity is not None and self._by_identity(value):
             self.is_closed = False

@@ -160,8 +160,10 @@ class Inference:
         yield
 
     def _global(self, expr: GlobalVar) -> Recursion:
+        func = self.mod.get(expr)
+        if isinstance(func, Function) and func.ret_ty is None and func.dialect == "relay":
+            yield self.infer(func)  # what it gives is known only from its body
         return self.global_type(expr, expr)
-        yield
 
     def _constant(self, expr: Constant) -> Recursion:
         return TensorType(tuple(expr.data.shape), expr.data.dtype)
@@ -311,6 +313,9 @@ class Inference:
                 f"{_name(expr.op)} takes {len(callee.type_params)} type arguments, got {len(expr.ty_args)}",
                 expr,
             )
+        if callee.type_params:
+            callee = self.unifier.resolve(callee)  # what its body said of a result without annotation
+            assert isinstance(callee, FuncType)
         params, ret, type_args = instantiate(callee, expr.ty_args)
         self.type_args[id(expr)] = type_args
         if len(params) != len(args):

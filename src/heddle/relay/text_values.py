@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,16 @@ class TextValues:
             self.names[var] = self._fresh(var.name_hint)
         return self.names[var]
 
+    @contextmanager
+    def _inner_names(self, params: tuple[Any, ...]) -> Iterator[None]:
+        """Names that are seen inside a type only: others may have them again."""
+        new = [item for item in params if item not in self.names]
+        taken = dict(self._taken) if new else self._taken
+        yield
+        for item in new:
+            self.names.pop(item, None)
+        self._taken = taken
+
     # ---- metadata
 
     def meta_ref(self, key: str, value: Any) -> str:
@@ -91,9 +102,10 @@ class TextValues:
             items = [self.type(item) for item in ty.fields]
             return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
         if isinstance(ty, FuncType) and ty.params is not None:
-            params = self.type_params(ty.type_params)
-            args = ", ".join(self.type(item) for item in ty.params)
-            return f"fn {params}({args}) -> {self.type(ty.ret)}"
+            with self._inner_names(ty.type_params):
+                params = self.type_params(ty.type_params)
+                args = ", ".join(self.type(item) for item in ty.params)
+                return f"fn {params}({args}) -> {self.type(ty.ret)}"
         if isinstance(ty, TypeVar):
             return self.type_variable(ty)
         if isinstance(ty, GlobalTypeVar):
@@ -116,6 +128,10 @@ class TextValues:
         return str(dim.value) if isinstance(dim, IntImm) else self.meta_ref(dim.node_kind, dim)
 
     def type_definition(self, definition: TypeData) -> str:
+        with self._inner_names(definition.type_vars):
+            return self._type_definition(definition)
+
+    def _type_definition(self, definition: TypeData) -> str:
         head = f"{definition.header.name_hint}{self.type_params(definition.type_vars)}"
         if not definition.constructors:
             return f"extern type {head}"

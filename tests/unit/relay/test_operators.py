@@ -1,4 +1,5 @@
-"""Relay's operators: the inferred type is that of the value, the value numpy's, and calls print and parse back."""
+"""Relay's operators: the inferred type is that of the value, the value numpy's, and calls print and parse
+back."""
 
 from __future__ import annotations
 
@@ -39,17 +40,26 @@ def _conv(x: Any, w: Any) -> Any:
 ROWS: list[tuple[str, list[Any], dict[str, Any], Any]] = [
     *(
         (name, [(S, F)], {}, getattr(np, name))
-        for name in "abs ceil cos cosh exp floor negative sign sin".split()
+        for name in ["abs", "ceil", "cos", "cosh", "exp", "floor", "negative", "sign", "sin"]
     ),
-    *((name, [(S, F)], {}, getattr(np, name)) for name in "sinh tan tanh trunc isnan isinf isfinite".split()),
+    *(
+        (name, [(S, F)], {}, getattr(np, name))
+        for name in ["sinh", "tan", "tanh", "trunc", "isnan", "isinf", "isfinite"]
+    ),
     ("sigmoid", [(S, F)], {}, lambda x: 1 / (1 + np.exp(-x))),
     ("fast_exp", [(S, F)], {}, np.exp),
     ("round", [(S, F)], {}, np.round),
     ("logical_not", [(S, B)], {}, np.logical_not),
     ("bitwise_not", [(S, I)], {}, np.invert),
-    *((name, [(S, F), ((3,), F)], {}, getattr(np, name)) for name in "add subtract multiply maximum".split()),
-    *((name, [(S, F), ((2, 1), F)], {}, getattr(np, name)) for name in "minimum greater less equal".split()),
-    *((name, [(S, F), (S, F)], {}, getattr(np, name)) for name in "divide not_equal less_equal".split()),
+    *(
+        (name, [(S, F), ((3,), F)], {}, getattr(np, name))
+        for name in ["add", "subtract", "multiply", "maximum"]
+    ),
+    *(
+        (name, [(S, F), ((2, 1), F)], {}, getattr(np, name))
+        for name in ["minimum", "greater", "less", "equal"]
+    ),
+    *((name, [(S, F), (S, F)], {}, getattr(np, name)) for name in ["divide", "not_equal", "less_equal"]),
     ("floor_divide", [(S, F), (S, F)], {}, np.floor_divide),
     ("floor_mod", [(S, F), (S, F)], {}, np.mod),
     ("mod", [(S, F), (S, F)], {}, np.fmod),
@@ -57,11 +67,11 @@ ROWS: list[tuple[str, list[Any], dict[str, Any], Any]] = [
     ("trunc_divide", [(S, F), (S, F)], {}, lambda a, b: np.trunc(a / b)),
     *(
         (name, [(S, B), (S, B)], {}, getattr(np, name))
-        for name in "logical_and logical_or logical_xor".split()
+        for name in ["logical_and", "logical_or", "logical_xor"]
     ),
     *(
         (name, [(S, I), (S, I)], {}, getattr(np, name))
-        for name in "bitwise_and bitwise_or bitwise_xor".split()
+        for name in ["bitwise_and", "bitwise_or", "bitwise_xor"]
     ),
     ("clip", [(S, F)], {"a_min": -0.5, "a_max": 0.5}, lambda x: np.clip(x, -0.5, 0.5)),
     ("cast", [(S, F)], {"dtype": "int8"}, lambda x: x.astype("int8")),

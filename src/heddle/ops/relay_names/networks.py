@@ -282,8 +282,8 @@ def _norms() -> Rows:
     )
 
 
-def aliases() -> Rows:
-    """The names of this file."""
+def _products() -> Rows:
+    """Products of matrices."""
     yield (
         "matmul",
         alias(
@@ -309,6 +309,10 @@ def aliases() -> Rows:
                 out_dtype=or_none("out_dtype"),
             ),
         )
+
+
+def _activations() -> Rows:
+    """Biases, activations and the like."""
     yield (
         "add",
         alias(
@@ -353,6 +357,12 @@ def aliases() -> Rows:
             ),
         ),
     )
+
+
+def aliases() -> Rows:
+    """The names of this file."""
+    yield from _products()
+    yield from _activations()
     yield (
         "dynamic_pad",
         alias(

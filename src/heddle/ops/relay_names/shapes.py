@@ -129,8 +129,8 @@ def _permuted(given: Given) -> Any:
     return None if not given["axes"] else [int(axis) for axis in given["axes"]]
 
 
-def aliases() -> Rows:
-    """The names of this file."""
+def _changed_shapes() -> Rows:
+    """Other shapes of the same elements."""
     yield (
         "expand_dims",
         alias(
@@ -179,6 +179,10 @@ def aliases() -> Rows:
     )
     yield "squeeze", alias("squeeze", DATA, (attr("axis", "ints", None),), x="data")
     yield "nn.batch_flatten", alias("nn.batch_flatten", DATA)
+
+
+def _joined_and_repeated() -> Rows:
+    """Tensors put together, taken apart and repeated."""
     yield (
         "concat",
         alias(
@@ -225,6 +229,10 @@ def aliases() -> Rows:
             collapse_target="collapse_type",
         ),
     )
+
+
+def _slices_and_sizes() -> Rows:
+    """Parts of tensors, and what their sizes are."""
     yield (
         "strided_slice",
         alias(
@@ -270,6 +278,10 @@ def aliases() -> Rows:
             x=lambda given: call_op("prod", call_op("shape_to_tensor", call_op("shape_of", given["data"]))),
         ),
     )
+
+
+def _created() -> Rows:
+    """Tensors that are made anew."""
     for name in ("zeros", "ones"):
         yield name, alias(name, (), (attr("shape", "ints"), attr("dtype", "dtype")))
         yield f"{name}_like", alias(f"{name}_like", DATA, x="data")
@@ -292,6 +304,10 @@ def aliases() -> Rows:
             tensors=lambda given: fields_of(given["data"]),
         ),
     )
+
+
+def _ordered() -> Rows:
+    """Running sums and sorted elements."""
     for name in ("cumsum", "cumprod"):
         yield (
             name,
@@ -337,3 +353,12 @@ def aliases() -> Rows:
             results=lambda attrs: 2 if attrs["ret_type"] == "both" else None,
         ),
     )
+
+
+def aliases() -> Rows:
+    """The names of this file."""
+    yield from _changed_shapes()
+    yield from _joined_and_repeated()
+    yield from _slices_and_sizes()
+    yield from _created()
+    yield from _ordered()
