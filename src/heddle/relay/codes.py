@@ -22,6 +22,13 @@ Q0105 = declare_code(
     "Q0105", "no executor of this kind", "The kinds of executors are those that `create_executor` lists."
 )
 
+Q0106 = declare_code(
+    "Q0106",
+    "no such part of the prelude",
+    "Tensor arrays exist for the element types that the message lists; their data type has a constructor for "
+    "each rank.",
+)
+
 # ---- text
 
 Q0201 = declare_code(

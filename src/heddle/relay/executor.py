@@ -127,7 +127,7 @@ def _by_name(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
 
 def _inside(value: Any, ty: Any, where: str) -> Any:
     """A value of Python as the interpreter has it. Raises: TrapTypeError Q0402."""
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list)) and not isinstance(ty, TensorType):
         types = getattr(ty, "fields", None) or (None,) * len(value)
         if len(types) != len(value):
             raise TrapTypeError(Q0402, f"{where}: expected a tuple of {len(types)}, got {len(value)}")

@@ -16,7 +16,7 @@ from heddle.relay.codes import Q0304, Q0307
 from heddle.relay.infer import Inference, is_current
 from heddle.relay.nodes import IncompleteType
 from heddle.relay.text_values import type_text
-from heddle.relay.unify import is_complete
+from heddle.relay.unify import is_complete, with_own_variables
 from heddle.support.trampoline import run
 
 
@@ -98,7 +98,7 @@ class _Writer:
         if new.ty is None or not structural_equal(new.ty, ty):
             changes["ty"] = ty
         if isinstance(new, Function) and new.ret_ty is None:
-            changes["ret_ty"] = ty.ret  # type: ignore[attr-defined]
+            changes["ret_ty"] = with_own_variables(ty.ret)  # type: ignore[attr-defined]
         if isinstance(new, Call) and (given := self.inference.type_args.get(id(old))):
             resolved = tuple(self._resolve(item, old) for item in given)
             if not structural_equal(resolved, new.ty_args):
@@ -122,7 +122,8 @@ class _Writer:
         if made is None:
             ty = self._resolve(self.inference.vars[var], var) if var in self.inference.vars else var.ty
             same = ty is None or (var.ty is not None and structural_equal(var.ty, ty))
-            made = self._vars[var] = var if same else replace(var, ty=ty)
+            made = var if same or ty is None else replace(var, ty=with_own_variables(ty))
+            self._vars[var] = made
         return made
 
     def _global(self, var: GlobalVar) -> GlobalVar:

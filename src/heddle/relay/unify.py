@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.types import TensorType
-from heddle.ir.node import children, map_children
+from heddle.ir.node import children, map_children, replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.type_data import GlobalTypeVar, TypeCall
 from heddle.ir.types import FuncType, TupleType, Type, TypeVar
@@ -199,3 +199,13 @@ def is_complete(ty: Type) -> bool:
     return isinstance(ty, TensorType) or not any(
         isinstance(node, IncompleteType) for node in walk_distinct(ty)
     )
+
+
+def with_own_variables(ty: Type) -> Type:
+    """A type whose generic functions have variables of their own: an annotation stands for itself, as in
+    text."""
+    params = [item for node in walk_distinct(ty) if isinstance(node, FuncType) for item in node.type_params]
+    if not params:
+        return ty
+    fresh = {item: replace(item) for item in params}
+    return rebuild(ty, lambda old, new: fresh.get(old, old) if isinstance(old, TypeVar) else new)  # type: ignore[no-any-return]

@@ -30,7 +30,8 @@ def refused(text: str) -> HeddleError:
 
 def test_2_1_the_result_has_types_everywhere() -> None:
     mod = program(
-        "def @f[A](%x: A) { %x } def @g[A](%x: A, %y: A) { %y } def @main(%x: int8, %y) { let %z = %x + @f(%y); @g(%y, %x) }"
+        "def @f[A](%x: A) { %x } def @g[A](%x: A, %y: A) { %y } "
+        "def @main(%x: int8, %y) { let %z = %x + @f(%y); @g(%y, %x) }"
     )
     main = mod["main"]
     assert structural_equal(main.params[1].type_annotation, relay.scalar_type("int8"))
