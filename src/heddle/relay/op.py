@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from numbers import Number
 from typing import Any
 
+import numpy as np
+
+from heddle.graph.codes import R0205
 from heddle.graph.op_builder import bind_arguments
-from heddle.ir.attrs import Attrs, attrs_of
+from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
 from heddle.ir.codes import I0401
 from heddle.ir.expr import Call, Expr, Tuple
 from heddle.ir.expr_operators import EXPRESSION_OPERATORS
 from heddle.ir.op import OP_ALIASES, OP_RECORDS, Op
-from heddle.ir.op_def import Input, OpAlias, OpDef
+from heddle.ir.op_def import AttrSpec, Input, OpAlias, OpDef
 from heddle.relay.build import TupleWrapper, as_expr
 from heddle.relay.codes import Q0102
 from heddle.support.diagnostics import IRTypeError, UsageError, did_you_mean
@@ -64,7 +67,8 @@ def relay_call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Cal
         for key in kwargs
     }
     inputs, attrs = bind_arguments(name, specs, alias.attrs_of(record), given, named)
-    return Call(Op(name, span=None), tuple(v for values in inputs.values() for v in values), attrs_of(attrs))
+    args_given = tuple(value for values in inputs.values() for value in values)
+    return Call(Op(name, span=None), args_given, _checked(name, alias.attrs_of(record), attrs))
 
 
 def _repeated(specs: Sequence[Input], count: int) -> list[Input | None]:
@@ -89,7 +93,41 @@ def _argument(spec: Input | None, value: Any) -> Any:
 def default_attrs(name: str, given: Mapping[str, Any]) -> Attrs:
     """The attributes of a call, defaults filled in. Raises: UsageError I0403."""
     record, alias = lookup(name)
-    return attrs_of(bind_arguments(name, (), alias.attrs_of(record), (), given)[1])
+    specs = alias.attrs_of(record)
+    return (
+        _checked(name, specs, bind_arguments(name, (), specs, (), given)[1]) if specs or given else NO_ATTRS
+    )
+
+
+# ---- kinds of attributes
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "int": (int, np.integer),
+    "float": (int, float, np.integer, np.floating),
+    "bool": (bool, int),
+    "str": (str,),
+    "dtype": (str,),
+}
+_DEPTH = {"ints": 1, "pairs": 2}
+"""How deeply the lists of a kind of integers may be nested."""
+
+
+def _checked(name: str, specs: Sequence[AttrSpec], attrs: Mapping[str, Any]) -> Attrs:
+    """Attributes of the kinds that the operator declares. Raises: UsageError R0205."""
+    kinds = {spec.name: spec.kind for spec in specs}
+    found = {}
+    for key, value in attrs.items():
+        kind = kinds[key]
+        if value is not None and not _fits(value, kind, _DEPTH.get(kind, 0)):
+            raise UsageError(R0205, f"{name}: attribute {key} must be of kind {kind}, got {value!r}")
+        found[key] = float(value) if kind == "float" and isinstance(value, int) else value
+    return attrs_of(found)
+
+
+def _fits(value: Any, kind: str, depth: int) -> bool:
+    if depth and isinstance(value, (tuple, list)):
+        return all(item is None or _fits(item, kind, depth - 1) for item in value)
+    return isinstance(value, _KINDS.get(kind, (int, np.integer)))
 
 
 # ---- words

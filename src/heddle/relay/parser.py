@@ -440,14 +440,12 @@ class RelayParser(TypeParser):
                 break
         span = self.span_from(start)
         attrs = self._attrs(callee, args, given, span)
-        if attrs is not None and args and args[-1] is attrs:
-            args.pop()
-        return Call(callee, tuple(args), attrs_of(attrs), span=span)
+        return Call(callee, tuple(args), attrs, span=span)
 
     def _attrs(self, callee: Expr, args: list[Any], given: dict[str, Any], span: Any) -> Attrs:
         """The attributes of a call: those written, or an object of metadata that comes last."""
         if args and isinstance(args[-1], Attrs):
-            return args[-1]
+            given = {**dict(args.pop().items()), **given}
         if isinstance(callee, Op):
             with at(span):
                 return default_attrs(callee.name, given)

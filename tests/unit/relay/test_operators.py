@@ -296,3 +296,17 @@ def test_every_name_has_a_record_and_a_word() -> None:
     for name in names:
         record, alias = lookup(name)
         assert alias in record.aliases and word(name, name).name == name
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        "begin=[1, [2]], end=[3, 4]",
+        'begin="1", end=[3]',
+        "begin=1.5f, end=[3]",
+        "begin=[0], end=[1], slice_mode=3",
+    ],
+)
+def test_attributes_have_kinds(attrs: str) -> None:
+    with pytest.raises(HeddleError, match=r"R0205.*must be of kind"):
+        parse_expr(f"free_var %x: Tensor[(4, 3), float32]; strided_slice(%x, {attrs})")

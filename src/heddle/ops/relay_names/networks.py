@@ -368,7 +368,7 @@ def aliases() -> Rows:
         alias(
             "nn.pad",
             (Input("data"), Input("pad_val")),
-            (attr("pad_width", "ints"), attr("pad_mode", "str", "constant")),
+            (attr("pad_width", "pairs"), attr("pad_mode", "str", "constant")),
             pad_value=_pad_value,
             pad_width=_flat_widths,
             pad_mode=_pad_mode,
