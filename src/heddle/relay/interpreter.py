@@ -111,6 +111,7 @@ class RelayInterpreter:
         self.mod = mod
         self._free: dict[int, tuple[Function, tuple[Var, ...]]] = {}
         self._plans: dict[Any, _Plan] = {}
+        self._constants: dict[int, tuple[Constant, Any]] = {}
 
     def call(self, func: Any, args: Sequence[Any]) -> Any:
         """The value of a function, closure or constructor. Raises: TrapValueError Q0402, Trap Q0401,
@@ -195,7 +196,11 @@ class RelayInterpreter:
         yield
 
     def _constant(self, expr: Constant, _frame: _Frame) -> Recursion:
-        return np.asarray(expr.data.numpy(), expr.data.dtype.numpy())
+        known = self._constants.get(id(expr))
+        if known is None:
+            known = expr, np.asarray(expr.data.numpy(), expr.data.dtype.numpy())
+            self._constants[id(expr)] = known
+        return known[1]
         yield
 
     def _constructor(self, expr: Constructor, _frame: _Frame) -> Recursion:
@@ -303,7 +308,7 @@ def _fits(pattern: Pattern, value: Any, bound: dict[Var, Any]) -> bool:
 def _signature(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_signature(item) for item in value)
-    return (value.shape, str(value.dtype)) if isinstance(value, np.ndarray) else type(value)
+    return (value.shape, value.dtype) if isinstance(value, np.ndarray) else type(value)
 
 
 def _type_of_value(value: Any) -> Type:
