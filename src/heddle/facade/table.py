@@ -160,13 +160,13 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.type_data": "Constructor TypeData",
     },
     "heddle.relay.expr": {
-        "heddle.relay.build": "Function TupleWrapper bind const var",
+        "heddle.relay.builders": "Function TupleWrapper bind const var",
         "heddle.ir.expr": "Call Constant Expr GlobalVar If Tuple TupleGetItem Var",
         "heddle.relay.nodes": "Let RefCreate RefRead RefWrite",
     },
-    "heddle.relay.function": {"heddle.relay.build": "Function"},
+    "heddle.relay.function": {"heddle.relay.builders": "Function"},
     "heddle.relay.ty": {
-        "heddle.relay.build": "FuncType TensorType scalar_type",
+        "heddle.relay.builders": "FuncType TensorType scalar_type",
         "heddle.ir.type_data": "GlobalTypeVar TypeCall TypeKind",
         "heddle.ir.types": "TupleType Type TypeVar",
         "heddle.relay.nodes": "Any=AnyDim IncompleteType RefType TypeRelation",

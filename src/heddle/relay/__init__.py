@@ -4,7 +4,7 @@ polymorphism."""
 from heddle.ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall, TypeData, TypeKind
 from heddle.ir.types import TupleType, Type, TypeVar
-from heddle.relay.build import (
+from heddle.relay.builders import (
     Function,
     FuncType,
     TensorType,

@@ -12,7 +12,7 @@ from heddle.graph.values import as_value
 from heddle.ir.expr import Function, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
-from heddle.relay.build import as_expr, bind, const
+from heddle.relay.builders import as_expr, bind, const
 from heddle.relay.codes import Q0101, Q0105, Q0402
 from heddle.relay.interpreter import Closure, ConstructorValue, RefValue, RelayInterpreter
 from heddle.relay.nodes import Let

@@ -14,7 +14,7 @@ from heddle.ir.node import Node, children, map_children, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall, TypeData
 from heddle.ir.types import FuncType, TupleType, TypeVar
-from heddle.relay.build import without_type
+from heddle.relay.builders import without_type
 from heddle.relay.codes import Q0404
 from heddle.relay.nodes import (
     Clause,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle.ir.expr import Expr, If, Tuple, Var
-from heddle.relay.build import Function, as_expr
+from heddle.relay.builders import Function, as_expr
 from heddle.relay.nodes import Let
 
 

@@ -21,7 +21,7 @@ from heddle.ir.expr import Call, Expr, Tuple
 from heddle.ir.expr_operators import EXPRESSION_OPERATORS
 from heddle.ir.op import OP_ALIASES, OP_RECORDS, Op
 from heddle.ir.op_def import AttrSpec, Input, OpAlias, OpDef
-from heddle.relay.build import TupleWrapper, as_expr
+from heddle.relay.builders import TupleWrapper, as_expr
 from heddle.relay.codes import Q0102
 from heddle.support.diagnostics import IRTypeError, UsageError, did_you_mean
 

@@ -109,12 +109,16 @@ class Placement:
         return id(expr) in self._statements and self.uses.get(id(expr), 0) <= 1
 
     def _place(self, expr: Any) -> None:
+        if id(expr) not in self.home:  # a leaf, which is written wherever it is used
+            return
         here = self.home[id(expr)]
         is_let = isinstance(expr, Let)
         is_block = is_let and not self.is_statement(expr)
         if is_block:
             here = self.inner[id(expr), 0] = here.inner()
         for child, number in parts(expr):
+            if number is None and is_leaf(child) and not isinstance(child, Call):
+                continue
             scope = here
             if number is not None:
                 scope = self.inner[id(expr), number] = here.inner()

@@ -35,6 +35,7 @@ from heddle.relay.text_values import TextValues
 from heddle.support.trampoline import Recursion, run
 
 Annotate = Callable[[Any], str]
+MAX_INDENTED = 40
 _OMITTED = "// metadata omitted; show_meta_data=True writes it"
 
 
@@ -107,8 +108,9 @@ class RelayPrinter(TextValues):
     def _block(self, expr: Any, scope: Scope, is_open: bool = False) -> Recursion:
         """A sequence in braces."""
         yield self.sequence(expr, scope, is_open)
-        inside = "\n".join(scope.lines).replace("\n", "\n  ")
-        return f"{{\n  {inside}\n}}"
+        space = _space(scope.depth)
+        inside = "\n".join(scope.lines).replace("\n", f"\n{space}")
+        return f"{{\n{space}{inside}\n}}"
 
     # ---- expressions
 
@@ -218,8 +220,9 @@ class RelayPrinter(TextValues):
         for place, clause in enumerate(expr.clauses):
             pattern = self.pattern(clause.lhs)
             body = yield self._block(clause.rhs, self._placed.inner[id(expr), place])
-            text = f"{pattern} => {body},".replace("\n", "\n  ")
-            lines.append(f"  {text}")
+            space = _space(self._placed.home[id(expr)].depth)
+            text = f"{pattern} => {body},".replace("\n", f"\n{space}")
+            lines.append(f"{space}{text}")
         return "\n".join([*lines, "}"]) + self.annotate(expr)
 
     def pattern(self, pattern: Pattern) -> str:
@@ -269,6 +272,12 @@ def _same(value: Any, default: Any) -> bool:
     if isinstance(value, (tuple, list)) and isinstance(default, (tuple, list)):
         return tuple(value) == tuple(default)
     return type(value) is type(default) and bool(value == default)
+
+
+def _space(depth: int) -> str:
+    """What a line is indented by against the scope around it: nothing where the nesting is deep, so that the
+    text does not grow with its square."""
+    return "  " if depth <= MAX_INDENTED else ""
 
 
 def pattern_text(pattern: Pattern) -> str:

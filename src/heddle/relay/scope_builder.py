@@ -9,7 +9,7 @@ from typing import Any
 
 from heddle.ir.expr import Expr, If, Var
 from heddle.ir.types import Type
-from heddle.relay.build import as_expr, var
+from heddle.relay.builders import as_expr, var
 from heddle.relay.codes import Q0101, Q0103
 from heddle.relay.nodes import Let
 from heddle.support.diagnostics import Trap, UsageError

@@ -16,7 +16,7 @@ COUNT = 2_000
 LETS = "".join(f"let %a{i} = add({'%x' if i == 0 else f'%a{i - 1}'}, 1f);\n" for i in range(COUNT))
 CALLS = "negative(" * COUNT + "%x" + ")" * COUNT
 BRACES = "{" * COUNT + "1f" + "}" * COUNT
-BRANCHES = "".join(f"if (%c) {{ {i} }} else " for i in range(300)) + "{ 5 }"
+BRANCHES = "".join(f"if (%c) {{ {i} }} else " for i in range(3000)) + "{ 5 }"
 FUNCTIONS = "".join(f"fn (%y{i}: int32) {{ " for i in range(300)) + "1" + "}" * 300
 
 
