@@ -3,7 +3,7 @@ bodies.
 
 Bytecode function `f` becomes the PrimFunc `__vmtir__f(context, args, result)` with attribute
 `calling_conv = "program"`: a flat sequence of calls, labels and jumps over a file of registers, one statement
-an instruction. It works on the values that `heddle/runtime/native/objects.ll` defines. `args` and `result`
+an instruction. It works on the values that `heddle/runtime/native/abi.py` defines. `args` and `result`
 point to values of 16 bytes; it returns 0, or -1 with the thread's error, or the host's exception, set; or 1
 where `result` is a closure over nothing but bound values, which is to be called for the result (`vm_tail`).
 """
