@@ -281,7 +281,8 @@ chosen.27:
   ret ptr %v.24.36
 }
 
-; The text of this thread's last error, its numbers put in; empty where there is none. The program's.
+; The text of this thread's last error, its numbers put in; empty where there is none. The program's. A
+; text that is too long is cut.
 define ptr @heddle_error(ptr %program) {
 entry:
   %error_at.1 = getelementptr i8, ptr %program, i64 120
@@ -297,51 +298,55 @@ after.6:
   store i32 0, ptr %v.3
   %message_at.9 = getelementptr i8, ptr %v.3, i64 24
   %at.10 = getelementptr [1 x i8], ptr %message_at.9, i64 0
-  br label %loop.11
-loop.11:
-  %source.14 = phi ptr [ %at.10, %after.6 ], [ %source.44, %after.22 ]
-  %to.15 = phi ptr [ %at.2, %after.6 ], [ %to.45, %after.22 ]
-  %v.16 = load i8, ptr %source.14
-  %v.17 = icmp ne i8 %v.16, 0
-  br i1 %v.17, label %body.12, label %after.13
-body.12:
-  %at.18 = getelementptr [1 x i8], ptr %source.14, i64 1
-  %letter.19 = load i8, ptr %at.18
-  %v.24 = load i8, ptr %source.14
-  %v.25 = icmp eq i8 %v.24, 37
-  br i1 %v.25, label %and.23, label %else.21
-and.23:
-  %v.26 = icmp ne i8 %letter.19, 0
-  br i1 %v.26, label %then.20, label %else.21
-then.20:
-  %v.31 = icmp eq i8 %letter.19, 101
-  br i1 %v.31, label %yes.28, label %no.29
-yes.28:
-  %expected_at.32 = getelementptr i8, ptr %v.3, i64 8
-  %v.33 = load i64, ptr %expected_at.32
-  br label %chosen.30
-no.29:
-  %got_at.34 = getelementptr i8, ptr %v.3, i64 16
-  %v.35 = load i64, ptr %got_at.34
-  br label %chosen.30
-chosen.30:
-  %number.27.36 = phi i64 [ %v.33, %yes.28 ], [ %v.35, %no.29 ]
-  %v.37 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.15, i64 24, ptr @number_format, i64 %number.27.36)
-  %v.38 = sext i32 %v.37 to i64
-  %at.39 = getelementptr [1 x i8], ptr %to.15, i64 %v.38
-  %at.40 = getelementptr [1 x i8], ptr %source.14, i64 2
-  br label %after.22
-else.21:
-  %v.41 = load i8, ptr %source.14
-  store i8 %v.41, ptr %to.15
-  %at.42 = getelementptr [1 x i8], ptr %to.15, i64 1
-  %at.43 = getelementptr [1 x i8], ptr %source.14, i64 1
-  br label %after.22
-after.22:
-  %source.44 = phi ptr [ %at.40, %chosen.30 ], [ %at.43, %else.21 ]
-  %to.45 = phi ptr [ %at.39, %chosen.30 ], [ %at.42, %else.21 ]
-  br label %loop.11
-after.13:
-  store i8 0, ptr %to.15
+  %at.11 = getelementptr [1 x i8], ptr %at.2, i64 1000
+  br label %loop.12
+loop.12:
+  %source.15 = phi ptr [ %at.10, %after.6 ], [ %source.47, %after.25 ]
+  %to.16 = phi ptr [ %at.2, %after.6 ], [ %to.48, %after.25 ]
+  %v.18 = load i8, ptr %source.15
+  %v.19 = icmp ne i8 %v.18, 0
+  br i1 %v.19, label %and.17, label %after.14
+and.17:
+  %v.20 = icmp ult ptr %to.16, %at.11
+  br i1 %v.20, label %body.13, label %after.14
+body.13:
+  %at.21 = getelementptr [1 x i8], ptr %source.15, i64 1
+  %letter.22 = load i8, ptr %at.21
+  %v.27 = load i8, ptr %source.15
+  %v.28 = icmp eq i8 %v.27, 37
+  br i1 %v.28, label %and.26, label %else.24
+and.26:
+  %v.29 = icmp ne i8 %letter.22, 0
+  br i1 %v.29, label %then.23, label %else.24
+then.23:
+  %v.34 = icmp eq i8 %letter.22, 101
+  br i1 %v.34, label %yes.31, label %no.32
+yes.31:
+  %expected_at.35 = getelementptr i8, ptr %v.3, i64 8
+  %v.36 = load i64, ptr %expected_at.35
+  br label %chosen.33
+no.32:
+  %got_at.37 = getelementptr i8, ptr %v.3, i64 16
+  %v.38 = load i64, ptr %got_at.37
+  br label %chosen.33
+chosen.33:
+  %number.30.39 = phi i64 [ %v.36, %yes.31 ], [ %v.38, %no.32 ]
+  %v.40 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.16, i64 24, ptr @number_format, i64 %number.30.39)
+  %v.41 = sext i32 %v.40 to i64
+  %at.42 = getelementptr [1 x i8], ptr %to.16, i64 %v.41
+  %at.43 = getelementptr [1 x i8], ptr %source.15, i64 2
+  br label %after.25
+else.24:
+  %v.44 = load i8, ptr %source.15
+  store i8 %v.44, ptr %to.16
+  %at.45 = getelementptr [1 x i8], ptr %to.16, i64 1
+  %at.46 = getelementptr [1 x i8], ptr %source.15, i64 1
+  br label %after.25
+after.25:
+  %source.47 = phi ptr [ %at.43, %chosen.33 ], [ %at.46, %else.24 ]
+  %to.48 = phi ptr [ %at.42, %chosen.33 ], [ %at.45, %else.24 ]
+  br label %loop.12
+after.14:
+  store i8 0, ptr %to.16
   ret ptr %at.2
 }

@@ -252,7 +252,8 @@ def heddle_output(program: Pointer[Program], index: i32) -> Pointer[DLTensor]:
 
 @export
 def heddle_error(program: Pointer[Program]) -> Pointer[u8]:
-    """The text of this thread's last error, its numbers put in; empty where there is none. The program's."""
+    """The text of this thread's last error, its numbers put in; empty where there is none. The program's. A
+    text that is too long is cut."""
     text = ref(program.error[0])
     error = heddle_thread().error
     if error.is_set == 0:
@@ -261,7 +262,8 @@ def heddle_error(program: Pointer[Program]) -> Pointer[u8]:
     error.is_set = 0
     source = ref(error.message[0])
     to = text
-    while source.value != 0:
+    last = offset(text, ERROR_BYTES - DIGITS_BYTES)
+    while source.value != 0 and to < last:
         letter = source[1]
         if source.value == PERCENT and letter != 0:
             number = error.expected if letter == LETTER_E else error.got
