@@ -1,9 +1,10 @@
 """Scalar and vector expressions as LLVM instructions. `emit` gives an operand without its type.
 
-Semantics: a product that is an operand of a sum or a difference (of float32 or float64) is emitted with it as
-`llvm.fmuladd`: it rounds once where the target has such an instruction, and twice where it has none. LLVM itself
-may not join a product and a sum (no flag `contract`): it would do so in some copies of a loop's body and not in
-others, and bits would depend on which rows a thread takes. For the same reason it may not reorder sums. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
+Semantics: a product that is an operand of a sum or a difference (of float32 or float64) is emitted with it
+as `llvm.fmuladd`: it rounds once where the target has such an instruction, and twice where it has none. LLVM
+itself may not join a product and a sum (no flag `contract`): it would do so in some copies of a loop's body
+and not in others, and bits would depend on which rows a thread takes. For the same reason it may not reorder
+sums. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
 not overflow). Integers divided by zero give 0. Floats become integers as `prim.values.convert` says.
 
 A division whose divisor is not constant may trap, so LLVM does not move it out from under a condition. Its
@@ -86,8 +87,8 @@ class OpenLoop:
 
 
 def product_in_sum(node: ArithExpr) -> tuple[Mul, PrimExpr] | None:
-    """The product that rounds together with the sum or difference `node`, and the other operand. Of two products
-    it is the second: in a sum that grows, `c = a * b + ...`, the new term.
+    """The product that rounds together with the sum or difference `node`, and the other operand. Of two
+    products it is the second, which is the new term of a sum that grows.
     """
     if not isinstance(node, (Add, Sub)) or node.dtype.code != "float" or node.dtype.bits not in (32, 64):
         return None
@@ -265,7 +266,7 @@ class ExprEmitter(Dispatch):
         return self._divide(node, a, b, ty)
 
     def _multiply_add(self, node: ArithExpr, product: Mul, other: PrimExpr) -> str:
-        """product + other, product - other or other - product; operands are emitted in the order of the text."""
+        """product + other, product - other, or other - product. The operands are emitted in that order."""
         ty = register_type(node.dtype)
         product_first = product is node.a
         first = [self.emit(product.a), self.emit(product.b)] if product_first else []
