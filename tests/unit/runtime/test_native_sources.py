@@ -59,7 +59,7 @@ def test_error_words_are_of_declared_codes():
     assert abi.NO_MEMORY in WORDS
     for code in abi.MachineCode:
         assert f"V{code:04}" in CODES
-    words = [word for word in WORDS if word > 1 << 16]
+    words = [word for word in WORDS if 1 << 16 < word < 1 << 32]
     assert len(words) >= 11
     for word in words:
         assert f"{'V' if word >> 8 < 600 else 'U'}{word >> 8:04}" in CODES

@@ -108,10 +108,12 @@ class MatchCode(IntEnum):
 class MakeCode(IntEnum):
     """Where `make_shape` takes a size from: the operand, or a slot of the shape heap."""
 
-    IMM = 0
-    HEAP = 1
+    USE_IMM = 0
+    LOAD = 1
 
 
+IMMORTAL = 1 << 60
+"""The count of an object that nobody frees: the host's, or in constant memory."""
 HOST_DEVICE = -1
 """The number of the host's memory among a program's devices."""
 

@@ -23,7 +23,7 @@ from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed
 from heddle.runtime.layout import layout_of
-from heddle.runtime.native.abi import HEAD_BYTES, DLTensor, Flag, Kind, Value
+from heddle.runtime.native.abi import HEAD_BYTES, IMMORTAL, DLTensor, Flag, Kind, Value
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.memory import words_at
@@ -32,7 +32,6 @@ from heddle.runtime.storage import Storage, allocator_at
 from heddle.runtime.tensor import Tensor, make_tensor
 
 VALUE_BYTES = Value.layout.size_bytes
-IMMORTAL = 1 << 60
 NONE, INT, BOOL, FLOAT, MACHINE = Kind.NONE, Kind.INT, Kind.BOOL, Kind.FLOAT, Kind.MACHINE
 TENSOR, SHAPE, TUPLE = Kind.TENSOR, Kind.SHAPE, Kind.TUPLE
 CLOSURE, STORAGE, FOREIGN = Kind.CLOSURE, Kind.STORAGE, Kind.FOREIGN
