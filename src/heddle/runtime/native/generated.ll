@@ -1181,22 +1181,22 @@ after.18:
 
 define void @heddle_retain(i32 %kind, ptr %payload) {
 entry:
-  %v.6 = icmp eq i32 %kind, 11
-  br i1 %v.6, label %then.3, label %else.4
+  %v.6 = icmp sge i32 %kind, 7
+  br i1 %v.6, label %then.3, label %after.5
 then.3:
-  %at.13 = getelementptr [1 x i8], ptr %payload, i64 -32
-  %v.14 = atomicrmw add ptr %at.13, i64 1 monotonic
-  br label %after.5
-else.4:
-  %v.18 = icmp sge i32 %kind, 7
-  br i1 %v.18, label %then.15, label %after.17
-then.15:
+  %v.10 = icmp eq i32 %kind, 11
+  br i1 %v.10, label %then.7, label %else.8
+then.7:
+  %at.17 = getelementptr [1 x i8], ptr %payload, i64 -32
+  %v.18 = atomicrmw add ptr %at.17, i64 1 monotonic
+  br label %after.9
+else.8:
   %at.23 = getelementptr [1 x i8], ptr %payload, i64 -32
   %v.24 = load i64, ptr %at.23
   %v.25 = add i64 %v.24, 1
   store i64 %v.25, ptr %at.23
-  br label %after.17
-after.17:
+  br label %after.9
+after.9:
   br label %after.5
 after.5:
   ret void
@@ -1566,22 +1566,22 @@ entry:
   %kind.1 = load i32, ptr %value
   %payload_at.6 = getelementptr i8, ptr %value, i64 8
   %v.7 = load ptr, ptr %payload_at.6
-  %v.13 = icmp eq i32 %kind.1, 11
-  br i1 %v.13, label %then.10, label %else.11
+  %v.13 = icmp sge i32 %kind.1, 7
+  br i1 %v.13, label %then.10, label %after.12
 then.10:
-  %at.20 = getelementptr [1 x i8], ptr %v.7, i64 -32
-  %v.21 = atomicrmw add ptr %at.20, i64 1 monotonic
-  br label %after.12
-else.11:
-  %v.25 = icmp sge i32 %kind.1, 7
-  br i1 %v.25, label %then.22, label %after.24
-then.22:
+  %v.17 = icmp eq i32 %kind.1, 11
+  br i1 %v.17, label %then.14, label %else.15
+then.14:
+  %at.24 = getelementptr [1 x i8], ptr %v.7, i64 -32
+  %v.25 = atomicrmw add ptr %at.24, i64 1 monotonic
+  br label %after.16
+else.15:
   %at.30 = getelementptr [1 x i8], ptr %v.7, i64 -32
   %v.31 = load i64, ptr %at.30
   %v.32 = add i64 %v.31, 1
   store i64 %v.32, ptr %at.30
-  br label %after.24
-after.24:
+  br label %after.16
+after.16:
   br label %after.12
 after.12:
   %old_kind.35 = load i32, ptr %register
@@ -2053,22 +2053,22 @@ then.123:
   %at.131 = getelementptr [1 x i8], ptr %owner.59.69, i64 -32
   %kind_at.132 = getelementptr i8, ptr %at.131, i64 8
   %v.133 = load i32, ptr %kind_at.132
-  %v.139 = icmp eq i32 %v.133, 11
-  br i1 %v.139, label %then.136, label %else.137
+  %v.139 = icmp sge i32 %v.133, 7
+  br i1 %v.139, label %then.136, label %after.138
 then.136:
-  %at.146 = getelementptr [1 x i8], ptr %owner.59.69, i64 -32
-  %v.147 = atomicrmw add ptr %at.146, i64 1 monotonic
-  br label %after.138
-else.137:
-  %v.151 = icmp sge i32 %v.133, 7
-  br i1 %v.151, label %then.148, label %after.150
-then.148:
+  %v.143 = icmp eq i32 %v.133, 11
+  br i1 %v.143, label %then.140, label %else.141
+then.140:
+  %at.150 = getelementptr [1 x i8], ptr %owner.59.69, i64 -32
+  %v.151 = atomicrmw add ptr %at.150, i64 1 monotonic
+  br label %after.142
+else.141:
   %at.156 = getelementptr [1 x i8], ptr %owner.59.69, i64 -32
   %v.157 = load i64, ptr %at.156
   %v.158 = add i64 %v.157, 1
   store i64 %v.158, ptr %at.156
-  br label %after.150
-after.150:
+  br label %after.142
+after.142:
   br label %after.138
 after.138:
   br label %after.125
@@ -2183,22 +2183,22 @@ body.28:
   store i32 %kind.34, ptr %at.33
   %payload_at.48 = getelementptr i8, ptr %at.33, i64 8
   store ptr %v.40, ptr %payload_at.48
-  %v.54 = icmp eq i32 %kind.34, 11
-  br i1 %v.54, label %then.51, label %else.52
+  %v.54 = icmp sge i32 %kind.34, 7
+  br i1 %v.54, label %then.51, label %after.53
 then.51:
-  %at.61 = getelementptr [1 x i8], ptr %v.40, i64 -32
-  %v.62 = atomicrmw add ptr %at.61, i64 1 monotonic
-  br label %after.53
-else.52:
-  %v.66 = icmp sge i32 %kind.34, 7
-  br i1 %v.66, label %then.63, label %after.65
-then.63:
+  %v.58 = icmp eq i32 %kind.34, 11
+  br i1 %v.58, label %then.55, label %else.56
+then.55:
+  %at.65 = getelementptr [1 x i8], ptr %v.40, i64 -32
+  %v.66 = atomicrmw add ptr %at.65, i64 1 monotonic
+  br label %after.57
+else.56:
   %at.71 = getelementptr [1 x i8], ptr %v.40, i64 -32
   %v.72 = load i64, ptr %at.71
   %v.73 = add i64 %v.72, 1
   store i64 %v.73, ptr %at.71
-  br label %after.65
-after.65:
+  br label %after.57
+after.57:
   br label %after.53
 after.53:
   %number.74 = add i64 %number.30, 1
@@ -2269,22 +2269,22 @@ body.29:
   store i32 %kind.35, ptr %at.34
   %payload_at.49 = getelementptr i8, ptr %at.34, i64 8
   store ptr %v.41, ptr %payload_at.49
-  %v.55 = icmp eq i32 %kind.35, 11
-  br i1 %v.55, label %then.52, label %else.53
+  %v.55 = icmp sge i32 %kind.35, 7
+  br i1 %v.55, label %then.52, label %after.54
 then.52:
-  %at.62 = getelementptr [1 x i8], ptr %v.41, i64 -32
-  %v.63 = atomicrmw add ptr %at.62, i64 1 monotonic
-  br label %after.54
-else.53:
-  %v.67 = icmp sge i32 %kind.35, 7
-  br i1 %v.67, label %then.64, label %after.66
-then.64:
+  %v.59 = icmp eq i32 %kind.35, 11
+  br i1 %v.59, label %then.56, label %else.57
+then.56:
+  %at.66 = getelementptr [1 x i8], ptr %v.41, i64 -32
+  %v.67 = atomicrmw add ptr %at.66, i64 1 monotonic
+  br label %after.58
+else.57:
   %at.72 = getelementptr [1 x i8], ptr %v.41, i64 -32
   %v.73 = load i64, ptr %at.72
   %v.74 = add i64 %v.73, 1
   store i64 %v.74, ptr %at.72
-  br label %after.66
-after.66:
+  br label %after.58
+after.58:
   br label %after.54
 after.54:
   %number.75 = add i64 %number.31, 1
@@ -2888,22 +2888,22 @@ body.4:
   store i32 %kind.10, ptr %at.9
   %payload_at.24 = getelementptr i8, ptr %at.9, i64 8
   store ptr %v.16, ptr %payload_at.24
-  %v.30 = icmp eq i32 %kind.10, 11
-  br i1 %v.30, label %then.27, label %else.28
+  %v.30 = icmp sge i32 %kind.10, 7
+  br i1 %v.30, label %then.27, label %after.29
 then.27:
-  %at.37 = getelementptr [1 x i8], ptr %v.16, i64 -32
-  %v.38 = atomicrmw add ptr %at.37, i64 1 monotonic
-  br label %after.29
-else.28:
-  %v.42 = icmp sge i32 %kind.10, 7
-  br i1 %v.42, label %then.39, label %after.41
-then.39:
+  %v.34 = icmp eq i32 %kind.10, 11
+  br i1 %v.34, label %then.31, label %else.32
+then.31:
+  %at.41 = getelementptr [1 x i8], ptr %v.16, i64 -32
+  %v.42 = atomicrmw add ptr %at.41, i64 1 monotonic
+  br label %after.33
+else.32:
   %at.47 = getelementptr [1 x i8], ptr %v.16, i64 -32
   %v.48 = load i64, ptr %at.47
   %v.49 = add i64 %v.48, 1
   store i64 %v.49, ptr %at.47
-  br label %after.41
-after.41:
+  br label %after.33
+after.33:
   br label %after.29
 after.29:
   %number.50 = add i64 %number.6, 1
@@ -2959,22 +2959,22 @@ body.5:
   store i32 %kind.11, ptr %at.10
   %payload_at.25 = getelementptr i8, ptr %at.10, i64 8
   store ptr %v.17, ptr %payload_at.25
-  %v.31 = icmp eq i32 %kind.11, 11
-  br i1 %v.31, label %then.28, label %else.29
+  %v.31 = icmp sge i32 %kind.11, 7
+  br i1 %v.31, label %then.28, label %after.30
 then.28:
-  %at.38 = getelementptr [1 x i8], ptr %v.17, i64 -32
-  %v.39 = atomicrmw add ptr %at.38, i64 1 monotonic
-  br label %after.30
-else.29:
-  %v.43 = icmp sge i32 %kind.11, 7
-  br i1 %v.43, label %then.40, label %after.42
-then.40:
+  %v.35 = icmp eq i32 %kind.11, 11
+  br i1 %v.35, label %then.32, label %else.33
+then.32:
+  %at.42 = getelementptr [1 x i8], ptr %v.17, i64 -32
+  %v.43 = atomicrmw add ptr %at.42, i64 1 monotonic
+  br label %after.34
+else.33:
   %at.48 = getelementptr [1 x i8], ptr %v.17, i64 -32
   %v.49 = load i64, ptr %at.48
   %v.50 = add i64 %v.49, 1
   store i64 %v.50, ptr %at.48
-  br label %after.42
-after.42:
+  br label %after.34
+after.34:
   br label %after.30
 after.30:
   %number.51 = add i64 %number.7, 1
@@ -3051,64 +3051,66 @@ after.24:
   %dtype_at.28 = getelementptr i8, ptr %v.21, i64 20
   %v.29 = load i32, ptr %dtype_at.28
   %code.30 = and i32 %v.29, 255
-  %dtype_at.31 = getelementptr i8, ptr %v.21, i64 20
-  %v.32 = load i32, ptr %dtype_at.31
-  %v.35 = lshr i32 %v.32, 8
-  %v.36 = and i32 %v.35, 255
-  %v.37 = lshr i32 %v.32, 16
-  %v.38 = mul i32 %v.36, %v.37
-  %v.39 = add i32 %v.38, 7
-  %v.40 = lshr i32 %v.39, 3
-  %v.41 = zext i32 %v.40 to i64
-  %v.42 = icmp eq i32 %code.30, 0
-  %v.43 = icmp eq i32 %code.30, 1
-  %v.44 = or i1 %v.42, %v.43
-  %v.45 = icmp eq i32 %code.30, 6
-  %is_known.46 = or i1 %v.44, %v.45
-  br i1 %is_known.46, label %or.50, label %then.47
-or.50:
-  %v.52 = icmp sgt i64 %v.41, 8
-  br i1 %v.52, label %then.47, label %or.51
-or.51:
-  %v.54 = sub i64 %v.41, 1
-  %v.55 = and i64 %v.41, %v.54
-  %v.56 = icmp ne i64 %v.55, 0
-  br i1 %v.56, label %then.47, label %or.53
-or.53:
-  %v.57 = icmp eq i64 %v.41, 0
-  br i1 %v.57, label %then.47, label %after.49
-then.47:
+  %v.35 = icmp ne i32 %code.30, 0
+  br i1 %v.35, label %and.34, label %after.33
+and.34:
+  %v.37 = icmp ne i32 %code.30, 1
+  br i1 %v.37, label %and.36, label %after.33
+and.36:
+  %v.38 = icmp ne i32 %code.30, 6
+  br i1 %v.38, label %then.31, label %after.33
+then.31:
   ret i32 -1
-after.49:
-  %v.58 = load ptr, ptr %v.21
-  %v.64 = icmp eq i64 %v.41, 1
-  br i1 %v.64, label %then.61, label %after.63
-then.61:
-  %v.65 = load i8, ptr %v.58
-  %v.66 = zext i8 %v.65 to i64
-  br label %integer_at_end.60
-after.63:
-  %v.70 = icmp eq i64 %v.41, 2
-  br i1 %v.70, label %then.67, label %after.69
-then.67:
-  %v.71 = load i16, ptr %v.58
-  %v.72 = zext i16 %v.71 to i64
-  br label %integer_at_end.60
-after.69:
-  %v.76 = icmp eq i64 %v.41, 4
-  br i1 %v.76, label %then.73, label %after.75
-then.73:
-  %v.77 = load i32, ptr %v.58
-  %v.78 = zext i32 %v.77 to i64
-  br label %integer_at_end.60
-after.75:
-  %v.79 = load i64, ptr %v.58
-  br label %integer_at_end.60
-integer_at_end.60:
-  %result.0.80 = phi i64 [ %v.66, %then.61 ], [ %v.72, %then.67 ], [ %v.78, %then.73 ], [ %v.79, %after.75 ]
-  %v.81 = icmp ne i64 %result.0.80, 0
+after.33:
+  %dtype_at.39 = getelementptr i8, ptr %v.21, i64 20
+  %v.40 = load i32, ptr %dtype_at.39
+  %v.43 = lshr i32 %v.40, 8
+  %v.44 = and i32 %v.43, 255
+  %v.45 = lshr i32 %v.40, 16
+  %v.46 = mul i32 %v.44, %v.45
+  %v.47 = add i32 %v.46, 7
+  %v.48 = lshr i32 %v.47, 3
+  %v.49 = zext i32 %v.48 to i64
+  %v.53 = icmp eq i64 %v.49, 1
+  br i1 %v.53, label %then.50, label %after.52
+then.50:
+  %v.54 = load ptr, ptr %v.21
+  %v.55 = load i8, ptr %v.54
+  %v.56 = icmp ne i8 %v.55, 0
+  %v.57 = zext i1 %v.56 to i32
+  ret i32 %v.57
+after.52:
+  %v.61 = icmp eq i64 %v.49, 2
+  br i1 %v.61, label %then.58, label %after.60
+then.58:
+  %v.62 = load ptr, ptr %v.21
+  %v.63 = load i16, ptr %v.62
+  %v.64 = icmp ne i16 %v.63, 0
+  %v.65 = zext i1 %v.64 to i32
+  ret i32 %v.65
+after.60:
+  %v.69 = icmp eq i64 %v.49, 4
+  br i1 %v.69, label %then.66, label %after.68
+then.66:
+  %v.70 = load ptr, ptr %v.21
+  %v.71 = load i32, ptr %v.70
+  %v.72 = icmp ne i32 %v.71, 0
+  %v.73 = zext i1 %v.72 to i32
+  ret i32 %v.73
+after.68:
+  %v.78 = icmp eq i64 %v.49, 8
+  br i1 %v.78, label %yes.75, label %no.76
+yes.75:
+  %v.79 = load ptr, ptr %v.21
+  %v.80 = load i64, ptr %v.79
+  %v.81 = icmp ne i64 %v.80, 0
   %v.82 = zext i1 %v.81 to i32
-  ret i32 %v.82
+  br label %chosen.77
+no.76:
+  br label %chosen.77
+chosen.77:
+  %v.74.83 = phi i32 [ %v.82, %yes.75 ], [ -1, %no.76 ]
+  ret i32 %v.74.83
 }
 
 ; What an error message names as got: a value's kind, or the type of a foreign object.

@@ -184,15 +184,33 @@ after.5:
 ; A tensor object over a Python tensor's header; null after heddle_set_error.
 define internal ptr @lend_tensor(ptr %tensor, ptr %header) {
 entry:
-  %lent.1 = call ptr @heddle_new(i32 7, i64 48, ptr %tensor, i32 3)
-  %v.5 = icmp ne ptr %lent.1, null
-  br i1 %v.5, label %then.2, label %after.4
-then.2:
-  call void @llvm.memcpy.p0.p0.i64(ptr %lent.1, ptr %header, i64 48, i1 false)
+  %v.3 = add i64 48, 32
+  %v.4 = call ptr @malloc(i64 %v.3)
+  %v.8 = icmp eq ptr %v.4, null
+  br i1 %v.8, label %then.5, label %after.7
+then.5:
+  call void @refuse_memory(i64 %v.3)
+  br label %new_object_end.2
+after.7:
+  store i64 1, ptr %v.4
+  %kind_at.9 = getelementptr i8, ptr %v.4, i64 8
+  store i32 7, ptr %kind_at.9
+  %flags_at.10 = getelementptr i8, ptr %v.4, i64 12
+  store i32 3, ptr %flags_at.10
+  %owner_at.11 = getelementptr i8, ptr %v.4, i64 16
+  store ptr %tensor, ptr %owner_at.11
+  %at.14 = getelementptr [32 x i8], ptr %v.4, i64 1
+  br label %new_object_end.2
+new_object_end.2:
+  %result.0.15 = phi ptr [ null, %then.5 ], [ %at.14, %after.7 ]
+  %v.19 = icmp ne ptr %result.0.15, null
+  br i1 %v.19, label %then.16, label %after.18
+then.16:
+  call void @llvm.memcpy.p0.p0.i64(ptr %result.0.15, ptr %header, i64 48, i1 false)
   call void @Py_IncRef(ptr %tensor)
-  br label %after.4
-after.4:
-  ret ptr %lent.1
+  br label %after.18
+after.18:
+  ret ptr %result.0.15
 }
 
 define internal void @end_tensor(ptr %capsule) {
@@ -697,25 +715,6 @@ after.5:
   ret i1 true
 }
 
-define internal i1 @lend(ptr %keep, ptr %tensor, ptr %value) {
-entry:
-  %v.3 = load i64, ptr @header_slot
-  %at.6 = getelementptr [1 x i8], ptr %tensor, i64 %v.3
-  %v.7 = load ptr, ptr %at.6
-  %at.10 = getelementptr [1 x i8], ptr %v.7, i64 $BYTES_CONTENT
-  %lent.11 = call ptr @lend_tensor(ptr %tensor, ptr %at.10)
-  %v.15 = icmp eq ptr %lent.11, null
-  br i1 %v.15, label %then.12, label %after.14
-then.12:
-  call void @raise_own_error(ptr %keep)
-  ret i1 false
-after.14:
-  store i32 7, ptr %value
-  %payload_at.20 = getelementptr i8, ptr %value, i64 8
-  store ptr %lent.11, ptr %payload_at.20
-  ret i1 true
-}
-
 define void @heddle_program_configure(ptr %to, ptr %source, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %sequence) {
 entry:
   store ptr %to, ptr @to_native
@@ -755,7 +754,7 @@ after.8:
 }
 
 ; The METH_FASTCALL body of every Python function of a program.
-define ptr @heddle_call_program(ptr %self, ptr %args, i64 %count) {
+define ptr @heddle_call_program(ptr %self, ptr %args, i64 %count) "heddle-simplified" {
 entry:
   %at.3 = getelementptr [1 x i8], ptr %self, i64 $TUPLE_ITEMS
   %keep_at.4 = getelementptr i8, ptr %at.3, i64 8
@@ -801,7 +800,7 @@ after.32:
   %room.43 = alloca [16 x i8], i64 %v.42, align 16
   br label %loop.46
 loop.46:
-  %number.49 = phi i64 [ 0, %after.32 ], [ %number.145, %after.53 ]
+  %number.49 = phi i64 [ 0, %after.32 ], [ %number.189, %after.53 ]
   %v.50 = icmp slt i64 %number.49, %count
   br i1 %v.50, label %body.47, label %after.48
 body.47:
@@ -828,163 +827,195 @@ then.65:
   %v.85 = icmp eq ptr %v.84, null
   br i1 %v.85, label %then.70, label %after.72
 then.70:
-  %v.86 = call i1 @lend(ptr %keep.5, ptr %v.55, ptr %at.56)
+  %v.90 = load i64, ptr @header_slot
+  %at.93 = getelementptr [1 x i8], ptr %v.55, i64 %v.90
+  %v.94 = load ptr, ptr %at.93
+  %at.97 = getelementptr [1 x i8], ptr %v.94, i64 $BYTES_CONTENT
+  %lent.98 = call ptr @lend_tensor(ptr %v.55, ptr %at.97)
+  %v.102 = icmp eq ptr %lent.98, null
+  br i1 %v.102, label %then.99, label %after.101
+then.99:
+  call void @raise_own_error(ptr %keep.5)
+  br label %lend_end.87
+after.101:
+  store i32 7, ptr %at.56
+  %payload_at.107 = getelementptr i8, ptr %at.56, i64 8
+  store ptr %lent.98, ptr %payload_at.107
+  br label %lend_end.87
+lend_end.87:
+  %result.0.108 = phi i1 [ false, %then.99 ], [ true, %after.101 ]
   br label %from_object_end.58
 after.72:
   br label %after.67
 else.66:
-  %v.90 = icmp eq ptr %type.64, @PyLong_Type
-  br i1 %v.90, label %then.87, label %else.88
-then.87:
-  %number.96 = call i64 @PyLong_AsLongLong(ptr %v.55)
+  %v.112 = icmp eq ptr %type.64, @PyLong_Type
+  br i1 %v.112, label %then.109, label %else.110
+then.109:
+  %number.118 = call i64 @PyLong_AsLongLong(ptr %v.55)
   store i32 1, ptr %at.56
-  %payload_at.97 = getelementptr i8, ptr %at.56, i64 8
-  store i64 %number.96, ptr %payload_at.97
-  %v.103 = icmp ne i64 %number.96, -1
-  br i1 %v.103, label %yes.99, label %or.102
-or.102:
-  %v.104 = call ptr @PyErr_Occurred()
-  %v.105 = icmp eq ptr %v.104, null
-  br i1 %v.105, label %yes.99, label %no.100
-yes.99:
-  br label %chosen.101
-no.100:
-  br label %chosen.101
-chosen.101:
-  %v.98.106 = phi i1 [ true, %yes.99 ], [ false, %no.100 ]
-  br i1 %v.98.106, label %then.91, label %after.93
-then.91:
+  %payload_at.119 = getelementptr i8, ptr %at.56, i64 8
+  store i64 %number.118, ptr %payload_at.119
+  %v.125 = icmp ne i64 %number.118, -1
+  br i1 %v.125, label %yes.121, label %or.124
+or.124:
+  %v.126 = call ptr @PyErr_Occurred()
+  %v.127 = icmp eq ptr %v.126, null
+  br i1 %v.127, label %yes.121, label %no.122
+yes.121:
+  br label %chosen.123
+no.122:
+  br label %chosen.123
+chosen.123:
+  %v.120.128 = phi i1 [ true, %yes.121 ], [ false, %no.122 ]
+  br i1 %v.120.128, label %then.113, label %after.115
+then.113:
   br label %from_object_end.58
-after.93:
+after.115:
   store i32 0, ptr %at.56
-  %zero_at.109 = getelementptr i8, ptr %at.56, i64 4
-  store i32 0, ptr %zero_at.109
-  %payload_at.110 = getelementptr i8, ptr %at.56, i64 8
-  store i64 0, ptr %payload_at.110
+  %zero_at.131 = getelementptr i8, ptr %at.56, i64 4
+  store i32 0, ptr %zero_at.131
+  %payload_at.132 = getelementptr i8, ptr %at.56, i64 8
+  store i64 0, ptr %payload_at.132
   call void @PyErr_Clear()
-  br label %after.89
-else.88:
-  %v.114 = icmp eq ptr %type.64, @PyFloat_Type
-  br i1 %v.114, label %then.111, label %else.112
-then.111:
+  br label %after.111
+else.110:
+  %v.136 = icmp eq ptr %type.64, @PyFloat_Type
+  br i1 %v.136, label %then.133, label %else.134
+then.133:
   store i32 3, ptr %at.56
-  %payload_at.117 = getelementptr i8, ptr %at.56, i64 8
-  %v.118 = call double @PyFloat_AsDouble(ptr %v.55)
-  store double %v.118, ptr %payload_at.117
+  %payload_at.139 = getelementptr i8, ptr %at.56, i64 8
+  %v.140 = call double @PyFloat_AsDouble(ptr %v.55)
+  store double %v.140, ptr %payload_at.139
   br label %from_object_end.58
-else.112:
-  %v.122 = icmp eq ptr %type.64, @PyBool_Type
-  br i1 %v.122, label %then.119, label %else.120
-then.119:
+else.134:
+  %v.144 = icmp eq ptr %type.64, @PyBool_Type
+  br i1 %v.144, label %then.141, label %else.142
+then.141:
   store i32 2, ptr %at.56
-  %payload_at.125 = getelementptr i8, ptr %at.56, i64 8
-  %v.126 = icmp eq ptr %v.55, @_Py_TrueStruct
-  %v.127 = zext i1 %v.126 to i64
-  store i64 %v.127, ptr %payload_at.125
+  %payload_at.147 = getelementptr i8, ptr %at.56, i64 8
+  %v.148 = icmp eq ptr %v.55, @_Py_TrueStruct
+  %v.149 = zext i1 %v.148 to i64
+  store i64 %v.149, ptr %payload_at.147
   br label %from_object_end.58
-else.120:
-  %v.131 = icmp eq ptr %v.55, @_Py_NoneStruct
-  br i1 %v.131, label %then.128, label %else.129
-then.128:
+else.142:
+  %v.153 = icmp eq ptr %v.55, @_Py_NoneStruct
+  br i1 %v.153, label %then.150, label %else.151
+then.150:
   br label %from_object_end.58
-else.129:
-  %v.135 = load ptr, ptr @array_type
-  %v.136 = icmp eq ptr %type.64, %v.135
-  br i1 %v.136, label %then.132, label %after.134
-then.132:
-  %over.137 = call ptr @tensor_over_array(ptr %v.55)
-  %v.141 = icmp ne ptr %over.137, null
-  br i1 %v.141, label %then.138, label %after.140
-then.138:
-  %is_lent.142 = call i1 @lend(ptr %keep.5, ptr %over.137, ptr %at.56)
-  call void @Py_DecRef(ptr %over.137)
+else.151:
+  %v.157 = load ptr, ptr @array_type
+  %v.158 = icmp eq ptr %type.64, %v.157
+  br i1 %v.158, label %then.154, label %after.156
+then.154:
+  %over.159 = call ptr @tensor_over_array(ptr %v.55)
+  %v.163 = icmp ne ptr %over.159, null
+  br i1 %v.163, label %then.160, label %after.162
+then.160:
+  %v.168 = load i64, ptr @header_slot
+  %at.171 = getelementptr [1 x i8], ptr %over.159, i64 %v.168
+  %v.172 = load ptr, ptr %at.171
+  %at.175 = getelementptr [1 x i8], ptr %v.172, i64 $BYTES_CONTENT
+  %lent.176 = call ptr @lend_tensor(ptr %over.159, ptr %at.175)
+  %v.180 = icmp eq ptr %lent.176, null
+  br i1 %v.180, label %then.177, label %after.179
+then.177:
+  call void @raise_own_error(ptr %keep.5)
+  br label %lend_end.165
+after.179:
+  store i32 7, ptr %at.56
+  %payload_at.185 = getelementptr i8, ptr %at.56, i64 8
+  store ptr %lent.176, ptr %payload_at.185
+  br label %lend_end.165
+lend_end.165:
+  %result.0.186 = phi i1 [ false, %then.177 ], [ true, %after.179 ]
+  call void @Py_DecRef(ptr %over.159)
   br label %from_object_end.58
-after.140:
-  br label %after.134
-after.134:
-  br label %after.89
-after.89:
+after.162:
+  br label %after.156
+after.156:
+  br label %after.111
+after.111:
   br label %after.67
 after.67:
-  %v.143 = call i1 @ask_to_native(ptr %context.13, ptr %keep.5, ptr %v.55, ptr %at.56)
+  %v.187 = call i1 @ask_to_native(ptr %context.13, ptr %keep.5, ptr %v.55, ptr %at.56)
   br label %from_object_end.58
 from_object_end.58:
-  %result.0.144 = phi i1 [ %v.86, %then.70 ], [ true, %then.91 ], [ true, %then.111 ], [ true, %then.119 ], [ true, %then.128 ], [ %is_lent.142, %then.138 ], [ %v.143, %after.67 ]
-  br i1 %result.0.144, label %after.53, label %then.51
+  %result.0.188 = phi i1 [ %result.0.108, %lend_end.87 ], [ true, %then.113 ], [ true, %then.133 ], [ true, %then.141 ], [ true, %then.150 ], [ %result.0.186, %lend_end.165 ], [ %v.187, %after.67 ]
+  br i1 %result.0.188, label %after.53, label %then.51
 then.51:
   br label %from_objects_end.45
 after.53:
-  %number.145 = add i64 %number.49, 1
+  %number.189 = add i64 %number.49, 1
   br label %loop.46
 after.48:
   br label %from_objects_end.45
 from_objects_end.45:
-  %result.0.146 = phi i64 [ %number.49, %then.51 ], [ %count, %after.48 ]
-  %v.150 = icmp eq i64 %result.0.146, %count
-  br i1 %v.150, label %then.147, label %else.148
-then.147:
-  %v.154 = icmp eq i64 %calls.24, 0
-  br i1 %v.154, label %then.151, label %after.153
-then.151:
-  %stack_limit_at.155 = getelementptr i8, ptr %context.13, i64 56
-  %v.156 = call ptr @stack_limit()
-  store ptr %v.156, ptr %stack_limit_at.155
-  br label %after.153
-after.153:
-  %code_at.157 = getelementptr i8, ptr %at.12, i64 8
-  %v.158 = load ptr, ptr %code_at.157
-  %at.161 = getelementptr [16 x i8], ptr %room.43, i64 %count
-  store i32 0, ptr %at.161
-  %zero_at.164 = getelementptr i8, ptr %at.161, i64 4
-  store i32 0, ptr %zero_at.164
-  %payload_at.165 = getelementptr i8, ptr %at.161, i64 8
-  store i64 0, ptr %payload_at.165
-  %state_at.166 = getelementptr i8, ptr %context.13, i64 40
-  %outer_state.167 = load ptr, ptr %state_at.166
-  %error_place_at.168 = getelementptr i8, ptr %context.13, i64 48
-  %outer_place.169 = load i64, ptr %error_place_at.168
-  %error_place_at.170 = getelementptr i8, ptr %context.13, i64 48
-  store i64 -1, ptr %error_place_at.170
-  %state_at.171 = getelementptr i8, ptr %context.13, i64 40
-  %v.172 = call ptr @PyEval_SaveThread()
-  store ptr %v.172, ptr %state_at.171
-  %status.173 = call i32 @run_code(ptr %context.13, ptr %v.158, ptr %room.43, ptr %at.161)
-  %state_at.174 = getelementptr i8, ptr %context.13, i64 40
-  %v.175 = load ptr, ptr %state_at.174
-  call void @PyEval_RestoreThread(ptr %v.175)
-  %state_at.176 = getelementptr i8, ptr %context.13, i64 40
-  store ptr %outer_state.167, ptr %state_at.176
+  %result.0.190 = phi i64 [ %number.49, %then.51 ], [ %count, %after.48 ]
+  %v.194 = icmp eq i64 %result.0.190, %count
+  br i1 %v.194, label %then.191, label %else.192
+then.191:
+  %v.198 = icmp eq i64 %calls.24, 0
+  br i1 %v.198, label %then.195, label %after.197
+then.195:
+  %stack_limit_at.199 = getelementptr i8, ptr %context.13, i64 56
+  %v.200 = call ptr @stack_limit()
+  store ptr %v.200, ptr %stack_limit_at.199
+  br label %after.197
+after.197:
+  %code_at.201 = getelementptr i8, ptr %at.12, i64 8
+  %v.202 = load ptr, ptr %code_at.201
+  %at.205 = getelementptr [16 x i8], ptr %room.43, i64 %count
+  store i32 0, ptr %at.205
+  %zero_at.208 = getelementptr i8, ptr %at.205, i64 4
+  store i32 0, ptr %zero_at.208
+  %payload_at.209 = getelementptr i8, ptr %at.205, i64 8
+  store i64 0, ptr %payload_at.209
+  %state_at.210 = getelementptr i8, ptr %context.13, i64 40
+  %outer_state.211 = load ptr, ptr %state_at.210
+  %error_place_at.212 = getelementptr i8, ptr %context.13, i64 48
+  %outer_place.213 = load i64, ptr %error_place_at.212
+  %error_place_at.214 = getelementptr i8, ptr %context.13, i64 48
+  store i64 -1, ptr %error_place_at.214
+  %state_at.215 = getelementptr i8, ptr %context.13, i64 40
+  %v.216 = call ptr @PyEval_SaveThread()
+  store ptr %v.216, ptr %state_at.215
+  %status.217 = call i32 @run_code(ptr %context.13, ptr %v.202, ptr %room.43, ptr %at.205)
+  %state_at.218 = getelementptr i8, ptr %context.13, i64 40
+  %v.219 = load ptr, ptr %state_at.218
+  call void @PyEval_RestoreThread(ptr %v.219)
+  %state_at.220 = getelementptr i8, ptr %context.13, i64 40
+  store ptr %outer_state.211, ptr %state_at.220
   call void @heddle_release_all(ptr null, ptr %room.43, i64 %count)
   call void @drop_deferred(ptr %context.13)
-  %v.180 = icmp eq i32 %status.173, 0
-  br i1 %v.180, label %then.177, label %else.178
-then.177:
-  %answer.181 = call ptr @to_object(ptr %keep.5, ptr %at.161, i1 true)
-  call void @heddle_release_all(ptr null, ptr %at.161, i64 1)
-  br label %after.179
-else.178:
-  %v.185 = call ptr @PyErr_Occurred()
-  %v.186 = icmp eq ptr %v.185, null
-  br i1 %v.186, label %then.182, label %after.184
-then.182:
-  %v.187 = load ptr, ptr @error_hook
-  %v.188 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %v.187, ptr %keep.5, ptr null)
-  br label %after.184
-after.184:
-  br label %after.179
-after.179:
-  %answer.189 = phi ptr [ %answer.181, %then.177 ], [ null, %after.184 ]
-  %error_place_at.190 = getelementptr i8, ptr %context.13, i64 48
-  store i64 %outer_place.169, ptr %error_place_at.190
-  br label %after.149
-else.148:
-  call void @heddle_release_all(ptr null, ptr %room.43, i64 %result.0.146)
-  br label %after.149
-after.149:
-  %answer.191 = phi ptr [ %answer.189, %after.179 ], [ null, %else.148 ]
-  %calls_at.192 = getelementptr i8, ptr %context.13, i64 72
-  store i64 %calls.24, ptr %calls_at.192
-  ret ptr %answer.191
+  %v.224 = icmp eq i32 %status.217, 0
+  br i1 %v.224, label %then.221, label %else.222
+then.221:
+  %answer.225 = call ptr @to_object(ptr %keep.5, ptr %at.205, i1 true)
+  call void @heddle_release_all(ptr null, ptr %at.205, i64 1)
+  br label %after.223
+else.222:
+  %v.229 = call ptr @PyErr_Occurred()
+  %v.230 = icmp eq ptr %v.229, null
+  br i1 %v.230, label %then.226, label %after.228
+then.226:
+  %v.231 = load ptr, ptr @error_hook
+  %v.232 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %v.231, ptr %keep.5, ptr null)
+  br label %after.228
+after.228:
+  br label %after.223
+after.223:
+  %answer.233 = phi ptr [ %answer.225, %then.221 ], [ null, %after.228 ]
+  %error_place_at.234 = getelementptr i8, ptr %context.13, i64 48
+  store i64 %outer_place.213, ptr %error_place_at.234
+  br label %after.193
+else.192:
+  call void @heddle_release_all(ptr null, ptr %room.43, i64 %result.0.190)
+  br label %after.193
+after.193:
+  %answer.235 = phi ptr [ %answer.233, %after.223 ], [ null, %else.192 ]
+  %calls_at.236 = getelementptr i8, ptr %context.13, i64 72
+  store i64 %calls.24, ptr %calls_at.236
+  ret ptr %answer.235
 }
 
 ; Say what is wrong with a call.

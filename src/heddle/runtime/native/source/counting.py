@@ -63,10 +63,11 @@ def hold(payload: Address) -> None:
 
 @inline
 def retain(kind: i32, payload: Address) -> None:
-    if kind == Kind.STORAGE:
-        hold_storage(payload)
-    elif kind >= Kind.TENSOR:
-        hold(payload)
+    if kind >= Kind.TENSOR:
+        if kind == Kind.STORAGE:
+            hold_storage(payload)
+        else:
+            hold(payload)
 
 
 @export

@@ -2,8 +2,8 @@
 
 from heddle.runtime.native.abi import Counted, DLTensor, HostObject, Kind, Value
 from heddle.runtime.native.source.values import element_bytes, head_of, payload_of, sizes_of
-from heddle.systems.types import Address, Pointer, i32, i64, u8, u16, u32, u64
-from heddle.systems.words import address, cast, export, inline
+from heddle.systems.types import Pointer, i32, i64, u8, u16, u32, u64
+from heddle.systems.words import address, cast, export
 
 UNKNOWN = -1
 DL_INT = 0  # DLPack's codes of dtypes
@@ -25,17 +25,6 @@ def heddle_sizes(value: Pointer[Value], sizes: Pointer[Pointer[i64]]) -> i64:
     return UNKNOWN
 
 
-@inline
-def integer_at(data: Address, width: i64) -> u64:
-    if width == 1:
-        return u64(cast(Pointer[u8], data).value)
-    if width == 2:
-        return u64(cast(Pointer[u16], data).value)
-    if width == 4:
-        return u64(cast(Pointer[u32], data).value)
-    return cast(Pointer[u64], data).value
-
-
 @export
 def heddle_condition(value: Pointer[Value]) -> i32:
     """The truth of an int, bool, or only element of an int or bool tensor: 0 or 1; UNKNOWN where the host has
@@ -49,11 +38,16 @@ def heddle_condition(value: Pointer[Value]) -> i32:
     if tensor.rank != 0:
         return UNKNOWN
     code = tensor.dtype & 255
-    width = element_bytes(tensor.dtype)
-    is_known = (code == DL_INT) | (code == DL_UINT) | (code == DL_BOOL)
-    if not is_known or width > 8 or width & width - 1 != 0 or width == 0:
+    if code != DL_INT and code != DL_UINT and code != DL_BOOL:
         return UNKNOWN
-    return i32(integer_at(tensor.data, width) != 0)
+    width = element_bytes(tensor.dtype)
+    if width == 1:
+        return i32(cast(Pointer[u8], tensor.data).value != 0)
+    if width == 2:
+        return i32(cast(Pointer[u16], tensor.data).value != 0)
+    if width == 4:
+        return i32(cast(Pointer[u32], tensor.data).value != 0)
+    return i32(cast(Pointer[u64], tensor.data).value != 0) if width == 8 else UNKNOWN
 
 
 @export

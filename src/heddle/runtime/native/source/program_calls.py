@@ -33,7 +33,7 @@ from heddle.runtime.native.source.python_values import (
     to_native,
     to_object,
 )
-from heddle.runtime.native.source.system import pthread_self
+from heddle.runtime.native.source.system import pthread_self, simplified
 from heddle.runtime.native.source.thread import stack_limit
 from heddle.runtime.native.source.values import clear
 from heddle.systems.types import Pointer, i32, i64
@@ -83,6 +83,7 @@ def heddle_python_call(
     return Status.FAILED if result == null else Status.DONE
 
 
+@simplified
 @export
 def heddle_call_program(self: Object, args: Pointer[Object], count: i64) -> Object:
     """The METH_FASTCALL body of every Python function of a program."""

@@ -2,7 +2,7 @@
 
 from heddle.runtime.native.abi import DLTensor, ElementType, Flag, HostObject, Kind, NumpyArray
 from heddle.runtime.native.source.counting import heddle_release
-from heddle.runtime.native.source.making import heddle_new
+from heddle.runtime.native.source.making import new_object
 from heddle.runtime.native.source.python import (
     Object,
     Py_DecRef,
@@ -64,7 +64,7 @@ def new_tensor_object(header: Object, owner: Object) -> Object:
 @native
 def lend_tensor(tensor: Object, header: Pointer[DLTensor]) -> Address:
     """A tensor object over a Python tensor's header; null after heddle_set_error."""
-    lent = heddle_new(Kind.TENSOR, i64(size_of(DLTensor)), tensor, Flag.FOREIGN_OWNER | Flag.IS_OWNER)
+    lent = new_object(Kind.TENSOR, i64(size_of(DLTensor)), tensor, Flag.FOREIGN_OWNER | Flag.IS_OWNER)
     if lent != null:
         copy(cast(Pointer[DLTensor], lent), header)
         Py_IncRef(tensor)

@@ -174,7 +174,7 @@ def from_object(context: Pointer[Context], keep: Object, arg: Object, value: Poi
     return ask_to_native(context, keep, arg, value)
 
 
-@native
+@inline
 def lend(keep: Object, tensor: Object, value: Pointer[Value]) -> bool:
     lent = lend_tensor(tensor, header_of(tensor))
     if lent == null:
