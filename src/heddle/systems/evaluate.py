@@ -119,8 +119,11 @@ class Evaluator:
 
     def _Copy(self, node: t.Copy, frame: Frame) -> Value:
         to, source = self.number(node.to, frame), self.number(node.source, frame)
-        size = node.size_bytes * (1 if node.count is None else self.number(node.count, frame))
+        count = 1 if node.count is None else self.number(node.count, frame)
+        size = node.size_bytes * count
         self._machine.step()
+        if count < 0:
+            self._machine.fail(Y0401, f"cannot copy {count} elements")
         if size:
             self._machine.memory.copy(to, source, size)
             self._machine.touch(source, size, writes=False)

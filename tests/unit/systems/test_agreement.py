@@ -355,6 +355,8 @@ def test_memory_of_a_free_size_ends_with_the_call_and_has_bounds(tmp_path):
         "@export\ndef keep(count: i64) -> Pointer[i64]:\n    return local(i64, count)\n"
         "@export\ndef past(count: i64) -> i64:\n    room = local(i64, count)\n"
         "    room[count] = 1\n    return 0\n"
+        "@export\ndef move(count: i64) -> i64:\n    room = local(i64)\n"
+        "    copy(room, room, count)\n    return 0\n"
     )
     with Machine(program_of(tmp_path, text), models=MODELS) as machine:
         at = machine.call("keep", 3)
@@ -365,6 +367,9 @@ def test_memory_of_a_free_size_ends_with_the_call_and_has_bounds(tmp_path):
             with pytest.raises(Trap) as found:
                 machine.call("past", count)
             assert found.value.code == "Y0401"
+        for count in (-1, -(1 << 63)):
+            with pytest.raises(Trap, match=r"Y0401.*cannot copy"):
+                machine.call("move", count)
         for count in (-1, 1 << 40):
             with pytest.raises(Trap) as found:
                 machine.call("keep", count)

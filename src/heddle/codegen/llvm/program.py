@@ -285,15 +285,16 @@ class ProgramEmitter:
 
     def set_value(self, at: str, kind: str, payload: str) -> None:
         self.out.effect(f"store i32 {kind}, ptr {at}")
-        place = self.out.value(f"getelementptr {VALUE}, ptr {at}, i64 0, i32 2")
-        self.out.effect(f"store {payload}, ptr {place}")
+        self.out.effect(f"store {payload}, ptr {self._payload_place(at)}")
 
     def kind(self, at: str) -> str:
         return self.out.value(f"load i32, ptr {at}")
 
     def payload(self, at: str, ty: str = "ptr") -> str:
-        place = self.out.value(f"getelementptr {VALUE}, ptr {at}, i64 0, i32 2")
-        return self.out.value(f"load {ty}, ptr {place}")
+        return self.out.value(f"load {ty}, ptr {self._payload_place(at)}")
+
+    def _payload_place(self, at: str) -> str:
+        return self._byte_place(at, field_offset(Value, "payload"))
 
     def arguments(self, operands: Sequence[Expr], extra: Sequence[str] = ()) -> str:
         """Operands side by side in the scratch array; `extra` are int64 payloads after them."""
@@ -310,8 +311,10 @@ class ProgramEmitter:
         return self.scratch
 
     def tensor_field(self, tensor: str, offset: int, ty: str) -> str:
-        place = self.out.value(f"getelementptr i8, ptr {tensor}, i64 {offset}")
-        return self.out.value(f"load {ty}, ptr {place}")
+        return self.out.value(f"load {ty}, ptr {self._byte_place(tensor, offset)}")
+
+    def _byte_place(self, at: str, offset: int) -> str:
+        return self.out.value(f"getelementptr i8, ptr {at}, i64 {offset}")
 
     def constant_sizes(self, sizes: Sequence[int]) -> str:
         """The address of sizes that are known."""
@@ -346,7 +349,7 @@ class ProgramEmitter:
 
     def _context_place(self, field: str) -> str:
         """The address of a field of the context."""
-        return self.out.value(f"getelementptr i8, ptr %context, i64 {field_offset(Context, field)}")
+        return self._byte_place("%context", field_offset(Context, field))
 
     @property
     def _place(self) -> int:
