@@ -42,6 +42,7 @@ from heddle.codegen.llvm.program_uses import ShapeSlot
 from heddle.codegen.llvm.types import INT64
 from heddle.codegen.llvm.writer import ModuleWriter
 from heddle.ir.expr import Expr
+from heddle.runtime.device import CPU
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.native.abi import (
@@ -207,7 +208,7 @@ def _alloc_shape_heap(emitter: ProgramEmitter, step: Step) -> None:
     }
     tensors = {
         "data": ("ptr", memory),
-        "device_type": ("i32", 1),
+        "device_type": ("i32", CPU),
         "device_id": ("i32", 0),
         "rank": ("i32", 1),
         "dtype": ("i32", packed_dtype(INT64)),

@@ -3,6 +3,7 @@
 The library's tables, `heddle_program`, are made when it is exported.
 """
 
+from heddle.runtime.device import CPU
 from heddle.runtime.native.abi import (
     BAD_ARGUMENT,
     BAD_CALL,
@@ -61,7 +62,6 @@ NOT_SET_UP = 0
 SETTING_UP = 1
 SET_UP = 2
 ERROR_BYTES = 1024
-CPU = 1  # DLPack's
 PERCENT = 37  # the letters of messages
 LETTER_E = 101
 DIGITS_BYTES = 24  # of the longest number

@@ -1,14 +1,15 @@
 """Looking at values: what checks and branches of programs ask."""
 
+from heddle.runtime.dtype_word import DTYPE_CODES
 from heddle.runtime.native.abi import Counted, DLTensor, HostObject, Kind, Value
 from heddle.runtime.native.source.values import element_bytes, head_of, payload_of, sizes_of
 from heddle.systems.types import Pointer, i32, i64, u8, u16, u32, u64
 from heddle.systems.words import address, cast, export
 
 UNKNOWN = -1
-DL_INT = 0  # DLPack's codes of dtypes
-DL_UINT = 1
-DL_BOOL = 6
+DL_INT = DTYPE_CODES["int"]
+DL_UINT = DTYPE_CODES["uint"]
+DL_BOOL = DTYPE_CODES["bool"]
 
 
 @export

@@ -1,5 +1,6 @@
 """Tensors of Python: over native ones, and over numpy's arrays without a step of Python."""
 
+from heddle.runtime.device import CPU
 from heddle.runtime.native.abi import DLTensor, ElementType, Flag, HostObject, Kind, NumpyArray
 from heddle.runtime.native.source.counting import heddle_release
 from heddle.runtime.native.source.making import new_object
@@ -28,7 +29,6 @@ num_element_types = Global(i64)
 
 PLAIN = 1 << 0 | 1 << 8 | 1 << 10  # flags of numpy's: C order, aligned, writable
 ALIGN_BYTES = 16
-CPU = 1  # DLPack's
 
 
 @export
