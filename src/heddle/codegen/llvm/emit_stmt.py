@@ -17,6 +17,7 @@ from heddle.prim.checked_index import CHECKED_INDEX, MESSAGE
 from heddle.prim.nodes import Call, IntImm, PrimExpr, as_expr
 from heddle.prim.ops import cast
 from heddle.runtime.codes import U0603, U0604, U1001
+from heddle.runtime.native.abi import Family, error_word
 from heddle.support.diagnostics import UsageError
 from heddle.tir.allocation import is_on_stack, num_elements
 from heddle.tir.nodes import (
@@ -36,12 +37,12 @@ from heddle.tir.nodes import (
 )
 
 ERROR_KINDS = {
-    "RuntimeError": 0,
-    "ValueError": 1,
-    "TypeError": 2,
-    "IndexError": 3,
-    "BoundsError": int(U0603.name[1:]) << 8 | 3,
-    "StepsError": int(U0604.name[1:]) << 8,
+    "RuntimeError": int(Family.TRAP),
+    "ValueError": int(Family.VALUE),
+    "TypeError": int(Family.TYPE),
+    "IndexError": int(Family.INDEX),
+    "BoundsError": error_word(U0603, Family.INDEX),
+    "StepsError": error_word(U0604),
 }
 """The kinds of `heddle_set_error`: the exception's class and, above it, the number of a code of its own."""
 ALLOCATION_ALIGN_BYTES = 64
@@ -162,8 +163,7 @@ class StmtEmitter(MemoryEmitter):
             operands = [(f"i{lanes}", bits), ("i1", "true")]
             lane = self.call_overloaded(f"llvm.cttz.i{lanes}", f"i{lanes}", operands)
             given = self.out.value(f"extractelement <{lanes} x i64> {given}, i{lanes} {lane}")
-        kind = ERROR_KINDS["IndexError"] | int(U1001.name[1:]) << 8
-        self._report(kind, MESSAGE, size, given)
+        self._report(error_word(U1001, Family.INDEX), MESSAGE, size, given)
         self.out.start(passed)
 
     def _report(self, kind: int, text: str, expected: str, got: str) -> None:
