@@ -61,7 +61,9 @@ def measured(network: Network, options: Any) -> dict[str, Any]:
 def _at(
     network: Network, sizes: Sizes, sessions: dict[str, Session], repeat: int, failed: dict[str, str]
 ) -> dict[str, Any]:
-    """Times at one size: turns of all engines, and of each the median turn."""
+    """Times at one size: turns of all engines in a new order each, and of each engine the lower quartile. Threads
+    that an engine leaves spinning slow down the one after it, which is not the same each time.
+    """
     arrays = network.arrays(sizes)
     results: dict[str, Arrays] = {}
     for name, session in sessions.items():
@@ -72,8 +74,9 @@ def _at(
                 raise
             failed[name] = str(error)[:200]
     times: dict[str, list[float]] = {name: [] for name in results}
+    order = np.random.default_rng(0)
     for _ in range(repeat):
-        for name in results:
+        for name in order.permutation(list(results)):
             session = sessions[name]
             times[name] += session.turn([session.prepare(arrays)], IDLE, COUNTED)
     ms = {name: statistics.quantiles(each, n=4)[0] for name, each in times.items()}

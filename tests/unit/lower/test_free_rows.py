@@ -15,7 +15,7 @@ from heddle.ir.visitor import walk
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import SizeVar, as_expr
 from heddle.prim.substitute import free_vars
-from heddle.relax import BlockBuilder, TensorType, op
+from heddle.relax import BlockBuilder, TensorType, const, op
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.target import Target
 from heddle.tir.nodes import For, ForKind, PrimFunc
@@ -91,3 +91,41 @@ def test_threads_share_long_rows_one_by_one(dims):
             continue
         point = dict.fromkeys(sizes.values(), pixels)
         assert least <= evaluate(as_expr(shared.annotations["grain"]), point) <= most
+
+
+def _rms_norm(x, width):
+    return op.nn.rms_norm(x, const(np.linspace(-1, 2, width, dtype="float32")), axes=[-1])
+
+
+def _layer_norm(x, width):
+    weights = (const(np.linspace(low, 2, width, dtype="float32")) for low in (-1, 1))
+    return op.nn.layer_norm(x, *weights, axes=[-1])
+
+
+SUMS_OF_PRODUCTS = {
+    "sum of squares": lambda x, width: op.sum(op.multiply(x, x), [1]),
+    "root mean square": _rms_norm,
+    "layer norm": _layer_norm,
+    "one column": lambda x, width: op.matmul(x, const(np.linspace(-1, 2, width, dtype="float32")[:, None])),
+    "weighted sum": lambda x, width: op.sum(op.multiply(op.nn.softmax(x, -1), x), [1]),
+}
+
+
+@pytest.mark.parametrize("width", [2, 3, 5, 9, 13, 15, 17, 33])
+@pytest.mark.parametrize("name", SUMS_OF_PRODUCTS)
+def test_bits_do_not_depend_on_the_number_of_threads(name, width):
+    """Where a thread's share of the rows ends may not decide how a row's products round."""
+    machine = heddle.relax.VirtualMachine(
+        heddle.compile(reduced(lambda x, _: SUMS_OF_PRODUCTS[name](x, width), (*free(1), width), [])),
+        heddle.cpu(),
+    )
+    x = np.random.default_rng(width).standard_normal((20_001, width)).astype("float32")
+    before = native_library().num_threads
+    try:
+        found = []
+        for threads in (1, 2, 3):
+            set_num_threads(threads)
+            found.append(machine["main"](x).numpy().tobytes())
+    finally:
+        set_num_threads(before)
+    assert found[0] == found[1] == found[2]
