@@ -23,6 +23,7 @@ TEXT_FORMAT = "c"
 _OPENING = """/* Made by heddle. Portable C99; the header comes with heddle. */
 
 #include "heddle_c.h"
+#include "heddle_program.h"
 
 """
 

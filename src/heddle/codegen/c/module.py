@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from heddle.codegen.c.emit_memory import Pointers
 from heddle.codegen.c.emit_stmt import INT64, StmtEmitter
+from heddle.codegen.c.program_builtins import emit_program_function
 from heddle.codegen.c.types import element_type
 from heddle.codegen.c.writer import FunctionWriter, ModuleWriter, symbol
 from heddle.codegen.codes import G0103
@@ -25,6 +26,7 @@ from heddle.runtime.native.library import kernel_symbol
 from heddle.support.diagnostics import UsageError
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import For, PrimFunc
+from heddle.tir.program_abi import PROGRAM_CONV
 
 
 def emit_functions(module: ModuleWriter, funcs: Sequence[PrimFunc]) -> None:
@@ -32,12 +34,17 @@ def emit_functions(module: ModuleWriter, funcs: Sequence[PrimFunc]) -> None:
     G0103.
     """
     for func in funcs:
+        if func.attrs.get(CALLING_CONV) == PROGRAM_CONV:
+            continue
         if not func.attrs.get("global_symbol"):
             raise UsageError(G0103, "a function to compile needs the attribute 'global_symbol'")
         module.own.add(c_name(func))
         module.declare(f"{_header(func, _types(func))};")
     for func in funcs:
-        _emit_function(module, func)
+        if func.attrs.get(CALLING_CONV) == PROGRAM_CONV:
+            emit_program_function(module, func)
+        else:
+            _emit_function(module, func)
 
 
 def c_name(func: PrimFunc) -> str:
@@ -47,7 +54,7 @@ def c_name(func: PrimFunc) -> str:
 
 
 def _is_kernel(func: PrimFunc) -> bool:
-    return func.attrs.get(CALLING_CONV) == "packed"
+    return bool(func.attrs.get(CALLING_CONV) == "packed")
 
 
 def _header(func: PrimFunc, params: Sequence[str]) -> str:

@@ -72,9 +72,9 @@ def _negative(text: str) -> str:
 
 def float_literal(value: float, dtype: DataType) -> str:
     """A float constant, rounded to its dtype: the shortest digits that give it back."""
-    stored = np.asarray(value).astype(dtype.numpy())
+    stored = dtype.numpy().type(value)
     if dtype.code != "float" or dtype.bits not in _FLOATS:
-        return str(int(stored.view(f"uint{max(dtype.bits, 8)}")))
+        return str(int(np.asarray(stored).view(f"uint{max(dtype.bits, 8)}")))
     if math.isnan(stored):
         return "HEDDLE_NAN" if dtype.bits == 32 else "(double)HEDDLE_NAN"
     if math.isinf(stored):

@@ -8,11 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _KEYWORDS = """
-auto break case char const continue default do double else enum extern float for goto if inline int long register
-restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-asm bool true false main errno signgam
+auto break case char const continue default do double else enum extern float for goto if inline int long
+register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+asm bool true false main errno signgam assert memcpy memset memmove memcmp strlen strcmp strcpy malloc free
+acos asin atan atan2 cos sin tan cosh sinh tanh acosh asinh atanh exp frexp ldexp log log10 modf pow sqrt ceil
+fabs floor fmod exp2 expm1 log1p log2 logb scalbn hypot cbrt erf erfc lgamma tgamma nearbyint rint lrint round
+lround trunc remainder remquo copysign nan nextafter fdim fmax fmin fma j0 j1 jn y0 y1 yn gamma index div abs
+isnan isinf isfinite isnormal signbit fpclassify
 """
-KEYWORDS = frozenset(_KEYWORDS.split())
+_RESERVED = frozenset(_KEYWORDS.split())
+KEYWORDS = _RESERVED | {f"{name}{end}" for name in _RESERVED for end in "fl"}
+"""What a variable may not be called: words of C, functions of its library and of <math.h>."""
 INDENT = "  "
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

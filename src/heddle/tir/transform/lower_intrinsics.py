@@ -3,8 +3,8 @@
     B[i] = exp(A[i])        →       B[i] = let x = A[i] in ... polynomial ... * 2**n
 
 float32: the expressions of `vector_math`, for any number of lanes. float64: C's functions, lane by lane
-(sigmoid and rsqrt by their formulas); float32 too, for targets that ask for it. float16 and bfloat16: computed
-in float32 and rounded once.
+(sigmoid and rsqrt by their formulas); float32 too, for targets that ask for it. float16 and bfloat16:
+computed in float32 and rounded once.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@
                                           for l in 0 .. 16 (vectorized): if n // 16 * 16 + l < n: ...
 
 The order of a sum depends on the width of the vectors alone. A marked loop that is no reduction into one
-place, or no plain statement, or shorter than one vector, runs in its own order. Requires: flat buffers. Runs before VectorizeLoop.
+place, or no plain statement, or shorter than one vector, runs in its own order. Requires: flat buffers. Runs
+before VectorizeLoop.
 """
 
 from __future__ import annotations
