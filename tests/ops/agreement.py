@@ -7,8 +7,8 @@ reference.
 | loops | the loop interpreter on the legalised loops |
 | scheduled | the loop interpreter on the loops with their default schedules, parallel loops backwards |
 | machine code | the legalised loops compiled as they are |
-| c | the driver's pipeline for target c, compiled by the system's compiler without optimisation; stored, loaded
-and run as bytecode |
+| c | the driver's pipeline for target c, compiled by the system's compiler without optimisation; stored,
+loaded and run as bytecode |
 | machine | the driver's pipeline, verified and round-tripped after each pass; stored, loaded and run, as
 bytecode and as machine code, with the same bits |
 

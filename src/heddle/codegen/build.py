@@ -6,22 +6,19 @@ from typing import Any
 
 from heddle.codegen.backend import backend_of
 from heddle.codegen.cache import KernelCache, kernel_cache
-from heddle.codegen.functions import as_module
+from heddle.codegen.functions import as_module, is_entry
 from heddle.codegen.pipeline import lower
 from heddle.runtime.kernel_module import KernelModule
 from heddle.target import Target
-from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import PrimFunc
-from heddle.tir.program_abi import PROGRAM_CONV
 
 
 def generate_text(given: Any, target: Target) -> tuple[str, tuple[str, ...]]:
     """The text (LLVM IR, C) of all PrimFuncs of a module, and the names of the kernels."""
     mod = lower(as_module(given), target)
     funcs = [func for func in mod.functions.values() if isinstance(func, PrimFunc)]
-    packed = [func for func in funcs if func.attrs.get(CALLING_CONV) in ("packed", PROGRAM_CONV)]
-    text = backend_of(target).emit(funcs, target)
-    return text, tuple(str(func.attrs["global_symbol"]) for func in packed)
+    names = tuple(str(func.attrs["global_symbol"]) for func in funcs if is_entry(func))
+    return backend_of(target).emit(funcs, target), names
 
 
 def build(given: Any, target: Target | str | None = None, cache: KernelCache | None = None) -> KernelModule:

@@ -9,7 +9,9 @@ from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.support.diagnostics import UsageError
+from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import PrimFunc
+from heddle.tir.program_abi import PROGRAM_CONV
 
 
 def as_module(given: IRModule | PrimFunc | Mapping[str, PrimFunc]) -> IRModule:
@@ -30,3 +32,8 @@ def named(var: GlobalVar, func: PrimFunc) -> PrimFunc:
         return func
     result: PrimFunc = func.with_attr("global_symbol", var.name_hint)
     return result
+
+
+def is_entry(func: PrimFunc) -> bool:
+    """Whether a lowered function is one that a module names: a kernel's entry, or a program's function."""
+    return func.attrs.get(CALLING_CONV) in ("packed", PROGRAM_CONV)

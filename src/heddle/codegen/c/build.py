@@ -4,15 +4,16 @@ asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
-from heddle.codegen.build import generate_text
 from heddle.codegen.c.module import emit_functions
 from heddle.codegen.c.writer import ModuleWriter
 from heddle.codegen.c_source import compile_text
 from heddle.codegen.cache import KernelCache
-from heddle.codegen.functions import named
+from heddle.codegen.functions import is_entry, named
+from heddle.codegen.pipeline import lower
 from heddle.ir.module import IRModule
 from heddle.runtime.kernel_module import CSourceModule, KernelModule
 from heddle.runtime.processor import Needs
@@ -28,11 +29,27 @@ _OPENING = """/* Made by heddle. Portable C99; the header comes with heddle. */
 """
 
 
-def emit(funcs: Sequence[PrimFunc], target: Target) -> str:
-    """The C text of lowered functions, without the line that includes the header."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The text of functions, without the lines that include headers; what they call of the host; the memory
+    that kernels take (`ModuleWriter`)."""
+
+    text: str
+    hosted: frozenset[str]
+    workspaces: Mapping[str, tuple[int | None, ...]]
+
+
+def emit_part(funcs: Sequence[PrimFunc]) -> Part:
+    """Lowered functions as C."""
     module = ModuleWriter()
     emit_functions(module, funcs)
-    return module.build()
+    workspaces = {name: tuple(sizes) for name, sizes in module.workspaces.items()}
+    return Part(module.build(), frozenset(module.hosted), workspaces)
+
+
+def emit(funcs: Sequence[PrimFunc], _: Target) -> str:
+    """The C text of lowered functions, without the lines that include headers."""
+    return emit_part(funcs).text
 
 
 class CModule(CSourceModule):
@@ -40,11 +57,20 @@ class CModule(CSourceModule):
     when a kernel is called or the module is saved.
     """
 
-    def __init__(self, parts: Sequence[str], names: Sequence[str], target: Target) -> None:
+    def __init__(self, parts: Sequence[Part], names: Sequence[str], target: Target) -> None:
         self.parts = tuple(parts)
         self._target = target
-        text = _OPENING + "\n".join(parts)
+        text = _OPENING + "\n".join(part.text for part in parts)
         super().__init__(self._compile, names, str(target), TEXT_FORMAT, text, Needs(target.needs.platform))
+
+    @property
+    def hosted(self) -> frozenset[str]:
+        """Functions that are called and are no kernels: the program's own, or the host's."""
+        return frozenset(name for part in self.parts for name in part.hosted)
+
+    @property
+    def workspaces(self) -> dict[str, tuple[int | None, ...]]:
+        return {name: sizes for part in self.parts for name, sizes in part.workspaces.items()}
 
     def _compile(self) -> Sequence[bytes]:
         """Raises: UsageError G0201 without a compiler, G0202 where it fails."""
@@ -57,8 +83,10 @@ class CModule(CSourceModule):
 def build(given: IRModule, target: Target, _: KernelCache | None) -> KernelModule:
     """A module of all functions. Raises: UsageError G0101, G0103."""
     funcs = {var: named(var, func) for var, func in given.functions.items() if isinstance(func, PrimFunc)}
-    text, names = generate_text(given.with_functions(funcs), target)
-    return CModule([text], names, target)
+    lowered = lower(given.with_functions(funcs), target).functions.values()
+    parts = [func for func in lowered if isinstance(func, PrimFunc)]
+    names = [str(func.attrs["global_symbol"]) for func in parts if is_entry(func)]
+    return CModule([emit_part(parts)], names, target)
 
 
 def join(kernels: Sequence[KernelModule], made: KernelModule, target: Target) -> KernelModule:

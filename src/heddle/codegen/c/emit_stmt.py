@@ -38,13 +38,18 @@ ParallelEmitter = Callable[["StmtEmitter", For], None]
 
 
 class StmtEmitter(MemoryEmitter):
-    """Emits statements. `emit_parallel` outlines the loops of kind PARALLEL."""
+    """Emits statements of a `kernel`. `emit_parallel` outlines the loops of kind PARALLEL."""
 
     def __init__(
-        self, module: ModuleWriter, out: FunctionWriter, pointers: Pointers, emit_parallel: ParallelEmitter
+        self,
+        module: ModuleWriter,
+        out: FunctionWriter,
+        pointers: Pointers,
+        kernel: str,
+        emit_parallel: ParallelEmitter,
     ) -> None:
         super().__init__(out, pointers)
-        self.module = module
+        self.module, self.kernel = module, kernel
         self._emit_parallel = emit_parallel
         self._workspaces: list[str] = []
 
@@ -128,6 +133,8 @@ class StmtEmitter(MemoryEmitter):
             else:
                 self.env[buffer.data] = self.out.declare(buffer.name, f"{_spaced(ty)}{{}}[{elements}];")
             return
+        constant = count.value * buffer.dtype.itemsize if isinstance(count, IntImm) else None
+        self.module.workspaces.setdefault(self.kernel, []).append(constant)
         size_bytes = self.emit_index(cast(INT64, num_elements(buffer)) * buffer.dtype.itemsize)
         pointer = self.pointer_type(buffer.data)
         name = self.out.value(pointer, f"heddle_workspace_alloc({size_bytes})", buffer.name)

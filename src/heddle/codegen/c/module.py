@@ -24,7 +24,7 @@ from heddle.prim.nodes import Var
 from heddle.prim.ops import cast
 from heddle.runtime.native.library import kernel_symbol
 from heddle.support.diagnostics import UsageError
-from heddle.tir.kernel_abi import CALLING_CONV
+from heddle.tir.kernel_abi import BODY_SUFFIX, CALLING_CONV
 from heddle.tir.nodes import For, PrimFunc
 from heddle.tir.program_abi import PROGRAM_CONV
 
@@ -71,7 +71,9 @@ def _types(func: PrimFunc) -> list[str]:
 
 def _emit_function(module: ModuleWriter, func: PrimFunc) -> None:
     out, pointers = FunctionWriter(), Pointers(func)
-    emitter = StmtEmitter(module, out, pointers, ParallelLoops(c_name(func)))
+    kernel = str(func.attrs["global_symbol"]).removesuffix(BODY_SUFFIX)
+    module.workspaces.setdefault(kernel, [])
+    emitter = StmtEmitter(module, out, pointers, kernel, ParallelLoops(c_name(func)))
     names, opening = [], []
     for param in func.params:
         name = out.names.fresh(param.name)
@@ -129,7 +131,7 @@ class ParallelLoops:
         out = FunctionWriter()
         for taken in ("begin", "end", "values", "given"):
             out.names.fresh(taken)
-        inner = StmtEmitter(outer.module, out, outer.pointers, _serially)
+        inner = StmtEmitter(outer.module, out, outer.pointers, outer.kernel, _serially)
         out.line(f"const struct {name} *const given = (const struct {name} *)values;")
         for position, var in enumerate(captured):
             text = f"given->v{position}"

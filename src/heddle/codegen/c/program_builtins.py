@@ -67,6 +67,7 @@ def emit_call(emitter: ProgramEmitter, step: Step) -> None:
     if step.name in emitter.kernels:
         _call_kernel(emitter, step, step.name, step.operands)
     else:
+        emitter.module.hosted.add(step.name)
         emitter.host_call(step)
 
 

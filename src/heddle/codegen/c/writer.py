@@ -113,13 +113,18 @@ class FunctionWriter:
 
 
 class ModuleWriter:
-    """The functions of one file, and the declarations before them. `own` are the names of its functions."""
+    """The functions of one file, and the declarations before them. `own` are the names of its functions,
+    `hosted` what they call that is neither a kernel nor written out here, and `workspaces` the bytes that
+    kernels take while they run, None where those depend on sizes.
+    """
 
     def __init__(self) -> None:
         self._declarations: dict[str, str] = {}
         self._functions: list[str] = []
         self.names = Names()
         self.own: set[str] = set()
+        self.hosted: set[str] = set()
+        self.workspaces: dict[str, list[int | None]] = {}
 
     def declare(self, text: str) -> None:
         self._declarations.setdefault(text, text)
