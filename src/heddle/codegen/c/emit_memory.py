@@ -25,13 +25,16 @@ BYTES = "unsigned char"
 
 
 class Pointers:
-    """The C types of a function's pointers, by what is done through them."""
+    """The C types of a function's pointers, by what is done through them; `read` are those read from."""
 
     def __init__(self, func: PrimFunc) -> None:
         self._types: dict[Var, set[str]] = {}
+        self.read: set[Var] = set()
         for node in walk(func.body):
             if isinstance(node, (BufferLoad, BufferStore, AllocBuffer)):
                 self._types.setdefault(node.buffer.data, set()).add(memory_type(node.buffer.dtype))
+            if isinstance(node, BufferLoad):
+                self.read.add(node.buffer.data)
         noalias = bool(func.attrs.get("tir.noalias"))
         params = {param for param in func.params if param.dtype.is_handle}
         self._may_alias = frozenset() if noalias else frozenset(params)

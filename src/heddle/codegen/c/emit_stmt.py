@@ -132,6 +132,8 @@ class StmtEmitter(MemoryEmitter):
                 self.env[buffer.data] = f"{union}.bytes"
             else:
                 self.env[buffer.data] = self.out.declare(buffer.name, f"{_spaced(ty)}{{}}[{elements}];")
+            if buffer.data not in self.pointers.read:
+                self.out.line(f"(void){self.env[buffer.data]};")
             return
         constant = count.value * buffer.dtype.itemsize if isinstance(count, IntImm) else None
         self.module.workspaces.setdefault(self.kernel, []).append(constant)

@@ -271,9 +271,8 @@ def compile_command(
             show_text(f"{output}: {size:.2f} MiB in {seconds:.2f} s for {what}")
             if "constant_bytes" in facts:
                 where = f" in {facts['weights']}" if facts["weights"] else ""
-                show_text(
-                    f"  constants {facts['constant_bytes']} bytes{where}, arena {facts['arena_bytes']} bytes"
-                )
+                show_text(f"  constants: {facts['constant_bytes']} bytes{where}")
+                show_text(f"  arena: {facts['arena_bytes']} bytes" if arena else "  memory comes from malloc")
             if profile:
                 show_text(watch.as_text())
         return ExitCode.DONE

@@ -64,6 +64,9 @@ int32_t heddle_invoke(HeddleContext *context, HeddleCell *into, const HeddleCell
 int32_t heddle_call_by_words(HeddleContext *context, HeddleCell *registers, HeddleCell *into, const int64_t *words,
                              HeddleCell *args);
 
+/* How much of the arena was ever in use; 0 without one. Of heddle_runtime.h alone. */
+uint64_t heddle_arena_peak_bytes(void);
+
 /* The slots of a shape heap, NULL where the value is none. */
 static inline int64_t *heddle_shape_heap(const HeddleCell *value) {
   const DLTensor *tensor;

@@ -655,7 +655,7 @@ const char *heddle_error(HeddleProgram *program) {
 }
 
 /* How much of the arena was ever in use; 0 without one. */
-static inline uint64_t heddle_arena_peak_bytes(void) {
+uint64_t heddle_arena_peak_bytes(void) {
 #ifdef HEDDLE_ARENA_BYTES
   return heddle_arena_used;
 #else
