@@ -5,7 +5,7 @@ A kind of targets is a row of `heddle.target.kinds` and a folder here, whose `ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -24,7 +24,8 @@ class Backend:
 
     `pipeline` names the graph passes, a row of `heddle.driver.pipeline.PIPELINES`. `schedule_rules` give loop
     functions their loops, in order of preference. `loop_passes` go from those to what `emit` takes, which
-    gives the text of functions; `text_format` is what `get_source` calls it. `build` makes a module of
+    gives the text of functions; `text_format` is what `get_source` calls it, and `stages` are the texts that
+    `heddle inspect` makes of it, by name. `build` makes a module of
     kernels of named functions, with a cache of code where it can use one. `join` puts the machine code of a
     program's functions, the second argument, beside its kernels, so that they can call each other.
     """
@@ -35,6 +36,7 @@ class Backend:
     loop_passes: Callable[[Target], tuple[Pass, ...]]
     emit: Callable[[Sequence[PrimFunc], Target], str]
     text_format: str
+    stages: Mapping[str, Callable[[str, Target], str]]
     build: Callable[[IRModule, Target, KernelCache | None], KernelModule]
     join: Callable[[Sequence[KernelModule], KernelModule, Target], KernelModule]
 

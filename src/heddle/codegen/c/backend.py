@@ -12,6 +12,7 @@ BACKEND = Backend(
     loop_passes=lowering_passes,
     emit=emit,
     text_format=TEXT_FORMAT,
+    stages={"c": lambda text, _: text},
     build=build,
     join=join,
 )

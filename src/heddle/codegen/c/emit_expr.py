@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.codegen.c.types import element_type, float_literal, int_literal, suffix
-from heddle.codegen.c.writer import FunctionWriter
+from heddle.codegen.c.writer import FunctionWriter, bare
 from heddle.codegen.codes import G0101
 from heddle.codegen.expressions import is_speculatable, plain_int, product_in_sum
 from heddle.ir.visitor import Dispatch
@@ -272,7 +272,7 @@ class ExprEmitter(Dispatch):
         if is_speculatable(one) and is_speculatable(other):
             return self.chosen(test, self.emit(one), self.emit(other), node.dtype)
         made = self.out.declare("chosen", f"{element_type(node.dtype)} {{}};")
-        with self.out.block(f"if ({test})", tail="} else {"):
+        with self.out.block(f"if ({bare(test)})", tail="} else {"):
             self.out.line(f"{made} = {self.emit(one)};")
         with self.out.rest():
             self.out.line(f"{made} = {self.emit(other)};")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from heddle.codegen.c.emit_expr import ExprEmitter, Lane, Lanes
 from heddle.codegen.c.types import element_type, memory_type, suffix
-from heddle.codegen.c.writer import FunctionWriter
+from heddle.codegen.c.writer import FunctionWriter, bare
 from heddle.codegen.codes import G0101
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
@@ -91,7 +91,7 @@ class MemoryEmitter(ExprEmitter):
         """An element as an expression, as it lies in memory."""
         if self.pointers.is_punned(buffer.data):
             return f"heddle_load_{suffix(buffer.dtype)}{self.address(buffer, index)}"
-        return f"{self.emit(buffer.data)}[{self.place(buffer, index)}]"
+        return f"{self.emit(buffer.data)}[{bare(self.place(buffer, index))}]"
 
     def visit_BufferLoad(self, node: BufferLoad) -> str:
         index, dtype = self.flat_index(node.buffer, node.indices), node.dtype.element
@@ -111,7 +111,7 @@ class MemoryEmitter(ExprEmitter):
         if self.pointers.is_punned(buffer.data):
             self.out.line(f"heddle_store_{suffix(buffer.dtype)}({self.address(buffer, index)}, {value});")
         else:
-            self.out.line(f"{self.element(buffer, index)} = {value};")
+            self.out.line(f"{self.element(buffer, index)} = {bare(value)};")
 
     # ---- vectors
 
@@ -149,7 +149,7 @@ class MemoryEmitter(ExprEmitter):
                 self.store_lane(node.buffer, index, value)
                 return
             test = f"{mask.array}[{self.lane}]" if mask is not None else self.emit(node.predicate)
-            with self.out.block(f"if ({test})"):
+            with self.out.block(f"if ({bare(test)})"):
                 self.store_lane(node.buffer, index, value)
 
     def _reads_what_it_writes(self, node: BufferStore, index: PrimExpr) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from heddle.codegen.c.emit_memory import MemoryEmitter, Pointers
 from heddle.codegen.c.intrinsics import emit_call
 from heddle.codegen.c.types import element_type, memory_type, text_literal
-from heddle.codegen.c.writer import FunctionWriter, ModuleWriter
+from heddle.codegen.c.writer import FunctionWriter, ModuleWriter, bare
 from heddle.codegen.codes import G0101
 from heddle.codegen.error_kinds import ERROR_KINDS, INDEX_ERROR
 from heddle.codegen.expressions import is_speculatable
@@ -91,7 +91,7 @@ class StmtEmitter(MemoryEmitter):
         elif node.predicate is None:
             self.store_lane(node.buffer, index, self.emit(node.value))
         else:
-            with self.out.block(f"if ({self.emit(node.predicate)})"):
+            with self.out.block(f"if ({bare(self.emit(node.predicate))})"):
                 self.store_lane(node.buffer, index, self.emit(node.value))
 
     def visit_Evaluate(self, node: Evaluate) -> None:
@@ -168,7 +168,7 @@ class StmtEmitter(MemoryEmitter):
         test = f"{position} < 0 || {position} >= {size}"
         if mask:
             test = f"({test}) && {self.emit(mask[0])}"
-        with self.out.block(f"if ({test})"):
+        with self.out.block(f"if ({bare(test)})"):
             self._report(INDEX_ERROR, MESSAGE, size, given)
         return position
 
@@ -187,10 +187,10 @@ class StmtEmitter(MemoryEmitter):
     def visit_IfThenElse(self, node: IfThenElse) -> None:
         test = self.emit(node.condition)
         if node.else_case is None:
-            with self.out.block(f"if ({test})"):
+            with self.out.block(f"if ({bare(test)})"):
                 self.scoped(node.then_case)
             return
-        with self.out.block(f"if ({test})", tail="} else {"):
+        with self.out.block(f"if ({bare(test)})", tail="} else {"):
             self.scoped(node.then_case)
         with self.out.rest():
             self.scoped(node.else_case)

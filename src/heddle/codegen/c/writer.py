@@ -36,6 +36,18 @@ def symbol(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", lambda found: f"_{ord(found[0]):x}_", name)
 
 
+def bare(text: str) -> str:
+    """An expression without parentheses around the whole of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for position, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return text[1:-1] if position == len(text) - 1 else text
+    return text
+
+
 class Names:
     """Names of one scope, each given once."""
 
@@ -99,7 +111,8 @@ class FunctionWriter:
     def value(self, ty: str, text: str, hint: str = "t") -> str:
         """A new constant of the function."""
         return self.declare(
-            hint, f"{ty} const {{}} = {text};" if ty.endswith("*") else f"const {ty} {{}} = {text};"
+            hint,
+            f"{ty} const {{}} = {bare(text)};" if ty.endswith("*") else f"const {ty} {{}} = {bare(text)};",
         )
 
     def build(self, header: str, params: tuple[str, ...] = ()) -> str:

@@ -286,7 +286,7 @@ def inspect_command(
     stage: Annotated[
         str,
         typer.Option(
-            help="relax, legalized, fused, scheduled, tir, llvm, asm, bytecode or memory; of a compiled "
+            help="relax, legalized, fused, scheduled, tir, llvm, asm, c, bytecode or memory; of a compiled "
             "model bytecode or variants."
         ),
     ] = "relax",
