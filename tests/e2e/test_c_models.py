@@ -22,7 +22,7 @@ from heddle.support.diagnostics import UsageError
 from heddle.vm.relax import VirtualMachine
 from tests.e2e import c_file
 from tests.e2e.command_line import heddle as command
-from tests.e2e.model_zoo import LIGHT, exported, light_model, loop_model, sample_inputs
+from tests.e2e.model_zoo import LIGHT, exported, light_model, loop_model, sample_inputs, with_logits
 
 FAST = ("squeezenet",)
 DENSE = """
@@ -108,12 +108,37 @@ def test_light_cnn(name: str, tmp_path: Path) -> None:
     stored = {item.name for item in model.graph.initializer}
     image = next(value for value in model.graph.input if value.name not in stored)
     shape = [dim.dim_value for dim in image.type.tensor_type.shape.dim]
-    x = np.random.default_rng(0).random(shape, np.float32)
+    x, model = np.random.default_rng(0).random(shape, np.float32), with_logits(model)
     files = as_c(from_onnx(model), tmp_path, with_arena=True)
     assert files.arena_bytes > 0
     assert files.weights is not None
     assert files.weights.stat().st_size >= files.constant_bytes
     agree(c_file.run(c_file.compiled(files, ("-O2",)), [x], num_runs=2), on_llvm(from_onnx(model), [x]))
+
+
+HOOK = """
+#include "heddle_c.h"
+int32_t in_threes(int32_t (*body)(int64_t, int64_t, void *), void *data, int64_t extent, int64_t grain);
+int32_t in_threes(int32_t (*body)(int64_t, int64_t, void *), void *data, int64_t extent, int64_t grain) {
+  int64_t end;
+  (void)grain;
+  for (end = extent; end > 0; end -= 3)
+    if (body(end > 3 ? end - 3 : 0, end, data) != 0) return -1;
+  return 0;
+}
+"""
+
+
+@c_file.needs_compiler
+def test_a_program_brings_its_own_parallel_loops(tmp_path: Path) -> None:
+    mod = parse(DENSE.format(rows='"n"'))
+    files = as_c(mod, tmp_path)
+    (tmp_path / "hook.c").write_text(HOOK)
+    flags = (*c_file.SANITIZED, "-DHEDDLE_PARALLEL_FOR=in_threes", "hook.c")
+    x = np.random.default_rng(0).standard_normal((1000, 8)).astype(np.float32)
+    agree(c_file.run(c_file.compiled(files, flags), [x]), on_llvm(mod, [x]))
+    with pytest.raises(AssertionError, match="the arena belongs to one thread"):
+        c_file.compiled(files, (*flags, "-DHEDDLE_ARENA_BYTES=64000"))
 
 
 @c_file.needs_compiler

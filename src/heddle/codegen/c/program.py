@@ -152,7 +152,7 @@ class ProgramEmitter:
             number = number_of(operand) if kind == "immediate" else 0
             self.set_integer(cell, f"INT64_C({number})", _FRAME_KINDS[kind])
         else:
-            self.out.line(f"{cell} = *{self.value(operand)};")
+            self.out.line(f"{cell} = {self.value(operand).removeprefix('&')};")
 
     def set_integer(self, cell: str, text: str, kind: int = ValueKind.INT.value) -> None:
         self.out.line(f"{cell}.kind = {kind}; {cell}.zero = 0; {cell}.as.integer = {text};")

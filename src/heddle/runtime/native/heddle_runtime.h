@@ -1,7 +1,7 @@
-/* The runtime of a program that heddle made as one C file: its own include, once in a program.
+/* The runtime of a program that heddle made as one C file, which includes it.
 
    It defines the functions that heddle_program.h, heddle_c.h and heddle.h declare, over the tables that the file holds
-   after it. State is static: one thread, and one program object at a time.
+   after it. State is static: a process has one program object, which runs on one thread at a time.
 
    HEDDLE_ARENA_BYTES   memory comes from a static array of this size, and malloc is never called
    HEDDLE_STACK_BYTES   how deep calls may go
@@ -14,6 +14,12 @@
 
 #ifndef HEDDLE_ARENA_BYTES
 #include <stdlib.h>
+#elif defined(HEDDLE_PARALLEL_FOR)
+#error "the arena belongs to one thread: leave out HEDDLE_PARALLEL_FOR, or the arena"
+#endif
+#ifdef HEDDLE_PARALLEL_FOR
+int32_t HEDDLE_PARALLEL_FOR(int32_t (*body)(int64_t begin, int64_t end, void *data), void *data, int64_t extent,
+                            int64_t grain);
 #endif
 #ifndef HEDDLE_STACK_BYTES
 #define HEDDLE_STACK_BYTES (2 << 20)
