@@ -61,8 +61,8 @@ def measured(network: Network, options: Any) -> dict[str, Any]:
 def _at(
     network: Network, sizes: Sizes, sessions: dict[str, Session], repeat: int, failed: dict[str, str]
 ) -> dict[str, Any]:
-    """Times at one size: turns of all engines in a new order each, and of each engine the lower quartile. Threads
-    that an engine leaves spinning slow down the one after it, which is not the same each time.
+    """Times at one size: turns of all engines in a new order each, and of each engine the lower quartile.
+    Threads that an engine leaves spinning slow down the next one, which is not the same one each time.
     """
     arrays = network.arrays(sizes)
     results: dict[str, Arrays] = {}

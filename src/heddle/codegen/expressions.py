@@ -83,7 +83,7 @@ def _number(expr: PrimExpr) -> float | None:
 
 def product_in_sum(node: ArithExpr) -> tuple[Mul, PrimExpr] | None:
     """The product that rounds together with the sum or difference `node`, and the other operand. Of two
-    products it is the second: in a sum that grows, `c = a * b + ...`, the new term.
+    products it is the second, which is the new term of a sum that grows.
     """
     if not isinstance(node, (Add, Sub)) or node.dtype.code != "float" or node.dtype.bits not in (32, 64):
         return None

@@ -246,7 +246,7 @@ def test_sums_in_their_own_order_where_a_marked_loop_has_no_lanes() -> None:
 
 
 def test_only_products_inside_sums_round_with_them() -> None:
-    """A product of float32 or float64 that is an operand of a sum is one instruction with it, no other."""
+    """A product that is an operand of a sum is one instruction with it; LLVM joins no others."""
     for dtype in ("float32", "float64"):
         a, s = decl_buffer((n,), dtype, "A"), decl_buffer((n,), dtype, "S")
         for value, count in (

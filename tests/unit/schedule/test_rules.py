@@ -186,7 +186,7 @@ CASES = {
     "matmul symbolic everything": (lambda: matmul("n", "k", "m"), "Contraction"),
     "matmul without epilogue": (lambda: matmul("n", 7, 33, epilogue=False), "Contraction"),
     "matmul of primes": (lambda: matmul(13, 11, 17), "Contraction"),
-    "matmul of one column": (lambda: matmul("n", 9, 1), "Contraction"),
+    "matmul of one column": (lambda: matmul("n", 9, 1), "RowPass"),
     "batched": (lambda: batched("b", "n", 5, "m"), "Contraction"),
     "conv 3x3": (lambda: conv(2, 5, 16, 3), "Contraction"),
     "conv strided": (lambda: conv(2, 7, 16, 3, stride=2), "Contraction"),

@@ -4,8 +4,8 @@ Semantics: a product that is an operand of a sum or a difference (of float32 or 
 as `llvm.fmuladd`: it rounds once where the target has such an instruction, and twice where it has none. LLVM
 itself may not join a product and a sum (no flag `contract`): it would do so in some copies of a loop's body
 and not in others, and bits would depend on which rows a thread takes. For the same reason it may not reorder
-sums. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does not
-overflow). Integers divided by zero give 0. Floats become integers as `prim.values.convert` says.
+sums. Integer arithmetic wraps; inside indices and loop bounds it carries `nsw` (index arithmetic does
+not overflow). Integers divided by zero give 0. Floats become integers as `prim.values.convert` says.
 
 A division whose divisor is not constant may trap, so LLVM does not move it out from under a condition. Its
 loop vectorizer (LLVM 22) then computes a quotient that is the same in all lanes for the first lane alone, and
@@ -254,7 +254,7 @@ class ExprEmitter(Dispatch):
         return self._divide(node, a, b, ty)
 
     def _multiply_add(self, node: ArithExpr, product: Mul, other: PrimExpr) -> str:
-        """product + other, product - other or other - product; operands are emitted as the text has them."""
+        """product + other, product - other, or other - product. The operands are emitted in that order."""
         ty = register_type(node.dtype)
         product_first = product is node.a
         first = [self.emit(product.a), self.emit(product.b)] if product_first else []

@@ -9,6 +9,7 @@ from heddle.tir.dot_product import dot_products_of, tile_product_of
 from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.check_bounds import CheckBounds
 from heddle.tir.transform.compact_buffers import CompactBuffers
+from heddle.tir.transform.fit_tiles import FitTiles
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
@@ -48,6 +49,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         CheckBounds(),  # of functions that ask for it: indices still have their dimensions
         FlattenBuffer(),  # one index an access: what vectorising and storage sharing look at
         Simplify(),  # guards that always hold go before they become masks
+        FitTiles(),  # before loops become vector code and unroll
         RunInLanes(
             target.vector_width_bits
         ),  # rows of any length as vectors, before loops become vector code

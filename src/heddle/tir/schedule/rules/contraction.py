@@ -51,6 +51,7 @@ from heddle.tir.schedule.rules.straight_loops import runs_straight
 from heddle.tir.schedule.rules.tile_contraction import TileBlock, choose_tile_block, schedule_in_tiles
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 from heddle.tir.schedule.tree import find_block
+from heddle.tir.transform.fit_tiles import ROWS_LEFT
 
 
 class Contraction(ScheduleRule):
@@ -62,7 +63,7 @@ class Contraction(ScheduleRule):
         if not runs_straight(find_block(sch.func, handle.name)):
             return None
         axes = classify(block_of(sch, handle))
-        if axes is None:
+        if axes is None or _has_one_column(block_of(sch, handle), axes):
             return None
         tiles = choose_tile_block(block_of(sch, handle), axes, target)
         tile = choose_tile(block_of(sch, handle), axes, target) if tiles is None else tiles.tile
@@ -78,6 +79,14 @@ class Contraction(ScheduleRule):
         return sch
 
 
+def _has_one_column(block: SBlock, axes: Axes) -> bool:
+    """Whether rows are multiplied by one column: then the steps of the sum go into lanes, by another rule."""
+    if not any(axis.var is axes.n and extent_of(axis.dom.extent) == 1 for axis in block.iter_vars):
+        return False
+    data, _ = operands(block, axes)
+    return len(axes.reduce) == 1 and data.indices[-1] is axes.reduce[0]
+
+
 def _has_own_axes(block: SBlock) -> bool:
     """Whether each dimension of the result is an axis of the block: a copy of a tile has its loops then."""
     spatial = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar]
@@ -87,6 +96,7 @@ def _has_own_axes(block: SBlock) -> bool:
 
 def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: TileBlock | None) -> None:
     producers = [producer.name for producer in sch.get_producers(handle)]
+    count = _ragged_rows(sch, handle, axes, tile)
     inline_maps(sch, keep=producers)
     for name in producers:
         schedule_map(sch, SBlockRV(name))
@@ -111,6 +121,10 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: Ti
     for name, axis in pads.items():
         sch.compute_at(name, loops.rows if axis == "m" and loops.rows is not None else loops.parallel)
         vectorize_last(sch, SBlockRV(name), tile.lanes)
+    if (
+        pads
+    ):  # a small copy may fit a vector register file, but a step of it for each step of the sum is no tile
+        sch.annotate(loops.reduce, "disable_unroll", True)
     if transposed:
         _lanes_to_end(sch, handle, axes)
         _lanes_to_end(sch, consumer_copy, axes)
@@ -122,11 +136,22 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: Ti
         vectorize_last(sch, consumer, tile.lanes)
     for loop in loops.unrolled:
         sch.unroll(loop)
+    if loops.rows is not None and count is not None:
+        sch.annotate(loops.unrolled[0], ROWS_LEFT, count - loops.rows.var * tile.rows)
     sch.vectorize(loops.lanes)
     if loops.pair is not None:
         sch.annotate(loops.pair, DOT_PRODUCT, True)
     sch.decompose_reduction(handle, loops.reduce)
     _prefetch_weights(sch, handle, axes, tile, loops)
+
+
+def _ragged_rows(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> PrimExpr | None:
+    """How many rows the data has, where tiles may not divide them."""
+    for axis in block_of(sch, handle).iter_vars:
+        if axis.var is axes.m:
+            extent = extent_of(axis.dom.extent)
+            return axis.dom.extent if extent is None or extent % tile.rows else None
+    return None
 
 
 def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, loops: _Loops) -> None:
