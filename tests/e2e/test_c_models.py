@@ -46,10 +46,12 @@ def on_llvm(mod: IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def agree(got: Sequence[np.ndarray], want: Sequence[np.ndarray], tolerance: float = 2e-4) -> None:
+    """To a share of the greatest value: sums of terms that cancel round in other ways where C lacks fma."""
     for mine, other in zip(got, want, strict=True):
         assert (mine.dtype, mine.shape) == (other.dtype, other.shape)
+        most = max(1.0, float(np.abs(other.astype(np.float64)).max(initial=0.0)))
         np.testing.assert_allclose(
-            mine.astype(np.float64), other.astype(np.float64), rtol=tolerance, atol=tolerance
+            mine.astype(np.float64), other.astype(np.float64), rtol=tolerance, atol=tolerance * most
         )
 
 
@@ -103,7 +105,9 @@ def test_wrong_inputs_are_refused_with_a_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in LIGHT]
 )
-def test_light_cnn(name: str, tmp_path: Path) -> None:
+def test_light_cnn(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if name not in FAST and not request.config.getoption("--all"):
+        pytest.skip("the larger networks take a compiler minutes: --all")
     model = light_model(name)
     stored = {item.name for item in model.graph.initializer}
     image = next(value for value in model.graph.input if value.name not in stored)
