@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from heddle.runtime.codes import U0603, U0604, U1001
+from heddle.runtime.native.abi import Family, error_word
 
 ERROR_KINDS = {
-    "RuntimeError": 0,
-    "ValueError": 1,
-    "TypeError": 2,
-    "IndexError": 3,
-    "BoundsError": int(U0603.name[1:]) << 8 | 3,
-    "StepsError": int(U0604.name[1:]) << 8,
+    "RuntimeError": int(Family.TRAP),
+    "ValueError": int(Family.VALUE),
+    "TypeError": int(Family.TYPE),
+    "IndexError": int(Family.INDEX),
+    "BoundsError": error_word(U0603, Family.INDEX),
+    "StepsError": error_word(U0604),
 }
 """The kinds of `heddle_set_error`: the exception's class and, above it, the number of a code of its own."""
-INDEX_ERROR = ERROR_KINDS["IndexError"] | int(U1001.name[1:]) << 8
+INDEX_ERROR = error_word(U1001, Family.INDEX)
 """An index that a tensor gives and that is outside its axis."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from heddle.ir.expr import Expr, StringImm
 from heddle.prim.nodes import Call, IntImm
 from heddle.runtime.dtype import DataType
+from heddle.runtime.native.abi import MakeCode, MatchCode
 
-MATCH_CODES, MAKE_CODES = range(4), range(2)
+MATCH_CODES, MAKE_CODES = frozenset(MatchCode), frozenset(MakeCode)
 _HOST_SCOPES = ("global", "")
 
 

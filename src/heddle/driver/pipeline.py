@@ -20,6 +20,7 @@ from heddle.lower.fuse_attention import FuseAttention
 from heddle.lower.fuse_ops import FuseOps
 from heddle.lower.fuse_tir import FuseTIR
 from heddle.lower.legalize_ops import LegalizeOps
+from heddle.lower.name_sizes import NameSizes
 from heddle.lower.pack_weights import PackWeights
 from heddle.lower.rewrite_dataflow_reshape import RewriteDataflowReshape
 from heddle.lower.share_kernels import ShareKernels
@@ -101,6 +102,7 @@ def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
         RewriteDataflowReshape(),  # what only renumbers elements becomes a view
         WidenGroups(target),  # groups of channels that fill no vector are read together
         ConvertToBlockedLayout(target),  # images lie as convolutions make and take them
+        NameSizes(),  # sizes of free tensors that are formulas get names
         EstimateKernelCost(),  # profilers want to know what a kernel does
         ConvertToWinograd(target),  # convolutions that multiply less
         PackWeights(target),  # constant weights lie as the vector lanes read them

@@ -15,14 +15,12 @@ from heddle.codegen.c.writer import FunctionWriter, ModuleWriter, symbol
 from heddle.codegen.program_steps import Step, kind_of_operand, number_of, step_of, word_of
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import Call
-from heddle.runtime.native.abi import Operand
+from heddle.runtime.native.abi import Family, Kind, MachineCode, Operand, machine_error
 from heddle.runtime.native.library import kernel_symbol
-from heddle.tir.kernel_abi import ValueKind
 from heddle.tir.nodes import Evaluate, PrimFunc, SeqStmt, Stmt
-from heddle.tir.program_abi import FUNCTION_NUMBER, KERNELS, MACHINE, NUM_ARGS, NUM_REGISTERS, VOID
+from heddle.tir.program_abi import FUNCTION_NUMBER, KERNELS, NUM_ARGS, NUM_REGISTERS, VOID
 
-_BAD_CONDITION, _TYPE_ERROR = 405, 2
-_FRAME_KINDS = {"immediate": ValueKind.INT.value, "nothing": ValueKind.NONE.value, "machine": MACHINE}
+_FRAME_KINDS = {"immediate": Kind.INT.value, "nothing": Kind.NONE.value, "machine": Kind.MACHINE.value}
 """Operands that are in no array, with the kind of their value."""
 MOST_SIZES = 32
 """Room for sizes after the operands of a kernel, where their number is not known."""
@@ -112,10 +110,10 @@ class ProgramEmitter:
 
     def _branch(self, register: int, label: int, pc: int) -> None:
         self._begin(pc)
-        number, boolean = ValueKind.INT.value, ValueKind.BOOL.value
+        number, boolean = Kind.INT.value, Kind.BOOL.value
         self.require(
             f"r[{register}].kind == {number} || r[{register}].kind == {boolean}",
-            _BAD_CONDITION << 8 | _TYPE_ERROR,
+            machine_error(MachineCode.BAD_CONDITION, Family.TYPE),
             "a branch needs a bool or an integer, got %v",
             got=f"heddle_kind_of(&r[{register}])",
         )
@@ -154,7 +152,7 @@ class ProgramEmitter:
         else:
             self.out.line(f"{cell} = {self.value(operand).removeprefix('&')};")
 
-    def set_integer(self, cell: str, text: str, kind: int = ValueKind.INT.value) -> None:
+    def set_integer(self, cell: str, text: str, kind: int = Kind.INT.value) -> None:
         self.out.line(f"{cell}.kind = {kind}; {cell}.zero = 0; {cell}.as.integer = {text};")
 
     def arguments(self, operands: Sequence[Expr], extra: Sequence[str] = ()) -> int:

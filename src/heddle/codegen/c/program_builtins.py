@@ -29,17 +29,17 @@ from heddle.codegen.program_steps import (
 from heddle.ir.expr import Expr
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.native.abi import Family, Kind, MachineCode, MatchCode, machine_error
 from heddle.runtime.native.library import kernel_symbol
-from heddle.tir.kernel_abi import ValueKind
 from heddle.tir.nodes import PrimFunc
-from heddle.tir.program_abi import VOID, ObjectKind
+from heddle.tir.program_abi import VOID
 
 Emit = Callable[[ProgramEmitter, Step], bool]
 """Emits a call; False where its operands have no form here, and nothing was emitted."""
 _PREFIX = "vm.builtin."
-_RUNTIME, _VALUE, _TYPE = 0, 1, 2
-_MATCH_CAST, _WRONG_KIND, _DIFFERS, _MALFORMED = 401, 402, 403, 408
-_EQUALS_IMM, _STORE, _NOTHING, _EQUALS_HEAP = range(4)
+_RUNTIME, _VALUE, _TYPE, _INDEX = Family.TRAP, Family.VALUE, Family.TYPE, Family.INDEX
+_MATCH_CAST, _WRONG_KIND = MachineCode.MATCH_CAST, MachineCode.WRONG_KIND
+_DIFFERS, _MALFORMED = MachineCode.DIFFERS, MachineCode.MALFORMED
 _INT64 = DataType("int64")
 _TABLE: dict[str, Emit] = {}
 
@@ -71,13 +71,11 @@ def emit_call(emitter: ProgramEmitter, step: Step) -> None:
         emitter.host_call(step)
 
 
-def _error(number: int, kind: int) -> int:
-    return number << 8 | kind
-
-
 def _require_kinds(emitter: ProgramEmitter, at: str, kinds: Sequence[int], message: str) -> None:
     test = " || ".join(f"({at})->kind == {int(kind)}" for kind in kinds)
-    emitter.require(test, _error(_WRONG_KIND, _TYPE), f"{message}, got %v", got=f"heddle_kind_of({at})")
+    emitter.require(
+        test, machine_error(_WRONG_KIND, _TYPE), f"{message}, got %v", got=f"heddle_kind_of({at})"
+    )
 
 
 # ---- sizes
@@ -91,7 +89,7 @@ def _sizes(emitter: ProgramEmitter, operand: Expr) -> tuple[str, str] | None:
     if kind_of_operand(operand) != "register":
         return None
     at = emitter.value(operand)
-    _require_kinds(emitter, at, (ObjectKind.SHAPE,), "expected a shape")
+    _require_kinds(emitter, at, (Kind.SHAPE,), "expected a shape")
     sizes = emitter.out.declare("sizes", "const int64_t *{};")
     count = emitter.out.value("int64_t", f"heddle_sizes({at}, &{sizes})", "count")
     return count, sizes
@@ -101,14 +99,14 @@ def _heap(emitter: ProgramEmitter, operand: Expr, slots: Sequence[int]) -> str:
     """The address of a shape heap's first slot. The code fails where it lacks one of `slots`."""
     at = emitter.value(operand)
     heap = emitter.out.declare("heap", f"int64_t *{{}} = heddle_shape_heap({at});")
-    error, got = _error(_WRONG_KIND, _TYPE), f"heddle_kind_of({at})"
+    error, got = machine_error(_WRONG_KIND, _TYPE), f"heddle_kind_of({at})"
     emitter.require(f"{heap} != NULL", error, "expected a shape heap, got %v", got=got)
     size = f"((const DLTensor *)({at})->as.pointer)->shape[0]"
     last = max((slot if slot >= 0 else 1 << 62 for slot in slots), default=-1)
     if last >= 0:
         slot = next(slot for slot in slots if slot == last or slot < 0)
         message = f"shape heap has no slot {slot}: it has %e slots"
-        emitter.require(f"{last} < {size}", _error(_MALFORMED, 3), message, size)
+        emitter.require(f"{last} < {size}", machine_error(_MALFORMED, _INDEX), message, size)
     return heap
 
 
@@ -122,18 +120,18 @@ def _alloc_shape_heap(emitter: ProgramEmitter, step: Step) -> bool:
 
 
 def _match(emitter: ProgramEmitter, heap: str, size: str, code: int, operand: int, what: str) -> None:
-    if code == _NOTHING:
+    if code == MatchCode.NOTHING:
         return
-    if code == _STORE:
+    if code == MatchCode.STORE:
         emitter.out.line(f"{heap}[{operand}] = {size};")
         return
-    expected = f"INT64_C({operand})" if code == _EQUALS_IMM else f"{heap}[{operand}]"
+    expected = f"INT64_C({operand})" if code == MatchCode.EQUALS_IMM else f"{heap}[{operand}]"
     message = f"{what}: expected %e, got %g"
-    emitter.require(f"{size} == {expected}", _error(_MATCH_CAST, _RUNTIME), message, expected, size)
+    emitter.require(f"{size} == {expected}", machine_error(_MATCH_CAST, _RUNTIME), message, expected, size)
 
 
 def _heap_slots(pairs: Sequence[tuple[int, int]]) -> list[int]:
-    return [operand for code, operand in pairs if code in (_STORE, _EQUALS_HEAP)]
+    return [operand for code, operand in pairs if code in (MatchCode.STORE, MatchCode.EQUALS_HEAP)]
 
 
 @_writes("match_shape")
@@ -146,9 +144,9 @@ def _match_shape(emitter: ProgramEmitter, step: Step) -> bool:
     sizes = emitter.out.declare("sizes", "const int64_t *{} = NULL;")
     count = emitter.out.value("int64_t", f"heddle_sizes({at}, &{sizes})", "count")
     message = f"{context} expected a tensor or shape, got %v"
-    emitter.require(f"{count} >= 0", _error(_WRONG_KIND, _TYPE), message, got=f"heddle_kind_of({at})")
+    emitter.require(f"{count} >= 0", machine_error(_WRONG_KIND, _TYPE), message, got=f"heddle_kind_of({at})")
     message = f"{context} match_cast error: shape size mismatch: expected {len(pairs)} sizes, got %g"
-    emitter.require(f"{count} == {len(pairs)}", _error(_MATCH_CAST, _RUNTIME), message, got=count)
+    emitter.require(f"{count} == {len(pairs)}", machine_error(_MATCH_CAST, _RUNTIME), message, got=count)
     slots = _heap_slots(pairs)
     heap = _heap(emitter, heap_operand, slots) if slots else ""
     for axis, (code, operand) in enumerate(pairs):
@@ -184,7 +182,7 @@ def _match_prim_value(emitter: ProgramEmitter, step: Step) -> bool:
     ):
         return False
     at, (code, operand) = emitter.value(value), words
-    _require_kinds(emitter, at, (ValueKind.INT, ValueKind.BOOL), f"{context} expected an integer")
+    _require_kinds(emitter, at, (Kind.INT, Kind.BOOL), f"{context} expected an integer")
     slots = _heap_slots([(code, operand)])
     heap = _heap(emitter, heap_operand, slots) if slots else ""
     _match(emitter, heap, f"({at})->as.integer", code, operand, f"{context} match_cast error: value")
@@ -210,7 +208,7 @@ def _make_prim_value(emitter: ProgramEmitter, step: Step) -> bool:
 @_writes("shape_of")
 def _shape_of(emitter: ProgramEmitter, step: Step) -> bool:
     at = emitter.value(step.operands[0])
-    _require_kinds(emitter, at, (ObjectKind.TENSOR,), "expected a tensor")
+    _require_kinds(emitter, at, (Kind.TENSOR,), "expected a tensor")
     sizes = emitter.out.declare("sizes", "const int64_t *{};")
     count = emitter.out.value("int64_t", f"heddle_sizes({at}, &{sizes})", "count")
     emitter.finish(step, f"heddle_make_shape(context, {emitter.destination(step)}, {count}, {sizes})")
@@ -227,22 +225,24 @@ def _check_tensor_info(emitter: ProgramEmitter, step: Step) -> bool:
         return False
     ndim, dtype, context = form
     at = emitter.value(step.operands[0])
-    _require_kinds(emitter, at, (ObjectKind.TENSOR,), f"{context} expected a tensor")
+    _require_kinds(emitter, at, (Kind.TENSOR,), f"{context} expected a tensor")
     tensor = f"((const DLTensor *)({at})->as.pointer)"
     if ndim != -1:
         message = f"{context} expected a tensor with ndim {ndim}, got ndim %g"
-        emitter.require(f"{tensor}->ndim == {ndim}", _error(_DIFFERS, _VALUE), message, got=f"{tensor}->ndim")
+        emitter.require(
+            f"{tensor}->ndim == {ndim}", machine_error(_DIFFERS, _VALUE), message, got=f"{tensor}->ndim"
+        )
     if dtype is not None:
         got, message = (
             f"heddle_dtype_word({tensor})",
             f"{context} expected a tensor with dtype {dtype}, got dtype %t",
         )
-        emitter.require(f"{got} == {packed_dtype(dtype)}", _error(_DIFFERS, _VALUE), message, got=got)
+        emitter.require(f"{got} == {packed_dtype(dtype)}", machine_error(_DIFFERS, _VALUE), message, got=got)
     emitter.clear(step)
     return True
 
 
-def _check_count(kind: ObjectKind, noun: str, unit: str) -> Emit:
+def _check_count(kind: Kind, noun: str, unit: str) -> Emit:
     """Shapes and tuples start with their count."""
 
     def emit(emitter: ProgramEmitter, step: Step) -> bool:
@@ -252,18 +252,18 @@ def _check_count(kind: ObjectKind, noun: str, unit: str) -> Emit:
             return False
         at = emitter.value(value)
         _require_kinds(emitter, at, (kind,), f"{context} expected a {noun}")
-        if counts[0] != -1 or kind is ObjectKind.TUPLE:
+        if counts[0] != -1 or kind is Kind.TUPLE:
             got = f"*(const int64_t *)({at})->as.pointer"
             message = f"{context} expected a {noun} with {unit.format(counts[0])}, got {unit.format('%g')}"
-            emitter.require(f"{got} == {counts[0]}", _error(_DIFFERS, _VALUE), message, got=got)
+            emitter.require(f"{got} == {counts[0]}", machine_error(_DIFFERS, _VALUE), message, got=got)
         emitter.clear(step)
         return True
 
     return emit
 
 
-_writes("check_shape_info")(_check_count(ObjectKind.SHAPE, "shape", "ndim {}"))
-_writes("check_tuple_info")(_check_count(ObjectKind.TUPLE, "tuple", "{} elements"))
+_writes("check_shape_info")(_check_count(Kind.SHAPE, "shape", "ndim {}"))
+_writes("check_tuple_info")(_check_count(Kind.TUPLE, "tuple", "{} elements"))
 
 
 @_writes("check_prim_value_info")
@@ -272,7 +272,7 @@ def _check_prim_value_info(emitter: ProgramEmitter, step: Step) -> bool:
     dtype, context = dtype_of(wanted), text_of(text)
     if dtype is None or context is None:
         return False
-    kinds = [ValueKind.INT, ValueKind.BOOL] + [ValueKind.FLOAT] * dtype.is_float
+    kinds = [Kind.INT, Kind.BOOL] + [Kind.FLOAT] * dtype.is_float
     if not dtype.is_handle:
         _require_kinds(emitter, emitter.value(value), kinds, f"{context} expected a value of dtype {dtype}")
     emitter.clear(step)
@@ -299,7 +299,7 @@ def _alloc_tensor(emitter: ProgramEmitter, step: Step) -> bool:
     if asked is None or (sizes_of(asked.shape) is None and kind_of_operand(asked.shape) != "register"):
         return False
     out, storage = emitter.out, f"r[{asked.storage}]"
-    with out.block(f"if ({storage}.kind == {ObjectKind.STORAGE.value})", tail="} else {"):
+    with out.block(f"if ({storage}.kind == {Kind.STORAGE.value})", tail="} else {"):
         sizes = _sizes(emitter, asked.shape)
         assert sizes is not None
         given = f"{storage}.as.pointer, {asked.offset}, {sizes[0]}, {sizes[1]}, {packed_dtype(asked.dtype)}"
@@ -315,7 +315,7 @@ def _reshape(emitter: ProgramEmitter, step: Step) -> bool:
     if sizes_of(shape) is None and kind_of_operand(shape) != "register":
         return False
     at = emitter.value(tensor)
-    _require_kinds(emitter, at, (ObjectKind.TENSOR,), "expected a tensor")
+    _require_kinds(emitter, at, (Kind.TENSOR,), "expected a tensor")
     sizes = _sizes(emitter, shape)
     assert sizes is not None
     given = f"{emitter.destination(step)}, (DLTensor *)({at})->as.pointer, {sizes[0]}, {sizes[1]}"
@@ -361,7 +361,7 @@ def _tuple_getitem(emitter: ProgramEmitter, step: Step) -> bool:
     if indices is None:
         return False
     at = emitter.value(step.operands[0])
-    _require_kinds(emitter, at, (ObjectKind.TUPLE,), "expected a tuple")
+    _require_kinds(emitter, at, (Kind.TUPLE,), "expected a tuple")
     emitter.finish(
         step, f"heddle_tuple_getitem(context, {emitter.destination(step)}, ({at})->as.pointer, {indices[0]})"
     )
@@ -375,7 +375,7 @@ def _tuple_reset_item(emitter: ProgramEmitter, step: Step) -> bool:
     if indices is None:
         return False
     at = emitter.value(step.operands[0])
-    _require_kinds(emitter, at, (ObjectKind.TUPLE,), "expected a tuple")
+    _require_kinds(emitter, at, (Kind.TUPLE,), "expected a tuple")
     with emitter.out.block(f"if (heddle_is_the_hosts(({at})->as.pointer))", tail="} else {"):
         emitter.host_call(step)
     with emitter.out.rest():
@@ -393,7 +393,7 @@ def _read_if_cond(emitter: ProgramEmitter, step: Step) -> bool:
     with emitter.out.rest():
         emitter.clear(step)
         if step.dst != VOID:
-            emitter.set_integer(f"r[{step.dst}]", known, ValueKind.BOOL.value)
+            emitter.set_integer(f"r[{step.dst}]", known, Kind.BOOL.value)
     return True
 
 
@@ -427,7 +427,7 @@ def _call_tir_dyn(emitter: ProgramEmitter, step: Step) -> bool:
         return False
     count, sizes = found
     message = f"a kernel takes at most {MOST_SIZES} sizes, got %g"
-    emitter.require(f"{count} <= {MOST_SIZES}", _error(_MALFORMED, _RUNTIME), message, got=count)
+    emitter.require(f"{count} <= {MOST_SIZES}", machine_error(_MALFORMED, _RUNTIME), message, got=count)
     first = emitter.arguments(tensors)
     with emitter.out.block(f"for (int64_t i = 0; i < {count}; ++i)"):
         emitter.set_integer(f"s[{first} + i]", f"{sizes}[i]")

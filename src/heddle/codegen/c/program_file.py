@@ -21,12 +21,11 @@ from heddle.codegen.codes import G0204
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.kernel_module import PROGRAM_PREFIX
+from heddle.runtime.native.abi import Kind
 from heddle.runtime.native.library import kernel_symbol
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
-from heddle.tir.kernel_abi import ValueKind
-from heddle.tir.program_abi import ObjectKind
 from heddle.vm.constants import Constant
 from heddle.vm.isa import FuncKind
 from heddle.vm.program import Program
@@ -107,18 +106,18 @@ class _Constants:
             return self._tensor(number, value)
         if isinstance(value, Shape):
             sizes = ", ".join(f"INT64_C({size})" for size in value)
-            head = _HEAD.format(kind=ObjectKind.SHAPE.value)
+            head = _HEAD.format(kind=Kind.SHAPE.value)
             self.lines.append(
                 f"static struct {{ HeddleHead head; int64_t sizes[{len(value) + 1}]; }} "
                 f"heddle_constant_{number} = {{{head}, {{{len(value)}{', ' if sizes else ''}{sizes}}}}};"
             )
-            return _object(ObjectKind.SHAPE, f"heddle_constant_{number}.sizes")
+            return _object(Kind.SHAPE, f"heddle_constant_{number}.sizes")
         if isinstance(value, (str, DataType)):
             return "{0, 0, {0}}"
         if isinstance(value, float):
             bits = struct.unpack("<q", struct.pack("<d", value))[0]
-            return f"{{{ValueKind.FLOAT.value}, 0, {{.integer = INT64_C({bits})}}}}"
-        kind = ValueKind.BOOL if isinstance(value, bool) else ValueKind.INT
+            return f"{{{Kind.FLOAT.value}, 0, {{.integer = INT64_C({bits})}}}}"
+        kind = Kind.BOOL if isinstance(value, bool) else Kind.INT
         return f"{{{kind.value}, 0, {{.integer = INT64_C({int(value)})}}}}"
 
     def _tensor(self, number: int, value: Tensor) -> str:
@@ -136,16 +135,16 @@ class _Constants:
         sizes = ", ".join(f"INT64_C({size})" for size in value.shape) or "0"
         word = packed_dtype(value.dtype)
         dtype = f"{{{word & 255}, {word >> 8 & 255}, {word >> 16}}}"
-        head = _HEAD.format(kind=ObjectKind.TENSOR.value)
+        head = _HEAD.format(kind=Kind.TENSOR.value)
         tensor = f"{{{where}, {{1, 0}}, {rank}, {dtype}, {name}_sizes, NULL, 0}}"
         self.lines.append(f"static int64_t {name}_sizes[] = {{{sizes}}};")
         self.lines.append(
             f"static struct {{ HeddleHead head; DLTensor tensor; }} {name} = {{{head}, {tensor}}};"
         )
-        return _object(ObjectKind.TENSOR, f"&{name}.tensor")
+        return _object(Kind.TENSOR, f"&{name}.tensor")
 
 
-def _object(kind: ObjectKind, place: str) -> str:
+def _object(kind: Kind, place: str) -> str:
     return f"{{{kind.value}, 0, {{.pointer = (void *){place}}}}}"
 
 
@@ -179,7 +178,7 @@ def _whole(value: int, dtype: DataType) -> str:
 
 def _closures(program: Program) -> list[str]:
     """Every function as a value: a closure that binds nothing."""
-    head = _HEAD.format(kind=ObjectKind.CLOSURE.value)
+    head = _HEAD.format(kind=Kind.CLOSURE.value)
     return [
         f"static struct {{ HeddleHead head; int64_t words[2]; }} heddle_closure_{number} = "
         f"{{{head}, {{{number}, 0}}}};"
@@ -191,7 +190,7 @@ def _closures(program: Program) -> list[str]:
 def _function_cell(program: Program, number: int) -> str:
     if program.functions[number].kind is not FuncKind.VMTIR:
         return "{0, 0, {0}}"
-    return _object(ObjectKind.CLOSURE, f"heddle_closure_{number}.words")
+    return _object(Kind.CLOSURE, f"heddle_closure_{number}.words")
 
 
 def _values(program: Program, cells: Sequence[str], updates: Sequence[str]) -> str:
