@@ -31,6 +31,7 @@ struct HeddleContext {
   int64_t error_place;
   void *stack_limit;
   int64_t thread, calls, call_place, watched;
+  void *owner;
 };
 
 /* A register that gets a value drops the one that it had. Functions that give a status fail with -1 and an error. */
