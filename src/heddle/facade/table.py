@@ -183,6 +183,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
         "heddle.relay.transform.infer_type": "InferTypeLocal",
+        "heddle.relay.transform.to_a_normal_form": "ToANormalFormExpr",
     },
     "heddle.error": {
         "heddle.support.diagnostics": "DiagnosticError=HeddleError TVMError=HeddleError",
