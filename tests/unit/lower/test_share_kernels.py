@@ -222,3 +222,29 @@ def test_fewer_functions_of_free_sizes_are_shared():
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_floats_of_other_widths_stay_constants(dtype):
     assert len(kernels(scheduled(scaled_network(4, SizeVar("n"), dtype)))) == 4
+
+
+def test_work_that_grows_with_the_square_of_a_size_is_told():
+    """Convolutions from c to c channels are one function, whose costs are a polynomial of c."""
+    rng = np.random.default_rng(3)
+    builder = BlockBuilder()
+    for channels in (64, 128, 192, 256):
+        x = Var("x", TensorType((1, channels, SizeVar("h"), SizeVar("w")), "float32"))
+        with builder.function(f"f{channels}", [x]):
+            with builder.dataflow():
+                out = x
+                for _ in range(3):
+                    weights = const(rng.standard_normal((channels, channels, 3, 3)).astype("float32"))
+                    out = builder.emit(op.nn.conv2d(out, weights, strides=[2, 2], padding=[1, 1, 1, 1]))
+                out = builder.emit_output(op.nn.relu(out))
+            builder.emit_func_output(out)
+    mod = builder.get()
+    assert len(kernels(scheduled(mod))) < len(kernels(scheduled(mod, share=False)))
+    reports = []
+    for share in (True, False):
+        vm = machine(mod, share, exec_mode="bytecode")
+        for channels in (64, 128, 192, 256):
+            x = np.ones((1, channels, 19, 31), "float32")
+            calls = vm.profile(f"f{channels}", x).calls
+            reports.append(sum(row.flops or 0 for row in calls))
+    assert reports[:4] == reports[4:] and len(set(reports)) == 4
