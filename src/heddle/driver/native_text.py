@@ -1,7 +1,7 @@
 """The native library's text, made from its sources in the systems language.
 
-`python -m heddle.driver.native_text` writes `runtime/native/generated.ll`; a test fails when the committed
-text differs. Running a model reads that text and loads nothing of the language.
+`python -m heddle.driver.native_text` writes the files `generated*.ll` in `runtime/native/`; a test fails when
+a committed text differs. Running a model reads that text and loads nothing of the language.
 """
 
 from __future__ import annotations
@@ -9,16 +9,47 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from heddle.runtime.native import abi
-from heddle.runtime.native.source import fork_join, frames, memory, thread
+from heddle.runtime.native import library
+from heddle.runtime.native.source import (
+    c_api,
+    calls,
+    chains,
+    counting,
+    fork_join,
+    forks,
+    frames,
+    kernel_calls,
+    looking,
+    loop_costs,
+    making,
+    memory,
+    program_calls,
+    python,
+    python_storages,
+    python_tensors,
+    python_values,
+    thread,
+)
 from heddle.support.files import write_bytes
 from heddle.systems.program import Program, read_program
 from heddle.systems.translate import translate
-from heddle.systems.types import Struct
 
-FOLDER = Path(abi.__file__).parent
-PATH = FOLDER / "generated.ll"
-SOURCES = (thread, memory, fork_join, frames)
+FOLDER = Path(library.__file__).parent
+CORE = "generated.ll"
+PARTS = {
+    CORE: (thread, memory, loop_costs, fork_join, counting, making, chains, calls, looking, frames),
+    "generated_python.ll": (
+        forks,
+        python,
+        python_tensors,
+        kernel_calls,
+        python_values,
+        program_calls,
+        python_storages,
+    ),
+    "generated_c_api.ll": (c_api,),
+}
+"""Files of text and their sources. Each of the others becomes one text with the core."""
 _HEAD = (
     "; Made by `python -m heddle.driver.native_text` from the sources in source/; change those instead.\n\n"
 )
@@ -26,21 +57,27 @@ _HEAD = (
 
 def native_program() -> Program:
     """The sources, read and checked."""
-    return read_program(SOURCES)
+    return read_program([module for modules in PARTS.values() for module in modules])
 
 
-def native_text() -> str:
-    """LLVM IR of the sources, as a part of the library's text: what hand-written parts declare or define is
-    not declared again."""
-    by_hand = "\n".join(path.read_text() for path in sorted(FOLDER.glob("*.ll")) if path != PATH)
-    known = set(re.findall(r"^(?:declare|define)[^@]*@([\w.]+)\(", by_hand, re.MULTILINE))
-    structs = [
-        value.layout
-        for value in vars(abi).values()
-        if isinstance(value, type) and issubclass(value, Struct) and value is not Struct
-    ]
-    return _HEAD + translate(native_program(), known, structs)
+def native_texts() -> dict[str, str]:
+    """LLVM IR of the sources, by the names of its files. What one part of a text declares or defines, another
+    does not declare again."""
+    program = native_program()
+    by_hand = "\n".join(path.read_text() for path in sorted(FOLDER.glob("*.ll")) if path.name not in PARTS)
+    known = _symbols(by_hand)
+    texts = {CORE: _HEAD + translate(program, known, PARTS[CORE])}
+    known |= _symbols(texts[CORE])
+    for name, modules in PARTS.items():
+        if name != CORE:
+            texts[name] = _HEAD + translate(program, known, modules)
+    return texts
+
+
+def _symbols(text: str) -> set[str]:
+    return set(re.findall(r"^(?:declare|define)[^@]*@([\w.]+)\(", text, re.MULTILINE))
 
 
 if __name__ == "__main__":
-    write_bytes(PATH, native_text().encode())
+    for name, text in native_texts().items():
+        write_bytes(FOLDER / name, text.encode())

@@ -5,21 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from heddle.arith.affine_family import Affine, AffineFamily, affine_family
 from heddle.ir.expr import GlobalVar
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
-from heddle.prim.nodes import PrimExpr, SizeVar, Var, constant
+from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, Var, constant
 from heddle.prim.size_text import size_text
 from heddle.support.names import NameSupply
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.sizes import Sizes, sizes_of, with_sizes
 
-MIN_SHARED = 4
-"""How many functions at least one takes the place of: constants make slightly better code."""
-MAX_PARAMS = 3
-"""How many sizes a function takes at most: where there are more, the functions have little in common."""
+MIN_SHARED, MIN_FREE_SHARED = 4, 3
+"""How many functions at least one takes the place of: constants make slightly better code. Of functions with
+free sizes fewer are enough: their loops have no constant bounds to lose."""
+MAX_PARAMS = 8
+"""How many sizes a function takes at most: where there are more, the functions have little in common. Layers
+of a block differ in two or three, and quantised ones in the scales of operands and result too."""
 
 _NUMBER = re.compile(r"\b\d+\b")
 _SIZE_TEXTS = ("flops", "size_bytes", "written_bytes")
@@ -104,27 +107,33 @@ class KernelFamily:
         return cost | {"boundaries": tuple(dict.fromkeys(reasons))}
 
     def _number(self, column: tuple[int, ...], params: tuple[Var, ...]) -> str:
-        found = self._varying(column)
-        if found is None:
+        if len(set(column)) == 1:
             return str(column[0])
-        text = size_text(_expression(found, params), {param: param.name for param in params})
+        found = _polynomial(self.sizes, column)
+        assert found is not None, "family() has looked"
+        position, coefficients = found
+        expr: PrimExpr = constant(0, "int64")
+        for coefficient in coefficients:  # the highest power first
+            expr = expr * params[position] + constant(coefficient, "int64")
+        text = size_text(expr, {param: param.name for param in params})
         assert text is not None
         return text
 
 
 def families(members: Sequence[Member]) -> Iterator[KernelFamily]:
-    """Members of equal `key` in families of at least MIN_SHARED.
+    """Members of equal `key` in families of enough members.
 
-    Those that differ from one in the same sizes belong together: the layers of a block differ in channels,
-    and from those of the next block in height and width too.
+    Those that differ from one in the same sizes, or in some of these alone, belong together: the layers of a
+    block differ in channels, and from those of the next block in height and width too.
     """
     rest = list(members)
-    while len(rest) >= MIN_SHARED:
+    while len(rest) >= MIN_FREE_SHARED:
         first = rest.pop(0)
         groups: dict[frozenset[int], list[Member]] = {}
         for other in rest:
             groups.setdefault(first.difference(other), []).append(other)
-        for group in sorted(groups.values(), key=len, reverse=True):
+        joined = [[m for part, ms in groups.items() if part <= whole for m in ms] for whole in groups]
+        for group in sorted((*joined, *groups.values()), key=len, reverse=True):
             family = _family((first, *group))
             if family is not None:
                 yield family
@@ -134,13 +143,36 @@ def families(members: Sequence[Member]) -> Iterator[KernelFamily]:
 
 def _family(members: tuple[Member, ...]) -> KernelFamily | None:
     """A family of all of them, if it is worth it and few parameters tell the sizes and the costs."""
-    if len(members) < MIN_SHARED:
+    dims = [dim for buffer in members[0].func.buffers for dim in buffer.shape]
+    is_free = any(not isinstance(dim, IntImm) for dim in dims)
+    if len(members) < (MIN_FREE_SHARED if is_free else MIN_SHARED):
         return None
     made = affine_family(_columns(member.sizes.values for member in members))
     costs = _columns(member.cost_numbers for member in members)
-    if len(made.params) > MAX_PARAMS or any(made.fit(column) is None for column in costs):
+    if len(made.params) > MAX_PARAMS or any(_polynomial(made, column) is None for column in costs):
         return None
     return KernelFamily(members, made)
+
+
+def _polynomial(sizes: AffineFamily, column: tuple[int, ...]) -> tuple[int, tuple[int, int, int]] | None:
+    """The parameter, and a, b and c, with which a * p**2 + b * p + c is the column: work grows with the
+    square where operands and result do."""
+    for position, param in enumerate(sizes.params):
+        points = dict(zip(param, column, strict=True))
+        (x, u), (y, v), *more = points.items() if len(points) > 1 else ((0, 0), (0, 1))
+        if any(points[size] != value for size, value in zip(param, column, strict=True)) or x == y:
+            continue
+        slope = Fraction(v - u, y - x)
+        square = Fraction(0)
+        if more:
+            z, w = more[0]
+            square = (Fraction(w - u, z - x) - slope) / (z - y)
+        linear = slope - square * (x + y)
+        offset = u - (square * x + linear) * x
+        fits = all((square * size + linear) * size + offset == value for size, value in points.items())
+        if fits and all(part.denominator == 1 for part in (square, linear, offset)):
+            return position, (int(square), int(linear), int(offset))
+    return None
 
 
 def _columns(rows: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:

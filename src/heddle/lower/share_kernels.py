@@ -25,7 +25,7 @@ from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.lower.fuse_tir import drop_unused_loops
-from heddle.lower.kernel_family import MIN_SHARED, Member, families
+from heddle.lower.kernel_family import MIN_FREE_SHARED, Member, families
 from heddle.prim.nodes import constant
 from heddle.tir.nodes import PrimFunc
 
@@ -59,7 +59,7 @@ def _alike(mod: IRModule) -> list[list[Member]]:
             cheap.setdefault(_outline(func), []).append((var, func))
     alike: dict[Hashable, list[Member]] = {}
     for group in cheap.values():
-        if len(group) >= MIN_SHARED:
+        if len(group) >= MIN_FREE_SHARED:
             for member in (Member.of(var, func) for var, func in group):
                 alike.setdefault(member.key, []).append(member)
     return list(alike.values())

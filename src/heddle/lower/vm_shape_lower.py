@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any
 
 from heddle.graph.block_builder import BlockBuilder
@@ -55,16 +54,9 @@ from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, less, not_equal
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
+from heddle.runtime.native.abi import MakeCode, MatchCode
 from heddle.support.span import at
 from heddle.tir.nodes import AssertStmt, BufferLoad, BufferStore, PrimFunc, Stmt, decl_buffer, seq
-
-
-class MatchShapeCode(IntEnum):
-    EQUALS_IMM, STORE, NOTHING, EQUALS_HEAP = range(4)
-
-
-class MakeShapeCode(IntEnum):
-    USE_IMM, LOAD = range(2)
 
 
 @dataclass(frozen=True)
@@ -232,15 +224,15 @@ class _ShapeLowerer(BlockBuilder):
 
     def _match_code(self, dim: PrimExpr, late: list[PrimExpr]) -> tuple[int, int]:
         if isinstance(dim, IntImm):
-            return MatchShapeCode.EQUALS_IMM, dim.value
+            return MatchCode.EQUALS_IMM, dim.value
         slot = self._slots.of(dim)
         if slot in self._stored:
-            return MatchShapeCode.EQUALS_HEAP, slot
+            return MatchCode.EQUALS_HEAP, slot
         if isinstance(dim, PrimVar):
             self._stored.add(slot)
-            return MatchShapeCode.STORE, slot
+            return MatchCode.STORE, slot
         late.append(dim)
-        return MatchShapeCode.NOTHING, 0
+        return MatchCode.NOTHING, 0
 
     def _compute_known(self) -> None:
         """Compute the expressions whose variables are all stored by now."""
@@ -319,7 +311,7 @@ class _ShapeLowerer(BlockBuilder):
         return self._is_known(wanted) and (size == wanted or pair in self._compared)
 
     def _is_known(self, code: tuple[int, int]) -> bool:
-        return code[0] == MakeShapeCode.USE_IMM or code[1] in self._stored
+        return code[0] == MakeCode.USE_IMM or code[1] in self._stored
 
     def _branch(self, branch: Any) -> SeqExpr:
         """What a branch stores is not known after it."""
@@ -371,8 +363,8 @@ class _ShapeLowerer(BlockBuilder):
 
     def _make_code(self, dim: PrimExpr) -> tuple[int, int]:
         if isinstance(dim, IntImm):
-            return MakeShapeCode.USE_IMM, dim.value
-        return MakeShapeCode.LOAD, self._slots.of(dim)
+            return MakeCode.USE_IMM, dim.value
+        return MakeCode.LOAD, self._slots.of(dim)
 
 
 def _divisors_are_not_zero(expr: PrimExpr, loads: Mapping[PrimVar, PrimExpr]) -> list[Stmt]:

@@ -27,7 +27,9 @@ from heddle.runtime.artefact import (
 from heddle.runtime.codes import F0109, U0506, U0507
 from heddle.runtime.linker import archive_command, run_tool, shared_library_command
 from heddle.runtime.loaded_libraries import loaded_libraries
+from heddle.runtime.native.abi import ProgramTables
 from heddle.runtime.native.elf import data_object, prefix_symbols
+from heddle.runtime.native.ir_types import ir_struct
 from heddle.runtime.native.library import compile_ir, core_object, triple_is_here
 from heddle.runtime.native.object_format import check_library, check_objects, format_of
 from heddle.runtime.processor import Processor, this_processor
@@ -37,8 +39,8 @@ from heddle.support.files import replacing
 
 SectionData = bytes | memoryview
 ARTEFACT, ARTEFACT_END = "heddle_artefact", "heddle_artefact_end"
-_NO_PROGRAM = """
-@heddle_program = global { i64, ptr, ptr, ptr, ptr } zeroinitializer
+_NO_PROGRAM = f"""
+@heddle_program = global {ir_struct(ProgramTables)} zeroinitializer
 """
 _DATA = """
 module asm ".section .data.heddle,\\22aw\\22"

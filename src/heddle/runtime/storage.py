@@ -15,7 +15,6 @@ go. Blocks from 4 MiB up ask for pages of 2 MiB: weights are read a tenth faster
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -26,6 +25,7 @@ from heddle.runtime.device import CPU, Device, cpu
 from heddle.runtime.native import abi
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
+from heddle.runtime.native.memory import record_of
 from heddle.runtime.native.methods import make_fast_method, slot_offset
 from heddle.support.diagnostics import Trap, TrapValueError, UsageError
 from heddle.support.forks import ForkLock, Rank
@@ -130,7 +130,7 @@ class Allocator:
     def _taker(self, size_bytes: int) -> Callable[..., Any]:
         """A builtin function that lends storage of its argument's size, or of `size_bytes`; None where it
         cannot."""
-        record = struct.pack("<qq", self.address, size_bytes)
+        record = record_of(abi.LenderRecord, self.address, size_bytes)
         return make_fast_method("take", native_library().addresses["heddle_take_storage"], record, self)
 
     def lender(self, size_bytes: int) -> Callable[[], Storage | None]:

@@ -15,7 +15,7 @@ never waits for a thread that waits for it.
 | LLVM | calls of LLVM (the lock of the package llvmlite) |
 | LEAF | what holds nothing else |
 
-The native library's own locks are held by its handlers (`runtime/native/forks.ll`).
+The native library's own locks are held by its handlers (`runtime/native/source/forks.py`).
 """
 
 from __future__ import annotations

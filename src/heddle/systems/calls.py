@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 
 from heddle.systems import nodes as t
-from heddle.systems.codes import Y0202, Y0204, Y0205, Y0304
+from heddle.systems.codes import Y0101, Y0202, Y0204, Y0205, Y0304
 from heddle.systems.expressions import ExpressionReader
 from heddle.systems.types import (
     SCALARS,
@@ -42,9 +42,11 @@ _ATOMICS = {
 
 
 class CallReader(ExpressionReader):
-    """`signatures` gives the signature of a declared function."""
+    """`signatures` gives the signature of a declared function. `may_run_again`: whether what is being
+    read may run more than once while its memory lives."""
 
     signatures: Callable[[NativeFunction], FunctionType]
+    may_run_again = False
 
     def signature_of(self, found: NativeFunction, node: ast.AST) -> FunctionType:
         return self.signatures(found)
@@ -60,7 +62,7 @@ class CallReader(ExpressionReader):
         if isinstance(found, IntType):
             return self._convert(found, node)
         if isinstance(found, Word):
-            self._count(node, _WORDS[found.name][0])
+            self._count(node, *_WORDS[found.name][0])
             return _WORDS[found.name][1](self, node)
         if found is min or found is max:
             return self._min_max(node, wanted)
@@ -76,10 +78,10 @@ class CallReader(ExpressionReader):
             self.refuse(Y0205, f"{ast.unparse(func)} is no function of the systems language", node)
         return self._address(node)
 
-    def _count(self, node: ast.Call, count: int) -> None:
-        if len(node.args) != count:
-            name = ast.unparse(node.func)
-            self.refuse(Y0205, f"{name} takes {count} arguments, got {len(node.args)}", node)
+    def _count(self, node: ast.Call, *counts: int) -> None:
+        if len(node.args) not in counts:
+            name, wanted = ast.unparse(node.func), " or ".join(map(str, counts))
+            self.refuse(Y0205, f"{name} takes {wanted} arguments, got {len(node.args)}", node)
 
     def _arguments(self, node: ast.Call, params: tuple[Type, ...]) -> tuple[t.Expr, ...]:
         self._count(node, len(params))
@@ -194,11 +196,15 @@ class CallReader(ExpressionReader):
 
     def word_copy(self, node: ast.Call) -> t.Expr:
         to, kind = self._pointer(node.args[0])
-        source = self.value(node.args[1], kind)
-        if kind.target is None or isinstance(kind.target, str):
+        source, count = self.value(node.args[1], kind), self._element_count(node, 2)
+        if isinstance(kind.target, str) or (kind.target is None and count is None):
             self.refuse(Y0202, "nobody knows the size of what lies at an Address", node)
-        size = sized(kind.target).size_bytes
-        return t.Copy(type=_NOTHING, line=node.lineno, to=to, source=source, size_bytes=size)
+        size = u8.size_bytes if kind.target is None else sized(kind.target).size_bytes
+        return t.Copy(type=_NOTHING, line=node.lineno, to=to, source=source, size_bytes=size, count=count)
+
+    def _element_count(self, node: ast.Call, at: int) -> t.Expr | None:
+        """The argument that a word takes or leaves out."""
+        return self.index(node.args[at]) if len(node.args) > at else None
 
     def word_fill(self, node: ast.Call) -> t.Expr:
         to, _ = self._pointer(node.args[0])
@@ -206,8 +212,11 @@ class CallReader(ExpressionReader):
         return t.Fill(type=_NOTHING, line=node.lineno, to=to, byte=byte, count=count)
 
     def word_local(self, node: ast.Call) -> t.Expr:
-        kind = self._sized_type(node.args[0])
-        return t.Room(type=PointerType(kind), line=node.lineno, of=kind)
+        kind, count = self._sized_type(node.args[0]), self._element_count(node, 1)
+        if count is not None and self.may_run_again:
+            message = "memory of a free size would be taken again and again here"
+            self.refuse(Y0101, message, node, "take it outside of loops and of inline functions")
+        return t.Room(type=PointerType(kind), line=node.lineno, of=kind, count=count)
 
     def word_size_of(self, node: ast.Call) -> t.Expr:
         return t.Const(type=u64, line=node.lineno, value=self._sized_type(node.args[0]).size_bytes)
@@ -229,15 +238,15 @@ class CallReader(ExpressionReader):
 
 
 _BOOL = BoolType()
-_WORDS: dict[str, tuple[int, Callable[[CallReader, ast.Call], t.Expr]]] = {
-    "ref": (1, CallReader.word_ref),
-    "cast": (2, CallReader.word_cast),
-    "offset": (2, CallReader.word_offset),
-    "address": (1, CallReader.word_address),
-    "copy": (2, CallReader.word_copy),
-    "fill": (3, CallReader.word_fill),
-    "local": (1, CallReader.word_local),
-    "size_of": (1, CallReader.word_size_of),
-    "leading_zeros": (1, CallReader.word_leading_zeros),
-    "cycle_counter": (0, CallReader.word_cycle_counter),
+_WORDS: dict[str, tuple[tuple[int, ...], Callable[[CallReader, ast.Call], t.Expr]]] = {
+    "ref": ((1,), CallReader.word_ref),
+    "cast": ((2,), CallReader.word_cast),
+    "offset": ((2,), CallReader.word_offset),
+    "address": ((1,), CallReader.word_address),
+    "copy": ((2, 3), CallReader.word_copy),
+    "fill": ((3,), CallReader.word_fill),
+    "local": ((1, 2), CallReader.word_local),
+    "size_of": ((1,), CallReader.word_size_of),
+    "leading_zeros": ((1,), CallReader.word_leading_zeros),
+    "cycle_counter": ((0,), CallReader.word_cycle_counter),
 }

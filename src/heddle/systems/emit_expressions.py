@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from heddle.systems import nodes as t
 from heddle.systems.blocks import Block, BlockWriter
 from heddle.systems.program import Program
-from heddle.systems.types import BOOL, AtomicType, IntType, TupleType, Type
-from heddle.systems.words import Linkage
+from heddle.systems.types import BOOL, AtomicType, FloatType, IntType, TupleType, Type
+from heddle.systems.words import Linkage, NativeFunction
 
 _PREDICATES = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _INSTRUCTIONS = {
@@ -30,6 +30,8 @@ def ir_type(kind: Type) -> str:
         return f"i{kind.bits}"
     if kind == BOOL:
         return "i1"
+    if isinstance(kind, FloatType):
+        return "double"
     if isinstance(kind, AtomicType):
         return ir_type(kind.element)
     if isinstance(kind, TupleType):
@@ -45,7 +47,8 @@ def instruction(op: str, kind: Type) -> str:
 
 
 class ExpressionWriter(BlockWriter):
-    """Writes expressions of one function. `key` names a local among those of functions put in place."""
+    """Writes expressions of one function. `key` names a local among those of functions put in place. `used`
+    are the functions that the text names."""
 
     def __init__(self, program: Program, tree: t.FunctionTree) -> None:
         super().__init__()
@@ -53,6 +56,7 @@ class ExpressionWriter(BlockWriter):
         self.tree = tree
         self.loops: list[tuple[Block, Block]] = []
         self.inlined: list[tuple[str, Block]] = []
+        self.used: set[NativeFunction] = set()
         self._prefix = ""
         self._types: dict[str, Type] = {}
 
@@ -111,6 +115,7 @@ class ExpressionWriter(BlockWriter):
         return f"@{node.name}"
 
     def _FunctionAddress(self, node: t.FunctionAddress, hint: str) -> str:
+        self.used.add(node.of)
         return f"@{node.of.name}"
 
     def _PlatformConst(self, node: t.PlatformConst, hint: str) -> str:
@@ -140,11 +145,17 @@ class ExpressionWriter(BlockWriter):
         return self.define(f"{'sext' if node.type.is_signed else 'zext'} i{node.type.bits} {value} to i64")
 
     def _Room(self, node: t.Room, hint: str) -> str:
-        return self.room(f"alloca [{node.of.size_bytes} x i8], align {max(16, node.of.align_bytes)}")
+        kind, align = f"[{node.of.size_bytes} x i8]", max(16, node.of.align_bytes)
+        if node.count is None:
+            return self.room(f"alloca {kind}, align {align}")
+        return self.define(f"alloca {kind}, i64 {self._wide(node.count)}, align {align}", "room")
 
     def _Copy(self, node: t.Copy, hint: str) -> str:
-        to, source = self.value(node.to), self.value(node.source)
-        self.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {node.size_bytes}, i1 false)")
+        to, source, size = self.value(node.to), self.value(node.source), str(node.size_bytes)
+        if node.count is not None:
+            count = self._wide(node.count)
+            size = count if node.size_bytes == 1 else self.define(f"mul i64 {count}, {size}", "size")
+        self.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {size}, i1 false)")
         return ""
 
     def _Fill(self, node: t.Fill, hint: str) -> str:
@@ -266,6 +277,7 @@ class ExpressionWriter(BlockWriter):
         if node.callee.is_inline:
             values = self._inline(node)
             return self.packed(node.type, values) if values else ""
+        self.used.add(node.callee)
         if node.callee.linkage is Linkage.IR:
             return self._inline_ir(node, hint)
         return self._called(f"@{node.callee.name}", self._arguments(node.args), node.type, hint)

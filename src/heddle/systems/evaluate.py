@@ -115,14 +115,19 @@ class Evaluator:
         return (base + index * node.element.size_bytes) & _ADDRESS_MASK
 
     def _Room(self, node: t.Room, frame: Frame) -> Value:
-        return self._machine.room(node.of)
+        return self._machine.room(node.of, 1 if node.count is None else self.number(node.count, frame))
 
     def _Copy(self, node: t.Copy, frame: Frame) -> Value:
         to, source = self.number(node.to, frame), self.number(node.source, frame)
+        count = 1 if node.count is None else self.number(node.count, frame)
+        size = node.size_bytes * count
         self._machine.step()
-        self._machine.memory.copy(to, source, node.size_bytes)
-        self._machine.touch(source, node.size_bytes, writes=False)
-        self._machine.touch(to, node.size_bytes, writes=True)
+        if count < 0:
+            self._machine.fail(Y0401, f"cannot copy {count} elements")
+        if size:
+            self._machine.memory.copy(to, source, size)
+            self._machine.touch(source, size, writes=False)
+            self._machine.touch(to, size, writes=True)
         return 0
 
     def _Fill(self, node: t.Fill, frame: Frame) -> Value:

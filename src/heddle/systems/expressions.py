@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -15,6 +16,7 @@ from heddle.systems.types import (
     SCALARS,
     Address,
     ArrayType,
+    FloatType,
     FunctionType,
     IntType,
     PointerType,
@@ -50,7 +52,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 _NOTHING = TupleType(())
 
 
-class ExpressionReader:
+class ExpressionReader(ABC):
     """Reads the expressions of one function. `types` has the locals seen so far, `assigned` those of them
     that have a value here. Calls are `CallReader`'s."""
 
@@ -116,8 +118,9 @@ class ExpressionReader:
             return self._tuple(node, wanted)
         self.refuse(Y0101, f"{type(node).__name__} is not part of the systems language", node)
 
+    @abstractmethod
     def call(self, node: ast.Call, wanted: Type | None) -> t.Expr:
-        raise NotImplementedError
+        """A call. Raises: VerifyError with a Y code."""
 
     def _tuple(self, node: ast.Tuple, wanted: Type | None) -> t.Expr:
         if not isinstance(wanted, TupleType) or len(wanted.elements) != len(node.elts):
@@ -158,8 +161,9 @@ class ExpressionReader:
         signature = self.signature_of(found, node)
         return t.FunctionAddress(type=signature, line=node.lineno, of=found)
 
+    @abstractmethod
     def signature_of(self, found: NativeFunction, node: ast.AST) -> FunctionType:
-        raise NotImplementedError
+        """The parameters and the result of a declared function."""
 
     # ---- places
 
@@ -281,7 +285,8 @@ class ExpressionReader:
         if op is None:
             self.refuse(Y0101, f"{type(node.ops[0]).__name__} is not part of the systems language", node)
         left, right = self._pair(node.left, node.comparators[0], None)
-        if isinstance(left.type, TupleType) or (left.type == BOOL and op not in ("==", "!=")):
+        is_bool = left.type == BOOL and op not in ("==", "!=")
+        if is_bool or isinstance(left.type, (TupleType, FloatType)):
             self.refuse(Y0202, f"{op} does not compare {left.type!r}", node)
         return t.Compare(type=BOOL, line=node.lineno, op=op, left=left, right=right)
 

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from heddle.support.diagnostics import Code, Trap
 from heddle.support.span import Source, SourceSpan
 from heddle.systems import nodes as t
-from heddle.systems.codes import Y0404, Y0405, Y0407, Y0409, Y0411
+from heddle.systems.codes import Y0401, Y0404, Y0405, Y0407, Y0409, Y0411
 from heddle.systems.evaluate import Evaluator, Value
 from heddle.systems.program import Program
 from heddle.systems.races import Races
@@ -30,9 +30,11 @@ from heddle.systems.simulated_threads import Frame, Scheduler, SimulatedThread
 from heddle.systems.types import FunctionType, Sized, StructType
 from heddle.systems.words import NativeFunction
 
-Model = Callable[..., int | None]
+Model = Callable[..., Value | None]
 """What an external function does: it gets the machine and the arguments."""
 
+_MOST_ROOM_BYTES = 1 << 20
+"""What a call may take of the stack."""
 _SETTLING_SWITCHES = 10_000
 """How long the other threads may go on when the caller's is done: what they are about to keep is no leak."""
 
@@ -233,11 +235,14 @@ class Machine:
     def call_function(self, declared: NativeFunction, args: tuple[Value, ...]) -> Value:
         return self._call(declared.name, args)
 
-    def room(self, kind: Sized) -> int:
+    def room(self, kind: Sized, count: int = 1) -> int:
         """Memory of the call that runs."""
         frame = self.scheduler.current.frames[-1]
         align = max(16, kind.align_bytes)
-        block = self.memory.allocate(kind.size_bytes, align, "local", frame.tree.name, frame.place())
+        size = kind.size_bytes * count
+        if not 0 <= size <= _MOST_ROOM_BYTES:
+            self.fail(Y0401, f"the stack has no room for {count} elements of {kind!r}")
+        block = self.memory.allocate(size, align, "local", frame.tree.name, frame.place())
         frame.rooms.append(block.start)
         return block.start
 

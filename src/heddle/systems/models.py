@@ -9,6 +9,7 @@ from heddle.systems.codes import Y0403, Y0407
 from heddle.systems.types import FunctionType, u8, u32, u64
 
 if TYPE_CHECKING:
+    from heddle.systems.evaluate import Value
     from heddle.systems.interpret import Machine
 
 _START = FunctionType((), None)
@@ -173,7 +174,7 @@ def pause(machine: Machine) -> None:
     machine.scheduler.switch()
 
 
-MODELS: dict[str, Callable[..., int | None]] = {
+MODELS: dict[str, Callable[..., Value | None]] = {
     "malloc": malloc,
     "aligned_alloc": aligned_alloc,
     "calloc": calloc,

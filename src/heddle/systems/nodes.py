@@ -182,9 +182,12 @@ class AtomicOp(Expr):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy(Expr):
+    """`count` elements of `size_bytes`, or one."""
+
     to: Expr
     source: Expr
     size_bytes: int
+    count: Expr | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,9 +199,10 @@ class Fill(Expr):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room(Expr):
-    """The address of memory of this call's."""
+    """The address of memory of this call's: of `count` elements, or of one."""
 
     of: Sized
+    count: Expr | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ class Program:
         self, declared: NativeFunction, scope: Scope, node: ast.FunctionDef
     ) -> tuple[t.FunctionTree, StatementReader]:
         head = self.head(declared)
-        reader = StatementReader(scope, head.params, head.result, self.signature)
+        reader = StatementReader(scope, head.params, head.result, self.signature, declared.is_inline)
         body: tuple[t.Stmt, ...] = ()
         if is_declared_only(declared):
             _check_no_body(scope, node)

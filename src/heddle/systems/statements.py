@@ -25,8 +25,10 @@ class StatementReader(CallReader):
         params: Sequence[tuple[str, Type]],
         result: Type | None,
         signatures: Callable[[NativeFunction], FunctionType],
+        is_inline: bool = False,
     ) -> None:
         super().__init__(scope, dict(params))
+        self.may_run_again = is_inline
         self.result = result
         self.signatures = signatures
         self._breaks: list[list[set[str]]] = []
@@ -156,11 +158,13 @@ class StatementReader(CallReader):
     def _while(self, node: ast.While) -> tuple[t.Stmt, bool]:
         if node.orelse:
             self.refuse(Y0101, "a loop has no else", node.orelse[0])
+        around, self.may_run_again = self.may_run_again, True
         test = self.condition(node.test)
         before = set(self.assigned)
         self._breaks.append([])
         body, _ = self.block(node.body)
         ways = self._breaks.pop()
+        self.may_run_again = around
         is_endless = isinstance(test, t.Const) and test.value == 1
         if not is_endless:
             ways.append(before)

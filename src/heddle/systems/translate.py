@@ -9,12 +9,13 @@ layout of structures is `types.py`'s alone.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from types import ModuleType
 
 from heddle.systems import nodes as t
 from heddle.systems.emit_expressions import ExpressionWriter, instruction, ir_type
 from heddle.systems.program import Program
-from heddle.systems.types import SCALARS, ArrayType, AtomicType, IntType, Sized, StructType, TupleType, Type
-from heddle.systems.words import Global, Linkage, Text
+from heddle.systems.types import SCALARS, AtomicType, FloatType, IntType, TupleType, Type
+from heddle.systems.words import Global, Linkage, NativeFunction, Text
 
 _LIBRARY = {
     "llvm.umin": "declare i{0} @llvm.umin.i{0}(i{0}, i{0})",
@@ -43,6 +44,7 @@ class FunctionWriter(ExpressionWriter):
             self.end("ret void")
         linkage = "" if tree.declared.linkage is Linkage.EXPORTED else "internal "
         attributes = " cold noinline" if tree.declared.is_cold else ""
+        attributes += "".join(f' "{mark}"' for mark in tree.declared.marks)
         result = "void" if tree.result is None else ir_type(tree.result)
         head = f"define {linkage}{result} @{tree.name}({params}){attributes} {{"
         return "\n".join([*_comment(tree.doc), head, *self.lines(), "}"])
@@ -134,28 +136,21 @@ def _comment(doc: str) -> list[str]:
     return [f"; {line}".rstrip().replace("$", "$$") for line in doc.splitlines()]
 
 
-def _memory_type(kind: Sized) -> str:
-    """A type in memory by LLVM's names, for text that is written by hand."""
-    if isinstance(kind, StructType):
-        return f"%{kind.name}"
-    if isinstance(kind, ArrayType):
-        return f"[{kind.count} x {_memory_type(kind.element)}]"
-    return ir_type(kind)
+def _zero(kind: Type) -> str:
+    return "0.0" if isinstance(kind, FloatType) else "null"
 
 
-def _struct_line(kind: StructType) -> str:
-    fields = ", ".join(_memory_type(item.type) for item in kind.fields.values())
-    return f"%{kind.name} = type {{ {fields} }}"
-
-
-def _global_lines(name: str, declared: Global) -> str:
+def _global_line(name: str, declared: Global) -> str:
     kind = declared.type
     align = max(kind.align_bytes, declared.align_bytes)
+    text, value = f"[{kind.size_bytes} x i8]", "zeroinitializer"
     if isinstance(kind, (*SCALARS, AtomicType)):
-        is_integer = isinstance(kind.element if isinstance(kind, AtomicType) else kind, IntType)
-        value = str(declared.initial) if is_integer else "null"
-        return f"@{name} = internal global {ir_type(kind)} {value}, align {align}"
-    return f"@{name} = internal global [{kind.size_bytes} x i8] zeroinitializer, align {align}"
+        element = kind.element if isinstance(kind, AtomicType) else kind
+        text, value = ir_type(kind), str(declared.initial) if isinstance(element, IntType) else _zero(element)
+    if declared.linkage is Linkage.EXTERNAL:
+        return f"@{name} = external global {text}, align {align}"
+    linkage = "" if declared.linkage is Linkage.EXPORTED else "internal "
+    return f"@{name} = {linkage}global {text} {value}, align {align}"
 
 
 def _text_line(name: str, declared: Text) -> str:
@@ -166,36 +161,50 @@ def _text_line(name: str, declared: Text) -> str:
     return f'@{name} = internal constant [{len(data)} x i8] c"{shown}"'
 
 
-def _declarations(program: Program, body: str, known: Container[str]) -> Iterator[str]:
-    """What the text uses and does not define, but for the names that are declared elsewhere."""
+def _symbol(line: str) -> str:
+    return line[line.index("@") + 1 : line.index("(", line.index("@"))]
+
+
+def _declarations(program: Program, used: Container[NativeFunction], body: str) -> Iterator[str]:
+    """What the text uses and does not define."""
     for tree in program.functions.values():
-        if tree.declared.linkage is Linkage.IR and tree.declared.declaration:
-            yield tree.declared.declaration
-        if tree.declared.linkage is Linkage.EXTERNAL and tree.name not in known:
+        declared = tree.declared
+        if declared in used and declared.linkage is Linkage.IR and declared.declaration:
+            yield declared.declaration
+        if declared in used and declared.linkage is Linkage.EXTERNAL:
             result = "void" if tree.result is None else ir_type(tree.result)
             yield f"declare {result} @{tree.name}({', '.join(ir_type(kind) for _, kind in tree.params)})"
     for name, form in _LIBRARY.items():
         for bits in (8, 16, 32, 64):
             line = form.format(bits)
-            symbol = line[line.index("@") + 1 : line.index("(")]
-            if symbol.startswith(name) and f"@{symbol}(" in body and symbol not in known:
+            if _symbol(line).startswith(name) and f"@{_symbol(line)}(" in body:
                 yield line
             if "{0}" not in form:
                 break
 
 
-def translate(program: Program, known: Container[str] = (), structs: Sequence[StructType] = ()) -> str:
-    """LLVM IR of all functions of a program. Functions in `known` are declared by another part of the text
-    that it becomes part of, which gets `structs` by their names. Names `$NAME` are left for the platform to
-    fill in."""
-    functions = [
-        FunctionWriter(program, tree).write()
+def translate(program: Program, known: Container[str] = (), modules: Sequence[ModuleType] = ()) -> str:
+    """LLVM IR of a program, or of the part of it that `modules` are. What is in `known` is declared by
+    another part of the text that this becomes part of. Names `$NAME` are left for the platform to fill
+    in."""
+    names = [module.__name__ for module in modules]
+
+    def is_part(declared: NativeFunction | Global | Text) -> bool:
+        return not names or declared.module in names
+
+    writers = [
+        FunctionWriter(program, tree)
         for tree in program.functions.values()
-        if tree.body or tree.declared.linkage in (Linkage.INTERNAL, Linkage.EXPORTED)
-        if not tree.declared.is_inline
+        if tree.declared.linkage in (Linkage.INTERNAL, Linkage.EXPORTED) and not tree.declared.is_inline
+        if is_part(tree.declared)
     ]
-    body = "\n\n".join(functions)
-    memory = [_global_lines(name, item) for name, item in program.globals.items()]
-    memory += [_text_line(name, item) for name, item in program.texts.items()]
-    declared = list(dict.fromkeys(_declarations(program, body, known)))
-    return "\n".join([*map(_struct_line, structs), "", *memory, "", *declared, "", body, ""])
+    body = "\n\n".join(writer.write() for writer in writers)
+    used = {declared for writer in writers for declared in writer.used}
+    memory = [_global_line(name, item) for name, item in program.globals.items() if is_part(item)]
+    memory += [_text_line(name, item) for name, item in program.texts.items() if is_part(item)]
+    declared = dict.fromkeys(
+        line
+        for line in _declarations(program, used, body)
+        if not line.startswith("declare ") or _symbol(line) not in known
+    )
+    return "\n".join(["", *memory, "", *declared, "", body, ""])

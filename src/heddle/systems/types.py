@@ -1,6 +1,6 @@
 """Types of the systems language, and where the fields of structures lie.
 
-    type = bool | i8 | i16 | i32 | i64 | u8 | u16 | u32 | u64
+    type = bool | i8 | i16 | i32 | i64 | u8 | u16 | u32 | u64 | f64
          | Pointer[type]            (an address; `Address` is one of nobody knows what)
          | Array[type, count]
          | Atomic[integer or pointer]
@@ -75,6 +75,17 @@ class BoolType(_Word):
 
     def __repr__(self) -> str:
         return "bool"
+
+
+class FloatType(_Word):
+    """A float of 64 bits, for those who compute with it: here it is loaded, stored, passed and returned."""
+
+    __slots__ = ()
+    size_bytes: ClassVar[int] = 8
+    align_bytes: ClassVar[int] = 8
+
+    def __repr__(self) -> str:
+        return "f64"
 
 
 class PointerType(_Word):
@@ -191,14 +202,15 @@ class StructType:
         return self.name
 
 
-Type = IntType | BoolType | PointerType | ArrayType | AtomicType | FunctionType | TupleType | StructType
-Sized = IntType | PointerType | ArrayType | AtomicType | FunctionType | StructType
-SCALARS = (IntType, PointerType, FunctionType)
+Sized = IntType | FloatType | PointerType | ArrayType | AtomicType | FunctionType | StructType
+Type = Sized | BoolType | TupleType
+SCALARS = (IntType, FloatType, PointerType, FunctionType)
 """What is loaded and stored whole; other memory is named by its address."""
 
 BOOL = BoolType()
 i8, i16, i32, i64 = (IntType(f"i{bits}", bits, True) for bits in (8, 16, 32, 64))
 u8, u16, u32, u64 = (IntType(f"u{bits}", bits, False) for bits in (8, 16, 32, 64))
+f64 = FloatType()
 Address = PointerType(None)
 
 
@@ -275,6 +287,8 @@ def ctype_of(word: Any) -> Any:
     found = type_of_word(word)
     if isinstance(found, IntType):
         return getattr(ctypes, f"c_{'' if found.is_signed else 'u'}int{found.bits}")
+    if isinstance(found, FloatType):
+        return ctypes.c_double
     if isinstance(found, AtomicType):
         return ctype_of(found.element)
     if isinstance(found, ArrayType):

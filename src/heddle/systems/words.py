@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -52,14 +52,19 @@ class Linkage(Enum):
     IR = "ir"
 
 
+EXPORTED, EXTERNAL = Linkage.EXPORTED, Linkage.EXTERNAL
+
+
 @dataclass(frozen=True, eq=False)
 class NativeFunction:
-    """A declared function. `text` is the instruction of one that is inline IR."""
+    """A declared function. `text` is the instruction of one that is inline IR; `marks` are attributes in the
+    text for whoever makes code of it."""
 
     func: Callable[..., Any]
     linkage: Linkage
     is_inline: bool = False
     is_cold: bool = False
+    marks: tuple[str, ...] = ()
     text: str = ""
     declaration: str = ""
 
@@ -92,6 +97,11 @@ def export(func: Callable[..., Any]) -> NativeFunction:
     return NativeFunction(func, Linkage.EXPORTED)
 
 
+def marked(mark: str) -> Callable[[NativeFunction], NativeFunction]:
+    """Give a function an attribute in the text, for whoever makes code of it."""
+    return lambda declared: replace(declared, marks=(*declared.marks, mark))
+
+
 def external(func: Callable[..., Any]) -> NativeFunction:
     """A function of the C library, or of another part of the native library. Its body is `...`."""
     return NativeFunction(func, Linkage.EXTERNAL)
@@ -110,11 +120,13 @@ def _home() -> str:
 @dataclass(frozen=True, eq=False)
 class Global:
     """Memory that lives as long as the library. As an expression it is its address. `initial` is the value
-    of an integer; everything else starts as zeros."""
+    of an integer; everything else starts as zeros. With the linkage EXPORTED others find it by its name, with
+    EXTERNAL it is somebody else's."""
 
     word: Any
     initial: int = 0
     align_bytes: int = 0
+    linkage: Linkage = Linkage.INTERNAL
     module: str = field(default_factory=_home)
 
     @property
@@ -150,9 +162,9 @@ ref = Word("ref")  # ref(place): its address
 cast = Word("cast")  # cast(type, pointer): the same address as another pointer
 offset = Word("offset")  # offset(pointer, count): so many elements further
 address = Word("address")  # address(pointer): u64
-copy = Word("copy")  # copy(to, source): all bytes of what the pointers point to
+copy = Word("copy")  # copy(to, source), copy(to, source, count): what the pointers point to
 fill = Word("fill")  # fill(to, byte, count)
-local = Word("local")  # local(type): memory that lives as long as the call
+local = Word("local")  # local(type), local(type, count): memory that lives as long as the call
 size_of = Word("size_of")  # size_of(type): a constant
 leading_zeros = Word("leading_zeros")  # of an unsigned integer
 cycle_counter = Word("cycle_counter")  # the processor's, u64

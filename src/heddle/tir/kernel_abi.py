@@ -11,7 +11,6 @@ packed in the number got, `%k` for the value kind that it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
@@ -21,25 +20,15 @@ from heddle.prim.intrinsics import PURE, RAW_MEMORY, READS, SAFE, Intrinsic
 from heddle.prim.nodes import Call, PrimExpr
 from heddle.prim.ops import const
 from heddle.runtime.dtype import DataType
+from heddle.runtime.native.abi import DLTensor, Value
 
-VALUE_SIZE_BYTES = 16
-PAYLOAD_OFFSET_BYTES = 8
+VALUE_SIZE_BYTES = Value.layout.size_bytes
+PAYLOAD_OFFSET_BYTES = Value.layout.fields["payload"].offset_bytes
 """Where a value's payload starts; its kind is at 0."""
 BODY_SUFFIX = "__body"
 """The unchecked inner function of kernel `f` is called `f.body`."""
 CALLING_CONV = "calling_conv"
 """The function attribute that says how a lowered function is called: "packed" or "body"."""
-
-
-class ValueKind(IntEnum):
-    """The kinds of values that a kernel is given."""
-
-    NONE = 0
-    INT = 1
-    BOOL = 2
-    FLOAT = 3
-    POINTER = 4
-    TENSOR = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +40,18 @@ class TensorField:
     per_dim: bool = False
 
 
+def _field(name: str, dtype: str, per_dim: bool = False) -> TensorField:
+    return TensorField(DLTensor.layout.fields[name].offset_bytes, dtype, per_dim)
+
+
 TENSOR_FIELDS: dict[str, TensorField] = {
-    "data": TensorField(0, "handle"),
-    "device_type": TensorField(8, "int32"),
-    "ndim": TensorField(16, "int32"),
-    "dtype": TensorField(20, "int32"),
-    "shape": TensorField(24, "int64", per_dim=True),
-    "strides": TensorField(32, "int64", per_dim=True),
-    "byte_offset": TensorField(40, "int64"),
+    "data": _field("data", "handle"),
+    "device_type": _field("device_type", "int32"),
+    "ndim": _field("rank", "int32"),
+    "dtype": _field("dtype", "int32"),
+    "shape": _field("sizes", "int64", per_dim=True),
+    "strides": _field("strides", "int64", per_dim=True),
+    "byte_offset": _field("byte_offset", "int64"),
 }
 
 

@@ -3,7 +3,7 @@ bodies.
 
 Bytecode function `f` becomes the PrimFunc `__vmtir__f(context, args, result)` with attribute
 `calling_conv = "program"`: a flat sequence of calls, labels and jumps over a file of registers, one statement
-an instruction. It works on the values that `heddle/runtime/native/objects.ll` defines. `args` and `result`
+an instruction. It works on the values that `heddle/runtime/native/abi.py` defines. `args` and `result`
 point to values of 16 bytes; it returns 0, or -1 with the thread's error, or the host's exception, set; or 1
 where `result` is a closure over nothing but bound values, which is to be called for the result (`vm_tail`).
 """
@@ -11,7 +11,6 @@ where `result` is a closure over nothing but bound values, which is to be called
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 
 from heddle.ir.expr import Expr, StringImm
 from heddle.ir.op import OP_RECORDS, Op
@@ -27,19 +26,6 @@ NUM_REGISTERS, NUM_ARGS, FUNCTION_NUMBER = "vm_num_registers", "vm_num_args", "v
 table."""
 KERNELS = "vm_kernels"
 """Attribute: the packed functions that are kernels linked beside the function, and called directly."""
-MACHINE = 6
-"""The kind of the value that stands for the machine; it is no object."""
-
-
-class ObjectKind(IntEnum):
-    """The kinds of values that are objects of their own, beyond `kernel_abi.ValueKind`."""
-
-    TENSOR = 7
-    SHAPE = 8
-    TUPLE = 9
-    CLOSURE = 10
-    STORAGE = 11
-    FOREIGN = 12
 
 
 def _declare(name: str, num_args: int | None, effect: str, meaning: str) -> None:

@@ -1,13 +1,15 @@
 """The sizes of a loop function: constants of it that parameters could stand for.
 
+Constants of float32 count as sizes too, by their bits: layers of quantised networks differ in their scales.
+
     for i in T.parallel(448, annotations={"grain": 2}):      # 448 and 2 are sizes
         for j in T.vectorized(8):                            # 8 is none: it decides what code is made
             B[i // 56, j] = A[i // 56 + 24, j // 2]          # 56 and 24 are sizes, 2 is none
 
-Sizes are the int32 and int64 constants of indices, conditions, extents and values, below 2**30, dimensions
+Sizes are the integer constants of indices, conditions, extents and values, below 2**30, dimensions
 of the parameters' buffers, and the grain of parallel loops. What decides what code is made is none: extents
 of loops that are unrolled or become vectors, and of short serial ones; divisors, but where a parallel loop's
-row divides once; memory that a function allocates; arguments of intrinsics; hints.
+row divides once; memory of known size that a function allocates; arguments of intrinsics; hints.
 """
 
 from __future__ import annotations
@@ -16,11 +18,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from heddle.ir.node import Map, map_children, replace
 from heddle.ir.structural import structural_digest
-from heddle.prim.nodes import Broadcast, Call, IntImm, PrimExpr, Ramp, Var
+from heddle.prim.intrinsics import reinterpret
+from heddle.prim.nodes import Broadcast, Call, FloatImm, IntImm, PrimExpr, Ramp, Var
+from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.nodes import (
     AllocBuffer,
     AttrStmt,
@@ -32,13 +39,14 @@ from heddle.tir.nodes import (
     SBlock,
 )
 from heddle.tir.substitute import StmtSubstituter
+from heddle.tir.transform.fit_tiles import ROWS_LEFT
 
 GRAIN = "grain"
 """The annotation of a parallel loop: the least number of iterations worth a thread."""
 
-_SIZE_DTYPES = ("int32", "int64")
+_SIZE_DTYPES = ("uint8", "int8", "int16", "int32", "int64")
 _RUN_TIME_LOOPS = (ForKind.SERIAL, ForKind.PARALLEL)
-_PLAIN_HINTS = frozenset((GRAIN, "disable_unroll", "sweep"))
+_PLAIN_HINTS = frozenset((GRAIN, "disable_unroll", "sweep", DOT_PRODUCT, ROWS_LEFT))
 """Hints that ask for no other code where extents are other ones."""
 _SHORT = 8
 _LARGEST = 1 << 30
@@ -112,10 +120,23 @@ class _SizeRewriter(StmtSubstituter):
         is_size = node.dtype in _SIZE_DTYPES and abs(node.value) < _LARGEST
         return self._size(node, self._in_hint) if is_size else node
 
+    def visit_FloatImm(self, node: FloatImm) -> PrimExpr:
+        if node.dtype != "float32":
+            return node
+        bits = IntImm(DataType("int64"), int(np.float32(node.value).view(np.uint32)))
+        made = self._size(bits, self._in_hint)
+        if made is bits:
+            return node
+        if isinstance(made, IntImm):  # a placeholder
+            return FloatImm(node.dtype, 0.0)
+        return reinterpret("float32", cast("int32", made))
+
     def visit_BinaryExpr(self, node: Any) -> Any:
         return map_children(node, self.visit)  # nothing is folded: the structure stays
 
     def _divided(self, node: Any) -> Any:
+        if node.dtype.is_float:
+            return map_children(node, self.visit)
         is_outside = all(var.is_size or var in self._rows for var in free_vars(node.a))
         divisor = self.visit if is_outside else self._operand
         return type(node)(self.visit(node.a), divisor(node.b), span=node.span)
@@ -124,7 +145,7 @@ class _SizeRewriter(StmtSubstituter):
 
     def _operand(self, node: Any) -> Any:
         """An operand that is no size if it is a constant."""
-        return node if isinstance(node, IntImm) else self.visit(node)
+        return node if isinstance(node, (IntImm, FloatImm)) else self.visit(node)
 
     def visit_Call(self, node: Any) -> Any:
         if not isinstance(node, Call):
@@ -172,4 +193,5 @@ class _SizeRewriter(StmtSubstituter):
         return replace(map_children(bare, self.visit), annotations=node.annotations)
 
     def _rebuild(self, old: Buffer) -> Buffer:
-        return super()._rebuild(old) if old in self._params else old
+        is_free = any(not isinstance(dim, IntImm) for dim in old.shape)
+        return super()._rebuild(old) if is_free or old in self._params else old

@@ -184,3 +184,41 @@ def test_calls_whose_sizes_are_a_variable_keep_their_function():
     ]
     assert names.count("f2") == 1
     assert len(set(names)) == 2
+
+
+def scaled_network(count, rows, dtype="float32"):
+    """Functions x * scale + offset, of other constants each; some are no numbers of a few digits."""
+    scales = [0.1, -3.5, 1e-30, float("inf"), 2.0**-140, -0.0][:count]
+    builder = BlockBuilder()
+    for number, scale in enumerate(scales):
+        x = Var("x", TensorType((rows, 37), dtype))
+        with builder.function(f"f{number}", [x]):
+            with builder.dataflow():
+                scaled = builder.emit(op.multiply(x, const(scale, dtype)))
+                out = builder.emit_output(op.add(scaled, const(float(number) + 0.3, dtype)))
+            builder.emit_func_output(out)
+    return builder.get()
+
+
+@pytest.mark.parametrize("exec_mode", ["compiled", "bytecode"])
+@pytest.mark.parametrize("rows", [19, "free"], ids=str)
+def test_functions_that_differ_in_floats_are_shared_to_the_bit(rows, exec_mode):
+    mod = scaled_network(6, SizeVar("n") if rows == "free" else rows)
+    assert len(kernels(scheduled(mod))) == 1 < len(kernels(scheduled(mod, share=False)))
+    shared, separate = (machine(mod, share, exec_mode=exec_mode) for share in (True, False))
+    x = np.random.default_rng(5).standard_normal((19, 37)).astype("float32")
+    x[0, :4] = np.nan, np.inf, -0.0, 1e-40
+    for number in range(6):
+        got, wanted = (each[f"f{number}"](x).numpy() for each in (shared, separate))
+        np.testing.assert_array_equal(got.view(np.uint32), wanted.view(np.uint32))
+
+
+def test_fewer_functions_of_free_sizes_are_shared():
+    """Three are enough where sizes are free; loops of known bounds need four."""
+    for rows, count in ((SizeVar("n"), 1), (19, 3)):
+        assert len(kernels(scheduled(scaled_network(3, rows)))) == count
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_floats_of_other_widths_stay_constants(dtype):
+    assert len(kernels(scheduled(scaled_network(4, SizeVar("n"), dtype)))) == 4

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from heddle.driver.native_text import native_program
+from heddle.driver.native_text import PARTS, native_program
 from heddle.runtime.native import abi
-from heddle.runtime.native.source import fork_join, memory, thread
+from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.systems.interpret import Machine
 from heddle.systems.models import MODELS, nothing
 from heddle.systems.program import Program, read_program
 from heddle.systems.types import i64, sized
-from tests.unit.systems.sources import module_at
 
 POOL = abi.Pool.layout
-_PLATFORM = {"SIG_BLOCK": 0, "STACK_BYTES": 4 << 20, "STACK_RESERVE_BYTES": 128 << 10}
+_PLATFORM = {
+    "SIG_BLOCK": 0,
+    "STACK_BYTES": 4 << 20,
+    "STACK_RESERVE_BYTES": 128 << 10,
+    "SC_NPROCESSORS": 84,
+    "MAX_THREADS": 1024,
+    "SPINS": 10,
+    "BYTES_CONTENT": CONTENT_OFFSET,
+    "TUPLE_ITEMS": tuple.__basicsize__,
+}
 _program: list[Program] = []
+_numbers = itertools.count()
+_ORDERS = "\nfrom heddle.systems.words import ACQ_REL, ACQUIRE, RELAXED, RELEASE, SEQ_CST\n"
 
 
 def real_program() -> Program:
@@ -27,18 +40,33 @@ def real_program() -> Program:
     return _program[0]
 
 
-def changed_program(folder: Any, source: ModuleType, old: str, new: str) -> Program:
-    """The library with one of its sources changed."""
-    text = Path(source.__file__ or "").read_text()
-    assert text.count(old) == 1, f"expected one {old!r}"
-    path = folder / "changed.py"
-    words = "\nfrom heddle.systems.words import ACQ_REL, ACQUIRE, RELAXED, RELEASE, SEQ_CST\n"
-    path.write_text(text.replace(old, new) + words)
-    changed = module_at(path, f"changed_{source.__name__.replace('.', '_')}_{folder.name}")
-    others = (thread, memory, fork_join)
-    if source not in others:
-        return read_program([*others, changed])
-    return read_program([changed if item is source else item for item in others])
+def changed_program(folder: Path, source: ModuleType, old: str, new: str) -> Program:
+    """The library with one of its sources changed: a package of copies, which import each other."""
+    assert Path(source.__file__ or "").read_text().count(old) == 1, f"expected one {old!r}"
+    package, home = f"changed_{next(_numbers)}", source.__name__.rpartition(".")[0]
+    (folder / package).mkdir()
+    for module in [__import__(home, fromlist=["*"]), *_sources()]:
+        path = Path(module.__file__ or "")
+        text = path.read_text()
+        if module is source:
+            text = text.replace(old, new) + _ORDERS
+        (folder / package / path.name).write_text(text.replace(home, package))
+    sys.path.insert(0, str(folder))
+    try:
+        names = [f"{package}.{module.__name__.rpartition('.')[2]}" for module in _listed()]
+        return read_program([importlib.import_module(name) for name in names])
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _listed() -> list[ModuleType]:
+    return [module for modules in PARTS.values() for module in modules]
+
+
+def _sources() -> list[ModuleType]:
+    """The modules of the program, and those that have nothing but what is put in place of calls."""
+    program = real_program()
+    return [sys.modules[name] for name in {tree.declared.module for tree in program.functions.values()}]
 
 
 def machine_of(
@@ -48,13 +76,15 @@ def machine_of(
     **options: Any,
 ) -> Machine:
     """A machine with the thread records set up. A simulated thread runs on a processor of its own.
-    `externals` are what hand-written parts of the library do."""
+    `externals` are what other functions of the system, or of Python, do."""
     models = {
         **MODELS,
         "current_cpu": lambda machine: machine.state.get("cpu", machine.scheduler.current.number),
         "advise_huge_pages": nothing,
         "frame_address": lambda machine: machine.state["frame"],
-        "stack_end": lambda machine: machine.state["stack_end"],
+        "stack_end": lambda machine, me: machine.state["stack_end"],
+        "pthread_self": lambda machine: machine.scheduler.current.number + 1,
+        "signed_product": _signed_product,
         **(externals or {}),
     }
     machine = Machine(
@@ -68,6 +98,11 @@ def machine_of(
     assert machine.call("heddle_thread_setup") == 0
     machine.call("heddle_pool_reset")
     return machine
+
+
+def _signed_product(machine: Machine, left: int, right: int) -> tuple[int, int]:
+    whole = left * right
+    return i64.wrap(whole), int(whole != i64.wrap(whole))
 
 
 def new_pool(machine: Machine, **fields: int) -> int:

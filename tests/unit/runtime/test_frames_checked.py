@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from heddle.driver.native_text import SOURCES
 from heddle.runtime.native import abi
-from heddle.runtime.native.source import frames
+from heddle.runtime.native.source import frames, making
 from heddle.runtime.size_class import block_bytes
 from heddle.support.diagnostics import HeddleError
 from heddle.systems.types import Struct, i64
@@ -14,8 +13,6 @@ from tests.unit.runtime.native_machine import books, changed_program, last_error
 
 FLOAT32_RANK_1 = 0x12002 << 32 | 1
 VALUE, TENSOR = abi.Value.layout, abi.DLTensor.layout
-OBJECT = 77 << 8
-"""The payload of an object that a model of the hand-written part puts into a register."""
 
 
 class FrameTensor(Struct):
@@ -75,25 +72,8 @@ class Frame:
         return self.machine.field(self.places[number], TENSOR, name)
 
 
-def _asked(name, status=-1):
-    """A hand-written part that notes that it was asked."""
-
-    def model(machine, *args):
-        machine.state.setdefault("asked", []).append((name, args))
-        return status
-
-    return model
-
-
-EXTERNALS = {
-    "heddle_release": _asked("release", None),
-    "heddle_kind_of": lambda machine, register: machine.field(register, VALUE, "kind"),
-    **{f"heddle_{name}": _asked(name) for name in ("alloc_tensor", "reshape", "call")},
-}
-
-
 def checked_machine(program=None):
-    return machine_of(program, externals=EXTERNALS)
+    return machine_of(program)
 
 
 def play(frame, seed, steps=60):
@@ -147,7 +127,6 @@ def play(frame, seed, steps=60):
 def test_a_storage_is_on_loan_while_something_holds_it(seed):
     with checked_machine() as machine:
         play(Frame(machine, 3, 5), seed)
-        assert "asked" not in machine.state
 
 
 def test_a_tensor_says_where_its_elements_are():
@@ -167,28 +146,52 @@ def test_a_tensor_says_where_its_elements_are():
         machine.call("heddle_pool_trim", frame.pool)
 
 
-@pytest.mark.parametrize("end", [101, 1 << 62, -1, -(1 << 63)])
-def test_what_does_not_fit_is_left_to_objects(end):
+@pytest.mark.parametrize(
+    ("end", "size", "word"),
+    [(101, 24, abi.BAD_REQUEST), (1 << 62, 24, abi.BAD_REQUEST), (-1, -1, abi.BAD_REQUEST)],
+)
+def test_what_does_not_fit_is_an_error(end, size, word):
     with checked_machine() as machine:
         frame = Frame(machine, 1, 1)
-        storage = frame.take(0, 100)
+        frame.take(0, 100)
+        machine.store(frame.sizes, i64, size)
         assert frame.tensor(0, 0, 8, end) == -1
-        ((name, args),) = machine.state["asked"]
-        assert name == "alloc_tensor"
-        assert args == (frame.context, frame.tensors[0], storage, 8, 1, frame.sizes, 0x12002)
+        got = 8 + (4 * size if size >= 0 else -1)
+        assert last_error(machine) == (abi.BAD_REQUEST, 100, got, making.outside_storage.text)
         assert frame.kind(frame.tensors[0]) == abi.Kind.NONE
         machine.call("heddle_drop_storage", frame.storages[0])
         machine.call("heddle_pool_trim", frame.pool)
 
 
-@pytest.mark.parametrize(("old_count", "count"), [(3, 4), (-1, 0), (3, -1)])
-def test_a_view_that_does_not_fit_is_left_to_objects(old_count, count):
+def test_what_fits_but_was_not_computed_becomes_an_object():
+    with checked_machine() as machine:
+        frame = Frame(machine, 1, 2)
+        frame.take(0, 100)
+        assert frame.tensor(0, 0, 0, -1) == 0
+        assert frame.view(1, 0, 3, 2) == 0
+        for register in frame.tensors:
+            assert frame.kind(register) == abi.Kind.TENSOR
+            assert machine.field(register, VALUE, "payload") not in frame.places
+        assert [machine.field(frame.storages[0], VALUE, "kind")] == [abi.Kind.STORAGE]
+        frame.drop(0)
+        frame.drop(1)
+        machine.call("heddle_drop_storage", frame.storages[0])
+        assert books(machine, frame.pool, "bytes_in_use") == (0,)
+        machine.call("heddle_pool_trim", frame.pool)
+
+
+@pytest.mark.parametrize(("old_count", "count", "size"), [(3, 4, 4), (-1, 0, 4), (3, -1, -1)])
+def test_a_view_that_does_not_fit_is_an_error(old_count, count, size):
     with checked_machine() as machine:
         frame = Frame(machine, 1, 2)
         frame.take(0, 100)
         assert frame.tensor(0, 0, 0, 12) == 0
+        own = machine.new(i64)
+        machine.store(own, i64, 3)
+        machine.store(frame.places[0] + TENSOR.fields["sizes"].offset_bytes, i64, own)
+        machine.store(frame.sizes, i64, size)
         assert frame.view(1, 0, old_count, count) == -1
-        assert [name for name, _ in machine.state["asked"]] == ["reshape"]
+        assert last_error(machine) == (abi.DIFFERS, 3, size, making.too_large_view.text)
         frame.drop(0)
         machine.call("heddle_drop_storage", frame.storages[0])
         machine.call("heddle_pool_trim", frame.pool)
@@ -206,10 +209,11 @@ def test_registers_without_a_storage_or_tensor_are_errors():
 def test_an_object_in_the_place_of_a_tensor_is_released():
     with checked_machine() as machine:
         frame = Frame(machine, 1, 1)
-        frame.put(frame.tensors[0], abi.Kind.TENSOR, OBJECT)
+        made = machine.call("heddle_new", abi.Kind.SHAPE, 8, 0, 0)
+        frame.put(frame.tensors[0], abi.Kind.SHAPE, made)
         frame.drop(0)
         frame.drop(0)
-        assert machine.state["asked"] == [("release", (frame.context, abi.Kind.TENSOR, OBJECT))]
+        assert machine.memory.at(made).freed_at is not None
 
 
 def _play_all(program):
@@ -219,7 +223,6 @@ def _play_all(program):
 
 
 def test_a_lost_count_would_be_found(tmp_path):
-    assert frames in SOURCES
     program = changed_program(tmp_path, frames, "        head.count -= 1\n", "        pass\n")
     with pytest.raises((AssertionError, HeddleError)):
         _play_all(program)

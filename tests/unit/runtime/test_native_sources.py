@@ -2,20 +2,20 @@
 
 import ctypes
 import random
-import re
 import subprocess
 import sys
 
 import pytest
 
 import heddle.vm.codes  # noqa: F401 - declares the machine's codes
-from heddle.driver.native_text import PATH, native_text
+from heddle.driver.native_text import FOLDER, PARTS, native_texts
 from heddle.runtime.native import abi
 from heddle.runtime.native.source import memory, thread
 from heddle.runtime.size_class import block_bytes
 from heddle.runtime.storage import Pool
 from heddle.support.diagnostics import CODES, Trap
-from heddle.systems.types import StructType, ctype_of, i32
+from heddle.systems.types import ctype_of, i32
+from heddle.systems.words import Linkage
 from tests.unit.runtime.native_machine import (
     books,
     changed_program,
@@ -27,7 +27,23 @@ from tests.unit.runtime.native_machine import (
 
 
 def test_committed_text_is_that_of_the_sources():
-    assert PATH.read_text() == native_text(), "run python -m heddle.driver.native_text"
+    for name, text in native_texts().items():
+        assert (FOLDER / name).read_text() == text, "run python -m heddle.driver.native_text"
+
+
+def test_every_source_is_part_of_one_text():
+    listed = {module.__name__ for modules in PARTS.values() for module in modules}
+    program = real_program()
+    declared = [tree.declared for tree in program.functions.values() if not tree.declared.is_inline]
+    homes = {item.module for item in declared if item.linkage in (Linkage.INTERNAL, Linkage.EXPORTED)}
+    homes |= {item.module for item in (*program.globals.values(), *program.texts.values())}
+    assert homes == listed
+    assert len(listed) == sum(map(len, PARTS.values()))
+
+
+def test_hardly_any_text_is_written_by_hand():
+    by_hand = [path for path in FOLDER.glob("*.ll") if path.name not in PARTS]
+    assert [path.name for path in by_hand] == ["tiles.ll"]
 
 
 def test_running_models_loads_layouts_of_the_language_and_no_more():
@@ -36,25 +52,17 @@ def test_running_models_loads_layouts_of_the_language_and_no_more():
     assert done.stdout.strip() == "['heddle.systems', 'heddle.systems.types']"
 
 
-def test_hand_written_parts_declare_no_structure_of_the_interface():
-    names = {
-        name for name, value in vars(abi).items() if isinstance(getattr(value, "layout", None), StructType)
-    }
-    for path in PATH.parent.glob("*.ll"):
-        if path != PATH:
-            assert not names & set(re.findall(r"^%(\w+) = type", path.read_text(), re.MULTILINE)), path
+WORDS = [value for name, value in vars(abi).items() if name.isupper() and isinstance(value, int)]
 
 
-def test_error_words_of_hand_written_parts_are_declared_codes():
-    words = [
-        int(word)
-        for path in PATH.parent.glob("*.ll")
-        for word in re.findall(r"@heddle_set_error\(i32 (\d+)", path.read_text())
-    ]
-    assert abi.NO_MEMORY in words
+def test_error_words_are_of_declared_codes():
+    assert abi.NO_MEMORY in WORDS
+    for code in abi.MachineCode:
+        assert f"V{code:04}" in CODES
+    words = [word for word in WORDS if 1 << 16 < word < 1 << 32]
+    assert len(words) >= 11
     for word in words:
-        letter = "V" if word >> 8 < 600 else "U"
-        assert f"{letter}{word >> 8:04}" in CODES
+        assert f"{'V' if word >> 8 < 600 else 'U'}{word >> 8:04}" in CODES
         assert word & 0xFF in set(abi.Family)
 
 

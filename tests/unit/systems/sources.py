@@ -18,9 +18,9 @@ _numbers = itertools.count()
 WORDS = """
 from heddle.systems.types import *
 from heddle.systems.types import Address, Array, Atomic, Function, Pointer, Struct
-from heddle.systems.types import i8, i16, i32, i64, u8, u16, u32, u64
+from heddle.systems.types import f64, i8, i16, i32, i64, u8, u16, u32, u64
 from heddle.systems.words import *
-from heddle.systems.words import ACQ_REL, ACQUIRE, RELAXED, RELEASE, SEQ_CST
+from heddle.systems.words import ACQ_REL, ACQUIRE, EXPORTED, EXTERNAL, RELAXED, RELEASE, SEQ_CST
 """
 
 

@@ -7,10 +7,11 @@ import random
 
 import pytest
 
+from heddle.support.diagnostics import Trap
 from heddle.systems.interpret import Machine
 from heddle.systems.models import MODELS
 from heddle.systems.translate import translate
-from heddle.systems.types import ctype_of, i8, i16, i32, i64, u8, u16, u32, u64
+from heddle.systems.types import ArrayType, ctype_of, i8, i16, i32, i64, u8, u16, u32, u64
 from tests.unit.systems.sources import NativeProgram, program_of
 
 TYPES = {kind.name: kind for kind in (i8, i16, i32, i64, u8, u16, u32, u64)}
@@ -295,3 +296,122 @@ def test_text_holes_and_inline_ir_reach_the_text(tmp_path):
     ) as machine:
         assert machine.call("f", 7) == 8
         assert machine.text(machine.call("g")) == '100% of "$5" \\ é'
+
+
+ROOMS = """
+class Pair(Struct):
+    a: i64
+    b: i64
+
+@export
+def heddle_kernel_rotate(values: Pointer[i64], count: i64, by: i64) -> i64:
+    room = local(i64, count)
+    copy(room, offset(values, by), count - by)
+    copy(offset(room, count - by), values, by)
+    copy(values, room, count)
+    return count
+
+@export
+def heddle_kernel_pairs(values: Pointer[i64], count: u8) -> i64:
+    pairs = local(Pair, count)
+    bytes_of = cast(Address, pairs)
+    copy(bytes_of, cast(Address, values), u32(count) * 16)
+    total: i64 = 0
+    number: u8 = 0
+    while number < count:
+        total = total * 3 + pairs[number].a - pairs[number].b
+        number += 1
+    return total
+"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 13])
+def test_memory_of_a_free_size_agrees(tmp_path, count):
+    program = program_of(tmp_path, ROOMS)
+    native, word = NativeProgram(program), ctypes.c_int64
+    rotate = native.function("rotate", word, ctypes.c_void_p, word, word)
+    pairs = native.function("pairs", word, ctypes.c_void_p, ctypes.c_uint8)
+    rng = random.Random(count)
+    given = [rng.getrandbits(40) for _ in range(2 * count)]
+    memory = (word * max(2 * count, 1))(*given)
+    by = rng.randint(0, 2 * count)
+    with Machine(program, models=MODELS) as machine:
+        at = machine.new(ArrayType(i64, max(2 * count, 1)))
+        for number, value in enumerate(given):
+            machine.store(at + 8 * number, i64, value)
+        total = 0
+        for a, b in zip(given[::2], given[1::2], strict=True):
+            total = total * 3 + a - b
+        expected = i64.wrap(total)
+        assert pairs(memory, count) == machine.call("heddle_kernel_pairs", at, count) == expected
+        assert rotate(memory, 2 * count, by) == machine.call("heddle_kernel_rotate", at, 2 * count, by)
+        rotated = given[by:] + given[:by]
+        assert list(memory)[: 2 * count] == rotated
+        assert [machine.load(at + 8 * number, i64) for number in range(2 * count)] == rotated
+
+
+def test_memory_of_a_free_size_ends_with_the_call_and_has_bounds(tmp_path):
+    text = (
+        "@export\ndef keep(count: i64) -> Pointer[i64]:\n    return local(i64, count)\n"
+        "@export\ndef past(count: i64) -> i64:\n    room = local(i64, count)\n"
+        "    room[count] = 1\n    return 0\n"
+        "@export\ndef move(count: i64) -> i64:\n    room = local(i64)\n"
+        "    copy(room, room, count)\n    return 0\n"
+    )
+    with Machine(program_of(tmp_path, text), models=MODELS) as machine:
+        at = machine.call("keep", 3)
+        with pytest.raises(Trap) as found:
+            machine.store(at, i64, 1)
+        assert found.value.code == "Y0402"
+        for count in (0, 3):
+            with pytest.raises(Trap) as found:
+                machine.call("past", count)
+            assert found.value.code == "Y0401"
+        for count in (-1, -(1 << 63)):
+            with pytest.raises(Trap, match=r"Y0401.*cannot copy"):
+                machine.call("move", count)
+        for count in (-1, 1 << 40):
+            with pytest.raises(Trap) as found:
+                machine.call("keep", count)
+            assert found.value.code == "Y0401"
+
+
+FLOATS = """
+Twice = Function[[f64], f64]
+
+class Item(Struct):
+    bits: i64
+    number: f64
+
+@export
+def heddle_kernel_swap(item: Pointer[Item], other: f64) -> f64:
+    old = item.number
+    item.number = other
+    return old
+
+@export
+def heddle_kernel_through(item: Pointer[Item], f: Twice) -> i64:
+    item.number = f(cast(Pointer[f64], ref(item.bits)).value)
+    return cast(Pointer[i64], ref(item.number)).value
+"""
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, 1.5, float("inf"), 5e-324, -1.7976931348623157e308])
+def test_floats_are_carried_bit_by_bit(tmp_path, number):
+    program = program_of(tmp_path, FLOATS)
+    native, double, word = NativeProgram(program), ctypes.c_double, ctypes.c_int64
+    bits = ctypes.c_int64.from_buffer_copy(double(number)).value
+    item = (word * 2)(bits, 7)
+    swap = native.function("swap", double, ctypes.c_void_p, double)
+    assert ctypes.c_int64.from_buffer_copy(double(swap(item, number))).value == 7
+    assert item[1] == bits
+    kind = ctypes.CFUNCTYPE(double, double)
+    through = native.function("through", word, ctypes.c_void_p, kind)
+    assert through(item, kind(lambda x: -x)) == bits ^ -(1 << 63)
+    with Machine(program, models=MODELS) as machine:  # which has floats as their bits
+        at = machine.new(ArrayType(i64, 2))
+        machine.store(at, i64, bits)
+        assert machine.call("heddle_kernel_swap", at, bits & (1 << 64) - 1) == 0
+        assert machine.load(at + 8, i64) == bits
+        negate = machine.function(lambda x: x ^ 1 << 63)
+        assert machine.call("heddle_kernel_through", at, negate) == bits ^ -(1 << 63)

@@ -1,8 +1,9 @@
 """The text that sources become."""
 
+from heddle.runtime.native.library import compile_ir
+from heddle.systems.program import read_program
 from heddle.systems.translate import translate
-from heddle.systems.types import Array, Pointer, Struct, i32, u8, u64
-from tests.unit.systems.sources import program_of
+from tests.unit.systems.sources import module_of, program_of
 
 SOURCE = '''
 class Node(Struct):
@@ -116,12 +117,60 @@ def test_what_another_text_declares_is_not_declared_again(tmp_path):
     assert "declare" not in text
 
 
-def test_structures_can_be_named_for_other_texts(tmp_path):
-    class Item(Struct):
-        key: u8
-        room: Array[i32, 3]
-        next: Pointer["Item"]
-        total: u64
+PARTS = (
+    """
+total = Global(i64)
+note = Text("first")
 
-    text = translate(program_of(tmp_path, ""), (), [Item.layout])
-    assert "%Item = type { i8, [3 x i32], ptr, i64 }" in text
+@external
+def sched_yield() -> i32: ...
+
+@native
+def bump(n: i64) -> i64:
+    total.value += n
+    sched_yield()
+    return total.value
+""",
+    """
+limit = Global(i64)
+
+@export
+def run(n: i64) -> i64:
+    if n > limit.value:
+        sched_yield()
+    return bump(n)
+""",
+)
+
+
+def test_a_part_of_a_program_is_a_text_without_the_rest(tmp_path):
+    first = module_of(tmp_path, PARTS[0])
+    second = module_of(tmp_path, f"from {first.__name__} import bump, sched_yield\n{PARTS[1]}")
+    program = read_program([first, second])
+    core, rest = (translate(program, modules=[module]) for module in (first, second))
+    assert "define internal i64 @bump" in core and "@total =" in core and "@note =" in core
+    assert "@run" not in core and "@limit" not in core
+    assert "define i64 @run" in rest and "@limit =" in rest and "call i64 @bump(i64 %n)" in rest
+    assert "@total" not in rest and "@note" not in rest and "declare i64 @bump" not in rest
+    assert "declare i32 @sched_yield()" in rest
+    assert "declare" not in translate(program, {"sched_yield"}, [second])
+    compile_ir(core + translate(program, {"sched_yield"}, [second]))
+
+
+def test_memory_of_others_and_for_others_has_its_name(tmp_path):
+    text = translate(
+        program_of(
+            tmp_path,
+            "theirs = Global(Array[u8, 4], linkage=EXTERNAL)\nours = Global(i64, 3, linkage=EXPORTED)\n"
+            "half = Global(f64)\nat = Global(Pointer[u8])\n",
+        )
+    )
+    assert "@theirs = external global [4 x i8], align 1" in text
+    assert "@ours = global i64 3, align 8" in text
+    assert "@half = internal global double 0.0, align 8" in text
+    assert "@at = internal global ptr null, align 8" in text
+
+
+def test_marks_are_attributes(tmp_path):
+    source = '@marked("first")\n@marked("second")\n@export\ndef f(n: i64) -> i64:\n    return n\n'
+    assert 'define i64 @f(i64 %n) "second" "first" {' in translate(program_of(tmp_path, source))

@@ -14,69 +14,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from heddle.codegen.llvm.program_held import held_registers
-from heddle.codegen.llvm.program_steps import FrameReads, Step, kind_of_operand, number_of, step_of, word_of
 from heddle.codegen.llvm.program_uses import ShapeSlot, TensorSlot, Uses
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
+from heddle.codegen.program_steps import FrameReads, Step, kind_of_operand, number_of, step_of, word_of
 from heddle.ir.expr import Expr
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Call
-from heddle.runtime.native.abi import Operand
+from heddle.runtime.native.abi import (
+    Context,
+    Family,
+    Kind,
+    MachineCode,
+    Operand,
+    Value,
+    machine_error,
+)
+from heddle.runtime.native.ir_types import exported_signatures, field_offset, ir_struct
 from heddle.runtime.native.library import kernel_symbol
-from heddle.tir.kernel_abi import ValueKind
 from heddle.tir.nodes import Evaluate, PrimFunc, SeqStmt, Stmt
 from heddle.tir.program_abi import (
     FUNCTION_NUMBER,
     KERNELS,
-    MACHINE,
     NUM_ARGS,
     NUM_REGISTERS,
     VOID,
-    ObjectKind,
 )
 
-VALUE = "{ i32, i32, i64 }"
-_SIGNATURES = {  # runtime function: its parameters; all but those of `_VOID` give a status
-    "heddle_alloc_storage": ("ptr", "ptr", "i64", "ptr", "i64", "i32"),
-    "heddle_alloc_tensor": ("ptr", "ptr", "ptr", "i64", "i64", "ptr", "i32"),
-    "heddle_reshape": ("ptr", "ptr", "ptr", "i64", "ptr"),
-    "heddle_make_shape": ("ptr", "ptr", "i64", "ptr"),
-    "heddle_make_tuple": ("ptr", "ptr", "i64", "ptr"),
-    "heddle_stack_chain": ("ptr", "ptr", "ptr"),
-    "heddle_tuple_getitem": ("ptr", "ptr", "ptr", "i64"),
-    "heddle_tuple_reset": ("ptr", "ptr", "i64"),
-    "heddle_make_closure": ("ptr", "ptr", "i64", "i64", "ptr"),
-    "heddle_call_by_words": ("ptr", "ptr", "ptr", "ptr", "ptr"),
-    "heddle_frame_tensor": ("ptr", "ptr", "ptr", "ptr", "i64", "i64", "i64", "ptr"),
-    "heddle_frame_view": ("ptr", "ptr", "ptr", "ptr", "ptr", "i64", "i64", "i64", "ptr"),
-    "heddle_drop_tensor": ("ptr", "ptr", "ptr"),
-    "heddle_drop_storage": ("ptr",),
-    "heddle_invoke": ("ptr", "ptr", "ptr", "ptr", "i64"),
-    "heddle_room": ("ptr", "i64"),
-    "heddle_enter": ("ptr", "ptr", "ptr", "i64"),
-    "heddle_condition": ("ptr",),
-    "heddle_sizes": ("ptr", "ptr"),
-    "heddle_kind_of": ("ptr",),
-    "heddle_put": ("ptr", "ptr", "i32", "ptr"),
-    "heddle_copy": ("ptr", "ptr", "ptr"),
-    "heddle_leave": ("ptr", "ptr", "i64", "ptr", "ptr"),
-    "heddle_fail": ("ptr", "ptr", "i64", "i64"),
-    "heddle_again": ("ptr", "ptr", "i64", "ptr", "i64"),
-    "heddle_retain": ("i32", "ptr"),
-    "heddle_release": ("ptr", "i32", "ptr"),
-    "heddle_release_all": ("ptr", "ptr", "i64"),
-    "heddle_set_error": ("i32", "ptr", "i64", "i64"),
-}
-_RESULTS = dict.fromkeys(
-    ("heddle_put", "heddle_copy", "heddle_enter", "heddle_leave", "heddle_fail", "heddle_again")
-    + ("heddle_retain", "heddle_release", "heddle_release_all", "heddle_set_error")
-    + ("heddle_drop_tensor", "heddle_drop_storage"),
-    "void",
-) | {"heddle_sizes": "i64", "heddle_kind_of": "i64"}
-
-_BAD_CONDITION, _TYPE_ERROR = 405, 2
+VALUE = ir_struct(Value)
+_BAD_CONDITION = machine_error(MachineCode.BAD_CONDITION, Family.TYPE)
 _MOST_DROPS = 16
 """Where more registers than this may hold objects, a loop of the runtime drops them."""
-_FRAME_KINDS = {"immediate": ValueKind.INT.value, "nothing": ValueKind.NONE.value, "machine": MACHINE}
+_FRAME_KINDS = {"immediate": Kind.INT.value, "nothing": Kind.NONE.value, "machine": Kind.MACHINE.value}
 """Operands that are in no array, with the kind of their value."""
 
 
@@ -123,8 +91,7 @@ class ProgramEmitter:
         out.effect(self._clear(self.registers, count))
         out.effect(self._clear(self.dropped, 1))
         self.call("heddle_enter", "%context", self.registers, "%args", str(self.num_args))
-        constants_at = out.value("getelementptr [8 x ptr], ptr %context, i64 0, i64 1")
-        self._constants = out.value(f"load ptr, ptr {constants_at}")
+        self._constants = out.value(f"load ptr, ptr {self._context_place('constants')}")
         steps = [step_of(call) for call in self.statements if call.op.name == "tir.vm_call"]
         self._reserve_slots(self, steps)
         out.start("again")
@@ -233,12 +200,10 @@ class ProgramEmitter:
     def _branch(self, register: int, label: int, pc: int) -> None:
         at = self.register(register)
         kind = self.kind(at)
-        is_number = self.out.value(
-            f"icmp ult i32 {self.out.value(f'sub i32 {kind}, {ValueKind.INT.value}')}, 2"
-        )
+        is_number = self.out.value(f"icmp ult i32 {self.out.value(f'sub i32 {kind}, {Kind.INT.value}')}, 2")
         message = "a branch needs a bool or an integer, got %v"
         self._pc = pc
-        self.require(is_number, _BAD_CONDITION << 8 | _TYPE_ERROR, message, got=f"kind of {at}")
+        self.require(is_number, _BAD_CONDITION, message, got=f"kind of {at}")
         payload = self.payload(at, "i64")
         true = self.out.label("true")
         self.out.branch(self.out.value(f"icmp ne i64 {payload}, 0"), true, f"pc{label}")
@@ -258,7 +223,7 @@ class ProgramEmitter:
 
     def call(self, name: str, *operands: str) -> str:
         """Call a runtime function; its result, "" where it has none."""
-        types, result = _SIGNATURES[name], _RESULTS.get(name, "i32")
+        result, types = exported_signatures()[name]
         callee = self.module.declare(name, result, types)
         given = ", ".join(f"{ty} {operand}" for ty, operand in zip(types, operands, strict=True))
         text = f"call {result} {callee}({given})"
@@ -320,15 +285,16 @@ class ProgramEmitter:
 
     def set_value(self, at: str, kind: str, payload: str) -> None:
         self.out.effect(f"store i32 {kind}, ptr {at}")
-        place = self.out.value(f"getelementptr {VALUE}, ptr {at}, i64 0, i32 2")
-        self.out.effect(f"store {payload}, ptr {place}")
+        self.out.effect(f"store {payload}, ptr {self._payload_place(at)}")
 
     def kind(self, at: str) -> str:
         return self.out.value(f"load i32, ptr {at}")
 
     def payload(self, at: str, ty: str = "ptr") -> str:
-        place = self.out.value(f"getelementptr {VALUE}, ptr {at}, i64 0, i32 2")
-        return self.out.value(f"load {ty}, ptr {place}")
+        return self.out.value(f"load {ty}, ptr {self._payload_place(at)}")
+
+    def _payload_place(self, at: str) -> str:
+        return self._byte_place(at, field_offset(Value, "payload"))
 
     def arguments(self, operands: Sequence[Expr], extra: Sequence[str] = ()) -> str:
         """Operands side by side in the scratch array; `extra` are int64 payloads after them."""
@@ -341,12 +307,14 @@ class ProgramEmitter:
                 self.out.effect(f"store <2 x i64> {held}, ptr {at}, align 16")
         for place, payload in enumerate(extra, len(operands)):
             at = self.out.value(f"getelementptr {VALUE}, ptr {self.scratch}, i64 {place}")
-            self.set_value(at, "1", f"i64 {payload}")
+            self.set_value(at, str(Kind.INT.value), f"i64 {payload}")
         return self.scratch
 
     def tensor_field(self, tensor: str, offset: int, ty: str) -> str:
-        place = self.out.value(f"getelementptr i8, ptr {tensor}, i64 {offset}")
-        return self.out.value(f"load {ty}, ptr {place}")
+        return self.out.value(f"load {ty}, ptr {self._byte_place(tensor, offset)}")
+
+    def _byte_place(self, at: str, offset: int) -> str:
+        return self.out.value(f"getelementptr i8, ptr {at}, i64 {offset}")
 
     def constant_sizes(self, sizes: Sequence[int]) -> str:
         """The address of sizes that are known."""
@@ -377,8 +345,11 @@ class ProgramEmitter:
 
     def note_place(self) -> None:
         """Tell the host where the call is that it may get."""
-        at = self.out.value("getelementptr [11 x i64], ptr %context, i64 0, i64 10")
-        self.out.effect(f"store i64 {self._place}, ptr {at}")
+        self.out.effect(f"store i64 {self._place}, ptr {self._context_place('call_place')}")
+
+    def _context_place(self, field: str) -> str:
+        """The address of a field of the context."""
+        return self._byte_place("%context", field_offset(Context, field))
 
     @property
     def _place(self) -> int:
@@ -400,13 +371,13 @@ class ProgramEmitter:
         kind, payload = self.kind(at), self.payload(at)
         self.out.effect(f"store i32 0, ptr {at}")
         held, done = self.out.label("held"), self.out.label("cleared")
-        is_object = self.out.value(f"icmp uge i32 {kind}, {ObjectKind.TENSOR.value}")
+        is_object = self.out.value(f"icmp uge i32 {kind}, {Kind.TENSOR.value}")
         self.out.branch(is_object, held, done)
         self.out.start(held)
         self.call("heddle_release", "%context", kind, payload)
         self.out.start(done)
 
-    def is_kind(self, at: str, kind: ObjectKind) -> str:
+    def is_kind(self, at: str, kind: Kind) -> str:
         return self.out.value(f"icmp eq i32 {self.kind(at)}, {kind.value}")
 
 

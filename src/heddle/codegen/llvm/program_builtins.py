@@ -11,7 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from heddle.codegen.llvm.program import ProgramEmitter
-from heddle.codegen.llvm.program_steps import (
+from heddle.codegen.llvm.program_tensors import (
+    drop_frame_storage,
+    drop_frame_tensor,
+    emit_frame_tensor,
+    emit_frame_view,
+    hand_over,
+    reserve_tensors,
+)
+from heddle.codegen.llvm.program_uses import ShapeSlot
+from heddle.codegen.llvm.types import INT64
+from heddle.codegen.llvm.writer import ModuleWriter
+from heddle.codegen.program_steps import (
     MAKE_CODES,
     MATCH_CODES,
     FrameReads,
@@ -30,35 +41,40 @@ from heddle.codegen.llvm.program_steps import (
     text_of,
     words_of,
 )
-from heddle.codegen.llvm.program_tensors import (
-    drop_frame_storage,
-    drop_frame_tensor,
-    emit_frame_tensor,
-    emit_frame_view,
-    hand_over,
-    reserve_tensors,
-)
-from heddle.codegen.llvm.program_uses import ShapeSlot
-from heddle.codegen.llvm.types import INT64
-from heddle.codegen.llvm.writer import ModuleWriter
 from heddle.ir.expr import Expr
+from heddle.runtime.device import CPU
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.native.abi import (
+    DIFFERS,
+    HEAD_BYTES,
+    IMMORTAL,
+    WRONG_KIND,
+    DLTensor,
+    Family,
+    Head,
+    Kind,
+    MachineCode,
+    MakeCode,
+    MatchCode,
+    machine_error,
+)
+from heddle.runtime.native.ir_types import field_offset, ir_struct
 from heddle.runtime.native.library import kernel_symbol
-from heddle.tir.kernel_abi import TENSOR_FIELDS, ValueKind
+from heddle.tir.kernel_abi import TENSOR_FIELDS
 from heddle.tir.nodes import PrimFunc
-from heddle.tir.program_abi import VOID, ObjectKind
+from heddle.tir.program_abi import VOID
 
 Emit = Callable[[ProgramEmitter, Step], None]
 _PREFIX = "vm.builtin."
-_IMMORTAL = 1 << 60  # the count of an object that lies in a frame
-_RUNTIME, _VALUE, _TYPE = 0, 1, 2
-_INDEX = 3
-_MATCH_CAST, _WRONG_KIND, _DIFFERS, _MALFORMED = 401, 402, 403, 408
+_MATCH_CAST = machine_error(MachineCode.MATCH_CAST)
+_BAD_SLOT = machine_error(MachineCode.MALFORMED, Family.INDEX)
 _MAX_FRAME_SLOTS = 4096
-_FLAGS_OFFSET = -20  # of an object's head, from its payload
-_EQUALS_IMM, _STORE, _NOTHING, _EQUALS_HEAP = range(4)
-
+_HEAP = f"{{ {ir_struct(Head)}, {ir_struct(DLTensor)}, i64 }}"
+"""A shape heap as an object: its only size follows."""
+_DL_BYTES = DLTensor.layout.size_bytes
+_HEAP_BYTES = HEAD_BYTES + _DL_BYTES + 16
+_FLAGS_OFFSET = field_offset(Head, "flags") - HEAD_BYTES  # from an object's payload
 
 _TABLE: dict[str, Emit] = {}
 FRAME_READS: dict[str, FrameReads] = {}
@@ -95,10 +111,6 @@ def emit_call(emitter: ProgramEmitter, step: Step) -> None:
         emitter.host_call(step)
 
 
-def _error(number: int, kind: int) -> int:
-    return number << 8 | kind
-
-
 # ---- sizes
 
 
@@ -113,7 +125,7 @@ def _sizes(emitter: ProgramEmitter, operand: Expr) -> tuple[str, str] | None:
     if slot is not None:
         return str(len(slot.known)), slot.memory
     value = emitter.value(operand)
-    _require_kinds(emitter, value, (ObjectKind.SHAPE,), "expected a shape")
+    _require_kinds(emitter, value, (Kind.SHAPE,), "expected a shape")
     count = emitter.call("heddle_sizes", value, emitter.sizes_out)
     return count, emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
 
@@ -130,7 +142,7 @@ class _Heap:
         if index < 0 or not self.size.isdecimal() or index >= int(self.size):
             inside = emitter.out.value(f"icmp ult i64 {index}, {self.size}")
             message = f"shape heap has no slot {index}: it has %e slots"
-            emitter.require(inside, _error(_MALFORMED, _INDEX), message, self.size)
+            emitter.require(inside, _BAD_SLOT, message, self.size)
         return _word_at(emitter, self.address, index)
 
 
@@ -141,15 +153,15 @@ def _heap(emitter: ProgramEmitter, operand: Expr) -> _Heap:
         return _Heap(slot[0], str(slot[2]))
     value = emitter.value(operand)
     message = "expected a shape heap, got %v"
-    is_tensor = emitter.is_kind(value, ObjectKind.TENSOR)
-    emitter.require(is_tensor, _error(_WRONG_KIND, _TYPE), message, got=f"kind of {value}")
+    is_tensor = emitter.is_kind(value, Kind.TENSOR)
+    emitter.require(is_tensor, WRONG_KIND, message, got=f"kind of {value}")
     tensor, out = emitter.payload(value), emitter.out
     dtype = emitter.tensor_field(tensor, _offset("dtype"), "i32")
     ndim = emitter.tensor_field(tensor, _offset("ndim"), "i32")
     same_dtype = out.value(f"icmp eq i32 {dtype}, {packed_dtype(INT64)}")
     same_ndim = out.value(f"icmp eq i32 {ndim}, 1")
     is_heap = out.value(f"and i1 {same_dtype}, {same_ndim}")
-    emitter.require(is_heap, _error(_WRONG_KIND, _TYPE), message, got=f"kind of {value}")
+    emitter.require(is_heap, WRONG_KIND, message, got=f"kind of {value}")
     shape = emitter.tensor_field(tensor, _offset("shape"), "ptr")
     return _Heap(emitter.tensor_field(tensor, 0, "ptr"), out.value(f"load i64, ptr {shape}"))
 
@@ -165,13 +177,13 @@ def reserve_slots(emitter: ProgramEmitter, steps: Sequence[Step]) -> None:
             words = words_of(step.operands[1:])
             if words is not None and 0 <= words[0] <= _MAX_FRAME_SLOTS:
                 memory = emitter.alloca(f"[{max(words[0], 1)} x i64], align 64", 8 * words[0])
-                fields = "{ i64, i32, i32, ptr, i64, ptr, i32, i32, i32, i32, ptr, ptr, i64, i64 }"
-                emitter.heap_slots[step.dst] = memory, emitter.alloca(f"{fields}, align 16", 96), words[0]
+                head = emitter.alloca(f"{_HEAP}, align 16", _HEAP_BYTES)
+                emitter.heap_slots[step.dst] = memory, head, words[0]
         elif step.dst in emitter.uses.shapes:
             pairs = made_sizes(step)
             assert pairs is not None
             memory = emitter.alloca(f"[{max(len(pairs), 1)} x i64], align 16", 8 * len(pairs))
-            known = tuple(None if code else operand for code, operand in pairs)
+            known = tuple(None if code == MakeCode.LOAD else operand for code, operand in pairs)
             emitter.shape_slots[step.dst] = ShapeSlot(memory, known)
     reserve_tensors(emitter, steps)
 
@@ -186,46 +198,49 @@ def _alloc_shape_heap(emitter: ProgramEmitter, step: Step) -> None:
     out = emitter.out
     callee = emitter.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
     out.effect(f"call void {callee}(ptr {memory}, i8 0, i64 {8 * max(count, 1)}, i1 false)")
-    tensor = out.value(f"getelementptr i8, ptr {head}, i64 32")
-    size = out.value(f"getelementptr i8, ptr {tensor}, i64 48")
-    fields = {
-        0: ("ptr", memory),
-        8: ("i64", "1"),
-        16: ("i32", "1"),
-        20: ("i32", str(packed_dtype(INT64))),
-        24: ("ptr", size),
-        32: ("ptr", "null"),
-        40: ("i64", "0"),
-        48: ("i64", str(count)),
+    tensor = out.value(f"getelementptr i8, ptr {head}, i64 {HEAD_BYTES}")
+    size = out.value(f"getelementptr i8, ptr {tensor}, i64 {_DL_BYTES}")
+    heads = {
+        "count": ("i64", IMMORTAL),
+        "kind": ("i32", Kind.TENSOR.value),
+        "flags": ("i32", 0),
+        "owner": ("ptr", "null"),
     }
-    out.effect(f"store i64 {_IMMORTAL}, ptr {head}")
-    kind = out.value(f"getelementptr i8, ptr {head}, i64 8")
-    out.effect(f"store i64 {ObjectKind.TENSOR.value}, ptr {kind}")
-    owner = out.value(f"getelementptr i8, ptr {head}, i64 16")
-    out.effect(f"store ptr null, ptr {owner}")
-    for offset, (ty, value) in fields.items():
-        place = out.value(f"getelementptr i8, ptr {tensor}, i64 {offset}")
-        out.effect(f"store {ty} {value}, ptr {place}")
-    emitter.set_value(emitter.register(step.dst), str(ObjectKind.TENSOR.value), f"ptr {tensor}")
+    tensors = {
+        "data": ("ptr", memory),
+        "device_type": ("i32", CPU),
+        "device_id": ("i32", 0),
+        "rank": ("i32", 1),
+        "dtype": ("i32", packed_dtype(INT64)),
+        "sizes": ("ptr", size),
+        "strides": ("ptr", "null"),
+        "byte_offset": ("i64", 0),
+    }
+    out.effect(f"store i64 {count}, ptr {size}")
+    for struct, at, fields in ((Head, head, heads), (DLTensor, tensor, tensors)):
+        for name, (ty, value) in fields.items():
+            place = out.value(f"getelementptr i8, ptr {at}, i64 {field_offset(struct, name)}")
+            out.effect(f"store {ty} {value}, ptr {place}")
+    emitter.set_value(emitter.register(step.dst), str(Kind.TENSOR.value), f"ptr {tensor}")
 
 
 def _match(
     emitter: ProgramEmitter, heap: _Heap | None, size: str, code: int, operand: int, what: str
 ) -> None:
     out = emitter.out
-    if code == _NOTHING:
+    if code == MatchCode.NOTHING:
         return
-    if code == _EQUALS_IMM:
+    if code == MatchCode.EQUALS_IMM:
         expected = str(operand)
     else:
         assert heap is not None
         place = heap.slot(emitter, operand)
-        if code == _STORE:
+        if code == MatchCode.STORE:
             out.effect(f"store i64 {size}, ptr {place}")
             return
         expected = out.value(f"load i64, ptr {place}")
     equal = out.value(f"icmp eq i64 {size}, {expected}")
-    emitter.require(equal, _error(_MATCH_CAST, _RUNTIME), f"{what}: expected %e, got %g", expected, size)
+    emitter.require(equal, _MATCH_CAST, f"{what}: expected %e, got %g", expected, size)
 
 
 def _matches(step: Step, *_: object) -> bool:
@@ -247,12 +262,12 @@ def _match_shape(emitter: ProgramEmitter, step: Step) -> None:
         count = emitter.call("heddle_sizes", at, emitter.sizes_out)
         is_shape = emitter.out.value(f"icmp sge i64 {count}, 0")
         message = f"{context} expected a tensor or shape, got %v"
-        emitter.require(is_shape, _error(_WRONG_KIND, _TYPE), message, got=f"kind of {at}")
+        emitter.require(is_shape, WRONG_KIND, message, got=f"kind of {at}")
         sizes = emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
     same = emitter.out.value(f"icmp eq i64 {count}, {len(pairs)}")
     message = f"{context} match_cast error: shape size mismatch: expected {len(pairs)} sizes, got %g"
-    emitter.require(same, _error(_MATCH_CAST, _RUNTIME), message, got=count)
-    needs_heap = any(code in (_STORE, _EQUALS_HEAP) for code, _ in pairs)
+    emitter.require(same, _MATCH_CAST, message, got=count)
+    needs_heap = any(code in (MatchCode.STORE, MatchCode.EQUALS_HEAP) for code, _ in pairs)
     heap = _heap(emitter, heap_operand) if needs_heap else None
     for axis, (code, operand) in enumerate(pairs):
         size = emitter.out.value(f"load i64, ptr {_word_at(emitter, sizes, axis)}")
@@ -268,7 +283,7 @@ def _make_shape(emitter: ProgramEmitter, step: Step) -> None:
         emitter.host_call(step)
         return
     out = emitter.out
-    heap = _heap(emitter, step.operands[0]) if any(code for code, _ in pairs) else None
+    heap = _heap(emitter, step.operands[0]) if any(code == MakeCode.LOAD for code, _ in pairs) else None
     slot = emitter.shape_slots.get(step.dst)
     if slot is None:
         memory = emitter.alloca(f"[{max(len(pairs), 1)} x i64], align 16", 8 * len(pairs))
@@ -276,7 +291,7 @@ def _make_shape(emitter: ProgramEmitter, step: Step) -> None:
         memory = slot.memory
     for axis, (code, operand) in enumerate(pairs):
         size = str(operand)
-        if code and heap is not None:
+        if code == MakeCode.LOAD and heap is not None:
             size = out.value(f"load i64, ptr {heap.slot(emitter, operand)}")
         out.effect(f"store i64 {size}, ptr {_word_at(emitter, memory, axis)}")
     if slot is None:
@@ -293,8 +308,8 @@ def _match_prim_value(emitter: ProgramEmitter, step: Step) -> None:
         emitter.host_call(step)
         return
     at = emitter.value(value)
-    _require_kinds(emitter, at, (ValueKind.INT, ValueKind.BOOL), f"{context} expected an integer")
-    heap = _heap(emitter, heap_operand) if words[0] in (_STORE, _EQUALS_HEAP) else None
+    _require_kinds(emitter, at, (Kind.INT, Kind.BOOL), f"{context} expected an integer")
+    heap = _heap(emitter, heap_operand) if words[0] in (MatchCode.STORE, MatchCode.EQUALS_HEAP) else None
     _match(
         emitter, heap, emitter.payload(at, "i64"), words[0], words[1], f"{context} match_cast error: value"
     )
@@ -309,11 +324,11 @@ def _make_prim_value(emitter: ProgramEmitter, step: Step) -> None:
         emitter.host_call(step)
         return
     number = str(words[1])
-    if words[0]:
+    if words[0] == MakeCode.LOAD:
         place = _heap(emitter, heap_operand).slot(emitter, words[1])
         number = emitter.out.value(f"load i64, ptr {place}")
     pointer = emitter.out.value(f"inttoptr i64 {number} to ptr")
-    emitter.call("heddle_put", "%context", emitter.destination(step), str(ValueKind.INT.value), pointer)
+    emitter.call("heddle_put", "%context", emitter.destination(step), str(Kind.INT.value), pointer)
 
 
 # ---- checks
@@ -324,7 +339,7 @@ def _require_kinds(emitter: ProgramEmitter, at: str, kinds: Sequence[int], messa
     found = out.value(f"icmp eq i32 {kind}, {int(kinds[0])}")
     for other in kinds[1:]:
         found = out.value(f"or i1 {found}, {out.value(f'icmp eq i32 {kind}, {int(other)}')}")
-    emitter.require(found, _error(_WRONG_KIND, _TYPE), f"{message}, got %v", got=f"kind of {at}")
+    emitter.require(found, WRONG_KIND, f"{message}, got %v", got=f"kind of {at}")
 
 
 @_writes("check_tensor_info", FrameReads(tensor=(0, lambda step, *_: checked_tensor(step))))
@@ -335,18 +350,18 @@ def _check_tensor_info(emitter: ProgramEmitter, step: Step) -> None:
         return
     (ndim, dtype, context), value = form, step.operands[0]
     at = emitter.value(value)
-    _require_kinds(emitter, at, (ObjectKind.TENSOR,), f"{context} expected a tensor")
+    _require_kinds(emitter, at, (Kind.TENSOR,), f"{context} expected a tensor")
     tensor, out = emitter.payload(at), emitter.out
     if ndim != -1:
         got = out.value(f"sext i32 {emitter.tensor_field(tensor, _offset('ndim'), 'i32')} to i64")
         message = f"{context} expected a tensor with ndim {ndim}, got ndim %g"
         same = out.value(f"icmp eq i64 {got}, {ndim}")
-        emitter.require(same, _error(_DIFFERS, _VALUE), message, got=got)
+        emitter.require(same, DIFFERS, message, got=got)
     if dtype is not None:
         got = emitter.tensor_field(tensor, _offset("dtype"), "i32")
         message = f"{context} expected a tensor with dtype {dtype}, got dtype %t"
         same = out.value(f"icmp eq i32 {got}, {packed_dtype(dtype)}")
-        emitter.require(same, _error(_DIFFERS, _VALUE), message, got=out.value(f"zext i32 {got} to i64"))
+        emitter.require(same, DIFFERS, message, got=out.value(f"zext i32 {got} to i64"))
     emitter.clear(step)
 
 
@@ -354,7 +369,7 @@ def _offset(field: str) -> int:
     return TENSOR_FIELDS[field].offset_bytes
 
 
-def _check_count(kind: ObjectKind, noun: str, unit: str) -> Emit:
+def _check_count(kind: Kind, noun: str, unit: str) -> Emit:
     """Shapes and tuples start with their count."""
 
     def emit(emitter: ProgramEmitter, step: Step) -> None:
@@ -365,20 +380,20 @@ def _check_count(kind: ObjectKind, noun: str, unit: str) -> Emit:
             return
         at = emitter.value(value)
         _require_kinds(emitter, at, (kind,), f"{context} expected a {noun}")
-        if counts[0] != -1 or kind is ObjectKind.TUPLE:
+        if counts[0] != -1 or kind is Kind.TUPLE:
             got = emitter.tensor_field(emitter.payload(at), 0, "i64")
             message = (
                 f"{context} expected a {noun} with " + unit.format(counts[0]) + f", got {unit.format('%g')}"
             )
             same = emitter.out.value(f"icmp eq i64 {got}, {counts[0]}")
-            emitter.require(same, _error(_DIFFERS, _VALUE), message, got=got)
+            emitter.require(same, DIFFERS, message, got=got)
         emitter.clear(step)
 
     return emit
 
 
-_writes("check_shape_info")(_check_count(ObjectKind.SHAPE, "shape", "ndim {}"))
-_writes("check_tuple_info")(_check_count(ObjectKind.TUPLE, "tuple", "{} elements"))
+_writes("check_shape_info")(_check_count(Kind.SHAPE, "shape", "ndim {}"))
+_writes("check_tuple_info")(_check_count(Kind.TUPLE, "tuple", "{} elements"))
 
 
 @_writes("check_prim_value_info")
@@ -388,7 +403,7 @@ def _check_prim_value_info(emitter: ProgramEmitter, step: Step) -> None:
     if dtype is None or context is None:
         emitter.host_call(step)
         return
-    kinds = [ValueKind.INT, ValueKind.BOOL] + [ValueKind.FLOAT] * dtype.is_float
+    kinds = [Kind.INT, Kind.BOOL] + [Kind.FLOAT] * dtype.is_float
     if not dtype.is_handle:
         at = emitter.value(value)
         _require_kinds(emitter, at, kinds, f"{context} expected a value of dtype {dtype}")
@@ -426,7 +441,7 @@ def _alloc_tensor_object(emitter: ProgramEmitter, step: Step, asked: TensorAsked
         return
     at, out = emitter.register(asked.storage), emitter.out
     native, other, done = out.label("native"), out.label("other"), out.label("allocated")
-    out.branch(emitter.is_kind(at, ObjectKind.STORAGE), native, other)
+    out.branch(emitter.is_kind(at, Kind.STORAGE), native, other)
     out.start(other)  # a storage of the host's, or none at all
     emitter.host_call(step)
     out.terminate(f"br label %{done}")
@@ -455,7 +470,7 @@ def _reshape_object(emitter: ProgramEmitter, step: Step) -> None:
         emitter.host_call(step)
         return
     at = emitter.value(tensor)
-    _require_kinds(emitter, at, (ObjectKind.TENSOR,), "expected a tensor")
+    _require_kinds(emitter, at, (Kind.TENSOR,), "expected a tensor")
     status = emitter.call(
         "heddle_reshape", "%context", emitter.destination(step), emitter.payload(at), *sizes
     )
@@ -482,7 +497,7 @@ def _copy(emitter: ProgramEmitter, step: Step) -> None:
 @_writes("shape_of")
 def _shape_of(emitter: ProgramEmitter, step: Step) -> None:
     at = emitter.value(step.operands[0])
-    _require_kinds(emitter, at, (ObjectKind.TENSOR,), "expected a tensor")
+    _require_kinds(emitter, at, (Kind.TENSOR,), "expected a tensor")
     count = emitter.call("heddle_sizes", at, emitter.sizes_out)
     sizes = emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
     status = emitter.call("heddle_make_shape", "%context", emitter.destination(step), count, sizes)
@@ -514,7 +529,7 @@ def _tuple_getitem(emitter: ProgramEmitter, step: Step) -> None:
         emitter.host_call(step)
         return
     at = emitter.value(step.operands[0])
-    _require_kinds(emitter, at, (ObjectKind.TUPLE,), "expected a tuple")
+    _require_kinds(emitter, at, (Kind.TUPLE,), "expected a tuple")
     status = emitter.call(
         "heddle_tuple_getitem",
         "%context",
@@ -533,7 +548,7 @@ def _tuple_reset_item(emitter: ProgramEmitter, step: Step) -> None:
         emitter.host_call(step)
         return
     at = emitter.value(step.operands[0])
-    _require_kinds(emitter, at, (ObjectKind.TUPLE,), "expected a tuple")
+    _require_kinds(emitter, at, (Kind.TUPLE,), "expected a tuple")
     tuple_at = emitter.payload(at)
     flags = emitter.tensor_field(tuple_at, _FLAGS_OFFSET, "i32")
     shared, alone = out.label("shared"), out.label("alone")
@@ -562,7 +577,7 @@ def _read_if_cond(emitter: ProgramEmitter, step: Step) -> None:
     out.terminate(f"br label %{go_on}")
     out.start(told)
     pointer = out.value(f"inttoptr i64 {out.value(f'zext i32 {known} to i64')} to ptr")
-    emitter.call("heddle_put", "%context", emitter.destination(step), str(ValueKind.BOOL.value), pointer)
+    emitter.call("heddle_put", "%context", emitter.destination(step), str(Kind.BOOL.value), pointer)
     out.start(go_on)
 
 

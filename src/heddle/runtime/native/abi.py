@@ -44,11 +44,78 @@ def error_word(code: Code, family: Family = Family.TRAP) -> int:
 
 NO_MEMORY = error_word(U0601)
 BAD_REQUEST = error_word(U0602, Family.VALUE)
-BAD_OPERANDS = 408 << 8 | Family.TRAP
-"""V0408, a code of the machine, which is declared above this room."""
 
-IN_FRAME = 4
-"""The flag of an object whose memory is a frame's."""
+
+class MachineCode(IntEnum):
+    """Numbers of the machine's diagnostics that native code reports: V0301 and on, which are declared above
+    this room."""
+
+    NO_FUNCTION = 301
+    BAD_CALL = 302
+    TOO_DEEP = 305
+    MATCH_CAST = 401
+    WRONG_KIND = 402
+    DIFFERS = 403
+    NO_ITEM = 404
+    BAD_CONDITION = 405
+    NO_DEVICE = 406
+    MALFORMED = 408
+
+
+def machine_error(code: MachineCode, family: Family = Family.TRAP) -> int:
+    """The word of an error of the machine."""
+    return code << 8 | family
+
+
+BAD_OPERANDS = machine_error(MachineCode.MALFORMED)
+NO_FUNCTION = machine_error(MachineCode.NO_FUNCTION)
+BAD_CALL = machine_error(MachineCode.BAD_CALL)
+BAD_ARGUMENT = machine_error(MachineCode.BAD_CALL, Family.VALUE)
+TOO_DEEP = machine_error(MachineCode.TOO_DEEP)
+WRONG_KIND = machine_error(MachineCode.WRONG_KIND, Family.TYPE)
+DIFFERS = machine_error(MachineCode.DIFFERS, Family.VALUE)
+NO_ITEM = machine_error(MachineCode.NO_ITEM, Family.INDEX)
+NO_DEVICE = machine_error(MachineCode.NO_DEVICE, Family.VALUE)
+
+
+class Flag(IntEnum):
+    """Bits of an object's flags: its owner is an object of the host's; the owner is the same thing for the
+    host; its memory is a frame's."""
+
+    FOREIGN_OWNER = 1
+    IS_OWNER = 2
+    IN_FRAME = 4
+
+
+class Status(IntEnum):
+    """What a function of a program gives. `GOES_ON`: its result is a closure that is to be called for it."""
+
+    FAILED = -1
+    DONE = 0
+    GOES_ON = 1
+
+
+class MatchCode(IntEnum):
+    """What `match_shape` does with a size: compare it with the operand or with a slot of the shape heap, or
+    put it into a slot."""
+
+    EQUALS_IMM = 0
+    STORE = 1
+    NOTHING = 2
+    EQUALS_HEAP = 3
+
+
+class MakeCode(IntEnum):
+    """Where `make_shape` takes a size from: the operand, or a slot of the shape heap."""
+
+    USE_IMM = 0
+    LOAD = 1
+
+
+IMMORTAL = 1 << 60
+"""The count of an object that nobody frees: the host's, or in constant memory."""
+HOST_DEVICE = -1
+"""The number of the host's memory among a program's devices."""
 
 
 class Operand(IntEnum):
@@ -110,9 +177,8 @@ class Thread(Struct):
 
 
 class Head(Struct):
-    """What stands before an object's payload. Bits of `flags`: 1 the owner is foreign, 2 it is the same
-    object in Python, 4 the object lies in a frame. `link` is the class of a storage's size, or the next
-    object of a list."""
+    """What stands before an object's payload. `flags` are bits of `Flag`. `link` is the class of a storage's
+    size, or the next object of a list."""
 
     count: i64
     kind: i32
@@ -153,33 +219,31 @@ class DLTensor(Struct):
     byte_offset: i64
 
 
+class Counted(Struct):
+    """The payload of a shape or a tuple: its sizes or its values follow."""
+
+    count: i64
+
+
+class Closure(Struct):
+    """The payload of a closure: the number of its function; the values that it binds follow."""
+
+    function: i64
+    num_bound: i64
+
+
+class HostObject(Struct):
+    """An object of Python, as far as native code looks at it: its count and its type."""
+
+    count: i64
+    type: Pointer["HostObject"]
+
+
 class Entry(Struct):
     """A function of a program: its code, or null for one of the host's, and how many arguments it has."""
 
     code: Address
     num_args: i64
-
-
-class Context(Struct):
-    """What a machine keeps for its native program. The constants -1, -2, ... are its functions, as values.
-
-    `deferred`: objects of the host that wait until its lock is held; `state` is what the lock was given up
-    with. `error_place` is the innermost instruction that failed, -1 while none did; `call_place` that of the
-    call which the host gets. `watched`: whether something looks at each instruction.
-    """
-
-    pools: Address
-    constants: Pointer[Value]
-    functions: Pointer[Entry]
-    host_call: Address
-    deferred: Address
-    state: Address
-    error_place: i64
-    stack_limit: Address
-    thread: i64
-    calls: i64
-    call_place: i64
-    watched: i64
 
 
 class Pool(Struct):
@@ -198,6 +262,97 @@ class Pool(Struct):
     device_id: i32
     free_blocks: Array[Pointer[StorageBlock], NUM_SIZE_CLASSES]
     poisons: i32
+
+
+class PoolTable(Struct):
+    """The pools of a machine, by the numbers of its devices: their addresses follow."""
+
+    count: i64
+
+
+class Context(Struct):
+    """What a machine keeps for its native program. The constants -1, -2, ... are its functions, as values.
+
+    `deferred`: objects of the host that wait until its lock is held; `state` is what the lock was given up
+    with. `error_place` is the innermost instruction that failed, -1 while none did; `call_place` that of the
+    call which the host gets. `calls` are under way, of `thread`. `watched`: whether something looks at each
+    instruction. `owner` is the host's object for the machine.
+    """
+
+    pools: Pointer[PoolTable]
+    constants: Pointer[Value]
+    functions: Pointer[Entry]
+    host_call: Address
+    deferred: Address
+    state: Address
+    error_place: i64
+    stack_limit: Address
+    thread: i64
+    calls: i64
+    call_place: i64
+    watched: i64
+    owner: Address
+
+
+class ProgramTables(Struct):
+    """The program of an exported library. A function of the host's has no name."""
+
+    num_functions: i64
+    names: Pointer[Pointer[u8]]
+    functions: Pointer[Entry]
+    constants: Pointer[Value]
+    pools: Pointer[PoolTable]
+
+
+class KernelRecord(Struct):
+    """What the Python function of a kernel keeps of it."""
+
+    code: Address
+
+
+class ProgramRecord(Struct):
+    """What the Python function of a program's function keeps of it."""
+
+    context: Pointer[Context]
+    code: Address
+    num_args: i64
+
+
+class LenderRecord(Struct):
+    """What a Python function that lends storage keeps: of which size, where its caller does not say."""
+
+    pool: Pointer[Pool]
+    size_bytes: i64
+
+
+class TensorRecord(Struct):
+    """What a Python function that puts tensors into storages keeps: where in the storage, and their form. The
+    sizes follow."""
+
+    start: i64
+    end: i64
+    dtype: i64
+    rank: i64
+
+
+class NumpyArray(Struct):
+    """numpy's PyArrayObject, as far as native code reads it."""
+
+    head: HostObject
+    data: Address
+    rank: i32
+    sizes: Pointer[i64]
+    strides: Pointer[i64]
+    base: Address
+    element_type: Address
+    flags: i32
+
+
+class ElementType(Struct):
+    """numpy's object for an element type, and the word of its dtype."""
+
+    numpy: Address
+    dtype: i64
 
 
 HEAD_BYTES = Head.layout.size_bytes

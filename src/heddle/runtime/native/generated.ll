@@ -1,20 +1,11 @@
 ; Made by `python -m heddle.driver.native_text` from the sources in source/; change those instead.
 
-%Value = type { i32, i32, i64 }
-%Error = type { i32, i32, i64, i64, [488 x i8] }
-%ScratchHead = type { i64, [7 x i64] }
-%Block = type { ptr, i64 }
-%Thread = type { %Error, i32, i32, [8 x %Block], i64, i64, ptr }
-%Head = type { i64, i32, i32, ptr, i64 }
-%Storage = type { i64, i64, i32, i32, i64 }
-%StorageBlock = type { %Head, %Storage }
-%DLTensor = type { ptr, i32, i32, i32, i32, ptr, ptr, i64 }
-%Entry = type { ptr, i64 }
-%Context = type { ptr, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, i64, i64, i64 }
-%Pool = type { i64, i64, i64, i64, i64, i64, i64, i32, i32, i32, i32, [512 x ptr], i32 }
 
 @thread_key = internal global i32 0, align 4
 @spare_thread = internal global [672 x i8] zeroinitializer, align 64
+@costs = internal global [1536 x i8] zeroinitializer, align 64
+@wake_cycles = internal global i64 0, align 8
+@inline_cycles = internal global i64 0, align 8
 @num_threads = internal global i32 1, align 4
 @num_workers = internal global i32 0, align 4
 @spin_limit = internal global i32 4000, align 4
@@ -29,13 +20,18 @@
 @lock = internal global [128 x i8] zeroinitializer, align 64
 @work_ready = internal global [128 x i8] zeroinitializer, align 64
 @work_done = internal global [128 x i8] zeroinitializer, align 64
-@inline_cycles = internal global i64 0, align 8
-@wake_cycles = internal global i64 0, align 8
-@costs = internal global [1536 x i8] zeroinitializer, align 64
+@host_drop = internal global ptr null, align 8
 @no_memory = internal constant [45 x i8] c"no memory for a kernel's %e bytes of scratch\00"
 @no_storage = internal constant [67 x i8] c"memory limit of %e bytes reached: %g more bytes do not fit into it\00"
 @no_system_memory = internal constant [42 x i8] c"the system has no %g bytes of memory left\00"
 @negative_storage = internal constant [48 x i8] c"storage size must not be negative, got %g bytes\00"
+@outside_storage = internal constant [63 x i8] c"tensor ends at byte %g of its storage, which has only %e bytes\00"
+@too_large_view = internal constant [58 x i8] c"cannot view a tensor of %e elements as one of %g elements\00"
+@no_such_item = internal constant [58 x i8] c"tuple index %g is out of range: the tuple has %e elements\00"
+@bad_device = internal constant [54 x i8] c"device index %g is out of range: there are %e devices\00"
+@no_chain = internal constant [68 x i8] c"expected a chain of rows, (((tensor, tensor), tensor), ...), got %v\00"
+@ragged_chain = internal constant [78 x i8] c"rows of a chain differ: expected a dense one of %e bytes, got one of %g bytes\00"
+@too_deep = internal constant [61 x i8] c"call depth exceeded: the stack has no room for another frame\00"
 @expected_storage = internal constant [77 x i8] c"vm.builtin.alloc_tensor cannot take its operands: expected a storage, got %v\00"
 @expected_tensor = internal constant [71 x i8] c"vm.builtin.reshape cannot take its operands: expected a tensor, got %v\00"
 
@@ -46,6 +42,7 @@ declare ptr @pthread_getspecific(i32)
 declare i32 @pthread_setspecific(i32, ptr)
 declare ptr @strncpy(ptr, ptr, i64)
 declare ptr @llvm.frameaddress.p0(i32)
+declare i64 @pthread_self()
 $STACK_END
 declare ptr @aligned_alloc(i64, i64)
 $PAUSE_DECLARATION
@@ -62,6 +59,8 @@ declare i32 @sigfillset(ptr)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
 declare i32 @pthread_cond_broadcast(ptr)
+declare ptr @malloc(i64)
+declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
@@ -152,23 +151,24 @@ entry:
   %v.8 = icmp eq ptr %end.4, null
   br i1 %v.8, label %then.5, label %after.7
 then.5:
-  %end.9 = call ptr @stack_end()
-  %v.13 = icmp ne ptr %me.2, @spare_thread
-  br i1 %v.13, label %then.10, label %after.12
-then.10:
-  %stack_end_at.14 = getelementptr i8, ptr %me.2, i64 664
-  store ptr %end.9, ptr %stack_end_at.14
-  br label %after.12
-after.12:
+  %v.9 = call i64 @pthread_self()
+  %end.10 = call ptr @stack_end(i64 %v.9)
+  %v.14 = icmp ne ptr %me.2, @spare_thread
+  br i1 %v.14, label %then.11, label %after.13
+then.11:
+  %stack_end_at.15 = getelementptr i8, ptr %me.2, i64 664
+  store ptr %end.10, ptr %stack_end_at.15
+  br label %after.13
+after.13:
   br label %after.7
 after.7:
-  %end.15 = phi ptr [ %end.4, %entry ], [ %end.9, %after.12 ]
-  %at.16 = getelementptr [1 x i8], ptr %end.15, i64 $STACK_RESERVE_BYTES
-  %v.17 = sub i64 0, $STACK_BYTES
-  %at.18 = getelementptr [1 x i8], ptr %here.1, i64 %v.17
-  %v.19 = icmp ugt ptr %at.16, %at.18
-  %v.20 = select i1 %v.19, ptr %at.16, ptr %at.18
-  ret ptr %v.20
+  %end.16 = phi ptr [ %end.4, %entry ], [ %end.10, %after.13 ]
+  %at.17 = getelementptr [1 x i8], ptr %end.16, i64 $STACK_RESERVE_BYTES
+  %v.18 = sub i64 0, $STACK_BYTES
+  %at.19 = getelementptr [1 x i8], ptr %here.1, i64 %v.18
+  %v.20 = icmp ugt ptr %at.17, %at.19
+  %v.21 = select i1 %v.20, ptr %at.17, ptr %at.19
+  ret ptr %v.21
 }
 
 ; Whether this thread is so near the end of its stack that nothing more should begin.
@@ -1179,256 +1179,1615 @@ after.18:
   ret i32 %v.174
 }
 
-; Clear the register of a tensor of the frame, which may hold an object in its place.
-define void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor) {
+define void @heddle_retain(i32 %kind, ptr %payload) {
 entry:
-  %v.11 = load i32, ptr %register
-  %v.12 = icmp eq i32 %v.11, 7
-  br i1 %v.12, label %and.10, label %no.8
-and.10:
-  %at.17 = getelementptr [1 x i8], ptr %register, i64 8
-  %v.18 = load ptr, ptr %at.17
-  %v.19 = icmp eq ptr %v.18, %tensor
-  br i1 %v.19, label %yes.7, label %no.8
-yes.7:
-  br label %chosen.9
-no.8:
-  br label %chosen.9
-chosen.9:
-  %v.6.20 = phi i1 [ true, %yes.7 ], [ false, %no.8 ]
-  br i1 %v.6.20, label %then.1, label %after.3
+  %v.6 = icmp sge i32 %kind, 7
+  br i1 %v.6, label %then.3, label %after.5
+then.3:
+  %v.10 = icmp eq i32 %kind, 11
+  br i1 %v.10, label %then.7, label %else.8
+then.7:
+  %at.17 = getelementptr [1 x i8], ptr %payload, i64 -32
+  %v.18 = atomicrmw add ptr %at.17, i64 1 monotonic
+  br label %after.9
+else.8:
+  %at.23 = getelementptr [1 x i8], ptr %payload, i64 -32
+  %v.24 = load i64, ptr %at.23
+  %v.25 = add i64 %v.24, 1
+  store i64 %v.25, ptr %at.23
+  br label %after.9
+after.9:
+  br label %after.5
+after.5:
+  ret void
+}
+
+; The context is null where the interpreter's lock is held.
+define void @heddle_release(ptr %context, i32 %kind, ptr %payload) "heddle-simplified" {
+entry:
+  %v.4 = icmp slt i32 %kind, 7
+  br i1 %v.4, label %then.1, label %after.3
 then.1:
-  store i32 0, ptr %register
-  %at.23 = getelementptr [1 x i8], ptr %tensor, i64 -32
-  %owner_at.24 = getelementptr i8, ptr %at.23, i64 16
-  %v.25 = load ptr, ptr %owner_at.24
-  %at.30 = getelementptr [1 x i8], ptr %v.25, i64 -32
-  %v.34 = load i64, ptr %at.30
-  %v.35 = icmp eq i64 %v.34, 1
-  br i1 %v.35, label %then.31, label %else.32
-then.31:
-  call void @pool_give(ptr %v.25)
-  br label %after.33
-else.32:
-  %v.36 = load i64, ptr %at.30
-  %v.37 = sub i64 %v.36, 1
-  store i64 %v.37, ptr %at.30
-  br label %after.33
-after.33:
   ret void
 after.3:
-  %kind.40 = load i32, ptr %register
-  store i32 0, ptr %register
-  %v.44 = icmp sge i32 %kind.40, 7
+  %v.8 = icmp eq i32 %kind, 11
+  br i1 %v.8, label %then.5, label %after.7
+then.5:
+  %at.15 = getelementptr [1 x i8], ptr %payload, i64 -32
+  %v.20 = load atomic i64, ptr %at.15 acquire, align 8
+  %v.21 = icmp eq i64 %v.20, 1
+  br i1 %v.21, label %then.16, label %or.19
+or.19:
+  %v.22 = atomicrmw sub ptr %at.15, i64 1 acq_rel
+  %v.23 = icmp eq i64 %v.22, 1
+  br i1 %v.23, label %then.16, label %after.18
+then.16:
+  call void @pool_give(ptr %payload)
+  br label %after.18
+after.18:
+  ret void
+after.7:
+  %at.26 = getelementptr [1 x i8], ptr %payload, i64 -32
+  %v.27 = load i64, ptr %at.26
+  %left.28 = sub i64 %v.27, 1
+  store i64 %left.28, ptr %at.26
+  %v.32 = icmp ne i64 %left.28, 0
+  br i1 %v.32, label %then.29, label %after.31
+then.29:
+  ret void
+after.31:
+  %v.37 = icmp eq i32 %kind, 7
+  br i1 %v.37, label %and.36, label %after.35
+and.36:
+  %flags_at.39 = getelementptr i8, ptr %at.26, i64 12
+  %v.40 = load i32, ptr %flags_at.39
+  %v.41 = icmp eq i32 %v.40, 0
+  br i1 %v.41, label %and.38, label %after.35
+and.38:
+  %owner_at.44 = getelementptr i8, ptr %at.26, i64 16
+  %owner.45 = load ptr, ptr %owner_at.44
+  %v.51 = icmp ne ptr %owner.45, null
+  br i1 %v.51, label %and.50, label %no.48
+and.50:
+  %at.56 = getelementptr [1 x i8], ptr %owner.45, i64 -32
+  %kind_at.57 = getelementptr i8, ptr %at.56, i64 8
+  %v.58 = load i32, ptr %kind_at.57
+  %v.59 = icmp eq i32 %v.58, 11
+  br i1 %v.59, label %yes.47, label %no.48
+yes.47:
+  br label %chosen.49
+no.48:
+  br label %chosen.49
+chosen.49:
+  %v.46.60 = phi i1 [ true, %yes.47 ], [ false, %no.48 ]
+  br i1 %v.46.60, label %then.33, label %after.35
+then.33:
+  %owner_at.61 = getelementptr i8, ptr %at.26, i64 16
+  %v.62 = load ptr, ptr %owner_at.61
+  %at.69 = getelementptr [1 x i8], ptr %v.62, i64 -32
+  %v.74 = load atomic i64, ptr %at.69 acquire, align 8
+  %v.75 = icmp eq i64 %v.74, 1
+  br i1 %v.75, label %then.70, label %or.73
+or.73:
+  %v.76 = atomicrmw sub ptr %at.69, i64 1 acq_rel
+  %v.77 = icmp eq i64 %v.76, 1
+  br i1 %v.77, label %then.70, label %after.72
+then.70:
+  call void @pool_give(ptr %v.62)
+  br label %after.72
+after.72:
+  call void @free(ptr %at.26)
+  ret void
+after.35:
+  call void @destroy(ptr %context, ptr %at.26)
+  ret void
+}
+
+; Free an object that nothing holds any more, and all that die with it. They wait in a list (`link`), not
+; on the stack: programs build tuples of tuples without end.
+define internal void @destroy(ptr %context, ptr %first) "heddle-simplified" {
+entry:
+  %link_at.1 = getelementptr i8, ptr %first, i64 24
+  store i64 0, ptr %link_at.1
+  br label %loop.2
+loop.2:
+  %dead.5 = phi ptr [ %first, %entry ], [ %dead.94, %after.97 ]
+  %v.6 = icmp ne ptr %dead.5, null
+  br i1 %v.6, label %body.3, label %after.4
+body.3:
+  %link_at.7 = getelementptr i8, ptr %dead.5, i64 24
+  %v.8 = load i64, ptr %link_at.7
+  %v.9 = inttoptr i64 %v.8 to ptr
+  %kind_at.12 = getelementptr i8, ptr %dead.5, i64 8
+  %kind.13 = load i32, ptr %kind_at.12
+  %at.16 = getelementptr [32 x i8], ptr %dead.5, i64 1
+  %v.20 = icmp eq i32 %kind.13, 7
+  br i1 %v.20, label %then.17, label %else.18
+then.17:
+  %owner_at.21 = getelementptr i8, ptr %dead.5, i64 16
+  %owner.22 = load ptr, ptr %owner_at.21
+  %flags_at.27 = getelementptr i8, ptr %dead.5, i64 12
+  %v.28 = load i32, ptr %flags_at.27
+  %v.29 = and i32 %v.28, 1
+  %v.30 = icmp eq i32 %v.29, 0
+  br i1 %v.30, label %and.26, label %after.25
+and.26:
+  %v.31 = icmp ne ptr %owner.22, null
+  br i1 %v.31, label %then.23, label %after.25
+then.23:
+  %at.36 = getelementptr [1 x i8], ptr %owner.22, i64 -32
+  %kind_at.37 = getelementptr i8, ptr %at.36, i64 8
+  %v.38 = load i32, ptr %kind_at.37
+  %v.44 = icmp eq i32 %v.38, 11
   br i1 %v.44, label %then.41, label %after.43
 then.41:
-  %at.49 = getelementptr [1 x i8], ptr %register, i64 8
-  %v.50 = load ptr, ptr %at.49
-  call void @heddle_release(ptr %context, i32 %kind.40, ptr %v.50)
-  br label %after.43
+  %at.51 = getelementptr [1 x i8], ptr %owner.22, i64 -32
+  %v.56 = load atomic i64, ptr %at.51 acquire, align 8
+  %v.57 = icmp eq i64 %v.56, 1
+  br i1 %v.57, label %then.52, label %or.55
+or.55:
+  %v.58 = atomicrmw sub ptr %at.51, i64 1 acq_rel
+  %v.59 = icmp eq i64 %v.58, 1
+  br i1 %v.59, label %then.52, label %after.54
+then.52:
+  call void @pool_give(ptr %owner.22)
+  br label %after.54
+after.54:
+  br label %let_go_end.40
 after.43:
-  ret void
-}
-
-; Clear the register of a storage that is the frame's alone.
-define void @heddle_drop_storage(ptr %register) {
-entry:
-  %v.4 = load i32, ptr %register
-  %v.5 = icmp eq i32 %v.4, 11
-  br i1 %v.5, label %then.1, label %after.3
-then.1:
-  store i32 0, ptr %register
-  %at.10 = getelementptr [1 x i8], ptr %register, i64 8
-  %v.11 = load ptr, ptr %at.10
-  %at.16 = getelementptr [1 x i8], ptr %v.11, i64 -32
-  %v.20 = load i64, ptr %at.16
-  %v.21 = icmp eq i64 %v.20, 1
-  br i1 %v.21, label %then.17, label %else.18
-then.17:
-  call void @pool_give(ptr %v.11)
+  %at.62 = getelementptr [1 x i8], ptr %owner.22, i64 -32
+  %v.63 = load i64, ptr %at.62
+  %left.64 = sub i64 %v.63, 1
+  store i64 %left.64, ptr %at.62
+  %v.68 = icmp ne i64 %left.64, 0
+  br i1 %v.68, label %then.65, label %after.67
+then.65:
+  br label %let_go_end.40
+after.67:
+  %link_at.69 = getelementptr i8, ptr %at.62, i64 24
+  %v.70 = ptrtoint ptr %v.9 to i64
+  store i64 %v.70, ptr %link_at.69
+  br label %let_go_end.40
+let_go_end.40:
+  %result.0.71 = phi ptr [ %v.9, %after.54 ], [ %v.9, %then.65 ], [ %at.62, %after.67 ]
+  br label %after.25
+after.25:
+  %dead.72 = phi ptr [ %v.9, %then.17 ], [ %v.9, %and.26 ], [ %result.0.71, %let_go_end.40 ]
   br label %after.19
 else.18:
-  %v.22 = load i64, ptr %at.16
-  %v.23 = sub i64 %v.22, 1
-  store i64 %v.23, ptr %at.16
+  %v.76 = icmp eq i32 %kind.13, 9
+  br i1 %v.76, label %then.73, label %else.74
+then.73:
+  %at.79 = getelementptr [8 x i8], ptr %at.16, i64 1
+  %v.80 = load i64, ptr %at.16
+  %dead.81 = call ptr @let_all_go(ptr %v.9, ptr %at.79, i64 %v.80)
+  br label %after.75
+else.74:
+  %v.85 = icmp eq i32 %kind.13, 10
+  br i1 %v.85, label %then.82, label %after.84
+then.82:
+  %at.88 = getelementptr [16 x i8], ptr %at.16, i64 1
+  %num_bound_at.89 = getelementptr i8, ptr %at.16, i64 8
+  %v.90 = load i64, ptr %num_bound_at.89
+  %dead.91 = call ptr @let_all_go(ptr %v.9, ptr %at.88, i64 %v.90)
+  br label %after.84
+after.84:
+  %dead.92 = phi ptr [ %v.9, %else.74 ], [ %dead.91, %then.82 ]
+  br label %after.75
+after.75:
+  %dead.93 = phi ptr [ %dead.81, %then.73 ], [ %dead.92, %after.84 ]
   br label %after.19
 after.19:
+  %dead.94 = phi ptr [ %dead.72, %after.25 ], [ %dead.93, %after.75 ]
+  %flags_at.98 = getelementptr i8, ptr %dead.5, i64 12
+  %v.99 = load i32, ptr %flags_at.98
+  %v.100 = and i32 %v.99, 1
+  %v.101 = icmp ne i32 %v.100, 0
+  br i1 %v.101, label %then.95, label %else.96
+then.95:
+  call void @drop_foreign(ptr %context, ptr %dead.5)
+  br label %after.97
+else.96:
+  %flags_at.105 = getelementptr i8, ptr %dead.5, i64 12
+  %v.106 = load i32, ptr %flags_at.105
+  %v.107 = and i32 %v.106, 4
+  %v.108 = icmp eq i32 %v.107, 0
+  br i1 %v.108, label %then.102, label %after.104
+then.102:
+  call void @free(ptr %dead.5)
+  br label %after.104
+after.104:
+  br label %after.97
+after.97:
+  br label %loop.2
+after.4:
+  ret void
+}
+
+; Free an object that holds one of the host's; while the program runs unlocked it waits in the list.
+define internal void @drop_foreign(ptr %context, ptr %head) {
+entry:
+  %v.5 = icmp ne ptr %context, null
+  br i1 %v.5, label %and.4, label %after.3
+and.4:
+  %state_at.6 = getelementptr i8, ptr %context, i64 40
+  %v.7 = load ptr, ptr %state_at.6
+  %v.8 = icmp ne ptr %v.7, null
+  br i1 %v.8, label %then.1, label %after.3
+then.1:
+  %link_at.9 = getelementptr i8, ptr %head, i64 24
+  %deferred_at.10 = getelementptr i8, ptr %context, i64 32
+  %v.11 = load ptr, ptr %deferred_at.10
+  %v.12 = ptrtoint ptr %v.11 to i64
+  store i64 %v.12, ptr %link_at.9
+  %deferred_at.13 = getelementptr i8, ptr %context, i64 32
+  store ptr %head, ptr %deferred_at.13
+  ret void
+after.3:
+  %drop.14 = load ptr, ptr @host_drop
+  %v.18 = icmp ne ptr %drop.14, null
+  br i1 %v.18, label %then.15, label %after.17
+then.15:
+  %owner_at.19 = getelementptr i8, ptr %head, i64 16
+  %v.20 = load ptr, ptr %owner_at.19
+  call void %drop.14(ptr %v.20)
+  br label %after.17
+after.17:
+  call void @free(ptr %head)
+  ret void
+}
+
+define internal ptr @let_all_go(ptr %dead, ptr %values, i64 %count) "heddle-simplified" {
+entry:
+  br label %loop.1
+loop.1:
+  %dead.4 = phi ptr [ %dead, %entry ], [ %dead.53, %after.11 ]
+  %number.5 = phi i64 [ 0, %entry ], [ %number.54, %after.11 ]
+  %v.6 = icmp slt i64 %number.5, %count
+  br i1 %v.6, label %body.2, label %after.3
+body.2:
+  %at.7 = getelementptr [16 x i8], ptr %values, i64 %number.5
+  %kind.8 = load i32, ptr %at.7
+  %v.12 = icmp sge i32 %kind.8, 7
+  br i1 %v.12, label %then.9, label %after.11
+then.9:
+  %at.13 = getelementptr [16 x i8], ptr %values, i64 %number.5
+  %payload_at.18 = getelementptr i8, ptr %at.13, i64 8
+  %v.19 = load ptr, ptr %payload_at.18
+  %v.25 = icmp eq i32 %kind.8, 11
+  br i1 %v.25, label %then.22, label %after.24
+then.22:
+  %at.32 = getelementptr [1 x i8], ptr %v.19, i64 -32
+  %v.37 = load atomic i64, ptr %at.32 acquire, align 8
+  %v.38 = icmp eq i64 %v.37, 1
+  br i1 %v.38, label %then.33, label %or.36
+or.36:
+  %v.39 = atomicrmw sub ptr %at.32, i64 1 acq_rel
+  %v.40 = icmp eq i64 %v.39, 1
+  br i1 %v.40, label %then.33, label %after.35
+then.33:
+  call void @pool_give(ptr %v.19)
+  br label %after.35
+after.35:
+  br label %let_go_end.21
+after.24:
+  %at.43 = getelementptr [1 x i8], ptr %v.19, i64 -32
+  %v.44 = load i64, ptr %at.43
+  %left.45 = sub i64 %v.44, 1
+  store i64 %left.45, ptr %at.43
+  %v.49 = icmp ne i64 %left.45, 0
+  br i1 %v.49, label %then.46, label %after.48
+then.46:
+  br label %let_go_end.21
+after.48:
+  %link_at.50 = getelementptr i8, ptr %at.43, i64 24
+  %v.51 = ptrtoint ptr %dead.4 to i64
+  store i64 %v.51, ptr %link_at.50
+  br label %let_go_end.21
+let_go_end.21:
+  %result.0.52 = phi ptr [ %dead.4, %after.35 ], [ %dead.4, %then.46 ], [ %at.43, %after.48 ]
+  br label %after.11
+after.11:
+  %dead.53 = phi ptr [ %dead.4, %body.2 ], [ %result.0.52, %let_go_end.21 ]
+  %number.54 = add i64 %number.5, 1
+  br label %loop.1
+after.3:
+  ret ptr %dead.4
+}
+
+; Clear registers.
+define void @heddle_release_all(ptr %context, ptr %values, i64 %count) "heddle-simplified" {
+entry:
+  br label %loop.1
+loop.1:
+  %number.4 = phi i64 [ 0, %entry ], [ %number.18, %after.10 ]
+  %v.5 = icmp slt i64 %number.4, %count
+  br i1 %v.5, label %body.2, label %after.3
+body.2:
+  %at.6 = getelementptr [16 x i8], ptr %values, i64 %number.4
+  %kind.7 = load i32, ptr %at.6
+  %v.11 = icmp sge i32 %kind.7, 7
+  br i1 %v.11, label %then.8, label %after.10
+then.8:
+  %payload_at.16 = getelementptr i8, ptr %at.6, i64 8
+  %v.17 = load ptr, ptr %payload_at.16
+  store i32 0, ptr %at.6
+  call void @heddle_release(ptr %context, i32 %kind.7, ptr %v.17)
+  br label %after.10
+after.10:
+  %number.18 = add i64 %number.4, 1
+  br label %loop.1
+after.3:
+  ret void
+}
+
+; Drop what waits. The interpreter's lock is held.
+define internal void @drop_deferred(ptr %context) {
+entry:
+  br label %loop.1
+loop.1:
+  %deferred_at.4 = getelementptr i8, ptr %context, i64 32
+  %v.5 = load ptr, ptr %deferred_at.4
+  %v.6 = icmp ne ptr %v.5, null
+  br i1 %v.6, label %body.2, label %after.3
+body.2:
+  %deferred_at.7 = getelementptr i8, ptr %context, i64 32
+  %v.8 = load ptr, ptr %deferred_at.7
+  %deferred_at.9 = getelementptr i8, ptr %context, i64 32
+  %link_at.10 = getelementptr i8, ptr %v.8, i64 24
+  %v.11 = load i64, ptr %link_at.10
+  %v.12 = inttoptr i64 %v.11 to ptr
+  store ptr %v.12, ptr %deferred_at.9
+  call void @drop_foreign(ptr null, ptr %v.8)
+  br label %loop.1
+after.3:
+  ret void
+}
+
+define void @heddle_put(ptr %context, ptr %register, i32 %kind, ptr %payload) "heddle-simplified" {
+entry:
+  %old_kind.3 = load i32, ptr %register
+  %payload_at.8 = getelementptr i8, ptr %register, i64 8
+  %v.9 = load ptr, ptr %payload_at.8
+  store i32 %kind, ptr %register
+  %payload_at.14 = getelementptr i8, ptr %register, i64 8
+  store ptr %payload, ptr %payload_at.14
+  %v.18 = icmp sge i32 %old_kind.3, 7
+  br i1 %v.18, label %then.15, label %after.17
+then.15:
+  call void @heddle_release(ptr %context, i32 %old_kind.3, ptr %v.9)
+  br label %after.17
+after.17:
+  ret void
+}
+
+define void @heddle_copy(ptr %context, ptr %register, ptr %value) "heddle-simplified" {
+entry:
+  %kind.1 = load i32, ptr %value
+  %payload_at.6 = getelementptr i8, ptr %value, i64 8
+  %v.7 = load ptr, ptr %payload_at.6
+  %v.13 = icmp sge i32 %kind.1, 7
+  br i1 %v.13, label %then.10, label %after.12
+then.10:
+  %v.17 = icmp eq i32 %kind.1, 11
+  br i1 %v.17, label %then.14, label %else.15
+then.14:
+  %at.24 = getelementptr [1 x i8], ptr %v.7, i64 -32
+  %v.25 = atomicrmw add ptr %at.24, i64 1 monotonic
+  br label %after.16
+else.15:
+  %at.30 = getelementptr [1 x i8], ptr %v.7, i64 -32
+  %v.31 = load i64, ptr %at.30
+  %v.32 = add i64 %v.31, 1
+  store i64 %v.32, ptr %at.30
+  br label %after.16
+after.16:
+  br label %after.12
+after.12:
+  %old_kind.35 = load i32, ptr %register
+  %payload_at.40 = getelementptr i8, ptr %register, i64 8
+  %v.41 = load ptr, ptr %payload_at.40
+  store i32 %kind.1, ptr %register
+  %payload_at.46 = getelementptr i8, ptr %register, i64 8
+  store ptr %v.7, ptr %payload_at.46
+  %v.50 = icmp sge i32 %old_kind.35, 7
+  br i1 %v.50, label %then.47, label %after.49
+then.47:
+  call void @heddle_release(ptr %context, i32 %old_kind.35, ptr %v.41)
+  br label %after.49
+after.49:
+  ret void
+}
+
+define internal void @refuse_memory(i64 %size_bytes) cold noinline {
+entry:
+  call void @heddle_set_error(i32 153856, ptr @no_system_memory, i64 0, i64 %size_bytes)
+  ret void
+}
+
+define ptr @heddle_new(i32 %kind, i64 %size_bytes, ptr %owner, i32 %flags) {
+entry:
+  %v.3 = add i64 %size_bytes, 32
+  %v.4 = call ptr @malloc(i64 %v.3)
+  %v.8 = icmp eq ptr %v.4, null
+  br i1 %v.8, label %then.5, label %after.7
+then.5:
+  call void @refuse_memory(i64 %v.3)
+  br label %new_object_end.2
+after.7:
+  store i64 1, ptr %v.4
+  %kind_at.9 = getelementptr i8, ptr %v.4, i64 8
+  store i32 %kind, ptr %kind_at.9
+  %flags_at.10 = getelementptr i8, ptr %v.4, i64 12
+  store i32 %flags, ptr %flags_at.10
+  %owner_at.11 = getelementptr i8, ptr %v.4, i64 16
+  store ptr %owner, ptr %owner_at.11
+  %at.14 = getelementptr [32 x i8], ptr %v.4, i64 1
+  br label %new_object_end.2
+new_object_end.2:
+  %result.0.15 = phi ptr [ null, %then.5 ], [ %at.14, %after.7 ]
+  ret ptr %result.0.15
+}
+
+; Storage for as many elements of `element` bytes as the sizes say. One size, and a block that waits in
+; the pool: the usual case leaves out what the others need.
+define i32 @heddle_alloc_storage(ptr %context, ptr %register, i64 %rank, ptr %sizes, i64 %element, i32 %device) "heddle-simplified" {
+entry:
+  %v.4 = icmp eq i64 %rank, 1
+  br i1 %v.4, label %then.1, label %after.3
+then.1:
+  %count.5 = load i64, ptr %sizes
+  %table.6 = load ptr, ptr %context
+  %v.9 = load i64, ptr %table.6
+  %last.10 = sub i64 %v.9, 1
+  %v.11 = icmp eq i32 %device, -1
+  %v.12 = sext i32 %device to i64
+  %v.13 = select i1 %v.11, i64 %last.10, i64 %v.12
+  %v.14 = load i64, ptr %table.6
+  %is_known.15 = icmp ult i64 %v.13, %v.14
+  %v.19 = icmp ult i64 %count.5, 1099511627776
+  %v.20 = icmp ult i64 %element, 4096
+  %v.21 = and i1 %v.19, %v.20
+  %v.22 = and i1 %v.21, %is_known.15
+  br i1 %v.22, label %then.16, label %after.18
+then.16:
+  %at.25 = getelementptr [8 x i8], ptr %table.6, i64 1
+  %at.26 = getelementptr [8 x i8], ptr %at.25, i64 %v.13
+  %v.27 = load ptr, ptr %at.26
+  %v.28 = mul i64 %count.5, %element
+  %storage.29 = call ptr @pool_take_waiting(ptr %v.27, i64 %v.28)
+  %v.33 = icmp ne ptr %storage.29, null
+  br i1 %v.33, label %then.30, label %after.32
+then.30:
+  %old_kind.36 = load i32, ptr %register
+  %payload_at.41 = getelementptr i8, ptr %register, i64 8
+  %v.42 = load ptr, ptr %payload_at.41
+  store i32 11, ptr %register
+  %payload_at.47 = getelementptr i8, ptr %register, i64 8
+  store ptr %storage.29, ptr %payload_at.47
+  %v.51 = icmp sge i32 %old_kind.36, 7
+  br i1 %v.51, label %then.48, label %after.50
+then.48:
+  call void @heddle_release(ptr %context, i32 %old_kind.36, ptr %v.42)
+  br label %after.50
+after.50:
+  ret i32 0
+after.32:
+  br label %after.18
+after.18:
   br label %after.3
 after.3:
-  ret void
+  %v.52 = call i32 @alloc_any_storage(ptr %context, ptr %register, i64 %rank, ptr %sizes, i64 %element, i32 %device)
+  ret i32 %v.52
 }
 
-define internal void @wrong_kind(ptr %message, ptr %register) cold noinline {
+define internal i32 @alloc_any_storage(ptr %context, ptr %register, i64 %rank, ptr %sizes, i64 %element, i32 %device) {
 entry:
-  %v.1 = call i64 @heddle_kind_of(ptr %register)
-  call void @heddle_set_error(i32 104448, ptr %message, i64 0, i64 %v.1)
-  ret void
+  br label %loop.3
+loop.3:
+  %result.6 = phi i64 [ 1, %entry ], [ %result.20, %body.4 ]
+  %any_negative.7 = phi i1 [ false, %entry ], [ %any_negative.14, %body.4 ]
+  %any_zero.8 = phi i1 [ false, %entry ], [ %any_zero.16, %body.4 ]
+  %number.9 = phi i64 [ 0, %entry ], [ %number.21, %body.4 ]
+  %v.10 = icmp slt i64 %number.9, %rank
+  br i1 %v.10, label %body.4, label %after.5
+body.4:
+  %at.11 = getelementptr [8 x i8], ptr %sizes, i64 %number.9
+  %size.12 = load i64, ptr %at.11
+  %v.13 = icmp slt i64 %size.12, 0
+  %any_negative.14 = or i1 %any_negative.7, %v.13
+  %v.15 = icmp eq i64 %size.12, 0
+  %any_zero.16 = or i1 %any_zero.8, %v.15
+  %v.17 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.6, i64 %size.12)
+  %v.18 = extractvalue { i64, i1 } %v.17, 0
+  %v.19 = extractvalue { i64, i1 } %v.17, 1
+  %result.20 = select i1 %v.19, i64 9223372036854775807, i64 %v.18
+  %number.21 = add i64 %number.9, 1
+  br label %loop.3
+after.5:
+  %known.22 = select i1 %any_zero.8, i64 0, i64 %result.6
+  %v.23 = select i1 %any_negative.7, i64 -1, i64 %known.22
+  %v.26 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %v.23, i64 %element)
+  %v.27 = extractvalue { i64, i1 } %v.26, 0
+  %v.28 = extractvalue { i64, i1 } %v.26, 1
+  %bounded.29 = select i1 %v.28, i64 9223372036854775807, i64 %v.27
+  %v.30 = icmp slt i64 %v.23, 0
+  %v.31 = select i1 %v.30, i64 -1, i64 %bounded.29
+  %table.32 = load ptr, ptr %context
+  %v.35 = load i64, ptr %table.32
+  %last.36 = sub i64 %v.35, 1
+  %v.37 = icmp eq i32 %device, -1
+  %v.38 = sext i32 %device to i64
+  %v.39 = select i1 %v.37, i64 %last.36, i64 %v.38
+  %v.43 = load i64, ptr %table.32
+  %v.44 = icmp uge i64 %v.39, %v.43
+  br i1 %v.44, label %then.40, label %after.42
+then.40:
+  %v.45 = load i64, ptr %table.32
+  %v.46 = sext i32 %device to i64
+  call void @heddle_set_error(i32 103937, ptr @bad_device, i64 %v.45, i64 %v.46)
+  ret i32 -1
+after.42:
+  %at.49 = getelementptr [8 x i8], ptr %table.32, i64 1
+  %at.50 = getelementptr [8 x i8], ptr %at.49, i64 %v.39
+  %v.51 = load ptr, ptr %at.50
+  %storage.52 = call ptr @pool_take(ptr %v.51, i64 %v.31)
+  %v.56 = icmp eq ptr %storage.52, null
+  br i1 %v.56, label %then.53, label %after.55
+then.53:
+  ret i32 -1
+after.55:
+  %old_kind.59 = load i32, ptr %register
+  %payload_at.64 = getelementptr i8, ptr %register, i64 8
+  %v.65 = load ptr, ptr %payload_at.64
+  store i32 11, ptr %register
+  %payload_at.70 = getelementptr i8, ptr %register, i64 8
+  store ptr %storage.52, ptr %payload_at.70
+  %v.74 = icmp sge i32 %old_kind.59, 7
+  br i1 %v.74, label %then.71, label %after.73
+then.71:
+  call void @heddle_release(ptr %context, i32 %old_kind.59, ptr %v.65)
+  br label %after.73
+after.73:
+  ret i32 0
 }
 
-; A tensor of the frame over bytes `start` to `end` of the storage in register `source`.
-;
-; `end` is negative where the sizes are so large that their product was not computed, or below 0. What does
-; not fit becomes an object, or an error. Result: 0, or -1 with the error set.
-define i32 @heddle_frame_tensor(ptr %context, ptr %register, ptr %tensor, ptr %source, i64 %start, i64 %end, i64 %word, ptr %sizes) {
+define i32 @heddle_alloc_tensor(ptr %context, ptr %register, ptr %storage, i64 %start, i64 %rank, ptr %sizes, i32 %dtype) "heddle-simplified" {
 entry:
-  %v.4 = load i32, ptr %source
-  %v.5 = icmp ne i32 %v.4, 11
+  br label %loop.3
+loop.3:
+  %result.6 = phi i64 [ 1, %entry ], [ %result.20, %body.4 ]
+  %any_negative.7 = phi i1 [ false, %entry ], [ %any_negative.14, %body.4 ]
+  %any_zero.8 = phi i1 [ false, %entry ], [ %any_zero.16, %body.4 ]
+  %number.9 = phi i64 [ 0, %entry ], [ %number.21, %body.4 ]
+  %v.10 = icmp slt i64 %number.9, %rank
+  br i1 %v.10, label %body.4, label %after.5
+body.4:
+  %at.11 = getelementptr [8 x i8], ptr %sizes, i64 %number.9
+  %size.12 = load i64, ptr %at.11
+  %v.13 = icmp slt i64 %size.12, 0
+  %any_negative.14 = or i1 %any_negative.7, %v.13
+  %v.15 = icmp eq i64 %size.12, 0
+  %any_zero.16 = or i1 %any_zero.8, %v.15
+  %v.17 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.6, i64 %size.12)
+  %v.18 = extractvalue { i64, i1 } %v.17, 0
+  %v.19 = extractvalue { i64, i1 } %v.17, 1
+  %result.20 = select i1 %v.19, i64 9223372036854775807, i64 %v.18
+  %number.21 = add i64 %number.9, 1
+  br label %loop.3
+after.5:
+  %known.22 = select i1 %any_zero.8, i64 0, i64 %result.6
+  %v.23 = select i1 %any_negative.7, i64 -1, i64 %known.22
+  %v.26 = lshr i32 %dtype, 8
+  %v.27 = and i32 %v.26, 255
+  %v.28 = lshr i32 %dtype, 16
+  %v.29 = mul i32 %v.27, %v.28
+  %v.30 = add i32 %v.29, 7
+  %v.31 = lshr i32 %v.30, 3
+  %v.32 = zext i32 %v.31 to i64
+  %v.35 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %v.23, i64 %v.32)
+  %v.36 = extractvalue { i64, i1 } %v.35, 0
+  %v.37 = extractvalue { i64, i1 } %v.35, 1
+  %bounded.38 = select i1 %v.37, i64 9223372036854775807, i64 %v.36
+  %v.39 = icmp slt i64 %v.23, 0
+  %v.40 = select i1 %v.39, i64 -1, i64 %bounded.38
+  %end.41 = add i64 %v.40, %start
+  %v.45 = load i64, ptr %storage
+  %v.46 = icmp ugt i64 %end.41, %v.45
+  %v.47 = or i64 %v.23, %start
+  %v.48 = icmp slt i64 %v.47, 0
+  %v.49 = or i1 %v.46, %v.48
+  br i1 %v.49, label %then.42, label %after.44
+then.42:
+  %v.50 = load i64, ptr %storage
+  call void @heddle_set_error(i32 154113, ptr @outside_storage, i64 %v.50, i64 %end.41)
+  ret i32 -1
+after.44:
+  %at.55 = getelementptr [32 x i8], ptr %storage, i64 1
+  %at.56 = getelementptr [1 x i8], ptr %at.55, i64 %start
+  %device_type_at.57 = getelementptr i8, ptr %storage, i64 16
+  %v.58 = load i32, ptr %device_type_at.57
+  %device_id_at.59 = getelementptr i8, ptr %storage, i64 20
+  %v.60 = load i32, ptr %device_id_at.59
+  %v.63 = mul i64 8, %rank
+  %v.64 = add i64 48, %v.63
+  %v.67 = add i64 %v.64, 32
+  %v.68 = call ptr @malloc(i64 %v.67)
+  %v.72 = icmp eq ptr %v.68, null
+  br i1 %v.72, label %then.69, label %after.71
+then.69:
+  call void @refuse_memory(i64 %v.67)
+  br label %new_object_end.66
+after.71:
+  store i64 1, ptr %v.68
+  %kind_at.73 = getelementptr i8, ptr %v.68, i64 8
+  store i32 7, ptr %kind_at.73
+  %flags_at.74 = getelementptr i8, ptr %v.68, i64 12
+  store i32 0, ptr %flags_at.74
+  %owner_at.75 = getelementptr i8, ptr %v.68, i64 16
+  store ptr %storage, ptr %owner_at.75
+  %at.78 = getelementptr [32 x i8], ptr %v.68, i64 1
+  br label %new_object_end.66
+new_object_end.66:
+  %result.0.79 = phi ptr [ null, %then.69 ], [ %at.78, %after.71 ]
+  %v.83 = icmp eq ptr %result.0.79, null
+  br i1 %v.83, label %then.80, label %after.82
+then.80:
+  br label %new_tensor_end.62
+after.82:
+  store ptr %at.56, ptr %result.0.79
+  %device_type_at.84 = getelementptr i8, ptr %result.0.79, i64 8
+  store i32 %v.58, ptr %device_type_at.84
+  %device_id_at.85 = getelementptr i8, ptr %result.0.79, i64 12
+  store i32 %v.60, ptr %device_id_at.85
+  %rank_at.86 = getelementptr i8, ptr %result.0.79, i64 16
+  %v.87 = trunc i64 %rank to i32
+  store i32 %v.87, ptr %rank_at.86
+  %dtype_at.88 = getelementptr i8, ptr %result.0.79, i64 20
+  store i32 %dtype, ptr %dtype_at.88
+  %at.89 = getelementptr [48 x i8], ptr %result.0.79, i64 1
+  %sizes_at.90 = getelementptr i8, ptr %result.0.79, i64 24
+  store ptr %at.89, ptr %sizes_at.90
+  %strides_at.91 = getelementptr i8, ptr %result.0.79, i64 32
+  store ptr null, ptr %strides_at.91
+  %byte_offset_at.92 = getelementptr i8, ptr %result.0.79, i64 40
+  store i64 0, ptr %byte_offset_at.92
+  br label %loop.93
+loop.93:
+  %axis.96 = phi i64 [ 0, %after.82 ], [ %axis.101, %body.94 ]
+  %v.97 = icmp slt i64 %axis.96, %rank
+  br i1 %v.97, label %body.94, label %after.95
+body.94:
+  %at.98 = getelementptr [8 x i8], ptr %at.89, i64 %axis.96
+  %at.99 = getelementptr [8 x i8], ptr %sizes, i64 %axis.96
+  %v.100 = load i64, ptr %at.99
+  store i64 %v.100, ptr %at.98
+  %axis.101 = add i64 %axis.96, 1
+  br label %loop.93
+after.95:
+  br label %new_tensor_end.62
+new_tensor_end.62:
+  %result.0.102 = phi ptr [ null, %then.80 ], [ %result.0.79, %after.95 ]
+  %v.106 = icmp eq ptr %result.0.102, null
+  br i1 %v.106, label %then.103, label %after.105
+then.103:
+  ret i32 -1
+after.105:
+  %at.113 = getelementptr [1 x i8], ptr %storage, i64 -32
+  %v.117 = load atomic i64, ptr %at.113 monotonic, align 8
+  %v.118 = icmp eq i64 %v.117, 1
+  br i1 %v.118, label %then.114, label %else.115
+then.114:
+  store atomic i64 2, ptr %at.113 monotonic, align 8
+  br label %after.116
+else.115:
+  %v.119 = atomicrmw add ptr %at.113, i64 1 monotonic
+  br label %after.116
+after.116:
+  %old_kind.122 = load i32, ptr %register
+  %payload_at.127 = getelementptr i8, ptr %register, i64 8
+  %v.128 = load ptr, ptr %payload_at.127
+  store i32 7, ptr %register
+  %payload_at.133 = getelementptr i8, ptr %register, i64 8
+  store ptr %result.0.102, ptr %payload_at.133
+  %v.137 = icmp sge i32 %old_kind.122, 7
+  br i1 %v.137, label %then.134, label %after.136
+then.134:
+  call void @heddle_release(ptr %context, i32 %old_kind.122, ptr %v.128)
+  br label %after.136
+after.136:
+  ret i32 0
+}
+
+; A view of the same memory with other sizes. Its owner is the tensor's, or the tensor where the host
+; owns the memory.
+define i32 @heddle_reshape(ptr %context, ptr %register, ptr %tensor, i64 %rank, ptr %sizes) "heddle-simplified" {
+entry:
+  %rank_at.1 = getelementptr i8, ptr %tensor, i64 16
+  %v.2 = load i32, ptr %rank_at.1
+  %v.3 = sext i32 %v.2 to i64
+  %sizes_at.4 = getelementptr i8, ptr %tensor, i64 24
+  %v.5 = load ptr, ptr %sizes_at.4
+  br label %loop.8
+loop.8:
+  %result.11 = phi i64 [ 1, %entry ], [ %result.25, %body.9 ]
+  %any_negative.12 = phi i1 [ false, %entry ], [ %any_negative.19, %body.9 ]
+  %any_zero.13 = phi i1 [ false, %entry ], [ %any_zero.21, %body.9 ]
+  %number.14 = phi i64 [ 0, %entry ], [ %number.26, %body.9 ]
+  %v.15 = icmp slt i64 %number.14, %v.3
+  br i1 %v.15, label %body.9, label %after.10
+body.9:
+  %at.16 = getelementptr [8 x i8], ptr %v.5, i64 %number.14
+  %size.17 = load i64, ptr %at.16
+  %v.18 = icmp slt i64 %size.17, 0
+  %any_negative.19 = or i1 %any_negative.12, %v.18
+  %v.20 = icmp eq i64 %size.17, 0
+  %any_zero.21 = or i1 %any_zero.13, %v.20
+  %v.22 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.11, i64 %size.17)
+  %v.23 = extractvalue { i64, i1 } %v.22, 0
+  %v.24 = extractvalue { i64, i1 } %v.22, 1
+  %result.25 = select i1 %v.24, i64 9223372036854775807, i64 %v.23
+  %number.26 = add i64 %number.14, 1
+  br label %loop.8
+after.10:
+  %known.27 = select i1 %any_zero.13, i64 0, i64 %result.11
+  %v.28 = select i1 %any_negative.12, i64 -1, i64 %known.27
+  br label %loop.31
+loop.31:
+  %result.34 = phi i64 [ 1, %after.10 ], [ %result.48, %body.32 ]
+  %any_negative.35 = phi i1 [ false, %after.10 ], [ %any_negative.42, %body.32 ]
+  %any_zero.36 = phi i1 [ false, %after.10 ], [ %any_zero.44, %body.32 ]
+  %number.37 = phi i64 [ 0, %after.10 ], [ %number.49, %body.32 ]
+  %v.38 = icmp slt i64 %number.37, %rank
+  br i1 %v.38, label %body.32, label %after.33
+body.32:
+  %at.39 = getelementptr [8 x i8], ptr %sizes, i64 %number.37
+  %size.40 = load i64, ptr %at.39
+  %v.41 = icmp slt i64 %size.40, 0
+  %any_negative.42 = or i1 %any_negative.35, %v.41
+  %v.43 = icmp eq i64 %size.40, 0
+  %any_zero.44 = or i1 %any_zero.36, %v.43
+  %v.45 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.34, i64 %size.40)
+  %v.46 = extractvalue { i64, i1 } %v.45, 0
+  %v.47 = extractvalue { i64, i1 } %v.45, 1
+  %result.48 = select i1 %v.47, i64 9223372036854775807, i64 %v.46
+  %number.49 = add i64 %number.37, 1
+  br label %loop.31
+after.33:
+  %known.50 = select i1 %any_zero.36, i64 0, i64 %result.34
+  %v.51 = select i1 %any_negative.35, i64 -1, i64 %known.50
+  %v.55 = icmp ugt i64 %v.51, %v.28
+  br i1 %v.55, label %then.52, label %after.54
+then.52:
+  call void @heddle_set_error(i32 103169, ptr @too_large_view, i64 %v.28, i64 %v.51)
+  ret i32 -1
+after.54:
+  %at.58 = getelementptr [1 x i8], ptr %tensor, i64 -32
+  %flags_at.63 = getelementptr i8, ptr %at.58, i64 12
+  %v.64 = load i32, ptr %flags_at.63
+  %v.65 = and i32 %v.64, 1
+  %v.66 = icmp ne i32 %v.65, 0
+  br i1 %v.66, label %yes.60, label %no.61
+yes.60:
+  br label %chosen.62
+no.61:
+  %owner_at.67 = getelementptr i8, ptr %at.58, i64 16
+  %v.68 = load ptr, ptr %owner_at.67
+  br label %chosen.62
+chosen.62:
+  %owner.59.69 = phi ptr [ %tensor, %yes.60 ], [ %v.68, %no.61 ]
+  %dtype_at.70 = getelementptr i8, ptr %tensor, i64 20
+  %dtype.71 = load i32, ptr %dtype_at.70
+  %v.72 = load ptr, ptr %tensor
+  %device_type_at.73 = getelementptr i8, ptr %tensor, i64 8
+  %v.74 = load i32, ptr %device_type_at.73
+  %device_id_at.75 = getelementptr i8, ptr %tensor, i64 12
+  %v.76 = load i32, ptr %device_id_at.75
+  %v.79 = mul i64 8, %rank
+  %v.80 = add i64 48, %v.79
+  %v.83 = add i64 %v.80, 32
+  %v.84 = call ptr @malloc(i64 %v.83)
+  %v.88 = icmp eq ptr %v.84, null
+  br i1 %v.88, label %then.85, label %after.87
+then.85:
+  call void @refuse_memory(i64 %v.83)
+  br label %new_object_end.82
+after.87:
+  store i64 1, ptr %v.84
+  %kind_at.89 = getelementptr i8, ptr %v.84, i64 8
+  store i32 7, ptr %kind_at.89
+  %flags_at.90 = getelementptr i8, ptr %v.84, i64 12
+  store i32 0, ptr %flags_at.90
+  %owner_at.91 = getelementptr i8, ptr %v.84, i64 16
+  store ptr %owner.59.69, ptr %owner_at.91
+  %at.94 = getelementptr [32 x i8], ptr %v.84, i64 1
+  br label %new_object_end.82
+new_object_end.82:
+  %result.0.95 = phi ptr [ null, %then.85 ], [ %at.94, %after.87 ]
+  %v.99 = icmp eq ptr %result.0.95, null
+  br i1 %v.99, label %then.96, label %after.98
+then.96:
+  br label %new_tensor_end.78
+after.98:
+  store ptr %v.72, ptr %result.0.95
+  %device_type_at.100 = getelementptr i8, ptr %result.0.95, i64 8
+  store i32 %v.74, ptr %device_type_at.100
+  %device_id_at.101 = getelementptr i8, ptr %result.0.95, i64 12
+  store i32 %v.76, ptr %device_id_at.101
+  %rank_at.102 = getelementptr i8, ptr %result.0.95, i64 16
+  %v.103 = trunc i64 %rank to i32
+  store i32 %v.103, ptr %rank_at.102
+  %dtype_at.104 = getelementptr i8, ptr %result.0.95, i64 20
+  store i32 %dtype.71, ptr %dtype_at.104
+  %at.105 = getelementptr [48 x i8], ptr %result.0.95, i64 1
+  %sizes_at.106 = getelementptr i8, ptr %result.0.95, i64 24
+  store ptr %at.105, ptr %sizes_at.106
+  %strides_at.107 = getelementptr i8, ptr %result.0.95, i64 32
+  store ptr null, ptr %strides_at.107
+  %byte_offset_at.108 = getelementptr i8, ptr %result.0.95, i64 40
+  store i64 0, ptr %byte_offset_at.108
+  br label %loop.109
+loop.109:
+  %axis.112 = phi i64 [ 0, %after.98 ], [ %axis.117, %body.110 ]
+  %v.113 = icmp slt i64 %axis.112, %rank
+  br i1 %v.113, label %body.110, label %after.111
+body.110:
+  %at.114 = getelementptr [8 x i8], ptr %at.105, i64 %axis.112
+  %at.115 = getelementptr [8 x i8], ptr %sizes, i64 %axis.112
+  %v.116 = load i64, ptr %at.115
+  store i64 %v.116, ptr %at.114
+  %axis.117 = add i64 %axis.112, 1
+  br label %loop.109
+after.111:
+  br label %new_tensor_end.78
+new_tensor_end.78:
+  %result.0.118 = phi ptr [ null, %then.96 ], [ %result.0.95, %after.111 ]
+  %v.122 = icmp eq ptr %result.0.118, null
+  br i1 %v.122, label %then.119, label %after.121
+then.119:
+  ret i32 -1
+after.121:
+  %v.126 = icmp ne ptr %owner.59.69, null
+  br i1 %v.126, label %then.123, label %after.125
+then.123:
+  %at.131 = getelementptr [1 x i8], ptr %owner.59.69, i64 -32
+  %kind_at.132 = getelementptr i8, ptr %at.131, i64 8
+  %v.133 = load i32, ptr %kind_at.132
+  %v.139 = icmp sge i32 %v.133, 7
+  br i1 %v.139, label %then.136, label %after.138
+then.136:
+  %v.143 = icmp eq i32 %v.133, 11
+  br i1 %v.143, label %then.140, label %else.141
+then.140:
+  %at.150 = getelementptr [1 x i8], ptr %owner.59.69, i64 -32
+  %v.151 = atomicrmw add ptr %at.150, i64 1 monotonic
+  br label %after.142
+else.141:
+  %at.156 = getelementptr [1 x i8], ptr %owner.59.69, i64 -32
+  %v.157 = load i64, ptr %at.156
+  %v.158 = add i64 %v.157, 1
+  store i64 %v.158, ptr %at.156
+  br label %after.142
+after.142:
+  br label %after.138
+after.138:
+  br label %after.125
+after.125:
+  %old_kind.161 = load i32, ptr %register
+  %payload_at.166 = getelementptr i8, ptr %register, i64 8
+  %v.167 = load ptr, ptr %payload_at.166
+  store i32 7, ptr %register
+  %payload_at.172 = getelementptr i8, ptr %register, i64 8
+  store ptr %result.0.118, ptr %payload_at.172
+  %v.176 = icmp sge i32 %old_kind.161, 7
+  br i1 %v.176, label %then.173, label %after.175
+then.173:
+  call void @heddle_release(ptr %context, i32 %old_kind.161, ptr %v.167)
+  br label %after.175
+after.175:
+  ret i32 0
+}
+
+define i32 @heddle_make_shape(ptr %context, ptr %register, i64 %count, ptr %sizes) "heddle-simplified" {
+entry:
+  %v.1 = mul i64 8, %count
+  %v.2 = add i64 8, %v.1
+  %v.5 = add i64 %v.2, 32
+  %v.6 = call ptr @malloc(i64 %v.5)
+  %v.10 = icmp eq ptr %v.6, null
+  br i1 %v.10, label %then.7, label %after.9
+then.7:
+  call void @refuse_memory(i64 %v.5)
+  br label %new_object_end.4
+after.9:
+  store i64 1, ptr %v.6
+  %kind_at.11 = getelementptr i8, ptr %v.6, i64 8
+  store i32 8, ptr %kind_at.11
+  %flags_at.12 = getelementptr i8, ptr %v.6, i64 12
+  store i32 0, ptr %flags_at.12
+  %owner_at.13 = getelementptr i8, ptr %v.6, i64 16
+  store ptr null, ptr %owner_at.13
+  %at.16 = getelementptr [32 x i8], ptr %v.6, i64 1
+  br label %new_object_end.4
+new_object_end.4:
+  %result.0.17 = phi ptr [ null, %then.7 ], [ %at.16, %after.9 ]
+  %v.21 = icmp eq ptr %result.0.17, null
+  br i1 %v.21, label %then.18, label %after.20
+then.18:
+  ret i32 -1
+after.20:
+  store i64 %count, ptr %result.0.17
+  %at.24 = getelementptr [8 x i8], ptr %result.0.17, i64 1
+  %size.25 = mul i64 %count, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.24, ptr %sizes, i64 %size.25, i1 false)
+  %old_kind.28 = load i32, ptr %register
+  %payload_at.33 = getelementptr i8, ptr %register, i64 8
+  %v.34 = load ptr, ptr %payload_at.33
+  store i32 8, ptr %register
+  %payload_at.39 = getelementptr i8, ptr %register, i64 8
+  store ptr %result.0.17, ptr %payload_at.39
+  %v.43 = icmp sge i32 %old_kind.28, 7
+  br i1 %v.43, label %then.40, label %after.42
+then.40:
+  call void @heddle_release(ptr %context, i32 %old_kind.28, ptr %v.34)
+  br label %after.42
+after.42:
+  ret i32 0
+}
+
+define i32 @heddle_make_tuple(ptr %context, ptr %register, i64 %count, ptr %items) "heddle-simplified" {
+entry:
+  %v.1 = mul i64 16, %count
+  %size_bytes.2 = add i64 8, %v.1
+  %v.5 = add i64 %size_bytes.2, 32
+  %v.6 = call ptr @malloc(i64 %v.5)
+  %v.10 = icmp eq ptr %v.6, null
+  br i1 %v.10, label %then.7, label %after.9
+then.7:
+  call void @refuse_memory(i64 %v.5)
+  br label %new_object_end.4
+after.9:
+  store i64 1, ptr %v.6
+  %kind_at.11 = getelementptr i8, ptr %v.6, i64 8
+  store i32 9, ptr %kind_at.11
+  %flags_at.12 = getelementptr i8, ptr %v.6, i64 12
+  store i32 0, ptr %flags_at.12
+  %owner_at.13 = getelementptr i8, ptr %v.6, i64 16
+  store ptr null, ptr %owner_at.13
+  %at.16 = getelementptr [32 x i8], ptr %v.6, i64 1
+  br label %new_object_end.4
+new_object_end.4:
+  %result.0.17 = phi ptr [ null, %then.7 ], [ %at.16, %after.9 ]
+  %v.21 = icmp eq ptr %result.0.17, null
+  br i1 %v.21, label %then.18, label %after.20
+then.18:
+  ret i32 -1
+after.20:
+  store i64 %count, ptr %result.0.17
+  %at.24 = getelementptr [8 x i8], ptr %result.0.17, i64 1
+  br label %loop.27
+loop.27:
+  %number.30 = phi i64 [ 0, %after.20 ], [ %number.74, %after.53 ]
+  %v.31 = icmp slt i64 %number.30, %count
+  br i1 %v.31, label %body.28, label %after.29
+body.28:
+  %at.32 = getelementptr [16 x i8], ptr %items, i64 %number.30
+  %at.33 = getelementptr [16 x i8], ptr %at.24, i64 %number.30
+  %kind.34 = load i32, ptr %at.32
+  %payload_at.39 = getelementptr i8, ptr %at.32, i64 8
+  %v.40 = load ptr, ptr %payload_at.39
+  %zero_at.41 = getelementptr i8, ptr %at.33, i64 4
+  %zero_at.42 = getelementptr i8, ptr %at.32, i64 4
+  %v.43 = load i32, ptr %zero_at.42
+  store i32 %v.43, ptr %zero_at.41
+  store i32 %kind.34, ptr %at.33
+  %payload_at.48 = getelementptr i8, ptr %at.33, i64 8
+  store ptr %v.40, ptr %payload_at.48
+  %v.54 = icmp sge i32 %kind.34, 7
+  br i1 %v.54, label %then.51, label %after.53
+then.51:
+  %v.58 = icmp eq i32 %kind.34, 11
+  br i1 %v.58, label %then.55, label %else.56
+then.55:
+  %at.65 = getelementptr [1 x i8], ptr %v.40, i64 -32
+  %v.66 = atomicrmw add ptr %at.65, i64 1 monotonic
+  br label %after.57
+else.56:
+  %at.71 = getelementptr [1 x i8], ptr %v.40, i64 -32
+  %v.72 = load i64, ptr %at.71
+  %v.73 = add i64 %v.72, 1
+  store i64 %v.73, ptr %at.71
+  br label %after.57
+after.57:
+  br label %after.53
+after.53:
+  %number.74 = add i64 %number.30, 1
+  br label %loop.27
+after.29:
+  %old_kind.77 = load i32, ptr %register
+  %payload_at.82 = getelementptr i8, ptr %register, i64 8
+  %v.83 = load ptr, ptr %payload_at.82
+  store i32 9, ptr %register
+  %payload_at.88 = getelementptr i8, ptr %register, i64 8
+  store ptr %result.0.17, ptr %payload_at.88
+  %v.92 = icmp sge i32 %old_kind.77, 7
+  br i1 %v.92, label %then.89, label %after.91
+then.89:
+  call void @heddle_release(ptr %context, i32 %old_kind.77, ptr %v.83)
+  br label %after.91
+after.91:
+  ret i32 0
+}
+
+define i32 @heddle_make_closure(ptr %context, ptr %register, i64 %function, i64 %count, ptr %items) "heddle-simplified" {
+entry:
+  %v.1 = mul i64 16, %count
+  %size_bytes.2 = add i64 16, %v.1
+  %v.5 = add i64 %size_bytes.2, 32
+  %v.6 = call ptr @malloc(i64 %v.5)
+  %v.10 = icmp eq ptr %v.6, null
+  br i1 %v.10, label %then.7, label %after.9
+then.7:
+  call void @refuse_memory(i64 %v.5)
+  br label %new_object_end.4
+after.9:
+  store i64 1, ptr %v.6
+  %kind_at.11 = getelementptr i8, ptr %v.6, i64 8
+  store i32 10, ptr %kind_at.11
+  %flags_at.12 = getelementptr i8, ptr %v.6, i64 12
+  store i32 0, ptr %flags_at.12
+  %owner_at.13 = getelementptr i8, ptr %v.6, i64 16
+  store ptr null, ptr %owner_at.13
+  %at.16 = getelementptr [32 x i8], ptr %v.6, i64 1
+  br label %new_object_end.4
+new_object_end.4:
+  %result.0.17 = phi ptr [ null, %then.7 ], [ %at.16, %after.9 ]
+  %v.21 = icmp eq ptr %result.0.17, null
+  br i1 %v.21, label %then.18, label %after.20
+then.18:
+  ret i32 -1
+after.20:
+  store i64 %function, ptr %result.0.17
+  %num_bound_at.22 = getelementptr i8, ptr %result.0.17, i64 8
+  store i64 %count, ptr %num_bound_at.22
+  %at.25 = getelementptr [16 x i8], ptr %result.0.17, i64 1
+  br label %loop.28
+loop.28:
+  %number.31 = phi i64 [ 0, %after.20 ], [ %number.75, %after.54 ]
+  %v.32 = icmp slt i64 %number.31, %count
+  br i1 %v.32, label %body.29, label %after.30
+body.29:
+  %at.33 = getelementptr [16 x i8], ptr %items, i64 %number.31
+  %at.34 = getelementptr [16 x i8], ptr %at.25, i64 %number.31
+  %kind.35 = load i32, ptr %at.33
+  %payload_at.40 = getelementptr i8, ptr %at.33, i64 8
+  %v.41 = load ptr, ptr %payload_at.40
+  %zero_at.42 = getelementptr i8, ptr %at.34, i64 4
+  %zero_at.43 = getelementptr i8, ptr %at.33, i64 4
+  %v.44 = load i32, ptr %zero_at.43
+  store i32 %v.44, ptr %zero_at.42
+  store i32 %kind.35, ptr %at.34
+  %payload_at.49 = getelementptr i8, ptr %at.34, i64 8
+  store ptr %v.41, ptr %payload_at.49
+  %v.55 = icmp sge i32 %kind.35, 7
+  br i1 %v.55, label %then.52, label %after.54
+then.52:
+  %v.59 = icmp eq i32 %kind.35, 11
+  br i1 %v.59, label %then.56, label %else.57
+then.56:
+  %at.66 = getelementptr [1 x i8], ptr %v.41, i64 -32
+  %v.67 = atomicrmw add ptr %at.66, i64 1 monotonic
+  br label %after.58
+else.57:
+  %at.72 = getelementptr [1 x i8], ptr %v.41, i64 -32
+  %v.73 = load i64, ptr %at.72
+  %v.74 = add i64 %v.73, 1
+  store i64 %v.74, ptr %at.72
+  br label %after.58
+after.58:
+  br label %after.54
+after.54:
+  %number.75 = add i64 %number.31, 1
+  br label %loop.28
+after.30:
+  %old_kind.78 = load i32, ptr %register
+  %payload_at.83 = getelementptr i8, ptr %register, i64 8
+  %v.84 = load ptr, ptr %payload_at.83
+  store i32 10, ptr %register
+  %payload_at.89 = getelementptr i8, ptr %register, i64 8
+  store ptr %result.0.17, ptr %payload_at.89
+  %v.93 = icmp sge i32 %old_kind.78, 7
+  br i1 %v.93, label %then.90, label %after.92
+then.90:
+  call void @heddle_release(ptr %context, i32 %old_kind.78, ptr %v.84)
+  br label %after.92
+after.92:
+  ret i32 0
+}
+
+define internal i32 @refuse_item(ptr %tuple_at, i64 %index) cold noinline {
+entry:
+  %v.1 = load i64, ptr %tuple_at
+  call void @heddle_set_error(i32 103427, ptr @no_such_item, i64 %v.1, i64 %index)
+  ret i32 -1
+}
+
+define i32 @heddle_tuple_getitem(ptr %context, ptr %register, ptr %tuple_at, i64 %index) "heddle-simplified" {
+entry:
+  %v.4 = load i64, ptr %tuple_at
+  %v.5 = icmp uge i64 %index, %v.4
   br i1 %v.5, label %then.1, label %after.3
 then.1:
-  call void @wrong_kind(ptr @expected_storage, ptr %source)
-  ret i32 -1
+  %v.6 = call i32 @refuse_item(ptr %tuple_at, i64 %index)
+  ret i32 %v.6
 after.3:
-  %at.10 = getelementptr [1 x i8], ptr %source, i64 8
-  %v.11 = load ptr, ptr %at.10
-  %v.15 = load i64, ptr %v.11
-  %v.16 = icmp ugt i64 %end, %v.15
-  br i1 %v.16, label %then.12, label %after.14
-then.12:
-  %v.17 = trunc i64 %word to i32
-  %v.18 = sext i32 %v.17 to i64
-  %v.19 = ashr i64 %word, 32
-  %v.20 = trunc i64 %v.19 to i32
-  %v.21 = call i32 @heddle_alloc_tensor(ptr %context, ptr %register, ptr %v.11, i64 %start, i64 %v.18, ptr %sizes, i32 %v.20)
-  ret i32 %v.21
-after.14:
-  %v.25 = load i32, ptr %register
-  %v.26 = icmp ne i32 %v.25, 0
-  br i1 %v.26, label %then.22, label %after.24
-then.22:
-  call void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor)
-  br label %after.24
-after.24:
-  %at.27 = getelementptr [32 x i8], ptr %v.11, i64 1
-  %at.28 = getelementptr [1 x i8], ptr %at.27, i64 %start
-  %at.33 = getelementptr [1 x i8], ptr %v.11, i64 -32
-  %v.34 = load i64, ptr %at.33
-  %v.35 = add i64 %v.34, 1
-  store i64 %v.35, ptr %at.33
-  %at.38 = getelementptr [1 x i8], ptr %tensor, i64 -32
-  store i64 1, ptr %at.38
-  %kind_at.39 = getelementptr i8, ptr %at.38, i64 8
-  store i32 7, ptr %kind_at.39
-  %flags_at.40 = getelementptr i8, ptr %at.38, i64 12
-  store i32 4, ptr %flags_at.40
-  %owner_at.41 = getelementptr i8, ptr %at.38, i64 16
-  store ptr %v.11, ptr %owner_at.41
-  store ptr %at.28, ptr %tensor
-  %device_type_at.42 = getelementptr i8, ptr %tensor, i64 8
-  %device_type_at.43 = getelementptr i8, ptr %v.11, i64 16
-  %v.44 = load i32, ptr %device_type_at.43
-  store i32 %v.44, ptr %device_type_at.42
-  %device_id_at.45 = getelementptr i8, ptr %tensor, i64 12
-  %device_id_at.46 = getelementptr i8, ptr %v.11, i64 20
-  %v.47 = load i32, ptr %device_id_at.46
-  store i32 %v.47, ptr %device_id_at.45
-  %rank_at.48 = getelementptr i8, ptr %tensor, i64 16
-  %v.49 = trunc i64 %word to i32
-  store i32 %v.49, ptr %rank_at.48
-  %dtype_at.50 = getelementptr i8, ptr %tensor, i64 20
-  %v.51 = ashr i64 %word, 32
-  %v.52 = trunc i64 %v.51 to i32
-  store i32 %v.52, ptr %dtype_at.50
-  %sizes_at.53 = getelementptr i8, ptr %tensor, i64 24
-  store ptr %sizes, ptr %sizes_at.53
-  %strides_at.54 = getelementptr i8, ptr %tensor, i64 32
-  store ptr null, ptr %strides_at.54
-  %byte_offset_at.55 = getelementptr i8, ptr %tensor, i64 40
-  store i64 0, ptr %byte_offset_at.55
-  store i32 7, ptr %register
-  %at.58 = getelementptr [1 x i8], ptr %register, i64 8
-  store ptr %tensor, ptr %at.58
+  %at.9 = getelementptr [8 x i8], ptr %tuple_at, i64 1
+  %at.10 = getelementptr [16 x i8], ptr %at.9, i64 %index
+  call void @heddle_copy(ptr %context, ptr %register, ptr %at.10)
   ret i32 0
 }
 
-; A view of the frame: `count` elements of the tensor in register `source`, whose place in the frame is
-; `viewed` and which has `old_count`. Counts are negative where they were not computed, or below 0.
-define i32 @heddle_frame_view(ptr %context, ptr %register, ptr %tensor, ptr %source, ptr %viewed, i64 %old_count, i64 %count, i64 %word, ptr %sizes) {
+; Take an item out of a tuple, for all its holders.
+define i32 @heddle_tuple_reset(ptr %context, ptr %tuple_at, i64 %index) {
 entry:
-  %v.12 = load i32, ptr %source
-  %v.13 = icmp eq i32 %v.12, 7
-  br i1 %v.13, label %and.11, label %no.9
-and.11:
-  %at.18 = getelementptr [1 x i8], ptr %source, i64 8
-  %v.19 = load ptr, ptr %at.18
-  %v.20 = icmp eq ptr %v.19, %viewed
-  br i1 %v.20, label %yes.8, label %no.9
-yes.8:
-  br label %chosen.10
-no.9:
-  br label %chosen.10
-chosen.10:
-  %v.7.21 = phi i1 [ true, %yes.8 ], [ false, %no.9 ]
-  br i1 %v.7.21, label %or.4, label %then.1
-or.4:
-  %v.23 = icmp slt i64 %old_count, 0
-  br i1 %v.23, label %then.1, label %or.22
-or.22:
-  %v.24 = icmp ugt i64 %count, %old_count
-  br i1 %v.24, label %then.1, label %after.3
+  %v.4 = load i64, ptr %tuple_at
+  %v.5 = icmp uge i64 %index, %v.4
+  br i1 %v.5, label %then.1, label %after.3
 then.1:
-  %v.28 = load i32, ptr %source
-  %v.29 = icmp ne i32 %v.28, 7
-  br i1 %v.29, label %then.25, label %after.27
-then.25:
-  call void @wrong_kind(ptr @expected_tensor, ptr %source)
-  ret i32 -1
-after.27:
-  %at.34 = getelementptr [1 x i8], ptr %source, i64 8
-  %v.35 = load ptr, ptr %at.34
-  %v.36 = trunc i64 %word to i32
-  %v.37 = sext i32 %v.36 to i64
-  %v.38 = call i32 @heddle_reshape(ptr %context, ptr %register, ptr %v.35, i64 %v.37, ptr %sizes)
-  ret i32 %v.38
+  %v.6 = call i32 @refuse_item(ptr %tuple_at, i64 %index)
+  ret i32 %v.6
 after.3:
-  %v.42 = load i32, ptr %register
-  %v.43 = icmp ne i32 %v.42, 0
-  br i1 %v.43, label %then.39, label %after.41
-then.39:
-  call void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor)
-  br label %after.41
-after.41:
-  %at.46 = getelementptr [1 x i8], ptr %viewed, i64 -32
-  %owner_at.47 = getelementptr i8, ptr %at.46, i64 16
-  %v.48 = load ptr, ptr %owner_at.47
-  %v.49 = load ptr, ptr %viewed
-  %at.54 = getelementptr [1 x i8], ptr %v.48, i64 -32
-  %v.55 = load i64, ptr %at.54
-  %v.56 = add i64 %v.55, 1
-  store i64 %v.56, ptr %at.54
-  %at.59 = getelementptr [1 x i8], ptr %tensor, i64 -32
-  store i64 1, ptr %at.59
-  %kind_at.60 = getelementptr i8, ptr %at.59, i64 8
-  store i32 7, ptr %kind_at.60
-  %flags_at.61 = getelementptr i8, ptr %at.59, i64 12
-  store i32 4, ptr %flags_at.61
-  %owner_at.62 = getelementptr i8, ptr %at.59, i64 16
-  store ptr %v.48, ptr %owner_at.62
-  store ptr %v.49, ptr %tensor
-  %device_type_at.63 = getelementptr i8, ptr %tensor, i64 8
-  %device_type_at.64 = getelementptr i8, ptr %v.48, i64 16
-  %v.65 = load i32, ptr %device_type_at.64
-  store i32 %v.65, ptr %device_type_at.63
-  %device_id_at.66 = getelementptr i8, ptr %tensor, i64 12
-  %device_id_at.67 = getelementptr i8, ptr %v.48, i64 20
-  %v.68 = load i32, ptr %device_id_at.67
-  store i32 %v.68, ptr %device_id_at.66
-  %rank_at.69 = getelementptr i8, ptr %tensor, i64 16
-  %v.70 = trunc i64 %word to i32
-  store i32 %v.70, ptr %rank_at.69
-  %dtype_at.71 = getelementptr i8, ptr %tensor, i64 20
-  %v.72 = ashr i64 %word, 32
-  %v.73 = trunc i64 %v.72 to i32
-  store i32 %v.73, ptr %dtype_at.71
-  %sizes_at.74 = getelementptr i8, ptr %tensor, i64 24
-  store ptr %sizes, ptr %sizes_at.74
-  %strides_at.75 = getelementptr i8, ptr %tensor, i64 32
-  store ptr null, ptr %strides_at.75
-  %byte_offset_at.76 = getelementptr i8, ptr %tensor, i64 40
-  store i64 0, ptr %byte_offset_at.76
-  store i32 7, ptr %register
-  %at.79 = getelementptr [1 x i8], ptr %register, i64 8
-  store ptr %tensor, ptr %at.79
+  %at.9 = getelementptr [8 x i8], ptr %tuple_at, i64 1
+  %at.10 = getelementptr [16 x i8], ptr %at.9, i64 %index
+  %old_kind.13 = load i32, ptr %at.10
+  %payload_at.18 = getelementptr i8, ptr %at.10, i64 8
+  %v.19 = load ptr, ptr %payload_at.18
+  store i32 0, ptr %at.10
+  %payload_at.24 = getelementptr i8, ptr %at.10, i64 8
+  store ptr null, ptr %payload_at.24
+  %v.28 = icmp sge i32 %old_kind.13, 7
+  br i1 %v.28, label %then.25, label %after.27
+then.25:
+  call void @heddle_release(ptr %context, i32 %old_kind.13, ptr %v.19)
+  br label %after.27
+after.27:
   ret i32 0
+}
+
+; Whether a tensor's strides, where it has some, are those of a tensor without gaps.
+define internal i1 @is_compact(ptr %tensor) {
+entry:
+  %strides_at.1 = getelementptr i8, ptr %tensor, i64 32
+  %strides.2 = load ptr, ptr %strides_at.1
+  %v.6 = icmp eq ptr %strides.2, null
+  br i1 %v.6, label %then.3, label %after.5
+then.3:
+  ret i1 true
+after.5:
+  %rank_at.7 = getelementptr i8, ptr %tensor, i64 16
+  %axis.8 = load i32, ptr %rank_at.7
+  br label %loop.9
+loop.9:
+  %step.12 = phi i64 [ 1, %after.5 ], [ %step.30, %after.23 ]
+  %axis.13 = phi i32 [ %axis.8, %after.5 ], [ %axis.15, %after.23 ]
+  %v.14 = icmp sgt i32 %axis.13, 0
+  br i1 %v.14, label %body.10, label %after.11
+body.10:
+  %axis.15 = sub i32 %axis.13, 1
+  %sizes_at.16 = getelementptr i8, ptr %tensor, i64 24
+  %v.17 = load ptr, ptr %sizes_at.16
+  %v.18 = sext i32 %axis.15 to i64
+  %at.19 = getelementptr [8 x i8], ptr %v.17, i64 %v.18
+  %size.20 = load i64, ptr %at.19
+  %v.25 = sext i32 %axis.15 to i64
+  %at.26 = getelementptr [8 x i8], ptr %strides.2, i64 %v.25
+  %v.27 = load i64, ptr %at.26
+  %v.28 = icmp ne i64 %v.27, %step.12
+  br i1 %v.28, label %and.24, label %after.23
+and.24:
+  %v.29 = icmp ne i64 %size.20, 1
+  br i1 %v.29, label %then.21, label %after.23
+then.21:
+  ret i1 false
+after.23:
+  %step.30 = mul i64 %step.12, %size.20
+  br label %loop.9
+after.11:
+  ret i1 true
+}
+
+; The bytes of a tensor's elements.
+define internal i64 @tensor_bytes(ptr %tensor) {
+entry:
+  %rank_at.1 = getelementptr i8, ptr %tensor, i64 16
+  %v.2 = load i32, ptr %rank_at.1
+  %v.3 = sext i32 %v.2 to i64
+  %sizes_at.4 = getelementptr i8, ptr %tensor, i64 24
+  %v.5 = load ptr, ptr %sizes_at.4
+  br label %loop.8
+loop.8:
+  %result.11 = phi i64 [ 1, %entry ], [ %result.25, %body.9 ]
+  %any_negative.12 = phi i1 [ false, %entry ], [ %any_negative.19, %body.9 ]
+  %any_zero.13 = phi i1 [ false, %entry ], [ %any_zero.21, %body.9 ]
+  %number.14 = phi i64 [ 0, %entry ], [ %number.26, %body.9 ]
+  %v.15 = icmp slt i64 %number.14, %v.3
+  br i1 %v.15, label %body.9, label %after.10
+body.9:
+  %at.16 = getelementptr [8 x i8], ptr %v.5, i64 %number.14
+  %size.17 = load i64, ptr %at.16
+  %v.18 = icmp slt i64 %size.17, 0
+  %any_negative.19 = or i1 %any_negative.12, %v.18
+  %v.20 = icmp eq i64 %size.17, 0
+  %any_zero.21 = or i1 %any_zero.13, %v.20
+  %v.22 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.11, i64 %size.17)
+  %v.23 = extractvalue { i64, i1 } %v.22, 0
+  %v.24 = extractvalue { i64, i1 } %v.22, 1
+  %result.25 = select i1 %v.24, i64 9223372036854775807, i64 %v.23
+  %number.26 = add i64 %number.14, 1
+  br label %loop.8
+after.10:
+  %known.27 = select i1 %any_zero.13, i64 0, i64 %result.11
+  %v.28 = select i1 %any_negative.12, i64 -1, i64 %known.27
+  %dtype_at.29 = getelementptr i8, ptr %tensor, i64 20
+  %v.30 = load i32, ptr %dtype_at.29
+  %v.33 = lshr i32 %v.30, 8
+  %v.34 = and i32 %v.33, 255
+  %v.35 = lshr i32 %v.30, 16
+  %v.36 = mul i32 %v.34, %v.35
+  %v.37 = add i32 %v.36, 7
+  %v.38 = lshr i32 %v.37, 3
+  %v.39 = zext i32 %v.38 to i64
+  %v.40 = mul i64 %v.28, %v.39
+  ret i64 %v.40
+}
+
+; The rows of a chain (((first, row), row), row) below those of the tensor `first`, as one new tensor.
+define i32 @heddle_stack_chain(ptr %context, ptr %register, ptr %chain) {
+entry:
+  %room.150 = alloca [16 x i8], align 16
+  br label %loop.3
+loop.3:
+  %chain.6 = phi ptr [ %chain, %entry ], [ %at.50, %body.4 ]
+  %rows.7 = phi i64 [ 0, %entry ], [ %rows.51, %body.4 ]
+  %v.14 = load i32, ptr %chain.6
+  %v.15 = icmp ne i32 %v.14, 9
+  br i1 %v.15, label %then.10, label %or.13
+or.13:
+  %payload_at.20 = getelementptr i8, ptr %chain.6, i64 8
+  %v.21 = load ptr, ptr %payload_at.20
+  %v.22 = load i64, ptr %v.21
+  %v.23 = icmp ne i64 %v.22, 2
+  br i1 %v.23, label %then.10, label %after.12
+then.10:
+  br label %is_pair_end.9
+after.12:
+  %payload_at.30 = getelementptr i8, ptr %chain.6, i64 8
+  %v.31 = load ptr, ptr %payload_at.30
+  %at.34 = getelementptr [8 x i8], ptr %v.31, i64 1
+  %at.35 = getelementptr [16 x i8], ptr %at.34, i64 1
+  %v.36 = load i32, ptr %at.35
+  %v.37 = icmp eq i32 %v.36, 7
+  br label %is_pair_end.9
+is_pair_end.9:
+  %result.0.38 = phi i1 [ false, %then.10 ], [ %v.37, %after.12 ]
+  br i1 %result.0.38, label %body.4, label %after.5
+body.4:
+  %payload_at.45 = getelementptr i8, ptr %chain.6, i64 8
+  %v.46 = load ptr, ptr %payload_at.45
+  %at.49 = getelementptr [8 x i8], ptr %v.46, i64 1
+  %at.50 = getelementptr [16 x i8], ptr %at.49, i64 0
+  %rows.51 = add i64 %rows.7, 1
+  br label %loop.3
+after.5:
+  %v.60 = load i32, ptr %chain.6
+  %v.61 = icmp ne i32 %v.60, 7
+  br i1 %v.61, label %then.57, label %after.59
+then.57:
+  br label %is_start_end.56
+after.59:
+  %payload_at.73 = getelementptr i8, ptr %chain.6, i64 8
+  %v.74 = load ptr, ptr %payload_at.73
+  %rank_at.75 = getelementptr i8, ptr %v.74, i64 16
+  %v.76 = load i32, ptr %rank_at.75
+  %v.77 = icmp sgt i32 %v.76, 0
+  br i1 %v.77, label %and.66, label %no.64
+and.66:
+  %payload_at.84 = getelementptr i8, ptr %chain.6, i64 8
+  %v.85 = load ptr, ptr %payload_at.84
+  %v.86 = call i1 @is_compact(ptr %v.85)
+  br i1 %v.86, label %yes.63, label %no.64
+yes.63:
+  br label %chosen.65
+no.64:
+  br label %chosen.65
+chosen.65:
+  %v.62.87 = phi i1 [ true, %yes.63 ], [ false, %no.64 ]
+  br label %is_start_end.56
+is_start_end.56:
+  %result.0.88 = phi i1 [ false, %then.57 ], [ %v.62.87, %chosen.65 ]
+  br i1 %result.0.88, label %after.54, label %then.52
+then.52:
+  %v.89 = load i32, ptr %chain.6
+  %v.90 = sext i32 %v.89 to i64
+  call void @heddle_set_error(i32 102914, ptr @no_chain, i64 0, i64 %v.90)
+  ret i32 -1
+after.54:
+  %payload_at.97 = getelementptr i8, ptr %chain.6, i64 8
+  %v.98 = load ptr, ptr %payload_at.97
+  %rank_at.99 = getelementptr i8, ptr %v.98, i64 16
+  %v.100 = load i32, ptr %rank_at.99
+  %rank.101 = sext i32 %v.100 to i64
+  %dtype_at.102 = getelementptr i8, ptr %v.98, i64 20
+  %dtype.103 = load i32, ptr %dtype_at.102
+  %sizes_at.104 = getelementptr i8, ptr %v.98, i64 24
+  %v.105 = load ptr, ptr %sizes_at.104
+  %at.106 = getelementptr [8 x i8], ptr %v.105, i64 0
+  %first_rows.107 = load i64, ptr %at.106
+  %v.108 = sub i64 %rank.101, 1
+  %sizes_at.109 = getelementptr i8, ptr %v.98, i64 24
+  %v.110 = load ptr, ptr %sizes_at.109
+  %at.111 = getelementptr [8 x i8], ptr %v.110, i64 1
+  br label %loop.114
+loop.114:
+  %result.117 = phi i64 [ 1, %after.54 ], [ %result.131, %body.115 ]
+  %any_negative.118 = phi i1 [ false, %after.54 ], [ %any_negative.125, %body.115 ]
+  %any_zero.119 = phi i1 [ false, %after.54 ], [ %any_zero.127, %body.115 ]
+  %number.120 = phi i64 [ 0, %after.54 ], [ %number.132, %body.115 ]
+  %v.121 = icmp slt i64 %number.120, %v.108
+  br i1 %v.121, label %body.115, label %after.116
+body.115:
+  %at.122 = getelementptr [8 x i8], ptr %at.111, i64 %number.120
+  %size.123 = load i64, ptr %at.122
+  %v.124 = icmp slt i64 %size.123, 0
+  %any_negative.125 = or i1 %any_negative.118, %v.124
+  %v.126 = icmp eq i64 %size.123, 0
+  %any_zero.127 = or i1 %any_zero.119, %v.126
+  %v.128 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.117, i64 %size.123)
+  %v.129 = extractvalue { i64, i1 } %v.128, 0
+  %v.130 = extractvalue { i64, i1 } %v.128, 1
+  %result.131 = select i1 %v.130, i64 9223372036854775807, i64 %v.129
+  %number.132 = add i64 %number.120, 1
+  br label %loop.114
+after.116:
+  %known.133 = select i1 %any_zero.119, i64 0, i64 %result.117
+  %v.134 = select i1 %any_negative.118, i64 -1, i64 %known.133
+  %v.137 = lshr i32 %dtype.103, 8
+  %v.138 = and i32 %v.137, 255
+  %v.139 = lshr i32 %dtype.103, 16
+  %v.140 = mul i32 %v.138, %v.139
+  %v.141 = add i32 %v.140, 7
+  %v.142 = lshr i32 %v.141, 3
+  %v.143 = zext i32 %v.142 to i64
+  %row_bytes.144 = mul i64 %v.134, %v.143
+  %room.145 = alloca [8 x i8], i64 %rank.101, align 16
+  %sizes_at.146 = getelementptr i8, ptr %v.98, i64 24
+  %v.147 = load ptr, ptr %sizes_at.146
+  %size.148 = mul i64 %rank.101, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %room.145, ptr %v.147, i64 %size.148, i1 false)
+  %v.149 = add i64 %first_rows.107, %rows.7
+  store i64 %v.149, ptr %room.145
+  store i32 0, ptr %room.150
+  %zero_at.153 = getelementptr i8, ptr %room.150, i64 4
+  store i32 0, ptr %zero_at.153
+  %payload_at.154 = getelementptr i8, ptr %room.150, i64 8
+  store i64 0, ptr %payload_at.154
+  %v.162 = lshr i32 %dtype.103, 8
+  %v.163 = and i32 %v.162, 255
+  %v.164 = lshr i32 %dtype.103, 16
+  %v.165 = mul i32 %v.163, %v.164
+  %v.166 = add i32 %v.165, 7
+  %v.167 = lshr i32 %v.166, 3
+  %v.168 = zext i32 %v.167 to i64
+  %status.169 = call i32 @heddle_alloc_storage(ptr %context, ptr %room.150, i64 %rank.101, ptr %room.145, i64 %v.168, i32 0)
+  %v.173 = icmp ne i32 %status.169, 0
+  br i1 %v.173, label %then.170, label %after.172
+then.170:
+  br label %make_room_end.159
+after.172:
+  %payload_at.178 = getelementptr i8, ptr %room.150, i64 8
+  %v.179 = load ptr, ptr %payload_at.178
+  %status.180 = call i32 @heddle_alloc_tensor(ptr %context, ptr %room.150, ptr %v.179, i64 0, i64 %rank.101, ptr %room.145, i32 %dtype.103)
+  %v.184 = icmp ne i32 %status.180, 0
+  br i1 %v.184, label %then.181, label %after.183
+then.181:
+  %old_kind.187 = load i32, ptr %room.150
+  %payload_at.192 = getelementptr i8, ptr %room.150, i64 8
+  %v.193 = load ptr, ptr %payload_at.192
+  store i32 0, ptr %room.150
+  %payload_at.198 = getelementptr i8, ptr %room.150, i64 8
+  store ptr null, ptr %payload_at.198
+  %v.202 = icmp sge i32 %old_kind.187, 7
+  br i1 %v.202, label %then.199, label %after.201
+then.199:
+  call void @heddle_release(ptr %context, i32 %old_kind.187, ptr %v.193)
+  br label %after.201
+after.201:
+  br label %make_room_end.159
+after.183:
+  br label %make_room_end.159
+make_room_end.159:
+  %status.203 = phi i32 [ %status.169, %then.170 ], [ %status.180, %after.201 ], [ %status.180, %after.183 ]
+  %result.0.204 = phi i1 [ false, %then.170 ], [ false, %after.201 ], [ true, %after.183 ]
+  br i1 %result.0.204, label %after.157, label %then.155
+then.155:
+  ret i32 -1
+after.157:
+  %payload_at.211 = getelementptr i8, ptr %room.150, i64 8
+  %v.212 = load ptr, ptr %payload_at.211
+  %v.213 = load ptr, ptr %v.212
+  %v.214 = load ptr, ptr %v.98
+  %v.215 = mul i64 %first_rows.107, %row_bytes.144
+  call void @llvm.memcpy.p0.p0.i64(ptr %v.213, ptr %v.214, i64 %v.215, i1 false)
+  %v.219 = load ptr, ptr %v.212
+  %v.220 = mul i64 %first_rows.107, %row_bytes.144
+  %at.221 = getelementptr [1 x i8], ptr %v.219, i64 %v.220
+  br label %loop.224
+loop.224:
+  %chain.227 = phi ptr [ %chain, %after.157 ], [ %at.277, %after.252 ]
+  %rows.228 = phi i64 [ %rows.7, %after.157 ], [ %rows.262, %after.252 ]
+  %v.229 = icmp sgt i64 %rows.228, 0
+  br i1 %v.229, label %body.225, label %after.226
+body.225:
+  %payload_at.236 = getelementptr i8, ptr %chain.227, i64 8
+  %v.237 = load ptr, ptr %payload_at.236
+  %at.240 = getelementptr [8 x i8], ptr %v.237, i64 1
+  %at.241 = getelementptr [16 x i8], ptr %at.240, i64 1
+  %payload_at.248 = getelementptr i8, ptr %at.241, i64 8
+  %v.249 = load ptr, ptr %payload_at.248
+  %v.254 = call i64 @tensor_bytes(ptr %v.249)
+  %v.255 = icmp ne i64 %v.254, %row_bytes.144
+  br i1 %v.255, label %then.250, label %or.253
+or.253:
+  %dtype_at.257 = getelementptr i8, ptr %v.249, i64 20
+  %v.258 = load i32, ptr %dtype_at.257
+  %v.259 = icmp ne i32 %v.258, %dtype.103
+  br i1 %v.259, label %then.250, label %or.256
+or.256:
+  %v.260 = call i1 @is_compact(ptr %v.249)
+  br i1 %v.260, label %after.252, label %then.250
+then.250:
+  %v.261 = call i64 @tensor_bytes(ptr %v.249)
+  call void @heddle_set_error(i32 103169, ptr @ragged_chain, i64 %row_bytes.144, i64 %v.261)
+  br label %copy_rows_end.223
+after.252:
+  %rows.262 = sub i64 %rows.228, 1
+  %v.263 = mul i64 %rows.262, %row_bytes.144
+  %at.264 = getelementptr [1 x i8], ptr %at.221, i64 %v.263
+  %v.265 = load ptr, ptr %v.249
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.264, ptr %v.265, i64 %row_bytes.144, i1 false)
+  %payload_at.272 = getelementptr i8, ptr %chain.227, i64 8
+  %v.273 = load ptr, ptr %payload_at.272
+  %at.276 = getelementptr [8 x i8], ptr %v.273, i64 1
+  %at.277 = getelementptr [16 x i8], ptr %at.276, i64 0
+  br label %loop.224
+after.226:
+  br label %copy_rows_end.223
+copy_rows_end.223:
+  %result.0.278 = phi i1 [ false, %then.250 ], [ true, %after.226 ]
+  br i1 %result.0.278, label %after.218, label %then.216
+then.216:
+  %old_kind.281 = load i32, ptr %room.150
+  %payload_at.286 = getelementptr i8, ptr %room.150, i64 8
+  %v.287 = load ptr, ptr %payload_at.286
+  store i32 0, ptr %room.150
+  %payload_at.292 = getelementptr i8, ptr %room.150, i64 8
+  store ptr null, ptr %payload_at.292
+  %v.296 = icmp sge i32 %old_kind.281, 7
+  br i1 %v.296, label %then.293, label %after.295
+then.293:
+  call void @heddle_release(ptr %context, i32 %old_kind.281, ptr %v.287)
+  br label %after.295
+after.295:
+  ret i32 -1
+after.218:
+  %old_kind.299 = load i32, ptr %register
+  %payload_at.304 = getelementptr i8, ptr %register, i64 8
+  %v.305 = load ptr, ptr %payload_at.304
+  store i32 7, ptr %register
+  %payload_at.310 = getelementptr i8, ptr %register, i64 8
+  store ptr %v.212, ptr %payload_at.310
+  %v.314 = icmp sge i32 %old_kind.299, 7
+  br i1 %v.314, label %then.311, label %after.313
+then.311:
+  call void @heddle_release(ptr %context, i32 %old_kind.299, ptr %v.305)
+  br label %after.313
+after.313:
+  ret i32 0
+}
+
+; Run the code of a function. One that ends with a call of another function, which may come back to it,
+; leaves that call as a closure in the register, and its frame is gone. The call is made here, and the next
+; one: a cycle of calls in tail position takes the space of one frame.
+define internal i32 @run_code(ptr %context, ptr %code, ptr %args, ptr %register) {
+entry:
+  %status.1 = call i32 %code(ptr %context, ptr %args, ptr %register)
+  br label %loop.2
+loop.2:
+  %status.5 = phi i32 [ %status.1, %entry ], [ %status.21, %body.3 ]
+  %v.6 = icmp eq i32 %status.5, 1
+  br i1 %v.6, label %body.3, label %after.4
+body.3:
+  %payload_at.11 = getelementptr i8, ptr %register, i64 8
+  %v.12 = load ptr, ptr %payload_at.11
+  store i32 0, ptr %register
+  %functions_at.13 = getelementptr i8, ptr %context, i64 16
+  %v.14 = load ptr, ptr %functions_at.13
+  %v.15 = load i64, ptr %v.12
+  %at.16 = getelementptr [16 x i8], ptr %v.14, i64 %v.15
+  %v.17 = load ptr, ptr %at.16
+  %at.20 = getelementptr [16 x i8], ptr %v.12, i64 1
+  %status.21 = call i32 %v.17(ptr %context, ptr %at.20, ptr %register)
+  call void @heddle_release(ptr %context, i32 10, ptr %v.12)
+  br label %loop.2
+after.4:
+  ret i32 %status.5
+}
+
+; Call a function of the program, or of the host. Arguments are lent. Where their number is wrong the
+; host says so in its words.
+define i32 @heddle_call(ptr %context, ptr %register, i64 %function, ptr %args, i64 %count) {
+entry:
+  %functions_at.1 = getelementptr i8, ptr %context, i64 16
+  %v.2 = load ptr, ptr %functions_at.1
+  %at.3 = getelementptr [16 x i8], ptr %v.2, i64 %function
+  %v.4 = load ptr, ptr %at.3
+  %v.9 = icmp ne ptr %v.4, null
+  br i1 %v.9, label %and.8, label %after.7
+and.8:
+  %num_args_at.10 = getelementptr i8, ptr %at.3, i64 8
+  %v.11 = load i64, ptr %num_args_at.10
+  %v.12 = icmp eq i64 %v.11, %count
+  br i1 %v.12, label %then.5, label %after.7
+then.5:
+  %v.13 = call i32 @run_code(ptr %context, ptr %v.4, ptr %args, ptr %register)
+  ret i32 %v.13
+after.7:
+  %host_call_at.16 = getelementptr i8, ptr %context, i64 24
+  %v.17 = load ptr, ptr %host_call_at.16
+  %v.18 = call i32 %v.17(ptr %context, i64 %function, ptr %args, i64 %count, ptr %register)
+  ret i32 %v.18
+}
+
+; Call a closure with more arguments before its bound ones, or what the host can call.
+define i32 @heddle_invoke(ptr %context, ptr %register, ptr %callee, ptr %args, i64 %count) {
+entry:
+  %v.4 = load i32, ptr %callee
+  %v.5 = icmp ne i32 %v.4, 10
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  %v.6 = add i64 %count, 1
+  %room.7 = alloca [16 x i8], i64 %v.6, align 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %room.7, ptr %callee, i64 16, i1 false)
+  %at.8 = getelementptr [16 x i8], ptr %room.7, i64 1
+  %size.9 = mul i64 %count, 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.8, ptr %args, i64 %size.9, i1 false)
+  %v.10 = add i64 %count, 1
+  %host_call_at.13 = getelementptr i8, ptr %context, i64 24
+  %v.14 = load ptr, ptr %host_call_at.13
+  %v.15 = call i32 %v.14(ptr %context, i64 -1, ptr %room.7, i64 %v.10, ptr %register)
+  ret i32 %v.15
+after.3:
+  %payload_at.20 = getelementptr i8, ptr %callee, i64 8
+  %v.21 = load ptr, ptr %payload_at.20
+  %num_bound_at.22 = getelementptr i8, ptr %v.21, i64 8
+  %bound.23 = load i64, ptr %num_bound_at.22
+  %v.24 = add i64 %count, %bound.23
+  %room.25 = alloca [16 x i8], i64 %v.24, align 16
+  %size.26 = mul i64 %count, 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %room.25, ptr %args, i64 %size.26, i1 false)
+  %at.27 = getelementptr [16 x i8], ptr %room.25, i64 %count
+  %at.30 = getelementptr [16 x i8], ptr %v.21, i64 1
+  %size.31 = mul i64 %bound.23, 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.27, ptr %at.30, i64 %size.31, i1 false)
+  %at.36 = getelementptr [1 x i8], ptr %v.21, i64 -32
+  %v.37 = load i64, ptr %at.36
+  %v.38 = add i64 %v.37, 1
+  store i64 %v.38, ptr %at.36
+  %v.39 = load i64, ptr %v.21
+  %v.40 = add i64 %count, %bound.23
+  %status.41 = call i32 @heddle_call(ptr %context, ptr %register, i64 %v.39, ptr %room.25, i64 %v.40)
+  call void @heddle_release(ptr %context, i32 10, ptr %v.21)
+  ret i32 %status.41
 }
 
 ; Call a function of the program or of the host, with operands that are spelled out.
@@ -1489,4 +2848,541 @@ after.8:
   %v.38 = load i64, ptr %at.37
   %v.39 = call i32 @heddle_call(ptr %context, ptr %register, i64 %v.38, ptr %args, i64 %count.5)
   ret i32 %v.39
+}
+
+; Whether the stack has room for a frame of so many bytes.
+define i32 @heddle_room(ptr %context, i64 %size_bytes) {
+entry:
+  %v.4 = call ptr @llvm.frameaddress.p0(i32 0)
+  %v.5 = sub i64 0, %size_bytes
+  %at.6 = getelementptr [1 x i8], ptr %v.4, i64 %v.5
+  %stack_limit_at.7 = getelementptr i8, ptr %context, i64 56
+  %v.8 = load ptr, ptr %stack_limit_at.7
+  %v.9 = icmp ult ptr %at.6, %v.8
+  br i1 %v.9, label %then.1, label %after.3
+then.1:
+  call void @heddle_set_error(i32 78080, ptr @too_deep, i64 0, i64 0)
+  ret i32 -1
+after.3:
+  ret i32 0
+}
+
+; Enter a function: arguments become its first registers.
+define void @heddle_enter(ptr %context, ptr %registers, ptr %args, i64 %count) "heddle-simplified" {
+entry:
+  br label %loop.3
+loop.3:
+  %number.6 = phi i64 [ 0, %entry ], [ %number.50, %after.29 ]
+  %v.7 = icmp slt i64 %number.6, %count
+  br i1 %v.7, label %body.4, label %after.5
+body.4:
+  %at.8 = getelementptr [16 x i8], ptr %args, i64 %number.6
+  %at.9 = getelementptr [16 x i8], ptr %registers, i64 %number.6
+  %kind.10 = load i32, ptr %at.8
+  %payload_at.15 = getelementptr i8, ptr %at.8, i64 8
+  %v.16 = load ptr, ptr %payload_at.15
+  %zero_at.17 = getelementptr i8, ptr %at.9, i64 4
+  %zero_at.18 = getelementptr i8, ptr %at.8, i64 4
+  %v.19 = load i32, ptr %zero_at.18
+  store i32 %v.19, ptr %zero_at.17
+  store i32 %kind.10, ptr %at.9
+  %payload_at.24 = getelementptr i8, ptr %at.9, i64 8
+  store ptr %v.16, ptr %payload_at.24
+  %v.30 = icmp sge i32 %kind.10, 7
+  br i1 %v.30, label %then.27, label %after.29
+then.27:
+  %v.34 = icmp eq i32 %kind.10, 11
+  br i1 %v.34, label %then.31, label %else.32
+then.31:
+  %at.41 = getelementptr [1 x i8], ptr %v.16, i64 -32
+  %v.42 = atomicrmw add ptr %at.41, i64 1 monotonic
+  br label %after.33
+else.32:
+  %at.47 = getelementptr [1 x i8], ptr %v.16, i64 -32
+  %v.48 = load i64, ptr %at.47
+  %v.49 = add i64 %v.48, 1
+  store i64 %v.49, ptr %at.47
+  br label %after.33
+after.33:
+  br label %after.29
+after.29:
+  %number.50 = add i64 %number.6, 1
+  br label %loop.3
+after.5:
+  ret void
+}
+
+; The function ends: its result moves to the caller's register, what is left in its own is dropped.
+define void @heddle_leave(ptr %context, ptr %registers, i64 %count, ptr %value, ptr %result) "heddle-simplified" {
+entry:
+  call void @heddle_copy(ptr %context, ptr %result, ptr %value)
+  call void @heddle_release_all(ptr %context, ptr %registers, i64 %count)
+  ret void
+}
+
+; The function fails at an instruction: the innermost place is kept.
+define void @heddle_fail(ptr %context, ptr %registers, i64 %count, i64 %place) {
+entry:
+  %error_place_at.4 = getelementptr i8, ptr %context, i64 48
+  %v.5 = load i64, ptr %error_place_at.4
+  %v.6 = icmp eq i64 %v.5, -1
+  br i1 %v.6, label %then.1, label %after.3
+then.1:
+  %error_place_at.7 = getelementptr i8, ptr %context, i64 48
+  store i64 %place, ptr %error_place_at.7
+  br label %after.3
+after.3:
+  call void @heddle_release_all(ptr %context, ptr %registers, i64 %count)
+  ret void
+}
+
+; A call of itself in tail position: the arguments become the first registers of the same frame, all
+; others are dropped.
+define void @heddle_again(ptr %context, ptr %registers, i64 %registers_count, ptr %args, i64 %count) "heddle-simplified" {
+entry:
+  %room.1 = alloca [16 x i8], i64 %count, align 16
+  br label %loop.4
+loop.4:
+  %number.7 = phi i64 [ 0, %entry ], [ %number.51, %after.30 ]
+  %v.8 = icmp slt i64 %number.7, %count
+  br i1 %v.8, label %body.5, label %after.6
+body.5:
+  %at.9 = getelementptr [16 x i8], ptr %args, i64 %number.7
+  %at.10 = getelementptr [16 x i8], ptr %room.1, i64 %number.7
+  %kind.11 = load i32, ptr %at.9
+  %payload_at.16 = getelementptr i8, ptr %at.9, i64 8
+  %v.17 = load ptr, ptr %payload_at.16
+  %zero_at.18 = getelementptr i8, ptr %at.10, i64 4
+  %zero_at.19 = getelementptr i8, ptr %at.9, i64 4
+  %v.20 = load i32, ptr %zero_at.19
+  store i32 %v.20, ptr %zero_at.18
+  store i32 %kind.11, ptr %at.10
+  %payload_at.25 = getelementptr i8, ptr %at.10, i64 8
+  store ptr %v.17, ptr %payload_at.25
+  %v.31 = icmp sge i32 %kind.11, 7
+  br i1 %v.31, label %then.28, label %after.30
+then.28:
+  %v.35 = icmp eq i32 %kind.11, 11
+  br i1 %v.35, label %then.32, label %else.33
+then.32:
+  %at.42 = getelementptr [1 x i8], ptr %v.17, i64 -32
+  %v.43 = atomicrmw add ptr %at.42, i64 1 monotonic
+  br label %after.34
+else.33:
+  %at.48 = getelementptr [1 x i8], ptr %v.17, i64 -32
+  %v.49 = load i64, ptr %at.48
+  %v.50 = add i64 %v.49, 1
+  store i64 %v.50, ptr %at.48
+  br label %after.34
+after.34:
+  br label %after.30
+after.30:
+  %number.51 = add i64 %number.7, 1
+  br label %loop.4
+after.6:
+  call void @heddle_release_all(ptr %context, ptr %registers, i64 %registers_count)
+  %size.52 = mul i64 %count, 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %registers, ptr %room.1, i64 %size.52, i1 false)
+  ret void
+}
+
+; The number of sizes of a tensor or shape, their address to `sizes`; UNKNOWN for something else.
+define i64 @heddle_sizes(ptr %value, ptr %sizes) {
+entry:
+  %v.4 = load i32, ptr %value
+  %v.5 = icmp eq i32 %v.4, 7
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  %payload_at.10 = getelementptr i8, ptr %value, i64 8
+  %v.11 = load ptr, ptr %payload_at.10
+  %sizes_at.12 = getelementptr i8, ptr %v.11, i64 24
+  %v.13 = load ptr, ptr %sizes_at.12
+  store ptr %v.13, ptr %sizes
+  %rank_at.14 = getelementptr i8, ptr %v.11, i64 16
+  %v.15 = load i32, ptr %rank_at.14
+  %v.16 = sext i32 %v.15 to i64
+  ret i64 %v.16
+after.3:
+  %v.20 = load i32, ptr %value
+  %v.21 = icmp eq i32 %v.20, 8
+  br i1 %v.21, label %then.17, label %after.19
+then.17:
+  %payload_at.26 = getelementptr i8, ptr %value, i64 8
+  %v.27 = load ptr, ptr %payload_at.26
+  %at.30 = getelementptr [8 x i8], ptr %v.27, i64 1
+  store ptr %at.30, ptr %sizes
+  %v.31 = load i64, ptr %v.27
+  ret i64 %v.31
+after.19:
+  ret i64 -1
+}
+
+; The truth of an int, bool, or only element of an int or bool tensor: 0 or 1; UNKNOWN where the host has
+; to say.
+define i32 @heddle_condition(ptr %value) {
+entry:
+  %kind.1 = load i32, ptr %value
+  %v.6 = icmp eq i32 %kind.1, 1
+  br i1 %v.6, label %then.2, label %or.5
+or.5:
+  %v.7 = icmp eq i32 %kind.1, 2
+  br i1 %v.7, label %then.2, label %after.4
+then.2:
+  %payload_at.8 = getelementptr i8, ptr %value, i64 8
+  %v.9 = load i64, ptr %payload_at.8
+  %v.10 = icmp ne i64 %v.9, 0
+  %v.11 = zext i1 %v.10 to i32
+  ret i32 %v.11
+after.4:
+  %v.15 = icmp ne i32 %kind.1, 7
+  br i1 %v.15, label %then.12, label %after.14
+then.12:
+  ret i32 -1
+after.14:
+  %payload_at.20 = getelementptr i8, ptr %value, i64 8
+  %v.21 = load ptr, ptr %payload_at.20
+  %rank_at.25 = getelementptr i8, ptr %v.21, i64 16
+  %v.26 = load i32, ptr %rank_at.25
+  %v.27 = icmp ne i32 %v.26, 0
+  br i1 %v.27, label %then.22, label %after.24
+then.22:
+  ret i32 -1
+after.24:
+  %dtype_at.28 = getelementptr i8, ptr %v.21, i64 20
+  %v.29 = load i32, ptr %dtype_at.28
+  %code.30 = and i32 %v.29, 255
+  %v.35 = icmp ne i32 %code.30, 0
+  br i1 %v.35, label %and.34, label %after.33
+and.34:
+  %v.37 = icmp ne i32 %code.30, 1
+  br i1 %v.37, label %and.36, label %after.33
+and.36:
+  %v.38 = icmp ne i32 %code.30, 6
+  br i1 %v.38, label %then.31, label %after.33
+then.31:
+  ret i32 -1
+after.33:
+  %dtype_at.39 = getelementptr i8, ptr %v.21, i64 20
+  %v.40 = load i32, ptr %dtype_at.39
+  %v.43 = lshr i32 %v.40, 8
+  %v.44 = and i32 %v.43, 255
+  %v.45 = lshr i32 %v.40, 16
+  %v.46 = mul i32 %v.44, %v.45
+  %v.47 = add i32 %v.46, 7
+  %v.48 = lshr i32 %v.47, 3
+  %v.49 = zext i32 %v.48 to i64
+  %v.53 = icmp eq i64 %v.49, 1
+  br i1 %v.53, label %then.50, label %after.52
+then.50:
+  %v.54 = load ptr, ptr %v.21
+  %v.55 = load i8, ptr %v.54
+  %v.56 = icmp ne i8 %v.55, 0
+  %v.57 = zext i1 %v.56 to i32
+  ret i32 %v.57
+after.52:
+  %v.61 = icmp eq i64 %v.49, 2
+  br i1 %v.61, label %then.58, label %after.60
+then.58:
+  %v.62 = load ptr, ptr %v.21
+  %v.63 = load i16, ptr %v.62
+  %v.64 = icmp ne i16 %v.63, 0
+  %v.65 = zext i1 %v.64 to i32
+  ret i32 %v.65
+after.60:
+  %v.69 = icmp eq i64 %v.49, 4
+  br i1 %v.69, label %then.66, label %after.68
+then.66:
+  %v.70 = load ptr, ptr %v.21
+  %v.71 = load i32, ptr %v.70
+  %v.72 = icmp ne i32 %v.71, 0
+  %v.73 = zext i1 %v.72 to i32
+  ret i32 %v.73
+after.68:
+  %v.78 = icmp eq i64 %v.49, 8
+  br i1 %v.78, label %yes.75, label %no.76
+yes.75:
+  %v.79 = load ptr, ptr %v.21
+  %v.80 = load i64, ptr %v.79
+  %v.81 = icmp ne i64 %v.80, 0
+  %v.82 = zext i1 %v.81 to i32
+  br label %chosen.77
+no.76:
+  br label %chosen.77
+chosen.77:
+  %v.74.83 = phi i32 [ %v.82, %yes.75 ], [ -1, %no.76 ]
+  ret i32 %v.74.83
+}
+
+; What an error message names as got: a value's kind, or the type of a foreign object.
+define i64 @heddle_kind_of(ptr %value) {
+entry:
+  %v.4 = load i32, ptr %value
+  %v.5 = icmp ne i32 %v.4, 12
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  %v.6 = load i32, ptr %value
+  %v.7 = sext i32 %v.6 to i64
+  ret i64 %v.7
+after.3:
+  %payload_at.12 = getelementptr i8, ptr %value, i64 8
+  %v.13 = load ptr, ptr %payload_at.12
+  %at.16 = getelementptr [1 x i8], ptr %v.13, i64 -32
+  %owner_at.17 = getelementptr i8, ptr %at.16, i64 16
+  %v.18 = load ptr, ptr %owner_at.17
+  %type_at.19 = getelementptr i8, ptr %v.18, i64 8
+  %v.20 = load ptr, ptr %type_at.19
+  %v.21 = ptrtoint ptr %v.20 to i64
+  ret i64 %v.21
+}
+
+; Clear the register of a tensor of the frame, which may hold an object in its place.
+define void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor) {
+entry:
+  %v.11 = load i32, ptr %register
+  %v.12 = icmp eq i32 %v.11, 7
+  br i1 %v.12, label %and.10, label %no.8
+and.10:
+  %payload_at.17 = getelementptr i8, ptr %register, i64 8
+  %v.18 = load ptr, ptr %payload_at.17
+  %v.19 = icmp eq ptr %v.18, %tensor
+  br i1 %v.19, label %yes.7, label %no.8
+yes.7:
+  br label %chosen.9
+no.8:
+  br label %chosen.9
+chosen.9:
+  %v.6.20 = phi i1 [ true, %yes.7 ], [ false, %no.8 ]
+  br i1 %v.6.20, label %then.1, label %after.3
+then.1:
+  store i32 0, ptr %register
+  %at.23 = getelementptr [1 x i8], ptr %tensor, i64 -32
+  %owner_at.24 = getelementptr i8, ptr %at.23, i64 16
+  %v.25 = load ptr, ptr %owner_at.24
+  %at.30 = getelementptr [1 x i8], ptr %v.25, i64 -32
+  %v.34 = load i64, ptr %at.30
+  %v.35 = icmp eq i64 %v.34, 1
+  br i1 %v.35, label %then.31, label %else.32
+then.31:
+  call void @pool_give(ptr %v.25)
+  br label %after.33
+else.32:
+  %v.36 = load i64, ptr %at.30
+  %v.37 = sub i64 %v.36, 1
+  store i64 %v.37, ptr %at.30
+  br label %after.33
+after.33:
+  ret void
+after.3:
+  %kind.40 = load i32, ptr %register
+  store i32 0, ptr %register
+  %v.44 = icmp sge i32 %kind.40, 7
+  br i1 %v.44, label %then.41, label %after.43
+then.41:
+  %payload_at.49 = getelementptr i8, ptr %register, i64 8
+  %v.50 = load ptr, ptr %payload_at.49
+  call void @heddle_release(ptr %context, i32 %kind.40, ptr %v.50)
+  br label %after.43
+after.43:
+  ret void
+}
+
+; Clear the register of a storage that is the frame's alone.
+define void @heddle_drop_storage(ptr %register) {
+entry:
+  %v.4 = load i32, ptr %register
+  %v.5 = icmp eq i32 %v.4, 11
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  store i32 0, ptr %register
+  %payload_at.10 = getelementptr i8, ptr %register, i64 8
+  %v.11 = load ptr, ptr %payload_at.10
+  %at.16 = getelementptr [1 x i8], ptr %v.11, i64 -32
+  %v.20 = load i64, ptr %at.16
+  %v.21 = icmp eq i64 %v.20, 1
+  br i1 %v.21, label %then.17, label %else.18
+then.17:
+  call void @pool_give(ptr %v.11)
+  br label %after.19
+else.18:
+  %v.22 = load i64, ptr %at.16
+  %v.23 = sub i64 %v.22, 1
+  store i64 %v.23, ptr %at.16
+  br label %after.19
+after.19:
+  br label %after.3
+after.3:
+  ret void
+}
+
+define internal void @wrong_kind(ptr %message, ptr %register) cold noinline {
+entry:
+  %v.1 = call i64 @heddle_kind_of(ptr %register)
+  call void @heddle_set_error(i32 104448, ptr %message, i64 0, i64 %v.1)
+  ret void
+}
+
+; A tensor of the frame over bytes `start` to `end` of the storage in register `source`.
+;
+; `end` is negative where the sizes are so large that their product was not computed, or below 0. What does
+; not fit becomes an object, or an error. Result: DONE, or FAILED with the error set.
+define i32 @heddle_frame_tensor(ptr %context, ptr %register, ptr %tensor, ptr %source, i64 %start, i64 %end, i64 %word, ptr %sizes) {
+entry:
+  %v.4 = load i32, ptr %source
+  %v.5 = icmp ne i32 %v.4, 11
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  call void @wrong_kind(ptr @expected_storage, ptr %source)
+  ret i32 -1
+after.3:
+  %payload_at.10 = getelementptr i8, ptr %source, i64 8
+  %v.11 = load ptr, ptr %payload_at.10
+  %v.15 = load i64, ptr %v.11
+  %v.16 = icmp ugt i64 %end, %v.15
+  br i1 %v.16, label %then.12, label %after.14
+then.12:
+  %v.17 = trunc i64 %word to i32
+  %v.18 = sext i32 %v.17 to i64
+  %v.19 = ashr i64 %word, 32
+  %v.20 = trunc i64 %v.19 to i32
+  %v.21 = call i32 @heddle_alloc_tensor(ptr %context, ptr %register, ptr %v.11, i64 %start, i64 %v.18, ptr %sizes, i32 %v.20)
+  ret i32 %v.21
+after.14:
+  %at.24 = getelementptr [32 x i8], ptr %v.11, i64 1
+  %at.25 = getelementptr [1 x i8], ptr %at.24, i64 %start
+  %v.31 = load i32, ptr %register
+  %v.32 = icmp ne i32 %v.31, 0
+  br i1 %v.32, label %then.28, label %after.30
+then.28:
+  call void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor)
+  br label %after.30
+after.30:
+  %at.35 = getelementptr [1 x i8], ptr %v.11, i64 -32
+  %v.36 = load i64, ptr %at.35
+  %v.37 = add i64 %v.36, 1
+  store i64 %v.37, ptr %at.35
+  %at.40 = getelementptr [1 x i8], ptr %tensor, i64 -32
+  store i64 1, ptr %at.40
+  %kind_at.41 = getelementptr i8, ptr %at.40, i64 8
+  store i32 7, ptr %kind_at.41
+  %flags_at.42 = getelementptr i8, ptr %at.40, i64 12
+  store i32 4, ptr %flags_at.42
+  %owner_at.43 = getelementptr i8, ptr %at.40, i64 16
+  store ptr %v.11, ptr %owner_at.43
+  store ptr %at.25, ptr %tensor
+  %device_type_at.44 = getelementptr i8, ptr %tensor, i64 8
+  %device_type_at.45 = getelementptr i8, ptr %v.11, i64 16
+  %v.46 = load i32, ptr %device_type_at.45
+  store i32 %v.46, ptr %device_type_at.44
+  %device_id_at.47 = getelementptr i8, ptr %tensor, i64 12
+  %device_id_at.48 = getelementptr i8, ptr %v.11, i64 20
+  %v.49 = load i32, ptr %device_id_at.48
+  store i32 %v.49, ptr %device_id_at.47
+  %rank_at.50 = getelementptr i8, ptr %tensor, i64 16
+  %v.51 = trunc i64 %word to i32
+  store i32 %v.51, ptr %rank_at.50
+  %dtype_at.52 = getelementptr i8, ptr %tensor, i64 20
+  %v.53 = ashr i64 %word, 32
+  %v.54 = trunc i64 %v.53 to i32
+  store i32 %v.54, ptr %dtype_at.52
+  %sizes_at.55 = getelementptr i8, ptr %tensor, i64 24
+  store ptr %sizes, ptr %sizes_at.55
+  %strides_at.56 = getelementptr i8, ptr %tensor, i64 32
+  store ptr null, ptr %strides_at.56
+  %byte_offset_at.57 = getelementptr i8, ptr %tensor, i64 40
+  store i64 0, ptr %byte_offset_at.57
+  store i32 7, ptr %register
+  %payload_at.62 = getelementptr i8, ptr %register, i64 8
+  store ptr %tensor, ptr %payload_at.62
+  ret i32 0
+}
+
+; A view of the frame: `count` elements of the tensor in register `source`, whose place in the frame is
+; `viewed` and which has `old_count`. Counts are negative where they were not computed, or below 0.
+define i32 @heddle_frame_view(ptr %context, ptr %register, ptr %tensor, ptr %source, ptr %viewed, i64 %old_count, i64 %count, i64 %word, ptr %sizes) {
+entry:
+  %v.12 = load i32, ptr %source
+  %v.13 = icmp eq i32 %v.12, 7
+  br i1 %v.13, label %and.11, label %no.9
+and.11:
+  %payload_at.18 = getelementptr i8, ptr %source, i64 8
+  %v.19 = load ptr, ptr %payload_at.18
+  %v.20 = icmp eq ptr %v.19, %viewed
+  br i1 %v.20, label %yes.8, label %no.9
+yes.8:
+  br label %chosen.10
+no.9:
+  br label %chosen.10
+chosen.10:
+  %v.7.21 = phi i1 [ true, %yes.8 ], [ false, %no.9 ]
+  br i1 %v.7.21, label %or.4, label %then.1
+or.4:
+  %v.23 = icmp slt i64 %old_count, 0
+  br i1 %v.23, label %then.1, label %or.22
+or.22:
+  %v.24 = icmp ugt i64 %count, %old_count
+  br i1 %v.24, label %then.1, label %after.3
+then.1:
+  %v.28 = load i32, ptr %source
+  %v.29 = icmp ne i32 %v.28, 7
+  br i1 %v.29, label %then.25, label %after.27
+then.25:
+  call void @wrong_kind(ptr @expected_tensor, ptr %source)
+  ret i32 -1
+after.27:
+  %payload_at.34 = getelementptr i8, ptr %source, i64 8
+  %v.35 = load ptr, ptr %payload_at.34
+  %v.36 = trunc i64 %word to i32
+  %v.37 = sext i32 %v.36 to i64
+  %v.38 = call i32 @heddle_reshape(ptr %context, ptr %register, ptr %v.35, i64 %v.37, ptr %sizes)
+  ret i32 %v.38
+after.3:
+  %at.41 = getelementptr [1 x i8], ptr %viewed, i64 -32
+  %owner_at.42 = getelementptr i8, ptr %at.41, i64 16
+  %v.43 = load ptr, ptr %owner_at.42
+  %v.44 = load ptr, ptr %viewed
+  %v.50 = load i32, ptr %register
+  %v.51 = icmp ne i32 %v.50, 0
+  br i1 %v.51, label %then.47, label %after.49
+then.47:
+  call void @heddle_drop_tensor(ptr %context, ptr %register, ptr %tensor)
+  br label %after.49
+after.49:
+  %at.54 = getelementptr [1 x i8], ptr %v.43, i64 -32
+  %v.55 = load i64, ptr %at.54
+  %v.56 = add i64 %v.55, 1
+  store i64 %v.56, ptr %at.54
+  %at.59 = getelementptr [1 x i8], ptr %tensor, i64 -32
+  store i64 1, ptr %at.59
+  %kind_at.60 = getelementptr i8, ptr %at.59, i64 8
+  store i32 7, ptr %kind_at.60
+  %flags_at.61 = getelementptr i8, ptr %at.59, i64 12
+  store i32 4, ptr %flags_at.61
+  %owner_at.62 = getelementptr i8, ptr %at.59, i64 16
+  store ptr %v.43, ptr %owner_at.62
+  store ptr %v.44, ptr %tensor
+  %device_type_at.63 = getelementptr i8, ptr %tensor, i64 8
+  %device_type_at.64 = getelementptr i8, ptr %v.43, i64 16
+  %v.65 = load i32, ptr %device_type_at.64
+  store i32 %v.65, ptr %device_type_at.63
+  %device_id_at.66 = getelementptr i8, ptr %tensor, i64 12
+  %device_id_at.67 = getelementptr i8, ptr %v.43, i64 20
+  %v.68 = load i32, ptr %device_id_at.67
+  store i32 %v.68, ptr %device_id_at.66
+  %rank_at.69 = getelementptr i8, ptr %tensor, i64 16
+  %v.70 = trunc i64 %word to i32
+  store i32 %v.70, ptr %rank_at.69
+  %dtype_at.71 = getelementptr i8, ptr %tensor, i64 20
+  %v.72 = ashr i64 %word, 32
+  %v.73 = trunc i64 %v.72 to i32
+  store i32 %v.73, ptr %dtype_at.71
+  %sizes_at.74 = getelementptr i8, ptr %tensor, i64 24
+  store ptr %sizes, ptr %sizes_at.74
+  %strides_at.75 = getelementptr i8, ptr %tensor, i64 32
+  store ptr null, ptr %strides_at.75
+  %byte_offset_at.76 = getelementptr i8, ptr %tensor, i64 40
+  store i64 0, ptr %byte_offset_at.76
+  store i32 7, ptr %register
+  %payload_at.81 = getelementptr i8, ptr %register, i64 8
+  store ptr %tensor, ptr %payload_at.81
+  ret i32 0
 }

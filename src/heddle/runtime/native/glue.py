@@ -1,11 +1,10 @@
-"""Kernels as Python builtins: METH_FASTCALL functions whose body is emitted (`glue.ll`), ctypes nowhere on
-the path.
+"""Kernels as Python builtins: METH_FASTCALL functions whose body is native (`source/kernel_calls.py`), ctypes
+nowhere on the path.
 """
 
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,10 @@ import numpy as np
 from heddle.runtime.codes import U0403, U0404
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.native import abi
 from heddle.runtime.native.errors import take_native_error
 from heddle.runtime.native.library import NativeLibrary, native_library
+from heddle.runtime.native.memory import record_of, words_at
 from heddle.runtime.native.methods import make_fast_method
 from heddle.runtime.tensor import (
     HEADER_SLOT_OFFSET,
@@ -25,6 +26,7 @@ from heddle.runtime.tensor import (
     tensor_from_numpy,
 )
 from heddle.support.diagnostics import Trap, TrapTypeError
+from heddle.systems.types import ctype_of
 
 
 class KernelHandle:
@@ -74,22 +76,7 @@ def _raise_error(bound: tuple[bytes, KernelHandle, object]) -> Any:
     )
 
 
-class _ArrayObject(ctypes.Structure):
-    """numpy's PyArrayObject, as far as `arrays.ll` reads it."""
-
-    _fields_ = (
-        ("count", ctypes.c_int64),
-        ("type", ctypes.c_void_p),
-        ("data", ctypes.c_void_p),
-        ("ndim", ctypes.c_int32),
-        ("sizes", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.c_void_p),
-        ("base", ctypes.c_void_p),
-        ("element_type", ctypes.c_void_p),
-        ("flags", ctypes.c_int32),
-    )
-
-
+_Array = ctype_of(abi.NumpyArray)
 _PLAIN_NUMBERS = [
     "bool",
     "int8",
@@ -104,18 +91,18 @@ _PLAIN_NUMBERS = [
     "float32",
     "float64",
 ]
-_element_types = (ctypes.c_int64 * (2 * len(_PLAIN_NUMBERS)))()
+_element_types = (ctype_of(abi.ElementType) * len(_PLAIN_NUMBERS))()
 
 
 def _configure_arrays(library: NativeLibrary) -> None:
     """Let native code read numpy's arrays, if their objects look as they did in every numpy so far."""
     probe = np.empty((2, 3), np.float32)
-    seen = _ArrayObject.from_address(id(probe))
-    expected = (probe.ctypes.data, 2, id(probe.dtype), probe.flags.num)
-    if (seen.data, seen.ndim, seen.element_type, seen.flags) != expected or seen.sizes[:2] != [2, 3]:
+    seen = _Array.from_address(id(probe))
+    expected = (probe.ctypes.data, 2, id(probe.dtype), probe.flags.num, (2, 3))
+    if (seen.data, seen.rank, seen.element_type, seen.flags, words_at(seen.sizes, 2)) != expected:
         return
-    words = [word for name in _PLAIN_NUMBERS for word in (id(np.dtype(name)), packed_dtype(DataType(name)))]
-    ctypes.memmove(_element_types, struct.pack(f"<{len(words)}q", *words), 8 * len(words))
+    for element, name in zip(_element_types, _PLAIN_NUMBERS, strict=True):
+        element.numpy, element.dtype = id(np.dtype(name)), packed_dtype(DataType(name))
     pointer = ctypes.c_void_p
     configure = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_int64)(
         library.addresses["heddle_arrays_configure"]
@@ -149,5 +136,5 @@ def make_builtin(name: str, kernel_address: int, owner: object) -> Callable[...,
     """
     glue = configure_glue().addresses["heddle_call_kernel"]
     handle = KernelHandle(name, owner)
-    handle.call = make_fast_method(name, glue, struct.pack("<Q", kernel_address), handle)
+    handle.call = make_fast_method(name, glue, record_of(abi.KernelRecord, kernel_address), handle)
     return handle.call

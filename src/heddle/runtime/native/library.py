@@ -23,7 +23,7 @@ from typing import Any
 from heddle.runtime.codes import U0502, U0701
 from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.native.methods import CONTENT_OFFSET
-from heddle.runtime.native.optimise import inline_marked
+from heddle.runtime.native.optimise import simplify_marked
 from heddle.runtime.processor import REQUEST_TILES, Processor, platform_of, this_processor
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.forks import ForkLock, Rank
@@ -76,7 +76,7 @@ PROGRAM_SYMBOLS = (
     "heddle_tuple_getitem",
     "heddle_tuple_reset",
 )
-"""What compiled functions of the machine use besides: see objects.ll."""
+"""What compiled functions of the machine use besides: see `source/`."""
 _KERNEL_PREFIX = "heddle_kernel_"
 _OTHER_SYMBOLS = (
     "heddle_thread",
@@ -101,36 +101,23 @@ _OTHER_SYMBOLS = (
     "heddle_fork_parent",
     "heddle_fork_child",
 )
-_SOURCES = (
-    "generated.ll",
-    "tiles.ll",
-    "glue.ll",
-    "objects.ll",
-    "arrays.ll",
-    "program.ll",
-    "forks.ll",
-)
-_CORE_SOURCES = (
-    "generated.ll",
-    "tiles.ll",
-    "objects.ll",
-    "c_api.ll",
-)  # what libraries of their own contain
-_PROGRAM_BYTES = 96 + 8 + 16 + 1024  # %Program in c_api.ll
+_CORE_SOURCES = ("generated.ll", "tiles.ll")
+_SOURCES = (*_CORE_SOURCES, "generated_python.ll")
+"""The text of this process's library."""
+_C_SOURCES = (*_CORE_SOURCES, "generated_c_api.ll")
+"""The text of libraries that C programs use."""
 _STACK_BYTES = 4 << 20  # of the stack that a native program may fill; threads have 8 MiB
 _STACK_RESERVE_BYTES = 128 << 10  # of a smaller stack, what is left to kernels and callbacks
 _STACK_END = """
 declare i32 @pthread_getattr_np(i64, ptr)
 declare i32 @pthread_attr_getstack(ptr, ptr, ptr)
 declare i32 @pthread_attr_destroy(ptr)
-declare i64 @pthread_self()
 
-define internal ptr @stack_end() {
+define internal ptr @stack_end(i64 %me) {
 entry:
   %attributes = alloca [256 x i8], align 16
   %lowest = alloca ptr
   %size = alloca i64
-  %me = call i64 @pthread_self()
   %status = call i32 @pthread_getattr_np(i64 %me, ptr %attributes)
   %good = icmp eq i32 %status, 0
   br i1 %good, label %get, label %none
@@ -146,10 +133,8 @@ none:
 _STACK_END_DARWIN = """
 declare ptr @pthread_get_stackaddr_np(i64)
 declare i64 @pthread_get_stacksize_np(i64)
-declare i64 @pthread_self()
 
-define internal ptr @stack_end() {
-  %me = call i64 @pthread_self()
+define internal ptr @stack_end(i64 %me) {
   %top = call ptr @pthread_get_stackaddr_np(i64 %me)
   %size = call i64 @pthread_get_stacksize_np(i64 %me)
   %down = sub i64 0, %size
@@ -193,7 +178,6 @@ def _source(triple: str, names: Sequence[str] = _SOURCES) -> str:
         SC_NPROCESSORS=str(processors),
         MAX_THREADS=str(_MAX_THREADS),
         SPINS=str(_SPINS),
-        PROGRAM_BYTES=str(_PROGRAM_BYTES),
     )
 
 
@@ -219,7 +203,7 @@ def host_machine(opt: int = 2, processor: Processor | None = None) -> Any:
 
 def compile_ir(text: str, opt: int = 2, processor: Processor | None = None) -> bytes:
     """Object code for a processor, by default this one, from LLVM IR text, without middle-end optimisation
-    but for what the text asks for (`optimise.inline_marked`).
+    but for what the text asks for (`optimise.simplify_marked`).
 
     Raises: RuntimeError from LLVM for a text that it rejects.
     """
@@ -227,7 +211,7 @@ def compile_ir(text: str, opt: int = 2, processor: Processor | None = None) -> b
     llvm.initialize_native_asmparser()  # for assembly inside modules
     module = llvm.parse_assembly(text)
     module.verify()
-    inline_marked(llvm, machine, module)
+    simplify_marked(llvm, machine, module)
     object_code: bytes = machine.emit_object(module)
     return object_code
 
@@ -255,7 +239,7 @@ def core_object(triple: str) -> bytes:
     """Object code of the support library without Python, and with the functions of heddle.h, for any
     processor of a platform: kernels beside it may be for an older one than this.
     """
-    return _cached_object(_source(triple, _CORE_SOURCES), Processor(triple, "", ""))
+    return _cached_object(_source(triple, _C_SOURCES), Processor(triple, "", ""))
 
 
 def kernel_symbol(name: str) -> str:

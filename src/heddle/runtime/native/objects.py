@@ -1,4 +1,5 @@
-"""Values of native programs as Python sees them: `objects.ll` in ctypes, and objects to and from Python.
+"""Values of native programs as Python sees them: `source/counting.py` in ctypes, and objects to and from
+Python.
 
 | kind | value | Python object |
 |---|---|---|
@@ -22,20 +23,20 @@ from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed
 from heddle.runtime.layout import layout_of
-from heddle.runtime.native.abi import HEAD_BYTES, Kind
+from heddle.runtime.native.abi import HEAD_BYTES, IMMORTAL, DLTensor, Flag, Kind, Value
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
+from heddle.runtime.native.memory import words_at
 from heddle.runtime.shape import Array, Shape
 from heddle.runtime.storage import Storage, allocator_at
 from heddle.runtime.tensor import Tensor, make_tensor
 
-VALUE_BYTES = 16
-IMMORTAL = 1 << 60
+VALUE_BYTES = Value.layout.size_bytes
 NONE, INT, BOOL, FLOAT, MACHINE = Kind.NONE, Kind.INT, Kind.BOOL, Kind.FLOAT, Kind.MACHINE
 TENSOR, SHAPE, TUPLE = Kind.TENSOR, Kind.SHAPE, Kind.TUPLE
 CLOSURE, STORAGE, FOREIGN = Kind.CLOSURE, Kind.STORAGE, Kind.FOREIGN
-_FOREIGN_OWNER, _IS_OWNER = 1, 2
-_DL_BYTES = 48
+_FOREIGN_OWNER, _IS_OWNER = Flag.FOREIGN_OWNER, Flag.IS_OWNER
+_DL_BYTES = DLTensor.layout.size_bytes
 _VALUE = struct.Struct("<iiq")
 _FLOAT_VALUE = struct.Struct("<iid")
 _DL = struct.Struct("<qiiiIqqq")
@@ -75,10 +76,6 @@ def read_value(at: int) -> tuple[int, int]:
     """Kind and payload."""
     kind, _, payload = _VALUE.unpack(_read(at, VALUE_BYTES))
     return kind, payload
-
-
-def words_at(at: int, count: int) -> tuple[int, ...]:
-    return struct.unpack(f"<{count}q", _read(at, 8 * count))
 
 
 def lend(tensor: Tensor) -> int:

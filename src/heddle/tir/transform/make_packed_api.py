@@ -37,12 +37,12 @@ from heddle.prim.ops import (
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.native.abi import Kind
 from heddle.support.diagnostics import UsageError
 from heddle.tir.codes import T0501, T0502
 from heddle.tir.kernel_abi import (
     BODY_SUFFIX,
     CALLING_CONV,
-    ValueKind,
     arg_kind,
     arg_value,
     pointer_bits,
@@ -168,7 +168,7 @@ class _Entry:
         where = f"{self.name}: argument {index} ({param.name!r})"
         kind, dtype = arg_kind(self.args, index), param.dtype
         self.pointers_and_scalars.append(param)
-        whole = any(equal(kind, int(ValueKind.INT)), equal(kind, int(ValueKind.BOOL)))
+        whole = any(equal(kind, int(Kind.INT)), equal(kind, int(Kind.BOOL)))
         if dtype.is_int or dtype.is_bool:
             self._require(whole, f"{where}: expected an integer for {dtype}, got %k", "TypeError", None, kind)
             value = arg_value(self.args, index, "int64")
@@ -177,20 +177,20 @@ class _Entry:
                 self._require(fits, f"{where}: %g does not fit {dtype}", "ValueError", None, value)
             self._define(param, cast(dtype, value))
         elif dtype.is_float:
-            number = any(equal(kind, int(ValueKind.FLOAT)), whole)
+            number = any(equal(kind, int(Kind.FLOAT)), whole)
             self._require(number, f"{where}: expected a number for {dtype}, got %k", "TypeError", None, kind)
             real, integer = arg_value(self.args, index, "float64"), arg_value(self.args, index, "int64")
-            is_real = equal(kind, int(ValueKind.FLOAT))
+            is_real = equal(kind, int(Kind.FLOAT))
             self._define(param, cast(dtype, if_then_else(is_real, real, cast("float64", integer))))
         else:
-            pointer = any(equal(kind, int(ValueKind.POINTER)), equal(kind, int(ValueKind.NONE)))
+            pointer = any(equal(kind, int(Kind.POINTER)), equal(kind, int(Kind.NONE)))
             self._require(pointer, f"{where}: expected a pointer, got %k", "TypeError", None, kind)
             self._define(param, arg_value(self.args, index, "handle"))
 
     def _tensor(self, index: int, param: Var, buffer: Buffer) -> tuple[PrimExpr, str]:
         where = f"{self.name}: argument {index} ({buffer.name!r})"
         kind = arg_kind(self.args, index)
-        is_tensor = equal(kind, int(ValueKind.TENSOR))
+        is_tensor = equal(kind, int(Kind.TENSOR))
         self._require(is_tensor, f"{where}: expected a tensor, got %k", "TypeError", None, kind)
         tensor = Var(f"{buffer.name}_tensor", _HANDLE)
         self._define(tensor, arg_value(self.args, index, "handle"))

@@ -17,13 +17,16 @@ import numpy as np
 
 from heddle.runtime.dtype import DataType
 from heddle.runtime.layout import layout_of
+from heddle.runtime.native.abi import MakeCode, MatchCode
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor, make_tensor, tensor
 from heddle.support.diagnostics import Trap, TrapIndexError, TrapTypeError
 from heddle.vm.builtins.table import builtin
 from heddle.vm.codes import V0401, V0402, V0408
 
-_EQUALS_IMM, _STORE, _NOTHING, _EQUALS_HEAP = range(4)
+_EQUALS_IMM, _EQUALS_HEAP = MatchCode.EQUALS_IMM.value, MatchCode.EQUALS_HEAP.value
+_STORE, _NOTHING = MatchCode.STORE.value, MatchCode.NOTHING.value
+_USE_IMM, _LOAD = MakeCode.USE_IMM.value, MakeCode.LOAD.value
 _heap_types: set[type] = set()
 _INT64 = DataType("int64")
 
@@ -109,9 +112,9 @@ def make_shape(heap: Tensor | None, rank: int, *rest: int) -> Shape:
     sizes = []
     for at in range(0, 2 * rank, 2):
         code, operand = rest[at], rest[at + 1]
-        if code not in (0, 1):
+        if code not in (_USE_IMM, _LOAD):
             raise Trap(V0408, f"make_shape: code {code} does not exist")
-        sizes.append(view[_checked(view, operand)] if code else operand)
+        sizes.append(view[_checked(view, operand)] if code == _LOAD else operand)
     return tuple.__new__(Shape, sizes)  # ints already: Shape's own constructor would check each
 
 
@@ -126,10 +129,10 @@ def match_prim_value(value: int, heap: Tensor | None, code: int, operand: int, c
 @builtin("make_prim_value")
 def make_prim_value(heap: Tensor | None, code: int, operand: int) -> int:
     """One integer, immediate or from the heap."""
-    if code not in (0, 1):
+    if code not in (_USE_IMM, _LOAD):
         raise Trap(V0408, f"make_prim_value: code {code} does not exist")
     view = heap_view(heap)
-    value: int = view[_checked(view, operand)] if code else operand
+    value: int = view[_checked(view, operand)] if code == _LOAD else operand
     return value
 
 

@@ -2,7 +2,7 @@
 
 A context holds what the code needs: pools by device, constants and functions as values, and the entry by
 which it calls back. Python is entered for functions that are not native (callbacks, rare builtins) and to
-word errors. See `heddle/runtime/native/objects.ll` and `program.ll`.
+word errors. See `heddle/runtime/native/source/calls.py` and `program_calls.py`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from typing import Any
 from heddle.runtime.function import to_value
 from heddle.runtime.kernel_module import PROGRAM_PREFIX, KernelModule
 from heddle.runtime.module import Module
-from heddle.runtime.native import objects
+from heddle.runtime.native import abi, objects
 from heddle.runtime.native.errors import native_error
 from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.library import native_library
+from heddle.runtime.native.memory import record_of
 from heddle.runtime.native.methods import make_fast_method
 from heddle.runtime.shape import Array
 from heddle.runtime.storage import Allocator
 from heddle.support.collection import unseen
 from heddle.support.diagnostics import HeddleError, Trap
+from heddle.systems.types import ctype_of
 from heddle.vm.builtins.closures import make_closure
 from heddle.vm.builtins.table import BUILTINS
 from heddle.vm.codes import V0305, V0307
@@ -36,9 +38,9 @@ from heddle.vm.program import FunctionRow, Program
 
 _CLOSURE_CALL = -1
 _BUSY, _OWN_ERROR = -1, -2
-_CONTEXT_BYTES = 104
-_ERROR_PLACE_OFFSET, _CALL_PLACE_OFFSET, _WATCHED_OFFSET, _OWNER_OFFSET = 48, 80, 88, 96
-"""Words of a context; the last one, the NativeProgram's object, is for Python alone."""
+_Context = ctype_of(abi.Context)
+_ENTRY_BYTES = abi.Entry.layout.size_bytes
+_NOWHERE = -1
 
 
 def native_code(executable: Module, row: FunctionRow) -> KernelModule | None:
@@ -56,27 +58,21 @@ class _ProgramMemory:
     """
 
     def __init__(self, program: Program, pools: Sequence[Allocator], owner: int) -> None:
-        self.entries = ctypes.create_string_buffer(16 * max(len(program.functions), 1))
+        self.entries = ctypes.create_string_buffer(_ENTRY_BYTES * max(len(program.functions), 1))
         words = [len(pools), *(pool.address for pool in pools)]
         self.pool_table = ctypes.create_string_buffer(struct.pack(f"<{len(words)}q", *words))
         self._count = len(program.functions) + len(program.constants)
-        self.values = ctypes.create_string_buffer(16 * (self._count + 1))
-        self.base = ctypes.addressof(self.values) + 16 * len(program.functions)
-        self.context = ctypes.create_string_buffer(
-            struct.pack(
-                "<13q",
-                ctypes.addressof(self.pool_table),
-                self.base,
-                ctypes.addressof(self.entries),
-                native_library().addresses["heddle_python_call"],
-                0,
-                0,
-                -1,
-                *[0] * 5,
-                owner,
-            ),
-            _CONTEXT_BYTES,
+        self.values = ctypes.create_string_buffer(objects.VALUE_BYTES * (self._count + 1))
+        self.base = ctypes.addressof(self.values) + objects.VALUE_BYTES * len(program.functions)
+        context = _Context(
+            pools=ctypes.addressof(self.pool_table),
+            constants=self.base,
+            functions=ctypes.addressof(self.entries),
+            host_call=native_library().addresses["heddle_python_call"],
+            error_place=_NOWHERE,
+            owner=owner,
         )
+        self.context = ctypes.create_string_buffer(bytes(context), ctypes.sizeof(context))
         self.borrowed: Any = None
 
     def __del__(self) -> None:
@@ -96,15 +92,16 @@ class NativeProgram:
         self._memory = _ProgramMemory(program, pools, id(self))
         self._keeper = unseen(self._memory)  # finalizers may call the functions
         self.address = ctypes.addressof(self._memory.context)
+        self._context = _Context.from_address(self.address)
 
     def place_constants(self, constants: Sequence[Any], functions: Sequence[Any]) -> None:
         """Make the constants and the function pool known to the code."""
         for number, value in enumerate(constants):
-            self._translator.store(self._memory.base + 16 * number, value)
+            self._translator.store(self._memory.base + objects.VALUE_BYTES * number, value)
         self._functions = list(functions)
         self._memory.borrowed, payloads = self._translator.borrow(self._functions)
         for number, payload in enumerate(payloads):
-            at = self._memory.base - 16 * (number + 1)
+            at = self._memory.base - objects.VALUE_BYTES * (number + 1)
             if self._program.functions[number].name in self._callables:
                 objects.write_value(at, objects.CLOSURE, self._translator.new_closure(number))
             else:
@@ -114,8 +111,9 @@ class NativeProgram:
         """A builtin function that runs the machine code of a function with this machine's context."""
         row = self._program.functions[number]
         code = module.address(PROGRAM_PREFIX + row.name)
-        struct.pack_into("<qq", self._memory.entries, 16 * number, code, row.num_args)
-        record = struct.pack("<qqq", self.address, code, row.num_args)
+        entry = record_of(abi.Entry, code, row.num_args)
+        ctypes.memmove(ctypes.byref(self._memory.entries, _ENTRY_BYTES * number), entry, _ENTRY_BYTES)
+        record = record_of(abi.ProgramRecord, self.address, code, row.num_args)
         call = make_fast_method(
             row.name, native_library().addresses["heddle_call_program"], record, (self, number, module)
         )
@@ -139,7 +137,7 @@ class NativeProgram:
             return self._translator.from_native(at)
 
     def call_host(self, function: int, args: int, count: int, result: int) -> None:
-        row, pc = self._place(_CALL_PLACE_OFFSET)
+        row, pc = self._place(self._context.call_place)
         try:
             with _bounded_nesting():
                 values = [self._translator.from_native(args + objects.VALUE_BYTES * i) for i in range(count)]
@@ -173,23 +171,22 @@ class NativeProgram:
 
     def watch(self, watched: bool) -> None:
         """Let calls from Python go to the machine's bytecode while something watches it."""
-        struct.pack_into("<q", self._memory.context, _WATCHED_OFFSET, int(watched))
+        self._context.watched = int(watched)
 
     def run_watched(self, number: int, args: Sequence[Any]) -> Any:
         entry: VMClosure = self._machine.pool_entry(number)
         return entry.impl(self._machine, *[to_value(arg) for arg in args])
 
     def raise_error(self) -> None:
-        if struct.unpack_from("<q", self._memory.context, _ERROR_PLACE_OFFSET)[0] == -1:
+        if self._context.error_place == _NOWHERE:
             raise native_error()  # before the first instruction: the stack has no room
-        row, pc = self._place(_ERROR_PLACE_OFFSET)
+        row, pc = self._place(self._context.error_place)
         error = native_error(self._kernel_note(row, pc))
         add_place(error, self._program, row, pc)
         raise error
 
-    def _place(self, offset: int) -> tuple[FunctionRow, int]:
-        """The function and instruction that the context holds at `offset`."""
-        place = struct.unpack_from("<q", self._memory.context, offset)[0]
+    def _place(self, place: int) -> tuple[FunctionRow, int]:
+        """The function and instruction of a place that the context holds."""
         return self._program.functions[place >> 32], place & 0xFFFFFFFF
 
     def _kernel_note(self, row: FunctionRow, pc: int) -> list[str]:
@@ -223,7 +220,7 @@ def _from_native(keep: _Keep, at: int) -> Any:
 
 
 def _call_host(context: int, function: int, args: int, count: int, result: int) -> None:
-    owner = ctypes.c_void_p.from_address(context + _OWNER_OFFSET)
+    owner = _Context.from_address(context).owner
     program: NativeProgram = ctypes.cast(owner, ctypes.py_object).value  # the call keeps it
     program.call_host(function, args, count, result)
 

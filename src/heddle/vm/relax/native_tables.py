@@ -13,17 +13,28 @@ from collections.abc import Mapping
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.kernel_module import PROGRAM_PREFIX
-from heddle.runtime.native.abi import HEAD_BYTES
+from heddle.runtime.native.abi import (
+    HEAD_BYTES,
+    IMMORTAL,
+    Closure,
+    DLTensor,
+    Entry,
+    Head,
+    ProgramTables,
+    Value,
+)
+from heddle.runtime.native.ir_types import ir_struct
 from heddle.runtime.native.library import kernel_symbol
-from heddle.runtime.native.objects import BOOL, CLOSURE, FLOAT, IMMORTAL, INT, SHAPE, TENSOR
+from heddle.runtime.native.objects import BOOL, CLOSURE, FLOAT, INT, SHAPE, TENSOR, VALUE_BYTES
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.vm.constants import Constant, constant_section
 from heddle.vm.isa import FuncKind
 from heddle.vm.program import Program
 
-_HEAD = "i64, i32, i32, ptr, i64"
-_NO_VALUE = "{ i32, i32, i64 } zeroinitializer"
+_HEAD, _VALUE, _ENTRY = ir_struct(Head), ir_struct(Value), ir_struct(Entry)
+_CLOSURE, _TENSOR = ir_struct(Closure), ir_struct(DLTensor)
+_NO_VALUE = f"{_VALUE} zeroinitializer"
 
 
 class _Text:
@@ -46,9 +57,9 @@ def program_tables(program: Program, prefix: str, offsets: Mapping[str, int]) ->
     types = ", ".join(value[: value.index("}") + 1] for value in values)
     text.add("values", f"{{ {types} }}", f"{{ {', '.join(values)} }}" if values else "zeroinitializer")
     count = len(program.functions)
-    base = f"ptr getelementptr (i8, ptr @values, i64 {16 * count})"
+    base = f"ptr getelementptr (i8, ptr @values, i64 {VALUE_BYTES * count})"
     entries, names = _entries(text, program)
-    text.add("entries", f"[{count} x {{ ptr, i64 }}]", f"[{', '.join(entries)}]")
+    text.add("entries", f"[{count} x {_ENTRY}]", f"[{', '.join(entries)}]")
     text.add("names", f"[{count} x ptr]", f"[{', '.join(names)}]")
     text.add("pools", "{ i64, ptr }", "{ i64 1, ptr @heddle_library_pool }")
     fields = f"i64 {count}, ptr @names, ptr @entries, {base}, ptr @pools"
@@ -56,7 +67,7 @@ def program_tables(program: Program, prefix: str, offsets: Mapping[str, int]) ->
         [
             "@heddle_library_pool = external global i8",
             *text.lines,
-            f"@heddle_program = global {{ i64, ptr, ptr, ptr, ptr }} {{ {fields} }}",
+            f"@heddle_program = global {ir_struct(ProgramTables)} {{ {fields} }}",
             "",
         ]
     )
@@ -68,20 +79,20 @@ def _entries(text: _Text, program: Program) -> tuple[list[str], list[str]]:
         if row.kind is FuncKind.VMTIR:
             symbol = kernel_symbol(PROGRAM_PREFIX + row.name)
             text.lines.append(f'declare i32 @"{symbol}"(ptr, ptr, ptr)')
-            entries.append(f'{{ ptr, i64 }} {{ ptr @"{symbol}", i64 {row.num_args} }}')
+            entries.append(f'{_ENTRY} {{ ptr @"{symbol}", i64 {row.num_args} }}')
             data = row.name.encode() + b"\0"
             body = "".join(f"\\{byte:02X}" for byte in data)
             names.append(
                 f"ptr @{text.add(f'name.{number}', f'[{len(data)} x i8]', f'c{chr(34)}{body}{chr(34)}')}"
             )
         else:
-            entries.append("{ ptr, i64 } zeroinitializer")
+            entries.append(f"{_ENTRY} zeroinitializer")
             names.append("ptr null")
     return entries, names
 
 
 def _head(kind: int) -> str:
-    return f"i64 {IMMORTAL}, i32 {kind}, i32 0, ptr null, i64 0"
+    return f"{_HEAD} {{ i64 {IMMORTAL}, i32 {kind}, i32 0, ptr null, i64 0 }}"
 
 
 def _object(kind: int, name: str) -> str:
@@ -94,7 +105,9 @@ def _function_value(text: _Text, program: Program, number: int) -> str:
     if program.functions[number].kind is not FuncKind.VMTIR:
         return _NO_VALUE
     name = text.add(
-        f"function.{number}", f"{{ {_HEAD}, i64, i64 }}", f"{{ {_head(CLOSURE)}, i64 {number}, i64 0 }}"
+        f"function.{number}",
+        f"{{ {_HEAD}, {_CLOSURE} }}",
+        f"{{ {_head(CLOSURE)}, {_CLOSURE} {{ i64 {number}, i64 0 }} }}",
     )
     return _object(CLOSURE, name)
 
@@ -111,7 +124,7 @@ def _constant_value(text: _Text, number: int, constant: Constant, place: int) ->
         return _NO_VALUE
     kind = BOOL if isinstance(constant, bool) else FLOAT if isinstance(constant, float) else INT
     bits = struct.unpack("<q", struct.pack("<d", constant))[0] if kind == FLOAT else int(constant)
-    return f"{{ i32, i32, i64 }} {{ i32 {kind}, i32 0, i64 {bits} }}"
+    return f"{_VALUE} {{ i32 {kind}, i32 0, i64 {bits} }}"
 
 
 def _tensor(text: _Text, number: int, constant: Tensor, place: int) -> str:
@@ -121,5 +134,5 @@ def _tensor(text: _Text, number: int, constant: Tensor, place: int) -> str:
     data = f"ptr getelementptr (i8, ptr @heddle_artefact, i64 {place})"
     word = packed_dtype(constant.dtype)
     fields = f"{data}, i32 1, i32 0, i32 {rank}, i32 {word}, ptr @{shape}, ptr null, i64 0"
-    ty = f"{{ {_HEAD}, ptr, i32, i32, i32, i32, ptr, ptr, i64 }}"
-    return text.add(f"tensor.{number}", ty, f"{{ {_head(TENSOR)}, {fields} }}")
+    ty = f"{{ {_HEAD}, {_TENSOR} }}"
+    return text.add(f"tensor.{number}", ty, f"{{ {_head(TENSOR)}, {_TENSOR} {{ {fields} }} }}")

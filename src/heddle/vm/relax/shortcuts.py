@@ -18,7 +18,9 @@ from typing import Any
 
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.native import abi
 from heddle.runtime.native.glue import configure_glue
+from heddle.runtime.native.memory import record_of
 from heddle.runtime.native.methods import make_fast_method
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Allocator
@@ -75,8 +77,8 @@ def fixed_tensor(operands: Sequence[Any]) -> Callable[[Any], Any] | None:
     end = offset + prod(shape) * dtype.itemsize
     if end >= _MAX_BYTES:
         return None
-    words = (offset, end, packed_dtype(dtype), len(shape), *shape)
-    record = struct.pack(f"<{len(words)}q", *words)
+    form = record_of(abi.TensorRecord, offset, end, packed_dtype(dtype), len(shape))
+    record = form + struct.pack(f"<{len(shape)}q", *shape)
     given = (offset, shape, dtype, *scope)
     code = configure_glue().addresses["heddle_place_tensor"]
     return make_fast_method("alloc_tensor", code, record, lambda _bound, args: alloc_tensor(*args, *given))

@@ -1,7 +1,10 @@
 """What the sources use of the C library and of the processor."""
 
+from heddle.runtime.native.optimise import SIMPLIFIED
 from heddle.systems.types import Address, Array, Function, Pointer, Struct, i32, i64, u8, u32, u64
-from heddle.systems.words import PlatformValue, external, inline_ir
+from heddle.systems.words import PlatformValue, external, inline_ir, marked
+
+simplified = marked(SIMPLIFIED)
 
 SIG_BLOCK = PlatformValue("SIG_BLOCK", i32)
 STACK_BYTES = PlatformValue("STACK_BYTES", i64)
@@ -53,9 +56,21 @@ def frame_address() -> Address:
     """Where the stack is now."""
 
 
-@inline_ir("call ptr @stack_end()", "$STACK_END")
-def stack_end() -> Address:
+@inline_ir("call ptr @stack_end(i64 {thread})", "$STACK_END")
+def stack_end(thread: u64) -> Address:
     """The lowest address of this thread's stack; 1 where the system does not tell."""
+
+
+@inline_ir(
+    "call { i64, i1 } @llvm.smul.with.overflow.i64(i64 {left}, i64 {right})",
+    "declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)",
+)
+def signed_product(left: i64, right: i64) -> tuple[i64, bool]:
+    """The low bits of a product, and whether that is not all of it."""
+
+
+@external
+def pthread_self() -> u64: ...
 
 
 @external
@@ -112,6 +127,10 @@ def sigfillset(signals: Pointer[Signals]) -> i32: ...
 
 @external
 def pthread_sigmask(how: i32, signals: Pointer[Signals], before: Address) -> i32: ...
+
+
+@external
+def malloc(size_bytes: u64) -> Address: ...
 
 
 @external

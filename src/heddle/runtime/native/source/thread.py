@@ -15,6 +15,7 @@ from heddle.runtime.native.source.system import (
     free,
     pthread_getspecific,
     pthread_key_create,
+    pthread_self,
     pthread_setspecific,
     stack_end,
     strncpy,
@@ -85,7 +86,7 @@ def stack_limit() -> Address:
     me = heddle_thread()
     end = me.stack_end
     if end == null:
-        end = stack_end()
+        end = stack_end(pthread_self())
         if me != spare_thread:
             me.stack_end = end
     spare = offset(end, STACK_RESERVE_BYTES)

@@ -1,0 +1,198 @@
+"""NameSizes: sizes that a loop function knows as formulas become sizes of its own.
+
+    def relu(x: Buffer((n, (h + 15) // 16)), y: ..., h):     def relu(x: Buffer((n, h_1)), y: ...):
+        for i in range((h + 15) // 16): ...              →       for i in range(h_1): ...
+
+A layer deep in a network of free images has tensors of `(height + 15) // 16` rows, and its loops say so at
+each index. What the function needs is that number of rows, which its tensors' shapes give. With a name for
+it, layers of one form have one function at whatever depth they stand, proofs about indices are short, and no
+index divides.
+
+A formula that follows from another keeps that relation: of an input with `h` rows and an output with
+`(height + 31) // 32`, the latter is `(h + 1) // 2`. A function where something would be left of the old sizes
+stays as it is; so does one that has the old size itself as a dimension.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.arith import Analyzer
+from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.types import ShapeExpr
+from heddle.ir.expr import Call, Expr, GlobalVar, Var
+from heddle.ir.module import IRModule
+from heddle.ir.node import Map, replace
+from heddle.ir.structural import structural_digest, structural_equal
+from heddle.ir.transform import Pass, PassContext
+from heddle.ir.visitor import walk
+from heddle.lower.fuse_tir import drop_unused_loops
+from heddle.prim.evaluate import evaluate
+from heddle.prim.nodes import BinaryExpr, PrimExpr, SizeVar, constant
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.ops import floordiv
+from heddle.prim.substitute import free_vars
+from heddle.support.names import NameSupply
+from heddle.tir.nodes import PrimFunc
+from heddle.tir.substitute import StmtSubstituter
+
+_CALLS = ("relax.call_tir", "relax.call_tir_inplace")
+_SAMPLES = (1, 2, 3, 5, 8, 15, 16, 17, 31, 64, 97, 224, 1000, 4097)
+"""Sizes at which formulas are compared before anything is proved of them."""
+_DIVISORS = (2, 3, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True)
+class NameSizes(Pass):
+    """Requires: loop functions without schedules. A function whose name is for the outside stays."""
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        plans: dict[GlobalVar, tuple[GlobalVar, frozenset[int]]] = {}
+        rewriter, known = _Caller(mod, plans), dict[bytes, GlobalVar]()
+        for var, func in mod.functions.items():
+            if not isinstance(func, PrimFunc) or "global_symbol" in func.attrs:
+                continue
+            dropped = _dropped(func)
+            made = with_named_sizes(func, dropped) if dropped else None
+            if made is None:
+                continue
+            digest = structural_digest(made)
+            if digest not in known:
+                known[digest] = rewriter.add_func(made, var.name_hint)
+            scalars = [param for param in func.params if param not in func.buffer_map]
+            plans[var] = known[digest], frozenset(scalars.index(size) for size in dropped)
+        if not plans:
+            return mod
+        for var, func in mod.functions.items():
+            if func.dialect == "relax":
+                rewriter.update_func(var, rewriter.run(func))
+        return drop_unused_loops(rewriter.get())
+
+
+class _Caller(BindingRewriter):
+    """Calls the new functions, without the sizes that they no longer take."""
+
+    def __init__(self, mod: IRModule, plans: dict[GlobalVar, tuple[GlobalVar, frozenset[int]]]) -> None:
+        super().__init__(mod)
+        self._plans = plans
+
+    def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if not isinstance(value, Call) or not any(is_call(value, name) for name in _CALLS):
+            return value
+        if len(value.args) < 3:
+            return value
+        callee, given = value.args[0], value.args[2]
+        if not isinstance(callee, GlobalVar) or callee not in self._plans or not isinstance(given, ShapeExpr):
+            return value  # this call keeps the old function
+        func, dropped = self._plans[callee]
+        kept = [size for place, size in enumerate(given.values) if place not in dropped]
+        scalars = (ShapeExpr(tuple(kept)),) if kept else ()
+        return replace(value, args=(func, value.args[1], *scalars))
+
+
+def _dropped(func: PrimFunc) -> list[PrimVar]:
+    """The scalar parameters that dimensions of tensors are formulas of. (One that is a dimension itself is no
+    parameter: the tensors give it.)"""
+    scalars = [param for param in func.params if param not in func.buffer_map]
+    in_dims = set(free_vars(*(dim for buffer in func.buffers for dim in buffer.shape)))
+    return [param for param in scalars if param in in_dims]
+
+
+def with_named_sizes(func: PrimFunc, dropped: list[PrimVar]) -> PrimFunc | None:
+    """The function without some scalar parameters, where its tensors' dimensions say all that it needs of
+    them."""
+    rewriter = _Namer(func, dropped)
+    for dim in _dims_to_name(func, frozenset(dropped)):
+        rewriter.name(dim)
+    buffers = {param: rewriter.buffer(buffer) for param, buffer in func.buffer_map.items()}
+    params = tuple(param for param in func.params if param not in rewriter.dropped)
+    made = replace(func, params=params, buffer_map=Map(buffers), body=rewriter.visit(func.body))
+    left = {node for root in (made.body, *made.buffers) for node in walk(root) if isinstance(node, PrimVar)}
+    left |= set(free_vars(*(dim for buffer in made.buffers for dim in buffer.shape)))
+    return None if left & rewriter.dropped else made
+
+
+def _dims_to_name(func: PrimFunc, dropped: frozenset[PrimVar]) -> list[PrimExpr]:
+    """Dimensions with dropped sizes: short formulas first, since long ones may consist of them, and of those
+    of a length the greater, of which the smaller may be a part."""
+    found: list[PrimExpr] = []
+    for buffer in func.buffers:
+        for dim in buffer.shape:
+            if dropped & set(free_vars(dim)) and not any(structural_equal(dim, other) for other in found):
+                found.append(dim)
+
+    def order(dim: PrimExpr) -> tuple[int, int]:
+        at = dict.fromkeys(free_vars(dim), _SAMPLES[-1])
+        return sum(1 for _ in walk(dim)), -int(evaluate(dim, at))
+
+    return sorted(found, key=order)
+
+
+class _Namer(StmtSubstituter):
+    """Replaces formulas of the dropped sizes by formulas of the new ones."""
+
+    def __init__(self, func: PrimFunc, dropped: list[PrimVar]) -> None:
+        super().__init__({})
+        self.dropped = frozenset(dropped)
+        self._known: list[tuple[PrimExpr, PrimExpr]] = []
+        self._sizes: list[tuple[PrimExpr, PrimVar]] = []
+        self._names = NameSupply(var.name for var in func.params)
+        self._analyzer = Analyzer()
+
+    def name(self, dim: PrimExpr) -> None:
+        """Give a dimension a size of its own, unless it follows from those that there are."""
+        made = self.visit(dim)
+        if self.dropped & set(free_vars(made)):
+            (first, *_) = (var for var in free_vars(dim) if var in self.dropped)
+            size = SizeVar(self._names.fresh(first.name), str(dim.dtype))
+            self._known.append((dim, size))
+            self._sizes.append((dim, size))
+
+    def visit_BinaryExpr(self, node: Any) -> Any:
+        if not isinstance(node, BinaryExpr) or not self.dropped & set(free_vars(node)):
+            return super().visit_BinaryExpr(node)
+        for formula, given in self._known:
+            if structural_equal(formula, node):
+                return given
+        made = super().visit_BinaryExpr(node)
+        if self.dropped & set(free_vars(made)) and (found := self._derived(node)) is not None:
+            self._known.append((node, found))
+            return found
+        return made
+
+    def _derived(self, formula: PrimExpr) -> PrimExpr | None:
+        """A formula of one dropped size as one of a new size: h * a + b, or (h + a) // b."""
+        variables = free_vars(formula)
+        if len(variables) != 1 or not formula.dtype.is_int or formula.dtype.is_bool:
+            return None
+        wanted = [int(evaluate(formula, {variables[0]: sample})) for sample in _SAMPLES]
+        for dim, size in self._sizes:
+            if free_vars(dim) != variables or size.dtype != formula.dtype:
+                continue
+            values = [int(evaluate(dim, {variables[0]: sample})) for sample in _SAMPLES]
+            for make in _candidates(values, wanted):
+                if self._analyzer.can_prove_equal(make(dim), formula):
+                    found: PrimExpr = make(size)
+                    return found
+        return None
+
+
+def _candidates(values: list[int], wanted: list[int]) -> list[Any]:
+    """Functions that give what is wanted of each value."""
+    found: list[Any] = []
+    rise = values[-1] - values[0]
+    if rise and (wanted[-1] - wanted[0]) % rise == 0:
+        factor = (wanted[-1] - wanted[0]) // rise
+        offset = wanted[0] - factor * values[0]
+        if all(value * factor + offset == want for value, want in zip(values, wanted, strict=True)):
+            found.append(lambda size: size * constant(factor, size.dtype) + constant(offset, size.dtype))
+    for divisor in _DIVISORS:
+        for offset in range(1 - divisor, divisor):
+            if all((value + offset) // divisor == want for value, want in zip(values, wanted, strict=True)):
+                found.append(_quotient(offset, divisor))
+    return found
+
+
+def _quotient(offset: int, divisor: int) -> Any:
+    return lambda size: floordiv(size + constant(offset, size.dtype), constant(divisor, size.dtype))

@@ -1,0 +1,1257 @@
+; Made by `python -m heddle.driver.native_text` from the sources in source/; change those instead.
+
+
+@known_pools = internal global ptr null, align 8
+@held_pools = internal global ptr null, align 8
+@PyLong_Type = external global [16 x i8], align 8
+@PyBool_Type = external global [16 x i8], align 8
+@PyFloat_Type = external global [16 x i8], align 8
+@_Py_NoneStruct = external global [16 x i8], align 8
+@_Py_TrueStruct = external global [16 x i8], align 8
+@_Py_FalseStruct = external global [16 x i8], align 8
+@tensor_type = internal global ptr null, align 8
+@header_slot = internal global i64 0, align 8
+@owner_slot = internal global i64 0, align 8
+@array_type = internal global ptr null, align 8
+@element_types = internal global ptr null, align 8
+@num_element_types = internal global i64 0, align 8
+@slow_call = internal global ptr null, align 8
+@raise_hook = internal global ptr null, align 8
+@to_native = internal global ptr null, align 8
+@from_native = internal global ptr null, align 8
+@refuse_hook = internal global ptr null, align 8
+@sequence_type = internal global ptr null, align 8
+@call_hook = internal global ptr null, align 8
+@error_hook = internal global ptr null, align 8
+@watch_hook = internal global ptr null, align 8
+@storage_type = internal global ptr null, align 8
+@lease_slot = internal global i64 0, align 8
+@allocator_slot = internal global i64 0, align 8
+@object_and_word = internal constant [3 x i8] c"OL\00"
+@two_objects_and_words = internal constant [5 x i8] c"OOLL\00"
+@five_words = internal constant [6 x i8] c"LLLLL\00"
+@nested_too_deep = internal constant [57 x i8] c"the stack has no room for the tuples in a result's tuple\00"
+
+declare void @Py_IncRef(ptr)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare void @Py_DecRef(ptr)
+declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
+declare ptr @PyType_GenericAlloc(ptr, i64)
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare ptr @PyBytes_FromStringAndSize(ptr, i64)
+declare ptr @PyCapsule_New(ptr, ptr, ptr)
+declare void @PyErr_Clear()
+declare double @PyFloat_AsDouble(ptr)
+declare ptr @PyErr_Occurred()
+declare i64 @PyLong_AsLongLong(ptr)
+declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyEval_SaveThread()
+declare ptr @PyObject_CallFunction(ptr, ptr, ...)
+declare ptr @PyFloat_FromDouble(double)
+declare ptr @PyLong_FromLongLong(i64)
+
+; Pools are never unregistered. 0, or -1 after heddle_set_error.
+define i32 @heddle_pool_register(ptr %pool) {
+entry:
+  %v.1 = call ptr @calloc(i64 1, i64 16)
+  %v.5 = icmp eq ptr %v.1, null
+  br i1 %v.5, label %then.2, label %after.4
+then.2:
+  call void @refuse_memory(i64 16)
+  ret i32 -1
+after.4:
+  store ptr %pool, ptr %v.1
+  %before.6 = load atomic ptr, ptr @known_pools acquire, align 8
+  %before_at.7 = getelementptr i8, ptr %v.1, i64 8
+  store ptr %before.6, ptr %before_at.7
+  br label %loop.8
+loop.8:
+  %before.11 = phi ptr [ %before.6, %after.4 ], [ %before.14, %body.9 ]
+  %pair.12 = cmpxchg ptr @known_pools, ptr %before.11, ptr %v.1 acq_rel acquire
+  %v.13 = extractvalue { ptr, i1 } %pair.12, 1
+  br i1 %v.13, label %after.10, label %body.9
+body.9:
+  %before.14 = load atomic ptr, ptr @known_pools acquire, align 8
+  %before_at.15 = getelementptr i8, ptr %v.1, i64 8
+  store ptr %before.14, ptr %before_at.15
+  br label %loop.8
+after.10:
+  ret i32 0
+}
+
+define void @heddle_fork_before() {
+entry:
+  %known.1 = load atomic ptr, ptr @known_pools acquire, align 8
+  store ptr %known.1, ptr @held_pools
+  br label %loop.2
+loop.2:
+  %known.5 = phi ptr [ %known.1, %entry ], [ %known.9, %body.3 ]
+  %v.6 = icmp ne ptr %known.5, null
+  br i1 %v.6, label %body.3, label %after.4
+body.3:
+  %v.7 = load ptr, ptr %known.5
+  call void @pool_lock(ptr %v.7)
+  %before_at.8 = getelementptr i8, ptr %known.5, i64 8
+  %known.9 = load ptr, ptr %before_at.8
+  br label %loop.2
+after.4:
+  ret void
+}
+
+define void @heddle_fork_parent() {
+entry:
+  %held.1 = load ptr, ptr @held_pools
+  br label %loop.2
+loop.2:
+  %held.5 = phi ptr [ %held.1, %entry ], [ %held.9, %body.3 ]
+  %v.6 = icmp ne ptr %held.5, null
+  br i1 %v.6, label %body.3, label %after.4
+body.3:
+  %v.7 = load ptr, ptr %held.5
+  call void @pool_unlock(ptr %v.7)
+  %before_at.8 = getelementptr i8, ptr %held.5, i64 8
+  %held.9 = load ptr, ptr %before_at.8
+  br label %loop.2
+after.4:
+  ret void
+}
+
+define void @heddle_fork_child() {
+entry:
+  call void @heddle_fork_parent()
+  call void @heddle_pool_reset()
+  ret void
+}
+
+; function(self, arguments as a tuple)
+define internal ptr @call_with_tuple(ptr %function, ptr %self, ptr %args, i64 %count) {
+entry:
+  %items.1 = call ptr @PyTuple_New(i64 %count)
+  %v.5 = icmp eq ptr %items.1, null
+  br i1 %v.5, label %then.2, label %after.4
+then.2:
+  ret ptr null
+after.4:
+  br label %loop.6
+loop.6:
+  %number.9 = phi i64 [ 0, %after.4 ], [ %number.16, %body.7 ]
+  %v.10 = icmp slt i64 %number.9, %count
+  br i1 %v.10, label %body.7, label %after.8
+body.7:
+  %at.11 = getelementptr [8 x i8], ptr %args, i64 %number.9
+  %v.12 = load ptr, ptr %at.11
+  call void @Py_IncRef(ptr %v.12)
+  %v.15 = call i32 @PyTuple_SetItem(ptr %items.1, i64 %number.9, ptr %v.12)
+  %number.16 = add i64 %number.9, 1
+  br label %loop.6
+after.8:
+  %result.17 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %function, ptr %self, ptr %items.1, ptr null)
+  call void @Py_DecRef(ptr %items.1)
+  ret ptr %result.17
+}
+
+define void @heddle_arrays_configure(ptr %type, ptr %elements, i64 %count) {
+entry:
+  store ptr %type, ptr @array_type
+  store ptr %elements, ptr @element_types
+  store i64 %count, ptr @num_element_types
+  ret void
+}
+
+; A Python tensor of a header and an owner, whose counts it takes over; null with the exception set. It
+; reads the rest from the header.
+define internal ptr @new_tensor_object(ptr %header, ptr %owner) {
+entry:
+  %v.1 = load ptr, ptr @tensor_type
+  %made.2 = call ptr @PyType_GenericAlloc(ptr %v.1, i64 0)
+  %v.6 = icmp eq ptr %made.2, null
+  br i1 %v.6, label %then.3, label %after.5
+then.3:
+  call void @Py_DecRef(ptr %header)
+  call void @Py_DecRef(ptr %owner)
+  ret ptr null
+after.5:
+  %v.7 = load i64, ptr @header_slot
+  %at.10 = getelementptr [1 x i8], ptr %made.2, i64 %v.7
+  store ptr %header, ptr %at.10
+  %v.11 = load i64, ptr @owner_slot
+  %at.14 = getelementptr [1 x i8], ptr %made.2, i64 %v.11
+  store ptr %owner, ptr %at.14
+  ret ptr %made.2
+}
+
+; A tensor object over a Python tensor's header; null after heddle_set_error.
+define internal ptr @lend_tensor(ptr %tensor, ptr %header) {
+entry:
+  %v.3 = add i64 48, 32
+  %v.4 = call ptr @malloc(i64 %v.3)
+  %v.8 = icmp eq ptr %v.4, null
+  br i1 %v.8, label %then.5, label %after.7
+then.5:
+  call void @refuse_memory(i64 %v.3)
+  br label %new_object_end.2
+after.7:
+  store i64 1, ptr %v.4
+  %kind_at.9 = getelementptr i8, ptr %v.4, i64 8
+  store i32 7, ptr %kind_at.9
+  %flags_at.10 = getelementptr i8, ptr %v.4, i64 12
+  store i32 3, ptr %flags_at.10
+  %owner_at.11 = getelementptr i8, ptr %v.4, i64 16
+  store ptr %tensor, ptr %owner_at.11
+  %at.14 = getelementptr [32 x i8], ptr %v.4, i64 1
+  br label %new_object_end.2
+new_object_end.2:
+  %result.0.15 = phi ptr [ null, %then.5 ], [ %at.14, %after.7 ]
+  %v.19 = icmp ne ptr %result.0.15, null
+  br i1 %v.19, label %then.16, label %after.18
+then.16:
+  call void @llvm.memcpy.p0.p0.i64(ptr %result.0.15, ptr %header, i64 48, i1 false)
+  call void @Py_IncRef(ptr %tensor)
+  br label %after.18
+after.18:
+  ret ptr %result.0.15
+}
+
+define internal void @end_tensor(ptr %capsule) {
+entry:
+  %v.1 = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
+  call void @heddle_release(ptr null, i32 7, ptr %v.1)
+  ret void
+}
+
+; A Python tensor over a native one, whose count it takes over; null with the exception set.
+define internal ptr @wrap_tensor(ptr %tensor) {
+entry:
+  %capsule.1 = call ptr @PyCapsule_New(ptr %tensor, ptr null, ptr @end_tensor)
+  %v.5 = icmp eq ptr %capsule.1, null
+  br i1 %v.5, label %then.2, label %after.4
+then.2:
+  call void @heddle_release(ptr null, i32 7, ptr %tensor)
+  ret ptr null
+after.4:
+  %header.6 = call ptr @PyBytes_FromStringAndSize(ptr %tensor, i64 48)
+  %v.10 = icmp eq ptr %header.6, null
+  br i1 %v.10, label %then.7, label %after.9
+then.7:
+  call void @Py_DecRef(ptr %capsule.1)
+  ret ptr null
+after.9:
+  %v.11 = call ptr @new_tensor_object(ptr %header.6, ptr %capsule.1)
+  ret ptr %v.11
+}
+
+; A new Python tensor over an array that is compact, writable, aligned and of plain numbers; null,
+; without an exception, where Python has to look at it.
+define internal ptr @tensor_over_array(ptr %found) {
+entry:
+  %flags_at.5 = getelementptr i8, ptr %found, i64 64
+  %v.6 = load i32, ptr %flags_at.5
+  %v.7 = and i32 %v.6, 1281
+  %v.8 = icmp ne i32 %v.7, 1281
+  br i1 %v.8, label %then.1, label %or.4
+or.4:
+  %data_at.9 = getelementptr i8, ptr %found, i64 16
+  %v.10 = load ptr, ptr %data_at.9
+  %v.11 = ptrtoint ptr %v.10 to i64
+  %v.12 = and i64 %v.11, 15
+  %v.13 = icmp ne i64 %v.12, 0
+  br i1 %v.13, label %then.1, label %after.3
+then.1:
+  ret ptr null
+after.3:
+  br label %loop.16
+loop.16:
+  %number.19 = phi i64 [ 0, %after.3 ], [ %number.34, %after.26 ]
+  %v.20 = load i64, ptr @num_element_types
+  %v.21 = icmp slt i64 %number.19, %v.20
+  br i1 %v.21, label %body.17, label %after.18
+body.17:
+  %v.22 = load ptr, ptr @element_types
+  %at.23 = getelementptr [16 x i8], ptr %v.22, i64 %number.19
+  %v.27 = load ptr, ptr %at.23
+  %element_type_at.28 = getelementptr i8, ptr %found, i64 56
+  %v.29 = load ptr, ptr %element_type_at.28
+  %v.30 = icmp eq ptr %v.27, %v.29
+  br i1 %v.30, label %then.24, label %after.26
+then.24:
+  %dtype_at.31 = getelementptr i8, ptr %at.23, i64 8
+  %v.32 = load i64, ptr %dtype_at.31
+  %v.33 = trunc i64 %v.32 to i32
+  br label %dtype_of_end.15
+after.26:
+  %number.34 = add i64 %number.19, 1
+  br label %loop.16
+after.18:
+  br label %dtype_of_end.15
+dtype_of_end.15:
+  %result.0.35 = phi i32 [ %v.33, %then.24 ], [ 0, %after.18 ]
+  %v.39 = icmp eq i32 %result.0.35, 0
+  br i1 %v.39, label %then.36, label %after.38
+then.36:
+  ret ptr null
+after.38:
+  %rank_at.40 = getelementptr i8, ptr %found, i64 24
+  %v.41 = load i32, ptr %rank_at.40
+  %v.42 = sext i32 %v.41 to i64
+  %v.43 = mul i64 8, %v.42
+  %v.44 = add i64 48, %v.43
+  %header.45 = call ptr @PyBytes_FromStringAndSize(ptr null, i64 %v.44)
+  %v.49 = icmp eq ptr %header.45, null
+  br i1 %v.49, label %then.46, label %after.48
+then.46:
+  call void @PyErr_Clear()
+  ret ptr null
+after.48:
+  %at.54 = getelementptr [1 x i8], ptr %header.45, i64 $BYTES_CONTENT
+  %at.55 = getelementptr [48 x i8], ptr %at.54, i64 1
+  %data_at.56 = getelementptr i8, ptr %found, i64 16
+  %v.57 = load ptr, ptr %data_at.56
+  store ptr %v.57, ptr %at.54
+  %device_type_at.58 = getelementptr i8, ptr %at.54, i64 8
+  store i32 1, ptr %device_type_at.58
+  %device_id_at.59 = getelementptr i8, ptr %at.54, i64 12
+  store i32 0, ptr %device_id_at.59
+  %rank_at.60 = getelementptr i8, ptr %at.54, i64 16
+  %rank_at.61 = getelementptr i8, ptr %found, i64 24
+  %v.62 = load i32, ptr %rank_at.61
+  store i32 %v.62, ptr %rank_at.60
+  %dtype_at.63 = getelementptr i8, ptr %at.54, i64 20
+  store i32 %result.0.35, ptr %dtype_at.63
+  %sizes_at.64 = getelementptr i8, ptr %at.54, i64 24
+  store ptr %at.55, ptr %sizes_at.64
+  %strides_at.65 = getelementptr i8, ptr %at.54, i64 32
+  store ptr null, ptr %strides_at.65
+  %byte_offset_at.66 = getelementptr i8, ptr %at.54, i64 40
+  store i64 0, ptr %byte_offset_at.66
+  %sizes_at.67 = getelementptr i8, ptr %found, i64 32
+  %v.68 = load ptr, ptr %sizes_at.67
+  %rank_at.69 = getelementptr i8, ptr %found, i64 24
+  %v.70 = load i32, ptr %rank_at.69
+  %v.71 = sext i32 %v.70 to i64
+  %size.72 = mul i64 %v.71, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.55, ptr %v.68, i64 %size.72, i1 false)
+  call void @Py_IncRef(ptr %found)
+  %made.75 = call ptr @new_tensor_object(ptr %header.45, ptr %found)
+  %v.79 = icmp eq ptr %made.75, null
+  br i1 %v.79, label %then.76, label %after.78
+then.76:
+  call void @PyErr_Clear()
+  br label %after.78
+after.78:
+  ret ptr %made.75
+}
+
+define void @heddle_glue_configure(ptr %type, i64 %header, i64 %owner, ptr %slow, ptr %raises) {
+entry:
+  store ptr %type, ptr @tensor_type
+  store i64 %header, ptr @header_slot
+  store i64 %owner, ptr @owner_slot
+  store ptr %slow, ptr @slow_call
+  store ptr %raises, ptr @raise_hook
+  ret void
+}
+
+define internal ptr @call_slowly(ptr %self, ptr %args, i64 %count) cold noinline {
+entry:
+  %v.1 = load ptr, ptr @slow_call
+  %v.2 = call ptr @call_with_tuple(ptr %v.1, ptr %self, ptr %args, i64 %count)
+  ret ptr %v.2
+}
+
+define internal i64 @num_elements(ptr %tensor) {
+entry:
+  %rank_at.1 = getelementptr i8, ptr %tensor, i64 16
+  %rank.2 = load i32, ptr %rank_at.1
+  %sizes_at.3 = getelementptr i8, ptr %tensor, i64 24
+  %sizes.4 = load ptr, ptr %sizes_at.3
+  br label %loop.5
+loop.5:
+  %result.8 = phi i64 [ 1, %entry ], [ %result.14, %body.6 ]
+  %axis.9 = phi i32 [ 0, %entry ], [ %axis.15, %body.6 ]
+  %v.10 = icmp slt i32 %axis.9, %rank.2
+  br i1 %v.10, label %body.6, label %after.7
+body.6:
+  %v.11 = sext i32 %axis.9 to i64
+  %at.12 = getelementptr [8 x i8], ptr %sizes.4, i64 %v.11
+  %v.13 = load i64, ptr %at.12
+  %result.14 = mul i64 %result.8, %v.13
+  %axis.15 = add i32 %axis.9, 1
+  br label %loop.5
+after.7:
+  ret i64 %result.8
+}
+
+define ptr @heddle_call_kernel(ptr %self, ptr %args, i64 %count) {
+entry:
+  %v.4 = icmp sgt i64 %count, 4096
+  br i1 %v.4, label %then.1, label %after.3
+then.1:
+  %v.5 = call ptr @call_slowly(ptr %self, ptr %args, i64 %count)
+  ret ptr %v.5
+after.3:
+  %tensors.6 = load ptr, ptr @tensor_type
+  %header_at.7 = load i64, ptr @header_slot
+  %room.8 = alloca [16 x i8], i64 %count, align 16
+  br label %loop.9
+loop.9:
+  %work.12 = phi i64 [ 0, %after.3 ], [ %work.80, %after.23 ]
+  %number.13 = phi i64 [ 0, %after.3 ], [ %number.81, %after.23 ]
+  %v.14 = icmp slt i64 %number.13, %count
+  br i1 %v.14, label %body.10, label %after.11
+body.10:
+  %at.15 = getelementptr [8 x i8], ptr %args, i64 %number.13
+  %arg.16 = load ptr, ptr %at.15
+  %at.17 = getelementptr [16 x i8], ptr %room.8, i64 %number.13
+  %type_at.18 = getelementptr i8, ptr %arg.16, i64 8
+  %type.19 = load ptr, ptr %type_at.18
+  %zero_at.20 = getelementptr i8, ptr %at.17, i64 4
+  store i32 0, ptr %zero_at.20
+  %v.24 = icmp eq ptr %type.19, %tensors.6
+  br i1 %v.24, label %then.21, label %else.22
+then.21:
+  %at.27 = getelementptr [1 x i8], ptr %arg.16, i64 %header_at.7
+  %v.28 = load ptr, ptr %at.27
+  %at.31 = getelementptr [1 x i8], ptr %v.28, i64 $BYTES_CONTENT
+  store i32 7, ptr %at.17
+  %payload_at.34 = getelementptr i8, ptr %at.17, i64 8
+  store ptr %at.31, ptr %payload_at.34
+  %v.35 = call i64 @num_elements(ptr %at.31)
+  %work.36 = add i64 %work.12, %v.35
+  br label %after.23
+else.22:
+  %v.40 = icmp eq ptr %type.19, @PyLong_Type
+  br i1 %v.40, label %then.37, label %else.38
+then.37:
+  %number.46 = call i64 @PyLong_AsLongLong(ptr %arg.16)
+  store i32 1, ptr %at.17
+  %payload_at.47 = getelementptr i8, ptr %at.17, i64 8
+  store i64 %number.46, ptr %payload_at.47
+  %v.53 = icmp ne i64 %number.46, -1
+  br i1 %v.53, label %yes.49, label %or.52
+or.52:
+  %v.54 = call ptr @PyErr_Occurred()
+  %v.55 = icmp eq ptr %v.54, null
+  br i1 %v.55, label %yes.49, label %no.50
+yes.49:
+  br label %chosen.51
+no.50:
+  br label %chosen.51
+chosen.51:
+  %v.48.56 = phi i1 [ true, %yes.49 ], [ false, %no.50 ]
+  br i1 %v.48.56, label %after.43, label %then.41
+then.41:
+  ret ptr null
+after.43:
+  br label %after.39
+else.38:
+  %v.60 = icmp eq ptr %type.19, @PyFloat_Type
+  br i1 %v.60, label %then.57, label %else.58
+then.57:
+  store i32 3, ptr %at.17
+  %payload_at.63 = getelementptr i8, ptr %at.17, i64 8
+  %v.64 = call double @PyFloat_AsDouble(ptr %arg.16)
+  store double %v.64, ptr %payload_at.63
+  br label %after.59
+else.58:
+  %v.68 = icmp eq ptr %type.19, @PyBool_Type
+  br i1 %v.68, label %then.65, label %else.66
+then.65:
+  store i32 2, ptr %at.17
+  %payload_at.71 = getelementptr i8, ptr %at.17, i64 8
+  %v.72 = icmp eq ptr %arg.16, @_Py_TrueStruct
+  %v.73 = zext i1 %v.72 to i64
+  store i64 %v.73, ptr %payload_at.71
+  br label %after.67
+else.66:
+  %v.77 = icmp eq ptr %arg.16, @_Py_NoneStruct
+  br i1 %v.77, label %then.74, label %else.75
+then.74:
+  store i32 0, ptr %at.17
+  %payload_at.78 = getelementptr i8, ptr %at.17, i64 8
+  store i64 0, ptr %payload_at.78
+  br label %after.67
+else.75:
+  %v.79 = call ptr @call_slowly(ptr %self, ptr %args, i64 %count)
+  ret ptr %v.79
+after.67:
+  br label %after.59
+after.59:
+  br label %after.39
+after.39:
+  br label %after.23
+after.23:
+  %work.80 = phi i64 [ %work.36, %then.21 ], [ %work.12, %after.39 ]
+  %number.81 = add i64 %number.13, 1
+  br label %loop.9
+after.11:
+  %v.82 = trunc i64 %count to i32
+  %at.87 = getelementptr [1 x i8], ptr %self, i64 $TUPLE_ITEMS
+  %v.88 = load ptr, ptr %at.87
+  %at.91 = getelementptr [1 x i8], ptr %v.88, i64 $BYTES_CONTENT
+  %v.92 = load ptr, ptr %at.91
+  %v.96 = icmp uge i64 %work.12, 4096
+  br i1 %v.96, label %then.93, label %else.94
+then.93:
+  %thread.97 = call ptr @PyEval_SaveThread()
+  %status.98 = call i32 %v.92(ptr %room.8, i32 %v.82)
+  call void @PyEval_RestoreThread(ptr %thread.97)
+  br label %after.95
+else.94:
+  %status.99 = call i32 %v.92(ptr %room.8, i32 %v.82)
+  br label %after.95
+after.95:
+  %status.100 = phi i32 [ %status.98, %then.93 ], [ %status.99, %else.94 ]
+  %v.105 = icmp eq i32 %status.100, 0
+  br i1 %v.105, label %yes.102, label %no.103
+yes.102:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  br label %chosen.104
+no.103:
+  %v.110 = load ptr, ptr @raise_hook
+  %v.111 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %v.110, ptr %self, ptr null)
+  br label %chosen.104
+chosen.104:
+  %v.101.112 = phi ptr [ @_Py_NoneStruct, %yes.102 ], [ %v.111, %no.103 ]
+  ret ptr %v.101.112
+}
+
+; Raise this thread's error without a place in the program.
+define internal void @raise_own_error(ptr %keep) cold noinline {
+entry:
+  %v.1 = load ptr, ptr @refuse_hook
+  %v.2 = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %v.1, ptr @object_and_word, ptr %keep, i64 -2)
+  ret void
+}
+
+; The Python object of a value. Tensors that nothing else holds (`is_alone`: neither does what holds the
+; value) take their native object along.
+define internal ptr @to_object(ptr %keep, ptr %value, i1 %is_alone) {
+entry:
+  %kind.1 = load i32, ptr %value
+  %v.5 = icmp eq i32 %kind.1, 7
+  br i1 %v.5, label %then.2, label %after.4
+then.2:
+  %payload_at.12 = getelementptr i8, ptr %value, i64 8
+  %v.13 = load ptr, ptr %payload_at.12
+  %at.16 = getelementptr [1 x i8], ptr %v.13, i64 -32
+  %flags_at.20 = getelementptr i8, ptr %at.16, i64 12
+  %v.21 = load i32, ptr %flags_at.20
+  %v.22 = and i32 %v.21, 2
+  %v.23 = icmp ne i32 %v.22, 0
+  br i1 %v.23, label %then.17, label %after.19
+then.17:
+  %owner_at.24 = getelementptr i8, ptr %at.16, i64 16
+  %v.25 = load ptr, ptr %owner_at.24
+  call void @Py_IncRef(ptr %v.25)
+  br label %tensor_object_end.7
+after.19:
+  br i1 %is_alone, label %and.31, label %after.30
+and.31:
+  %v.33 = load i64, ptr %at.16
+  %v.34 = icmp eq i64 %v.33, 1
+  br i1 %v.34, label %and.32, label %after.30
+and.32:
+  %owner_at.37 = getelementptr i8, ptr %at.16, i64 16
+  %owner.38 = load ptr, ptr %owner_at.37
+  %v.44 = icmp ne ptr %owner.38, null
+  br i1 %v.44, label %and.43, label %no.41
+and.43:
+  %at.49 = getelementptr [1 x i8], ptr %owner.38, i64 -32
+  %kind_at.50 = getelementptr i8, ptr %at.49, i64 8
+  %v.51 = load i32, ptr %kind_at.50
+  %v.52 = icmp eq i32 %v.51, 11
+  br i1 %v.52, label %yes.40, label %no.41
+yes.40:
+  br label %chosen.42
+no.41:
+  br label %chosen.42
+chosen.42:
+  %v.39.53 = phi i1 [ true, %yes.40 ], [ false, %no.41 ]
+  br i1 %v.39.53, label %then.28, label %after.30
+then.28:
+  store i64 2, ptr %at.16
+  %v.54 = call ptr @wrap_tensor(ptr %v.13)
+  br label %tensor_object_end.7
+after.30:
+  %v.55 = call ptr @ask_from_native(ptr %keep, ptr %value)
+  br label %tensor_object_end.7
+tensor_object_end.7:
+  %result.0.56 = phi ptr [ %v.25, %then.17 ], [ %v.54, %then.28 ], [ %v.55, %after.30 ]
+  ret ptr %result.0.56
+after.4:
+  %v.60 = icmp eq i32 %kind.1, 9
+  br i1 %v.60, label %then.57, label %after.59
+then.57:
+  %v.61 = call ptr @sequence_object(ptr %keep, ptr %value, i1 %is_alone)
+  ret ptr %v.61
+after.59:
+  %v.65 = icmp eq i32 %kind.1, 0
+  br i1 %v.65, label %then.62, label %after.64
+then.62:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  ret ptr @_Py_NoneStruct
+after.64:
+  %v.73 = icmp eq i32 %kind.1, 1
+  br i1 %v.73, label %then.70, label %after.72
+then.70:
+  %payload_at.74 = getelementptr i8, ptr %value, i64 8
+  %v.75 = load i64, ptr %payload_at.74
+  %v.76 = call ptr @PyLong_FromLongLong(i64 %v.75)
+  ret ptr %v.76
+after.72:
+  %v.80 = icmp eq i32 %kind.1, 2
+  br i1 %v.80, label %then.77, label %after.79
+then.77:
+  %payload_at.81 = getelementptr i8, ptr %value, i64 8
+  %v.82 = load i64, ptr %payload_at.81
+  %v.83 = icmp ne i64 %v.82, 0
+  %v.84 = select i1 %v.83, ptr @_Py_TrueStruct, ptr @_Py_FalseStruct
+  call void @Py_IncRef(ptr %v.84)
+  ret ptr %v.84
+after.79:
+  %v.90 = icmp eq i32 %kind.1, 3
+  br i1 %v.90, label %then.87, label %after.89
+then.87:
+  %payload_at.91 = getelementptr i8, ptr %value, i64 8
+  %v.92 = load double, ptr %payload_at.91
+  %v.93 = call ptr @PyFloat_FromDouble(double %v.92)
+  ret ptr %v.93
+after.89:
+  %v.94 = call ptr @ask_from_native(ptr %keep, ptr %value)
+  ret ptr %v.94
+}
+
+define internal ptr @ask_from_native(ptr %keep, ptr %value) {
+entry:
+  %v.1 = load ptr, ptr @from_native
+  %v.2 = ptrtoint ptr %value to i64
+  %v.3 = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %v.1, ptr @object_and_word, ptr %keep, i64 %v.2)
+  ret ptr %v.3
+}
+
+define internal ptr @sequence_object(ptr %keep, ptr %value, i1 %is_alone) {
+entry:
+  %payload_at.5 = getelementptr i8, ptr %value, i64 8
+  %v.6 = load ptr, ptr %payload_at.5
+  %at.9 = getelementptr [1 x i8], ptr %v.6, i64 -32
+  %flags_at.13 = getelementptr i8, ptr %at.9, i64 12
+  %v.14 = load i32, ptr %flags_at.13
+  %v.15 = and i32 %v.14, 2
+  %v.16 = icmp ne i32 %v.15, 0
+  br i1 %v.16, label %then.10, label %after.12
+then.10:
+  %owner_at.17 = getelementptr i8, ptr %at.9, i64 16
+  %v.18 = load ptr, ptr %owner_at.17
+  call void @Py_IncRef(ptr %v.18)
+  ret ptr %v.18
+after.12:
+  %v.24 = call i1 @stack_is_short()
+  br i1 %v.24, label %then.21, label %after.23
+then.21:
+  call void @heddle_set_error(i32 78080, ptr @nested_too_deep, i64 0, i64 0)
+  call void @raise_own_error(ptr %keep)
+  ret ptr null
+after.23:
+  br i1 %is_alone, label %and.29, label %no.27
+and.29:
+  %v.30 = load i64, ptr %at.9
+  %v.31 = icmp eq i64 %v.30, 1
+  br i1 %v.31, label %yes.26, label %no.27
+yes.26:
+  br label %chosen.28
+no.27:
+  br label %chosen.28
+chosen.28:
+  %v.25.32 = phi i1 [ true, %yes.26 ], [ false, %no.27 ]
+  %count.35 = load i64, ptr %v.6
+  %made.36 = call ptr @PyTuple_New(i64 %count.35)
+  br label %loop.37
+loop.37:
+  %number.40 = phi i64 [ 0, %chosen.28 ], [ %number.54, %after.51 ]
+  %v.42 = icmp ne ptr %made.36, null
+  br i1 %v.42, label %and.41, label %after.39
+and.41:
+  %v.43 = icmp slt i64 %number.40, %count.35
+  br i1 %v.43, label %body.38, label %after.39
+body.38:
+  %at.46 = getelementptr [8 x i8], ptr %v.6, i64 1
+  %at.47 = getelementptr [16 x i8], ptr %at.46, i64 %number.40
+  %item.48 = call ptr @to_object(ptr %keep, ptr %at.47, i1 %v.25.32)
+  %v.52 = icmp eq ptr %item.48, null
+  br i1 %v.52, label %then.49, label %after.51
+then.49:
+  call void @Py_DecRef(ptr %made.36)
+  br label %tuple_of_end.34
+after.51:
+  %v.53 = call i32 @PyTuple_SetItem(ptr %made.36, i64 %number.40, ptr %item.48)
+  %number.54 = add i64 %number.40, 1
+  br label %loop.37
+after.39:
+  br label %tuple_of_end.34
+tuple_of_end.34:
+  %result.0.55 = phi ptr [ null, %then.49 ], [ %made.36, %after.39 ]
+  %v.59 = icmp eq ptr %result.0.55, null
+  br i1 %v.59, label %then.56, label %after.58
+then.56:
+  ret ptr null
+after.58:
+  %v.60 = load ptr, ptr @sequence_type
+  %found.61 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %v.60, ptr %result.0.55, ptr null)
+  call void @Py_DecRef(ptr %result.0.55)
+  ret ptr %found.61
+}
+
+define internal i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value) {
+entry:
+  %v.1 = load ptr, ptr @to_native
+  %made.2 = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %v.1, ptr @two_objects_and_words, ptr %keep, ptr %arg, ptr %context, ptr %value)
+  %v.6 = icmp eq ptr %made.2, null
+  br i1 %v.6, label %then.3, label %after.5
+then.3:
+  ret i1 false
+after.5:
+  call void @Py_DecRef(ptr %made.2)
+  ret i1 true
+}
+
+define void @heddle_program_configure(ptr %to, ptr %source, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %sequence) {
+entry:
+  store ptr %to, ptr @to_native
+  store ptr %source, ptr @from_native
+  store ptr %host, ptr @call_hook
+  store ptr %refuse, ptr @refuse_hook
+  store ptr %error, ptr @error_hook
+  store ptr %watch, ptr @watch_hook
+  store ptr %sequence, ptr @sequence_type
+  store ptr @Py_DecRef, ptr @host_drop
+  ret void
+}
+
+; What a context's `host_call` is: the interpreter's lock is taken for the call.
+define i32 @heddle_python_call(ptr %context, i64 %function, ptr %args, i64 %count, ptr %register) {
+entry:
+  %state_at.1 = getelementptr i8, ptr %context, i64 40
+  %state.2 = load ptr, ptr %state_at.1
+  %state_at.3 = getelementptr i8, ptr %context, i64 40
+  store ptr null, ptr %state_at.3
+  call void @PyEval_RestoreThread(ptr %state.2)
+  call void @drop_deferred(ptr %context)
+  %v.4 = load ptr, ptr @call_hook
+  %result.5 = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %v.4, ptr @five_words, ptr %context, i64 %function, ptr %args, i64 %count, ptr %register)
+  %v.9 = icmp ne ptr %result.5, null
+  br i1 %v.9, label %then.6, label %after.8
+then.6:
+  call void @Py_DecRef(ptr %result.5)
+  br label %after.8
+after.8:
+  %state_at.10 = getelementptr i8, ptr %context, i64 40
+  %v.11 = call ptr @PyEval_SaveThread()
+  store ptr %v.11, ptr %state_at.10
+  %v.12 = icmp eq ptr %result.5, null
+  %v.13 = select i1 %v.12, i32 -1, i32 0
+  ret i32 %v.13
+}
+
+; The METH_FASTCALL body of every Python function of a program.
+define ptr @heddle_call_program(ptr %self, ptr %args, i64 %count) "heddle-simplified" {
+entry:
+  %at.3 = getelementptr [1 x i8], ptr %self, i64 $TUPLE_ITEMS
+  %keep_at.4 = getelementptr i8, ptr %at.3, i64 8
+  %keep.5 = load ptr, ptr %keep_at.4
+  %at.8 = getelementptr [1 x i8], ptr %self, i64 $TUPLE_ITEMS
+  %v.9 = load ptr, ptr %at.8
+  %at.12 = getelementptr [1 x i8], ptr %v.9, i64 $BYTES_CONTENT
+  %context.13 = load ptr, ptr %at.12
+  %watched_at.17 = getelementptr i8, ptr %context.13, i64 88
+  %v.18 = load i64, ptr %watched_at.17
+  %v.19 = icmp ne i64 %v.18, 0
+  br i1 %v.19, label %then.14, label %after.16
+then.14:
+  %v.20 = load ptr, ptr @watch_hook
+  %v.21 = call ptr @call_with_tuple(ptr %v.20, ptr %self, ptr %args, i64 %count)
+  ret ptr %v.21
+after.16:
+  %v.22 = call i64 @pthread_self()
+  %calls_at.23 = getelementptr i8, ptr %context.13, i64 72
+  %calls.24 = load i64, ptr %calls_at.23
+  %v.25 = icmp eq i64 %calls.24, 0
+  %thread_at.26 = getelementptr i8, ptr %context.13, i64 64
+  %v.27 = load i64, ptr %thread_at.26
+  %v.28 = icmp eq i64 %v.27, %v.22
+  %is_allowed.29 = or i1 %v.25, %v.28
+  br i1 %is_allowed.29, label %or.33, label %then.30
+or.33:
+  %num_args_at.34 = getelementptr i8, ptr %at.12, i64 16
+  %v.35 = load i64, ptr %num_args_at.34
+  %v.36 = icmp ne i64 %count, %v.35
+  br i1 %v.36, label %then.30, label %after.32
+then.30:
+  %v.37 = select i1 %is_allowed.29, i64 %count, i64 -1
+  %v.38 = call ptr @refuse_call(ptr %keep.5, i64 %v.37)
+  ret ptr %v.38
+after.32:
+  %thread_at.39 = getelementptr i8, ptr %context.13, i64 64
+  store i64 %v.22, ptr %thread_at.39
+  %calls_at.40 = getelementptr i8, ptr %context.13, i64 72
+  %v.41 = add i64 %calls.24, 1
+  store i64 %v.41, ptr %calls_at.40
+  %v.42 = add i64 %count, 1
+  %room.43 = alloca [16 x i8], i64 %v.42, align 16
+  br label %loop.46
+loop.46:
+  %number.49 = phi i64 [ 0, %after.32 ], [ %number.189, %after.53 ]
+  %v.50 = icmp slt i64 %number.49, %count
+  br i1 %v.50, label %body.47, label %after.48
+body.47:
+  %at.54 = getelementptr [8 x i8], ptr %args, i64 %number.49
+  %v.55 = load ptr, ptr %at.54
+  %at.56 = getelementptr [16 x i8], ptr %room.43, i64 %number.49
+  store i32 0, ptr %at.56
+  %zero_at.61 = getelementptr i8, ptr %at.56, i64 4
+  store i32 0, ptr %zero_at.61
+  %payload_at.62 = getelementptr i8, ptr %at.56, i64 8
+  store i64 0, ptr %payload_at.62
+  %type_at.63 = getelementptr i8, ptr %v.55, i64 8
+  %type.64 = load ptr, ptr %type_at.63
+  %v.68 = load ptr, ptr @tensor_type
+  %v.69 = icmp eq ptr %type.64, %v.68
+  br i1 %v.69, label %then.65, label %else.66
+then.65:
+  %v.75 = load i64, ptr @header_slot
+  %at.78 = getelementptr [1 x i8], ptr %v.55, i64 %v.75
+  %v.79 = load ptr, ptr %at.78
+  %at.82 = getelementptr [1 x i8], ptr %v.79, i64 $BYTES_CONTENT
+  %strides_at.83 = getelementptr i8, ptr %at.82, i64 32
+  %v.84 = load ptr, ptr %strides_at.83
+  %v.85 = icmp eq ptr %v.84, null
+  br i1 %v.85, label %then.70, label %after.72
+then.70:
+  %v.90 = load i64, ptr @header_slot
+  %at.93 = getelementptr [1 x i8], ptr %v.55, i64 %v.90
+  %v.94 = load ptr, ptr %at.93
+  %at.97 = getelementptr [1 x i8], ptr %v.94, i64 $BYTES_CONTENT
+  %lent.98 = call ptr @lend_tensor(ptr %v.55, ptr %at.97)
+  %v.102 = icmp eq ptr %lent.98, null
+  br i1 %v.102, label %then.99, label %after.101
+then.99:
+  call void @raise_own_error(ptr %keep.5)
+  br label %lend_end.87
+after.101:
+  store i32 7, ptr %at.56
+  %payload_at.107 = getelementptr i8, ptr %at.56, i64 8
+  store ptr %lent.98, ptr %payload_at.107
+  br label %lend_end.87
+lend_end.87:
+  %result.0.108 = phi i1 [ false, %then.99 ], [ true, %after.101 ]
+  br label %from_object_end.58
+after.72:
+  br label %after.67
+else.66:
+  %v.112 = icmp eq ptr %type.64, @PyLong_Type
+  br i1 %v.112, label %then.109, label %else.110
+then.109:
+  %number.118 = call i64 @PyLong_AsLongLong(ptr %v.55)
+  store i32 1, ptr %at.56
+  %payload_at.119 = getelementptr i8, ptr %at.56, i64 8
+  store i64 %number.118, ptr %payload_at.119
+  %v.125 = icmp ne i64 %number.118, -1
+  br i1 %v.125, label %yes.121, label %or.124
+or.124:
+  %v.126 = call ptr @PyErr_Occurred()
+  %v.127 = icmp eq ptr %v.126, null
+  br i1 %v.127, label %yes.121, label %no.122
+yes.121:
+  br label %chosen.123
+no.122:
+  br label %chosen.123
+chosen.123:
+  %v.120.128 = phi i1 [ true, %yes.121 ], [ false, %no.122 ]
+  br i1 %v.120.128, label %then.113, label %after.115
+then.113:
+  br label %from_object_end.58
+after.115:
+  store i32 0, ptr %at.56
+  %zero_at.131 = getelementptr i8, ptr %at.56, i64 4
+  store i32 0, ptr %zero_at.131
+  %payload_at.132 = getelementptr i8, ptr %at.56, i64 8
+  store i64 0, ptr %payload_at.132
+  call void @PyErr_Clear()
+  br label %after.111
+else.110:
+  %v.136 = icmp eq ptr %type.64, @PyFloat_Type
+  br i1 %v.136, label %then.133, label %else.134
+then.133:
+  store i32 3, ptr %at.56
+  %payload_at.139 = getelementptr i8, ptr %at.56, i64 8
+  %v.140 = call double @PyFloat_AsDouble(ptr %v.55)
+  store double %v.140, ptr %payload_at.139
+  br label %from_object_end.58
+else.134:
+  %v.144 = icmp eq ptr %type.64, @PyBool_Type
+  br i1 %v.144, label %then.141, label %else.142
+then.141:
+  store i32 2, ptr %at.56
+  %payload_at.147 = getelementptr i8, ptr %at.56, i64 8
+  %v.148 = icmp eq ptr %v.55, @_Py_TrueStruct
+  %v.149 = zext i1 %v.148 to i64
+  store i64 %v.149, ptr %payload_at.147
+  br label %from_object_end.58
+else.142:
+  %v.153 = icmp eq ptr %v.55, @_Py_NoneStruct
+  br i1 %v.153, label %then.150, label %else.151
+then.150:
+  br label %from_object_end.58
+else.151:
+  %v.157 = load ptr, ptr @array_type
+  %v.158 = icmp eq ptr %type.64, %v.157
+  br i1 %v.158, label %then.154, label %after.156
+then.154:
+  %over.159 = call ptr @tensor_over_array(ptr %v.55)
+  %v.163 = icmp ne ptr %over.159, null
+  br i1 %v.163, label %then.160, label %after.162
+then.160:
+  %v.168 = load i64, ptr @header_slot
+  %at.171 = getelementptr [1 x i8], ptr %over.159, i64 %v.168
+  %v.172 = load ptr, ptr %at.171
+  %at.175 = getelementptr [1 x i8], ptr %v.172, i64 $BYTES_CONTENT
+  %lent.176 = call ptr @lend_tensor(ptr %over.159, ptr %at.175)
+  %v.180 = icmp eq ptr %lent.176, null
+  br i1 %v.180, label %then.177, label %after.179
+then.177:
+  call void @raise_own_error(ptr %keep.5)
+  br label %lend_end.165
+after.179:
+  store i32 7, ptr %at.56
+  %payload_at.185 = getelementptr i8, ptr %at.56, i64 8
+  store ptr %lent.176, ptr %payload_at.185
+  br label %lend_end.165
+lend_end.165:
+  %result.0.186 = phi i1 [ false, %then.177 ], [ true, %after.179 ]
+  call void @Py_DecRef(ptr %over.159)
+  br label %from_object_end.58
+after.162:
+  br label %after.156
+after.156:
+  br label %after.111
+after.111:
+  br label %after.67
+after.67:
+  %v.187 = call i1 @ask_to_native(ptr %context.13, ptr %keep.5, ptr %v.55, ptr %at.56)
+  br label %from_object_end.58
+from_object_end.58:
+  %result.0.188 = phi i1 [ %result.0.108, %lend_end.87 ], [ true, %then.113 ], [ true, %then.133 ], [ true, %then.141 ], [ true, %then.150 ], [ %result.0.186, %lend_end.165 ], [ %v.187, %after.67 ]
+  br i1 %result.0.188, label %after.53, label %then.51
+then.51:
+  br label %from_objects_end.45
+after.53:
+  %number.189 = add i64 %number.49, 1
+  br label %loop.46
+after.48:
+  br label %from_objects_end.45
+from_objects_end.45:
+  %result.0.190 = phi i64 [ %number.49, %then.51 ], [ %count, %after.48 ]
+  %v.194 = icmp eq i64 %result.0.190, %count
+  br i1 %v.194, label %then.191, label %else.192
+then.191:
+  %v.198 = icmp eq i64 %calls.24, 0
+  br i1 %v.198, label %then.195, label %after.197
+then.195:
+  %stack_limit_at.199 = getelementptr i8, ptr %context.13, i64 56
+  %v.200 = call ptr @stack_limit()
+  store ptr %v.200, ptr %stack_limit_at.199
+  br label %after.197
+after.197:
+  %code_at.201 = getelementptr i8, ptr %at.12, i64 8
+  %v.202 = load ptr, ptr %code_at.201
+  %at.205 = getelementptr [16 x i8], ptr %room.43, i64 %count
+  store i32 0, ptr %at.205
+  %zero_at.208 = getelementptr i8, ptr %at.205, i64 4
+  store i32 0, ptr %zero_at.208
+  %payload_at.209 = getelementptr i8, ptr %at.205, i64 8
+  store i64 0, ptr %payload_at.209
+  %state_at.210 = getelementptr i8, ptr %context.13, i64 40
+  %outer_state.211 = load ptr, ptr %state_at.210
+  %error_place_at.212 = getelementptr i8, ptr %context.13, i64 48
+  %outer_place.213 = load i64, ptr %error_place_at.212
+  %error_place_at.214 = getelementptr i8, ptr %context.13, i64 48
+  store i64 -1, ptr %error_place_at.214
+  %state_at.215 = getelementptr i8, ptr %context.13, i64 40
+  %v.216 = call ptr @PyEval_SaveThread()
+  store ptr %v.216, ptr %state_at.215
+  %status.217 = call i32 @run_code(ptr %context.13, ptr %v.202, ptr %room.43, ptr %at.205)
+  %state_at.218 = getelementptr i8, ptr %context.13, i64 40
+  %v.219 = load ptr, ptr %state_at.218
+  call void @PyEval_RestoreThread(ptr %v.219)
+  %state_at.220 = getelementptr i8, ptr %context.13, i64 40
+  store ptr %outer_state.211, ptr %state_at.220
+  call void @heddle_release_all(ptr null, ptr %room.43, i64 %count)
+  call void @drop_deferred(ptr %context.13)
+  %v.224 = icmp eq i32 %status.217, 0
+  br i1 %v.224, label %then.221, label %else.222
+then.221:
+  %answer.225 = call ptr @to_object(ptr %keep.5, ptr %at.205, i1 true)
+  call void @heddle_release_all(ptr null, ptr %at.205, i64 1)
+  br label %after.223
+else.222:
+  %v.229 = call ptr @PyErr_Occurred()
+  %v.230 = icmp eq ptr %v.229, null
+  br i1 %v.230, label %then.226, label %after.228
+then.226:
+  %v.231 = load ptr, ptr @error_hook
+  %v.232 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %v.231, ptr %keep.5, ptr null)
+  br label %after.228
+after.228:
+  br label %after.223
+after.223:
+  %answer.233 = phi ptr [ %answer.225, %then.221 ], [ null, %after.228 ]
+  %error_place_at.234 = getelementptr i8, ptr %context.13, i64 48
+  store i64 %outer_place.213, ptr %error_place_at.234
+  br label %after.193
+else.192:
+  call void @heddle_release_all(ptr null, ptr %room.43, i64 %result.0.190)
+  br label %after.193
+after.193:
+  %answer.235 = phi ptr [ %answer.233, %after.223 ], [ null, %else.192 ]
+  %calls_at.236 = getelementptr i8, ptr %context.13, i64 72
+  store i64 %calls.24, ptr %calls_at.236
+  ret ptr %answer.235
+}
+
+; Say what is wrong with a call.
+define internal ptr @refuse_call(ptr %keep, i64 %count) {
+entry:
+  %v.1 = load ptr, ptr @refuse_hook
+  %v.2 = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %v.1, ptr @object_and_word, ptr %keep, i64 %count)
+  ret ptr null
+}
+
+define void @heddle_storage_configure(ptr %type, i64 %lease, i64 %allocator) {
+entry:
+  store ptr %type, ptr @storage_type
+  store i64 %lease, ptr @lease_slot
+  store i64 %allocator, ptr @allocator_slot
+  ret void
+}
+
+define internal void @end_lease(ptr %capsule) {
+entry:
+  %v.1 = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
+  call void @heddle_release(ptr null, i32 11, ptr %v.1)
+  ret void
+}
+
+; A Python storage over a native one, whose count it takes over; null with the exception set.
+define internal ptr @wrap_storage(ptr %storage, ptr %allocator) {
+entry:
+  %capsule.1 = call ptr @PyCapsule_New(ptr %storage, ptr null, ptr @end_lease)
+  %v.5 = icmp eq ptr %capsule.1, null
+  br i1 %v.5, label %then.2, label %after.4
+then.2:
+  call void @heddle_release(ptr null, i32 11, ptr %storage)
+  ret ptr null
+after.4:
+  %v.6 = load ptr, ptr @storage_type
+  %made.7 = call ptr @PyType_GenericAlloc(ptr %v.6, i64 0)
+  %v.11 = icmp eq ptr %made.7, null
+  br i1 %v.11, label %then.8, label %after.10
+then.8:
+  call void @Py_DecRef(ptr %capsule.1)
+  ret ptr null
+after.10:
+  %v.12 = load i64, ptr @lease_slot
+  %at.15 = getelementptr [1 x i8], ptr %made.7, i64 %v.12
+  store ptr %capsule.1, ptr %at.15
+  %v.16 = load i64, ptr @allocator_slot
+  %at.19 = getelementptr [1 x i8], ptr %made.7, i64 %v.16
+  call void @Py_IncRef(ptr %allocator)
+  store ptr %allocator, ptr %at.19
+  ret ptr %made.7
+}
+
+; A storage of args[0] bytes, or of the record's where nothing is given; None with the thread's error set
+; where there is no memory. What `self` keeps is the allocator.
+define ptr @heddle_take_storage(ptr %self, ptr %args, i64 %count) {
+entry:
+  %at.3 = getelementptr [1 x i8], ptr %self, i64 $TUPLE_ITEMS
+  %v.4 = load ptr, ptr %at.3
+  %at.7 = getelementptr [1 x i8], ptr %v.4, i64 $BYTES_CONTENT
+  %size_bytes_at.8 = getelementptr i8, ptr %at.7, i64 8
+  %size_bytes.9 = load i64, ptr %size_bytes_at.8
+  %v.13 = icmp ne i64 %count, 0
+  br i1 %v.13, label %then.10, label %after.12
+then.10:
+  %at.14 = getelementptr [8 x i8], ptr %args, i64 0
+  %v.15 = load ptr, ptr %at.14
+  %size_bytes.16 = call i64 @PyLong_AsLongLong(ptr %v.15)
+  br label %after.12
+after.12:
+  %size_bytes.17 = phi i64 [ %size_bytes.9, %entry ], [ %size_bytes.16, %then.10 ]
+  %v.18 = load ptr, ptr %at.7
+  %storage.19 = call ptr @pool_take(ptr %v.18, i64 %size_bytes.17)
+  %v.24 = icmp eq ptr %storage.19, null
+  br i1 %v.24, label %yes.21, label %no.22
+yes.21:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  br label %chosen.23
+no.22:
+  %at.31 = getelementptr [1 x i8], ptr %self, i64 $TUPLE_ITEMS
+  %keep_at.32 = getelementptr i8, ptr %at.31, i64 8
+  %v.33 = load ptr, ptr %keep_at.32
+  %v.34 = call ptr @wrap_storage(ptr %storage.19, ptr %v.33)
+  br label %chosen.23
+chosen.23:
+  %v.20.35 = phi ptr [ @_Py_NoneStruct, %yes.21 ], [ %v.34, %no.22 ]
+  ret ptr %v.20.35
+}
+
+; The payload of the storage in args[0], as an int.
+define ptr @heddle_storage_payload(ptr %self, ptr %args, i64 %count) {
+entry:
+  %at.1 = getelementptr [8 x i8], ptr %args, i64 0
+  %v.2 = load ptr, ptr %at.1
+  %v.5 = load i64, ptr @lease_slot
+  %at.8 = getelementptr [1 x i8], ptr %v.2, i64 %v.5
+  %v.9 = load ptr, ptr %at.8
+  %v.10 = call ptr @PyCapsule_GetPointer(ptr %v.9, ptr null)
+  %v.11 = ptrtoint ptr %v.10 to i64
+  %v.12 = call ptr @PyLong_FromLongLong(i64 %v.11)
+  ret ptr %v.12
+}
+
+; A Python storage for the native one whose payload is args[0] (counted once more); args[1] is its
+; allocator.
+define ptr @heddle_share_storage(ptr %self, ptr %args, i64 %count) {
+entry:
+  %at.1 = getelementptr [8 x i8], ptr %args, i64 0
+  %v.2 = load ptr, ptr %at.1
+  %v.3 = call i64 @PyLong_AsLongLong(ptr %v.2)
+  %storage.4 = inttoptr i64 %v.3 to ptr
+  %at.11 = getelementptr [1 x i8], ptr %storage.4, i64 -32
+  %v.12 = atomicrmw add ptr %at.11, i64 1 monotonic
+  %at.13 = getelementptr [8 x i8], ptr %args, i64 1
+  %v.14 = load ptr, ptr %at.13
+  %v.15 = call ptr @wrap_storage(ptr %storage.4, ptr %v.14)
+  ret ptr %v.15
+}
+
+; The tensor of the record's form in the storage args[0]. What is no storage, or is too small, goes to
+; what `self` keeps, which says what is wrong.
+define ptr @heddle_place_tensor(ptr %self, ptr %args, i64 %count) {
+entry:
+  %at.3 = getelementptr [1 x i8], ptr %self, i64 $TUPLE_ITEMS
+  %v.4 = load ptr, ptr %at.3
+  %at.7 = getelementptr [1 x i8], ptr %v.4, i64 $BYTES_CONTENT
+  %v.12 = icmp eq i64 %count, 1
+  br i1 %v.12, label %and.11, label %after.10
+and.11:
+  %at.13 = getelementptr [8 x i8], ptr %args, i64 0
+  %v.14 = load ptr, ptr %at.13
+  %type_at.15 = getelementptr i8, ptr %v.14, i64 8
+  %v.16 = load ptr, ptr %type_at.15
+  %v.17 = load ptr, ptr @storage_type
+  %v.18 = icmp eq ptr %v.16, %v.17
+  br i1 %v.18, label %then.8, label %after.10
+then.8:
+  %at.19 = getelementptr [8 x i8], ptr %args, i64 0
+  %v.20 = load ptr, ptr %at.19
+  %v.23 = load i64, ptr @lease_slot
+  %at.26 = getelementptr [1 x i8], ptr %v.20, i64 %v.23
+  %v.27 = load ptr, ptr %at.26
+  %v.28 = call ptr @PyCapsule_GetPointer(ptr %v.27, ptr null)
+  %end_at.32 = getelementptr i8, ptr %at.7, i64 8
+  %v.33 = load i64, ptr %end_at.32
+  %v.34 = load i64, ptr %v.28
+  %v.35 = icmp sle i64 %v.33, %v.34
+  br i1 %v.35, label %then.29, label %after.31
+then.29:
+  %at.38 = getelementptr [32 x i8], ptr %at.7, i64 1
+  %v.39 = load i64, ptr %at.7
+  %rank_at.40 = getelementptr i8, ptr %at.7, i64 24
+  %v.41 = load i64, ptr %rank_at.40
+  %dtype_at.42 = getelementptr i8, ptr %at.7, i64 16
+  %v.43 = load i64, ptr %dtype_at.42
+  %v.44 = trunc i64 %v.43 to i32
+  %at.49 = getelementptr [32 x i8], ptr %v.28, i64 1
+  %at.50 = getelementptr [1 x i8], ptr %at.49, i64 %v.39
+  %device_type_at.51 = getelementptr i8, ptr %v.28, i64 16
+  %v.52 = load i32, ptr %device_type_at.51
+  %device_id_at.53 = getelementptr i8, ptr %v.28, i64 20
+  %v.54 = load i32, ptr %device_id_at.53
+  %v.57 = mul i64 8, %v.41
+  %v.58 = add i64 48, %v.57
+  %v.61 = add i64 %v.58, 32
+  %v.62 = call ptr @malloc(i64 %v.61)
+  %v.66 = icmp eq ptr %v.62, null
+  br i1 %v.66, label %then.63, label %after.65
+then.63:
+  call void @refuse_memory(i64 %v.61)
+  br label %new_object_end.60
+after.65:
+  store i64 1, ptr %v.62
+  %kind_at.67 = getelementptr i8, ptr %v.62, i64 8
+  store i32 7, ptr %kind_at.67
+  %flags_at.68 = getelementptr i8, ptr %v.62, i64 12
+  store i32 0, ptr %flags_at.68
+  %owner_at.69 = getelementptr i8, ptr %v.62, i64 16
+  store ptr %v.28, ptr %owner_at.69
+  %at.72 = getelementptr [32 x i8], ptr %v.62, i64 1
+  br label %new_object_end.60
+new_object_end.60:
+  %result.0.73 = phi ptr [ null, %then.63 ], [ %at.72, %after.65 ]
+  %v.77 = icmp eq ptr %result.0.73, null
+  br i1 %v.77, label %then.74, label %after.76
+then.74:
+  br label %new_tensor_end.56
+after.76:
+  store ptr %at.50, ptr %result.0.73
+  %device_type_at.78 = getelementptr i8, ptr %result.0.73, i64 8
+  store i32 %v.52, ptr %device_type_at.78
+  %device_id_at.79 = getelementptr i8, ptr %result.0.73, i64 12
+  store i32 %v.54, ptr %device_id_at.79
+  %rank_at.80 = getelementptr i8, ptr %result.0.73, i64 16
+  %v.81 = trunc i64 %v.41 to i32
+  store i32 %v.81, ptr %rank_at.80
+  %dtype_at.82 = getelementptr i8, ptr %result.0.73, i64 20
+  store i32 %v.44, ptr %dtype_at.82
+  %at.83 = getelementptr [48 x i8], ptr %result.0.73, i64 1
+  %sizes_at.84 = getelementptr i8, ptr %result.0.73, i64 24
+  store ptr %at.83, ptr %sizes_at.84
+  %strides_at.85 = getelementptr i8, ptr %result.0.73, i64 32
+  store ptr null, ptr %strides_at.85
+  %byte_offset_at.86 = getelementptr i8, ptr %result.0.73, i64 40
+  store i64 0, ptr %byte_offset_at.86
+  br label %loop.87
+loop.87:
+  %axis.90 = phi i64 [ 0, %after.76 ], [ %axis.95, %body.88 ]
+  %v.91 = icmp slt i64 %axis.90, %v.41
+  br i1 %v.91, label %body.88, label %after.89
+body.88:
+  %at.92 = getelementptr [8 x i8], ptr %at.83, i64 %axis.90
+  %at.93 = getelementptr [8 x i8], ptr %at.38, i64 %axis.90
+  %v.94 = load i64, ptr %at.93
+  store i64 %v.94, ptr %at.92
+  %axis.95 = add i64 %axis.90, 1
+  br label %loop.87
+after.89:
+  br label %new_tensor_end.56
+new_tensor_end.56:
+  %result.0.96 = phi ptr [ null, %then.74 ], [ %result.0.73, %after.89 ]
+  %v.100 = icmp ne ptr %result.0.96, null
+  br i1 %v.100, label %then.97, label %after.99
+then.97:
+  %at.107 = getelementptr [1 x i8], ptr %v.28, i64 -32
+  %v.108 = atomicrmw add ptr %at.107, i64 1 monotonic
+  %v.109 = call ptr @wrap_tensor(ptr %result.0.96)
+  ret ptr %v.109
+after.99:
+  br label %after.31
+after.31:
+  br label %after.10
+after.10:
+  %at.112 = getelementptr [1 x i8], ptr %self, i64 $TUPLE_ITEMS
+  %keep_at.113 = getelementptr i8, ptr %at.112, i64 8
+  %v.114 = load ptr, ptr %keep_at.113
+  %v.115 = call ptr @call_with_tuple(ptr %v.114, ptr %self, ptr %args, i64 %count)
+  ret ptr %v.115
+}

@@ -1,0 +1,277 @@
+"""Programs in a library of their own, without Python: the functions of heddle.h.
+
+The library's tables, `heddle_program`, are made when it is exported.
+"""
+
+from heddle.runtime.device import CPU
+from heddle.runtime.native.abi import (
+    BAD_ARGUMENT,
+    BAD_CALL,
+    NO_FUNCTION,
+    Context,
+    Counted,
+    DLTensor,
+    Kind,
+    Pool,
+    ProgramTables,
+    Status,
+    Value,
+)
+from heddle.runtime.native.source.calls import Code, run_code
+from heddle.runtime.native.source.chains import is_compact
+from heddle.runtime.native.source.counting import heddle_release_all
+from heddle.runtime.native.source.fork_join import heddle_pool_configure, heddle_pool_reset
+from heddle.runtime.native.source.making import heddle_new
+from heddle.runtime.native.source.system import calloc, free
+from heddle.runtime.native.source.thread import (
+    heddle_set_error,
+    heddle_thread,
+    heddle_thread_setup,
+    stack_limit,
+)
+from heddle.runtime.native.source.values import clear, items_of, payload_of, set_value
+from heddle.systems.types import Address, Array, Atomic, Pointer, Struct, i32, i64, u8, u32, u64
+from heddle.systems.words import (
+    ACQ_REL,
+    ACQUIRE,
+    EXPORTED,
+    EXTERNAL,
+    RELEASE,
+    Global,
+    PlatformValue,
+    Text,
+    cast,
+    copy,
+    export,
+    external,
+    inline,
+    inline_ir,
+    local,
+    native,
+    null,
+    offset,
+    ref,
+    size_of,
+)
+
+SC_NPROCESSORS = PlatformValue("SC_NPROCESSORS", i32)
+MAX_THREADS = PlatformValue("MAX_THREADS", i32)
+SPINS = PlatformValue("SPINS", i32)
+
+NOT_SET_UP = 0
+SETTING_UP = 1
+SET_UP = 2
+ERROR_BYTES = 1024
+PERCENT = 37  # the letters of messages
+LETTER_E = 101
+DIGITS_BYTES = 24  # of the longest number
+
+
+class Program(Struct):
+    """What a C program gets: a context, the last result, and the text of the last error."""
+
+    context: Context
+    result: Value
+    error: Array[u8, ERROR_BYTES]
+
+
+heddle_program = Global(ProgramTables, linkage=EXTERNAL)
+heddle_library_pool = Global(Pool, linkage=EXPORTED)
+set_up_state = Global(Atomic[i32])
+
+no_function = Text("the library has no such function")
+wrong_count = Text("the function takes %e arguments, and got %g")
+not_compact = Text("argument %g has strides: pass tensors without gaps")
+needs_host = Text("the program calls a function of the host language, which is not in here")
+threads_variable = Text("HEDDLE_NUM_THREADS")
+number_format = Text("%lld")
+
+
+@external
+def strcmp(left: Pointer[u8], right: Pointer[u8]) -> i32: ...
+
+
+@external
+def getenv(name: Pointer[u8]) -> Pointer[u8]: ...
+
+
+@external
+def atoi(text: Pointer[u8]) -> i32: ...
+
+
+@external
+def sysconf(what: i32) -> i64: ...
+
+
+@inline_ir(
+    "call i32 (ptr, i64, ptr, ...) @snprintf(ptr {to}, i64 {size_bytes}, ptr @number_format, i64 {number})",
+    "declare i32 @snprintf(ptr, i64, ptr, ...)",
+)
+def write_number(to: Pointer[u8], size_bytes: u64, number: i64) -> i32:
+    """Write a number in decimal digits; how many."""
+
+
+# ---- opening and closing
+
+
+@inline
+def num_threads_wanted() -> u32:
+    given = getenv(threads_variable)
+    wish = i32(sysconf(SC_NPROCESSORS)) if given == null else atoi(given)
+    return u32(min(max(wish, 1), MAX_THREADS))
+
+
+@native
+def set_up() -> None:
+    """Make the library's pools, once. A second thread waits for the first."""
+    if set_up_state.compare_exchange(NOT_SET_UP, SETTING_UP, ACQ_REL, ACQUIRE):
+        heddle_thread_setup()
+        heddle_pool_reset()
+        heddle_library_pool.limit_bytes = -1
+        heddle_library_pool.failing_allocation = -1
+        heddle_library_pool.keeps_blocks = 1
+        heddle_library_pool.device_type = CPU
+        heddle_pool_configure(num_threads_wanted(), SPINS)
+        set_up_state.store(SET_UP, RELEASE)
+        return
+    while set_up_state.load(ACQUIRE) != SET_UP:
+        pass
+
+
+@native
+def refuse_host(
+    context: Pointer[Context], function: i64, args: Pointer[Value], count: i64, register: Pointer[Value]
+) -> i32:
+    heddle_set_error(NO_FUNCTION, needs_host, 0, 0)
+    return Status.FAILED
+
+
+@export
+def heddle_open() -> Pointer[Program]:
+    """Null where there is no memory."""
+    set_up()
+    program = cast(Pointer[Program], calloc(1, size_of(Program)))
+    if program != null:
+        program.context.pools = heddle_program.pools
+        program.context.constants = heddle_program.constants
+        program.context.functions = heddle_program.functions
+        program.context.host_call = cast(Address, refuse_host)
+    return program
+
+
+@export
+def heddle_close(program: Pointer[Program]) -> None:
+    if program != null:
+        heddle_release_all(null, program.result, 1)
+        free(program)
+
+
+# ---- running
+
+
+@inline
+def find_function(name: Pointer[u8]) -> i64:
+    """The number of a function, or -1."""
+    number: i64 = 0
+    while number < heddle_program.num_functions:
+        known = heddle_program.names[number]
+        if known != null and strcmp(known, name) == 0:
+            return number
+        number += 1
+    return -1
+
+
+@inline
+def lend_inputs(inputs: Pointer[Pointer[DLTensor]], values: Pointer[Value], count: i64) -> i64:
+    """How many inputs became values: all of them, or those before one that is refused."""
+    number: i64 = 0
+    while number < count:
+        if not is_compact(inputs[number]):
+            heddle_set_error(BAD_ARGUMENT, not_compact, 0, number)
+            return number
+        lent = heddle_new(Kind.TENSOR, i64(size_of(DLTensor)), null, 0)
+        if lent == null:
+            return number
+        copy(cast(Pointer[DLTensor], lent), inputs[number])
+        cast(Pointer[DLTensor], lent).strides = null
+        clear(values[number])
+        set_value(values[number], Kind.TENSOR, lent)
+        number += 1
+    return count
+
+
+@export
+def heddle_run(
+    program: Pointer[Program], name: Pointer[u8], inputs: Pointer[Pointer[DLTensor]], num_inputs: i32
+) -> i32:
+    heddle_release_all(null, program.result, 1)
+    number = find_function(name)
+    if number < 0:
+        heddle_set_error(NO_FUNCTION, no_function, 0, 0)
+        return Status.FAILED
+    entry = program.context.functions[number]
+    count = i64(num_inputs)
+    if entry.num_args != count:
+        heddle_set_error(BAD_CALL, wrong_count, entry.num_args, count)
+        return Status.FAILED
+    values = local(Value, count)
+    num_lent = lend_inputs(inputs, values, count)
+    status: i32 = Status.FAILED
+    if num_lent == count:
+        program.context.error_place = -1
+        program.context.stack_limit = stack_limit()
+        status = run_code(program.context, cast(Code, entry.code), values, program.result)
+    heddle_release_all(null, values, num_lent)
+    return status
+
+
+# ---- results
+
+
+@export
+def heddle_num_outputs(program: Pointer[Program]) -> i32:
+    kind = program.result.kind
+    if kind == Kind.TENSOR:
+        return 1
+    return i32(cast(Pointer[Counted], payload_of(program.result)).count) if kind == Kind.TUPLE else 0
+
+
+@export
+def heddle_output(program: Pointer[Program], index: i32) -> Pointer[DLTensor]:
+    """Null where there is no such output, or it is no tensor."""
+    if u32(index) >= u32(heddle_num_outputs(program)):
+        return null
+    found = program.result
+    if found.kind == Kind.TUPLE:
+        found = items_of(cast(Pointer[Counted], payload_of(found)))[index]
+    return cast(Pointer[DLTensor], payload_of(found)) if found.kind == Kind.TENSOR else null
+
+
+# ---- errors
+
+
+@export
+def heddle_error(program: Pointer[Program]) -> Pointer[u8]:
+    """The text of this thread's last error, its numbers put in; empty where there is none. The program's. A
+    text that is too long is cut."""
+    text = ref(program.error[0])
+    error = heddle_thread().error
+    if error.is_set == 0:
+        text.value = 0
+        return text
+    error.is_set = 0
+    source = ref(error.message[0])
+    to = text
+    last = offset(text, ERROR_BYTES - DIGITS_BYTES)
+    while source.value != 0 and to < last:
+        letter = source[1]
+        if source.value == PERCENT and letter != 0:
+            number = error.expected if letter == LETTER_E else error.got
+            to = offset(to, write_number(to, DIGITS_BYTES, number))
+            source = offset(source, 2)
+        else:
+            to.value = source.value
+            to = offset(to, 1)
+            source = offset(source, 1)
+    to.value = 0
+    return text

@@ -1,0 +1,193 @@
+"""Values of native programs as objects of Python, and back."""
+
+from heddle.runtime.native.abi import (
+    TOO_DEEP,
+    Context,
+    Counted,
+    Flag,
+    HostObject,
+    Kind,
+    Value,
+)
+from heddle.runtime.native.source.kernel_calls import set_bool, set_float, set_int
+from heddle.runtime.native.source.python import (
+    Object,
+    Py_DecRef,
+    PyBool_Type,
+    PyErr_Clear,
+    PyFloat_FromDouble,
+    PyFloat_Type,
+    PyLong_FromLongLong,
+    PyLong_Type,
+    PyTuple_New,
+    PyTuple_SetItem,
+    _Py_FalseStruct,
+    _Py_NoneStruct,
+    _Py_TrueStruct,
+    call_with_one,
+    call_with_places,
+    call_with_word,
+    counted,
+    none,
+)
+from heddle.runtime.native.source.python_tensors import (
+    array_type,
+    header_of,
+    lend_tensor,
+    tensor_over_array,
+    tensor_type,
+    wrap_tensor,
+)
+from heddle.runtime.native.source.thread import heddle_set_error, stack_is_short
+from heddle.runtime.native.source.values import (
+    clear,
+    head_of,
+    is_on_storage,
+    items_of,
+    payload_of,
+    set_value,
+)
+from heddle.systems.types import Pointer, f64, i64
+from heddle.systems.words import Global, Text, address, cast, cold, inline, native, null, ref
+
+to_native = Global(Pointer[HostObject])  # (keep, object, context, address of a value): writes the value
+from_native = Global(Pointer[HostObject])  # (keep, address of a value): the object
+refuse_hook = Global(Pointer[HostObject])  # (keep, number of arguments): raises
+sequence_type = Global(Pointer[HostObject])  # what tuples become: made of a tuple
+
+nested_too_deep = Text("the stack has no room for the tuples in a result's tuple")
+
+OWN_ERROR = -2  # in place of a number of arguments: this thread's error
+
+
+@cold
+def raise_own_error(keep: Object) -> None:
+    """Raise this thread's error without a place in the program."""
+    call_with_word(refuse_hook.value, keep, OWN_ERROR)
+
+
+# ---- to Python
+
+
+@native
+def to_object(keep: Object, value: Pointer[Value], is_alone: bool) -> Object:
+    """The Python object of a value. Tensors that nothing else holds (`is_alone`: neither does what holds the
+    value) take their native object along."""
+    kind = value.kind
+    if kind == Kind.TENSOR:
+        return tensor_object(keep, value, is_alone)
+    if kind == Kind.TUPLE:
+        return sequence_object(keep, value, is_alone)
+    if kind == Kind.NONE:
+        return none()
+    if kind == Kind.INT:
+        return PyLong_FromLongLong(value.payload)
+    if kind == Kind.BOOL:
+        return counted(_Py_TrueStruct if value.payload != 0 else _Py_FalseStruct)
+    if kind == Kind.FLOAT:
+        return PyFloat_FromDouble(cast(Pointer[f64], ref(value.payload)).value)
+    return ask_from_native(keep, value)
+
+
+@native
+def ask_from_native(keep: Object, value: Pointer[Value]) -> Object:
+    return call_with_word(from_native.value, keep, i64(address(value)))
+
+
+@inline
+def tensor_object(keep: Object, value: Pointer[Value], is_alone: bool) -> Object:
+    """Only storages are counted for all threads: what views a tensor of the host's keeps that tensor."""
+    payload = payload_of(value)
+    head = head_of(payload)
+    if head.flags & Flag.IS_OWNER != 0:
+        return counted(cast(Pointer[HostObject], head.owner))
+    if is_alone and head.count == 1 and is_on_storage(head):
+        head.count = 2
+        return wrap_tensor(payload)
+    return ask_from_native(keep, value)
+
+
+@native
+def sequence_object(keep: Object, value: Pointer[Value], is_alone: bool) -> Object:
+    payload = payload_of(value)
+    head = head_of(payload)
+    if head.flags & Flag.IS_OWNER != 0:
+        return counted(cast(Pointer[HostObject], head.owner))
+    if stack_is_short():
+        heddle_set_error(TOO_DEEP, nested_too_deep, 0, 0)
+        raise_own_error(keep)
+        return null
+    items = tuple_of(keep, cast(Pointer[Counted], payload), is_alone and head.count == 1)
+    if items == null:
+        return null
+    found = call_with_one(sequence_type.value, items)
+    Py_DecRef(items)
+    return found
+
+
+@inline
+def tuple_of(keep: Object, source: Pointer[Counted], is_alone: bool) -> Object:
+    """A tuple of Python's with the items of one of ours; null with the exception set."""
+    count = source.count
+    made = PyTuple_New(count)
+    number: i64 = 0
+    while made != null and number < count:
+        item = to_object(keep, items_of(source)[number], is_alone)
+        if item == null:
+            Py_DecRef(made)
+            return null
+        PyTuple_SetItem(made, number, item)
+        number += 1
+    return made
+
+
+# ---- from Python
+
+
+@inline
+def from_object(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
+    """Write the value of an object; False with the exception set."""
+    clear(value)
+    type = arg.type
+    if type == tensor_type.value:
+        if header_of(arg).strides == null:
+            return lend(keep, arg, value)
+    elif type == PyLong_Type:
+        if set_int(value, arg):
+            return True
+        clear(value)
+        PyErr_Clear()
+    elif type == PyFloat_Type:
+        set_float(value, arg)
+        return True
+    elif type == PyBool_Type:
+        set_bool(value, arg)
+        return True
+    elif arg == _Py_NoneStruct:
+        return True
+    elif type == array_type.value:
+        over = tensor_over_array(arg)
+        if over != null:
+            is_lent = lend(keep, over, value)
+            Py_DecRef(over)
+            return is_lent
+    return ask_to_native(context, keep, arg, value)
+
+
+@inline
+def lend(keep: Object, tensor: Object, value: Pointer[Value]) -> bool:
+    lent = lend_tensor(tensor, header_of(tensor))
+    if lent == null:
+        raise_own_error(keep)
+        return False
+    set_value(value, Kind.TENSOR, lent)
+    return True
+
+
+@native
+def ask_to_native(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
+    made = call_with_places(to_native.value, keep, arg, context, value)
+    if made == null:
+        return False
+    Py_DecRef(made)
+    return True

@@ -1,0 +1,61 @@
+"""What is made of the native interface's structures: LLVM's types, and signatures out of the text."""
+
+import ctypes
+
+import pytest
+
+from heddle.codegen.llvm.program import VALUE
+from heddle.runtime.native import abi
+from heddle.runtime.native.ir_types import exported_signatures, field_offset, ir_struct
+from heddle.runtime.native.library import PROGRAM_SYMBOLS
+from heddle.runtime.native.memory import record_of, words_at
+from heddle.systems.emit_expressions import ir_type
+from heddle.systems.types import ctype_of
+from heddle.systems.words import Linkage
+from heddle.tir.kernel_abi import PAYLOAD_OFFSET_BYTES, TENSOR_FIELDS, VALUE_SIZE_BYTES
+from tests.unit.runtime.native_machine import real_program
+
+
+def test_types_of_the_interface_are_those_that_files_have():
+    """Old object code has these numbers in it: to change one means a new version of the interface."""
+    assert VALUE == "{ i32, i32, i64 }"
+    assert ir_struct(abi.Head) == "{ i64, i32, i32, ptr, i64 }"
+    assert ir_struct(abi.DLTensor) == "{ ptr, i32, i32, i32, i32, ptr, ptr, i64 }"
+    assert ir_struct(abi.ProgramTables) == "{ i64, ptr, ptr, ptr, ptr }"
+    assert ir_struct(abi.Entry) == "{ ptr, i64 }"
+    assert (field_offset(abi.Context, "constants"), field_offset(abi.Context, "call_place")) == (8, 80)
+    assert (VALUE_SIZE_BYTES, PAYLOAD_OFFSET_BYTES) == (16, 8)
+    offsets = {name: field.offset_bytes for name, field in TENSOR_FIELDS.items()}
+    expected = {"data": 0, "device_type": 8, "ndim": 16, "dtype": 20, "shape": 24, "strides": 32}
+    assert offsets == expected | {"byte_offset": 40}
+
+
+def test_kinds_and_codes_are_those_that_files_have():
+    kinds = ["NONE", "INT", "BOOL", "FLOAT", "POINTER", "", "MACHINE", "TENSOR", "SHAPE", "TUPLE", "CLOSURE"]
+    kinds += ["STORAGE", "FOREIGN"]
+    assert [(kind.name, kind.value) for kind in abi.Kind] == [
+        (name, number) for number, name in enumerate(kinds) if name
+    ]
+    assert [code.name for code in abi.MatchCode] == ["EQUALS_IMM", "STORE", "NOTHING", "EQUALS_HEAP"]
+    assert [code.name for code in abi.MakeCode] == ["USE_IMM", "LOAD"]
+    assert [flag.value for flag in abi.Flag] == [1, 2, 4]
+
+
+def test_signatures_are_those_of_the_sources():
+    found = exported_signatures()
+    assert set(PROGRAM_SYMBOLS) <= set(found)
+    for tree in real_program().functions.values():
+        if tree.declared.linkage is Linkage.EXPORTED and tree.name in found:
+            params = tuple(ir_type(kind) for _, kind in tree.params)
+            result = "void" if tree.result is None else ir_type(tree.result)
+            assert found[tree.name] == (result, params)
+
+
+@pytest.mark.parametrize("fields", [(0, 0, 0), (1, 2, 3), ((1 << 64) - 1, 5, -(1 << 63))])
+def test_records_are_the_bytes_of_their_structures(fields):
+    record = record_of(abi.ProgramRecord, *fields)
+    assert len(record) == ctypes.sizeof(ctype_of(abi.ProgramRecord)) == 24
+    memory = ctypes.create_string_buffer(record)
+    assert [word & (1 << 64) - 1 for word in words_at(ctypes.addressof(memory), 3)] == [
+        field & (1 << 64) - 1 for field in fields
+    ]
