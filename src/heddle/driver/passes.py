@@ -144,11 +144,9 @@ def _read_call(text: str) -> tuple[str, dict[str, Any]]:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
-        if (
-            not isinstance(call.func, ast.Name)
-            or call.args
-            or any(item.arg is None for item in call.keywords)
-        ):
+        keys = [item.arg for item in call.keywords]
+        has_others = call.args or None in keys or len(set(keys)) < len(keys)
+        if not isinstance(call.func, ast.Name) or has_others:
             raise UsageError(D0303, f"{form}, got {text!r}")
         return call.func.id, {str(item.arg): ast.literal_eval(item.value) for item in call.keywords}
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
