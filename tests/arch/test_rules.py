@@ -278,7 +278,7 @@ def test_native_sources_are_packaged() -> None:
     other = {
         path.suffix for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
     }
-    assert other <= {".ll", ".h", ".typed"}
+    assert other <= {".ll", ".h", ".rly", ".typed"}
 
 
 _CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "time.process_time")

@@ -315,8 +315,8 @@ def test_a_malformed_dimension_has_a_place(tmp_path: Path) -> None:
 FILES = {
     "of no known kind": ("llvm", "a.txt", "D0106", "ends in .heddle"),
     "without a suffix": ("llvm", "a", "D0106", "ends in .heddle"),
-    "C text": ("c", "c.c", "D0106", "ends in .heddle"),
-    "of a kind without code": ("c", "c.heddle", "H0108", "kind 'c'"),
+    "C of machine code": ("llvm", "c.c", "D0107", "--target c"),
+    "of a kind without such an option": ("c -libs=cublas", "c.heddle", "H0103", "libs"),
     "a Linux name for Windows": ("llvm -mtriple=x86_64-pc-windows-gnu", "x.so", "U0510", "windows"),
     "a Linux name for WebAssembly": ("llvm -mtriple=wasm32-unknown-unknown", "x.so", "U0510", "wasm32"),
     "a static library for macOS": ("llvm -mtriple=arm64-apple-macosx11", "x.a", "U0510", "macos"),

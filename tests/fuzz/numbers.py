@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from heddle.arith import Analyzer
-from heddle.codegen import compile_kernels
+from heddle.codegen import build, compile_kernels
 from heddle.ir.op import OP_RECORDS
 from heddle.ops import load
 from heddle.prim.evaluate import evaluate
@@ -248,6 +248,14 @@ def check(
     return found
 
 
+def compiled_for(named: dict[str, PrimFunc], target: Target) -> Any:
+    """One object with all functions, and their names."""
+    if target.kind.name == "llvm":
+        return compile_kernels(named, target)
+    module = build(named, target)
+    return SimpleNamespace(object_code=module.objects[0], functions=module.names)
+
+
 def run(
     dtype: str,
     keep: Callable[[Row], bool],
@@ -261,7 +269,7 @@ def run(
     if not funcs:
         return []
     named = {str(func.attrs["global_symbol"]): func for func in funcs.values()}
-    kernels = Kernels(compile_kernels(named, Target(target)))
+    kernels = Kernels(compiled_for(named, Target(target)))
     rng = np.random.default_rng(seed)
     return [line for row, func in funcs.items() for line in check(row, dtype, kernels, func, rng, most, slow)]
 

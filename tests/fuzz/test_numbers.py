@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 
+from tests.e2e.c_file import needs_compiler
 from tests.fuzz.number_rows import ALL, Row
 from tests.fuzz.numbers import run
 
@@ -30,3 +31,12 @@ def test_engines_agree_on_numbers(dtype: str) -> None:
         return row.name in ALWAYS or zlib.crc32(f"{row.name} {dtype}".encode()) % SHARE == 0
 
     assert run(dtype, keep, seed=7, most=150, slow=20) == []
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ALL)
+def test_c_agrees_on_numbers(dtype: str) -> None:
+    def keep(row: Row) -> bool:
+        return row.name in ALWAYS or zlib.crc32(f"{row.name} {dtype} c".encode()) % SHARE == 0
+
+    assert run(dtype, keep, seed=11, most=150, slow=4, target="c -opt-level=1") == []

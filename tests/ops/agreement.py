@@ -7,6 +7,8 @@ reference.
 | loops | the loop interpreter on the legalised loops |
 | scheduled | the loop interpreter on the loops with their default schedules, parallel loops backwards |
 | machine code | the legalised loops compiled as they are |
+| c | the driver's pipeline for target c, compiled by the system's compiler without optimisation; stored,
+loaded and run as bytecode |
 | machine | the driver's pipeline, verified and round-tripped after each pass; stored, loaded and run, as
 bytecode and as machine code, with the same bits |
 
@@ -108,10 +110,17 @@ def on_virtual_machine(mod: IRModule) -> Functions:
     return function
 
 
+def on_c(mod: IRModule) -> Functions:
+    """The machine on kernels that are C."""
+    with tempfile.TemporaryDirectory() as folder:
+        build(mod, Target("c -opt-level=0")).export_library(Path(folder, "ops.heddle"))
+        return VirtualMachine(load_module(Path(folder, "ops.heddle")), cpu()).__getitem__
+
+
 def _as_numpy(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.numpy()
-    return tuple(_as_numpy(item) for item in value)
+    return value if isinstance(value, np.ndarray) else tuple(_as_numpy(item) for item in value)
 
 
 EVALUATORS: dict[str, Callable[[IRModule], Functions]] = {
@@ -120,6 +129,7 @@ EVALUATORS: dict[str, Callable[[IRModule], Functions]] = {
     "scheduled": on_scheduled_interpreter,
     "machine code": on_machine_code,
     "machine": on_virtual_machine,
+    "c": on_c,
 }
 
 
@@ -149,7 +159,7 @@ def disagreements(record: OpDef, made: Sequence[Program], evaluator: str) -> lis
             try:
                 with np.errstate(all="ignore"), warnings.catch_warnings():  # references may divide by zero
                     warnings.simplefilter("ignore", RuntimeWarning)
-                    got = flat(functions(program.name)(*(array.copy() for array in run.arrays)))
+                    got = flat(_as_numpy(functions(program.name)(*(array.copy() for array in run.arrays))))
                 for one, other in zip(got, flat(run.want), strict=True):
                     assert_close(one, other, record.name)
             except Exception as error:  # every failure of every program is of interest, whatever it is

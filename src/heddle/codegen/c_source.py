@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,8 +33,8 @@ from heddle.target.host import host
 C_SOURCE, C_SOURCE_FMT = "c_source", "c_source_fmt"
 _COMPILERS = {"c": ("cc", "gcc", "clang"), "cc": ("c++", "g++", "clang++")}
 _ZIG = {"c": "cc", "cc": "c++"}
-_FLAGS = ("-O2", "-fPIC", "-fno-stack-protector", "-c")
-_FOLDER = Path(str(native_package.__file__)).parent
+_FLAGS = ("-fPIC", "-fno-stack-protector", "-c")
+HEADERS = Path(str(native_package.__file__)).parent
 """Where the headers lie."""
 
 
@@ -72,21 +73,28 @@ def compile_c_source(text: str, fmt: str, names: list[str], target: Target) -> b
             G0203,
             f"C source of {', '.join(names)} cannot be compiled for {wanted}: this machine is {machine}",
         )
-    with PartFolder(Path(tempfile.gettempdir(), "heddle-c-source")) as folder:
-        source, made = folder.path / f"source.{fmt}", folder.path / "source.o"
-        source.write_text(text)
-        command = [*compiler_command(fmt), *_FLAGS, f"-I{_FOLDER}", str(source), "-o", str(made)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            printed = (done.stderr or done.stdout).replace(str(source), source.name).strip()[-2000:]
-            raise UsageError(G0202, f"C source of {', '.join(names)} does not compile: {printed}")
-        code = made.read_bytes()
+    code = compile_text(text, fmt, ", ".join(names), ("-O2",))
     for name in names:
         if kernel_symbol(name).encode() + b"\0" not in code:
             raise UsageError(
                 G0203, f"C source does not define {name!r}", help=f"it needs HEDDLE_KERNEL({name}) {{ ... }}"
             )
     return code
+
+
+def compile_text(text: str, fmt: str, what: str, options: Sequence[str] = ()) -> bytes:
+    """The object code of a source, by the system's compiler; our headers are found. `what` names it in
+    messages. Raises: UsageError G0201 without a compiler, G0202 where it fails.
+    """
+    with PartFolder(Path(tempfile.gettempdir(), "heddle-c-source")) as folder:
+        source, made = folder.path / f"source.{fmt}", folder.path / "source.o"
+        source.write_text(text)
+        command = [*compiler_command(fmt), *_FLAGS, *options, f"-I{HEADERS}", str(source), "-o", str(made)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            printed = (done.stderr or done.stdout).replace(str(source), source.name).strip()[-2000:]
+            raise UsageError(G0202, f"C source of {what} does not compile: {printed}")
+        return made.read_bytes()
 
 
 def compiler_command(fmt: str) -> list[str]:

@@ -41,3 +41,10 @@ G0203 = declare_code(
     "`c_source_fmt` is 'c' or 'cc'; the source defines the function with HEDDLE_KERNEL of heddle_kernel.h; "
     "it is compiled for the processor that the compiler runs on.",
 )
+G0204 = declare_code(
+    "G0204",
+    "no C program of its own",
+    "A program in one C file runs without a host: it cannot call builtins that are written in Python, such "
+    "as caches of attention, and no functions of the user's. An arena also needs fixed sizes, and functions "
+    "without branches and recursion, so that the memory is known when they are compiled.",
+)

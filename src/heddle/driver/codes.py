@@ -90,6 +90,12 @@ D0501 = declare_code(
     "A fault of Heddle: an exception that no room turned into a message. Set HEDDLE_TRACEBACK=1 to see "
     "where.",
 )
+D0107 = declare_code(
+    "D0107",
+    "no C in this program",
+    "A file that ends in `.c` holds a program as C, which target `c` makes of a model. `--arena` is for such "
+    "a file.",
+)
 D0601 = declare_code(
     "D0601",
     "name of the public interface is unknown",

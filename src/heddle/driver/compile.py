@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
+from heddle.codegen.backend import backend_of
 from heddle.codegen.build import build as build_kernels
 from heddle.codegen.c_source import c_source_modules
 from heddle.codegen.cache import KernelCache
@@ -26,9 +26,8 @@ from heddle.lower.program_to_tir import program_functions
 from heddle.ops.load import load as load_operators
 from heddle.prim.nodes import IntImm
 from heddle.relax.transform.bind_params import BindParams
-from heddle.runtime.kernel_module import KernelModule
+from heddle.runtime.kernel_module import CSourceModule, KernelModule
 from heddle.runtime.module import Module
-from heddle.runtime.processor import Needs
 from heddle.support.collection import collection_paused
 from heddle.target import Target
 from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
@@ -230,17 +229,20 @@ def with_machine_code(
     native = [module for module in executable.imports if isinstance(module, KernelModule)]
     kernels = [name for module in native for name in module.names]
     made = build_kernels(program_functions(program, kernels), chosen, cache)
-    objects = [code for module in (*native, made) for code in module.objects]
-    needs = reduce(Needs.joined, (module.needs for module in native), made.needs)
-    joined = KernelModule(objects, [*kernels, *made.names], str(chosen), made.source, needs)
+    joined = backend_of(chosen).join(native, made, chosen)
     rows = tuple(
         replace(row, kind=FuncKind.VMTIR, register_file_size=max(row.register_file_size, row.num_args + 1))
         if row.kind is FuncKind.VM and row.has_bytecode
         else row
         for row in program.functions
     )
-    others = [module for module in executable.imports if type(module) is not KernelModule]  # C keeps its text
+    others = [module for module in executable.imports if not _is_joined(module)]
     return VMExecutable(replace(program, functions=rows), [joined, *others])
+
+
+def _is_joined(module: Module) -> bool:
+    """Whether `join` takes all of a module. A user's C keeps its text, apart from the code."""
+    return isinstance(module, KernelModule) and type(module) is not CSourceModule
 
 
 def as_target(target: Any = None) -> Target:

@@ -91,7 +91,7 @@ def check_output(model: ModelFile, output: Path) -> None:
     from heddle.runtime.module import LINKED_SUFFIXES
 
     check_not_model(model, output)
-    known = (".heddle", *LINKED_SUFFIXES)
+    known = (".heddle", ".c", *LINKED_SUFFIXES)
     if output.suffix.lower() in known or (output.exists() and not output.is_file()):
         return  # a folder or a device is told about where the file is opened
     if output.suffix.lower() in SOURCE_SUFFIXES:

@@ -19,7 +19,7 @@ from heddle.support.diagnostics import UsageError
 class OptOptions:
     """Which passes run, and what is told of them.
 
-    - `pipeline`: a name of `heddle.driver.passes.PIPELINES`; its passes run first.
+    - `pipeline`: a name of `heddle.driver.passes.NAMED_PIPELINES`; its passes run first.
     - `passes`: texts of passes, in order; they run after the pipeline.
     - `until`: the pass after whose first run the rest is left out.
     - `print_after`: passes after whose runs `show` gets the module's text.

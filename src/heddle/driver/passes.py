@@ -24,7 +24,7 @@ from heddle.target import Target
 _PASS_PACKAGES = ("heddle.relax", "heddle.lower", "heddle.tir", "heddle.relay")
 _TARGET = "target"
 """The option of a pass that is the target of the compilation. It does not stand in a pass's text."""
-PIPELINES: Mapping[str, Callable[[Target], tuple[Pass, ...]]] = {
+NAMED_PIPELINES: Mapping[str, Callable[[Target], tuple[Pass, ...]]] = {
     "default": lambda target: default_pipeline(target).passes,
     "optimize": optimize_passes,
     "legalize": legalize_passes,
@@ -69,13 +69,13 @@ def pass_class(name: str) -> type[Pass]:
 
 def pipeline_passes(name: str, target: Target) -> tuple[Pass, ...]:
     """The passes of a pipeline in order. Raises: UsageError D0302."""
-    if name not in PIPELINES:
+    if name not in NAMED_PIPELINES:
         raise UsageError(
             D0302,
-            f"no pipeline is called {name!r}: expected one of {', '.join(PIPELINES)}",
-            help=did_you_mean(name, PIPELINES),
+            f"no pipeline is called {name!r}: expected one of {', '.join(NAMED_PIPELINES)}",
+            help=did_you_mean(name, NAMED_PIPELINES),
         )
-    return PIPELINES[name](target)
+    return NAMED_PIPELINES[name](target)
 
 
 def steps_of(steps: Sequence[Pass]) -> tuple[Pass, ...]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from heddle.codegen.backend import backend_of
 from heddle.driver.codes import D0103
 from heddle.ir.transform import Pass, Sequential
 from heddle.lower.contract_in_bytes import ContractInBytes
@@ -53,8 +57,7 @@ class OptionError(UsageError, ValueError):
     """An option of the compiler with a value that it does not have."""
 
 
-def optimize_passes(target: Target, precision: str = "fp32") -> tuple[Pass, ...]:
-    """Graphs of operators to smaller graphs of operators. Raises: OptionError D0103 (a ValueError)."""
+def _optimize_for_cpu(target: Target, precision: str) -> tuple[Pass, ...]:
     passes = (
         LambdaLift(),  # local functions are optimised as all others are
         ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
@@ -88,8 +91,7 @@ def precision_passes(precision: str) -> tuple[Pass, ...]:
     )
 
 
-def legalize_passes(target: Target) -> tuple[Pass, ...]:
-    """Operators to loops, and few loop functions out of many."""
+def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
     return (
         RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
@@ -104,13 +106,14 @@ def legalize_passes(target: Target) -> tuple[Pass, ...]:
         EstimateKernelCost(),  # profilers want to know what a kernel does
         ConvertToWinograd(target),  # convolutions that multiply less
         PackWeights(target),  # constant weights lie as the vector lanes read them
-        ApplyDefaultSchedule(target),  # loops are tiled, put on threads and into vectors
+        ApplyDefaultSchedule(
+            target, backend_of(target).schedule_rules
+        ),  # loops are tiled, put on threads and into vectors
         ShareKernels(),  # loops that differ in sizes alone are compiled once
     )
 
 
-def finalize_passes(target: Target) -> tuple[Pass, ...]:
-    """Graphs of loop functions to what the machine's code generator takes."""
+def _finalize_for_cpu(_: Target) -> tuple[Pass, ...]:
     return (
         ToNonDataflow(),  # from here on bindings have effects
         RemovePurityChecking(),  # pure functions may have effects inside
@@ -123,6 +126,36 @@ def finalize_passes(target: Target) -> tuple[Pass, ...]:
         VMShapeLower(),  # symbolic dimensions become heap slots, types become checks
         AttachGlobalSymbol(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPasses:
+    """The parts of a pipeline: see `optimize_passes`, `legalize_passes`, `finalize_passes`."""
+
+    optimize: Callable[[Target, str], tuple[Pass, ...]]
+    legalize: Callable[[Target], tuple[Pass, ...]]
+    finalize: Callable[[Target], tuple[Pass, ...]]
+
+
+PIPELINES: dict[str, GraphPasses] = {
+    "cpu": GraphPasses(_optimize_for_cpu, _legalize_for_cpu, _finalize_for_cpu),
+}
+"""By the name that the record of a target's kind gives (`heddle.codegen.backend`)."""
+
+
+def optimize_passes(target: Target, precision: str = "fp32") -> tuple[Pass, ...]:
+    """Graphs of operators to smaller graphs of operators. Raises: OptionError D0103 (a ValueError)."""
+    return PIPELINES[backend_of(target).pipeline].optimize(target, precision)
+
+
+def legalize_passes(target: Target) -> tuple[Pass, ...]:
+    """Operators to loops, and few loop functions out of many."""
+    return PIPELINES[backend_of(target).pipeline].legalize(target)
+
+
+def finalize_passes(target: Target) -> tuple[Pass, ...]:
+    """Graphs of loop functions to what the machine's code generator takes."""
+    return PIPELINES[backend_of(target).pipeline].finalize(target)
 
 
 def default_pipeline(target: Target, precision: str = "fp32") -> Sequential:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from heddle.driver.codes import D0102, D0204, D0301
+from heddle.driver.codes import D0102, D0107, D0204, D0301
 from heddle.driver.inputs import Arguments, Array, make_arguments
 from heddle.driver.models import ModelFile, import_model
 from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, signature_from_json
@@ -222,12 +222,18 @@ def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileO
 
 
 def compile_to_file(
-    model: ModelFile, output: Path, targets: Sequence[str], options: CompileOptions
+    model: ModelFile, output: Path, targets: Sequence[str], options: CompileOptions, with_arena: bool = False
 ) -> dict[str, Any]:
     """Compile a model for one target, by default this machine, or for several, and write the file. The
-    result is what there is to tell about it. Raises: UsageError U0509 for a library of several.
+    result is what there is to tell about it.
+
+    Raises: UsageError U0509 for a library of several, D0107 for a C file of what is not compiled to C.
     """
     made: Compiled | CompiledVariants
+    if output.suffix.lower() == ".c":
+        return _compile_to_c(model, output, targets, options, with_arena)
+    if with_arena:
+        raise UsageError(D0107, f"--arena is for C files, and {output.name} is none", help="-o model.c")
     if len(targets) > 1:
         check_no_library(output, targets)
         made = compile_variants(model, targets, options)
@@ -246,6 +252,36 @@ def compile_to_file(
         "target": target,
         "variants": names,
         "size_bytes": output.stat().st_size,
+        "compile_s": sum(made.phases_s.values()),
+        "phases_s": dict(made.phases_s),
+        "kernels": dict(made.kernels),
+    }
+
+
+def _compile_to_c(
+    model: ModelFile, output: Path, targets: Sequence[str], options: CompileOptions, with_arena: bool
+) -> dict[str, Any]:
+    from heddle.driver.c_program import write_c_program
+    from heddle.driver.compile import as_target
+
+    chosen = [as_target(target) for target in targets]
+    if len(chosen) != 1 or chosen[0].kind.name != "c" or options.exec_mode != "compiled":
+        raise UsageError(
+            D0107,
+            f"{output.name} is to be C, which one target of kind c with exec_mode compiled makes",
+            help=f"heddle compile {model.name} --target c -o {output.name}",
+        )
+    made = load_or_compile(model, replace(options, target=targets[0]))
+    files = write_c_program(made.executable, output, with_arena)
+    return {
+        "model": model.name,
+        "output": str(output),
+        "weights": None if files.weights is None else str(files.weights),
+        "target": made.target,
+        "variants": [],
+        "size_bytes": files.source_bytes,
+        "constant_bytes": files.constant_bytes,
+        "arena_bytes": files.arena_bytes,
         "compile_s": sum(made.phases_s.values()),
         "phases_s": dict(made.phases_s),
         "kernels": dict(made.kernels),

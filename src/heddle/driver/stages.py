@@ -19,8 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from heddle.codegen.backend import backend_of
 from heddle.codegen.build import generate_text
-from heddle.codegen.llvm.machine import compile_text
+from heddle.codegen.functions import named
 from heddle.codegen.pipeline import lower
 from heddle.driver.codes import D0102, D0106, D0301
 from heddle.driver.compile import as_target, with_bounds_checks
@@ -29,7 +30,7 @@ from heddle.driver.pipeline import default_pipeline
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.rewriter import is_call
 from heddle.graph.types import ShapeExpr
-from heddle.ir.expr import Call, GlobalVar
+from heddle.ir.expr import Call
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassContext, PassInfo, PassInstrument
 from heddle.lower.codegen_vm import vm_codegen
@@ -41,7 +42,9 @@ from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.files import check_replaceable, write_bytes
 from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
 
-STAGES = ("relax", "legalized", "fused", "scheduled", "tir", "llvm", "asm", "bytecode", "memory")
+MACHINE_STAGES = ("llvm", "asm", "c")
+"""Those that a target's code generator makes: which of them is for its record to say."""
+STAGES = ("relax", "legalized", "fused", "scheduled", "tir", *MACHINE_STAGES, "bytecode", "memory")
 TEXT_STAGES = STAGES[: STAGES.index("llvm")]
 """Those that are modules, and so script text."""
 _MADE_BY = {
@@ -95,7 +98,7 @@ def stage_text(
     if stage == "relax":
         return str(_only(mod, function))
     modules = stage_modules(mod, target, precision)
-    if stage in ("llvm", "asm"):
+    if stage in MACHINE_STAGES:
         return _machine_text(_only(_loops(modules["lowered"]), function), stage, target)
     if stage == "bytecode":
         return bytecode_text(vm_codegen(modules["lowered"])[0].get().as_text(with_sources), function)
@@ -169,16 +172,15 @@ def _loops(mod: IRModule) -> IRModule:
 
 def _machine_text(loops: IRModule, stage: str, target: Any) -> str:
     chosen = as_target(target)
-    named = {var: _named(var, func) for var, func in loops.functions.items()}
-    text, _ = generate_text(loops.with_functions(named), chosen)
-    return text if stage == "llvm" else compile_text(text, chosen, want_text=True).assembly
-
-
-def _named(var: GlobalVar, func: PrimFunc) -> PrimFunc:
-    if func.attrs.get("global_symbol"):
-        return func
-    named: PrimFunc = func.with_attr("global_symbol", var.name_hint)
-    return named
+    made = backend_of(chosen).stages
+    if stage not in made:
+        raise UsageError(
+            D0301,
+            f"target kind {chosen.kind.name!r} has no stage {stage!r}: it has {', '.join(made)}",
+            help="--target names the target",
+        )
+    table = {var: named(var, func) for var, func in loops.functions.items() if isinstance(func, PrimFunc)}
+    return made[stage](generate_text(loops.with_functions(table), chosen)[0], chosen)
 
 
 def memory_text(mod: IRModule) -> str:

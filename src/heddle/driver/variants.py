@@ -49,7 +49,9 @@ def variant_names(targets: Sequence[Target]) -> list[str]:
 
 def spelled_out(target: Target) -> Target:
     """The same target with its processor, where it is this machine's without saying so."""
-    return target if "mtriple" in target.attrs else Target({**target.export(), "mcpu": target.mcpu})
+    if "mtriple" in target.attrs or not target.kind.is_for_processor:
+        return target
+    return Target({**target.export(), "mcpu": target.mcpu})
 
 
 def make_variants(targets: Sequence[Target], make: Callable[[Target], Module]) -> VariantsModule:

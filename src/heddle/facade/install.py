@@ -17,7 +17,7 @@ from importlib.util import find_spec, spec_from_file_location
 from types import ModuleType
 from typing import Any
 
-from heddle.facade.table import ALIASES, EXPORTS, PASSES
+from heddle.facade.table import ALIASES, EXPORTS, PASSES, WORDS
 
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -76,6 +76,11 @@ class FacadeModule(ModuleType):
             return getattr(import_module(module), name)
         if hasattr(self, "__path__") and find_spec(f"{self.__name__}.{name}") is not None:
             return import_module(f"{self.__name__}.{name}")
+        if self.__name__ in WORDS and not name.startswith("_"):
+            try:
+                return getattr(import_module(WORDS[self.__name__]), name)
+            except AttributeError:
+                raise self._missing(name) from None
         raise self._missing(name)
 
     def _missing(self, name: str) -> AttributeError:
@@ -127,7 +132,7 @@ class _AliasLoader(Loader):
         module.__spec__ = self._spec
 
 
-_DIALECTS = ("heddle.tir.dialect", "heddle.relax.dialect")
+_DIALECTS = ("heddle.tir.dialect", "heddle.relax.dialect", "heddle.relay.dialect")
 """The modules that declare the dialects of functions."""
 _OPERATORS = ("heddle.graph.core_ops", "heddle.relax.core_ops", "heddle.ops.load")
 """The modules that declare the operators of graph programs."""
@@ -174,8 +179,20 @@ def _register_builtins_on_demand(module: ModuleType) -> None:
     module._global_functions.fill_from(lambda: import_module(source).register_builtins())
 
 
+def _load_expression_operators_on_demand(module: ModuleType) -> None:
+    """What Python's operators on expressions build lies above: the table asks for it when one is used."""
+    module.EXPRESSION_OPERATORS.fill_from(lambda: import_module("heddle.relay.op"))
+
+
+def _load_standard_texts_on_demand(module: ModuleType) -> None:
+    """Standard texts lie above modules: the table asks for them when one is imported."""
+    module.STANDARD_TEXTS.fill_from(lambda: import_module("heddle.relay.standard"))
+
+
 _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
     "heddle.ir.dialect": _load_dialects_on_demand,
+    "heddle.ir.expr_operators": _load_expression_operators_on_demand,
+    "heddle.ir.module": _load_standard_texts_on_demand,
     "heddle.ir.node": _load_printers_on_demand,
     "heddle.ir.op": _declare_operators_on_demand,
     "heddle.runtime.function": _register_builtins_on_demand,

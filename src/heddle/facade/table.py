@@ -35,9 +35,13 @@ ALIASES: dict[str, str] = {
     "heddle.relax.vdevices": "heddle.graph.vdevices",
 }
 
+WORDS: dict[str, str] = {"heddle.relay": "heddle.relay.op"}
+"""Public modules that have the operators of a dialect as functions, and the module that makes them."""
+
 PASSES: dict[str, tuple[str, ...]] = {
     "heddle.relax.transform": ("heddle.relax.transform", "heddle.lower"),
     "heddle.relax.backend": ("heddle.lower",),
+    "heddle.relay.transform": ("heddle.relay.transform",),
     "heddle.tir.transform": ("heddle.tir.transform",),
     "heddle.s_tir.transform": ("heddle.tir.transform",),
 }
@@ -144,6 +148,45 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.driver.pipeline": "default_build_pipeline=default_pipeline",
     },
     "heddle.relax.expr": _GRAPH_NODES,
+    "heddle.relay": {
+        "heddle.relay.op": "op_names",
+        "heddle.relay.types": "is_dynamic ShapeVar",
+        "heddle.ir.module": "IRModule",
+    },
+    "heddle.relay.adt": {
+        "heddle.relay.nodes": (
+            "Clause Match Pattern PatternConstructor PatternTuple PatternVar PatternWildcard"
+        ),
+        "heddle.ir.type_data": "Constructor TypeData",
+    },
+    "heddle.relay.expr": {
+        "heddle.relay.builders": "Function TupleWrapper bind const var",
+        "heddle.ir.expr": "Call Constant Expr GlobalVar If Tuple TupleGetItem Var",
+        "heddle.relay.nodes": "Let RefCreate RefRead RefWrite",
+    },
+    "heddle.relay.function": {"heddle.relay.builders": "Function"},
+    "heddle.relay.ty": {
+        "heddle.relay.builders": "FuncType TensorType scalar_type",
+        "heddle.ir.type_data": "GlobalTypeVar TypeCall TypeKind",
+        "heddle.ir.types": "TupleType Type TypeVar",
+        "heddle.relay.nodes": "Any=AnyDim IncompleteType RefType TypeRelation",
+        "heddle.relay.types": "is_dynamic ShapeVar",
+    },
+    "heddle.relay.expr_functor": {"heddle.relay.functor": "ExprFunctor ExprMutator ExprVisitor"},
+    "heddle.relay.type_functor": {"heddle.relay.functor": "TypeFunctor TypeMutator TypeVisitor"},
+    "heddle.relay.build_module": {"heddle.relay.executor": "bind_params_by_name create_executor"},
+    "heddle.relay.backend": {},
+    "heddle.relay.backend.interpreter": {
+        "heddle.relay.executor": "Executor Interpreter=Executor",
+        "heddle.relay.interpreter": "Closure ConstructorValue RefValue",
+    },
+    "heddle.relay.transform": {
+        "heddle.ir.transform": "FunctionPass PassContext Sequential",
+        "heddle.relay.transform.infer_type": "InferTypeLocal",
+    },
+    "heddle.error": {
+        "heddle.support.diagnostics": "DiagnosticError=HeddleError TVMError=HeddleError",
+    },
     "heddle.relax.analysis": {
         "heddle.ir.visitor": "post_order_visit",
         "heddle.graph.type_relations": "type_lca",

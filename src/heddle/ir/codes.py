@@ -26,6 +26,23 @@ I0303 = declare_code(
     "Functions of a dialect can be printed, verified, run and brought into normal form; an external function "
     "is known by its name alone.",
 )
+I0304 = declare_code(
+    "I0304", "no type before inference", "Infer the types of the program first; then each expression has one."
+)
+I0305 = declare_code(
+    "I0305", "no such type in the module", "The name is not among the module's type definitions."
+)
+I0306 = declare_code(
+    "I0306",
+    "no such constructor in the module",
+    "No type definition of the module has a constructor of this tag.",
+)
+I0307 = declare_code(
+    "I0307", "constructor defined twice", "The constructors of a data type have different names."
+)
+I0308 = declare_code(
+    "I0308", "type defined twice", "Two data types of a module have the same name; rename one of them."
+)
 I0401 = declare_code("I0401", "unknown operator", "No operator of this name is declared.")
 I0402 = declare_code("I0402", "unknown attribute", "The operator or node has no attribute of this name.")
 I0501 = declare_code(

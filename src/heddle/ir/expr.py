@@ -14,11 +14,15 @@ from typing import Any, ClassVar
 
 import heddle.ir.tensor_values  # noqa: F401  (registers how constants' tensors compare and are saved)
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
-from heddle.ir.node import Node, added, defines, label, node
+from heddle.ir.codes import I0304
+from heddle.ir.expr_operators import ExpressionOperators
+from heddle.ir.node import Node, added, children, defines, label, node
 from heddle.ir.types import AnyType, Type
+from heddle.ir.visitor import walk_distinct
+from heddle.support.diagnostics import UsageError
 
 
-class Expr(Node):
+class Expr(Node, ExpressionOperators):
     """The base of all expressions, scalar ones included. Each has a `ty`."""
 
     __slots__ = ()
@@ -26,6 +30,13 @@ class Expr(Node):
 
     def __call__(self, *args: Expr, attrs: dict[str, Any] | None = None) -> Call:
         return Call(self, args, attrs_of(attrs))
+
+    @property
+    def checked_type(self) -> Type:
+        """The type. Raises: UsageError I0304 before inference."""
+        if self.ty is None:
+            raise UsageError(I0304, "the expression has no type before inference", span=self.span)
+        return self.ty  # type: ignore[no-any-return]
 
 
 class BaseFunc(Expr):
@@ -70,6 +81,10 @@ class Var(Expr):
     def name(self) -> str:
         return self.name_hint
 
+    @property
+    def type_annotation(self) -> Type | None:
+        return self.ty
+
 
 @node("ir.GlobalVar")
 class GlobalVar(Expr):
@@ -93,8 +108,26 @@ class Constant(Expr):
     ty: Type | None = label(default=None)
 
 
+DIALECT_FAMILIES = ("relax", "relay")
+"""The families of nodes that tell the dialect of the expression around them."""
+
+
+class _Compound(Expr):
+    """The base of shared expressions that are made of others."""
+
+    __slots__ = ()
+
+    @property
+    def text_family(self) -> str:
+        """That of the first part which belongs to a dialect."""
+        for part in walk_distinct(*children(self)):
+            if not isinstance(part, (_Compound, Type)) and part.text_family in DIALECT_FAMILIES:
+                return part.text_family
+        return "ir"
+
+
 @node("ir.Tuple")
-class Tuple(Expr):
+class Tuple(_Compound):
     fields: tuple[Expr, ...]
     ty: Type | None = label(default=None)
 
@@ -109,14 +142,14 @@ class Tuple(Expr):
 
 
 @node("ir.TupleGetItem")
-class TupleGetItem(Expr):
+class TupleGetItem(_Compound):
     tuple_value: Expr
     index: int
     ty: Type | None = label(default=None)
 
 
 @node("ir.Call")
-class Call(Expr):
+class Call(_Compound):
     """A call of an operator, a global, a variable that holds a closure, or an external function.
 
     `ty_args` are types that the callee takes beside values (the result type of `call_tir`, say).
@@ -134,9 +167,13 @@ class Call(Expr):
         if not isinstance(self.attrs, Attrs):
             self.set_derived("attrs", attrs_of(self.attrs))
 
+    @property
+    def type_args(self) -> tuple[Type, ...]:
+        return self.ty_args
+
 
 @node("ir.If")
-class If(Expr):
+class If(_Compound):
     cond: Expr
     true_branch: Expr
     false_branch: Expr
@@ -187,7 +224,7 @@ class Function(BaseFunc):
     ret_ty: Type | None = None
     is_pure: bool = True
     attrs: Attrs = NO_ATTRS
-    type_params: tuple[Type, ...] = ()
+    type_params: tuple[Type, ...] = defines(default=())
     ty: Type | None = label(default=None)
     dialect: str = added(default="relax")
 
@@ -195,7 +232,12 @@ class Function(BaseFunc):
     def text_family(self) -> str:
         return self.dialect
 
+    @property
+    def ret_type(self) -> Type | None:
+        return self.ret_ty
+
     def __post_init__(self) -> None:
         self.set_derived("params", tuple(self.params))
+        self.set_derived("type_params", tuple(self.type_params or ()))
         if not isinstance(self.attrs, Attrs):
             self.set_derived("attrs", attrs_of(self.attrs))

@@ -66,9 +66,22 @@ class _Writer:
         raise TypeError(f"no JSON form for {type(value).__name__}")
 
     def _node(self, value: Node) -> int:
-        found = self._index.get(id(value))
-        if found is not None:
-            return found
+        """The place of a node; those that it refers to are written before it, to any depth of nesting."""
+        todo = [value]
+        while todo:
+            node = todo[-1]
+            missing = (
+                [] if id(node) in self._index else [n for n in _referred(node) if id(n) not in self._index]
+            )
+            if missing:
+                todo += reversed(missing)
+                continue
+            if id(node) not in self._index:
+                self._write(node)
+            todo.pop()
+        return self._index[id(value)]
+
+    def _write(self, value: Node) -> None:
         stated = {name: getattr(value, name) for name in value.init_names}
         for name, default in value.added_defaults.items():
             if stated[name] == default:
@@ -77,7 +90,26 @@ class _Writer:
         self.nodes.append({"kind": value.node_kind, "fields": fields, "span": span_to_json(value.span)})
         self._index[id(value)] = len(self.nodes) - 1
         self._kept.append(value)
-        return len(self.nodes) - 1
+
+
+def _referred(node: Node) -> list[Node]:
+    """The nodes in a node's fields, the default ones of added fields apart."""
+    found: list[Any] = []
+    for name in node.init_names:
+        value = getattr(node, name)
+        if not (name in node.added_defaults and value == node.added_defaults[name]):
+            found.append(value)
+    nodes: list[Node] = []
+    while found:
+        value = found.pop()
+        if isinstance(value, Node):
+            nodes.append(value)
+        elif type(value) is tuple:
+            found += value
+        elif isinstance(value, Map):
+            found += [part for pair in value.items() for part in pair]
+    nodes.reverse()
+    return nodes
 
 
 def span_to_json(span: Span | None) -> Any:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
-from heddle.ir.codes import I0301, I0302
-from heddle.ir.expr import BaseFunc, GlobalVar
-from heddle.ir.node import EMPTY_MAP, Map, Node, node, replace
+from heddle.ir.codes import I0301, I0302, I0305, I0306
+from heddle.ir.expr import BaseFunc, Expr, Function, GlobalVar
+from heddle.ir.node import EMPTY_MAP, Map, Node, added, node, replace
+from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeData
+from heddle.ir.types import Type
+from heddle.ir.variables import free_type_vars, free_vars
 from heddle.support.diagnostics import MissingNameError, UsageError, did_you_mean
 from heddle.support.names import NameSupply
+from heddle.support.registry import Registry
+
+STANDARD_TEXTS: Registry[Callable[[IRModule], None]] = Registry("standard text")
+"""By file name ("prelude.rly"): what puts its definitions into a module. They lie above: the table asks for
+them when one is imported."""
 
 
 @node("ir.IRModule")
 class IRModule(Node):
-    """`functions` maps each GlobalVar to its function, in order of definition.
+    """`functions` maps each GlobalVar to its function, in order of definition; `type_definitions` the name of
+    each data type to its definition.
 
     The one node with changing content: `mod["f"] = func` swaps the function table, as users' programs do.
     Passes never
@@ -25,6 +34,7 @@ class IRModule(Node):
     functions: Map = EMPTY_MAP
     attrs: Attrs = NO_ATTRS
     global_infos: Map = EMPTY_MAP
+    type_definitions: Map = added(default=EMPTY_MAP)
 
     @property
     def text_family(self) -> str:
@@ -42,13 +52,26 @@ class IRModule(Node):
         if not isinstance(self.global_infos, Map):
             infos = {name: tuple(items) for name, items in dict(self.global_infos).items()}
             self.set_derived("global_infos", Map(infos))
+        if not isinstance(self.type_definitions, Map):
+            self.set_derived("type_definitions", Map(self.type_definitions or {}))
 
     @staticmethod
-    def from_expr(func: BaseFunc) -> IRModule:
-        """A module with one function, named by its global_symbol, else `main`."""
-        return IRModule(Map({GlobalVar(func.attrs.get("global_symbol", "main")): func}))
+    def from_expr(
+        expr: Expr,
+        functions: Mapping[Any, BaseFunc] | None = None,
+        type_defs: Mapping[GlobalTypeVar, TypeData] | None = None,
+    ) -> IRModule:
+        """A module with one function more than `functions`: named by its global_symbol, else `main`, with
+        another name where that is taken. Any other expression becomes the body of a function over its free
+        variables."""
+        made = IRModule(Map(functions or {}), type_definitions=Map(type_defs or {}))
+        func = expr if isinstance(expr, BaseFunc) else _function_of(expr)
+        made[GlobalVar(made.names().fresh(func.attrs.get("global_symbol", "main")))] = func
+        return made
 
-    def __getitem__(self, name: str | GlobalVar) -> Any:
+    def __getitem__(self, name: str | GlobalVar | GlobalTypeVar) -> Any:
+        if isinstance(name, GlobalTypeVar):
+            return self.type_definition(name)
         key = name if isinstance(name, GlobalVar) else GlobalVar(name)
         if key not in self.functions:
             raise self._missing(key.name_hint)
@@ -57,7 +80,12 @@ class IRModule(Node):
     def get(self, name: str | GlobalVar) -> Any:
         return self.functions.get(name if isinstance(name, GlobalVar) else GlobalVar(name))
 
-    def __setitem__(self, name: str | GlobalVar, func: BaseFunc) -> None:
+    def __setitem__(self, name: str | GlobalVar | GlobalTypeVar, func: BaseFunc | TypeData) -> None:
+        if isinstance(func, Type):
+            header = GlobalTypeVar(name) if isinstance(name, str) else GlobalTypeVar(name.name_hint)
+            self.set_derived("type_definitions", self.type_definitions.with_item(header, func))
+            return
+        assert not isinstance(name, GlobalTypeVar)
         key = name if isinstance(name, GlobalVar) else self._global_var_or_new(name)
         self.set_derived("functions", self.functions.with_item(key, func))
 
@@ -92,13 +120,61 @@ class IRModule(Node):
             raise self._missing(name)
         return found
 
+    # ---- data types
+
+    def type_definition(self, name: str | GlobalTypeVar) -> TypeData:
+        """Raises: MissingNameError I0305."""
+        header = name if isinstance(name, GlobalTypeVar) else GlobalTypeVar(name)
+        found: TypeData | None = self.type_definitions.get(header)
+        if found is None:
+            known = [item.name_hint for item in self.type_definitions]
+            raise MissingNameError(
+                I0305,
+                f"the module has no type {header.name_hint!r}",
+                help=did_you_mean(header.name_hint, known),
+            )
+        return found
+
+    def get_global_type_var(self, name: str) -> GlobalTypeVar:
+        """Raises: MissingNameError I0305."""
+        return self.type_definition(name).header
+
+    def get_global_type_vars(self) -> list[GlobalTypeVar]:
+        return list(self.type_definitions)
+
+    def get_type(self, name: str) -> tuple[Any, ...]:
+        """The name of a data type, then its constructors in order. Raises: MissingNameError I0305."""
+        found = self.type_definition(name)
+        return (found.header, *found.constructors)
+
+    def get_constructor(self, tag: int) -> Constructor:
+        """Raises: MissingNameError I0306."""
+        for definition in self.type_definitions.values():
+            for constructor in definition.constructors:
+                if constructor.tag == tag:
+                    return constructor  # type: ignore[no-any-return]
+        raise MissingNameError(I0306, f"the module has no constructor with tag {tag}")
+
+    def import_from_std(self, file_name: str) -> None:
+        """Add the definitions of a standard text ("prelude.rly"); those that are there stay.
+
+        Raises: MissingNameError S0202.
+        """
+        STANDARD_TEXTS[file_name](self)
+
     def get_global_vars(self) -> list[GlobalVar]:
         return list(self.functions)
 
     def update_func(self, var: GlobalVar, func: BaseFunc) -> None:
         self[var] = func
 
+    def update_type_def(self, header: GlobalTypeVar, definition: TypeData) -> None:
+        self[header] = definition
+
     def update(self, other: IRModule | Mapping[Any, BaseFunc]) -> None:
+        if isinstance(other, IRModule):
+            for header, definition in other.type_definitions.items():
+                self[header] = definition
         for key, func in (other.functions if isinstance(other, IRModule) else other).items():
             self[key] = func
 
@@ -129,3 +205,8 @@ class IRModule(Node):
     def names(self) -> NameSupply:
         """A supply of names that no function of the module has."""
         return NameSupply(var.name_hint for var in self.functions)
+
+
+def _function_of(expr: Expr) -> Function:
+    """A function over an expression's free variables."""
+    return Function(free_vars(expr), expr, type_params=free_type_vars(expr), dialect="relay", span=expr.span)

@@ -64,6 +64,11 @@ def added(*, default: Any) -> Any:
     return dataclasses.field(default=default, metadata={"mode": Mode.USE, "added": True})
 
 
+def added_definitions(*, default: tuple[()]) -> Any:
+    """As `added`, for a tuple of variables that are defined here."""
+    return dataclasses.field(default=default, metadata={"mode": Mode.DEF, "added": True})
+
+
 def derived(*, init: Literal[False] = False) -> Any:
     """A field that `__post_init__` sets from the others."""
     return dataclasses.field(init=init, metadata={"mode": Mode.DERIVED})
@@ -119,6 +124,10 @@ class Node:
         """This node as text of its dialect."""
         return to_text(self, **options)
 
+    def astext(self, show_meta_data: bool = True, annotate: Callable[[Any], str] | None = None) -> str:
+        """This node as a file of its dialect has it; `annotate` gives what follows an expression of Relay."""
+        return to_text(self, version=True, show_meta=show_meta_data, annotate=annotate)
+
     def __str__(self) -> str:
         return to_text(self)
 
@@ -135,7 +144,7 @@ def _mode(field: dataclasses.Field[Any]) -> Mode:
 @dataclass_transform(
     frozen_default=True,
     eq_default=False,
-    field_specifiers=(dataclasses.field, added, defines, label, derived),
+    field_specifiers=(dataclasses.field, added, added_definitions, defines, label, derived),
 )
 def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[type[C]], type[C]]:
     """Declare a node class under the name that JSON and messages use.

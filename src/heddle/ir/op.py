@@ -32,6 +32,11 @@ class Op(Expr):
     def ty(self) -> None:
         return None
 
+    @property
+    def text_family(self) -> str:
+        """That of the dialect whose own name this is."""
+        return "ir" if self.name in OP_RECORDS or f"relay.{self.name}" not in OP_ALIASES else "relay"
+
     @staticmethod
     def get(name: str) -> Op:
         """Raises: UsageError I0401 with the nearest name."""

@@ -8,7 +8,7 @@ stated reason (`Without`); silence fails when the record is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from heddle.ir.attrs import Attrs
@@ -119,8 +119,12 @@ class OpAlias:
       function of all that were given by name (inputs as expressions, None where one is left out, a tuple
       where it is variadic; attributes with defaults). It may raise coded errors where they contradict each
       other. An argument that is not listed is the dialect's of the same name, else it has its default.
+    - `derived` gives types of inputs that a program leaves open, from all arguments by name: the weight's
+      from `units` and the data, say. None where they do not tell.
+    - `results(attrs)`: of how many values the result is a tuple; None where it is no tuple.
 
-    A call in a program is always one of the record; the alias is how it is written and built.
+    A dialect either writes and builds its calls by the alias alone, so that those in a program are the
+    record's, or keeps its own name in programs and maps the arguments when it asks for type, value or code.
     """
 
     dialect: str
@@ -128,6 +132,8 @@ class OpAlias:
     inputs: tuple[Input, ...] | None = None
     attrs: tuple[AttrSpec, ...] | None = None
     arguments: Mapping[str, ArgumentSource] = field(default_factory=dict)
+    derived: Mapping[str, Callable[[Mapping[str, Any]], Type | None]] = field(default_factory=dict)
+    results: Callable[[Attrs], int | None] | None = None
 
     def inputs_of(self, record: OpDef) -> tuple[Input, ...]:
         """The inputs that the operator has under this name."""
@@ -245,6 +251,18 @@ def declare_op(definition: OpDef) -> OpDef:
     for alias in definition.aliases:
         OP_ALIASES.add(f"{alias.dialect}.{alias.name}", (definition, alias), place=place)
     return definition
+
+
+def declare_aliases(record_name: str, aliases: Sequence[OpAlias]) -> OpDef:
+    """Give an operator that is declared more names. Raises: UsageError I0403, S0201; MissingNameError
+    S0202."""
+    place = caller_place()
+    known = op_named(record_name)
+    record = replace(known, aliases=(*known.aliases, *aliases))
+    OP_RECORDS.add(record.key, record, override=True, place=OP_RECORDS.place(record.key))
+    for alias in aliases:
+        OP_ALIASES.add(f"{alias.dialect}.{alias.name}", (record, alias), place=place)
+    return record
 
 
 def op_named(name: str) -> OpDef:

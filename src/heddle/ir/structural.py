@@ -14,7 +14,7 @@ import hashlib
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
@@ -41,103 +41,142 @@ class Mismatch:
     reason: str
 
 
-@dataclass(slots=True)
+_Path = tuple[Step, Any] | None
+"""The last step of an access path, and the path before it."""
+_COMPARE, _REPORT, _LEAVE = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    lhs: Any
+    rhs: Any
+    reason: str
+    path: _Path
+
+    @property
+    def steps(self) -> list[Step]:
+        """Those of the access path, the first one first."""
+        found, path = [], self.path
+        while path is not None:
+            step, path = path
+            found.append(step)
+        return found[::-1]
+
+
 class _Comparison:
-    map_free_vars: bool
-    left_to_right: dict[Node, Node] = field(default_factory=dict)
-    right_to_left: dict[Node, Node] = field(default_factory=dict)
-    equal: set[tuple[int, int, bool]] = field(default_factory=set)
-    """Pairs found equal under the present mapping; a shared node is compared once."""
+    """Compares with a list of what is still to be done, not with Python's stack: programs may be nested to
+    any depth."""
+
+    def __init__(self, map_free_vars: bool) -> None:
+        self.map_free_vars = map_free_vars
+        self.left_to_right: dict[Node, Node] = {}
+        self.right_to_left: dict[Node, Node] = {}
+        self.equal: set[tuple[int, int, bool]] = set()
+        """Pairs found equal under the present mapping; a shared node is compared once."""
+        self._tasks: list[tuple[int, Any, Any, Any, Any]] = []
 
     def compare(self, lhs: Any, rhs: Any, defining: bool) -> _Difference | None:
-        if lhs is rhs and not isinstance(lhs, (Node, tuple, Map)):
-            return None
-        if isinstance(lhs, Node):
-            return self._nodes(lhs, rhs, defining)
-        if type(lhs) is tuple:
-            return self._sequences(lhs, rhs, defining)
-        if type(lhs) is Map:
-            return self._maps(lhs, rhs, defining)
-        if type(lhs) is not type(rhs) and not (isinstance(lhs, str) and isinstance(rhs, str)):
-            return _Difference(lhs, rhs, f"{type(lhs).__name__} against {type(rhs).__name__}")
-        return None if _value_key(lhs) == _value_key(rhs) else _Difference(lhs, rhs, "values differ")
+        tasks = self._tasks = [(_COMPARE, lhs, rhs, defining, None)]
+        while tasks:
+            kind, left, right, flag, path = tasks.pop()
+            if kind == _LEAVE:
+                self._leave(left, right, flag)
+                continue
+            reason = flag if kind == _REPORT else self._compare(left, right, flag, path)
+            if reason is not None:
+                return _Difference(left, right, reason, path)
+        return None
 
-    def _nodes(self, lhs: Node, rhs: Any, defining: bool) -> _Difference | None:
+    def _compare(self, lhs: Any, rhs: Any, defining: bool, path: _Path) -> str | None:
+        """Why two values differ by themselves; what lies below them is put on the list."""
+        if isinstance(lhs, Node):
+            return self._nodes(lhs, rhs, defining, path)
+        cls = type(lhs)
+        if cls is tuple:
+            return self._sequences(lhs, rhs, defining, path)
+        if cls is Map:
+            return self._maps(lhs, rhs, defining, path)
+        if lhs is rhs:
+            return None
+        if cls is not type(rhs) and not (isinstance(lhs, str) and isinstance(rhs, str)):
+            return f"{cls.__name__} against {type(rhs).__name__}"
+        return None if _value_key(lhs) == _value_key(rhs) else "values differ"
+
+    def _nodes(self, lhs: Node, rhs: Any, defining: bool, path: _Path) -> str | None:
         if type(lhs) is not type(rhs):
-            return _Difference(lhs, rhs, f"{_kind(lhs)} against {_kind(rhs)}")
+            return f"{_kind(lhs)} against {_kind(rhs)}"
         if lhs.identity:
-            return self._identities(lhs, rhs, defining)
+            return self._identities(lhs, rhs, defining, path)
         pair = id(lhs), id(rhs), defining
         if pair in self.equal:
             return None
-        before = len(self.left_to_right)
-        found = self._fields(lhs, rhs, defining)
+        self._tasks.append((_LEAVE, lhs, pair, len(self.left_to_right), None))
+        self._fields(lhs, rhs, defining, path)
+        return None
+
+    def _leave(self, lhs: Node, pair: tuple[int, int, bool], before: int) -> None:
+        """All below a pair of nodes was found equal."""
         if lhs.opens_scope:
             for left in list(self.left_to_right)[before:]:
                 del self.right_to_left[self.left_to_right.pop(left)]
             self.equal.clear()
-        elif found is None and len(self.left_to_right) == before:
+        elif len(self.left_to_right) == before:
             self.equal.add(pair)
-        return found
 
-    def _fields(self, lhs: Node, rhs: Node, defining: bool) -> _Difference | None:
-        for name, defines in lhs.compared:
-            found = self.compare(getattr(lhs, name), getattr(rhs, name), defining or defines)
-            if found is not None:
-                return found.below(name)
-        return None
+    def _fields(self, lhs: Node, rhs: Node, defining: bool, path: _Path) -> None:
+        self._tasks += [
+            (_COMPARE, getattr(lhs, name), getattr(rhs, name), defining or defines, (name, path))
+            for name, defines in reversed(lhs.compared)
+        ]
 
-    def _identities(self, lhs: Node, rhs: Node, defining: bool) -> _Difference | None:
+    def _identities(self, lhs: Node, rhs: Node, defining: bool, path: _Path) -> str | None:
         if lhs in self.left_to_right or rhs in self.right_to_left:
-            if self.left_to_right.get(lhs) is rhs:
-                return None
-            return _Difference(lhs, rhs, "different definitions")
+            return None if self.left_to_right.get(lhs) is rhs else "different definitions"
         if not defining and not self.map_free_vars:
-            return None if lhs is rhs else _Difference(lhs, rhs, "different free variables")
+            return None if lhs is rhs else "different free variables"
         self.left_to_right[lhs], self.right_to_left[rhs] = rhs, lhs
-        return self._fields(lhs, rhs, True)
-
-    def _sequences(self, lhs: Any, rhs: Any, defining: bool) -> _Difference | None:
-        if type(rhs) is not tuple:
-            return _Difference(lhs, rhs, f"a sequence against {type(rhs).__name__}")
-        for index, (left, right) in enumerate(zip(lhs, rhs, strict=False)):
-            found = self.compare(left, right, defining)
-            if found is not None:
-                return found.below(index)
-        if len(lhs) != len(rhs):
-            return _Difference(lhs, rhs, f"{len(lhs)} items against {len(rhs)}")
+        self._fields(lhs, rhs, True, path)
         return None
 
-    def _maps(self, lhs: Any, rhs: Any, defining: bool) -> _Difference | None:
+    def _sequences(self, lhs: Any, rhs: Any, defining: bool, path: _Path) -> str | None:
+        if type(rhs) is not tuple:
+            return f"a sequence against {type(rhs).__name__}"
+        if len(lhs) != len(rhs):
+            self._tasks.append((_REPORT, lhs, rhs, f"{len(lhs)} items against {len(rhs)}", path))
+        pairs = list(zip(lhs, rhs, strict=False))
+        self._tasks += [
+            (_COMPARE, *pairs[index], defining, (index, path)) for index in range(len(pairs) - 1, -1, -1)
+        ]
+        return None
+
+    def _maps(self, lhs: Any, rhs: Any, defining: bool, path: _Path) -> str | None:
         if type(rhs) is not Map:
-            return _Difference(lhs, rhs, f"a map against {type(rhs).__name__}")
-        if lhs and isinstance(next(iter(lhs)), Node):
-            return self._sequences(tuple(lhs.items()), tuple(rhs.items()), defining)
+            return f"a map against {type(rhs).__name__}"
+        if lhs and isinstance(next(iter(lhs)), Node) and not _has_names(lhs):
+            return self._sequences(tuple(lhs.items()), tuple(rhs.items()), defining, path)
+        tasks: list[tuple[int, Any, Any, Any, Any]] = []
         for key in lhs:
-            step = ("key", str(key))
+            below = (("key", _key_text(key)), path)
             if key not in rhs:
-                return _Difference(lhs[key], None, f"key {key!r} only on the left").below(step)
-            found = self.compare(lhs[key], rhs[key], defining)
-            if found is not None:
-                return found.below(step)
+                tasks.append((_REPORT, lhs[key], None, f"key {_key_text(key)!r} only on the left", below))
+                break
+            tasks.append((_COMPARE, lhs[key], rhs[key], defining, below))
         for key in rhs:
             if key not in lhs:
-                return _Difference(None, rhs[key], f"key {key!r} only on the right").below(("key", str(key)))
+                below = (("key", _key_text(key)), path)
+                tasks.append((_REPORT, None, rhs[key], f"key {_key_text(key)!r} only on the right", below))
+                break
+        self._tasks += reversed(tasks)
         return None
 
 
-@dataclass(slots=True)
-class _Difference:
-    """A mismatch on its way up; `steps` are those of its path, the last one first."""
+def _has_names(table: Map) -> bool:
+    """Whether the keys are names of a module, whose order does not count."""
+    return all(isinstance(key, Node) and not key.identity and hasattr(key, "name_hint") for key in table)
 
-    lhs: Any
-    rhs: Any
-    reason: str
-    steps: list[Step] = field(default_factory=list)
 
-    def below(self, step: Step) -> _Difference:
-        self.steps.append(step)
-        return self
+def _key_text(key: Any) -> str:
+    return str(getattr(key, "name_hint", key))
 
 
 def _kind(value: Any) -> str:
@@ -181,7 +220,7 @@ def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch 
     found = _Comparison(map_free_vars).compare(lhs, rhs, map_free_vars)
     if found is None:
         return None
-    return Mismatch(AccessPath(tuple(reversed(found.steps))), found.lhs, found.rhs, found.reason)
+    return Mismatch(AccessPath(tuple(found.steps)), found.lhs, found.rhs, found.reason)
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
@@ -204,6 +243,7 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         )
 
 
+_ADD, _END_SCOPE, _END_PLAIN = range(3)
 _FEW_PARTS = 24
 """With how many parts a node is written out wherever it is used."""
 
@@ -227,25 +267,38 @@ class _Keyer:
         self._numbers: dict[Node, int] = {}
         self._map_free_vars = map_free_vars
         self._written: dict[tuple[int, bool], bytes] = {}
+        self._tasks: list[tuple[int, Any, bool, int, int]] = []
         self.is_closed = True
 
     def result(self) -> bytes:
         return b"".join(self._parts)
 
     def add(self, value: Any, defining: bool) -> None:
+        """Write a value, with a list of what is still to be written: programs may be nested to any depth."""
+        tasks = self._tasks = [(_ADD, value, defining, 0, 0)]
+        while tasks:
+            kind, item, flag, start, known = tasks.pop()
+            if kind == _ADD:
+                self._add(item, flag)
+            elif kind == _END_SCOPE:
+                for var in list(self._numbers)[known:]:
+                    del self._numbers[var]
+                self._written.clear()
+            else:
+                self._shorten(item, flag, start, known)
+
+    def _add(self, value: Any, defining: bool) -> None:
         if isinstance(value, Node):
             self._node(value, defining)
         elif type(value) is tuple:
             self._parts.append(b"(%d" % len(value))
-            for item in value:
-                self.add(item, defining)
+            self._tasks += [(_ADD, item, defining, 0, 0) for item in reversed(value)]
         elif type(value) is Map:
             self._parts.append(b"{%d" % len(value))
             pairs = list(value.items())
-            if pairs and not isinstance(pairs[0][0], Node):
-                pairs.sort(key=lambda pair: str(pair[0]))
-            for pair in pairs:
-                self.add(pair, defining)
+            if pairs and (not isinstance(pairs[0][0], Node) or _has_names(value)):
+                pairs.sort(key=lambda pair: _key_text(pair[0]))
+            self._tasks += [(_ADD, pair, defining, 0, 0) for pair in reversed(pairs)]
         elif self._by_identity is not None and self._by_identity(value):
             self.is_closed = False
             self._parts.append(b"@%d;" % id(value))
@@ -268,30 +321,29 @@ class _Keyer:
             self._numbers[value] = len(self._numbers)
             self._fields(value, True)
         elif value.opens_scope:
-            before = len(self._numbers)
+            self._tasks.append((_END_SCOPE, value, defining, 0, len(self._numbers)))
             self._fields(value, defining)
-            for var in list(self._numbers)[before:]:
-                del self._numbers[var]
-            self._written.clear()
         else:
             known = self._written.get((id(value), defining))
             if known is not None:
                 self._parts.append(known)
-            else:
-                self._plain(value, defining)
+                return
+            self._tasks.append((_END_PLAIN, value, defining, len(self._parts), len(self._numbers)))
+            self._fields(value, defining)
 
     def _fields(self, value: Node, defining: bool) -> None:
         self._parts.append(b"<" + value.node_kind.encode())
         if self._with_labels and value.span is not None:
             self._parts.append(b"@" + value.span.place().encode() + b"\0")
-        for name, defines in value.stored if self._with_labels else value.compared:
-            self.add(getattr(value, name), defining or defines)
+        specs = value.stored if self._with_labels else value.compared
+        self._tasks += [
+            (_ADD, getattr(value, name), defining or defines, 0, 0) for name, defines in reversed(specs)
+        ]
 
-    def _plain(self, value: Node, defining: bool) -> None:
-        """A node that opens no scope: its fields, or one part in their place where there are many."""
-        parts, known = self._parts, len(self._numbers)
-        start = len(parts)
-        self._fields(value, defining)
+    def _shorten(self, value: Node, defining: bool, start: int, known: int) -> None:
+        """A node that opens no scope is written: its fields stay, or one part in their place where there are
+        many."""
+        parts = self._parts
         if len(parts) - start <= _FEW_PARTS:
             return
         digest = b"~" + hashlib.blake2b(b"".join(parts[start:]), digest_size=16).digest()

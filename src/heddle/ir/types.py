@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.ir.node import Node, node
+from heddle.ir.node import Node, added, added_definitions, label, node
 from heddle.runtime.dtype import DataType
 
 
@@ -46,17 +46,42 @@ class AnyType(Type):
     """Any runtime value: the top of the type lattice."""
 
 
+@node("ir.TypeVar", identity=True)
+class TypeVar(Type):
+    """A variable for types. Two variables of one name are two variables. `kind` is one of
+    `ir.type_data.TypeKind`; 0 stands for a type."""
+
+    name_hint: str = label()
+    kind: int = 0
+
+
 @node("ir.FuncType")
 class FuncType(Type):
-    """`params` is None for a function whose signature is not known (an opaque packed function)."""
+    """`params` is None for a function whose signature is not known (an opaque packed function).
+
+    `type_params` are variables for types that the function is generic in, `type_constraints` relations
+    between them.
+    """
 
     params: tuple[Type, ...] | None
     ret: Type
     is_pure: bool = True
+    type_params: tuple[Type, ...] = added_definitions(default=())
+    type_constraints: tuple[Type, ...] = added(default=())
 
     def __post_init__(self) -> None:
         if self.params is not None:
             self.set_derived("params", tuple(self.params))
+        self.set_derived("type_params", tuple(self.type_params or ()))
+        self.set_derived("type_constraints", tuple(self.type_constraints or ()))
+
+    @property
+    def arg_types(self) -> tuple[Type, ...]:
+        return self.params or ()
+
+    @property
+    def ret_type(self) -> Type:
+        return self.ret
 
     @staticmethod
     def opaque_func(*, ret: Type | None = None, purity: bool = False) -> FuncType:

@@ -96,13 +96,23 @@ def walk_distinct(*nodes: Node) -> Iterator[Node]:
 def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:
     """Call `function` once for each distinct node at or below, children first."""
     seen: set[int] = set()
+    todo: list[tuple[Node, bool]] = [(node, False)]
+    while todo:
+        current, is_done = todo.pop()
+        if is_done:
+            function(current)
+        elif id(current) not in seen:
+            seen.add(id(current))
+            todo.append((current, True))
+            todo += [(child, False) for child in reversed(children(current)) if id(child) not in seen]
 
-    def go(current: Node) -> None:
-        if id(current) in seen:
-            return
-        seen.add(id(current))
-        for child in children(current):
-            go(child)
-        function(current)
 
-    go(node)
+def rebuild(node: Node, change: Callable[[Any, Any], Any]) -> Any:
+    """Each distinct node at or below made anew of its changed children, then `change(old, new)` of it:
+    children first, a shared node once, to any depth of nesting. `new` is `old` where no child changed."""
+    made: dict[int, Any] = {}
+    post_order_visit(
+        node,
+        lambda old: made.__setitem__(id(old), change(old, map_children(old, lambda child: made[id(child)]))),
+    )
+    return made[id(node)]

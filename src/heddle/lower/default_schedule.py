@@ -18,31 +18,13 @@ from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc, SBlockRealize
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.rules.attention import Attention
-from heddle.tir.schedule.rules.contraction import Contraction
-from heddle.tir.schedule.rules.convolution import ConvolutionRule
-from heddle.tir.schedule.rules.elementwise import Elementwise
-from heddle.tir.schedule.rules.row_pass import RowPass
+from heddle.tir.schedule.rules.cpu import CPU_RULES
 from heddle.tir.schedule.rules.rule import ScheduleRule
-from heddle.tir.schedule.rules.sliding_window import SlidingWindow
 from heddle.tir.schedule.rules.straight_loops import with_straight_loops
-from heddle.tir.schedule.rules.transpose import Transpose
-from heddle.tir.schedule.rules.window import Window
 from heddle.tir.schedule.schedule import Schedule
 from heddle.tir.schedule.tree import blocks_in
 
 FAILED_RULES = "failed_rules"
-
-CPU_RULES: tuple[ScheduleRule, ...] = (
-    Transpose(),
-    Elementwise(),
-    ConvolutionRule(),
-    Contraction(),
-    Attention(),
-    Window(),
-    SlidingWindow(),
-    RowPass(),
-)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from heddle.ops import (
     sorting,
 )
 from heddle.ops.nn import activation, attention, conv, loss, norm, pad, pool
+from heddle.ops.relay_names import load as relay_names
 
 FAMILIES = (
     elementwise,
@@ -63,3 +64,4 @@ def declare() -> None:
     """What the table asks for when a name is missing."""
     for family in FAMILIES:
         family.declare()
+    relay_names.declare()

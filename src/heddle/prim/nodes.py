@@ -41,7 +41,7 @@ from heddle.support.diagnostics import IRTypeError
 BOOL = DataType("bool")
 
 
-class PrimExpr(Expr, Operators):
+class PrimExpr(Operators, Expr):
     """The base of scalar expressions. Each has a `dtype`; vectors have lanes."""
 
     __slots__ = ()

@@ -26,7 +26,8 @@ class KernelModule(Module):
     """Compiled kernels: object code for one target and the names of its functions. Linked when one is asked
     for.
 
-    `objects` are relocatable object files; `needs` is what they ask of a processor. `get_function` gives a
+    `objects` are relocatable object files, or a function that makes them when they are first asked for;
+    `needs` is what they ask of a processor. `get_function` gives a
     builtin that calls the kernel (see `heddle.runtime.native.glue` for what it accepts).
     """
 
@@ -34,7 +35,7 @@ class KernelModule(Module):
 
     def __init__(
         self,
-        objects: Sequence[bytes],
+        objects: Sequence[bytes] | Callable[[], Sequence[bytes]],
         names: Sequence[str],
         target: str,
         source: Mapping[str, str] | None = None,
@@ -42,7 +43,7 @@ class KernelModule(Module):
     ) -> None:
         super().__init__()
         self.needs = needs or Needs()
-        self.objects = tuple(objects)
+        self._objects = objects if callable(objects) else tuple(objects)
         self.names = tuple(names)
         self._known = frozenset(self.names)
         self.target = target
@@ -50,6 +51,16 @@ class KernelModule(Module):
         self._lock = ForkLock(Rank.LINKING)
         self._tracker: Any = None
         self._builtins: dict[str, Callable[..., Any]] = {}
+
+    @property
+    def objects(self) -> tuple[bytes, ...]:
+        if callable(self._objects):
+            self._objects = tuple(self._objects())
+        return self._objects
+
+    @objects.setter
+    def objects(self, given: Sequence[bytes]) -> None:
+        self._objects = tuple(given)
 
     def function_names(self) -> Sequence[str]:
         return self.names
@@ -81,11 +92,11 @@ class KernelModule(Module):
             found = self._builtins.setdefault(name, make_builtin(name, address, self._tracker))
         return found
 
-    def inspect_source(self, fmt: str = "ll") -> str:
-        """The text that the kernels were compiled from, where it was kept ("ll" or "asm"); else an empty
-        string.
+    def inspect_source(self, fmt: str = "") -> str:
+        """The text that the kernels were compiled from, where it was kept, in a format ("ll", "c") or in its
+        own; else an empty string.
         """
-        return self.source.get(fmt, "")
+        return self.source.get(fmt, "") if fmt else next(iter(self.source.values()), "")
 
     get_source = inspect_source
 
@@ -165,15 +176,17 @@ class CSourceModule(KernelModule):
 
     kind = "c"
 
-    def __init__(self, code: bytes, names: Sequence[str], target: str, fmt: str, text: str) -> None:
-        super().__init__([code], names, target, {fmt: text})
+    def __init__(
+        self,
+        code: bytes | Callable[[], Sequence[bytes]],
+        names: Sequence[str],
+        target: str,
+        fmt: str,
+        text: str,
+        needs: Needs | None = None,
+    ) -> None:
+        super().__init__([code] if isinstance(code, bytes) else code, names, target, {fmt: text}, needs)
         self.format = fmt
-
-    def inspect_source(self, fmt: str = "") -> str:
-        """The source. It has one format only, so another one gives an empty string."""
-        return self.source.get(fmt or self.format, "")
-
-    get_source = inspect_source
 
     def save_sections(self) -> Mapping[str, SectionData]:
         source = Writer()

@@ -11,6 +11,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import PRINTERS, Node
 from heddle.relax.metadata import embedded_metadata, weights_statement
 from heddle.relax.print import RelaxPrinter
+from heddle.relay.print import relay_script
 from heddle.support.text import TextBuilder
 from heddle.tir.print_expr import ExprPrinter
 
@@ -51,9 +52,17 @@ def _function(func: BaseFunc, name: str, constants: list[Any]) -> str:
 
 
 def _print_module(
-    node: Node, constants: list[Any] | None = None, show_meta: bool = False, **_options: Any
+    node: Node, constants: list[Any] | None = None, show_meta: bool = False, **options: Any
 ) -> str | None:
+    """A program of Relay alone is Relay text; any other a class."""
+    if isinstance(node, IRModule) and _is_relay(node):
+        return relay_script(node, show_meta=show_meta, **options)
     return module_script(node, constants, show_meta) if isinstance(node, IRModule) else None
+
+
+def _is_relay(mod: IRModule) -> bool:
+    functions = mod.functions.values()
+    return bool(functions or mod.type_definitions) and all(func.dialect == "relay" for func in functions)
 
 
 PRINTERS.add("module", _print_module)

@@ -8,15 +8,14 @@ H0101 = declare_code(
 H0102 = declare_code(
     "H0102", "unknown target kind", "Programs are compiled for the kinds that the message lists."
 )
-H0103 = declare_code("H0103", "unknown target option", "The target kind has no such option.")
+H0103 = declare_code(
+    "H0103",
+    "unknown target option",
+    "Every option of a target changes something. What another kind or another compiler has and would do "
+    "nothing here is refused; the message says what to do instead.",
+)
 H0104 = declare_code(
     "H0104", "no current target", "`Target.current(allow_none=False)` was called outside `with target:`."
-)
-H0108 = declare_code(
-    "H0108",
-    "no code generator for this kind",
-    "The target kind can be named, as a host for one, but nothing makes code for it yet. `llvm` makes object "
-    "code for every machine that LLVM knows.",
 )
 H0105 = declare_code(
     "H0105",

@@ -11,54 +11,19 @@ import json
 import shlex
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from heddle.runtime.processor import Needs
+from heddle.runtime.processor import Needs, platform_of
 from heddle.support.diagnostics import UsageError, did_you_mean
-from heddle.target.codes import H0101, H0102, H0103, H0104, H0108
+from heddle.support.span import Source, SourceSpan, TextSpan
+from heddle.target.codes import H0101, H0102, H0103, H0104
 from heddle.target.features import implied_features, vector_bits
 from heddle.target.host import host as host_machine
+from heddle.target.kinds import TARGET_KINDS, WITHOUT_EFFECT, TargetKind
 from heddle.target.llvm_check import check_code_generation
 from heddle.target.needs import needs_of
 
-
-@dataclass(frozen=True, slots=True)
-class TargetKind:
-    """`options` maps option names to their types."""
-
-    name: str
-    device: str
-    options: Mapping[str, type]
-
-
-_CPU_OPTIONS: dict[str, type] = {
-    "mcpu": str,
-    "mtriple": str,
-    "mattr": list,
-    "num-cores": int,
-    "opt-level": int,
-    "vector-width": int,
-    "l1-cache-bytes": int,
-    "l2-cache-bytes": int,
-    "keys": list,
-    "tag": str,
-    "device": str,
-    "model": str,
-    "libs": list,
-}
-_RANGES: dict[str, range] = {
-    "num-cores": range(1, 1 << 16),
-    "opt-level": range(4),
-    "vector-width": range(64, 2049),
-    "l1-cache-bytes": range(1, 1 << 40),
-    "l2-cache-bytes": range(1, 1 << 40),
-}
-TARGET_KINDS: dict[str, TargetKind] = {
-    "llvm": TargetKind("llvm", "cpu", MappingProxyType(_CPU_OPTIONS)),
-    "c": TargetKind("c", "cpu", MappingProxyType(_CPU_OPTIONS)),
-}
 _NATIVE = "native"
 
 
@@ -90,7 +55,9 @@ class Target:
             raise UsageError(H0101, "the host of a target has no host of its own")
         chosen = host if host is not None else own_host
         self.host = None if chosen is None else chosen if isinstance(chosen, Target) else Target(chosen)
-        self.attrs = MappingProxyType({name: _option(self.kind, name, given[name]) for name in sorted(given)})
+        self.attrs = MappingProxyType(
+            {name: _option(self.kind, name, given[name], target) for name in sorted(given)}
+        )
         self._tokens: list[Token[Target | None]] = []
 
     @staticmethod
@@ -144,7 +111,8 @@ class Target:
 
     @property
     def mcpu(self) -> str:
-        given = self.attrs.get("mcpu", _NATIVE if "mtriple" not in self.attrs else "")
+        is_native = self.kind.is_for_processor and "mtriple" not in self.attrs
+        given = self.attrs.get("mcpu", _NATIVE if is_native else "")
         return host_machine().cpu if given == _NATIVE else str(given)
 
     @property
@@ -158,12 +126,14 @@ class Target:
     @property
     def features(self) -> str:
         """LLVM's feature list: the host's for the host, then what `mattr` adds or removes."""
-        base = (host_machine().features,) if self.is_host_cpu else ()
+        base = (host_machine().features,) if self.is_host_cpu and self.kind.is_for_processor else ()
         return ",".join((*base, *(text if text[:1] in "+-" else f"+{text}" for text in self.mattr)))
 
     @property
     def feature_set(self) -> frozenset[str]:
         """The names of the features that the processor has, as far as name and options tell."""
+        if not self.kind.is_for_processor:
+            return frozenset()
         found = set(implied_features(self.mtriple, self.mcpu))
         for text in self.features.split(","):
             if text.startswith("+"):
@@ -174,20 +144,16 @@ class Target:
         return frozenset(name for name in found if has_tiles or not name.startswith("amx-"))
 
     def check(self) -> None:
-        """Raises: UsageError H0105, H0106 or H0107 where LLVM cannot make code for this target, H0108 where
-        nothing makes code for its kind."""
-        if self.kind.name != "llvm":
-            raise UsageError(
-                H0108,
-                f"nothing makes code for targets of kind {self.kind.name!r} yet",
-                help="use llvm: `-mtriple` names the machine and the system",
-            )
-        check_code_generation(self.mtriple, self.mcpu, self.features, self.mattr)
+        """Raises: UsageError H0105, H0106 or H0107 where LLVM cannot make code for the target's processor."""
+        if self.kind.is_for_processor:
+            check_code_generation(self.mtriple, self.mcpu, self.features, self.mattr)
 
     @property
     def needs(self) -> Needs:
         """What a processor must have to run code for this target. Raises: as `check`."""
         self.check()
+        if not self.kind.is_for_processor:
+            return Needs(platform_of(self.mtriple))
         is_listed = self.is_host_cpu and not self.mattr
         return needs_of(self.mtriple, self.mcpu, self.features, is_listed)
 
@@ -205,7 +171,7 @@ class Target:
     def vector_width_bits(self) -> int:
         """Bits of the widest vector register that is worth using."""
         given = self.attrs.get("vector-width")
-        return int(given) if given else vector_bits(self.mtriple, self.feature_set)
+        return int(given) if given else self.kind.vector_bits or vector_bits(self.mtriple, self.feature_set)
 
     @property
     def l1_cache_bytes(self) -> int:
@@ -227,7 +193,7 @@ class Target:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return tuple(self.attrs.get("keys", (self.kind.device,)))
+        return (self.kind.device,)
 
     def get_target_device_type(self) -> int:
         """DLPack's number of the device: 1, the CPU."""
@@ -304,19 +270,32 @@ def _options(words: list[str]) -> dict[str, Any]:
     return given
 
 
-def _option(kind: TargetKind, name: str, value: Any) -> Any:
-    if name not in kind.options:
+def _option(kind: TargetKind, name: str, value: Any, described: Any) -> Any:
+    option = kind.options.get(name)
+    if option is None:
+        known = name in WITHOUT_EFFECT
         raise UsageError(
-            H0103, f"target kind {kind.name!r} has no option {name!r}", help=did_you_mean(name, kind.options)
+            H0103,
+            f"target kind {kind.name!r} has no option {name!r}",
+            span=_place_of(name, described),
+            help=WITHOUT_EFFECT[name] if known else did_you_mean(name, kind.options),
         )
-    expected = kind.options[name]
-    if expected is list:
+    if option.type is list:
         return _texts(name, value)
-    if expected is int:
-        return _number(name, value)
+    if option.numbers is not None:
+        return _number(name, value, option.numbers)
     if not isinstance(value, str):
         raise UsageError(H0101, f"target option {name!r} expects a text, got {_shown(value)}")
     return value
+
+
+def _place_of(name: str, described: Any) -> SourceSpan | TextSpan:
+    """Where the description of a target names an option."""
+    if not isinstance(described, str):
+        return TextSpan(f"target option {name!r}")
+    at = max(described.find(name), 0)
+    begin = at - len(described[:at]) + len(described[:at].rstrip("-"))
+    return SourceSpan(Source("target", described), 1, begin + 1, 1, at + len(name) + 1)
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
@@ -328,14 +307,13 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
     return tuple(part for item in items for part in item.split(",") if part)
 
 
-def _number(name: str, value: Any) -> int:
+def _number(name: str, value: Any, allowed: range) -> int:
     try:
         number = int(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else None
     except ValueError:
         number = None
     if number is None:
         raise UsageError(H0101, f"target option {name!r} expects a number, got {_shown(value)}")
-    allowed = _RANGES[name]
     if number not in allowed:
         bounds = f"from {allowed.start} to {allowed.stop - 1}"
         raise UsageError(H0101, f"target option {name!r} expects a number {bounds}, got {_shown(number)}")

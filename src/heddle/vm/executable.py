@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from heddle.runtime.artefact import Section, require
 from heddle.runtime.codes import U0501
+from heddle.runtime.kernel_module import KernelModule
 from heddle.runtime.module import Module, SectionData
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import MissingNameError, UsageError
@@ -68,6 +69,14 @@ class Executable(Module):
     def as_text(self, with_sources: bool = False, with_bytecode: bool = False) -> str:
         """The listing; `with_sources` puts before each run of instructions the place that it came from."""
         return as_text(self.program, with_sources, with_bytecode)
+
+    def inspect_source(self, fmt: str = "") -> str:
+        """The texts that the program's kernels and functions were compiled from, in a format ("ll", "c") or
+        in their own; empty where they were not kept."""
+        texts = [each.inspect_source(fmt) for each in self.imports if isinstance(each, KernelModule)]
+        return "\n".join(text for text in texts if text)
+
+    get_source = inspect_source
 
     def as_python(self) -> str:
         return as_python(self.program)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from heddle.codegen import compile_kernels
-from heddle.codegen.build import compile_module
 from heddle.codegen.cache import CachedCode, KernelCache
+from heddle.codegen.llvm.build import compile_module
 from heddle.codegen.llvm.machine import compile_text
 from heddle.codegen.llvm.required_symbols import check_symbols, declared_symbols, provided_symbols
 from heddle.prim import ops

@@ -146,3 +146,22 @@ def test_structural_bytes_keep_apart_what_only_runs_together():
     for left, right in pairs:
         assert structural_bytes(left) != structural_bytes(right)
         assert not structural_equal(left, right)
+
+
+def test_modules_are_equal_whatever_the_order_of_their_functions():
+    one, two = Function((), IntImm("int32", 1)), Function((), IntImm("int32", 2))
+    mod, other = IRModule({"a": one, "b": two}), IRModule({"b": two, "a": one})
+    assert structural_equal(mod, other) and structural_hash(mod) == structural_hash(other)
+    found = first_mismatch(mod, IRModule({"a": one, "c": two}))
+    assert str(found.path) == "<root>.functions[b]" and found.reason == "key 'b' only on the left"
+    assert not structural_equal(mod, IRModule({"a": two, "b": one}))
+
+
+def test_the_path_of_a_deep_difference():
+    a, b = (Tuple((IntImm("int32", number),)) for number in (1, 2))
+    for _ in range(5000):
+        a, b = Tuple((a,)), Tuple((b,))
+    found = first_mismatch(a, b)
+    assert str(found.path).endswith(".fields[0].value")
+    assert found.reason == "values differ" and structural_hash(a) != structural_hash(b)
+    assert structural_equal(load_json(save_json(a)), a)

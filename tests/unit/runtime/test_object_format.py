@@ -132,11 +132,6 @@ def test_an_object_of_another_machine_is_not_let_in(tmp_path: Path) -> None:
         module.export_library(tmp_path / "m.a")
 
 
-def test_a_kind_without_code_generator_is_refused() -> None:
-    with pytest.raises(UsageError, match="H0108"):
-        heddle.compile(parse(MODEL), "c")
-
-
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 1000])
 def test_data_as_an_object(size: int) -> None:
     code = (

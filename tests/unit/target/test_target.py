@@ -18,7 +18,7 @@ SPELLINGS = [
     "llvm",
     "llvm -mcpu=skylake-avx512 -num-cores=8",
     "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr=+neon,-crypto",
-    "c -keys=arm_cpu,cpu",
+    "c -vector-width=256 -opt-level=1",
 ]
 
 
@@ -78,6 +78,13 @@ def test_current_target_nests() -> None:
     [
         ("lllvm", "H0102", "did you mean 'llvm'?"),
         ("llvm -mcup=x", "H0103", "did you mean 'mcpu'?"),
+        ("c -libs=cublas", "H0103", "--> target:1:3"),
+        ("c -opt-level=2 -libs=cublas", "H0103", "^^^^^"),
+        ("llvm -libs=mkl", "H0103", "no target calls libraries for operators"),
+        ("llvm -keys=cpu", "H0103", "leave it out"),
+        ({"kind": "llvm", "tag": "mine"}, "H0103", "target option 'tag'"),
+        ("c -mcpu=znver4", "H0103", "-march"),
+        ("llvm -device=arm_cpu", "H0103", "-mcpu"),
         ("llvm mcpu", "H0101", "expected a target option"),
         ("-mcpu=x", "H0101", "starts with its kind"),
         ("", "H0101", "starts with its kind"),

@@ -18,8 +18,8 @@ import pytest
 
 from heddle.codegen.llvm.program_builtins import FRAME_READS
 from heddle.codegen.llvm.program_held import held_registers
-from heddle.codegen.llvm.program_steps import step_of
 from heddle.codegen.llvm.program_uses import Uses
+from heddle.codegen.program_steps import step_of
 from heddle.driver.compile import build, with_machine_code
 from heddle.frontend.onnx import from_onnx
 from heddle.ir.instrument import VerifyEach

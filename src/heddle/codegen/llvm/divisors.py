@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from heddle.codegen.llvm.bounds import plain_int
+from heddle.codegen.expressions import plain_int
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import (
     EQ,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.codegen.codes import G0101
-from heddle.codegen.llvm.bounds import fits_without_saturation, plain_int
+from heddle.codegen.expressions import fits_without_saturation, is_speculatable, plain_int, product_in_sum
 from heddle.codegen.llvm.divisors import Divisors
 from heddle.codegen.llvm.types import (
     element_type,
@@ -32,8 +32,7 @@ from heddle.codegen.llvm.types import (
     vector_constant,
 )
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
-from heddle.ir.visitor import Dispatch, walk
-from heddle.prim.checked_index import CHECKED_INDEX
+from heddle.ir.visitor import Dispatch
 from heddle.prim.nodes import (
     EQ,
     GE,
@@ -84,17 +83,6 @@ class OpenLoop:
 
     conditions: int
     divides_conditionally: bool = False
-
-
-def product_in_sum(node: ArithExpr) -> tuple[Mul, PrimExpr] | None:
-    """The product that rounds together with the sum or difference `node`, and the other operand. Of two
-    products it is the second, which is the new term of a sum that grows.
-    """
-    if not isinstance(node, (Add, Sub)) or node.dtype.code != "float" or node.dtype.bits not in (32, 64):
-        return None
-    if isinstance(node.b, Mul):
-        return node.b, node.a
-    return (node.a, node.b) if isinstance(node.a, Mul) else None
 
 
 class ExprEmitter(Dispatch):
@@ -563,27 +551,6 @@ class ExprEmitter(Dispatch):
                 or (expr.value.dtype.bits < expr.dtype.bits and expr.value.dtype.is_unsigned)
             )
         return expr.dtype.is_unsigned
-
-
-def is_speculatable(expr: PrimExpr) -> bool:
-    """Whether evaluating `expr` where it is not asked for can do no harm: no loads, divisions or calls with
-    effects.
-    """
-    for node in walk(expr):
-        if (
-            isinstance(node, (Div, Mod, FloorDiv, FloorMod))
-            and not node.dtype.is_float
-            and plain_int(node.b) is None
-        ):
-            return False
-        if isinstance(node, Call) and not (node.op.record.is_pure and node.op.name not in _COSTLY):
-            return False
-        if isinstance(node, PrimExpr) and node.node_kind == "tir.BufferLoad":
-            return False
-    return True
-
-
-_COSTLY = ("tir.call_pure_extern", "tir.if_then_else", CHECKED_INDEX)
 
 
 def _conversion(source: DataType, target: DataType) -> str | None:

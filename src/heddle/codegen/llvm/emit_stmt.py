@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from heddle.codegen.codes import G0101
-from heddle.codegen.llvm.emit_expr import is_speculatable
+from heddle.codegen.error_kinds import ERROR_KINDS, INDEX_ERROR
+from heddle.codegen.expressions import is_speculatable
 from heddle.codegen.llvm.emit_memory import AliasScopes, MemoryEmitter
 from heddle.codegen.llvm.index_checks import IndexChecks
 from heddle.codegen.llvm.intrinsics import emit_call
@@ -16,8 +17,6 @@ from heddle.ir.visitor import walk
 from heddle.prim.checked_index import CHECKED_INDEX, MESSAGE
 from heddle.prim.nodes import Call, IntImm, PrimExpr, as_expr
 from heddle.prim.ops import cast
-from heddle.runtime.codes import U0603, U0604, U1001
-from heddle.runtime.native.abi import Family, error_word
 from heddle.support.diagnostics import UsageError
 from heddle.tir.allocation import is_on_stack, num_elements
 from heddle.tir.nodes import (
@@ -36,15 +35,6 @@ from heddle.tir.nodes import (
     While,
 )
 
-ERROR_KINDS = {
-    "RuntimeError": int(Family.TRAP),
-    "ValueError": int(Family.VALUE),
-    "TypeError": int(Family.TYPE),
-    "IndexError": int(Family.INDEX),
-    "BoundsError": error_word(U0603, Family.INDEX),
-    "StepsError": error_word(U0604),
-}
-"""The kinds of `heddle_set_error`: the exception's class and, above it, the number of a code of its own."""
 ALLOCATION_ALIGN_BYTES = 64
 ParallelEmitter = Callable[["StmtEmitter", For], None]
 
@@ -163,7 +153,7 @@ class StmtEmitter(MemoryEmitter):
             operands = [(f"i{lanes}", bits), ("i1", "true")]
             lane = self.call_overloaded(f"llvm.cttz.i{lanes}", f"i{lanes}", operands)
             given = self.out.value(f"extractelement <{lanes} x i64> {given}, i{lanes} {lane}")
-        self._report(error_word(U1001, Family.INDEX), MESSAGE, size, given)
+        self._report(INDEX_ERROR, MESSAGE, size, given)
         self.out.start(passed)
 
     def _report(self, kind: int, text: str, expected: str, got: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle.codegen.codes import G0101
-from heddle.codegen.llvm.bounds import plain_int
+from heddle.codegen.expressions import plain_int
 from heddle.codegen.llvm.emit_expr import ExprEmitter, mangle
 from heddle.codegen.llvm.types import element_type, register_type, splat
 from heddle.ir.expr import StringImm

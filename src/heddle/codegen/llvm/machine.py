@@ -50,3 +50,8 @@ def compile_text(text: str, target: Target, want_text: bool = False) -> MachineC
     if not want_text:
         return MachineCode(object_code)
     return MachineCode(object_code, machine.emit_assembly(module), str(module))
+
+
+def assembly(text: str, target: Target) -> str:
+    """The assembly text that a module's text becomes. Raises: as `compile_text`."""
+    return compile_text(text, target, want_text=True).assembly

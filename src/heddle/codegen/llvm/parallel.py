@@ -4,8 +4,7 @@
                                                    status = heddle_parallel_for(@f.parallel, ctx, n, grain)
     with  i32 @f.parallel(i64 begin, i64 end, ptr ctx): for i in m + begin .. m + end: body; return 0
 
-The loop's annotation `grain` is the least number of iterations worth a thread; with `sweep`, every other run
-of the loop goes backwards, to find in the caches what the run before read last. A parallel loop inside
+A parallel loop inside
 another runs serially. A status other than 0 makes the function return -1.
 """
 
@@ -14,28 +13,15 @@ from __future__ import annotations
 from heddle.codegen.llvm.emit_stmt import StmtEmitter
 from heddle.codegen.llvm.types import INT64, register_type
 from heddle.codegen.llvm.writer import FunctionWriter, symbol
-from heddle.ir.visitor import walk
-from heddle.prim.nodes import PrimExpr, Var, constant
+from heddle.codegen.parallel import captured_vars, grain_of
+from heddle.prim.nodes import Var
 from heddle.prim.ops import cast
-from heddle.tir.nodes import Buffer, For
-from heddle.tir.sizes import GRAIN
-
-SWEEP = "sweep"
+from heddle.tir.nodes import For
 
 
 def emit_serially(emitter: StmtEmitter, node: For) -> None:
     """A parallel loop inside a parallel loop."""
     emitter.loop(node, emitter.emit_index(node.min), emitter.emit_index(node.min + node.extent))
-
-
-def captured_vars(node: For, known: StmtEmitter) -> tuple[Var, ...]:
-    """The variables of the enclosing function that a loop uses, in order of occurrence."""
-    used: dict[Var, None] = {}
-    for item in walk(node):
-        var = item.data if isinstance(item, Buffer) else item
-        if isinstance(var, Var) and var in known.env:
-            used[var] = None
-    return tuple(used)
 
 
 class ParallelLoops:
@@ -46,7 +32,7 @@ class ParallelLoops:
         self._header_tail = header_tail
 
     def __call__(self, emitter: StmtEmitter, node: For) -> None:
-        captured = captured_vars(node, emitter)
+        captured = captured_vars(node, emitter.env)
         name = emitter.module.symbols.fresh(self._stem)
         fields = ", ".join(register_type(var.dtype) for var in captured)
         context_ty = f"{{ {fields} }}"
@@ -57,19 +43,12 @@ class ParallelLoops:
             )
             emitter.out.effect(f"store {register_type(var.dtype)} {emitter.env[var]}, ptr {slot}")
         extent = emitter.emit_index(cast(INT64, node.extent))
-        count = self._grain(emitter, node)
+        count = emitter.emit_index(grain_of(node))
         callee = emitter.module.declare("heddle_parallel_for", "i32", ["ptr", "ptr", "i64", "i64"])
         arguments = f"ptr {symbol(name)}, ptr {context}, i64 {extent}, i64 {count}"
         status = emitter.out.value(f"call i32 {callee}({arguments})")
         emitter.check_status(status)
         self._outline(emitter, node, name, context_ty, captured)
-
-    def _grain(self, emitter: StmtEmitter, node: For) -> str:
-        """The grain, negative for a loop that sweeps."""
-        grain = node.annotations.get(GRAIN, 1)
-        if not isinstance(grain, PrimExpr):
-            grain = constant(int(grain), INT64)
-        return emitter.emit_index(cast(INT64, -grain if node.annotations.get(SWEEP) else grain))
 
     def _outline(
         self, outer: StmtEmitter, node: For, name: str, context_ty: str, captured: tuple[Var, ...]

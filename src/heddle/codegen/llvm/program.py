@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from heddle.codegen.llvm.program_held import held_registers
-from heddle.codegen.llvm.program_steps import FrameReads, Step, kind_of_operand, number_of, step_of, word_of
 from heddle.codegen.llvm.program_uses import ShapeSlot, TensorSlot, Uses
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
+from heddle.codegen.program_steps import FrameReads, Step, kind_of_operand, number_of, step_of, word_of
 from heddle.ir.expr import Expr
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Call

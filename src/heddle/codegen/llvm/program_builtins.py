@@ -11,7 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from heddle.codegen.llvm.program import ProgramEmitter
-from heddle.codegen.llvm.program_steps import (
+from heddle.codegen.llvm.program_tensors import (
+    drop_frame_storage,
+    drop_frame_tensor,
+    emit_frame_tensor,
+    emit_frame_view,
+    hand_over,
+    reserve_tensors,
+)
+from heddle.codegen.llvm.program_uses import ShapeSlot
+from heddle.codegen.llvm.types import INT64
+from heddle.codegen.llvm.writer import ModuleWriter
+from heddle.codegen.program_steps import (
     MAKE_CODES,
     MATCH_CODES,
     FrameReads,
@@ -30,17 +41,6 @@ from heddle.codegen.llvm.program_steps import (
     text_of,
     words_of,
 )
-from heddle.codegen.llvm.program_tensors import (
-    drop_frame_storage,
-    drop_frame_tensor,
-    emit_frame_tensor,
-    emit_frame_view,
-    hand_over,
-    reserve_tensors,
-)
-from heddle.codegen.llvm.program_uses import ShapeSlot
-from heddle.codegen.llvm.types import INT64
-from heddle.codegen.llvm.writer import ModuleWriter
 from heddle.ir.expr import Expr
 from heddle.runtime.device import CPU
 from heddle.runtime.dtype import DataType

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from heddle.codegen.llvm.program_steps import step_of, word_of
+from heddle.codegen.program_steps import step_of, word_of
 from heddle.prim.nodes import Call
 from heddle.tir.program_abi import VOID
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from heddle.codegen.llvm.program_steps import (
+from heddle.codegen.program_steps import (
     FrameReads,
     Step,
     kernel_of,

@@ -226,12 +226,19 @@ def compile_command(
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
     limit: LimitOpt = None,
+    arena: Annotated[
+        bool,
+        typer.Option(
+            "--arena",
+            help="Of a C file: memory is one static array, and malloc is never called. Sizes must be fixed.",
+        ),
+    ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Tell where the time goes: by pass and by loop function.")
     ] = False,
     as_json: JsonOpt = False,
 ) -> None:
-    """Compile a model into one file that runs without the compiler."""
+    """Compile a model into one file that runs without the compiler; with target c, into a C file."""
 
     def command() -> int:
         from heddle.driver.cli.show import progress_bar, show_text
@@ -253,7 +260,7 @@ def compile_command(
                 trust=trust,
                 instruments=(watch,) if profile else (),
             )
-            facts = compile_to_file(found, output, target or (), options)
+            facts = compile_to_file(found, output, target or (), options, arena)
         if profile:
             facts["profile"] = watch.as_dict()
         if as_json:
@@ -263,6 +270,10 @@ def compile_command(
             size = facts["size_bytes"] / 2**20
             what = facts["target"] or f"the variants {', '.join(facts['variants'])}"
             show_text(f"{output}: {size:.2f} MiB in {seconds:.2f} s for {what}")
+            if "constant_bytes" in facts:
+                where = f" in {facts['weights']}" if facts["weights"] else ""
+                show_text(f"  constants: {facts['constant_bytes']} bytes{where}")
+                show_text(f"  arena: {facts['arena_bytes']} bytes" if arena else "  memory comes from malloc")
             if profile:
                 show_text(watch.as_text())
         return ExitCode.DONE
@@ -276,7 +287,7 @@ def inspect_command(
     stage: Annotated[
         str,
         typer.Option(
-            help="relax, legalized, fused, scheduled, tir, llvm, asm, bytecode or memory; of a compiled "
+            help="relax, legalized, fused, scheduled, tir, llvm, asm, c, bytecode or memory; of a compiled "
             "model bytecode or variants."
         ),
     ] = "relax",

@@ -93,12 +93,12 @@ def opt_command(
 def _show_list(target: str | None) -> None:
     from heddle.driver.compile import as_target
     from heddle.driver.docs import pass_rows
-    from heddle.driver.passes import PIPELINES, pass_class, pass_signature, pipeline_passes, steps_of
+    from heddle.driver.passes import NAMED_PIPELINES, pass_class, pass_signature, pipeline_passes, steps_of
 
     typer.echo("passes")
     for name, first_line in pass_rows():
         typer.echo(f"  {pass_signature(pass_class(name))}\n      {first_line}")
     typer.echo("pipelines")
-    for name in PIPELINES:
+    for name in NAMED_PIPELINES:
         steps = steps_of(pipeline_passes(name, as_target(target)))
         typer.echo(f"  {name}: {' '.join(step.info.name for step in steps)}")

@@ -3,7 +3,8 @@
     B[i] = exp(A[i])        →       B[i] = let x = A[i] in ... polynomial ... * 2**n
 
 float32: the expressions of `vector_math`, for any number of lanes. float64: C's functions, lane by lane
-(sigmoid and rsqrt by their formulas). float16 and bfloat16: computed in float32 and rounded once.
+(sigmoid and rsqrt by their formulas); float32 too, for targets that ask for it. float16 and bfloat16:
+computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -62,19 +63,21 @@ _MACHINE_OPS = (
 @dataclass(frozen=True)
 class LowerIntrin(FunctionPass):
     """Replace intrinsics that no machine has. `has_ldexp`: the target scales vectors by powers of two in one
-    instruction, as exponentials want it; others do it in two steps, to the same bits."""
+    instruction, as exponentials want it; others do it in two steps, to the same bits. `calls_c`: float32 is
+    left to C's functions too."""
 
     has_ldexp: bool = False
+    calls_c: bool = False
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        return func.with_body(_Lowerer(self.has_ldexp).visit(func.body))
+        return func.with_body(_Lowerer(self.has_ldexp, self.calls_c).visit(func.body))
 
 
 class _Lowerer(Rewriter):
-    def __init__(self, has_ldexp: bool) -> None:
+    def __init__(self, has_ldexp: bool, calls_c: bool) -> None:
         super().__init__()
-        self._has_ldexp = has_ldexp
+        self._has_ldexp, self._calls_c = has_ldexp, calls_c
 
     def visit_Call(self, node: Call) -> Any:
         lowered = self.default(node)
@@ -106,7 +109,8 @@ class _Lowerer(Rewriter):
         if _is_narrow(dtype):
             wide = DataType("float32").with_lanes(dtype.lanes)
             return cast(dtype, self._function(name, wide, [cast(wide, arg) for arg in args]))
-        if dtype.bits == 64 and name in ("sigmoid", "rsqrt"):
+        is_left_to_c = dtype.bits == 64 or self._calls_c
+        if is_left_to_c and name in ("sigmoid", "rsqrt"):
             one = constant(1.0, dtype)
             if name == "rsqrt":
                 return div(one, sqrt(args[0]))
@@ -114,7 +118,7 @@ class _Lowerer(Rewriter):
             return div(one, add(one, inner))
         if dtype.bits == 64:
             return call_pure_extern(dtype, _C_FUNCTIONS[name], *args)
-        if name in _ONLY_IN_C:
+        if name in _ONLY_IN_C or (self._calls_c and name in _C_FUNCTIONS):
             return call_pure_extern(dtype, f"{_C_FUNCTIONS[name]}f", *args)
         result: PrimExpr = FLOAT32_FUNCTIONS[name](*args)
         return result if self._has_ldexp else self.visit(result)
@@ -122,6 +126,8 @@ class _Lowerer(Rewriter):
     def _ldexp(self, dtype: DataType, x: PrimExpr, n: PrimExpr) -> PrimExpr:
         if dtype.bits == 64:
             return call_pure_extern(dtype, "ldexp", x, n)
+        if self._calls_c and dtype.bits == 32:
+            return call_pure_extern(dtype, "ldexpf", x, n)
         if _is_narrow(dtype):
             wide = DataType("float32").with_lanes(dtype.lanes)
             return cast(dtype, self._ldexp(wide, cast(wide, x), n))

@@ -1,4 +1,5 @@
-"""What the form of an expression tells of its value: floats within bounds, whole constants."""
+"""What the form of an expression tells every code generator: bounds of floats, whole constants, products that
+round with the sum they stand in, what may be evaluated unasked."""
 
 from __future__ import annotations
 
@@ -6,16 +7,26 @@ import math
 
 import numpy as np
 
+from heddle.ir.visitor import walk
+from heddle.prim.checked_index import CHECKED_INDEX
 from heddle.prim.nodes import (
+    Add,
+    ArithExpr,
     Broadcast,
     Call,
     Cast,
+    Div,
     FloatImm,
+    FloorDiv,
+    FloorMod,
     IntImm,
     Let,
     Max,
     Min,
+    Mod,
+    Mul,
     PrimExpr,
+    Sub,
 )
 from heddle.prim.values import int_range
 from heddle.runtime.dtype import DataType
@@ -68,3 +79,35 @@ def _number(expr: PrimExpr) -> float | None:
         return None
     number = float(inner.dtype.numpy().type(inner.value))
     return None if math.isnan(number) else number
+
+
+def product_in_sum(node: ArithExpr) -> tuple[Mul, PrimExpr] | None:
+    """The product that rounds together with the sum or difference `node`, and the other operand. Of two
+    products it is the second, which is the new term of a sum that grows.
+    """
+    if not isinstance(node, (Add, Sub)) or node.dtype.code != "float" or node.dtype.bits not in (32, 64):
+        return None
+    if isinstance(node.b, Mul):
+        return node.b, node.a
+    return (node.a, node.b) if isinstance(node.a, Mul) else None
+
+
+def is_speculatable(expr: PrimExpr) -> bool:
+    """Whether evaluating `expr` where it is not asked for can do no harm: no loads, divisions or calls with
+    effects.
+    """
+    for node in walk(expr):
+        if (
+            isinstance(node, (Div, Mod, FloorDiv, FloorMod))
+            and not node.dtype.is_float
+            and plain_int(node.b) is None
+        ):
+            return False
+        if isinstance(node, Call) and not (node.op.record.is_pure and node.op.name not in _COSTLY):
+            return False
+        if isinstance(node, PrimExpr) and node.node_kind == "tir.BufferLoad":
+            return False
+    return True
+
+
+_COSTLY = ("tir.call_pure_extern", "tir.if_then_else", CHECKED_INDEX)

@@ -1,0 +1,1 @@
+"""Portable C99 from lowered loop functions and from programs of the machine."""

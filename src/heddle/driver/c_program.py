@@ -1,0 +1,49 @@
+"""Compiled models as C: `heddle compile model.onnx --target c -o model.c`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from heddle.codegen.c.build import CModule
+from heddle.codegen.c.program_file import program_file
+from heddle.driver.codes import D0107
+from heddle.support.diagnostics import UsageError
+from heddle.support.files import write_bytes
+from heddle.vm.relax.executable import VMExecutable
+
+SUFFIX = ".c"
+
+
+@dataclass(frozen=True, slots=True)
+class CFiles:
+    """What was written. `weights` is the file of the constants where they are no arrays of the C file; sizes
+    in bytes."""
+
+    source: Path
+    weights: Path | None
+    source_bytes: int
+    constant_bytes: int
+    arena_bytes: int
+
+
+def write_c_program(executable: VMExecutable, path: Path, with_arena: bool = False) -> CFiles:
+    """Write a program that was compiled for target c with `exec_mode="compiled"`.
+
+    Raises: UsageError D0107 for one that was compiled otherwise, G0204 where it needs a host, or an arena is
+    asked for and sizes are not known, S0101 where the files cannot be written.
+    """
+    code = next((module for module in executable.imports if isinstance(module, CModule)), None)
+    if code is None or len(executable.imports) != 1:
+        raise UsageError(
+            D0107,
+            f"{path.name} is to be C, and the program holds machine code",
+            help="compile it for target c: heddle compile model.onnx --target c -o model.c",
+        )
+    made = program_file(executable.program, code, with_arena)
+    weights = None if made.weights is None else path.with_suffix(".weights")
+    text = made.text.encode()
+    write_bytes(path, text)
+    if weights is not None and made.weights is not None:
+        write_bytes(weights, made.weights)
+    return CFiles(path, weights, len(text), made.constant_bytes, made.arena_bytes)

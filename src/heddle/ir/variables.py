@@ -1,0 +1,71 @@
+"""Which variables an expression uses and which it defines, from the declarations of its nodes' fields.
+
+The order is that of the first visit. A variable is bound where a field that defines (`defines()`) reaches it;
+it is free where no node of the expression does.
+"""
+
+from __future__ import annotations
+
+from heddle.ir.expr import Var
+from heddle.ir.node import Mode, Node
+from heddle.ir.types import Type, TypeVar
+
+
+def defined_and_used(*roots: Node) -> tuple[dict[Node, None], dict[Node, None]]:
+    """The identity nodes that are defined in the nodes below `roots`, and all of them, in order of the first
+    visit."""
+    defined: dict[Node, None] = {}
+    found: dict[Node, None] = {}
+    seen: set[tuple[int, bool]] = set()
+    todo: list[tuple[object, bool]] = [(root, False) for root in reversed(roots)]
+    while todo:
+        value, defining = todo.pop()
+        if isinstance(value, Node):
+            if (id(value), defining) in seen:
+                continue
+            seen.add((id(value), defining))
+            if value.identity:
+                found.setdefault(value)
+                if defining:
+                    defined.setdefault(value)
+            todo += [
+                # The type of a variable that is defined here is only used here.
+                (getattr(value, spec.name), (defining and not value.identity) or spec.mode is Mode.DEF)
+                for spec in reversed(value.specs)
+                if spec.mode in (Mode.USE, Mode.DEF)
+            ]
+        elif type(value) is tuple:
+            todo += [(item, defining) for item in reversed(value)]
+    return defined, found
+
+
+def all_vars(expr: Node) -> tuple[Var, ...]:
+    """Every variable, bound or free."""
+    return tuple(node for node in defined_and_used(expr)[1] if isinstance(node, Var))
+
+
+def bound_vars(expr: Node) -> tuple[Var, ...]:
+    """The variables that the expression defines."""
+    return tuple(node for node in defined_and_used(expr)[0] if isinstance(node, Var))
+
+
+def free_vars(expr: Node) -> tuple[Var, ...]:
+    """The variables that the expression uses and does not define."""
+    defined, found = defined_and_used(expr)
+    return tuple(node for node in found if isinstance(node, Var) and node not in defined)
+
+
+def all_type_vars(node: Node) -> tuple[Type, ...]:
+    """Every variable for types."""
+    return tuple(found for found in defined_and_used(node)[1] if isinstance(found, TypeVar))
+
+
+def bound_type_vars(node: Node) -> tuple[Type, ...]:
+    """The variables for types that functions and function types define."""
+    return tuple(found for found in defined_and_used(node)[0] if isinstance(found, TypeVar))
+
+
+def free_type_vars(node: Node) -> tuple[Type, ...]:
+    """The variables for types that are used and not defined."""
+    defined, found = defined_and_used(node)
+    return tuple(item for item in found if isinstance(item, TypeVar) and item not in defined)

@@ -1,0 +1,1 @@
+"""What Relay calls the operators, and what its arguments are for their records."""

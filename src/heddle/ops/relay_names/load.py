@@ -1,0 +1,20 @@
+"""Declaring Relay's names, after the operators themselves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from heddle.ir.op_def import OpAlias, declare_aliases
+from heddle.ops.relay_names import elementwise, networks, reduction, shapes
+
+FAMILIES = (elementwise, shapes, reduction, networks)
+
+
+def declare() -> None:
+    """Put the names into the tables, those of one record together."""
+    rows: dict[str, list[OpAlias]] = defaultdict(list)
+    for family in FAMILIES:
+        for record, name in family.aliases():
+            rows[record].append(name)
+    for record, names in rows.items():
+        declare_aliases(record, names)

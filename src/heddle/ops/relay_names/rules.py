@@ -1,0 +1,124 @@
+"""What mappings of Relay's arguments share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from heddle.graph.codes import R0205
+from heddle.graph.infer import type_of
+from heddle.graph.normalize import Normalizer
+from heddle.graph.op_builder import call_op
+from heddle.graph.types import ShapeType, TensorType
+from heddle.ir.expr import Expr, Tuple
+from heddle.ir.op_def import AttrSpec, Input, OpAlias
+from heddle.ir.types import TupleType, Type
+from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.support.diagnostics import IRTypeError
+
+Given = Mapping[str, Any]
+Rows = Iterator[tuple[str, OpAlias]]
+"""Names of records with what Relay calls them."""
+
+DATA = (Input("data"),)
+LHS_RHS = (Input("lhs"), Input("rhs"))
+
+
+def alias(
+    name: str,
+    inputs: Sequence[Input] | None = None,
+    attrs: Sequence[AttrSpec] = (),
+    *,
+    derived: Mapping[str, Callable[[Given], Type | None]] | None = None,
+    results: Callable[[Any], int | None] | None = None,
+    **arguments: Any,
+) -> OpAlias:
+    """A name of Relay; `arguments` are the sources of the record's arguments."""
+    return OpAlias(
+        "relay",
+        name,
+        inputs=None if inputs is None else tuple(inputs),
+        attrs=tuple(attrs),
+        arguments=arguments,
+        derived=derived or {},
+        results=results,
+    )
+
+
+def attr(name: str, kind: str, *default: Any) -> AttrSpec:
+    return AttrSpec(name, kind, *default)
+
+
+def fixed(value: Any) -> Callable[[Given], Any]:
+    """An argument that is always the same."""
+    return lambda given: value
+
+
+def or_none(name: str) -> Callable[[Given], Any]:
+    """An attribute whose empty string means that it is left out."""
+    return lambda given: given[name] or None
+
+
+def typed(expr: Expr) -> Type:
+    """The type of an argument, also of a call that was made of arguments."""
+    ty = getattr(expr, "ty", None)
+    if ty is not None:
+        return ty  # type: ignore[no-any-return]
+    normalizer = Normalizer()
+    with normalizer.scope():
+        return type_of(normalizer.value(expr))
+
+
+def tensor_type(expr: Expr) -> TensorType:
+    """Raises: IRTypeError R0205 for another value than a tensor."""
+    ty = typed(expr)
+    if not isinstance(ty, TensorType):
+        raise IRTypeError(R0205, f"expected a tensor, got {ty}")
+    return ty
+
+
+def dims_of(expr: Expr) -> tuple[PrimExpr, ...]:
+    """The dimensions of a tensor. Raises: IRTypeError R0205 where not even symbols stand for them."""
+    dims = tensor_type(expr).dims
+    if dims is None:
+        raise IRTypeError(R0205, "the shape must be known here")
+    return dims
+
+
+def rank(expr: Expr) -> int:
+    return len(dims_of(expr))
+
+
+def axis_from(axis: int, ndim: int) -> int:
+    """An axis as a number from 0. Raises: IRTypeError R0205."""
+    if not -ndim <= axis < ndim:
+        raise IRTypeError(R0205, f"axis {axis} is out of range for a tensor of {ndim} dimensions")
+    return axis % ndim
+
+
+def whole(dim: PrimExpr) -> int | None:
+    """A dimension that is known."""
+    return dim.value if isinstance(dim, IntImm) else None
+
+
+def as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def shape_input(expr: Expr) -> Expr:
+    """A tensor of sizes as a shape."""
+    if isinstance(getattr(expr, "ty", None), ShapeType):
+        return expr
+    return call_op("tensor_to_shape", call_op("astype", expr, dtype="int64"))
+
+
+def fields_of(expr: Expr) -> tuple[Expr, ...]:
+    """The parts of an argument that is a tuple."""
+    if isinstance(expr, Tuple):
+        return expr.fields
+    raise IRTypeError(R0205, f"expected a tuple, got {typed(expr)}")
+
+
+def tuple_types(expr: Expr) -> tuple[Type, ...]:
+    ty = typed(expr)
+    return ty.fields if isinstance(ty, TupleType) else ()

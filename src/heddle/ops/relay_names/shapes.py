@@ -1,0 +1,364 @@
+"""Relay's operators on shapes, and those that move elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.graph.codes import R0203, R0205
+from heddle.graph.op_builder import call_op
+from heddle.ir.attrs import Attrs
+from heddle.ir.op_def import Input
+from heddle.ops.relay_names.rules import (
+    DATA,
+    Given,
+    Rows,
+    alias,
+    as_list,
+    attr,
+    axis_from,
+    dims_of,
+    fields_of,
+    or_none,
+    rank,
+    shape_input,
+    whole,
+)
+from heddle.support.diagnostics import IRTypeError
+
+_LIKE = (Input("data"), Input("shape_like"))
+_AXIS = attr("axis", "int", 0)
+
+
+def _expanded_axes(given: Given) -> list[int]:
+    count = int(given["num_newaxis"])
+    first = axis_from(int(given["axis"]), rank(given["data"]) + 1)
+    return [first + place for place in range(count)]
+
+
+def _new_shape(given: Given) -> list[Any]:
+    """The sizes that a reshape asks for: 0 copies a size, -1 is what is left, -2 copies the rest, -3 joins
+    two, -4 splits one into the next two numbers."""
+    dims, wanted = list(dims_of(given["data"])), [int(size) for size in as_list(given["newshape"])]
+    found: list[Any] = []
+    place = 0
+    while wanted:
+        size = wanted.pop(0)
+        if size == 0 and given.get("allowzero"):
+            found.append(0)
+            place += 1
+        elif size in (0, -3) and place + (size == -3) >= len(dims):
+            raise IRTypeError(R0203, f"reshape: {size} stands for a dimension that the data lacks")
+        elif size == -2:
+            found += dims[place:]
+            place = len(dims)
+        elif size == -3:
+            found.append(dims[place] * dims[place + 1])
+            place += 2
+        elif size == -4:
+            found += _split_dim(dims, place, wanted)
+            place += 1
+        else:
+            found.append(dims[place] if size == 0 else size)
+            place += 1
+    return found
+
+
+def _split_dim(dims: list[Any], place: int, wanted: list[int]) -> list[Any]:
+    if place >= len(dims) or len(wanted) < 2:
+        raise IRTypeError(R0203, "reshape: -4 splits a dimension of the data into the next two numbers")
+    first, second = wanted.pop(0), wanted.pop(0)
+    if first == -1:
+        return [dims[place] // second, second]
+    return [first, dims[place] // first if second == -1 else second]
+
+
+def _reshaped_like(given: Given) -> list[Any]:
+    """Dimensions lhs_begin to lhs_end of the data replaced by rhs_begin to rhs_end of the other."""
+    own, other = list(dims_of(given["data"])), list(dims_of(given["shape_like"]))
+    begin, end = _bounds(given["lhs_begin"], given["lhs_end"], len(own))
+    first, last = _bounds(given["rhs_begin"], given["rhs_end"], len(other))
+    return own[:begin] + other[first:last] + own[end:]
+
+
+def _bounds(begin: Any, end: Any, size: int) -> tuple[int, int]:
+    stop = size if end is None else int(end)
+    return int(begin) % (size + 1) if int(begin) < 0 else int(begin), stop + size if stop < 0 else stop
+
+
+def _bound_lists(given: Given) -> tuple[list[int], list[Any], list[Any], list[Any]]:
+    """Axes, begins, ends and strides of a slice, one each for every axis that it names."""
+    begin, end = as_list(given["begin"]), as_list(given["end"])
+    axes = given["axes"] if given["axes"] is not None else range(len(begin))
+    ndim = rank(given["data"])
+    found = [axis_from(int(axis), ndim) for axis in axes]
+    if given["slice_mode"] == "size":
+        stops = [2**31 - 1 if int(n) < 0 else int(b) + int(n) for b, n in zip(begin, end, strict=True)]
+        return found, begin, stops, [1] * len(begin)
+    if given["slice_mode"] != "end":
+        raise IRTypeError(R0205, f"slice_mode is end or size, got {given['slice_mode']!r}")
+    strides = as_list(given["strides"]) if given["strides"] is not None else [1]
+    strides = strides * len(begin) if len(strides) == 1 else strides + [1] * (len(begin) - len(strides))
+    return found, begin, end, strides
+
+
+def _sliced(place: int) -> Any:
+    return lambda given: [int(item) for item in _bound_lists(given)[place]]
+
+
+def _parts(attrs: Attrs) -> int:
+    wanted = attrs["indices_or_sections"]
+    return len(wanted) + 1 if isinstance(wanted, tuple) else int(wanted)
+
+
+def _sections(given: Given) -> Any:
+    """A number of parts, which must divide the size, or places."""
+    wanted, data = given["indices_or_sections"], given["data"]
+    if isinstance(wanted, (tuple, list)):
+        return list(wanted)
+    size = whole(dims_of(data)[axis_from(int(given["axis"]), rank(data))])
+    if size is not None and size % int(wanted):
+        raise IRTypeError(R0203, f"split: a size of {size} has no {wanted} equal parts")
+    return int(wanted)
+
+
+def _dims_as_shape(name: str) -> Any:
+    return lambda given: dims_of(given[name])
+
+
+def _permuted(given: Given) -> Any:
+    return None if not given["axes"] else [int(axis) for axis in given["axes"]]
+
+
+def _changed_shapes() -> Rows:
+    """Other shapes of the same elements."""
+    yield (
+        "expand_dims",
+        alias(
+            "expand_dims",
+            DATA,
+            (attr("axis", "int"), attr("num_newaxis", "int", 1)),
+            x="data",
+            axis=_expanded_axes,
+        ),
+    )
+    yield "permute_dims", alias("transpose", DATA, (attr("axes", "ints", None),), x="data", axes=_permuted)
+    yield (
+        "reshape",
+        alias(
+            "reshape",
+            DATA,
+            (attr("newshape", "ints"), attr("allowzero", "bool", False)),
+            x="data",
+            shape=_new_shape,
+        ),
+    )
+    yield (
+        "reshape",
+        alias(
+            "dyn.reshape",
+            (Input("data"), Input("newshape")),
+            (attr("allowzero", "bool", False),),
+            x="data",
+            shape=lambda given: shape_input(given["newshape"]),
+        ),
+    )
+    yield (
+        "reshape",
+        alias(
+            "reshape_like",
+            _LIKE,
+            (
+                attr("lhs_begin", "int", 0),
+                attr("lhs_end", "int", None),
+                attr("rhs_begin", "int", 0),
+                attr("rhs_end", "int", None),
+            ),
+            x="data",
+            shape=_reshaped_like,
+        ),
+    )
+    yield "squeeze", alias("squeeze", DATA, (attr("axis", "ints", None),), x="data")
+    yield "nn.batch_flatten", alias("nn.batch_flatten", DATA)
+
+
+def _joined_and_repeated() -> Rows:
+    """Tensors put together, taken apart and repeated."""
+    yield (
+        "concat",
+        alias(
+            "concatenate",
+            (Input("data", "tensors"),),
+            (_AXIS,),
+            tensors=lambda given: fields_of(given["data"]),
+        ),
+    )
+    yield (
+        "stack",
+        alias("stack", (Input("data", "tensors"),), (_AXIS,), tensors=lambda given: fields_of(given["data"])),
+    )
+    yield (
+        "split",
+        alias(
+            "split",
+            DATA,
+            (attr("indices_or_sections", "ints"), _AXIS),
+            x="data",
+            indices_or_sections=_sections,
+            results=_parts,
+        ),
+    )
+    yield "tile", alias("tile", DATA, (attr("reps", "ints"),), repeats="reps")
+    yield "repeat", alias("repeat", DATA, (attr("repeats", "int"), attr("axis", "int", None)))
+    yield "flip", alias("reverse", DATA, (attr("axis", "int"),), axis=lambda given: [int(given["axis"])])
+    yield "broadcast_to", alias("broadcast_to", DATA, (attr("shape", "ints"),), x="data")
+    yield (
+        "broadcast_to",
+        alias(
+            "broadcast_to_like",
+            (Input("data"), Input("broadcast_type")),
+            x="data",
+            shape=_dims_as_shape("broadcast_type"),
+        ),
+    )
+    yield "collapse_sum_to", alias("collapse_sum_to", DATA, (attr("shape", "ints"),))
+    yield (
+        "collapse_sum_like",
+        alias(
+            "collapse_sum_like",
+            (Input("data"), Input("collapse_type")),
+            collapse_target="collapse_type",
+        ),
+    )
+
+
+def _slices_and_sizes() -> Rows:
+    """Parts of tensors, and what their sizes are."""
+    yield (
+        "strided_slice",
+        alias(
+            "strided_slice",
+            DATA,
+            (
+                attr("begin", "ints"),
+                attr("end", "ints"),
+                attr("strides", "ints", None),
+                attr("axes", "ints", None),
+                attr("slice_mode", "str", "end"),
+            ),
+            x="data",
+            axes=_sliced(0),
+            begin=_sliced(1),
+            end=_sliced(2),
+            strides=_sliced(3),
+        ),
+    )
+    yield (
+        "dynamic_strided_slice",
+        alias(
+            "dyn.strided_slice",
+            (Input("data"), Input("begin"), Input("end"), Input("strides")),
+            x="data",
+        ),
+    )
+    yield (
+        "astype",
+        alias(
+            "shape_of",
+            DATA,
+            (attr("dtype", "dtype", "int32"),),
+            x=lambda given: call_op("shape_to_tensor", call_op("shape_of", given["data"])),
+        ),
+    )
+    yield (
+        "astype",
+        alias(
+            "ndarray_size",
+            DATA,
+            (attr("dtype", "dtype", "int32"),),
+            x=lambda given: call_op("prod", call_op("shape_to_tensor", call_op("shape_of", given["data"]))),
+        ),
+    )
+
+
+def _created() -> Rows:
+    """Tensors that are made anew."""
+    for name in ("zeros", "ones"):
+        yield name, alias(name, (), (attr("shape", "ints"), attr("dtype", "dtype")))
+        yield f"{name}_like", alias(f"{name}_like", DATA, x="data")
+    yield (
+        "full",
+        alias(
+            "full",
+            (Input("fill_value"),),
+            (attr("shape", "ints", ()), attr("dtype", "dtype", "")),
+            dtype=or_none("dtype"),
+        ),
+    )
+    yield "full_like", alias("full_like", (Input("data"), Input("fill_value")), x="data")
+    yield (
+        "meshgrid",
+        alias(
+            "meshgrid",
+            (Input("data", "tensors"),),
+            (attr("indexing", "str", "ij"),),
+            tensors=lambda given: fields_of(given["data"]),
+        ),
+    )
+
+
+def _ordered() -> Rows:
+    """Running sums and sorted elements."""
+    for name in ("cumsum", "cumprod"):
+        yield (
+            name,
+            alias(
+                name,
+                DATA,
+                (attr("axis", "int", None), attr("dtype", "dtype", None), attr("exclusive", "bool", None)),
+                exclusive=lambda given: bool(given["exclusive"]),
+            ),
+        )
+    yield (
+        "sort",
+        alias(
+            "sort",
+            DATA,
+            (attr("axis", "int", -1), attr("is_ascend", "bool", True)),
+            x="data",
+            descending=lambda given: not given["is_ascend"],
+        ),
+    )
+    yield (
+        "argsort",
+        alias(
+            "argsort",
+            DATA,
+            (attr("axis", "int", -1), attr("is_ascend", "bool", True), attr("dtype", "dtype", "int32")),
+            descending=lambda given: not given["is_ascend"],
+        ),
+    )
+    yield (
+        "topk",
+        alias(
+            "topk",
+            DATA,
+            (
+                attr("k", "int", 1),
+                attr("axis", "int", -1),
+                attr("ret_type", "str", "both"),
+                attr("is_ascend", "bool", False),
+                attr("dtype", "dtype", "int32"),
+            ),
+            largest=lambda given: not given["is_ascend"],
+            results=lambda attrs: 2 if attrs["ret_type"] == "both" else None,
+        ),
+    )
+
+
+def aliases() -> Rows:
+    """The names of this file."""
+    yield from _changed_shapes()
+    yield from _joined_and_repeated()
+    yield from _slices_and_sizes()
+    yield from _created()
+    yield from _ordered()

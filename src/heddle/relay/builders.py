@@ -1,0 +1,216 @@
+"""Building Relay programs: the functions and classes that TVM's users know, over the shared nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from heddle.graph.types import TensorType as GraphTensorType
+from heddle.ir.attrs import attrs_of
+from heddle.ir.expr import Constant, Expr, TupleGetItem, Var
+from heddle.ir.expr import Function as CoreFunction
+from heddle.ir.expr import Tuple as TupleExpr
+from heddle.ir.node import Node, replace
+from heddle.ir.types import FuncType as CoreFuncType
+from heddle.ir.types import Type
+from heddle.ir.variables import free_vars
+from heddle.ir.visitor import rebuild
+from heddle.relay.codes import Q0101, Q0104
+from heddle.runtime.dtype import DataType
+from heddle.runtime.tensor import Tensor, tensor
+from heddle.support.diagnostics import TrapIndexError, UsageError
+from heddle.support.span import Span, ambient_span
+
+
+class _Stands(type):
+    """A class whose instances are those of a shared class: it differs in the order of arguments alone."""
+
+    stands_for: type
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.stands_for)
+
+
+class TensorType(metaclass=_Stands):
+    """`TensorType((n, 4), dtype="float32")`; a dimension may be `Any()`."""
+
+    stands_for: ClassVar[type] = GraphTensorType
+
+    def __new__(cls, shape: Sequence[Any], dtype: str = "float32") -> GraphTensorType:  # type: ignore[misc]
+        return GraphTensorType(tuple(shape), DataType(dtype))
+
+
+class FuncType(metaclass=_Stands):
+    """`FuncType(arg_types, ret_type, type_params=None, type_constraints=None)`."""
+
+    stands_for: ClassVar[type] = CoreFuncType
+
+    def __new__(  # type: ignore[misc]
+        cls,
+        arg_types: Sequence[Type],
+        ret_type: Type,
+        type_params: Sequence[Type] | None = None,
+        type_constraints: Sequence[Type] | None = None,
+    ) -> CoreFuncType:
+        return CoreFuncType(
+            tuple(arg_types), ret_type, True, tuple(type_params or ()), tuple(type_constraints or ())
+        )
+
+
+class Function(metaclass=_Stands):
+    """`Function(params, body, ret_type=None, type_params=None, attrs=None)`."""
+
+    stands_for: ClassVar[type] = CoreFunction
+
+    def __new__(  # type: ignore[misc]
+        cls,
+        params: Sequence[Var],
+        body: Expr,
+        ret_type: Type | None = None,
+        type_params: Sequence[Type] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        span: Span | None = None,
+    ) -> CoreFunction:
+        return CoreFunction(
+            tuple(params),
+            body,
+            ret_type,
+            attrs=attrs_of(attrs),
+            type_params=tuple(type_params or ()),
+            dialect="relay",
+            span=span or ambient_span(),
+        )
+
+
+def scalar_type(dtype: str) -> GraphTensorType:
+    """The type of a tensor without axes."""
+    return TensorType((), dtype)
+
+
+def var(
+    name_hint: str,
+    type_annotation: Type | str | None = None,
+    shape: Sequence[Any] | None = None,
+    dtype: str = "float32",
+    span: Span | None = None,
+) -> Var:
+    """A variable of a type, of the tensor type of `shape` and `dtype`, or of a type that inference finds. A
+    type that is a string is that of a scalar.
+
+    Raises: UsageError Q0101 where both a type and a shape are given.
+    """
+    if type_annotation is not None and shape is not None:
+        raise UsageError(
+            Q0101, f"variable {name_hint!r} got a type annotation and a shape: expected one of them"
+        )
+    if shape is not None:
+        type_annotation = TensorType(shape, dtype)
+    elif isinstance(type_annotation, str):
+        type_annotation = scalar_type(type_annotation)
+    return Var(name_hint, type_annotation, span=span or ambient_span())
+
+
+_NARROWED = {"int64": "int32", "float64": "float32"}
+
+
+def const(value: Any, dtype: str | None = None, span: Span | None = None) -> Constant:
+    """A constant of a number, list, array or tensor. Without `dtype`, int64 becomes int32 and float64
+    float32.
+
+    Raises: UsageError Q0101 for any other value.
+    """
+    if isinstance(value, Tensor) and dtype is None:
+        return Constant(value, span=span or ambient_span())
+    if isinstance(value, Tensor):
+        value = value.numpy()
+    if not isinstance(value, (bool, int, float, list, np.ndarray, np.generic)):
+        raise UsageError(Q0101, f"a constant is a number, list, array or tensor, got {type(value).__name__}")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise UsageError(Q0101, f"the list is no array: {error}") from error
+    if array.dtype.kind not in "biufV" or array.dtype.kind == "O":
+        raise UsageError(Q0101, f"a constant has numbers as elements, got {array.dtype}")
+    wanted = dtype or _NARROWED.get(str(array.dtype))
+    if wanted is not None:
+        array = array.astype(DataType(wanted).numpy())
+    return Constant(tensor(array, dtype=wanted) if wanted else tensor(array), span=span or ambient_span())
+
+
+class TupleWrapper:
+    """An expression of tuple type that can be indexed and unpacked in Python."""
+
+    def __init__(self, tuple_value: Expr, size: int) -> None:
+        self.tuple_value, self.size = tuple_value, size
+
+    def astuple(self) -> Expr:
+        return self.tuple_value
+
+    astext = property(lambda self: self.tuple_value.astext)
+
+    def __getitem__(self, index: int) -> TupleGetItem:
+        """Raises: TrapIndexError (an IndexError) Q0104 past the end."""
+        if not 0 <= index < self.size:
+            raise TrapIndexError(Q0104, f"the tuple has {self.size} fields, got index {index}")
+        return TupleGetItem(self.tuple_value, index)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[TupleGetItem]:
+        return (self[index] for index in range(self.size))
+
+    def __repr__(self) -> str:
+        return f"TupleWrapper({self.tuple_value!r}, {self.size})"
+
+
+def as_expr(value: Any) -> Expr:
+    """What a builder takes for an expression: one, a TupleWrapper, or a list of these as a tuple.
+
+    Raises: UsageError Q0101 for anything else.
+    """
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, TupleWrapper):
+        return value.tuple_value
+    if isinstance(value, (list, tuple)):
+        return TupleExpr(tuple(as_expr(item) for item in value))
+    return const(value)
+
+
+def bind(expr: Node, binds: Mapping[Any, Any]) -> Any:
+    """The expression with variables, of values or of types, replaced. A parameter of the outermost function
+    that is replaced is none any more; variables that come in with the replacements become parameters."""
+    if not isinstance(expr, CoreFunction):
+        return replace_vars(expr, binds)
+    kept = tuple(param for param in expr.params if param not in binds)
+    made = replace(
+        expr,
+        params=kept,
+        body=replace_vars(expr.body, binds),
+        ret_ty=replace_vars(expr.ret_ty, binds),
+        type_params=tuple(item for item in expr.type_params if item not in binds),
+        ty=None,
+    )
+    known = set(free_vars(expr))
+    new = tuple(item for item in free_vars(made) if item not in known)
+    return replace(made, params=kept + new) if new else made
+
+
+def replace_vars(node: Any, binds: Mapping[Any, Any]) -> Any:
+    """Every use of a variable replaced; nodes that change have no type until inference."""
+
+    def change(old: Node, new: Any) -> Any:
+        if old.identity:
+            return binds.get(old, new)
+        return without_type(new) if new is not old else new
+
+    return None if node is None else rebuild(node, change)
+
+
+def without_type(node: Any) -> Any:
+    """An expression before inference; a variable's type is part of it."""
+    has_type = isinstance(node, Expr) and "ty" in node.init_names and not isinstance(node, Var)
+    return replace(node, ty=None) if has_type and node.ty is not None else node

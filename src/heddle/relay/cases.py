@@ -1,0 +1,92 @@
+"""Which values no clause of a match fits."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from heddle.ir.module import IRModule
+from heddle.relay.nodes import (
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+)
+
+
+class _Fit(Enum):
+    FITS = "fits"
+    CLASHES = "clashes"
+    OPEN = "open"
+    """The case must be looked at more closely."""
+
+
+def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
+    """Patterns of the values that no clause fits, only as deep as the clauses look. `mod` defines the data
+    types.
+
+    Raises: MissingNameError I0305 for a data type that it lacks.
+    """
+    mod = mod or IRModule()
+    cases: list[Pattern] = [PatternWildcard(span=None)]
+    missed: list[Pattern] = []
+    while cases:
+        case = cases.pop()
+        for clause in match.clauses:
+            fit = _fit(clause.lhs, case)
+            if fit is _Fit.OPEN:
+                cases += reversed(_split(clause.lhs, case, mod))
+            if fit is not _Fit.CLASHES:
+                break
+        else:
+            missed.append(case)
+    return missed
+
+
+def _parts(pattern: Pattern) -> tuple[Pattern, ...]:
+    return pattern.patterns if isinstance(pattern, (PatternConstructor, PatternTuple)) else ()
+
+
+def _fit(pattern: Pattern, case: Pattern) -> _Fit:
+    if isinstance(pattern, (PatternWildcard, PatternVar)):
+        return _Fit.FITS
+    if isinstance(case, PatternWildcard):
+        return _Fit.OPEN
+    if isinstance(pattern, PatternConstructor) and isinstance(case, PatternConstructor):
+        if pattern.constructor != case.constructor:
+            return _Fit.CLASHES
+    found = [_fit(a, b) for a, b in zip(_parts(pattern), _parts(case), strict=False)]
+    if _Fit.CLASHES in found:
+        return _Fit.CLASHES
+    return _Fit.OPEN if _Fit.OPEN in found else _Fit.FITS
+
+
+def _split(pattern: Pattern, case: Pattern, mod: IRModule) -> list[Pattern]:
+    """The case as several, where the pattern looks deeper."""
+    if isinstance(case, PatternWildcard):
+        if isinstance(pattern, PatternTuple):
+            return [PatternTuple(_wildcards(len(pattern.patterns)), span=None)]
+        assert isinstance(pattern, PatternConstructor)
+        definition = mod.type_definition(pattern.constructor.belong_to)
+        return [
+            PatternConstructor(item, _wildcards(len(item.inputs)), span=None)
+            for item in definition.constructors
+        ]
+    parts = list(_parts(case))
+    for place, (inner, part) in enumerate(zip(_parts(pattern), parts, strict=False)):
+        if _fit(inner, part) is _Fit.OPEN:
+            found: list[Pattern] = []
+            for new in _split(inner, part, mod):
+                items = (*parts[:place], new, *parts[place + 1 :])
+                found.append(
+                    PatternConstructor(case.constructor, items, span=None)
+                    if isinstance(case, PatternConstructor)
+                    else PatternTuple(items, span=None)
+                )
+            return found
+    return [case]
+
+
+def _wildcards(count: int) -> tuple[Pattern, ...]:
+    return tuple(PatternWildcard(span=None) for _ in range(count))

@@ -1,0 +1,95 @@
+"""Diagnostic codes of the relay dialect: construction, text, inference, interpreter."""
+
+from heddle.support.diagnostics import declare_code
+
+# ---- construction
+
+Q0101 = declare_code(
+    "Q0101", "wrong argument of a builder", "The value is none of those that the builder function takes."
+)
+Q0102 = declare_code(
+    "Q0102",
+    "number in an expression",
+    "Operators between expressions take expressions; convert a number with `const` first.",
+)
+Q0103 = declare_code(
+    "Q0103", "scope builder misused", "Each scope returns once, and `else_scope` follows `if_scope`."
+)
+Q0104 = declare_code(
+    "Q0104", "index out of a tuple's range", "The tuple has fewer fields than the index says."
+)
+Q0105 = declare_code(
+    "Q0105", "no executor of this kind", "The kinds of executors are those that `create_executor` lists."
+)
+
+Q0106 = declare_code(
+    "Q0106",
+    "no such part of the prelude",
+    "Tensor arrays exist for the element types that the message lists; their data type has a constructor for "
+    "each rank.",
+)
+
+# ---- text
+
+Q0201 = declare_code(
+    "Q0201", "not Relay text", "A character or word that no Relay program has at this place."
+)
+Q0202 = declare_code(
+    "Q0202", "unexpected word in Relay text", "The grammar expects something else at this place."
+)
+Q0203 = declare_code(
+    "Q0203",
+    "no version",
+    'A Relay program begins with the line `#[version = "0.0.5"]`; other versions are not read.',
+)
+Q0204 = declare_code("Q0204", "number out of range", "The number does not fit its element type.")
+Q0205 = declare_code("Q0205", "unknown name in Relay text", "The name is not defined at this place.")
+Q0206 = declare_code(
+    "Q0206",
+    "metadata does not fit",
+    "The section `#[metadata]` is damaged, comes twice, or lacks the entry that the text refers to.",
+)
+Q0207 = declare_code("Q0207", "name defined twice in Relay text", "Give one of the two another name.")
+Q0208 = declare_code(
+    "Q0208", "text is nested too deeply", "Types, patterns and attributes are nested at most 100 deep."
+)
+
+# ---- inference
+
+Q0301 = declare_code("Q0301", "types do not fit", "Two types that must be the same cannot be made the same.")
+Q0302 = declare_code("Q0302", "wrong number of arguments", "The callee or constructor takes another number.")
+Q0303 = declare_code(
+    "Q0303", "callee is no function", "Only functions, operators and constructors can be called."
+)
+Q0304 = declare_code(
+    "Q0304", "unable to infer a type", "Nothing in the program says what the type is; annotate the variable."
+)
+Q0305 = declare_code(
+    "Q0305", "match is not complete", "Some values fit no clause: add clauses for them, or write `match?`."
+)
+Q0306 = declare_code("Q0306", "wrong kind of type", "A type stands where a type of another kind is expected.")
+Q0307 = declare_code("Q0307", "unbound variable", "The variable is used where no definition reaches it.")
+Q0308 = declare_code(
+    "Q0308", "infinite type", "A type would contain itself; only a data type can be recursive."
+)
+Q0309 = declare_code("Q0309", "variable bound twice", "Each variable is bound at one place of an expression.")
+Q0310 = declare_code(
+    "Q0310", "arguments do not fit the operator", "The operator's rule on types refuses the arguments."
+)
+
+# ---- interpreter
+
+Q0401 = declare_code("Q0401", "no clause fits", "A `match?` met a value that none of its clauses fits.")
+Q0402 = declare_code(
+    "Q0402",
+    "wrong arguments of a call",
+    "The arguments given from Python do not fit the function's parameters.",
+)
+Q0403 = declare_code(
+    "Q0403",
+    "calls are too deep",
+    "Functions call each other more deeply than the limit `relay_call_depth`.",
+)
+Q0404 = declare_code(
+    "Q0404", "value cannot be used so", "The program does with a value what its kind does not allow."
+)

@@ -1,0 +1,91 @@
+"""What a call of a Relay operator is: an expression of the operators' records.
+
+Types, values and code of a call all come from this expression; a dimension `?` is a symbolic dimension of its
+own in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from heddle.graph.codes import R0201
+from heddle.graph.normalize import Normalizer
+from heddle.graph.op_builder import build_call
+from heddle.graph.types import TensorType
+from heddle.ir.attrs import Attrs
+from heddle.ir.expr import Expr, Tuple, Var
+from heddle.ir.op_def import OpAlias, OpDef
+from heddle.ir.types import TupleType, Type
+from heddle.prim.nodes import IntImm, SizeVar
+from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.substitute import free_vars
+from heddle.relay.codes import Q0310
+from heddle.relay.nodes import AnyDim
+from heddle.relay.op import lookup
+from heddle.support.diagnostics import IRTypeError
+
+
+def given_arguments(record: OpDef, alias: OpAlias, args: Sequence[Any], attrs: Attrs) -> dict[str, Any]:
+    """All arguments by name, as mappings see them. Raises: IRTypeError R0201 for too many or too few."""
+    given: dict[str, Any] = dict(attrs.items())
+    rest = list(args)
+    for spec in alias.inputs_of(record):
+        if spec.variadic:
+            given[spec.name], rest = tuple(rest), []
+        elif rest:
+            given[spec.name] = rest.pop(0)
+        elif spec.optional:
+            given[spec.name] = None
+        else:
+            raise IRTypeError(R0201, f"{alias.name} needs the argument {spec.name!r}")
+    if rest:
+        most = len(alias.inputs_of(record))
+        raise IRTypeError(R0201, f"{alias.name} takes {most} arguments, got {len(args)}")
+    return given
+
+
+def expand(name: str, args: Sequence[Expr], attrs: Attrs) -> Expr:
+    """The expression of records that a call is; `args` are typed. Raises: HeddleError of the mapping."""
+    record, alias = lookup(name)
+    given = given_arguments(record, alias, args, attrs)
+    return build_call(record, (), alias.map_arguments(record, given))
+
+
+def placeholder(ty: Type, hint: str = "x") -> Expr:
+    """A variable of a type, a tuple of them for a tuple type; each `?` is a new symbolic dimension."""
+    if isinstance(ty, TupleType):
+        return Tuple(tuple(placeholder(item, f"{hint}_{place}") for place, item in enumerate(ty.fields)))
+    return Var(hint, with_symbols(ty))
+
+
+def with_symbols(ty: Type) -> Type:
+    """A tensor type with a new symbolic dimension for each `?`."""
+    if not isinstance(ty, TensorType) or not any(isinstance(dim, AnyDim) for dim in ty.dims or ()):
+        return ty
+    dims = (SizeVar("any") if isinstance(dim, AnyDim) else dim for dim in ty.dims or ())
+    return TensorType(tuple(dims), ty.dtype)
+
+
+def result_type(name: str, args: Sequence[Type], attrs: Attrs) -> Type:
+    """The type of a call: what depends on an unknown dimension is `?`. Raises: HeddleError of the operator's
+    rule, IRTypeError Q0310 where not even the rank is known."""
+    known: set[PrimVar] = {var for ty in args for var in free_vars(ty)}
+    call = expand(name, [placeholder(ty) for ty in args], attrs)
+    normalizer = Normalizer()
+    with normalizer.scope():
+        found = normalizer.value(call).ty
+    return _with_unknowns(name, found, known)
+
+
+def _with_unknowns(name: str, ty: Type, known: set[PrimVar]) -> Type:
+    if isinstance(ty, TupleType):
+        return TupleType(tuple(_with_unknowns(name, item, known) for item in ty.fields))
+    if not isinstance(ty, TensorType) or ty.ndim < 0 or ty.dtype is None:
+        raise IRTypeError(Q0310, f"{name}: the rank or element type of the result is not known")
+    if ty.dims is None:
+        return TensorType(tuple(AnyDim() for _ in range(ty.ndim)), ty.dtype)
+    if all(isinstance(dim, IntImm) for dim in ty.dims):
+        return ty if ty.vdevice is None else TensorType(ty.dims, ty.dtype)
+    dims = (dim if set(free_vars(dim)) <= known else AnyDim() for dim in ty.dims)
+    return TensorType(tuple(dims), ty.dtype)

@@ -1,0 +1,383 @@
+"""The Relay interpreter: programs run on numpy arrays, operators by the references of their records.
+
+It is the oracle of passes and machines. Calls lie in a list, not on Python's stack: recursion goes as deep
+as the limit `call_depth`, and a call in the last place takes no room. A shared expression is computed once
+for each call of the function around it.
+
+Values are arrays, tuples, `ConstructorValue`, `RefValue` and `Closure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import SeqExpr
+from heddle.graph.normalize import Normalizer
+from heddle.graph.types import ShapeExpr, TensorType
+from heddle.graph.values import apply_operator, is_true, shape_value
+from heddle.ir.attrs import Attrs
+from heddle.ir.expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from heddle.ir.module import IRModule
+from heddle.ir.op import Op
+from heddle.ir.op_def import op_def
+from heddle.ir.type_data import Constructor
+from heddle.ir.types import TupleType, Type
+from heddle.ir.variables import free_vars
+from heddle.prim.evaluate import evaluate
+from heddle.prim.nodes import PrimExpr
+from heddle.relay.codes import Q0307, Q0401, Q0402, Q0403, Q0404
+from heddle.relay.expand import expand, placeholder
+from heddle.relay.nodes import (
+    Let,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    RefCreate,
+    RefRead,
+    RefWrite,
+)
+from heddle.runtime.dtype import DataType, dtype_of
+from heddle.support.diagnostics import Code, Trap, TrapValueError
+from heddle.support.limits import current_limits
+from heddle.support.span import at
+from heddle.support.trampoline import Recursion, TooDeepError, run
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ConstructorValue:
+    """A value of a data type."""
+
+    tag: int
+    fields: tuple[Any, ...]
+    constructor: Constructor | None = None
+
+    def __getitem__(self, index: int) -> Any:
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __repr__(self) -> str:
+        """The constructor and what its fields are: a list may be too long to be shown."""
+        name = self.constructor.name_hint if self.constructor is not None else f"tag {self.tag}"
+        return f"{name}({', '.join(type(item).__name__ for item in self.fields)})"
+
+
+@dataclass(slots=True, eq=False)
+class RefValue:
+    """A cell; all who have it see what is written."""
+
+    value: Any
+
+
+@dataclass(slots=True, eq=False)
+class Closure:
+    """A function with the values of its free variables."""
+
+    func: Function
+    values: dict[Var, Any]
+
+
+@dataclass(slots=True, eq=False)
+class _Frame:
+    """A call in progress: its variables, and what was computed of shared expressions."""
+
+    values: dict[Var, Any]
+    known: dict[int, Any] = field(default_factory=dict)
+
+
+class RelayInterpreter:
+    """Runs the Relay functions of one module."""
+
+    def __init__(self, mod: IRModule) -> None:
+        self.mod = mod
+        self._free: dict[int, tuple[Function, tuple[Var, ...]]] = {}
+        self._plans: dict[Any, _Plan] = {}
+        self._constants: dict[int, tuple[Constant, Any]] = {}
+
+    def call(self, func: Any, args: Sequence[Any]) -> Any:
+        """The value of a function, closure or constructor. Raises: TrapValueError Q0402, Trap Q0401,
+        Q0403."""
+        callee = Closure(func, {}) if isinstance(func, Function) else func
+        if isinstance(callee, Constructor):
+            return self._construct(callee, args)
+        return self._run(callee.func.body, self._frame(callee, args, callee.func))
+
+    def evaluate(self, expr: Expr) -> Any:
+        """The value of an expression without free variables. Raises: as `call`."""
+        return self._run(expr, _Frame({}))
+
+    def _run(self, expr: Expr, frame: _Frame) -> Any:
+        most = current_limits().call_depth
+        try:
+            return run(self.eval(expr, frame), most)
+        except TooDeepError as error:
+            raise Trap(
+                Q0403,
+                f"call depth exceeded: {most} expressions are being computed inside one another",
+                span=expr.span,
+                help="a call in the last place takes no room; to raise the limit: "
+                "with heddle.config.limits(call_depth=VALUE)",
+            ) from error
+
+    # ---- expressions
+
+    def eval(self, expr: Any, frame: _Frame) -> Recursion:
+        """The value of an expression. What stands in the last place of a body goes on in the same loop."""
+        start, here = expr, frame
+        if id(expr) in frame.known:
+            return frame.known[id(expr)]
+        while True:
+            cls = type(expr)
+            if cls is Let:
+                if isinstance(expr.value, Function):
+                    made = self._closure(expr.value, frame)
+                    made.values[expr.var] = frame.values[expr.var] = made
+                else:
+                    frame.values[expr.var] = yield self.eval(expr.value, frame)
+                expr = expr.body
+            elif cls is If:
+                cond = yield self.eval(expr.cond, frame)
+                expr = expr.true_branch if is_true(cond) else expr.false_branch
+            elif cls is Match:
+                expr = self._chosen(expr, (yield self.eval(expr.data, frame)), frame)
+            elif cls is Call and not isinstance(expr.op, (Op, Constructor)):
+                callee = yield self.eval(expr.op, frame)
+                args = []
+                for arg in expr.args:
+                    args.append(frame.values[arg] if arg in frame.values else (yield self.eval(arg, frame)))
+                if isinstance(callee, Constructor):
+                    value = self._construct(callee, args)
+                    break
+                frame, expr = self._frame(callee, args, expr), callee.func.body
+            else:
+                value = yield self._value(expr, frame)
+                break
+        if type(start) is not Var:
+            here.known[id(start)] = value
+        return value
+
+    def _value(self, expr: Any, frame: _Frame) -> Recursion:
+        """The value of an expression that calls no function."""
+        method = _VALUES.get(type(expr))
+        if method is None:
+            raise self._fault(Q0404, f"{type(expr).__name__} has no value", expr)
+        return (yield method(self, expr, frame))
+
+    def _var(self, expr: Var, frame: _Frame) -> Recursion:
+        if expr not in frame.values:
+            raise self._fault(Q0307, f"variable %{expr.name_hint} is not bound", expr)
+        return frame.values[expr]
+        yield
+
+    def _global(self, expr: GlobalVar, _frame: _Frame) -> Recursion:
+        func = self.mod.get(expr)
+        if not isinstance(func, Function):
+            raise self._fault(Q0307, f"the module has no Relay function @{expr.name_hint}", expr)
+        return Closure(func, {})
+        yield
+
+    def _constant(self, expr: Constant, _frame: _Frame) -> Recursion:
+        known = self._constants.get(id(expr))
+        if known is None:
+            known = expr, np.asarray(expr.data.numpy(), expr.data.dtype.numpy())
+            self._constants[id(expr)] = known
+        return known[1]
+        yield
+
+    def _constructor(self, expr: Constructor, _frame: _Frame) -> Recursion:
+        return expr
+        yield
+
+    def _function(self, expr: Function, frame: _Frame) -> Recursion:
+        return self._closure(expr, frame)
+        yield
+
+    def _tuple(self, expr: Tuple, frame: _Frame) -> Recursion:
+        items = []
+        for item in expr.fields:
+            items.append((yield self.eval(item, frame)))
+        return tuple(items)
+
+    def _item(self, expr: TupleGetItem, frame: _Frame) -> Recursion:
+        return (yield self.eval(expr.tuple_value, frame))[expr.index]
+
+    def _ref_create(self, expr: RefCreate, frame: _Frame) -> Recursion:
+        return RefValue((yield self.eval(expr.value, frame)))
+
+    def _ref_read(self, expr: RefRead, frame: _Frame) -> Recursion:
+        return (yield self.eval(expr.ref, frame)).value
+
+    def _ref_write(self, expr: RefWrite, frame: _Frame) -> Recursion:
+        ref = yield self.eval(expr.ref, frame)
+        ref.value = yield self.eval(expr.value, frame)
+        return ()
+
+    def _call(self, expr: Call, frame: _Frame) -> Recursion:
+        args = []
+        for arg in expr.args:
+            args.append(frame.values[arg] if arg in frame.values else (yield self.eval(arg, frame)))
+        if isinstance(expr.op, Constructor):
+            return self._construct(expr.op, args)
+        return self.operator(expr, args)
+
+    # ---- functions
+
+    def _closure(self, func: Function, frame: _Frame) -> Closure:
+        known = self._free.get(id(func))
+        if known is None:
+            known = self._free[id(func)] = func, free_vars(func)
+        return Closure(func, {var: frame.values[var] for var in known[1] if var in frame.values})
+
+    def _frame(self, callee: Any, args: Sequence[Any], node: Any) -> _Frame:
+        if not isinstance(callee, Closure):
+            raise self._fault(Q0404, f"a value of kind {type(callee).__name__} is called", node)
+        params = callee.func.params
+        if len(params) != len(args):
+            raise TrapValueError(
+                Q0402, f"the function takes {len(params)} arguments, got {len(args)}", span=node.span
+            )
+        values = dict(callee.values)
+        values.update(zip(params, args, strict=True))
+        return _Frame(values)
+
+    def _construct(self, constructor: Constructor, args: Sequence[Any]) -> ConstructorValue:
+        return ConstructorValue(constructor.tag, tuple(args), constructor)
+
+    # ---- matching
+
+    def _chosen(self, expr: Match, value: Any, frame: _Frame) -> Expr:
+        """The right side of the first clause that fits; its variables are bound."""
+        for clause in expr.clauses:
+            bound: dict[Var, Any] = {}
+            if _fits(clause.lhs, value, bound):
+                frame.values.update(bound)
+                return clause.rhs
+        raise self._fault(Q0401, "no clause of the match fits the value", expr)
+
+    # ---- operators
+
+    def operator(self, call: Call, args: Sequence[Any]) -> Any:
+        """The value of an operator's call, by the references of the records that it stands for."""
+        assert isinstance(call.op, Op)
+        key = call.op.name, id(call.attrs), tuple(_signature(arg) for arg in args)
+        plan = self._plans.get(key)
+        with at(call.span):
+            if plan is None:
+                plan = self._plans[key] = _Plan(call.op.name, call.attrs, args)
+            return plan.run(args)
+
+    @staticmethod
+    def _fault(code: Code, message: str, node: Any) -> Trap:
+        return Trap(code, message, span=node.span)
+
+
+def _fits(pattern: Pattern, value: Any, bound: dict[Var, Any]) -> bool:
+    if isinstance(pattern, PatternVar):
+        bound[pattern.var] = value
+        return True
+    if isinstance(pattern, PatternConstructor):
+        if not isinstance(value, ConstructorValue) or value.tag != pattern.constructor.tag:
+            return False
+        return all(
+            _fits(item, part, bound) for item, part in zip(pattern.patterns, value.fields, strict=False)
+        )
+    if isinstance(pattern, PatternTuple):
+        return all(_fits(item, part, bound) for item, part in zip(pattern.patterns, value, strict=False))
+    return True
+
+
+def _signature(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_signature(item) for item in value)
+    return (value.shape, value.dtype) if isinstance(value, np.ndarray) else type(value)
+
+
+def _type_of_value(value: Any) -> Type:
+    if isinstance(value, tuple):
+        return TupleType(tuple(_type_of_value(item) for item in value))
+    if not isinstance(value, np.ndarray):
+        raise TrapValueError(Q0404, f"an operator got a {type(value).__name__}: expected tensors")
+    return TensorType(value.shape, dtype_of(value))
+
+
+class _Plan:
+    """The operators that a call is, in order, for arguments of certain shapes and element types."""
+
+    def __init__(self, name: str, attrs: Attrs, args: Sequence[Any]) -> None:
+        self.attrs = attrs  # which the key has by its identity
+        self._params = [placeholder(_type_of_value(arg)) for arg in args]
+        normalizer = Normalizer()
+        with normalizer.scope():
+            expr = expand(name, self._params, attrs)
+            self._body: SeqExpr = normalizer.sequence(expr)
+        type_of(self._body.body)
+
+    def run(self, args: Sequence[Any]) -> Any:
+        values: dict[Var, Any] = {}
+        for param, arg in zip(self._params, args, strict=True):
+            _bind(param, arg, values)
+        for binding in self._body.bindings():
+            values[binding.var] = self._value(binding.value, values)
+        return self._value(self._body.body, values)
+
+    def _value(self, expr: Any, values: dict[Var, Any]) -> Any:
+        if isinstance(expr, Var):
+            return values[expr]
+        if isinstance(expr, Constant):
+            return np.asarray(expr.data.numpy(), expr.data.dtype.numpy())
+        if isinstance(expr, Tuple):
+            return tuple(self._value(item, values) for item in expr.fields)
+        if isinstance(expr, TupleGetItem):
+            return self._value(expr.tuple_value, values)[expr.index]
+        if isinstance(expr, ShapeExpr):
+            return shape_value(expr.values, {})
+        if isinstance(expr, PrimExpr):
+            return evaluate(expr, {})
+        if isinstance(expr, DataTypeImm):
+            return DataType(expr.value)
+        assert isinstance(expr, Call)
+        record = op_def(expr.op)
+        assert record is not None
+        return apply_operator(record, expr.attrs, [self._value(arg, values) for arg in expr.args])
+
+
+def _bind(param: Expr, arg: Any, values: dict[Var, Any]) -> None:
+    if isinstance(param, Tuple):
+        for item, part in zip(param.fields, arg, strict=True):
+            _bind(item, part, values)
+    elif isinstance(param, Var):
+        values[param] = arg
+
+
+_VALUES: dict[type, Callable[[RelayInterpreter, Any, _Frame], Recursion]] = {
+    Var: RelayInterpreter._var,
+    GlobalVar: RelayInterpreter._global,
+    Constant: RelayInterpreter._constant,
+    Constructor: RelayInterpreter._constructor,
+    Function: RelayInterpreter._function,
+    Tuple: RelayInterpreter._tuple,
+    TupleGetItem: RelayInterpreter._item,
+    RefCreate: RelayInterpreter._ref_create,
+    RefRead: RelayInterpreter._ref_read,
+    RefWrite: RelayInterpreter._ref_write,
+    Call: RelayInterpreter._call,
+}

@@ -1,0 +1,59 @@
+"""Kinds: which types stand where a type of values is expected."""
+
+from __future__ import annotations
+
+from heddle.graph.types import TensorType
+from heddle.ir.module import IRModule
+from heddle.ir.type_data import GlobalTypeVar, TypeCall, TypeKind
+from heddle.ir.types import FuncType, TupleType, Type, TypeVar
+from heddle.relay.codes import Q0306
+from heddle.relay.nodes import IncompleteType, RefType, TypeRelation
+from heddle.relay.text_values import type_text
+from heddle.support.diagnostics import IRTypeError
+
+
+def check_kind(ty: Type, mod: IRModule | None = None) -> TypeKind:
+    """The kind of a type. Raises: IRTypeError Q0306 where its parts have wrong kinds, MissingNameError I0305
+    for a data type that the module lacks."""
+    if isinstance(ty, (TypeVar, GlobalTypeVar, IncompleteType)):
+        return TypeKind(ty.kind)
+    if isinstance(ty, TupleType):
+        _need_types(ty.fields, mod, "a field of a tuple")
+    elif isinstance(ty, FuncType):
+        _need_types((*ty.arg_types, ty.ret), mod, "an argument or result of a function")
+    elif isinstance(ty, RefType):
+        _need_types((ty.value,), mod, "what a reference refers to")
+    elif isinstance(ty, TypeCall):
+        _check_call(ty, mod)
+    elif isinstance(ty, TypeRelation):
+        return TypeKind.Constraint
+    elif not isinstance(ty, TensorType):
+        raise IRTypeError(Q0306, f"{type_text(ty)} is no type of Relay values", span=ty.span)
+    return TypeKind.Type
+
+
+def _need_types(types: tuple[Type, ...], mod: IRModule | None, what: str) -> None:
+    for ty in types:
+        kind = check_kind(ty, mod)
+        if kind not in (TypeKind.Type, TypeKind.BaseType):
+            raise IRTypeError(
+                Q0306, f"{what} must be a type, got {type_text(ty)} of kind {kind.name}", span=ty.span
+            )
+
+
+def _check_call(ty: TypeCall, mod: IRModule | None) -> None:
+    if isinstance(ty.func, GlobalTypeVar):
+        if mod is not None:
+            _check_arity(ty, len(mod.type_definition(ty.func).type_vars))
+    elif not isinstance(ty.func, (TypeVar, IncompleteType)) or ty.func.kind != TypeKind.AdtHandle:
+        raise IRTypeError(
+            Q0306, f"only a data type can be applied to types, got {type_text(ty.func)}", span=ty.span
+        )
+    _need_types(ty.args, mod, f"an argument of {type_text(ty.func)}")
+
+
+def _check_arity(ty: TypeCall, count: int) -> None:
+    if len(ty.args) != count:
+        raise IRTypeError(
+            Q0306, f"type {type_text(ty.func)} takes {count} arguments, got {len(ty.args)}", span=ty.span
+        )

@@ -1,0 +1,129 @@
+"""Where the text of a program has its shared expressions.
+
+A program is a graph, and its text is a tree with names: an expression that is used more than once is written
+once, in the innermost scope around all its uses. Scopes are bodies of functions, branches, clauses, and lets
+that stand where a value is expected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.op import Op
+from heddle.ir.type_data import Constructor
+from heddle.relay.nodes import Let, Match, RefCreate, RefRead, RefWrite
+
+_LEAVES = (Var, GlobalVar, Constant, Op, Constructor)
+
+
+def is_leaf(expr: Any) -> bool:
+    """Whether an expression is written where it is used, however often that is."""
+    return isinstance(expr, _LEAVES) or (
+        isinstance(expr, Call) and isinstance(expr.op, Constructor) and not expr.args
+    )
+
+
+def parts(expr: Any) -> list[tuple[Expr, int | None]]:
+    """The expressions directly below, each with the number of the scope that it opens, or None."""
+    if isinstance(expr, Call):
+        return [(expr.op, None), *((arg, None) for arg in expr.args)]
+    if isinstance(expr, Tuple):
+        return [(item, None) for item in expr.fields]
+    if isinstance(expr, Let):
+        return [(expr.value, None), (expr.body, None)]
+    if isinstance(expr, TupleGetItem):
+        return [(expr.tuple_value, None)]
+    if isinstance(expr, Function):
+        return [(expr.body, 0)]
+    if isinstance(expr, If):
+        return [(expr.cond, None), (expr.true_branch, 0), (expr.false_branch, 1)]
+    if isinstance(expr, Match):
+        return [(expr.data, None), *((clause.rhs, place) for place, clause in enumerate(expr.clauses))]
+    if isinstance(expr, RefCreate):
+        return [(expr.value, None)]
+    if isinstance(expr, RefRead):
+        return [(expr.ref, None)]
+    if isinstance(expr, RefWrite):
+        return [(expr.ref, None), (expr.value, None)]
+    return []
+
+
+def post_order(root: Any) -> list[Any]:
+    """Each distinct expression at or below, operands before what uses them, to any depth of nesting."""
+    seen: set[int] = set()
+    found: list[Any] = []
+    todo: list[tuple[Any, bool]] = [(root, False)]
+    while todo:
+        expr, is_done = todo.pop()
+        if is_done:
+            found.append(expr)
+        elif id(expr) not in seen:
+            seen.add(id(expr))
+            todo.append((expr, True))
+            todo += [(child, False) for child, _ in reversed(parts(expr)) if id(child) not in seen]
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """`lines` are those written so far."""
+
+    parent: Scope | None = None
+    depth: int = 0
+    lines: list[str] = field(default_factory=list)
+
+    def inner(self) -> Scope:
+        return Scope(self, self.depth + 1)
+
+
+def common(a: Scope, b: Scope) -> Scope:
+    """The innermost scope around both."""
+    while a is not b:
+        if a.depth >= b.depth:
+            assert a.parent is not None
+            a = a.parent
+        else:
+            assert b.parent is not None
+            b = b.parent
+    return a
+
+
+class Placement:
+    """The scopes and uses of the expressions of one program."""
+
+    def __init__(self, root: Any) -> None:
+        self.root = Scope()
+        self.home: dict[int, Scope] = {id(root): self.root}
+        self.uses: dict[int, int] = {}
+        self.inner: dict[tuple[int, int], Scope] = {}
+        """The scopes that an expression opens, by its identity and their number."""
+        self._statements = {id(root)}
+        """Lets that stand in a sequence of a scope."""
+        for expr in reversed(post_order(root)):
+            self._place(expr)
+
+    def is_statement(self, expr: Any) -> bool:
+        """Whether a let is written as a line of its scope, not in braces."""
+        return id(expr) in self._statements and self.uses.get(id(expr), 0) <= 1
+
+    def _place(self, expr: Any) -> None:
+        if id(expr) not in self.home:  # a leaf, which is written wherever it is used
+            return
+        here = self.home[id(expr)]
+        is_let = isinstance(expr, Let)
+        is_block = is_let and not self.is_statement(expr)
+        if is_block:
+            here = self.inner[id(expr), 0] = here.inner()
+        for child, number in parts(expr):
+            if number is None and is_leaf(child) and not isinstance(child, Call):
+                continue
+            scope = here
+            if number is not None:
+                scope = self.inner[id(expr), number] = here.inner()
+            if number is not None or (is_let and child is expr.body):
+                self._statements.add(id(child))
+            key = id(child)
+            self.uses[key] = self.uses.get(key, 0) + 1
+            self.home[key] = common(self.home[key], scope) if key in self.home else scope

@@ -1,0 +1,314 @@
+"""Relay programs as text, which `relay.parser` reads back to an equal structure.
+
+Leaves and expressions that are used once, as a result, a bound value or a body, are written in place; other
+arguments get a name of the graph, `%0 = ...;`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.module import IRModule
+from heddle.ir.node import Node
+from heddle.ir.op import Op
+from heddle.ir.op_def import REQUIRED
+from heddle.ir.type_data import Constructor, TypeData
+from heddle.ir.types import Type
+from heddle.ir.variables import free_vars
+from heddle.relay.nodes import (
+    Let,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    RefCreate,
+    RefRead,
+    RefWrite,
+)
+from heddle.relay.op import find
+from heddle.relay.parser import VERSION
+from heddle.relay.placement import Placement, Scope, is_leaf
+from heddle.relay.text_values import TextValues
+from heddle.support.trampoline import Recursion, run
+
+Annotate = Callable[[Any], str]
+MAX_INDENTED = 40
+_OMITTED = "// metadata omitted; show_meta_data=True writes it"
+
+
+class RelayPrinter(TextValues):
+    """Writes the functions and expressions of one text. `annotate(expr)` is what follows an expression."""
+
+    def __init__(self, annotate: Annotate | None = None) -> None:
+        super().__init__()
+        self.annotate = annotate or self._inferred
+        self._graph: dict[int, str] = {}
+        self._count = 0
+        self._placed: Placement
+
+    def _inferred(self, expr: Any) -> str:
+        """The type that inference found, in a comment."""
+        ty = getattr(expr, "ty", None)
+        if ty is None or isinstance(expr, GlobalVar):
+            return ""
+        span = f" span={expr.span.place()}" if expr.span is not None and "*/" not in expr.span.place() else ""
+        return f" /* ty={self.type(ty)}{span} */"
+
+    # ---- programs
+
+    def module(self, mod: IRModule) -> str:
+        parts = [
+            self.type_definition(definition)
+            for _, definition in sorted(mod.type_definitions.items(), key=lambda item: item[0].name_hint)
+        ]
+        for name, func in sorted(mod.functions.items(), key=lambda item: item[0].name_hint):
+            if isinstance(func, Function):
+                parts.append(self.definition(func, f"def @{name.name_hint}"))
+        return "\n\n".join(parts) + "\n"
+
+    def definition(self, func: Function, head: str) -> str:
+        self._placed = Placement(func)
+        free = [self._free(var) for var in free_vars(func)]
+        self._placed.inner[id(func), 0].lines += free
+        return str(run(self._function(func, head)))
+
+    def expression(self, expr: Any) -> str:
+        """An expression alone; its free variables come first."""
+        self._placed = Placement(expr)
+        scope = self._placed.root
+        scope.lines += (
+            [self._free(var) for var in free_vars(expr)] if not isinstance(expr, Constructor) else []
+        )
+        run(self.sequence(expr, scope))
+        return "\n".join(scope.lines)
+
+    def _free(self, var: Var) -> str:
+        return f"free_var {self.define(var)}{self._annotation(var.ty)};"
+
+    def _annotation(self, ty: Type | None) -> str:
+        return "" if ty is None else f": {self.type(ty)}"
+
+    # ---- sequences
+
+    def sequence(self, expr: Any, scope: Scope, is_open: bool = False) -> Recursion:
+        """Write an expression's lets and its result as lines of a scope. `is_open`: the braces of a let that
+        stands where a value is expected are written around it."""
+        while isinstance(expr, Let) and (is_open or self._placed.is_statement(expr)):
+            name = self.define(expr.var) if isinstance(expr.value, Function) else ""  # which may name itself
+            value = yield self.inline(expr.value)
+            name = name or self.define(expr.var)
+            scope.lines.append(f"let {name}{self._annotation(expr.var.ty)} = {value};")
+            expr, is_open = expr.body, False
+        scope.lines.append((yield self.inline(expr)))
+        return None
+
+    def _block(self, expr: Any, scope: Scope, is_open: bool = False) -> Recursion:
+        """A sequence in braces."""
+        yield self.sequence(expr, scope, is_open)
+        space = _space(scope.depth)
+        inside = "\n".join(scope.lines).replace("\n", f"\n{space}")
+        return f"{{\n{space}{inside}\n}}"
+
+    # ---- expressions
+
+    def inline(self, expr: Any) -> Recursion:
+        """An expression where it may be written in place."""
+        if not is_leaf(expr) and self._placed.uses.get(id(expr), 0) > 1:
+            return (yield self.name(expr))
+        return (yield self.form(expr))
+
+    def name(self, expr: Any) -> Recursion:
+        """An expression as an argument: a leaf, or the name of the graph that stands for it."""
+        if is_leaf(expr):
+            return (yield self.form(expr))
+        if id(expr) not in self._graph:
+            text = yield self.form(expr)
+            self._graph[id(expr)] = f"%{self._count}"
+            self._count += 1
+            self._placed.home[id(expr)].lines.append(f"{self._graph[id(expr)]} = {text};")
+        return self._graph[id(expr)]
+
+    def form(self, expr: Any) -> Recursion:
+        method = _FORMS.get(type(expr))
+        if method is None:
+            return self.meta_ref(expr.node_kind, expr)
+        text = yield method(self, expr)
+        return text
+
+    def _var(self, expr: Var) -> Recursion:
+        return self.variable(expr)
+        yield
+
+    def _global(self, expr: GlobalVar) -> Recursion:
+        return f"@{expr.name_hint}"
+        yield
+
+    def _named(self, expr: Any) -> Recursion:
+        return expr.name if isinstance(expr, Op) else expr.name_hint
+        yield
+
+    def _constant(self, expr: Constant) -> Recursion:
+        return self.constant(expr) + self.annotate(expr)
+        yield
+
+    def _tuple(self, expr: Tuple) -> Recursion:
+        items = []
+        for item in expr.fields:
+            items.append((yield self.name(item)))
+        text = f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+        return text + self.annotate(expr)
+
+    def _item(self, expr: TupleGetItem) -> Recursion:
+        value = yield self.name(expr.tuple_value)
+        text = f"{value}.{expr.index}" if value.startswith("%") else f"({value}).{expr.index}"
+        return text + self.annotate(expr)
+
+    def _call(self, expr: Call) -> Recursion:
+        callee = yield self.name(expr.op)
+        items = []
+        for arg in expr.args:
+            items.append((yield self.name(arg)))
+        items += self._attrs(expr)
+        if isinstance(expr.op, Constructor) and not items:
+            return callee + self.annotate(expr)
+        return f"{callee}({', '.join(items)})" + self.annotate(expr)
+
+    def _attrs(self, expr: Call) -> list[str]:
+        """Those that are not the operator's defaults."""
+        found = find(expr.op.name) if isinstance(expr.op, Op) else None
+        defaults = (
+            {spec.name: spec.default for spec in found[1].attrs_of(found[0])} if found is not None else {}
+        )
+        return [
+            f"{key}={self.value(value)}"
+            for key, value in expr.attrs.items()
+            if defaults.get(key, REQUIRED) is REQUIRED or not _same(value, defaults[key])
+        ]
+
+    def _if(self, expr: If) -> Recursion:
+        inner = self._placed.inner
+        cond = yield self.name(expr.cond)
+        true = yield self._block(expr.true_branch, inner[id(expr), 0])
+        false = yield self._block(expr.false_branch, inner[id(expr), 1])
+        return f"if ({cond}) {true} else {false}" + self.annotate(expr)
+
+    def _let(self, expr: Let) -> Recursion:
+        """A let where a value is expected."""
+        return (yield self._block(expr, self._placed.inner[id(expr), 0], is_open=True))
+
+    def _fn(self, expr: Function) -> Recursion:
+        return (yield self._function(expr, "fn "))
+
+    def _function(self, expr: Function, head: str) -> Recursion:
+        is_inferred = expr.ty is not None
+        params = [
+            f"{self.define(param)}{self._annotation(param.ty)}{self.annotate(param) if is_inferred else ''}"
+            for param in expr.params
+        ]
+        types = self.type_params(expr.type_params)
+        attrs = [f"{key}={self.value(value)}" for key, value in expr.attrs.items()]
+        returns = f" -> {self.type(expr.ret_ty)}" if expr.ret_ty is not None else ""
+        body = yield self._block(expr.body, self._placed.inner[id(expr), 0])
+        return f"{head}{types}({', '.join(params + attrs)}){returns} {body}" + self.annotate(expr)
+
+    def _match(self, expr: Match) -> Recursion:
+        data = yield self.name(expr.data)
+        lines = [f"match{'' if expr.complete else '?'} ({data}) {{"]
+        for place, clause in enumerate(expr.clauses):
+            pattern = self.pattern(clause.lhs)
+            body = yield self._block(clause.rhs, self._placed.inner[id(expr), place])
+            space = _space(self._placed.home[id(expr)].depth)
+            text = f"{pattern} => {body},".replace("\n", f"\n{space}")
+            lines.append(f"{space}{text}")
+        return "\n".join([*lines, "}"]) + self.annotate(expr)
+
+    def pattern(self, pattern: Pattern) -> str:
+        if isinstance(pattern, PatternVar):
+            return f"{self.define(pattern.var)}{self._annotation(pattern.var.ty)}"
+        if isinstance(pattern, PatternConstructor):
+            items = f"({', '.join(map(self.pattern, pattern.patterns))})" if pattern.patterns else ""
+            return f"{pattern.constructor.name_hint}{items}"
+        if isinstance(pattern, PatternTuple):
+            return f"({', '.join(map(self.pattern, pattern.patterns))})"
+        return "_"
+
+    def _reference(self, expr: Any) -> Recursion:
+        word, fields = _REFERENCES[type(expr)]
+        items = []
+        for field in fields:
+            items.append((yield self.name(getattr(expr, field))))
+        return f"{word}({', '.join(items)})" + self.annotate(expr)
+
+
+_REFERENCES = {
+    RefCreate: ("ref", ("value",)),
+    RefRead: ("ref_read", ("ref",)),
+    RefWrite: ("ref_write", ("ref", "value")),
+}
+_FORMS: dict[type, Any] = {
+    Var: RelayPrinter._var,
+    GlobalVar: RelayPrinter._global,
+    Op: RelayPrinter._named,
+    Constructor: RelayPrinter._named,
+    Constant: RelayPrinter._constant,
+    Tuple: RelayPrinter._tuple,
+    TupleGetItem: RelayPrinter._item,
+    Call: RelayPrinter._call,
+    If: RelayPrinter._if,
+    Let: RelayPrinter._let,
+    Function: RelayPrinter._fn,
+    Match: RelayPrinter._match,
+    RefCreate: RelayPrinter._reference,
+    RefRead: RelayPrinter._reference,
+    RefWrite: RelayPrinter._reference,
+}
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether an attribute has its default; a list of one kind of values is one of another."""
+    if isinstance(value, (tuple, list)) and isinstance(default, (tuple, list)):
+        return tuple(value) == tuple(default)
+    return type(value) is type(default) and bool(value == default)
+
+
+def _space(depth: int) -> str:
+    """What a line is indented by against the scope around it: nothing where the nesting is deep, so that the
+    text does not grow with its square."""
+    return "  " if depth <= MAX_INDENTED else ""
+
+
+def pattern_text(pattern: Pattern) -> str:
+    """A pattern as messages show it."""
+    return RelayPrinter().pattern(pattern)
+
+
+def relay_script(
+    node: Node,
+    version: bool = False,
+    show_meta: bool = False,
+    annotate: Annotate | None = None,
+    **_options: Any,
+) -> str | None:
+    """The text of a node of Relay programs; None for one that has none. With `version`, as a file has it."""
+    printer = RelayPrinter(annotate)
+    if isinstance(node, IRModule):
+        text = printer.module(node)
+    elif isinstance(node, TypeData):
+        text = printer.type_definition(node)
+    elif isinstance(node, Type):
+        text = printer.type(node)
+    elif isinstance(node, Pattern):
+        text = pattern_text(node)
+    elif isinstance(node, Expr):
+        text = printer.expression(node)
+    else:
+        return None
+    if not version:
+        return text
+    text = f'#[version = "{VERSION}"]\n{text.rstrip()}\n'
+    if printer.meta:
+        text += f"\n#[metadata]\n{printer.metadata_text()}\n" if show_meta else f"\n{_OMITTED}\n"
+    return text

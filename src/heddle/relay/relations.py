@@ -1,0 +1,201 @@
+"""Relations between types that wait until enough is known.
+
+A relation of an operator's call gives the result from the arguments, or from some arguments the others; one
+of a projection gives the field. One that cannot go on waits for the incomplete types that it met, so that
+each is tried again only after one of them was found.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from heddle.ir.attrs import Attrs
+from heddle.ir.expr import Call, TupleGetItem
+from heddle.ir.op import Op
+from heddle.ir.structural import structural_equal
+from heddle.ir.types import TupleType, Type
+from heddle.ir.visitor import walk_distinct
+from heddle.relay.codes import Q0301, Q0310
+from heddle.relay.expand import given_arguments, placeholder, result_type
+from heddle.relay.nodes import IncompleteType
+from heddle.relay.op import lookup
+from heddle.relay.text_values import type_text
+from heddle.relay.unify import Mismatch, Unifier, is_complete
+from heddle.support.diagnostics import Diagnostic, HeddleError
+from heddle.support.span import at
+
+_RULES = {
+    "R0204": ("the data types of the arguments do not match",),
+    "R0203": (
+        "the shapes are incompatible: Incompatible broadcast type, or sizes that the operator refuses",
+    ),
+}
+
+
+@dataclass(slots=True, eq=False)
+class Relation:
+    """`known` are the arguments' types that it was solved with."""
+
+    expr: Any
+    args: list[Type]
+    result: Type
+    known: tuple[Type, ...] | None = None
+    has_failed: bool = field(default=False)
+
+
+def _callee(call: Call) -> str:
+    assert isinstance(call.op, Op)
+    return call.op.name
+
+
+class Relations:
+    """The relations of one inference; `report` takes what is wrong."""
+
+    def __init__(self, report: Callable[[Diagnostic], None]) -> None:
+        self.unifier = Unifier(self._bound)
+        self.all: list[Relation] = []
+        self._report = report
+        self._waiting: dict[IncompleteType, list[Relation]] = defaultdict(list)
+        self._ready: list[Relation] = []
+        self._results: dict[Any, Type] = {}
+
+    def add(self, expr: Any, args: list[Type]) -> Type:
+        """A relation of a call or projection; gives the type of its result."""
+        relation = Relation(expr, args, IncompleteType(span=None))
+        self.all.append(relation)
+        self._ready.append(relation)
+        self.solve()
+        return self.unifier.root(relation.result)
+
+    def solve(self) -> None:
+        """Go on with all that can go on."""
+        while self._ready:
+            relation = self._ready.pop()
+            if relation.known is None and not relation.has_failed:
+                self._try(relation)
+
+    def settle(self) -> None:
+        """Solve again what was solved with types that changed since: a dimension became unknown."""
+        for _ in range(len(self.all) + 1):
+            self.solve()
+            changed = [relation for relation in self.all if self._has_changed(relation)]
+            if not changed:
+                return
+            for relation in changed:
+                relation.known = None
+            self._ready += changed
+
+    def _has_changed(self, relation: Relation) -> bool:
+        if relation.known is None or relation.has_failed:
+            return False
+        now = [self.unifier.resolve(arg) for arg in relation.args]
+        return any(
+            a is not b and not structural_equal(a, b) for a, b in zip(now, relation.known, strict=True)
+        )
+
+    def _bound(self, var: IncompleteType) -> None:
+        self._ready += self._waiting.pop(var, ())
+
+    def _try(self, relation: Relation) -> None:
+        args = [self.unifier.resolve(arg) for arg in relation.args]
+        try:
+            with at(relation.expr.span):
+                if isinstance(relation.expr, TupleGetItem):
+                    found = self._field(relation.expr, args[0])
+                else:
+                    found = self._call(relation, args)
+            if found is None:
+                self._wait(relation)
+                return
+            relation.known = tuple(args)
+            self.unifier.unify(relation.result, found)
+        except Mismatch as error:
+            message = f"expected {self._text(error.lhs)}, got {self._text(error.rhs)}"
+            self._fail(relation, Diagnostic(Q0301, message, relation.expr.span, (error.reason,)))
+        except HeddleError as error:
+            for found_error in error.diagnostics:
+                self._fail(relation, found_error)
+
+    def _fail(self, relation: Relation, finding: Diagnostic) -> None:
+        relation.has_failed = True
+        notes = finding.notes
+        if isinstance(relation.expr, Call):
+            shown = ", ".join(self._text(arg) for arg in relation.args)
+            notes = (
+                *notes,
+                *_RULES.get(finding.code.name, ()),
+                f"the call is {_callee(relation.expr)}({shown})",
+            )
+        self._report(
+            Diagnostic(finding.code, finding.message, finding.span or relation.expr.span, notes, finding.help)
+        )
+
+    def _text(self, ty: Type) -> str:
+        return type_text(self.unifier.resolve(ty))
+
+    def _wait(self, relation: Relation) -> None:
+        for arg in relation.args:
+            for node in walk_distinct(self.unifier.resolve(arg)):
+                if isinstance(node, IncompleteType):
+                    self._waiting[node].append(relation)
+
+    @staticmethod
+    def _field(expr: TupleGetItem, ty: Type) -> Type | None:
+        if isinstance(ty, IncompleteType):
+            return None
+        if not isinstance(ty, TupleType):
+            raise HeddleError(Q0310, f"only a tuple has fields, got {type_text(ty)}", span=expr.span)
+        if not 0 <= expr.index < len(ty.fields):
+            raise HeddleError(
+                Q0310, f"field {expr.index} of a tuple of {len(ty.fields)} fields", span=expr.span
+            )
+        return ty.fields[expr.index]
+
+    # ---- operators
+
+    def _call(self, relation: Relation, args: list[Type]) -> Type | None:
+        call, name = relation.expr, _callee(relation.expr)
+        if not all(is_complete(ty) for ty in args):
+            self._derive(relation, args)
+            args[:] = [self.unifier.resolve(arg) for arg in relation.args]
+            if not all(is_complete(ty) for ty in args):
+                return None
+        key = self._key(name, args, call.attrs)
+        found = self._results.get(key) if key is not None else None
+        if found is None:
+            found = result_type(name, args, call.attrs)
+            if key is not None:
+                self._results[key] = found
+        return found
+
+    @staticmethod
+    def _key(name: str, args: list[Type], attrs: Attrs) -> Any:
+        """Equal for calls of equal results; None where that is not easily told."""
+        parts: list[Any] = [name]
+        for ty in args:
+            if not getattr(ty, "is_static", False):
+                return None
+            parts.append((ty.static_shape(), ty.dtype))  # type: ignore[attr-defined]
+        values = tuple(attrs.items())
+        try:
+            hash(values)
+        except TypeError:
+            return None
+        return (*parts, repr(values))
+
+    def _derive(self, relation: Relation, args: list[Type]) -> None:
+        """Find arguments' types that follow from others."""
+        call = relation.expr
+        record, alias = lookup(call.op.name)
+        if not alias.derived:
+            return
+        holders = [placeholder(ty) if is_complete(ty) else None for ty in args]
+        given = given_arguments(record, alias, holders, call.attrs)
+        names = [spec.name for spec in alias.inputs_of(record)]
+        for name, rule in alias.derived.items():
+            place = names.index(name)
+            if place < len(args) and holders[place] is None and (found := rule(given)) is not None:
+                self.unifier.unify(relation.args[place], found)

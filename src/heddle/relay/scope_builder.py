@@ -1,0 +1,112 @@
+"""ScopeBuilder: lets and branches one after the other, as statements are written."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from heddle.ir.expr import Expr, If, Var
+from heddle.ir.types import Type
+from heddle.relay.builders import as_expr, var
+from heddle.relay.codes import Q0101, Q0103
+from heddle.relay.nodes import Let
+from heddle.support.diagnostics import Trap, UsageError
+
+
+@dataclass(slots=True)
+class _Scope:
+    """`cond` and `true` are those of an if whose second branch is still missing."""
+
+    lets: list[tuple[Var, Expr]] = field(default_factory=list)
+    result: Expr | None = None
+    cond: Expr | None = None
+    true: Expr | None = None
+
+
+class ScopeBuilder:
+    """
+    sb = ScopeBuilder()
+    y = sb.let("y", relay.add(x, x))
+    with sb.if_scope(cond):
+        sb.ret(y)
+    with sb.else_scope():
+        sb.ret(x)
+    body = sb.get()
+
+    Misuse raises Trap (a RuntimeError) Q0103.
+    """
+
+    def __init__(self) -> None:
+        self._scopes = [_Scope()]
+
+    def let(self, name: Var | str | tuple[str, Type], value: Any) -> Var:
+        """Bind a value: to a variable, or to a new one of this name, and type if it is given."""
+        if isinstance(name, tuple):
+            made = var(*name)
+        elif isinstance(name, str):
+            made = var(name)
+        elif isinstance(name, Var):
+            made = name
+        else:
+            raise UsageError(Q0101, f"let takes a variable or a name, got {type(name).__name__}")
+        self._open("let")
+        self._scopes[-1].lets.append((made, as_expr(value)))
+        return made
+
+    @contextmanager
+    def if_scope(self, cond: Any) -> Iterator[None]:
+        """The branch for a condition that holds."""
+        scope = self._open("if_scope")
+        result = yield from self._branch()
+        scope.cond, scope.true = as_expr(cond), result
+
+    @contextmanager
+    def else_scope(self) -> Iterator[None]:
+        """The other branch; the if is what the scope around it gives."""
+        scope = self._scopes[-1]
+        if scope.cond is None or scope.true is None or scope.result is not None:
+            raise Trap(Q0103, "else_scope needs an if_scope before it")
+        result = yield from self._branch()
+        scope.result = If(scope.cond, scope.true, result)
+        scope.cond = scope.true = None
+
+    def _branch(self) -> Generator[None, None, Expr]:
+        self._scopes.append(_Scope())
+        try:
+            yield
+        finally:
+            inner = self._scopes.pop()
+        return self._finished(inner)
+
+    def ret(self, value: Any) -> None:
+        """What the scope gives; once in each."""
+        self._open("ret").result = as_expr(value)
+
+    def get(self) -> Expr:
+        """The expression. Only at the outermost scope."""
+        if len(self._scopes) != 1:
+            raise Trap(Q0103, "get is called inside a branch")
+        return self._finished(self._scopes[0])
+
+    def type_of(self, expr: Any) -> Type | None:
+        """The type of an expression, where it has one already."""
+        return getattr(expr, "ty", None)
+
+    def _open(self, what: str) -> _Scope:
+        scope = self._scopes[-1]
+        if scope.result is not None:
+            raise Trap(Q0103, f"{what} in a scope that has returned")
+        if scope.cond is not None:
+            raise Trap(Q0103, f"{what} between if_scope and else_scope")
+        return scope
+
+    @staticmethod
+    def _finished(scope: _Scope) -> Expr:
+        if scope.result is None:
+            raise Trap(Q0103, "a scope ends without ret")
+        result = scope.result
+        for name, value in reversed(scope.lets):
+            result = Let(name, value, result)
+        return result

@@ -1,0 +1,190 @@
+"""Names, types and attribute values as Relay text, and the metadata that a text refers to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from heddle.graph.types import TensorType
+from heddle.ir.expr import Constant, Var
+from heddle.ir.json_codec import save_json
+from heddle.ir.node import Map, Node
+from heddle.ir.type_data import GlobalTypeVar, TypeCall, TypeData
+from heddle.ir.types import FuncType, TupleType, Type, TypeVar
+from heddle.prim.nodes import IntImm
+from heddle.relay.nodes import AnyDim, IncompleteType, RefType, TypeRelation
+from heddle.runtime.dtype import DataType
+
+_SUFFIXES = {"int16": "i16", "int32": "", "int64": "i64", "float16": "f16", "float32": "f", "float64": "f64"}
+_FLOAT_LIMIT = 3.4e38
+
+
+class TextValues:
+    """What the words of one text stand for."""
+
+    def __init__(self) -> None:
+        self.names: dict[Any, str] = {}
+        self._taken: dict[str, int] = {}
+        self._defined: set[Var] = set()
+        self.meta: dict[str, list[Any]] = {}
+        self._meta_places: dict[int, tuple[str, int, Any]] = {}
+
+    # ---- names
+
+    def _fresh(self, hint: str) -> str:
+        name = re.sub(r"[^A-Za-z0-9_/]", "_", hint)
+        if not name[:1].isalpha():
+            name = f"v{name}"
+        count = self._taken.get(name)
+        while count is not None and f"{name}{count}" in self._taken:
+            count += 1
+        if count is not None:
+            self._taken[name] = count + 1
+            name = f"{name}{count}"
+        self._taken[name] = 1
+        return name
+
+    def define(self, var: Var) -> str:
+        """The name of a variable where it is bound. One that is bound twice is shown to be."""
+        if var in self._defined:
+            return f"%{self.names[var]}-malformed-ir"
+        self._defined.add(var)
+        return self.variable(var)
+
+    def variable(self, var: Var) -> str:
+        if var not in self.names:
+            self.names[var] = self._fresh(var.name_hint)
+        return f"%{self.names[var]}"
+
+    def type_variable(self, var: TypeVar) -> str:
+        if var not in self.names:
+            self.names[var] = self._fresh(var.name_hint)
+        return self.names[var]
+
+    @contextmanager
+    def _inner_names(self, params: tuple[Any, ...]) -> Iterator[None]:
+        """Names that are seen inside a type only: others may have them again."""
+        new = [item for item in params if item not in self.names]
+        taken = dict(self._taken) if new else self._taken
+        yield
+        for item in new:
+            self.names.pop(item, None)
+        self._taken = taken
+
+    # ---- metadata
+
+    def meta_ref(self, key: str, value: Any) -> str:
+        """What stands for a value that has no text."""
+        known = self._meta_places.get(id(value))
+        if known is None:
+            items = self.meta.setdefault(key, [])
+            items.append(value)
+            known = self._meta_places[id(value)] = key, len(items) - 1, value
+        return f"meta[{known[0]}][{known[1]}]"
+
+    def metadata_text(self) -> str:
+        return save_json(Map({key: tuple(items) for key, items in self.meta.items()}))
+
+    # ---- types
+
+    def type(self, ty: Type | None) -> str:
+        if ty is None or isinstance(ty, IncompleteType):
+            return "_"
+        if isinstance(ty, TensorType) and ty.dims is not None and ty.dtype is not None:
+            if not ty.dims:
+                return str(ty.dtype)
+            return f"Tensor[({', '.join(self.dim(dim) for dim in ty.dims)}), {ty.dtype}]"
+        if isinstance(ty, TupleType):
+            items = [self.type(item) for item in ty.fields]
+            return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+        if isinstance(ty, FuncType) and ty.params is not None:
+            with self._inner_names(ty.type_params):
+                params = self.type_params(ty.type_params)
+                args = ", ".join(self.type(item) for item in ty.params)
+                return f"fn {params}({args}) -> {self.type(ty.ret)}"
+        if isinstance(ty, TypeVar):
+            return self.type_variable(ty)
+        if isinstance(ty, GlobalTypeVar):
+            return ty.name_hint
+        if isinstance(ty, TypeCall):
+            args = f"[{', '.join(self.type(item) for item in ty.args)}]" if ty.args else ""
+            return f"{self.type(ty.func)}{args}"
+        if isinstance(ty, RefType):
+            return f"ref({self.type(ty.value)})"
+        if isinstance(ty, TypeRelation):
+            return f"{ty.func}({', '.join(self.type(item) for item in ty.args)})"
+        return self.meta_ref(ty.node_kind, ty)
+
+    def type_params(self, params: tuple[Any, ...]) -> str:
+        return f"[{', '.join(self.type_variable(item) for item in params)}]" if params else ""
+
+    def dim(self, dim: Any) -> str:
+        if isinstance(dim, AnyDim):
+            return "?"
+        return str(dim.value) if isinstance(dim, IntImm) else self.meta_ref(dim.node_kind, dim)
+
+    def type_definition(self, definition: TypeData) -> str:
+        with self._inner_names(definition.type_vars):
+            return self._type_definition(definition)
+
+    def _type_definition(self, definition: TypeData) -> str:
+        head = f"{definition.header.name_hint}{self.type_params(definition.type_vars)}"
+        if not definition.constructors:
+            return f"extern type {head}"
+        lines = [f"type {head} {{"]
+        for item in definition.constructors:
+            inputs = f"({', '.join(self.type(ty) for ty in item.inputs)})" if item.inputs else ""
+            lines.append(f"  {item.name_hint}{inputs},")
+        return "\n".join([*lines, "}"])
+
+    # ---- values
+
+    def constant(self, node: Constant) -> str:
+        """A literal for a number, else a reference to metadata."""
+        data, dtype = node.data, str(node.data.dtype)
+        if not tuple(data.shape) and (dtype in _SUFFIXES or dtype == "bool"):
+            text = self._scalar(np.asarray(data.numpy()), dtype)
+            if text is not None:
+                return text
+        return self.meta_ref("relay.Constant", node)
+
+    @staticmethod
+    def _scalar(array: Any, dtype: str) -> str | None:
+        """The literal of a number; None for a NaN with bits of its own."""
+        value = array[()]
+        if dtype == "bool":
+            return "True" if value else "False"
+        if dtype.startswith("int"):
+            return f"{int(value)}{_SUFFIXES[dtype]}"
+        if np.isnan(value):
+            plain = np.asarray(np.nan, array.dtype)
+            return f"nan{_SUFFIXES[dtype]}" if plain.tobytes() == array.tobytes() else None
+        return f"{str(value).removesuffix('.0')}{_SUFFIXES[dtype]}"
+
+    def value(self, value: Any) -> str:
+        """The value of an attribute."""
+        if value is None or isinstance(value, bool):
+            return str(value)
+        if isinstance(value, (int, np.integer)) and -(1 << 63) <= value < 1 << 63:
+            return str(int(value))
+        if isinstance(value, (float, np.floating)):
+            number = float(value)
+            return f"{number!r}{'f64' if _FLOAT_LIMIT < abs(number) < np.inf else 'f'}"
+        if isinstance(value, DataType):
+            return f'"{value}"'
+        if isinstance(value, str) and '"' not in value and "\n" not in value and "\r" not in value:
+            return f'"{value}"'
+        if isinstance(value, (tuple, list)):
+            return f"[{', '.join(self.value(item) for item in value)}]"
+        if isinstance(value, Mapping) and all(isinstance(key, str) and '"' not in key for key in value):
+            return "{" + ", ".join(f'"{key}": {self.value(item)}' for key, item in value.items()) + "}"
+        return self.meta_ref(value.node_kind if isinstance(value, Node) else type(value).__name__, value)
+
+
+def type_text(ty: Type) -> str:
+    """A type as messages show it."""
+    return TextValues().type(ty)

@@ -1,0 +1,1 @@
+"""Passes of the relay dialect, one to a file."""

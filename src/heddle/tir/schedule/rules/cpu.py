@@ -1,0 +1,24 @@
+"""The schedule rules for CPUs, in order of preference."""
+
+from __future__ import annotations
+
+from heddle.tir.schedule.rules.attention import Attention
+from heddle.tir.schedule.rules.contraction import Contraction
+from heddle.tir.schedule.rules.convolution import ConvolutionRule
+from heddle.tir.schedule.rules.elementwise import Elementwise
+from heddle.tir.schedule.rules.row_pass import RowPass
+from heddle.tir.schedule.rules.rule import ScheduleRule
+from heddle.tir.schedule.rules.sliding_window import SlidingWindow
+from heddle.tir.schedule.rules.transpose import Transpose
+from heddle.tir.schedule.rules.window import Window
+
+CPU_RULES: tuple[ScheduleRule, ...] = (
+    Transpose(),
+    Elementwise(),
+    ConvolutionRule(),
+    Contraction(),
+    Attention(),
+    Window(),
+    SlidingWindow(),
+    RowPass(),
+)

@@ -1,0 +1,146 @@
+"""Programs of Relay in tests/cases/relay: printed, parsed, inferred, saved, and run against numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import factorial, gcd
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heddle import relay
+from heddle.ir.dialect import DIALECTS
+from heddle.ir.instrument import verify_module
+from heddle.ir.json_codec import load_json, save_json
+from heddle.ir.module import IRModule
+from heddle.ir.structural import assert_structural_equal
+from heddle.relay.typed import infer_module
+from heddle.script import from_source
+from heddle.script.printer import module_script
+from tests.unit.relay.programs import floats, run
+
+FOLDER = Path(__file__).parents[2] / "cases" / "relay"
+Row = tuple[Callable[[], tuple[Any, ...]], Callable[..., Any]]
+
+
+def _softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _loop(n: int, x: Any) -> Any:
+    acc = x
+    for _ in range(n):
+        acc = acc * np.float32(0.5) + x
+    return acc
+
+
+def _ackermann(m: int, n: int) -> int:
+    if m == 0:
+        return n + 1
+    return _ackermann(m - 1, 1 if n == 0 else _ackermann(m, n - 1))
+
+
+def _rnn(x: Any, y: Any, w: Any, u: Any) -> Any:
+    h = np.zeros((1, 2), "float32")
+    for item in (x, y):
+        h = np.tanh(item @ w.T + h @ u.T)
+    return h
+
+
+ROWS: dict[str, Row] = {
+    "arithmetic": (lambda: (floats(2, 3), floats(3)), lambda x, y: (x + y) * x - y / 2),
+    "sharing": (lambda: (floats(4),), lambda x: 4 * np.tanh(x) ** 2 - np.tanh(x)),
+    "branch": (
+        lambda: (bool(np.random.default_rng().integers(2)), floats(3)),
+        lambda c, x: np.exp(x) if c else -x,
+    ),
+    "factorial": (lambda: (15,), factorial),
+    "mutual_recursion": (lambda: (17,), lambda n: (n % 2 == 0, n % 2 == 1)),
+    "local_loop": (lambda: (5, floats(3)), _loop),
+    "closure": (lambda: (0.5, floats(2)), lambda k, x: x * k * k),
+    "closure_in_data": (lambda: (2.0,), lambda x: x * 3),
+    "polymorphism": (lambda: (1.5, np.array([1, 2], "int32")), lambda x, y: (x * 9, y * 4)),
+    "let_polymorphism": (lambda: (1.5,), lambda x: (x, x)),
+    "list_fold": (lambda: (floats(2), floats(2)), lambda x, y: (x * 2 + y) * 2 + x),
+    "tree_sum": (lambda: (floats(2), floats(2)), lambda x, y: np.tanh(np.tanh(x + y) + x)),
+    "nested_patterns": (lambda: (7,), lambda n: n * (2 + 3 * n)),
+    "tuple_patterns": (lambda: ((1.5, (3, 0.25)),), lambda x: x[0] - x[1][1]),
+    "partial_match": (lambda: (1.5,), lambda x: x + 1),
+    "references": (lambda: (10,), lambda n: n * (n - 1) // 2),
+    "shared_reference": (lambda: (1.5,), lambda x: 4.0),
+    "any_shapes": (lambda: (floats(2, 3), floats(0, 3)), lambda x, y: np.concatenate([x, np.maximum(y, 0)])),
+    "any_reduction": (
+        lambda: (floats(2, 5),),
+        lambda x: (x.sum(1, keepdims=True), x.max(0), np.array(x.shape, "int32")),
+    ),
+    "dense_network": (
+        lambda: (floats(4, 3), floats(5, 3), floats(5)),
+        lambda x, w, b: _softmax(np.maximum(x @ w.T + b, 0)),
+    ),
+    "higher_order": (lambda: (1.5,), lambda x: (x * x + 1) ** 2 + 1),
+    "gcd": (lambda: (84, 36), gcd),
+    "casts": (
+        lambda: (np.array([1.7, -2.2, 0.0, 3.0], "float32"),),
+        lambda x: (x.astype("int32"), x != 0, x.astype("int8").astype("float64")),
+    ),
+    "empty": (lambda: (floats(0, 3),), lambda x: (x, np.zeros(3, "float32"), ())),
+    "where_and_compare": (lambda: (floats(3), floats(3)), lambda x, y: np.where(x < y, x, y * 2)),
+    "slices": (lambda: (floats(5, 4),), lambda x: (x[1:5:2, ::3], x[:, 1:3], x[::-1])),
+    "ackermann": (lambda: (2, 3), _ackermann),
+    "queue": (lambda: (1.5,), lambda x: x - x * 2),
+    "state_machine": (lambda: (), lambda: 12),
+    "rnn": (lambda: (floats(1, 3), floats(1, 3), floats(2, 3), floats(2, 2)), _rnn),
+}
+
+
+def _same(found: Any, wanted: Any) -> None:
+    if isinstance(wanted, tuple):
+        assert isinstance(found, tuple) and len(found) == len(wanted)
+        for a, b in zip(found, wanted, strict=True):
+            _same(a, b)
+        return
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    assert np.shape(found) == np.shape(wanted)
+
+
+def _text(name: str) -> str:
+    return (FOLDER / f"{name}.relay").read_text()
+
+
+def test_every_file_has_its_row() -> None:
+    assert sorted(path.stem for path in FOLDER.glob("*.relay")) == sorted(ROWS)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_program(name: str) -> None:
+    mod = relay.parse(_text(name), name)
+    make, reference = ROWS[name]
+    args = make()
+    _same(run(mod, *args), reference(*args))
+    assert verify_module(mod) == [] and infer_module(mod) is mod
+
+    for again in (relay.parse(mod.astext()), load_json(save_json(mod))):
+        assert_structural_equal(again, mod)
+        _same(run(again, *args), reference(*args))
+    plain = mod.astext(annotate=lambda _: "")
+    assert relay.parse(plain).astext(annotate=lambda _: "") == plain
+
+
+@pytest.mark.parametrize("name", ["arithmetic", "branch", "dense_network", "local_loop"])
+def test_the_dialects_record(name: str) -> None:
+    """Functions stand in script text too, run by the record, and are in normal form when they have types."""
+    mod = relay.parse(_text(name), name)
+    make, reference = ROWS[name]
+    args = make()
+    func, dialect = mod["main"], DIALECTS["relay"]
+    values = [np.asarray(arg, "float32" if isinstance(arg, float) else None) for arg in args]
+    values = [v.astype("int32") if v.dtype == "int64" else v for v in values]
+    _same(dialect.run(func, mod, values), reference(*args))
+    assert dialect.normalize(func, mod) is not None and dialect.verify(func, mod) == []
+    text = module_script(IRModule(mod.functions))
+    again = from_source(text)["main"]
+    assert again.dialect == "relay"
+    assert_structural_equal(infer_module(IRModule({"main": again}))["main"], func)
