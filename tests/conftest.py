@@ -34,6 +34,9 @@ CASES = 4
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="all cases of each test, not a few of them")
     parser.addoption(
+        "--update", action="store_true", help="write what the compiler makes into the golden cases"
+    )
+    parser.addoption(
         "--turn", type=int, default=0, metavar="N", help="which of the cases: others for each number"
     )
 
@@ -41,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out cases, where whole files or folders were asked for."""
     is_chosen = config.getoption("keyword") or any("::" in arg for arg in config.args)
-    if config.getoption("--all") or is_chosen:
+    if config.getoption("--all") or config.getoption("--update") or is_chosen:
         return
     by_test = defaultdict(list)
     for item in items:

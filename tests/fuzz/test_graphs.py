@@ -25,6 +25,7 @@ from tests.fuzz.graphs.judge import (
 from tests.fuzz.graphs.report import ten_lines, write
 from tests.fuzz.graphs.run import case_of, run_case
 from tests.fuzz.graphs.shrink import shrink
+from tests.fuzz.graphs.values import BFLOAT16
 
 SEEDS = (0, 1, 2, 3, 4, 5, 7, 9, 10, 11)
 
@@ -58,6 +59,12 @@ _COUNTER = helper.make_graph(
     "counter",
     [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("goes_on", 9, [])],
     [helper.make_tensor_value_info("again", 9, []), helper.make_tensor_value_info("row", 7, [])],
+)
+_ROWS = helper.make_graph(
+    [helper.make_node("Identity", ["goes_on"], ["again"]), helper.make_node("Identity", ["x"], ["row"])],
+    "rows",
+    [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("goes_on", 9, [])],
+    [helper.make_tensor_value_info("again", 9, []), helper.make_tensor_value_info("row", 11, [None])],
 )
 EXAMPLES = {
     "Slice backward to INT_MAX": (
@@ -141,6 +148,20 @@ EXAMPLES = {
         {"x": np.arange(7, dtype="float32").reshape(1, 1, 7, 1), "scales": np.float32([1, 1, 0.5, 1])},
         "runtime",
         np.asarray([0, 2.4, 4.8]).reshape(1, 1, 3, 1),
+        21,
+    ),
+    "LpNormalization by sums of sizes": (
+        helper.make_node("LpNormalization", ["x"], ["y"], p=1),
+        {"x": np.asarray([-1, 3]).astype(BFLOAT16)},
+        "reference",
+        np.asarray([-0.25, 0.75]),
+        21,
+    ),
+    "Rows of loops that do not run": (
+        helper.make_node("Loop", ["trips", "go"], ["y"], body=_ROWS),
+        {"trips": np.asarray(3), "go": np.asarray(False), "x": _X},
+        "runtime",
+        np.zeros((0, 7)),
         21,
     ),
     "Rows that loops collect": (

@@ -64,6 +64,17 @@ D0301 = declare_code(
     "The stage is unknown, or the model is a compiled one, which holds bytecode and object code only. "
     "Options of the compiler are for models that are not compiled, `--variant` is for those that are.",
 )
+D0302 = declare_code(
+    "D0302",
+    "no such pass or pipeline",
+    "`heddle opt --list` shows all passes and pipelines. `--until` and `--print-after` name passes that run.",
+)
+D0303 = declare_code(
+    "D0303",
+    "options of a pass do not fit",
+    "A pass is written `PassName` or `PassName(key=value)` with literal values; `heddle opt --list` shows "
+    "the options of each. An option that is no literal, as a function, is given from Python.",
+)
 D0401 = declare_code(
     "D0401", "optional package is missing", "The command needs a package of an extra that is not installed."
 )

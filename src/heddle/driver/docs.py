@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import pkgutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, getdoc
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import heddle
+from heddle.driver.passes import modules_below, pass_classes
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import REQUIRED, AttrSpec, Input, OpDef, Without
 from heddle.ir.transform import FunctionPass, Pass
@@ -27,7 +27,6 @@ from heddle.vm.isa import Effect, FuncKind, InstructionSet, Kind
 from heddle.vm.relax.isa import RELAX
 
 _MADE_BY = "<!-- made by `make docs`; change the declarations instead -->\n"
-_PASS_PACKAGES = ("heddle.relax", "heddle.lower", "heddle.tir", "heddle.relay")
 
 
 def page(title: str, text: str, lines: Sequence[str]) -> str:
@@ -36,16 +35,6 @@ def page(title: str, text: str, lines: Sequence[str]) -> str:
 
 def first_line(text: str | None) -> str:
     return (text or "").strip().split("\n")[0].strip()
-
-
-def modules_below(package: str) -> Iterator[str]:
-    """Names of all modules of a package, in order."""
-    try:
-        root = import_module(package)
-    except ModuleNotFoundError:
-        return
-    for found in pkgutil.walk_packages(root.__path__, package + "."):
-        yield found.name
 
 
 # ---- operators
@@ -116,17 +105,6 @@ def _aliases(record: OpDef) -> str:
 # ---- passes
 
 
-def pass_classes() -> list[type[Pass]]:
-    """All passes by name."""
-    found: dict[str, type[Pass]] = {}
-    for package in _PASS_PACKAGES:
-        for name in modules_below(package):
-            for value in vars(import_module(name)).values():
-                if isinstance(value, type) and issubclass(value, Pass) and value.__module__ == name:
-                    found[value.__name__] = value
-    return [found[name] for name in sorted(found)]
-
-
 def _pass_text(step: type[Pass]) -> str:
     """What a pass does: its module's text, else its own."""
     text = sys.modules[step.__module__].__doc__ or step.__doc__ or ""
@@ -134,12 +112,12 @@ def _pass_text(step: type[Pass]) -> str:
 
 
 def pass_rows() -> list[tuple[str, str]]:
-    return [(step.__name__, first_line(_pass_text(step))) for step in pass_classes()]
+    return [(step.__name__, first_line(_pass_text(step))) for step in pass_classes().values()]
 
 
 def passes_page() -> str:
     """Every pass with its before and after and its contract."""
-    classes = pass_classes()
+    classes = pass_classes().values()
     lines = ["| pass | what it does |", "|---|---|"]
     lines += [f"| [`{name}`](#{name.lower()}) | {_cell(text)} |" for name, text in pass_rows()]
     for step in classes:

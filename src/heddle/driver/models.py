@@ -10,16 +10,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from heddle.driver.codes import D0101, D0104, D0106, D0401
+from heddle.driver.codes import D0101, D0104, D0106, D0301, D0401
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
 
+if TYPE_CHECKING:
+    from heddle.support.span import Source
+
+_STDIN = "<stdin>"
 SOURCE_SUFFIXES = (".onnx", ".py")
 SUFFIXES = (*SOURCE_SUFFIXES, ".heddle")
 _LIGHT_MODELS = ("backend", "test", "data", "light")
@@ -120,17 +125,27 @@ def _packaged(name: str) -> Path:
     return path
 
 
-def _script_text(model: ModelFile) -> str:
-    """Raises: OSError, UnicodeDecodeError; UsageError S0601 for a text that is too long."""
-    from heddle.support.files import open_file
+def find_uncompiled(text: str) -> ModelFile:
+    """As `find_model`. Raises: UsageError D0301, too, for a compiled model."""
+    found = find_model(text)
+    if found.is_compiled:
+        raise UsageError(D0301, f"{text} is compiled already: expected script text or an ONNX model")
+    return found
+
+
+def _script_text(name: str, open_text: Callable[[], BinaryIO]) -> str:
+    """The text of a file, which is closed. Raises: UsageError S0102, S0601 for a text that is too long."""
     from heddle.support.limits import current_limits, exceeded
 
     most = current_limits().text_bytes
-    with open_file(model.path) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise exceeded("text_bytes", f"{model.name} has more than {most} bytes")
-    return data.decode()
+    try:
+        with open_text() as file:
+            data = file.read(most + 1)
+        if len(data) <= most:
+            return data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(S0102, f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
+    raise exceeded("text_bytes", f"{name} has more than {most} bytes")
 
 
 def import_model(
@@ -144,26 +159,41 @@ def import_model(
     Raises: what its frontend or parser raises; UsageError D0104 for text with C source in it, S0401 for text
     that asks for more than computing.
     """
-    from heddle.ops.load import load as load_operators
-
-    load_operators()
     if model.suffix == ".onnx":
         from heddle.frontend.onnx import from_onnx
+        from heddle.ops.load import load as load_operators
 
+        load_operators()
         return from_onnx(str(model.path), shape_dict=shapes)
+    from heddle.support.files import open_file
+    from heddle.support.span import Source
+
+    text = _script_text(model.name, lambda: open_file(model.path))
+    return import_script(Source(str(model.path), text), model.name, model.path.parent, trust)
+
+
+def import_stdin(trust: bool = False) -> Any:
+    """The IRModule of the script text on the standard input, which has no folder for weights. Raises: as
+    `import_model`.
+    """
+    from heddle.support.span import Source
+
+    text = _script_text(_STDIN, lambda: os.fdopen(0, "rb", closefd=False))
+    return import_script(Source(_STDIN, text), _STDIN, None, trust)
+
+
+def import_script(source: Source, name: str, folder: Path | None, trust: bool = False) -> Any:
+    """The IRModule of a script text, whose weights lie in `folder`. Messages call it `name`. Raises: as
+    `import_model`.
+    """
     from heddle.codegen.c_source import c_sources
     from heddle.driver.capabilities import untrusted_module
     from heddle.ir.module import IRModule
+    from heddle.ops.load import load as load_operators
     from heddle.script.parser import DEFAULT_NAMES, parse_source
-    from heddle.support.span import Source
 
-    try:
-        text = _script_text(model)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            S0102, f"cannot read {model.name}: {getattr(error, 'strerror', None) or error}"
-        ) from error
-    parsed = parse_source(Source(str(model.path), text), DEFAULT_NAMES, folder=model.path.parent)
+    load_operators()
+    parsed = parse_source(source, DEFAULT_NAMES, folder=folder)
     mod = parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed)
     if trust:
         return mod
@@ -172,7 +202,7 @@ def import_model(
         names = ", ".join(name for group in sources.values() for name in group)
         raise UsageError(
             D0104,
-            f"model {model.name} holds C source ({names})",
+            f"model {name} holds C source ({names})",
             help="read it; if you would run it as a program, run it with --trust, or compile it from Python",
         )
     return untrusted_module(mod)

@@ -122,16 +122,32 @@ def write_stage(
     """
     if stage not in TEXT_STAGES:
         raise UsageError(D0301, f"stage {stage!r} is no script text: --output takes {', '.join(TEXT_STAGES)}")
-    if output.suffix.lower() != ".py":
-        raise UsageError(D0106, f"{output} would not be taken for script text: let its name end in .py")
-    shown = _only(mod if stage == "relax" else stage_modules(mod, target, precision)[stage], function)
+    check_script_name(output)
+    return write_module(
+        _only(mod if stage == "relax" else stage_modules(mod, target, precision)[stage], function), output
+    )
+
+
+def write_module(mod: IRModule, output: Path) -> list[Path]:
+    """Write a module as script text, and its constants into a file beside it.
+
+    The result are the files. Raises: UsageError D0106 for another suffix than `.py`, S0101 where they cannot
+    be written.
+    """
+    check_script_name(output)
     weights, constants = output.with_suffix(".weights"), list[Any]()
-    text = module_script(shown, constants, weights=weights)
+    text = module_script(mod, constants, weights=weights)
     check_replaceable(output)
     if constants:
         write_weights(weights, constants)
     write_bytes(output, (text + "\n").encode())
     return [output, weights] if constants else [output]
+
+
+def check_script_name(output: Path) -> None:
+    """Raises: UsageError D0106 for a name that would not be taken for script text."""
+    if output.suffix.lower() != ".py":
+        raise UsageError(D0106, f"{output} would not be taken for script text: let its name end in .py")
 
 
 def _only(mod: IRModule, name: str | None) -> IRModule:

@@ -58,7 +58,9 @@ I0502 = declare_code(
 I0503 = declare_code(
     "I0503",
     "pass contract not met",
-    "A pass needs a property of the module that no earlier pass established.",
+    "With `VerifyEach` or `heddle opt --verify-each`: a pass needs a property that the module does not have; "
+    "run the pass that the message names before it. Where a pass of ours did not establish what it promises, "
+    "that is a fault of the pass.",
 )
 I0504 = declare_code(
     "I0504",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from heddle.ir.codes import I0504, I0506, I0507
+from heddle.ir.codes import I0503, I0504, I0506, I0507
 from heddle.ir.dialect import dialect_of
 from heddle.ir.expr import BaseFunc
 from heddle.ir.module import IRModule
-from heddle.ir.transform import PassInfo, PassInstrument
+from heddle.ir.properties import PROPERTIES, breach_of
+from heddle.ir.transform import Pass, PassInfo, PassInstrument
 from heddle.support.diagnostics import Diagnostic, InternalError, UsageError
 from heddle.support.files import write_bytes
 
@@ -29,10 +30,11 @@ def verify_module(mod: IRModule) -> list[Diagnostic]:
 
 
 class VerifyEach(PassInstrument):
-    """Verify the module before the first pass and after every pass.
+    """Verify the module before the first pass and after every pass, and check the contract of each pass.
 
-    Raises: InternalError I0504 that names the pass of ours whose result does not verify; UsageError I0506
-    that names the user's pass, or I0507 where the program that was given does not.
+    Raises: InternalError I0504 that names the pass of ours whose result does not verify, I0503 one that does
+    not establish what it promises; UsageError I0506 that names the user's pass, I0507 where the program that
+    was given does not verify, or I0503 where it lacks what a pass requires.
     """
 
     def __init__(self) -> None:
@@ -41,8 +43,18 @@ class VerifyEach(PassInstrument):
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
         if self._verified is None and (notes := self._findings(mod)):
             raise UsageError(I0507, f"the program does not verify before pass {info.name}", notes=notes)
+        for name, where in _breaches(info.required, mod):
+            raise UsageError(
+                I0503, f"pass {info.name} requires {name!r}, which {where} breaks", help=_made_by(name)
+            )
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self._verify_after(mod, info)
+        for name, where in _breaches(info.established, mod):
+            text = f"pass {info.name} establishes {name!r}, and {where} of its result breaks that"
+            raise InternalError(I0503, text) if info.is_ours else UsageError(I0506, f"your {text}")
+
+    def _verify_after(self, mod: IRModule, info: PassInfo) -> None:
         if mod is self._verified:  # a pass that changes nothing returns what it was given
             return
         notes = self._findings(mod)
@@ -56,6 +68,28 @@ class VerifyEach(PassInstrument):
     def _findings(self, mod: IRModule) -> list[str]:
         self._verified = mod
         return [finding.render() for finding in verify_module(mod)[:10]]
+
+
+def _breaches(names: Iterable[str], mod: IRModule) -> Iterator[tuple[str, str]]:
+    """The properties among `names` that a module does not have, and where. Names that are no property are
+    passed over: a user's pass may name passes.
+    """
+    for name in names:
+        found = breach_of(name, mod) if name in PROPERTIES else None
+        if found is not None:
+            yield name, f"{found.part.node_kind} in function {found.function!r}"
+
+
+def _made_by(name: str) -> str | None:
+    """A line that tells which passes establish a property."""
+    makers = sorted(step.__name__ for step in _subclasses(Pass) if name in step.establishes)
+    return f"run {' or '.join(makers)} before it" if makers else None
+
+
+def _subclasses(cls: Any) -> Iterator[type[Pass]]:
+    for below in cls.__subclasses__():
+        yield below
+        yield from _subclasses(below)
 
 
 class PassTimingInstrument(PassInstrument):

@@ -1,9 +1,8 @@
 """Passes and the context they run in.
 
 A pass is a frozen dataclass, one to a file, whose fields are its options. It maps an IRModule to an
-IRModule, is pure
-and deterministic, and states its contract: `requires` and `establishes` name properties of the module (see
-docs/passes.md). Instruments of the current PassContext see every pass.
+IRModule, is pure and deterministic, and states its contract: `requires` and `establishes` name properties of
+the module (`heddle.ir.properties`). Instruments of the current PassContext see every pass.
 """
 
 from __future__ import annotations
@@ -64,12 +63,15 @@ class PassInstrument:
 
 @dataclass(frozen=True, slots=True)
 class PassInfo:
-    """What instruments are told of a pass. `is_ours`: it belongs to Heddle, and so does a fault in it."""
+    """What instruments are told of a pass. `required` and `established`: its contract. `is_ours`: it belongs
+    to Heddle, and so does a fault in it.
+    """
 
     name: str
     opt_level: int = 0
     required: tuple[str, ...] = ()
     is_ours: bool = True
+    established: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ class Pass(ABC):
 
     @property
     def info(self) -> PassInfo:
-        return PassInfo(type(self).__name__, type(self).opt_level, type(self).requires)
+        kind = type(self)
+        return PassInfo(kind.__name__, kind.opt_level, kind.requires, established=kind.establishes)
 
     @property
     def is_ours(self) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from heddle.graph.nodes import BindingBlock
 from heddle.graph.normalize import Normalizer
 from heddle.graph.vdevices import LISTED
 from heddle.ir.dialect import Dialect, ScriptContext, declare_dialect
 from heddle.ir.expr import Function, GlobalVar
 from heddle.ir.module import IRModule
+from heddle.ir.properties import declare_property
 from heddle.ir.visitor import walk_distinct
 from heddle.relax.interpreter import GraphInterpreter
 from heddle.relax.parser import FunctionParser
@@ -58,3 +60,4 @@ declare_dialect(
         normalize=_normalize,
     )
 )
+declare_property("no dataflow", "relax", lambda part: isinstance(part, BindingBlock) and part.is_dataflow)

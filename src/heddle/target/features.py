@@ -77,9 +77,10 @@ def has_fma(features: frozenset[str]) -> bool:
     return "fma" in features or "avx512f" in features
 
 
-def has_ldexp(features: frozenset[str]) -> bool:
-    """Whether vectors of floats are scaled by powers of two in one instruction."""
-    return "avx512f" in features
+def has_ldexp(features: frozenset[str], width_bits: int) -> bool:
+    """Whether vectors of floats are scaled by powers of two in one instruction. `width_bits` is the target's
+    vector width: LLVM cannot split this instruction where longer vectors are not to be used."""
+    return "avx512f" in features and width_bits >= 512
 
 
 def has_half_conversion(triple: str, features: frozenset[str]) -> bool:

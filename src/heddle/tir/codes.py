@@ -18,12 +18,6 @@ T0201 = declare_code(
 T0202 = declare_code(
     "T0202", "variable defined twice", "Each variable and buffer is defined once in a function."
 )
-T0203 = declare_code(
-    "T0203",
-    "statement not allowed at this stage",
-    "The lowering pipeline removes some statements for good (blocks, vector loops, ...); a later pass made "
-    "one again.",
-)
 T0204 = declare_code(
     "T0204", "block binding is wrong", "A block has as many iteration values as iteration variables."
 )

@@ -8,9 +8,10 @@ from typing import Any
 
 from heddle.ir.dialect import Dialect, ScriptContext, declare_dialect
 from heddle.ir.module import IRModule
+from heddle.ir.properties import declare_property
 from heddle.ir.types import FuncType, Type
 from heddle.tir.interpreter import run_primfunc
-from heddle.tir.nodes import PrimFunc
+from heddle.tir.nodes import PrimFunc, SBlock
 from heddle.tir.parser import PrimFuncParser
 from heddle.tir.print_stmt import StmtPrinter, tir_script
 from heddle.tir.verify import verify_prim_func
@@ -53,3 +54,4 @@ declare_dialect(
         normalize=_normalize,
     )
 )
+declare_property("no blocks", "tir", lambda part: isinstance(part, SBlock))

@@ -4,8 +4,6 @@ Variables and buffers are defined before their use and once; block names are uni
 value for each
 axis; what a block reads and writes is declared, and inside it there are only its axes, not the loops around;
 an `init` runs where reduction axes have no values.
-`verify_stage` checks which statements a lowering stage may
-still have.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import Call, Let, Var
 from heddle.prim.substitute import free_vars
 from heddle.support.diagnostics import Code, Diagnostic
-from heddle.tir.codes import T0201, T0202, T0203, T0204, T0205, T0206, T0207, T0208
+from heddle.tir.codes import T0201, T0202, T0204, T0205, T0206, T0207, T0208
 from heddle.tir.nodes import (
     AllocBuffer,
     Bind,
@@ -208,12 +206,3 @@ class _Checker:
         regions = {region.buffer for region in (*block.reads, *block.writes)}
         local = {node.buffer for node in walk(block.body) if isinstance(node, (AllocBuffer, DeclBuffer))}
         return own | regions | local
-
-
-def verify_stage(func: PrimFunc, forbidden: tuple[type, ...], stage: str) -> list[Diagnostic]:
-    """Findings for statements that a stage of lowering has removed for good."""
-    return [
-        Diagnostic(T0203, f"{type(node).__name__} after {stage}", node.span)
-        for node in walk(func.body)
-        if isinstance(node, forbidden)
-    ]

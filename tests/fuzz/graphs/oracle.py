@@ -150,6 +150,8 @@ def _exactly(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
     x = given[node.input[0]]
     if node.op_type == "Hardmax":
         return [_hardmax_of_rows(x, attrs.get("axis", 1))]
+    if node.op_type == "LpNormalization":
+        return [_of_sizes_that_sum_to_one(x, attrs.get("axis", -1))]
     if node.op_type == "LRN":
         return [_by_neighbours(x, attrs)]
     if node.op_type == "GroupNormalization":
@@ -166,6 +168,13 @@ def _hardmax_of_rows(x: Any, axis: int) -> Any:
     made = np.zeros_like(rows)
     made[np.arange(len(rows)), rows.argmax(axis=1)] = 1
     return made.reshape(x.shape)
+
+
+def _of_sizes_that_sum_to_one(x: Any, axis: int) -> Any:
+    """LpNormalization with p = 1, rounded once; zeros stay zeros."""
+    wide = x.astype(np.float64)
+    norm = np.abs(wide).sum(axis=axis, keepdims=True)
+    return np.divide(wide, norm, out=np.zeros_like(wide), where=norm != 0).astype(x.dtype)
 
 
 def _normalised_groups(node: NodeProto, given: Mapping[str, Any], attrs: Mapping[str, Any]) -> Any:
@@ -234,6 +243,8 @@ def _applies(rule: Mapping[str, Any], node: NodeProto, given: Mapping[str, Any])
         return False
     if rule.get("is_empty") and (first is None or isinstance(first, list) or first.size):
         return False
+    if rule.get("collects_nothing") and not _collects_nothing(node, given):
+        return False
     if "negative_input" in rule and not _elements(node, given, rule["negative_input"], lambda item: item < 0):
         return False
     attrs = {attr.name: helper.get_attribute_value(attr) for attr in node.attribute}
@@ -243,6 +254,15 @@ def _applies(rule: Mapping[str, Any], node: NodeProto, given: Mapping[str, Any])
     return all(
         attrs.get(name, default) == (wanted.encode() if isinstance(wanted, str) else wanted)
         for name, (wanted, default) in rule.get("attributes", {}).items()
+    )
+
+
+def _collects_nothing(node: NodeProto, given: Mapping[str, Any]) -> bool:
+    """Whether a Loop has rows to collect and does not run: no trips, or a first condition that is false."""
+    has_rows = any(node.output[len(node.input) - 2 :])
+    return has_rows and (
+        _elements(node, given, 0, lambda trips: trips <= 0)
+        or _elements(node, given, 1, lambda goes: not goes)
     )
 
 

@@ -184,3 +184,67 @@ def test_calls_whose_sizes_are_a_variable_keep_their_function():
     ]
     assert names.count("f2") == 1
     assert len(set(names)) == 2
+
+
+def scaled_network(count, rows, dtype="float32"):
+    """Functions x * scale + offset, of other constants each; some are no numbers of a few digits."""
+    scales = [0.1, -3.5, 1e-30, float("inf"), 2.0**-140, -0.0][:count]
+    builder = BlockBuilder()
+    for number, scale in enumerate(scales):
+        x = Var("x", TensorType((rows, 37), dtype))
+        with builder.function(f"f{number}", [x]):
+            with builder.dataflow():
+                scaled = builder.emit(op.multiply(x, const(scale, dtype)))
+                out = builder.emit_output(op.add(scaled, const(float(number) + 0.3, dtype)))
+            builder.emit_func_output(out)
+    return builder.get()
+
+
+@pytest.mark.parametrize("exec_mode", ["compiled", "bytecode"])
+@pytest.mark.parametrize("rows", [19, "free"], ids=str)
+def test_functions_that_differ_in_floats_are_shared_to_the_bit(rows, exec_mode):
+    mod = scaled_network(6, SizeVar("n") if rows == "free" else rows)
+    assert len(kernels(scheduled(mod))) == 1 < len(kernels(scheduled(mod, share=False)))
+    shared, separate = (machine(mod, share, exec_mode=exec_mode) for share in (True, False))
+    x = np.random.default_rng(5).standard_normal((19, 37)).astype("float32")
+    x[0, :4] = np.nan, np.inf, -0.0, 1e-40
+    for number in range(6):
+        got, wanted = (each[f"f{number}"](x).numpy() for each in (shared, separate))
+        np.testing.assert_array_equal(got.view(np.uint32), wanted.view(np.uint32))
+
+
+def test_fewer_functions_of_free_sizes_are_shared():
+    """Three are enough where sizes are free; loops of known bounds need four."""
+    for rows, count in ((SizeVar("n"), 1), (19, 3)):
+        assert len(kernels(scheduled(scaled_network(3, rows)))) == count
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_floats_of_other_widths_stay_constants(dtype):
+    assert len(kernels(scheduled(scaled_network(4, SizeVar("n"), dtype)))) == 4
+
+
+def test_work_that_grows_with_the_square_of_a_size_is_told():
+    """Convolutions from c to c channels are one function, whose costs are a polynomial of c."""
+    rng = np.random.default_rng(3)
+    builder = BlockBuilder()
+    for channels in (64, 128, 192, 256):
+        x = Var("x", TensorType((1, channels, SizeVar("h"), SizeVar("w")), "float32"))
+        with builder.function(f"f{channels}", [x]):
+            with builder.dataflow():
+                out = x
+                for _ in range(3):
+                    weights = const(rng.standard_normal((channels, channels, 3, 3)).astype("float32"))
+                    out = builder.emit(op.nn.conv2d(out, weights, strides=[2, 2], padding=[1, 1, 1, 1]))
+                out = builder.emit_output(op.nn.relu(out))
+            builder.emit_func_output(out)
+    mod = builder.get()
+    assert len(kernels(scheduled(mod))) < len(kernels(scheduled(mod, share=False)))
+    reports = []
+    for share in (True, False):
+        vm = machine(mod, share, exec_mode="bytecode")
+        for channels in (64, 128, 192, 256):
+            x = np.ones((1, channels, 19, 31), "float32")
+            calls = vm.profile(f"f{channels}", x).calls
+            reports.append(sum(row.flops or 0 for row in calls))
+    assert reports[:4] == reports[4:] and len(set(reports)) == 4

@@ -65,7 +65,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         UnrollLoop(),  # constant indices into local buffers: LLVM makes registers of them
         RemoveNoOp(),
         RemoveAssume(),
-        LowerIntrin(has_ldexp(target.feature_set)),
+        LowerIntrin(has_ldexp(target.feature_set, target.vector_width_bits)),
         BF16Legalize(narrow),  # after LowerIntrin, whose float16 functions are casts around float32 ones
         LowerSmallFloat(by_bits, NATIVE_HALF["float16"] in target.feature_set),
         MakePackedAPI(),

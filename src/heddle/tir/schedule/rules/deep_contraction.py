@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from heddle.prim.nodes import FloorMod, PrimExpr, Var, constant
+from heddle.prim.nodes import FloorMod, PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import ceildiv, floormod, maximum
 from heddle.prim.substitute import free_vars
 from heddle.tir.dot_product import DOT_PRODUCT
@@ -148,7 +148,8 @@ def prefetch_weights(sch: Schedule, handle: SBlockRV, loop: LoopRV, ahead: Calla
     if len(found) != 1:
         return
     count = reads[found[0]].buffer.shape[0]
-
+    if is_const_int(count, 0):
+        return
     dimensions = len(reads[found[0]].region)
 
     def line(panel: Var, *inner: Var) -> tuple[PrimExpr, ...]:

@@ -189,9 +189,7 @@ def _padded_at_run_time(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequen
     mode = ctx.attr("mode", "constant")
     if mode not in _MODES:
         ctx.malformed(f"unknown mode {mode!r}")
-    before, after = _sides(ctx, pads, axes)
-    x = _cut_at_run_time(ctx, before, after)
-    widths = [ops.maximum(amount, _ZERO) for pair in zip(before, after, strict=True) for amount in pair]
+    x, widths = _cut_at_run_time(ctx, *_sides(ctx, pads, axes))
     value = ctx.astype(ctx.tensor(2), ctx.dtype(0)) if ctx.has(2) else ctx.like(0, 0)
     return ctx.call(
         "dynamic_pad",
@@ -215,43 +213,58 @@ def _sides(
     return before, after
 
 
-def _cut_at_run_time(ctx: NodeContext, before: Sequence[PrimExpr], after: Sequence[PrimExpr]) -> Expr:
-    """The data without what negative amounts cut; nothing happens on axes where none can be negative."""
+def _cut_at_run_time(
+    ctx: NodeContext, before: Sequence[PrimExpr], after: Sequence[PrimExpr]
+) -> tuple[Expr, list[PrimExpr]]:
+    """The data without what negative amounts cut, and what is left to add before and after every axis.
+
+    The result is a window of `before + size + after` elements; the first is number `-before` of the data. The
+    window may lie outside the data: a cut of more than there is takes from what the other side adds.
+    """
     bound = ctx.importer.simplify.analyzer.const_int_bound
     dims = ctx.dims(0)
+    widths = [amount for pair in zip(before, after, strict=True) for amount in pair]
     axes = [k for k in range(len(dims)) if bound(before[k]).min_value < 0 or bound(after[k]).min_value < 0]
     if not axes:
-        return ctx.tensor(0)
+        return ctx.tensor(0), widths
+    totals = [dims[k] + before[k] + after[k] for k in axes]
+    ctx.importer.require_equal([(ops.maximum(total, _ZERO), total) for total in totals])
     low = [ops.minimum(ops.maximum(_ZERO - before[k], _ZERO), dims[k]) for k in axes]
     begin = ctx.importer.named_dims(low, "begin")
     high = [
-        ops.maximum(dims[k] + ops.minimum(after[k], _ZERO), first)
+        ops.maximum(ops.minimum(dims[k] + after[k], dims[k]), first)
         for k, first in zip(axes, begin, strict=True)
     ]
     end = ctx.importer.named_dims(high, "end")
-    return slice_of(ctx, ctx.tensor(0), axes, list(begin), list(end), [1] * len(axes))
+    for k, total, first, last in zip(axes, totals, begin, end, strict=True):
+        widths[2 * k] = ops.minimum(ops.maximum(before[k], _ZERO), total)
+        widths[2 * k + 1] = total - (last - first) - widths[2 * k]
+    return slice_of(ctx, ctx.tensor(0), axes, list(begin), list(end), [1] * len(axes)), widths
 
 
 _MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "circular"}
 
 
 def _padded(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int], value: float) -> Expr:
-    """Constant amounts. Negative ones cut."""
+    """Constant amounts. Negative ones cut: first, where padding repeats what is left, but last where it is a
+    constant, so that they may cut more than there is."""
     mode = ctx.attr("mode", "constant")
     before, after = _sides(ctx, pads, axes)
-    x = _cut(ctx, ctx.tensor(0), before, after)
-    grow = [(_positive(low), _positive(high)) for low, high in zip(before, after, strict=True)]
-    if all(is_const_int(amount, 0) for pair in grow for amount in pair):
-        return x
+    flat = tuple(max(0, int(amount)) for pair in zip(before, after, strict=True) for amount in pair)  # type: ignore[call-overload]
+    if not any(flat):
+        return _cut(ctx, ctx.tensor(0), before, after)
     if mode not in _MODES:
         ctx.malformed(f"unknown mode {mode!r}")
-    flat = tuple(int(amount) for pair in grow for amount in pair)  # type: ignore[call-overload]
+    if mode == "constant":
+        number = float(value) if DataType(ctx.dtype(0)).is_float else int(value)
+        x = ctx.call("nn.pad", ctx.tensor(0), pad_width=flat, pad_mode=_MODES[mode], pad_value=number)
+        return _cut(ctx, x, before, after)
+    x = _cut(ctx, ctx.tensor(0), before, after)
     if mode in ("edge", "wrap") and all(isinstance(dim, IntImm) for dim in ctx.dims_of(x)):
         return _padded_by_index(ctx, x, flat, mode)
     if mode == "reflect":
         _require_reach(ctx, x, flat)
-    number = float(value) if DataType(ctx.dtype(0)).is_float else int(value)
-    return ctx.call("nn.pad", x, pad_width=flat, pad_mode=_MODES[mode], pad_value=number)
+    return ctx.call("nn.pad", x, pad_width=flat, pad_mode=_MODES[mode])
 
 
 def _require_reach(ctx: NodeContext, x: Expr, flat: Sequence[int]) -> None:
@@ -262,19 +275,21 @@ def _require_reach(ctx: NodeContext, x: Expr, flat: Sequence[int]) -> None:
             ctx.importer.require_equal([(dim, ops.maximum(dim, constant(least, "int64")))])
 
 
-def _positive(amount: PrimExpr) -> PrimExpr:
-    return _ZERO if isinstance(amount, IntImm) and amount.value < 0 else amount
-
-
 def _cut(ctx: NodeContext, x: Expr, before: list[PrimExpr], after: list[PrimExpr]) -> Expr:
-    dims = ctx.dims_of(x)
-    plan = []
-    for axis, (low, high) in enumerate(zip(before, after, strict=True)):
-        cut_low = -low.value if isinstance(low, IntImm) and low.value < 0 else 0
-        cut_high = -high.value if isinstance(high, IntImm) and high.value < 0 else 0
-        if cut_low or cut_high:
-            end = ctx.importer.simplify(dims[axis] - cut_high)
-            plan.append((axis, constant(cut_low, "int64"), end, 1))
+    """Without what negative amounts cut. As much must be there: constant sizes say so now, free ones when the
+    model runs."""
+    plan, checks = [], []
+    for axis, dim in enumerate(ctx.dims_of(x)):
+        low, high = (max(0, -int(side[axis])) for side in (before, after))  # type: ignore[call-overload]
+        if not low and not high:
+            continue
+        least = ctx.importer.simplify.analyzer.const_int_bound(dim).min_value
+        if isinstance(dim, IntImm) and dim.value < low + high:
+            ctx.malformed(f"negative pads cut {low} and {high} elements of axis {axis}, which has {dim}")
+        if least < low + high:
+            checks.append((ops.maximum(dim, constant(low + high, "int64")), dim))
+        plan.append((axis, constant(low, "int64"), ctx.importer.simplify(dim - high), 1))
+    ctx.importer.require_equal(checks)
     return slice_of(ctx, x, *(list(column) for column in zip(*plan, strict=True))) if plan else x
 
 
@@ -290,6 +305,8 @@ def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) 
             continue
         dim = ctx.dims_of(x)[axis]
         assert isinstance(dim, IntImm)
+        if int(dim) == 0:
+            ctx.malformed(f"mode {mode} repeats elements of axis {axis}, which has none")
         if int(dim) + low + high > MAX_ROWS:
             ctx.unsupported(f"mode {mode} that makes {int(dim) + low + high} rows of {int(dim)}")
         rows = np.arange(-low, int(dim) + high)

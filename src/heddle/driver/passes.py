@@ -1,0 +1,190 @@
+"""Passes by name, and what a text like `FuseOps` or `UnrollLoop(auto_max_step=4)` means.
+
+The text is a Python call whose arguments are literals; it is read, never executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from heddle.codegen.pipeline import lowering_passes
+from heddle.driver.codes import D0302, D0303
+from heddle.driver.pipeline import default_pipeline, finalize_passes, legalize_passes, optimize_passes
+from heddle.ir.transform import Pass, Sequential
+from heddle.support.diagnostics import HeddleError, UsageError, did_you_mean
+from heddle.target import Target
+
+_PASS_PACKAGES = ("heddle.relax", "heddle.lower", "heddle.tir", "heddle.relay")
+_TARGET = "target"
+"""The option of a pass that is the target of the compilation. It does not stand in a pass's text."""
+NAMED_PIPELINES: Mapping[str, Callable[[Target], tuple[Pass, ...]]] = {
+    "default": lambda target: default_pipeline(target).passes,
+    "optimize": optimize_passes,
+    "legalize": legalize_passes,
+    "finalize": finalize_passes,
+    "lower": lowering_passes,
+}
+"""`default` is what `heddle.compile` runs on a graph: the next three in turn. `lower` makes of scheduled loop
+functions what the emitter takes."""
+
+
+def modules_below(package: str) -> Iterator[str]:
+    """Names of all modules of a package, in order."""
+    try:
+        root = import_module(package)
+    except ModuleNotFoundError:
+        return
+    for found in pkgutil.walk_packages(root.__path__, package + "."):
+        yield found.name
+
+
+@cache
+def pass_classes() -> Mapping[str, type[Pass]]:
+    """All passes by name, in the order of the names."""
+    found: dict[str, type[Pass]] = {}
+    for package in _PASS_PACKAGES:
+        for name in modules_below(package):
+            for value in vars(import_module(name)).values():
+                if isinstance(value, type) and issubclass(value, Pass) and value.__module__ == name:
+                    found[value.__name__] = value
+    return {name: found[name] for name in sorted(found)}
+
+
+def pass_class(name: str) -> type[Pass]:
+    """The pass of a name. Raises: UsageError D0302."""
+    known = pass_classes()
+    if name not in known:
+        raise UsageError(
+            D0302, f"no pass is called {name!r}", help=did_you_mean(name, known) or "--list shows all passes"
+        )
+    return known[name]
+
+
+def pipeline_passes(name: str, target: Target) -> tuple[Pass, ...]:
+    """The passes of a pipeline in order. Raises: UsageError D0302."""
+    if name not in NAMED_PIPELINES:
+        raise UsageError(
+            D0302,
+            f"no pipeline is called {name!r}: expected one of {', '.join(NAMED_PIPELINES)}",
+            help=did_you_mean(name, NAMED_PIPELINES),
+        )
+    return NAMED_PIPELINES[name](target)
+
+
+def steps_of(steps: Sequence[Pass]) -> tuple[Pass, ...]:
+    """The passes that run in turn, those of sequences one by one."""
+    return tuple(
+        inner
+        for step in steps
+        for inner in (steps_of(step.passes) if isinstance(step, Sequential) else (step,))
+    )
+
+
+# ---- passes from text
+
+
+def pass_signature(cls: type[Pass]) -> str:
+    """A pass and its options, as they are written: `UnrollLoop(auto_max_step=0)`."""
+    shown = []
+    for name, param in inspect.signature(cls).parameters.items():
+        if name == _TARGET:
+            continue
+        is_shown = param.default is not param.empty and _is_literal(param.default)
+        shown.append(f"{name}={param.default!r}" if is_shown else f"{name}=...")
+    return f"{cls.__name__}({', '.join(shown)})" if shown else cls.__name__
+
+
+def read_pass(text: str, target: Target) -> Pass:
+    """The pass that `text` means: a name, or a call of it with literal arguments by keyword. A pass that
+    needs a target gets `target`.
+
+    Raises: UsageError D0302 for a name that no pass has, D0303 for a text of another form and for options
+    that the pass lacks or that do not fit; what the pass raises for values that it refuses.
+    """
+    name, options = _read_call(text)
+    cls = pass_class(name)
+    params = inspect.signature(cls).parameters
+    own = [key for key in params if key != _TARGET]
+    hints = get_type_hints(cls.__init__)
+    given: dict[str, Any] = {_TARGET: target} if _TARGET in params else {}
+    for key, value in options.items():
+        if key not in own:
+            help = did_you_mean(key, own) or ("give the target with --target" if key == _TARGET else None)
+            expected = ", ".join(own) or "none"
+            raise UsageError(D0303, f"pass {name} has no option {key!r}: it has {expected}", help=help)
+        if not _fits(value, hints[key]):
+            expected = (
+                getattr(hints[key], "__name__", "") if isinstance(hints[key], type) else str(hints[key])
+            )
+            raise UsageError(D0303, f"option {key!r} of pass {name}: expected {expected}, got {value!r}")
+        given[key] = _as_type(value, hints[key])
+    missing = [key for key in own if key not in given and params[key].default is inspect.Parameter.empty]
+    if missing:
+        raise UsageError(
+            D0303, f"pass {name} needs {', '.join(missing)}", help=f"write {pass_signature(cls)}"
+        )
+    try:
+        return cls(**given)
+    except HeddleError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise UsageError(D0303, f"pass {name} refuses its options: {error}") from error
+
+
+def _read_call(text: str) -> tuple[str, dict[str, Any]]:
+    """The name and the keyword arguments of a call, or a name alone. Raises: UsageError D0303."""
+    form = "expected PassName or PassName(key=value)"
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
+        keys = [item.arg for item in call.keywords]
+        has_others = call.args or None in keys or len(set(keys)) < len(keys)
+        if not isinstance(call.func, ast.Name) or has_others:
+            raise UsageError(D0303, f"{form}, got {text!r}")
+        return call.func.id, {str(item.arg): ast.literal_eval(item.value) for item in call.keywords}
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        if isinstance(error, HeddleError):
+            raise
+        raise UsageError(D0303, f"{form} with literal values, got {text!r}") from error
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether the text of a value is one that `ast.literal_eval` reads."""
+    if isinstance(value, (tuple, list)):
+        return all(_is_literal(item) for item in value)
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a literal can be a value of an annotated type. A list stands for any sequence."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if origin in (tuple, frozenset, Sequence):
+        return isinstance(value, (tuple, list, set)) and all(_fits(item, parts[0]) for item in value)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(
+            _fits(key, parts[0]) and _fits(item, parts[1]) for key, item in value.items()
+        )
+    if hint in (bool, int, float, str, NoneType):
+        return type(value) is hint
+    return False
+
+
+def _as_type(value: Any, hint: Any) -> Any:
+    """A literal as a value of the type that it fits, hashable where passes keep it."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return _as_type(value, next(part for part in parts if _fits(value, part)))
+    if origin is frozenset:
+        return frozenset(value)
+    return tuple(value) if origin in (tuple, Sequence) else value
