@@ -149,6 +149,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relax.expr": _GRAPH_NODES,
     "heddle.relay": {
+        "heddle.lower.relay_to_relax": "to_relax",
         "heddle.relay.op": "op_names",
         "heddle.relay.types": "is_dynamic ShapeVar",
         "heddle.ir.module": "IRModule",
