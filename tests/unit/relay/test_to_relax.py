@@ -181,3 +181,19 @@ def test_other_dialects_stay_and_params_are_bound() -> None:
         builder.emit_func_output(builder.emit(p + p))
     mod["twice"] = builder.get()["twice"]
     assert relay.to_relax(mod)["twice"] is mod["twice"]
+
+
+def test_the_executor() -> None:
+    mod = relay.parse(_text("lstm_loop"), "lstm_loop")
+    args = ROWS["lstm_loop"][0]()
+    executor = relay.create_executor("vm", mod)
+    _same(taken(executor.evaluate()(*args)), ROWS["lstm_loop"][1](*args))
+    assert executor.evaluate(relay.add(relay.const(1), relay.const(2))).numpy() == 3
+    cell = executor.evaluate(mod.get_global_var("cell"))
+    state = (floats(1, 2), floats(1, 2))
+    wanted = relay.create_executor("debug", mod).evaluate(mod.get_global_var("cell"))(args[1], state, args[2])
+    _same(taken(cell(args[1], state, args[2])), taken(wanted))
+    with pytest.raises(HeddleError, match="L0301"):
+        relay.create_executor("vm", relay.parse(_text("queue"), "queue")).evaluate()(1.0)
+    with pytest.raises(HeddleError, match="Q0105"):
+        relay.create_executor("cloud", mod)
