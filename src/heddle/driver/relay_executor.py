@@ -33,7 +33,7 @@ class _Machines:
         self._calls: dict[int, tuple[Function, Callable[..., Any]]] = {}
 
     def call(self, func: Any, args: Sequence[Any]) -> Any:
-        """The value of a function: arrays and tuples in and out. A closure is a callable."""
+        """The value of a function: arrays and tuples in and out. A closure is the machine's."""
         if not isinstance(func, Function):
             return _arrays(func(*(_tensors(arg, self.device) for arg in args)))
         known = self._calls.get(id(func))
