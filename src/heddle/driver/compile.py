@@ -23,6 +23,7 @@ from heddle.ir.transform import Pass
 from heddle.ir.types import TupleType, Type
 from heddle.lower.codegen_vm import vm_codegen
 from heddle.lower.program_to_tir import program_functions
+from heddle.lower.relay_to_relax import is_relay, to_relax
 from heddle.ops.load import load as load_operators
 from heddle.prim.nodes import IntImm
 from heddle.relax.transform.bind_params import BindParams
@@ -92,7 +93,7 @@ def build(
     sanitize: bool = False,
 ) -> Module:
     """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable; for a list of
-    targets, into a `VariantsModule` of executables.
+    targets, into a `VariantsModule` of executables. Relay functions go through `to_relax` first.
 
     `params` are values of parameters of `main` by name; they become constants. `relax_pipeline` is "default",
     None for a module that is lowered already, or a pass (any function from module to module) that takes the
@@ -147,6 +148,8 @@ def build_for(
     if exec_mode not in EXEC_MODES:
         raise OptionError(D0103, f"unknown exec_mode {exec_mode!r}: expected one of {', '.join(EXEC_MODES)}")
     load_operators()
+    if any(is_relay(func) for func in mod.functions.values()):
+        mod = to_relax(mod)
     if params:
         mod = BindParams("main", params)(mod)
     default = default_pipeline(chosen, precision)

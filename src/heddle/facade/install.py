@@ -184,6 +184,11 @@ def _load_expression_operators_on_demand(module: ModuleType) -> None:
     module.EXPRESSION_OPERATORS.fill_from(lambda: import_module("heddle.relay.op"))
 
 
+def _load_executors_on_demand(module: ModuleType) -> None:
+    """Executors that compile lie above: the table asks for them."""
+    module.EXECUTORS.fill_from(lambda: import_module("heddle.driver.relay_executor"))
+
+
 def _load_standard_texts_on_demand(module: ModuleType) -> None:
     """Standard texts lie above modules: the table asks for them when one is imported."""
     module.STANDARD_TEXTS.fill_from(lambda: import_module("heddle.relay.standard"))
@@ -195,6 +200,7 @@ _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
     "heddle.ir.module": _load_standard_texts_on_demand,
     "heddle.ir.node": _load_printers_on_demand,
     "heddle.ir.op": _declare_operators_on_demand,
+    "heddle.relay.executor": _load_executors_on_demand,
     "heddle.runtime.function": _register_builtins_on_demand,
     "heddle.runtime.module": _load_executables_on_demand,
 }

@@ -149,6 +149,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relax.expr": _GRAPH_NODES,
     "heddle.relay": {
+        "heddle.lower.relay_to_relax": "to_relax",
         "heddle.relay.op": "op_names",
         "heddle.relay.types": "is_dynamic ShapeVar",
         "heddle.ir.module": "IRModule",
@@ -183,6 +184,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
         "heddle.relay.transform.infer_type": "InferTypeLocal",
+        "heddle.relay.transform.to_a_normal_form": "ToANormalFormExpr",
     },
     "heddle.error": {
         "heddle.support.diagnostics": "DiagnosticError=HeddleError TVMError=HeddleError",

@@ -23,3 +23,21 @@ L0202 = declare_code(
     "nested function",
     "LambdaLift makes nested functions global; it must run before code generation.",
 )
+
+# ---- from Relay
+
+L0301 = declare_code(
+    "L0301",
+    "Relay program cannot be compiled",
+    "Data types, matches and references have no place in the shared normal form; the interpreter runs them.",
+)
+L0302 = declare_code(
+    "L0302",
+    "generic function without end of instances",
+    "A generic function becomes a function for each of the types that it is called with, which are too many.",
+)
+L0303 = declare_code(
+    "L0303",
+    "generic function as a value",
+    "A generic function can be called, or given to a function that says with which types it is called.",
+)

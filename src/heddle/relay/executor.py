@@ -20,6 +20,7 @@ from heddle.relay.typed import infer_expr, infer_module
 from heddle.runtime.device import Device, cpu
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import Trap, TrapTypeError, UsageError, did_you_mean
+from heddle.support.registry import Registry
 
 
 class ADT(tuple[Any, ...]):
@@ -38,7 +39,7 @@ class Executor:
     def __init__(self, mod: IRModule | None, device: Device | None = None) -> None:
         self.mod = infer_module(mod if mod is not None else IRModule())
         self.device = device if device is not None else cpu()
-        self._interpreter = RelayInterpreter(self.mod)
+        self._interpreter: Any = RelayInterpreter(self.mod)
 
     def evaluate(self, expr: Any = None, binds: Mapping[Var, Any] | None = None) -> Any:
         """Without an expression, `main` as a Python function; a function or global as one; the value of any
@@ -200,8 +201,10 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
     return made
 
 
-EXECUTORS: dict[str, Callable[..., Any]] = {"debug": Executor}
-"""By kind: makes an executor of a module and a device."""
+EXECUTORS: Registry[Callable[..., Any]] = Registry("executor")
+"""By kind: makes an executor of a module and a device. Those that compile lie above, and the table asks for
+them."""
+EXECUTORS.add("debug", Executor)
 
 
 def create_executor(
@@ -212,7 +215,7 @@ def create_executor(
     params: Mapping[str, Any] | None = None,
 ) -> Any:
     """An executor of a module. With `params`, only `main` is kept, with these parameters known. The
-    interpreter ("debug") makes no code, so no target matters to it.
+    interpreter ("debug") makes no code, so no target matters to it; "vm" compiles for this machine.
 
     Raises: Trap (a RuntimeError) Q0105 for an unknown kind.
     """

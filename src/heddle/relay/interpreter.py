@@ -148,6 +148,9 @@ class RelayInterpreter:
         while True:
             cls = type(expr)
             if cls is Let:
+                if expr.body is expr.var and not isinstance(expr.value, Function):
+                    expr = expr.value  # the last place, also in A-normal form
+                    continue
                 if isinstance(expr.value, Function):
                     made = self._closure(expr.value, frame)
                     made.values[expr.var] = frame.values[expr.var] = made

@@ -50,7 +50,49 @@ def _rnn(x: Any, y: Any, w: Any, u: Any) -> Any:
     return h
 
 
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _lstm(n: int, x: Any, w: Any) -> Any:
+    h = c = np.zeros((1, 2), "float32")
+    for _ in range(n):
+        i, f, g, o = np.split(np.concatenate([x, h], 1) @ w.T, 4, 1)
+        c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+        h, x = _sigmoid(o) * np.tanh(c), x * np.float32(0.5)
+    return h, c
+
+
+def _mlp(x: Any, w: Any, b: Any) -> Any:
+    y = x
+    for _ in range(2):
+        y = np.maximum(y @ w.T + b, 0)
+    return y + x
+
+
+def _closures(c: bool, x: Any, y: float) -> Any:
+    def add(a: Any, b: float) -> Any:
+        return a * (b if c else b + y) + x
+
+    a = x if c else x + x
+    return add(a, y), add(add(a, 1), 2)
+
+
 ROWS: dict[str, Row] = {
+    "attention": (
+        lambda: (floats(1, 3, 4), floats(1, 5, 4), floats(1, 5, 4)),
+        lambda q, k, v: _softmax(q @ k.transpose(0, 2, 1) * 0.5) @ v,
+    ),
+    "mlp_any_batch": (lambda: (floats(7, 3), floats(3, 3), floats(3)), _mlp),
+    "lstm_loop": (lambda: (6, floats(1, 3), floats(8, 5)), _lstm),
+    "nested_closures": (
+        lambda: (bool(np.random.default_rng().integers(2)), floats(3), 1.5),
+        _closures,
+    ),
+    "generic_local": (
+        lambda: (floats(3, 2), 4),
+        lambda x, k: ((np.concatenate([x] * 4), k), ((k, k), k)),
+    ),
     "arithmetic": (lambda: (floats(2, 3), floats(3)), lambda x, y: (x + y) * x - y / 2),
     "sharing": (lambda: (floats(4),), lambda x: 4 * np.tanh(x) ** 2 - np.tanh(x)),
     "branch": (

@@ -1,0 +1,120 @@
+"""Types of Relay as types of the shared normal form, and the types that generic functions are called with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.graph.types import TensorType
+from heddle.ir.expr import Call
+from heddle.ir.node import Node, children
+from heddle.ir.types import FuncType, TupleType, Type, TypeVar
+from heddle.lower.codes import L0301, L0302, L0303
+from heddle.prim.nodes import SizeVar
+from heddle.relay.nodes import AnyDim
+from heddle.relay.text_values import type_text
+from heddle.relay.unify import Unifier, instantiate, replace_type_vars
+from heddle.support.diagnostics import UsageError
+
+INTERPRET = 'relay.create_executor("debug") runs the program'
+"""The help where a program cannot be compiled."""
+MOST_TYPE_NODES = 10_000
+"""How large a type may be that a generic function is called with, counted as text shows it."""
+
+TypeMap = dict[Any, Type]
+
+
+def normal_type(ty: Type, node: Any, dims: str | None = None) -> Type:
+    """A type as the normal form has it. Each `?` becomes a new symbolic dimension that is called after
+    `dims`; without that, a shape with one is of known rank alone.
+
+    Raises: UsageError L0301 for a type that the normal form has not, L0303 for a generic one, at `node`.
+    """
+    if isinstance(ty, TensorType):
+        if not any(isinstance(dim, AnyDim) for dim in ty.dims or ()):
+            return ty
+        if dims is None:
+            return TensorType(None, ty.dtype, None, ty.ndim)
+        made = (
+            SizeVar(f"{dims}_{axis}") if isinstance(dim, AnyDim) else dim
+            for axis, dim in enumerate(ty.dims or ())
+        )
+        return TensorType(tuple(made), ty.dtype)
+    if isinstance(ty, TupleType):
+        return TupleType(
+            tuple(normal_type(item, node, dims and f"{dims}_{place}") for place, item in enumerate(ty.fields))
+        )
+    if isinstance(ty, FuncType) and not ty.type_params:
+        params = tuple(normal_type(param, node) for param in ty.arg_types)
+        return FuncType(params, normal_type(ty.ret, node))
+    raise UsageError(
+        L0303 if is_generic(ty) else L0301,
+        f"a value of type {type_text(ty)} cannot be compiled",
+        span=node.span,
+        help=INTERPRET,
+    )
+
+
+def known_type(ty: Type, types: TypeMap, node: Any) -> Type:
+    """A type with variables replaced. Raises: UsageError L0302 where it becomes too large."""
+    made = replace_type_vars(ty, types)
+    if tree_size(made) > MOST_TYPE_NODES:
+        raise UsageError(
+            L0302,
+            f"the types that a generic function is called with grow beyond {MOST_TYPE_NODES} parts",
+            span=node.span,
+            help="a function that calls itself with ever larger types has no end of instances",
+        )
+    return made
+
+
+def tree_size(root: Node) -> int:
+    """The nodes below, a shared one counted at each of its uses."""
+    sizes: dict[int, int] = {}
+    todo = [(root, False)]
+    while todo:
+        node, is_ready = todo.pop()
+        if is_ready:
+            sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children(node))
+        elif id(node) not in sizes:
+            todo.append((node, True))
+            todo += [(child, False) for child in children(node)]
+    return sizes[id(root)]
+
+
+def types_of_instance(generic: FuncType, wanted: Type) -> tuple[Type, ...]:
+    """The types that make a generic function one of the type `wanted`, which inference found to fit."""
+    params, ret, given = instantiate(generic)
+    unifier = Unifier()
+    unifier.unify(FuncType(params, ret), wanted)
+    return tuple(unifier.resolve(item) for item in given)
+
+
+def type_arguments(call: Call, types: TypeMap) -> tuple[Type, ...]:
+    """The types that a call gives its callee."""
+    return tuple(known_type(ty, types, call) for ty in call.ty_args)
+
+
+def is_vaguer(found: Type, wanted: Type) -> bool:
+    """Whether a type of the normal form says less about shapes than `wanted`, a type of Relay, does."""
+    if isinstance(found, TensorType):
+        return found.dims is None
+    if isinstance(found, TupleType) and isinstance(wanted, TupleType):
+        return any(is_vaguer(a, b) for a, b in zip(found.fields, wanted.fields, strict=True))
+    return type(found) is not type(wanted)
+
+
+def refined(found: Type, wanted: Type, node: Any, dims: str) -> Type:
+    """The type `found` with what `wanted` adds; sizes of which nothing is known get names."""
+    if isinstance(found, TupleType) and isinstance(wanted, TupleType):
+        pairs = enumerate(zip(found.fields, wanted.fields, strict=True))
+        return TupleType(tuple(refined(a, b, node, f"{dims}_{place}") for place, (a, b) in pairs))
+    return normal_type(wanted, node, dims) if is_vaguer(found, wanted) else found
+
+
+def is_generic(ty: Any) -> bool:
+    return isinstance(ty, FuncType) and bool(ty.type_params)
+
+
+def type_map(variables: tuple[Any, ...], types: tuple[Type, ...]) -> dict[Any, Type]:
+    assert all(isinstance(var, TypeVar) for var in variables)
+    return dict(zip(variables, types, strict=True))
