@@ -15,10 +15,12 @@ stays as it is; so does one that has the old size itself as a dimension.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith import Analyzer
+from heddle.graph.infer import function_type
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Call, Expr, GlobalVar, Var
@@ -50,8 +52,9 @@ class NameSizes(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         plans: dict[GlobalVar, tuple[GlobalVar, frozenset[int]]] = {}
         rewriter, known = _Caller(mod, plans), dict[bytes, GlobalVar]()
+        called = _called_with_sizes(mod)
         for var, func in mod.functions.items():
-            if not isinstance(func, PrimFunc) or "global_symbol" in func.attrs:
+            if not isinstance(func, PrimFunc) or "global_symbol" in func.attrs or var not in called:
                 continue
             dropped = _dropped(func)
             made = with_named_sizes(func, dropped) if dropped else None
@@ -59,7 +62,9 @@ class NameSizes(Pass):
                 continue
             digest = structural_digest(made)
             if digest not in known:
-                known[digest] = rewriter.add_func(made, var.name_hint)
+                known[digest] = GlobalVar(var.name_hint, function_type(made))
+                del rewriter.module[var]  # its name has the type that the function had
+                rewriter.update_func(known[digest], made)
             scalars = [param for param in func.params if param not in func.buffer_map]
             plans[var] = known[digest], frozenset(scalars.index(size) for size in dropped)
         if not plans:
@@ -70,6 +75,27 @@ class NameSizes(Pass):
         return drop_unused_loops(rewriter.get())
 
 
+def _called_with_sizes(mod: IRModule) -> set[GlobalVar]:
+    """The loop functions that are only called, each time with their scalars one by one."""
+    uses, calls = Counter[GlobalVar](), Counter[GlobalVar]()
+    for func in mod.functions.values():
+        for node in walk(func) if func.dialect == "relax" else ():
+            if isinstance(node, GlobalVar):
+                uses[node] += 1
+            elif isinstance(node, Call) and (callee := _callee(node)) is not None:
+                calls[callee] += 1
+    return {var for var, count in calls.items() if count == uses[var]}
+
+
+def _callee(value: Expr) -> GlobalVar | None:
+    """The loop function that a call gives scalars to."""
+    if not isinstance(value, Call) or not any(is_call(value, name) for name in _CALLS):
+        return None
+    if len(value.args) < 3 or not isinstance(value.args[2], ShapeExpr):
+        return None
+    return value.args[0] if isinstance(value.args[0], GlobalVar) else None
+
+
 class _Caller(BindingRewriter):
     """Calls the new functions, without the sizes that they no longer take."""
 
@@ -78,15 +104,12 @@ class _Caller(BindingRewriter):
         self._plans = plans
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        if not isinstance(value, Call) or not any(is_call(value, name) for name in _CALLS):
+        callee = _callee(value)
+        if callee not in self._plans:
             return value
-        if len(value.args) < 3:
-            return value
-        callee, given = value.args[0], value.args[2]
-        if not isinstance(callee, GlobalVar) or callee not in self._plans or not isinstance(given, ShapeExpr):
-            return value  # this call keeps the old function
+        assert isinstance(value, Call) and isinstance(value.args[2], ShapeExpr)
         func, dropped = self._plans[callee]
-        kept = [size for place, size in enumerate(given.values) if place not in dropped]
+        kept = [size for place, size in enumerate(value.args[2].values) if place not in dropped]
         scalars = (ShapeExpr(tuple(kept)),) if kept else ()
         return replace(value, args=(func, value.args[1], *scalars))
 
