@@ -159,9 +159,9 @@ def _polynomial(sizes: AffineFamily, column: tuple[int, ...]) -> tuple[int, tupl
     square where operands and result do."""
     for position, param in enumerate(sizes.params):
         points = dict(zip(param, column, strict=True))
-        (x, u), (y, v), *more = points.items() if len(points) > 1 else ((0, 0), (0, 1))
-        if any(points[size] != value for size, value in zip(param, column, strict=True)) or x == y:
+        if any(points[size] != value for size, value in zip(param, column, strict=True)):
             continue
+        (x, u), (y, v), *more = points.items()  # a parameter has two values at least
         slope = Fraction(v - u, y - x)
         square = Fraction(0)
         if more:

@@ -21,8 +21,7 @@ from typing import Any
 
 from heddle.arith import Analyzer
 from heddle.graph.infer import function_type
-from heddle.graph.rewriter import BindingRewriter, is_call
-from heddle.graph.types import ShapeExpr
+from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
@@ -30,6 +29,7 @@ from heddle.ir.structural import structural_digest, structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fuse_tir import drop_unused_loops
+from heddle.lower.kernel_calls import callee_and_scalars, with_callee
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import BinaryExpr, PrimExpr, SizeVar, constant
 from heddle.prim.nodes import Var as PrimVar
@@ -39,7 +39,6 @@ from heddle.support.names import NameSupply
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.substitute import StmtSubstituter
 
-_CALLS = ("relax.call_tir", "relax.call_tir_inplace")
 _SAMPLES = (1, 2, 3, 5, 8, 15, 16, 17, 31, 64, 97, 224, 1000, 4097)
 """Sizes at which formulas are compared before anything is proved of them."""
 _DIVISORS = (2, 3, 4, 8, 16, 32)
@@ -65,8 +64,8 @@ class NameSizes(Pass):
                 known[digest] = GlobalVar(var.name_hint, function_type(made))
                 del rewriter.module[var]  # its name has the type that the function had
                 rewriter.update_func(known[digest], made)
-            scalars = [param for param in func.params if param not in func.buffer_map]
-            plans[var] = known[digest], frozenset(scalars.index(size) for size in dropped)
+            places = frozenset(_scalars(func).index(size) for size in dropped)
+            plans[var] = known[digest], places
         if not plans:
             return mod
         for var, func in mod.functions.items():
@@ -82,18 +81,9 @@ def _called_with_sizes(mod: IRModule) -> set[GlobalVar]:
         for node in walk(func) if func.dialect == "relax" else ():
             if isinstance(node, GlobalVar):
                 uses[node] += 1
-            elif isinstance(node, Call) and (callee := _callee(node)) is not None:
-                calls[callee] += 1
+            elif isinstance(node, Call) and (found := callee_and_scalars(node)) is not None:
+                calls[found[0]] += 1
     return {var for var, count in calls.items() if count == uses[var]}
-
-
-def _callee(value: Expr) -> GlobalVar | None:
-    """The loop function that a call gives scalars to."""
-    if not isinstance(value, Call) or not any(is_call(value, name) for name in _CALLS):
-        return None
-    if len(value.args) < 3 or not isinstance(value.args[2], ShapeExpr):
-        return None
-    return value.args[0] if isinstance(value.args[0], GlobalVar) else None
 
 
 class _Caller(BindingRewriter):
@@ -104,22 +94,24 @@ class _Caller(BindingRewriter):
         self._plans = plans
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        callee = _callee(value)
-        if callee not in self._plans:
+        found = callee_and_scalars(value)
+        if found is None or found[0] not in self._plans:
             return value
-        assert isinstance(value, Call) and isinstance(value.args[2], ShapeExpr)
-        func, dropped = self._plans[callee]
-        kept = [size for place, size in enumerate(value.args[2].values) if place not in dropped]
-        scalars = (ShapeExpr(tuple(kept)),) if kept else ()
-        return replace(value, args=(func, value.args[1], *scalars))
+        assert isinstance(value, Call)
+        func, dropped = self._plans[found[0]]
+        kept = tuple(size for place, size in enumerate(found[1]) if place not in dropped)
+        return with_callee(value, func, kept)
+
+
+def _scalars(func: PrimFunc) -> list[PrimVar]:
+    return [param for param in func.params if param not in func.buffer_map]
 
 
 def _dropped(func: PrimFunc) -> list[PrimVar]:
     """The scalar parameters that dimensions of tensors are formulas of. (One that is a dimension itself is no
     parameter: the tensors give it.)"""
-    scalars = [param for param in func.params if param not in func.buffer_map]
     in_dims = set(free_vars(*(dim for buffer in func.buffers for dim in buffer.shape)))
-    return [param for param in scalars if param in in_dims]
+    return [param for param in _scalars(func) if param in in_dims]
 
 
 def with_named_sizes(func: PrimFunc, dropped: list[PrimVar]) -> PrimFunc | None:

@@ -17,19 +17,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from heddle.graph.rewriter import BindingRewriter, is_call
-from heddle.graph.types import ShapeExpr
+from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, GlobalVar, Var
 from heddle.ir.module import IRModule
-from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.lower.fuse_tir import drop_unused_loops
+from heddle.lower.kernel_calls import callee_and_scalars, with_callee
 from heddle.lower.kernel_family import MIN_FREE_SHARED, Member, families
 from heddle.prim.nodes import constant
 from heddle.tir.nodes import PrimFunc
-
-_CALLS = ("relax.call_tir", "relax.call_tir_inplace")
 
 
 @dataclass(frozen=True)
@@ -79,14 +76,9 @@ class _Caller(BindingRewriter):
         self._plans = plans
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        if not isinstance(value, Call) or not any(is_call(value, name) for name in _CALLS):
-            return value
-        callee, scalars = value.args[0], value.args[2] if len(value.args) > 2 else None
-        if not isinstance(callee, GlobalVar) or callee not in self._plans:
-            return value
-        if scalars is not None and not isinstance(scalars, ShapeExpr):
-            return value  # this call keeps the old function
-        shared, sizes = self._plans[callee]
-        given = () if scalars is None else scalars.values
-        all_sizes = ShapeExpr((*given, *(constant(size, "int64") for size in sizes)))
-        return replace(value, args=(shared, value.args[1], all_sizes))
+        found = callee_and_scalars(value)
+        if found is None or found[0] not in self._plans:
+            return value  # a call whose scalars are a variable keeps the old function
+        assert isinstance(value, Call)
+        shared, sizes = self._plans[found[0]]
+        return with_callee(value, shared, (*found[1], *(constant(size, "int64") for size in sizes)))

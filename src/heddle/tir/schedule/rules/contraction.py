@@ -121,9 +121,7 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: Ti
     for name, axis in pads.items():
         sch.compute_at(name, loops.rows if axis == "m" and loops.rows is not None else loops.parallel)
         vectorize_last(sch, SBlockRV(name), tile.lanes)
-    if (
-        pads
-    ):  # a small copy may fit a vector register file, but a step of it for each step of the sum is no tile
+    if pads:  # small copies count as registers, which would unroll the whole sum
         sch.annotate(loops.reduce, "disable_unroll", True)
     if transposed:
         _lanes_to_end(sch, handle, axes)
