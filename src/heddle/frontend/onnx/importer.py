@@ -7,11 +7,11 @@ is remembered as long as its bindings are visible.
 
 from __future__ import annotations
 
-import math
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,11 @@ from heddle.frontend.codes import N0105, N0201, N0203, N0301
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.float_dims import scaled_dim
+from heddle.frontend.onnx.folding import folded
 from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
 from heddle.frontend.onnx.registry import find_converter, find_symbolic, reason_against
+from heddle.frontend.onnx.scope import Finish, RanksDiffer, Scope
 from heddle.frontend.onnx.values import (
     Simplifier,
     Value,
@@ -37,9 +39,9 @@ from heddle.graph.block_builder import BlockBuilder
 from heddle.graph.infer import type_of
 from heddle.graph.op_builder import build_call, const
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
-from heddle.ir.expr import Call, Constant, Expr, Tuple, Var
+from heddle.ir.expr import Constant, Expr, Tuple, Var
 from heddle.ir.op import GRAPH_PREFIX, OP_RECORDS
-from heddle.ir.op_def import OpDef, Without
+from heddle.ir.op_def import OpDef
 from heddle.prim import ops as prim_ops
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
@@ -49,44 +51,6 @@ from heddle.support.diagnostics import HeddleError, ImportModelError
 from heddle.support.limits import current_limits, exceeded
 from heddle.support.names import NameSupply, identifier
 from heddle.support.span import ModelSpan, at
-
-FOLDED = frozenset(
-    {
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "power",
-        "sqrt",
-        "negative",
-        "floor",
-        "ceil",
-        "equal",
-        "less",
-        "greater",
-        "logical_not",
-        "logical_and",
-        "logical_or",
-        "where",
-        "exp",
-        "log",
-        "maximum",
-        "minimum",
-    }
-)
-
-
-@dataclass(slots=True)
-class Scope:
-    """Values by ONNX name; lookups go on in the parent."""
-
-    names: dict[str, Value] = field(default_factory=dict)
-    parent: Scope | None = None
-
-    def find(self, name: str) -> Value | None:
-        if name in self.names:
-            return self.names[name]
-        return self.parent.find(name) if self.parent is not None else None
 
 
 @dataclass(slots=True)
@@ -170,14 +134,28 @@ class GraphImporter:
 
     # ---- graphs and nodes
 
-    def run_graph(self, graph: GraphProto, given: Mapping[str, Any] | None = None) -> list[Value]:
-        """Import initializers and nodes into the open scope; give the outputs."""
+    def run_graph(self, graph: GraphProto, finish: Finish | None = None) -> list[Value]:
+        """Import initializers and nodes into the open scope; give the outputs, or what `finish` makes of
+        them."""
         for stored in graph.initializer:
             array = tensor_array(stored, self.model.folder)
             self.bind(stored.name, array_value(array, self._stored_dtype(stored), stored.name))
-        for node in in_order(graph.node, given, self.model.folder):
-            self.run_node(node)
-        return [self.lookup(output.name) for output in graph.output]
+        nodes = in_order(graph.node, folder=self.model.folder)
+        return self.run_nodes(nodes, [output.name for output in graph.output], finish)
+
+    def run_nodes(
+        self, nodes: Sequence[Node], outputs: Sequence[str], finish: Finish | None = None
+    ) -> list[Value]:
+        """Import nodes in their order; give their outputs, or what `finish` makes of them."""
+        for index, node in enumerate(nodes):
+            try:
+                self.run_node(node)
+            except RanksDiffer as differ:
+                if differ.node is not node:
+                    raise
+                return differ.resume(nodes[index + 1 :], outputs, finish)
+        values = [self.lookup(name) for name in outputs]
+        return values if finish is None else finish(values)
 
     def _stored_dtype(self, stored: Any) -> str:
         return self.functions.dtype_of(stored)
@@ -226,18 +204,56 @@ class GraphImporter:
 
     def run_function(self, body: FunctionProto, node: Node, inputs: Sequence[Value | None]) -> list[Value]:
         """A call of a function of the model or of an operator's specification, inlined."""
+        return self.inlined(node, partial(self._function_inlined, body, node, inputs))
+
+    def inlined(self, node: Node, run: Callable[[Finish | None], list[Value]]) -> list[Value]:
+        """What `run` imports in place of a node. Raises: RanksDiffer where a value can have several ranks."""
+        values = run(None)
+        if any(_has_any_rank(value) for value in values):
+            raise RanksDiffer(
+                node,
+                lambda rest, outputs, finish: run(self.going_on(node, rest, outputs, finish)),
+            )
+        return values
+
+    def _function_inlined(
+        self, body: FunctionProto, node: Node, inputs: Sequence[Value | None], finish: Finish | None
+    ) -> list[Value]:
         names = {name: value for name, value in zip(body.input, inputs, strict=False) if value is not None}
         given = {**self.functions.defaults(body, node), **node.attrs}
+        wanted = [inner for inner, outer in zip(body.output, node.outputs, strict=False) if outer]
+
+        def outputs_of_node(values: list[Value]) -> list[Value]:
+            found = iter(values)
+            all_values = [next(found) if outer else Value() for outer in node.outputs[: len(body.output)]]
+            return all_values if finish is None else finish(all_values)
+
         opsets = self.opsets
         self.opsets = self.functions.opsets_of(body, opsets)
         try:
             with self.closed(names):
-                for inner in in_order(body.node, given, self.model.folder):
-                    self.run_node(inner)
-                wanted = zip(body.output, node.outputs, strict=False)
-                return [self.lookup(inner) if outer else Value() for inner, outer in wanted]
+                nodes = in_order(body.node, given, self.model.folder)
+                return self.run_nodes(nodes, wanted, outputs_of_node)
         finally:
             self.opsets = opsets
+
+    def going_on(
+        self, node: Node, rest: Sequence[Node], outputs: Sequence[str], finish: Finish | None
+    ) -> Finish:
+        """What gives the outputs of a node their values, and imports the nodes behind it where it stands."""
+        scope, opsets = self.scope, self.opsets
+
+        def follow(values: list[Value]) -> list[Value]:
+            inner = self.scope, self.opsets
+            self.scope, self.opsets = Scope(parent=scope), opsets
+            try:
+                for name, value in zip(node.outputs, values, strict=True):
+                    self.bind(name, value)
+                return self.run_nodes(rest, outputs, finish)
+            finally:
+                self.scope, self.opsets = inner
+
+        return follow
 
     # ---- values on demand
 
@@ -410,15 +426,9 @@ class GraphImporter:
         return real[0]
 
 
-def folded(record: OpDef, call: Call) -> Constant | None:
-    """The result of an elementwise operator of single constants: scales, bounds and epsilons."""
-    if record.name not in FOLDED or isinstance(record.reference, Without) or not call.args:
-        return None
-    if not all(isinstance(arg, Constant) and math.prod(arg.data.shape) <= 1 for arg in call.args):
-        return None
-    with np.errstate(all="ignore"):
-        result = record.reference(call.attrs, *(arg.data.numpy() for arg in call.args))  # type: ignore[attr-defined]
-    return const(np.asarray(result))
+def _has_any_rank(value: Value) -> bool:
+    ty = type_of(value.expr) if value.expr is not None else None
+    return isinstance(ty, TensorType) and ty.ndim < 0
 
 
 def as_values(results: Any) -> list[Value]:

@@ -46,7 +46,6 @@ lacks("QAttention", "do_rotary, buffers of past and present that are shared", MI
 lacks("RotaryEmbedding", "packed batches, a scale", MICROSOFT)
 lacks("MatMulIntegerToFloat", "scales for each row of a", MICROSOFT)
 lacks("BatchNormalization", "statistics as outputs outside of training")
-lacks("If", "branches that give tensors of different ranks, where the condition is known only at run time")
 lacks("RegexFullMatch", "every form: a regular expression of a model could match for ever")
 lacks("Reshape", "a shape whose number of elements is known only at run time")
 lacks(

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from onnx import GraphProto
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.control import run_time_sequence as run_time
+from heddle.frontend.onnx.ops.control.agreement import (
+    ANY_RANK,
+    NO_TENSOR,
+    ImpossibleBranch,
+    first_agreement,
+)
+from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.registry import converts
+from heddle.frontend.onnx.scope import Finish, RanksDiffer
 from heddle.frontend.onnx.values import OptionalKind, SequenceKind, Value, tensor_value
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import SeqExpr
-from heddle.graph.types import ShapeExpr, TensorType
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Expr, If, Tuple, TupleGetItem
-from heddle.prim.nodes import PrimExpr
+from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 
@@ -22,26 +32,86 @@ from heddle.prim.substitute import free_vars
 @converts("If")
 def branch(ctx: NodeContext) -> Result:
     """A condition that is known chooses its branch now. Otherwise dimensions that differ between the branches
-    are read
-    from the results when the model runs."""
+    are read from the results when the model runs."""
     graphs: tuple[GraphProto, GraphProto] = ctx.attr("then_branch"), ctx.attr("else_branch")
     for graph in graphs:
         if len(graph.output) != ctx.num_outputs:
             ctx.malformed(f"a branch gives {len(graph.output)} values, and the node {ctx.num_outputs}")
     known = ctx.array(0)
     if known is not None:
-        with ctx.importer.nested_names():
-            return ctx.importer.run_graph(graphs[0] if bool(known.reshape(-1)[0]) else graphs[1])
+        graph = graphs[0] if bool(known.reshape(-1)[0]) else graphs[1]
+        return ctx.importer.inlined(ctx.node, partial(_in_place, ctx, graph))
     before = ctx.importer.visible_dims()
     condition = scalar_bool(ctx, ctx.tensor(0))
     (first, values), (second, others) = (branch_sequence(ctx, graph) for graph in graphs)
-    sequences = (first, second)
-    made = ctx.builder.emit(If(condition, sequences[0], sequences[1]))
-    count = ctx.num_outputs
+    if any(a.rank != b.rank or a.rank == ANY_RANK for a, b in zip(values, others, strict=True)):
+        raise RanksDiffer(ctx.node, partial(_with_rest, ctx, graphs, condition))
+    return _joined(ctx, condition, (first, second), (values, others), before)
+
+
+def _in_place(ctx: NodeContext, graph: GraphProto, finish: Finish | None) -> list[Value]:
+    with ctx.importer.nested_names():
+        return ctx.importer.run_graph(graph, finish)
+
+
+def _joined(
+    ctx: NodeContext,
+    condition: Expr,
+    sequences: tuple[SeqExpr, SeqExpr],
+    outcomes: tuple[list[_Outcome], list[_Outcome]],
+    visible: frozenset[PrimVar],
+) -> list[Value]:
+    made = ctx.builder.emit(If(condition, *sequences))
     parts: list[Expr] = [made]
-    if count > 1:
-        parts = [ctx.builder.emit(TupleGetItem(made, index)) for index in range(count)]
-    return [_result(ctx, part, a, b, before) for part, a, b in zip(parts, values, others, strict=True)]
+    if len(outcomes[0]) != 1:
+        parts = [ctx.builder.emit(TupleGetItem(made, index)) for index in range(len(outcomes[0]))]
+    return [_result(ctx, part, a, b, visible) for part, a, b in zip(parts, *outcomes, strict=True)]
+
+
+def _with_rest(
+    ctx: NodeContext,
+    graphs: tuple[GraphProto, GraphProto],
+    condition: Expr,
+    rest: Sequence[Node],
+    outputs: Sequence[str],
+    finish: Finish | None,
+) -> list[Value]:
+    """Branches that give other ranks, each with the nodes behind it: up to the first place where what is used
+    later has the same ranks again, or to the end of the graph.
+
+    Where these nodes cannot follow one of the branches, the model never takes it. That is checked when it
+    runs."""
+    importer, before = ctx.importer, ctx.importer.visible_dims()
+    ends = first_agreement(ctx, graphs, rest, outputs)
+    if isinstance(ends, ImpossibleBranch):
+        _require(ctx, condition, not ends.is_then)
+        follow = importer.going_on(ctx.node, rest, outputs, finish)
+        return _in_place(ctx, graphs[int(ends.is_then)], follow)
+    if ends is None:
+        follow = importer.going_on(ctx.node, rest, outputs, finish)
+        return _both(ctx, condition, graphs, follow, before)
+    follow = importer.going_on(ctx.node, rest[: ends.num_nodes], ends.live, None)
+    for name, value in zip(ends.live, _both(ctx, condition, graphs, follow, before), strict=True):
+        importer.bind(name, value)
+    return importer.run_nodes(rest[ends.num_nodes :], outputs, finish)
+
+
+def _both(
+    ctx: NodeContext,
+    condition: Expr,
+    graphs: tuple[GraphProto, GraphProto],
+    follow: Finish,
+    visible: frozenset[PrimVar],
+) -> list[Value]:
+    (first, values), (second, others) = (branch_sequence(ctx, graph, follow) for graph in graphs)
+    return _joined(ctx, condition, (first, second), (values, others), visible)
+
+
+def _require(ctx: NodeContext, condition: Expr, value: bool) -> None:
+    """Check when the model runs that a condition has a value."""
+    number = ctx.reshape(ctx.astype(condition, "int64"), (1,))
+    shape = ctx.importer.call("tensor_to_shape", number)
+    ctx.builder.match_cast(shape, ShapeType((constant(int(value), "int64"),)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +120,11 @@ class _Outcome:
 
     kind: SequenceKind | OptionalKind | TensorType
     type: TensorType | None
+
+    @property
+    def rank(self) -> int:
+        """That of a tensor; NO_TENSOR for anything else."""
+        return self.type.ndim if self.type is not None else NO_TENSOR
 
 
 def _result(ctx: NodeContext, expr: Expr, a: _Outcome, b: _Outcome, visible: frozenset[PrimVar]) -> Value:
@@ -63,10 +138,13 @@ def scalar_bool(ctx: NodeContext, condition: Expr) -> Expr:
     return condition if ctx.type_of(condition).ndim == 0 else ctx.reshape(condition, ())
 
 
-def branch_sequence(ctx: NodeContext, graph: GraphProto) -> tuple[SeqExpr, list[_Outcome]]:
-    """A subgraph without inputs as a sequence that gives one value or a tuple, and what its values are."""
+def branch_sequence(
+    ctx: NodeContext, graph: GraphProto, finish: Finish | None = None
+) -> tuple[SeqExpr, list[_Outcome]]:
+    """A subgraph without inputs, and what follows it, as a sequence that gives one value or a tuple, and what
+    its values are."""
     with ctx.importer.branch(), ctx.builder.seq_scope() as scope:
-        values = ctx.importer.run_graph(graph)
+        values = ctx.importer.run_graph(graph, finish)
         results = [ctx.importer.tensor_of(value) for value in values]
         outcomes = [_outcome(ctx, value, expr) for value, expr in zip(values, results, strict=True)]
         body = results[0] if len(results) == 1 else ctx.builder.leaf(Tuple(tuple(results)))
@@ -84,10 +162,8 @@ def unified(ctx: NodeContext, expr: Expr, a: TensorType, b: TensorType, visible:
     differ."""
     if a.dtype != b.dtype:
         ctx.malformed(f"the branches give {a.dtype} and {b.dtype}")
-    if a.ndim != b.ndim:
-        ctx.unsupported(
-            f"the branches give {a.ndim} and {b.ndim} dimensions", "give both branches the same rank"
-        )
+    if a.ndim != b.ndim or a.ndim < 0:
+        return tensor_value(expr)
     dims: list[PrimExpr] = []
     for axis, (x, y) in enumerate(zip(a.dims or (), b.dims or (), strict=True)):
         same = ctx.importer.simplify.equal(x, y) and set(free_vars(x)) <= visible

@@ -1,0 +1,36 @@
+"""Where names of a graph are looked up, and how an import goes on from a node twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from heddle.frontend.onnx.proto import Node
+from heddle.frontend.onnx.values import Value
+
+
+@dataclass(slots=True)
+class Scope:
+    """Values by ONNX name; lookups go on in the parent."""
+
+    names: dict[str, Value] = field(default_factory=dict)
+    parent: Scope | None = None
+
+    def find(self, name: str) -> Value | None:
+        if name in self.names:
+            return self.names[name]
+        return self.parent.find(name) if self.parent is not None else None
+
+
+Finish = Callable[[list[Value]], list[Value]]
+"""What follows a graph, made of its outputs."""
+
+
+class RanksDiffer(Exception):
+    """The branches of a node give tensors of different ranks. `resume(nodes, outputs, finish)` imports the
+    node with what follows it, as `GraphImporter.run_nodes` does, once for each branch."""
+
+    def __init__(self, node: Node, resume: Callable[..., list[Value]]) -> None:
+        super().__init__(node.label)
+        self.node = node
+        self.resume = resume
