@@ -9,30 +9,36 @@ direct sum by rounding: less than 1e-5 of their scale.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith import Analyzer
+from heddle.graph.infer import type_of
 from heddle.graph.op_builder import const
 from heddle.graph.rewriter import BindingRewriter, loop_call
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.pack_weights import always_constant
+from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
+from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, PrimFunc, SBlock
 from heddle.tir.schedule.blocks.nest import plain_nests
 from heddle.tir.schedule.rules.convolution_tile import Convolution, find_convolution
 from heddle.tir.schedule.rules.rule import block_of, extent_of, inline_maps
-from heddle.tir.schedule.rules.winograd import (
+from heddle.tir.schedule.rules.winograd import winograd_function
+from heddle.tir.schedule.rules.winograd_plan import (
+    ASSUMED_SIZES,
     TAPS,
     WinogradPlan,
     WinogradProblem,
     plan_winograd,
-    winograd_function,
 )
 from heddle.tir.schedule.schedule import SBlockRV, Schedule
 from heddle.tir.schedule.tree import conditions_on_axes
@@ -46,13 +52,14 @@ class ConvertToWinograd(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         table: dict[GlobalVar, Any] = dict(mod.functions)
+        images = _arguments(mod)
         plans: dict[GlobalVar, tuple[int, WinogradPlan]] = {}
         for var, positions in always_constant(mod).items():
             func = mod[var]
             problem = _problem(func) if isinstance(func, PrimFunc) else None
             if problem is None or func.buffers.index(problem.weights) not in positions:
                 continue
-            plan = plan_winograd(problem, self.target)
+            plan = plan_winograd(problem, self.target, _likely_sizes(func, problem, images[var]))
             if plan is not None:
                 plans[var] = func.buffers.index(problem.weights), plan
                 marks = {"tir.is_scheduled": True, "schedule_rule": "Winograd"}
@@ -64,6 +71,33 @@ class ConvertToWinograd(Pass):
             if func.dialect == "relax":
                 table[var] = rewriter.run(func)
         return mod.with_functions(table)
+
+
+LIKELY_SIZES = (160, 224, 320, 512)
+"""What a free dimension of a model's images probably is."""
+
+
+def _arguments(mod: IRModule) -> dict[GlobalVar, Tuple]:
+    """The tensors that each loop function is given, by the first call of it."""
+    found: dict[GlobalVar, Tuple] = {}
+    for func in mod.functions.values():
+        for callee, args in filter(None, map(loop_call, walk(func))) if func.dialect == "relax" else ():
+            found.setdefault(callee, args)
+    return found
+
+
+def _likely_sizes(func: PrimFunc, problem: WinogradProblem, args: Tuple) -> Sequence[tuple[int, int]]:
+    """Rows and columns of the image of a free size: a layer's size is a formula of the model's."""
+    ty = type_of(args.fields[func.buffers.index(problem.data)])
+    dims = ty.dims[2:4] if isinstance(ty, TensorType) and ty.dims is not None else ()
+    found = [tuple(_at_size(dim, size) for dim in dims) for size in LIKELY_SIZES]
+    if not dims or any(size < 1 for sizes in found for size in sizes):
+        return ASSUMED_SIZES
+    return [(rows, columns) for rows, columns in dict.fromkeys(found)]
+
+
+def _at_size(dim: PrimExpr, size: int) -> int:
+    return int(evaluate(dim, dict.fromkeys(free_vars(dim), size)))
 
 
 def _problem(func: PrimFunc) -> WinogradProblem | None:

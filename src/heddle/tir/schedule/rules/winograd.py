@@ -21,20 +21,14 @@ Source: A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks (20
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as replace_fields
-from fractions import Fraction
 from typing import Any
-
-import numpy as np
 
 from heddle.ir.node import Map, replace
 from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import ceildiv as ceildiv_of
 from heddle.prim.ops import floordiv, if_then_else, maximum, minimum
 from heddle.prim.substitute import substitute
-from heddle.target import Target
 from heddle.tir.allocation import STORAGE
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import (
@@ -43,26 +37,15 @@ from heddle.tir.nodes import (
     BufferLoad,
     ForKind,
     PrimFunc,
-    SBlock,
     Stmt,
     decl_buffer,
 )
 from heddle.tir.schedule.rules.convolution import NO_UNROLL
-from heddle.tir.schedule.rules.convolution_tile import FREE_WIDTH, ConvolutionTile, best_tile
+from heddle.tir.schedule.rules.convolution_tile import ConvolutionTile
 from heddle.tir.schedule.rules.ragged_tiles import Tiles, ragged_tiles, tile_sizes
 from heddle.tir.schedule.rules.rule import GRAIN_ELEMENTS
+from heddle.tir.schedule.rules.winograd_plan import BAND_BYTES, TAPS, WinogradPlan, ceildiv
 from heddle.tir.substitute import StmtSubstituter
-
-
-def ceildiv(size: Any, factor: Any) -> Any:
-    """How many pieces a size has: a number where both are, else an expression."""
-    are_numbers = isinstance(size, int) and isinstance(factor, int)
-    return -(-size // factor) if are_numbers else ceildiv_of(size, factor)
-
-
-TAPS = 3
-BAND_BYTES = 3 << 20
-"""What the transformed data and products of a band of tiles may take."""
 
 _B = {
     2: ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
@@ -79,138 +62,7 @@ _A = {
     2: ((1, 1, 1, 0), (0, 1, -1, -1)),
     4: ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
 }
-_G = {
-    2: ((1, 0, 0), (Fraction(1, 2),) * 3, (Fraction(1, 2), Fraction(-1, 2), Fraction(1, 2)), (0, 0, 1)),
-    4: (
-        (Fraction(1, 4), 0, 0),
-        (Fraction(-1, 6), Fraction(-1, 6), Fraction(-1, 6)),
-        (Fraction(-1, 6), Fraction(1, 6), Fraction(-1, 6)),
-        (Fraction(1, 24), Fraction(1, 12), Fraction(1, 6)),
-        (Fraction(1, 24), Fraction(-1, 12), Fraction(1, 6)),
-        (0, 0, 1),
-    ),
-}
-"""Bᵀ, Aᵀ and G for tiles of m × m results."""
-
-
-@dataclass(frozen=True, slots=True)
-class WinogradProblem:
-    """A convolution that can be taken so: images of `ins` to images of `outs` channels, both in blocks of
-    `lanes`; results of `rows` × `columns` pixels that start `before` pixels outside the data. `epilogue` is
-    the block that reads the buffer `sums` under `conditions` on its axes, or None where `sums` is
-    the function's result."""
-
-    data: Buffer
-    weights: Buffer
-    sums: Buffer
-    epilogue: SBlock | None
-    conditions: tuple[PrimExpr, ...]
-    before: tuple[int, int]
-    ins: int
-    outs: int
-    rows: int | PrimExpr
-    columns: int | PrimExpr
-    lanes: int
-
-    @property
-    def is_free(self) -> bool:
-        """Whether images may have any size."""
-        return not (isinstance(self.rows, int) and isinstance(self.columns, int))
-
-
-@dataclass(frozen=True, slots=True)
-class WinogradPlan:
-    """Tiles of `size` × `size` results, `band` rows of them at a time, or as many as fit the cache (None);
-    `product` is the register tile."""
-
-    problem: WinogradProblem
-    size: int
-    band: int | None
-    product: ConvolutionTile
-
-    @property
-    def reach(self) -> int:
-        return self.size + TAPS - 1
-
-    @property
-    def tiles(self) -> tuple[Any, Any]:
-        """Rows and columns of tiles."""
-        return tuple(ceildiv(n, self.size) for n in (self.problem.rows, self.problem.columns))
-
-    @property
-    def bytes_of_column(self) -> int:
-        """What the data and the products of a tile take, transformed."""
-        return self.reach**2 * (self.problem.ins + self.problem.outs) * 4
-
-    @property
-    def panel(self) -> int:
-        return self.product.vectors * self.problem.lanes
-
-    def weights(self, array: Any) -> Any:
-        """(outs, ins, 3, 3) → (positions, outs / panel, ins / lanes, lanes, panel)."""
-        g = np.array(_G[self.size], dtype=np.float64)
-        made = np.einsum("ar,oirs,bs->aboi", g, array.astype(np.float64), g)
-        outs, ins, lanes = self.problem.outs, self.problem.ins, self.problem.lanes
-        split = made.reshape(self.reach**2, outs // self.panel, self.panel, ins // lanes, lanes)
-        return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2).astype(array.dtype))
-
-
-ASSUMED_SIZE = 32
-"""How many rows and columns an image is taken to have where it may have any number."""
-
-
-def plan_winograd(problem: WinogradProblem, target: Target) -> WinogradPlan | None:
-    """The tile size that takes the fewest cycles; None where summing the taps one by one is as fast."""
-    if problem.is_free:
-        plan = plan_winograd(replace_fields(problem, rows=ASSUMED_SIZE, columns=ASSUMED_SIZE), target)
-        if plan is None:
-            return None
-        tile = best_tile(FREE_WIDTH, problem.outs // problem.lanes, target)
-        return WinogradPlan(problem, plan.size, None, tile)
-    best: tuple[float, WinogradPlan] | None = None
-    for size in (2, 4):
-        plan = _plan(problem, size, target)
-        cycles = _cycles(plan)
-        if best is None or cycles < best[0]:
-            best = cycles, plan
-    taps = problem.ins * problem.outs * TAPS * TAPS
-    pixels = _int(problem.rows) * _int(problem.columns)
-    multiplies = max(taps * pixels / (2 * problem.lanes), taps * 4 / BYTES_PER_CYCLE)
-    return best[1] if best is not None and best[0] < WORTH * multiplies else None
-
-
-def _int(size: int | PrimExpr) -> int:
-    assert isinstance(size, int)
-    return size
-
-
-BYTES_PER_CYCLE = 5.0
-"""What memory gives a core."""
-WORTH = 0.75
-"""The share of the direct convolution's cycles below which the transforms are worth their code."""
-
-
-def _plan(problem: WinogradProblem, size: int, target: Target) -> WinogradPlan:
-    """The plan for an image of a known size, with bands that divide it."""
-    plan = WinogradPlan(problem, size, 1, ConvolutionTile(1, 1))
-    rows, columns = plan.tiles
-    bands = [
-        n
-        for n in range(1, rows + 1)
-        if rows % n == 0 and (n == 1 or n * columns * plan.bytes_of_column <= BAND_BYTES)
-    ]
-    product = best_tile(bands[-1] * columns, problem.outs // problem.lanes, target)
-    return WinogradPlan(problem, size, bands[-1], product)
-
-
-def _cycles(plan: WinogradPlan) -> float:
-    """An estimate: products at nine tenths of the peak or as fast as weights come, and transforms, which move
-    every position of every tile through the cache."""
-    problem, positions = plan.problem, plan.reach**2
-    tiles = plan.tiles[0] * plan.tiles[1]
-    weights = positions * problem.ins * problem.outs
-    products = max(weights * tiles / (2 * problem.lanes) / 0.9, weights * 4 / BYTES_PER_CYCLE)
-    return float(products + tiles * (problem.ins + problem.outs) / problem.lanes * positions * 4)
+"""Bᵀ and Aᵀ for tiles of m × m results."""
 
 
 # ---- the function
