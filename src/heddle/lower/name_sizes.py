@@ -31,10 +31,11 @@ from heddle.ir.visitor import walk
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.kernel_calls import callee_and_scalars, with_callee
 from heddle.prim.evaluate import evaluate
-from heddle.prim.nodes import BinaryExpr, PrimExpr, SizeVar, constant
+from heddle.prim.nodes import BinaryExpr, Cast, IntImm, PrimExpr, Select, SizeVar, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import floordiv
 from heddle.prim.substitute import free_vars
+from heddle.runtime.dtype import DataType
 from heddle.support.names import NameSupply
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.substitute import StmtSubstituter
@@ -42,6 +43,7 @@ from heddle.tir.substitute import StmtSubstituter
 _SAMPLES = (1, 2, 3, 5, 8, 15, 16, 17, 31, 64, 97, 224, 1000, 4097)
 """Sizes at which formulas are compared before anything is proved of them."""
 _DIVISORS = (2, 3, 4, 8, 16, 32)
+_OF_FORMULAS = (BinaryExpr, IntImm, PrimVar, Cast, Select, DataType)
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,8 @@ class _Namer(StmtSubstituter):
         variables = free_vars(formula)
         if len(variables) != 1 or not formula.dtype.is_int or formula.dtype.is_bool:
             return None
+        if not all(isinstance(node, _OF_FORMULAS) for node in walk(formula)):
+            return None  # what memory holds is no size
         wanted = [int(evaluate(formula, {variables[0]: sample})) for sample in _SAMPLES]
         for dim, size in self._sizes:
             if free_vars(dim) != variables or size.dtype != formula.dtype:

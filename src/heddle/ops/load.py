@@ -20,6 +20,7 @@ from heddle.ops import (
     random,
     reduce,
     sampling,
+    signal,
     slicing,
     sorting,
 )
@@ -44,6 +45,7 @@ FAMILIES = (
     grid,
     detection,
     linalg,
+    signal,
     sorting,
     sampling,
     random,

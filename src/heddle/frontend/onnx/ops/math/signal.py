@@ -1,8 +1,4 @@
-"""Fourier transforms and what goes with them. A complex number is two reals along the last axis.
-
-A transform is a product with the matrices of cosines and sines. Angles are multiples of one step, reduced as
-integers, so that they are exact for any length.
-"""
+"""Fourier transforms and what goes with them. A complex number is two reals along the last axis."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.tensor.axes import RunTimeAxes, around_axis, fixed_axes, one_axis
 from heddle.frontend.onnx.proto import dtype_name
 from heddle.frontend.onnx.registry import converts
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant
@@ -64,62 +61,19 @@ def fourier(ctx: NodeContext, x: Expr, length: PrimExpr, inverse: bool, onesided
     not count, what it lacks is 0. `onesided` gives the first half, or takes it where `inverse`."""
     dtype = str(ctx.type_of(x).dtype)
     wide = dtype if DataType(dtype).bits >= 32 else "float32"
-    size, parts = ctx.dims_of(x)[1], ctx.dims_of(x)[3]
-    rows = ctx.importer.simplify(ops.floordiv(length, 2) + 1) if onesided and not inverse else length
-    cosine, sine = _angles(ctx, rows, size, length)
-    if inverse:
-        scale = ctx.call("divide", ctx.const([1], "float64"), _number(ctx, length, "float64"))
-        if onesided:
-            scale = ctx.call("multiply", scale, _twice(ctx, size, length))
-        cosine, sine = (ctx.call("multiply", part, scale) for part in (cosine, sine))
-        sine = ctx.call("negative", sine)
-    cosine, sine = (ctx.astype(part, wide) for part in (cosine, sine))
-    real = _part(ctx, x, 0, wide)
-    products = [_product(ctx, cosine, real), ctx.call("negative", _product(ctx, sine, real))]
-    if int(parts) == 2:  # type: ignore[call-overload]
-        imaginary = _part(ctx, x, 1, wide)
-        products[0] = ctx.call("add", products[0], _product(ctx, sine, imaginary))
-        products[1] = ctx.call("add", products[1], _product(ctx, cosine, imaginary))
-    made = products[:1] if inverse and onesided else products
-    columns = [ctx.call("expand_dims", part, axis=(3,)) for part in made]
-    joined = columns[0] if len(columns) == 1 else ctx.call("concat", tuple(columns), axis=3)
-    return ctx.astype(joined, dtype)
-
-
-def _angles(ctx: NodeContext, rows: PrimExpr, size: PrimExpr, length: PrimExpr) -> tuple[Expr, Expr]:
-    """(rows, size) cosines and sines of 2 pi j k / length, 0 for k from the length on."""
-    outputs, inputs = (ctx.call("arange", 0, count, 1, dtype="int64") for count in (rows, size))
-    turns = ctx.call("multiply", ctx.call("expand_dims", outputs, axis=(1,)), inputs)
-    step = ctx.call("floor_mod", turns, ctx.size(length))
-    angle = ctx.call("multiply", ctx.astype(step, "float64"), ctx.const([2 * math.pi], "float64"))
-    angle = ctx.call("divide", angle, _number(ctx, length, "float64"))
-    inside = ctx.astype(ctx.call("less", inputs, ctx.size(length)), "float64")
-    return (
-        ctx.call("multiply", ctx.call("cos", angle), inside),
-        ctx.call("multiply", ctx.call("sin", angle), inside),
+    before, size, after, parts = ctx.dims_of(x)
+    (rows,) = ctx.importer.named_dims([before * after], "rows")
+    flat = ctx.reshape(ctx.call("permute_dims", x, axes=(0, 2, 1, 3)), (rows, size, parts))
+    made = ctx.call(
+        "signal.fft", ctx.astype(flat, wide), ShapeExpr((length,)), inverse=inverse, onesided=onesided
     )
-
-
-def _twice(ctx: NodeContext, size: PrimExpr, length: PrimExpr) -> Expr:
-    """How often a frequency of a half occurs in the whole: the first and the middle once, none beyond it."""
-    index = ctx.call("multiply", ctx.call("arange", 0, size, 1, dtype="int64"), ctx.const([2], "int64"))
-    zero, whole = ctx.const([0], "int64"), ctx.size(length)
-    once = ctx.call("logical_or", ctx.call("equal", index, zero), ctx.call("equal", index, whole))
-    one, two, none = (ctx.const([number], "float64") for number in (1, 2, 0))
-    found = ctx.call("where", once, one, two)
-    return ctx.call("where", ctx.call("greater", index, whole), none, found)
+    _, outputs, kinds = ctx.dims_of(made)
+    made = ctx.reshape(ctx.astype(made, dtype), (before, after, outputs, kinds))
+    return ctx.call("permute_dims", made, axes=(0, 2, 1, 3))
 
 
 def _number(ctx: NodeContext, size: PrimExpr, dtype: str) -> Expr:
     return ctx.astype(ctx.size(size), dtype)
-
-
-def _part(ctx: NodeContext, x: Expr, index: int, dtype: str) -> Expr:
-    return ctx.astype(ctx.call("take", x, ctx.const(index, "int64"), axis=3), dtype)
-
-
-def _product(ctx: NodeContext, matrix: Expr, x: Expr) -> Expr:
-    return ctx.call("matmul", matrix, x)
 
 
 @converts("STFT")
