@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heddle.graph.nodes import Binding, BindingBlock, VarBinding
-from heddle.graph.rewriter import is_call
+from heddle.graph.rewriter import is_call, loop_call
 from heddle.graph.types import TensorType
-from heddle.ir.expr import Call, GlobalVar, Var
+from heddle.ir.expr import BaseFunc, Call, Expr, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
@@ -20,7 +20,8 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fusion_graph import FusionGroup, FusionNode, find_groups
 from heddle.lower.primitive_function import BlockFuser, outlined
-from heddle.prim.nodes import PrimExpr, is_const_int
+from heddle.prim.nodes import Call as PrimCall
+from heddle.prim.nodes import PrimExpr, constant, is_const_int
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.nodes import PrimFunc
 
@@ -50,6 +51,7 @@ class _Fuser(BlockFuser):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self._patterns: dict[GlobalVar, OpPattern] = {}
+        self._costly: dict[GlobalVar, bool] = {}
         self._boundaries: dict[GlobalVar, dict[str, None]] = {}
 
     def note_boundaries(self) -> None:
@@ -92,15 +94,24 @@ class _Fuser(BlockFuser):
         nodes: dict[Var, FusionNode] = {}
         for index, binding in enumerate(block.bindings):
             var, value = binding.var, binding.value
-            node = FusionNode(
-                var, index, self._value_pattern(binding), not var.is_dataflow or var in used_later
-            )
+            escapes = not var.is_dataflow or var in used_later
+            node = FusionNode(var, index, self._value_pattern(binding), escapes, self._is_costly(value))
             for source in dict.fromkeys(n for n in walk(value) if isinstance(n, Var)):
                 if source in nodes:
                     nodes[source].users.append(node)
                     nodes[source].user_patterns.append(self._edge_pattern(source, var, node.pattern))
+                    nodes[source].repeats.append(_repeats(source, var))
             nodes[var] = node
         return nodes
+
+    def _is_costly(self, value: Expr) -> bool:
+        called = loop_call(value)
+        if called is None:
+            return False
+        callee, _ = called
+        if callee not in self._costly:
+            self._costly[callee] = _has_costly_work(self.module[callee])
+        return self._costly[callee]
 
     def _value_pattern(self, binding: Binding) -> OpPattern:
         value = binding.value
@@ -134,6 +145,35 @@ class _Fuser(BlockFuser):
         global_var, call = outlined(self, bindings, root, "FuseOps")
         self._note(global_var, group)
         return call
+
+
+_COSTLY = frozenset(
+    ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp", "exp10", "exp2")
+    + ("hypot", "ldexp", "log", "log10", "log1p", "log2", "pow", "sigmoid", "sin", "sinh", "tan", "tanh")
+)
+"""Intrinsics that take tens of instructions."""
+
+
+def _has_costly_work(func: BaseFunc) -> bool:
+    return isinstance(func, PrimFunc) and any(
+        isinstance(node, PrimCall) and node.op.name.rsplit(".", 1)[-1] in _COSTLY for node in walk(func.body)
+    )
+
+
+def _repeats(source: Var, user: Var) -> bool:
+    """Whether a user makes several elements of one, along other axes than the last ones: what is the same for
+    all elements of a row is computed once for the row."""
+    if not isinstance(source.ty, TensorType) or not isinstance(user.ty, TensorType):
+        return False
+    if source.ty.dims is None or user.ty.dims is None:
+        return False
+    own = [*(constant(1, "int64"),) * (user.ty.ndim - source.ty.ndim), *source.ty.dims]
+    if len(own) != user.ty.ndim:
+        return False
+    while own and is_const_int(own[-1], 1):
+        own.pop()
+    wider = [axis for axis, dim in enumerate(own) if is_const_int(dim, 1)]
+    return any(not is_const_int(user.ty.dims[axis], 1) for axis in wider)
 
 
 def _without_units(ty: TensorType) -> tuple[PrimExpr, ...]:

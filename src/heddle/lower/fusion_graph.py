@@ -29,14 +29,17 @@ _KINDS = {
 @dataclass(eq=False, slots=True)
 class FusionNode:
     """A binding: its pattern, and who uses its result. `escapes` marks results that are needed outside the
-    block."""
+    block, `is_costly` work that takes much longer than to read its result, and `repeats` the users that would
+    do the work again for every element that they make of one."""
 
     key: Hashable
     index: int
     pattern: OpPattern
     escapes: bool = False
+    is_costly: bool = False
     users: list[FusionNode] = field(default_factory=list)
     user_patterns: list[OpPattern] = field(default_factory=list)
+    repeats: list[bool] = field(default_factory=list)
     parent: FusionNode | None = None
     depth: int = 0
     way: OpPattern = OpPattern.ELEMENTWISE
@@ -130,7 +133,7 @@ def _refusal(node: FusionNode) -> str:
         found = "a reduction is complete only after its last element"
     else:
         found = _map_refusal(node, target, group, sink)
-    return found or _size_refusal(node)
+    return found or _size_refusal(node) or _repetition_refusal(node)
 
 
 def _contraction_refusal(node: FusionNode, target: FusionNode, sink: FusionGroup) -> str:
@@ -159,6 +162,21 @@ def _size_refusal(node: FusionNode) -> str:
         return _TOO_MANY
     if sum(part.anchor is not None for part in parts) > 1:
         return "a kernel has one reduction or contraction"
+    return ""
+
+
+def _repetition_refusal(node: FusionNode) -> str:
+    """Work that what follows would repeat. Members are in the order in which they are made, so that a node
+    knows whether what it is made of is costly."""
+    members = {member for part in _parts(node) for member in part.members}
+    costly: set[FusionNode] = set()
+    for member in sorted(members, key=lambda m: m.index):
+        if not member.is_costly and member not in costly:
+            continue
+        for user, repeats in zip(member.users, member.repeats, strict=True):
+            if user in members and repeats:
+                return "it is costly, and what follows would do it again for every repetition"
+            costly.add(user)
     return ""
 
 
