@@ -11,8 +11,9 @@ import heddle
 from heddle.frontend.onnx import from_onnx
 
 pytest.importorskip("benchmarks", reason="the benchmark is beside the package")
-onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
+import onnxruntime
 from benchmarks.engines.onnx_runtime import OnnxSession
 from benchmarks.engines.ours import HeddleSession
 from benchmarks.onnx_ops.case import Case

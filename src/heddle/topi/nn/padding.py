@@ -8,7 +8,17 @@ from typing import Any
 
 from heddle import te
 from heddle.prim.nodes import PrimExpr, as_expr, is_const_int
-from heddle.prim.ops import cast, floormod, if_then_else, maximum, minimum, select
+from heddle.prim.ops import (
+    cast,
+    floormod,
+    greater_equal,
+    if_then_else,
+    less,
+    logical_and,
+    maximum,
+    minimum,
+    select,
+)
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
 from heddle.topi.dims import as_dim, simplified
@@ -58,9 +68,15 @@ def _pad_constant(x: te.Tensor, before: Sequence[Any], after: Sequence[Any], val
 
 
 def _inside(position: PrimExpr, size: PrimExpr, mode: str) -> PrimExpr:
-    """The position within [0, size) that a position outside stands for."""
+    """The position within [0, size) that a position stands for: itself where it is inside."""
     if mode in ("replicate", "edge"):
         return maximum(minimum(position, size - 1), 0)
+    inside = logical_and(greater_equal(position, 0), less(position, size))
+    return select(inside, position, _folded(position, size, mode))
+
+
+def _folded(position: PrimExpr, size: PrimExpr, mode: str) -> PrimExpr:
+    """The position within [0, size) of one that may be any number of sizes outside."""
     if mode in ("circular", "wrap"):
         return floormod(position, size)
     if mode == "symmetric":
