@@ -73,7 +73,7 @@ def as_argument(value: Any) -> Any:
     if isinstance(value, TensorProto):
         value = numpy_helper.to_array(value)
     if isinstance(value, (list, tuple)):
-        return tuple(as_argument(item) for item in value)
+        return Array(as_argument(item) for item in value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "OUT":
         return made_of(value.astype(str).astype(object))
     return value if value is None else tensor(np.asarray(value))

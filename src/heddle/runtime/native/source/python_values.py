@@ -9,18 +9,23 @@ from heddle.runtime.native.abi import (
     Kind,
     Value,
 )
+from heddle.runtime.native.source.counting import heddle_release
 from heddle.runtime.native.source.kernel_calls import set_bool, set_float, set_int
+from heddle.runtime.native.source.making import new_object
 from heddle.runtime.native.source.python import (
     Object,
     Py_DecRef,
+    Py_IncRef,
     PyBool_Type,
     PyErr_Clear,
     PyFloat_FromDouble,
     PyFloat_Type,
     PyLong_FromLongLong,
     PyLong_Type,
+    PyTuple_GetItem,
     PyTuple_New,
     PyTuple_SetItem,
+    PyTuple_Size,
     _Py_FalseStruct,
     _Py_NoneStruct,
     _Py_TrueStruct,
@@ -47,8 +52,8 @@ from heddle.runtime.native.source.values import (
     payload_of,
     set_value,
 )
-from heddle.systems.types import Pointer, f64, i64
-from heddle.systems.words import Global, Text, address, cast, cold, inline, native, null, ref
+from heddle.systems.types import Address, Pointer, f64, i64
+from heddle.systems.words import Global, Text, address, cast, cold, inline, native, null, ref, size_of
 
 to_native = Global(Pointer[HostObject])  # (keep, object, context, address of a value): writes the value
 from_native = Global(Pointer[HostObject])  # (keep, address of a value): the object
@@ -144,7 +149,7 @@ def tuple_of(keep: Object, source: Pointer[Counted], is_alone: bool) -> Object:
 # ---- from Python
 
 
-@inline
+@native
 def from_object(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
     """Write the value of an object; False with the exception set."""
     clear(value)
@@ -171,7 +176,32 @@ def from_object(context: Pointer[Context], keep: Object, arg: Object, value: Poi
             is_lent = lend(keep, over, value)
             Py_DecRef(over)
             return is_lent
+    elif type == sequence_type.value:
+        if not stack_is_short():
+            return from_sequence(context, keep, arg, value)
     return ask_to_native(context, keep, arg, value)
+
+
+@native
+def from_sequence(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
+    """A tuple with the items of a sequence, which it keeps. What it has when an item raises an exception dies
+    with it."""
+    count = PyTuple_Size(arg)
+    size_bytes = i64(size_of(Counted)) + i64(size_of(Value)) * count
+    made = cast(Pointer[Counted], new_object(Kind.TUPLE, size_bytes, arg, Flag.FOREIGN_OWNER | Flag.IS_OWNER))
+    if made == null:
+        raise_own_error(keep)
+        return False
+    Py_IncRef(arg)
+    made.count = 0
+    while made.count < count:
+        number = made.count
+        if not from_object(context, keep, PyTuple_GetItem(arg, number), items_of(made)[number]):
+            heddle_release(null, Kind.TUPLE, cast(Address, made))
+            return False
+        made.count = number + 1
+    set_value(value, Kind.TUPLE, cast(Address, made))
+    return True
 
 
 @inline
