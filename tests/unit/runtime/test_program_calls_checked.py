@@ -174,6 +174,44 @@ def test_an_argument_that_cannot_be_converted_releases_those_before_it(why):
         program.end(*given)
 
 
+def _sequence(program, *items):
+    """A tuple of the type that sequences have; it takes the items over."""
+    python = program.python
+    python.types["sequence"] = program.hooks[6]
+    at = python.tuple(*items)
+    program.machine.store(at + 8, i64, program.hooks[6])
+    return at
+
+
+def test_sequences_come_back_as_they_went():
+    with python_machine() as machine:
+        program, python = Program(machine, _echo(machine), 1), machine.state["python"]
+        inner = _sequence(program, python.int(5), python.tensor(3))
+        given = _sequence(program, python.tensor(2), inner, _sequence(program), python.hold(python.none))
+        result = program(given)
+        assert result == given and python.count(given) == 2
+        assert program.called() == []
+        program.end(result, given)
+
+
+@pytest.mark.parametrize("failing", [None, 0, 1, 2, 3])
+def test_a_sequence_whose_item_fails_leaves_nothing(failing):
+    """An item that the host refuses, or memory that ends at one of the four objects."""
+    with python_machine() as machine:
+        program, python = Program(machine, _echo(machine), 1), machine.state["python"]
+        last = python.thing() if failing is None else python.tensor(2)
+        given = _sequence(program, python.tensor(4), _sequence(program, python.int(1), last))
+        program.answer = 0
+        machine.call("heddle_thread")
+        machine.state["failing_allocation"] = failing
+        assert program(given) == 0
+        machine.state["failing_allocation"] = None
+        assert program.called() == ["to" if failing is None else "refuse"]
+        assert program.raised()
+        assert python.count(given) == 1
+        program.end(given)
+
+
 # ---- refusals
 
 
