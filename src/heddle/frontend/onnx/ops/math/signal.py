@@ -7,6 +7,9 @@ integers, so that they are exact for any length.
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.tensor.axes import RunTimeAxes, around_axis, fixed_axes, one_axis
@@ -66,14 +69,15 @@ def fourier(ctx: NodeContext, x: Expr, length: PrimExpr, inverse: bool, onesided
     wide = dtype if DataType(dtype).bits >= 32 else "float32"
     size, parts = ctx.dims_of(x)[1], ctx.dims_of(x)[3]
     rows = ctx.importer.simplify(ops.floordiv(length, 2) + 1) if onesided and not inverse else length
-    cosine, sine = _angles(ctx, rows, size, length)
-    if inverse:
-        scale = ctx.call("divide", ctx.const([1], "float64"), _number(ctx, length, "float64"))
-        if onesided:
-            scale = ctx.call("multiply", scale, _twice(ctx, size, length))
-        cosine, sine = (ctx.call("multiply", part, scale) for part in (cosine, sine))
-        sine = ctx.call("negative", sine)
-    cosine, sine = (ctx.astype(part, wide) for part in (cosine, sine))
+    num_rows, num_inputs, num_turns = (
+        int(dim) if isinstance(dim, IntImm) else 0 for dim in (rows, size, length)
+    )
+    if 0 < num_rows * num_inputs <= MAX_MATRIX and num_turns:
+        known = _known_matrices(num_rows, num_inputs, num_turns, inverse, onesided)
+        cosine, sine = (ctx.const(part, wide) for part in known)
+    else:
+        computed = _computed_matrices(ctx, rows, size, length, inverse, onesided)
+        cosine, sine = (ctx.astype(part, wide) for part in computed)
     real = _part(ctx, x, 0, wide)
     products = [_product(ctx, cosine, real), ctx.call("negative", _product(ctx, sine, real))]
     if int(parts) == 2:  # type: ignore[call-overload]
@@ -84,6 +88,40 @@ def fourier(ctx: NodeContext, x: Expr, length: PrimExpr, inverse: bool, onesided
     columns = [ctx.call("expand_dims", part, axis=(3,)) for part in made]
     joined = columns[0] if len(columns) == 1 else ctx.call("concat", tuple(columns), axis=3)
     return ctx.astype(joined, dtype)
+
+
+MAX_MATRIX = 1 << 20
+"""A matrix of so many elements is kept with the model, where its sizes are known."""
+
+
+def _known_matrices(
+    rows: int, size: int, length: int, inverse: bool, onesided: bool
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """What `_computed_matrices` gives, of sizes that are numbers."""
+    inputs = np.arange(size)
+    angle = (np.arange(rows)[:, None] * inputs % length).astype("float64") * (2 * math.pi) / length
+    scale = (inputs < length).astype("float64")
+    if not inverse:
+        return np.cos(angle) * scale, np.sin(angle) * scale
+    scale /= length
+    if onesided:
+        is_once = (inputs == 0) | (inputs * 2 == length)
+        scale *= np.where(inputs * 2 > length, 0, np.where(is_once, 1, 2))
+    return np.cos(angle) * scale, -np.sin(angle) * scale
+
+
+def _computed_matrices(
+    ctx: NodeContext, rows: PrimExpr, size: PrimExpr, length: PrimExpr, inverse: bool, onesided: bool
+) -> tuple[Expr, Expr]:
+    """(rows, size) cosines and sines of the transform, those of the inverse one scaled."""
+    cosine, sine = _angles(ctx, rows, size, length)
+    if not inverse:
+        return cosine, sine
+    scale = ctx.call("divide", ctx.const([1], "float64"), _number(ctx, length, "float64"))
+    if onesided:
+        scale = ctx.call("multiply", scale, _twice(ctx, size, length))
+    cosine, sine = (ctx.call("multiply", part, scale) for part in (cosine, sine))
+    return cosine, ctx.call("negative", sine)
 
 
 def _angles(ctx: NodeContext, rows: PrimExpr, size: PrimExpr, length: PrimExpr) -> tuple[Expr, Expr]:
