@@ -212,6 +212,30 @@ def test_a_sequence_whose_item_fails_leaves_nothing(failing):
         program.end(given)
 
 
+def test_a_view_of_an_argument_keeps_the_argument():
+    """It is made without the host, has sizes of its own, and holds the tensor whose memory it shows."""
+    with python_machine() as machine:
+        python = machine.state["python"]
+
+        def work(context, args, result):
+            sizes = python.words(3, 1, 2)
+            tensor = machine.load(args + VALUE.size_bytes // 2, i64)
+            return machine.call("heddle_reshape", context, result, tensor, 3, sizes)
+
+        program = Program(machine, work, 1)
+        given = python.tensor(2, 3)
+        result = program(given)
+        assert python.type_of(result) == "tensor" and result != given
+        assert machine.load(result + OWNER_SLOT, i64) == given and python.count(given) == 2
+        header = python.header(result)
+        assert machine.field(header, TENSOR, "data") == machine.field(python.header(given), TENSOR, "data")
+        sizes = machine.field(header, TENSOR, "sizes")
+        assert sizes == header + TENSOR.size_bytes
+        assert [machine.load(sizes + 8 * axis, i64) for axis in range(3)] == [3, 1, 2]
+        assert program.called() == []
+        program.end(result, given)
+
+
 # ---- refusals
 
 

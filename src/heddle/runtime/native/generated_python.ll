@@ -243,6 +243,38 @@ after.9:
   ret ptr %v.11
 }
 
+; A Python tensor with the header of a native one, over the memory of a tensor of Python's; null with the
+; exception set.
+define internal ptr @view_of(ptr %tensor, ptr %view) {
+entry:
+  %rank_at.1 = getelementptr i8, ptr %view, i64 16
+  %v.2 = load i32, ptr %rank_at.1
+  %v.3 = sext i32 %v.2 to i64
+  %v.4 = mul i64 8, %v.3
+  %v.5 = add i64 48, %v.4
+  %header.6 = call ptr @PyBytes_FromStringAndSize(ptr null, i64 %v.5)
+  %v.10 = icmp eq ptr %header.6, null
+  br i1 %v.10, label %then.7, label %after.9
+then.7:
+  ret ptr null
+after.9:
+  %at.13 = getelementptr [1 x i8], ptr %header.6, i64 $BYTES_CONTENT
+  %at.14 = getelementptr [48 x i8], ptr %at.13, i64 1
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.13, ptr %view, i64 48, i1 false)
+  %sizes_at.15 = getelementptr i8, ptr %at.13, i64 24
+  store ptr %at.14, ptr %sizes_at.15
+  %sizes_at.16 = getelementptr i8, ptr %view, i64 24
+  %v.17 = load ptr, ptr %sizes_at.16
+  %rank_at.18 = getelementptr i8, ptr %view, i64 16
+  %v.19 = load i32, ptr %rank_at.18
+  %v.20 = sext i32 %v.19 to i64
+  %size.21 = mul i64 %v.20, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.14, ptr %v.17, i64 %size.21, i1 false)
+  call void @Py_IncRef(ptr %tensor)
+  %v.24 = call ptr @new_tensor_object(ptr %header.6, ptr %tensor)
+  ret ptr %v.24
+}
+
 ; A new Python tensor over an array that is compact, writable, aligned and of plain numbers; null,
 ; without an exception, where Python has to look at it.
 define internal ptr @tensor_over_array(ptr %found) {
@@ -576,52 +608,99 @@ then.28:
   %v.54 = call ptr @wrap_tensor(ptr %v.13)
   br label %tensor_object_end.7
 after.30:
-  %v.55 = call ptr @ask_from_native(ptr %keep, ptr %value)
+  %flags_at.64 = getelementptr i8, ptr %at.16, i64 12
+  %v.65 = load i32, ptr %flags_at.64
+  %v.66 = icmp ne i32 %v.65, 0
+  br i1 %v.66, label %then.60, label %or.63
+or.63:
+  %owner_at.67 = getelementptr i8, ptr %at.16, i64 16
+  %v.68 = load ptr, ptr %owner_at.67
+  %v.69 = icmp eq ptr %v.68, null
+  br i1 %v.69, label %then.60, label %after.62
+then.60:
+  br label %is_view_of_lent_end.59
+after.62:
+  %owner_at.75 = getelementptr i8, ptr %at.16, i64 16
+  %v.76 = load ptr, ptr %owner_at.75
+  %at.81 = getelementptr [1 x i8], ptr %v.76, i64 -32
+  %kind_at.82 = getelementptr i8, ptr %at.81, i64 8
+  %v.83 = load i32, ptr %kind_at.82
+  %v.84 = icmp eq i32 %v.83, 7
+  br i1 %v.84, label %and.74, label %no.72
+and.74:
+  %owner_at.85 = getelementptr i8, ptr %at.16, i64 16
+  %v.86 = load ptr, ptr %owner_at.85
+  %at.89 = getelementptr [1 x i8], ptr %v.86, i64 -32
+  %flags_at.90 = getelementptr i8, ptr %at.89, i64 12
+  %v.91 = load i32, ptr %flags_at.90
+  %v.92 = and i32 %v.91, 2
+  %v.93 = icmp ne i32 %v.92, 0
+  br i1 %v.93, label %yes.71, label %no.72
+yes.71:
+  br label %chosen.73
+no.72:
+  br label %chosen.73
+chosen.73:
+  %v.70.94 = phi i1 [ true, %yes.71 ], [ false, %no.72 ]
+  br label %is_view_of_lent_end.59
+is_view_of_lent_end.59:
+  %result.0.95 = phi i1 [ false, %then.60 ], [ %v.70.94, %chosen.73 ]
+  br i1 %result.0.95, label %then.55, label %after.57
+then.55:
+  %owner_at.96 = getelementptr i8, ptr %at.16, i64 16
+  %v.97 = load ptr, ptr %owner_at.96
+  %at.100 = getelementptr [1 x i8], ptr %v.97, i64 -32
+  %owner_at.101 = getelementptr i8, ptr %at.100, i64 16
+  %v.102 = load ptr, ptr %owner_at.101
+  %v.103 = call ptr @view_of(ptr %v.102, ptr %v.13)
+  br label %tensor_object_end.7
+after.57:
+  %v.104 = call ptr @ask_from_native(ptr %keep, ptr %value)
   br label %tensor_object_end.7
 tensor_object_end.7:
-  %result.0.56 = phi ptr [ %v.25, %then.17 ], [ %v.54, %then.28 ], [ %v.55, %after.30 ]
-  ret ptr %result.0.56
+  %result.0.105 = phi ptr [ %v.25, %then.17 ], [ %v.54, %then.28 ], [ %v.103, %then.55 ], [ %v.104, %after.57 ]
+  ret ptr %result.0.105
 after.4:
-  %v.60 = icmp eq i32 %kind.1, 9
-  br i1 %v.60, label %then.57, label %after.59
-then.57:
-  %v.61 = call ptr @sequence_object(ptr %keep, ptr %value, i1 %is_alone)
-  ret ptr %v.61
-after.59:
-  %v.65 = icmp eq i32 %kind.1, 0
-  br i1 %v.65, label %then.62, label %after.64
-then.62:
+  %v.109 = icmp eq i32 %kind.1, 9
+  br i1 %v.109, label %then.106, label %after.108
+then.106:
+  %v.110 = call ptr @sequence_object(ptr %keep, ptr %value, i1 %is_alone)
+  ret ptr %v.110
+after.108:
+  %v.114 = icmp eq i32 %kind.1, 0
+  br i1 %v.114, label %then.111, label %after.113
+then.111:
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   ret ptr @_Py_NoneStruct
-after.64:
-  %v.73 = icmp eq i32 %kind.1, 1
-  br i1 %v.73, label %then.70, label %after.72
-then.70:
-  %payload_at.74 = getelementptr i8, ptr %value, i64 8
-  %v.75 = load i64, ptr %payload_at.74
-  %v.76 = call ptr @PyLong_FromLongLong(i64 %v.75)
-  ret ptr %v.76
-after.72:
-  %v.80 = icmp eq i32 %kind.1, 2
-  br i1 %v.80, label %then.77, label %after.79
-then.77:
-  %payload_at.81 = getelementptr i8, ptr %value, i64 8
-  %v.82 = load i64, ptr %payload_at.81
-  %v.83 = icmp ne i64 %v.82, 0
-  %v.84 = select i1 %v.83, ptr @_Py_TrueStruct, ptr @_Py_FalseStruct
-  call void @Py_IncRef(ptr %v.84)
-  ret ptr %v.84
-after.79:
-  %v.90 = icmp eq i32 %kind.1, 3
-  br i1 %v.90, label %then.87, label %after.89
-then.87:
-  %payload_at.91 = getelementptr i8, ptr %value, i64 8
-  %v.92 = load double, ptr %payload_at.91
-  %v.93 = call ptr @PyFloat_FromDouble(double %v.92)
-  ret ptr %v.93
-after.89:
-  %v.94 = call ptr @ask_from_native(ptr %keep, ptr %value)
-  ret ptr %v.94
+after.113:
+  %v.122 = icmp eq i32 %kind.1, 1
+  br i1 %v.122, label %then.119, label %after.121
+then.119:
+  %payload_at.123 = getelementptr i8, ptr %value, i64 8
+  %v.124 = load i64, ptr %payload_at.123
+  %v.125 = call ptr @PyLong_FromLongLong(i64 %v.124)
+  ret ptr %v.125
+after.121:
+  %v.129 = icmp eq i32 %kind.1, 2
+  br i1 %v.129, label %then.126, label %after.128
+then.126:
+  %payload_at.130 = getelementptr i8, ptr %value, i64 8
+  %v.131 = load i64, ptr %payload_at.130
+  %v.132 = icmp ne i64 %v.131, 0
+  %v.133 = select i1 %v.132, ptr @_Py_TrueStruct, ptr @_Py_FalseStruct
+  call void @Py_IncRef(ptr %v.133)
+  ret ptr %v.133
+after.128:
+  %v.139 = icmp eq i32 %kind.1, 3
+  br i1 %v.139, label %then.136, label %after.138
+then.136:
+  %payload_at.140 = getelementptr i8, ptr %value, i64 8
+  %v.141 = load double, ptr %payload_at.140
+  %v.142 = call ptr @PyFloat_FromDouble(double %v.141)
+  ret ptr %v.142
+after.138:
+  %v.143 = call ptr @ask_from_native(ptr %keep, ptr %value)
+  ret ptr %v.143
 }
 
 define internal ptr @ask_from_native(ptr %keep, ptr %value) {

@@ -4,7 +4,9 @@ from heddle.runtime.native.abi import (
     TOO_DEEP,
     Context,
     Counted,
+    DLTensor,
     Flag,
+    Head,
     HostObject,
     Kind,
     Value,
@@ -41,6 +43,7 @@ from heddle.runtime.native.source.python_tensors import (
     lend_tensor,
     tensor_over_array,
     tensor_type,
+    view_of,
     wrap_tensor,
 )
 from heddle.runtime.native.source.thread import heddle_set_error, stack_is_short
@@ -49,6 +52,7 @@ from heddle.runtime.native.source.values import (
     head_of,
     is_on_storage,
     items_of,
+    kind_at,
     payload_of,
     set_value,
 )
@@ -109,7 +113,17 @@ def tensor_object(keep: Object, value: Pointer[Value], is_alone: bool) -> Object
     if is_alone and head.count == 1 and is_on_storage(head):
         head.count = 2
         return wrap_tensor(payload)
+    if is_view_of_lent(head):
+        return view_of(cast(Pointer[HostObject], head_of(head.owner).owner), cast(Pointer[DLTensor], payload))
     return ask_from_native(keep, value)
+
+
+@inline
+def is_view_of_lent(head: Pointer[Head]) -> bool:
+    """Whether a tensor's memory is that of a tensor of Python's."""
+    if head.flags != 0 or head.owner == null:
+        return False
+    return kind_at(head.owner) == Kind.TENSOR and head_of(head.owner).flags & Flag.IS_OWNER != 0
 
 
 @native
