@@ -72,7 +72,7 @@ def test_the_largest_element_wins_in_every_lane() -> None:
 
 
 def named_reduction(reads_the_sum: bool) -> PrimFunc:
-    """The sum of |a| * |a|, where |a| has a name around the sum; or of what another name takes from the sum."""
+    """The sum of |a| * |a|, where |a| has a name around the sum; or of what a name takes from the sum."""
     n, i, size, sum_so_far = Var("n", "int64"), Var("i", "int64"), Var("a", "float32"), Var("s", "float32")
     a, s = decl_buffer((n,), "float32", "A"), decl_buffer((1,), "float32", "S")
     value = Let(size, maximum(a[i], const(0, "float32") - a[i]), s[0] + size * size)
