@@ -120,3 +120,13 @@ def test_the_limits_of_a_non_max_suppression_may_be_constants():
     boxes = np.concatenate([low, low + rng.uniform(5, 20, low.shape)], -1).astype("float32")
     scores = rng.uniform(0, 1, (2, 3, 30)).astype("float32")
     assert compared.check({"boxes": boxes, "scores": scores}) == "equal"
+
+
+@FORMS
+@pytest.mark.parametrize("diagonal", [-2, 0, 3])
+def test_identity_matrices(diagonal, is_free):
+    for shape in ((3, 5), (1, 1), (7, 2), (4, 0)):
+        text = f"(float[{dims(shape, is_free)}] x) => (y) {{ y = EyeLike<k={diagonal}>(x) }}"
+        x = np.ones(shape, "float32")
+        wanted = np.eye(*shape, diagonal, dtype="float32")
+        assert Compared(row_of(text)).check({"x": x}, [wanted]) == "equal"
