@@ -33,6 +33,13 @@ class Model:
     varies: bool = False
 
 
+def flat_arrays(outputs: Any) -> Arrays:
+    """The arrays of outputs, those of a sequence one after the other. An absent optional value has none."""
+    if isinstance(outputs, (list, tuple)):
+        return [array for output in outputs for array in flat_arrays(output)]
+    return [] if outputs is None else [np.asarray(outputs)]
+
+
 class Session(ABC):
     """A loaded model. `prepare` gives what `call` takes: conversions that users do once are not timed."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnxruntime
 
-from benchmarks.engines.engine import Arrays, Engine, Model, Session
+from benchmarks.engines.engine import Arrays, Engine, Model, Session, flat_arrays
 
 
 class OnnxSession(Session):
@@ -21,7 +21,7 @@ class OnnxSession(Session):
         return self._inner.run(None, prepared)
 
     def arrays(self, result: Any) -> Arrays:
-        return list(result)
+        return flat_arrays(result)
 
 
 class OnnxRuntime(Engine):

@@ -7,10 +7,13 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 import heddle
-from benchmarks.engines.engine import Arrays, Engine, Model, Session
+from benchmarks.engines.engine import Arrays, Engine, Model, Session, flat_arrays
 from heddle import relax
 from heddle.codegen.cache import kernel_cache
+from heddle.driver.backend import as_argument, as_array
 from heddle.frontend.onnx import from_onnx
 
 
@@ -19,12 +22,19 @@ class HeddleSession(Session):
         self.executable = executable
         self._main = relax.VirtualMachine(executable, heddle.cpu())["main"]
 
-    def call(self, prepared: Arrays) -> Any:
+    def prepare(self, arrays: Arrays) -> Any:
+        """Numbers go in as they are; texts and sequences become values of ours."""
+        return [item if _is_numeric(item) else as_argument(item) for item in arrays]
+
+    def call(self, prepared: Any) -> Any:
         return self._main(*prepared)
 
     def arrays(self, result: Any) -> Arrays:
-        items = result if isinstance(result, (tuple, list)) else (result,)
-        return [item.numpy() for item in items]
+        return flat_arrays(as_array(result))
+
+
+def _is_numeric(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.dtype.kind not in "OUT"
 
 
 class Heddle(Engine):

@@ -12,10 +12,11 @@ import numpy as np
 
 from benchmarks.engines import Session, Unavailable, engine
 from benchmarks.engines.engine import Arrays, Model
+from benchmarks.measure import OURS, relative_error
 from benchmarks.zoo.catalogue import chosen
 from benchmarks.zoo.network import Network, Sizes
 
-OURS, FIXED = "heddle", "heddle, fixed sizes"
+FIXED = "heddle, fixed sizes"
 IDLE, COUNTED = 1, 5
 
 
@@ -86,20 +87,8 @@ def _at(
         found["free_over_fixed"] = ms[OURS] / ms[FIXED]
     if peers:
         found["over_peer"] = ms[OURS] / min(peers.values())
-        found["error"] = _error(results[OURS], results[next(iter(peers))])
+        found["error"] = relative_error(results[OURS], results[next(iter(peers))])
     return found
-
-
-def _error(ours: Arrays, theirs: Arrays) -> float:
-    """The largest difference, relative to the largest value of an output."""
-    errors = [0.0]
-    for mine, other in zip(ours, theirs, strict=True):
-        if mine.shape != other.shape:
-            return float("inf")
-        if mine.size:
-            scale = max(float(np.abs(other.astype("float64")).max()), 1e-6)
-            errors.append(float(np.abs(mine.astype("float64") - other.astype("float64")).max()) / scale)
-    return max(errors)
 
 
 if __name__ == "__main__":

@@ -234,8 +234,8 @@ ORACLES: dict[str, Oracle] = {
     "nn.softsign": lambda a, x: F.softsign(x),
     "nn.layer_norm": _layer_norm,
     "nn.group_norm": _group_norm,
-    "nn.pixel_shuffle": lambda a, x: F.pixel_shuffle(x, a.upscale_factor),
-    "nn.pixel_unshuffle": lambda a, x: F.pixel_unshuffle(x, a.downscale_factor),
+    "nn.pixel_shuffle": lambda a, x: None if a.blocks_first else F.pixel_shuffle(x, a.upscale_factor),
+    "nn.pixel_unshuffle": lambda a, x: None if a.blocks_first else F.pixel_unshuffle(x, a.downscale_factor),
     "nn.attention": _attention,
     "image.resize2d": _resize,
     "nn.nll_loss": lambda a, p, t, w=None: F.nll_loss(

@@ -51,8 +51,8 @@ class HeddleRep(BackendRep):  # type: ignore[misc]  # onnx has no types
         """
         if options:
             raise OptionError(D0103, f"run has no option {next(iter(options))!r}")
-        result = self._main(*(_argument(value) for value in self._in_order(inputs)))
-        return tuple(_array(value) for value in (result if self.num_outputs > 1 else (result,)))
+        result = self._main(*(as_argument(value) for value in self._in_order(inputs)))
+        return tuple(as_array(value) for value in (result if self.num_outputs > 1 else (result,)))
 
     def _in_order(self, inputs: Any) -> list[Any]:
         if isinstance(inputs, np.ndarray):
@@ -68,21 +68,23 @@ class HeddleRep(BackendRep):  # type: ignore[misc]  # onnx has no types
         return list(inputs)
 
 
-def _argument(value: Any) -> Any:
+def as_argument(value: Any) -> Any:
+    """What a machine takes for an array, for a list of arrays, or for an array of texts."""
     if isinstance(value, TensorProto):
         value = numpy_helper.to_array(value)
     if isinstance(value, (list, tuple)):
-        return tuple(_argument(item) for item in value)
+        return Array(as_argument(item) for item in value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "OUT":
         return made_of(value.astype(str).astype(object))
     return value if value is None else tensor(np.asarray(value))
 
 
-def _array(value: Any) -> Any:
+def as_array(value: Any) -> Any:
+    """An array, or a list of arrays, of what a machine gives."""
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Shape):
         return texts_of(value)
     if isinstance(value, (tuple, list, Array)):
-        return [_array(item) for item in value]
+        return [as_array(item) for item in value]
     return value.numpy() if isinstance(value, Tensor) else value
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from heddle.graph.infer import Inference
 from heddle.graph.op_builder import call_op
-from heddle.graph.types import ShapeExpr, ShapeType
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Call, Tuple, TupleGetItem
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import TupleType, Type
@@ -156,7 +156,52 @@ def _declare_unique() -> None:
     )
 
 
+def _infer_row_numbers(ctx: Inference) -> Type:
+    ty = ctx.tensor(0)
+    if ty.ndim not in (-1, 2):
+        ctx.shape_error(f"rows are those of a tensor of 2 dimensions, got {ty.ndim}")
+    return unknown_dims(_INT64, 1) if ty.dims is None else TensorType((ty.dims[0],), _INT64)
+
+
+def _np_row_numbers(attrs: Any, x: Any) -> Any:
+    """Columns as numbers among their different values, in which NaN is the last and one value."""
+    codes = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in x.T]
+    if not codes or not len(x):
+        return np.zeros(len(x), np.int64)
+    numbers = np.unique(np.stack(codes, 1), axis=0, return_inverse=True)[1]
+    return numbers.reshape(-1).astype(np.int64)
+
+
+def _declare_row_numbers() -> None:
+    declare_op(
+        OpDef(
+            name="row_numbers",
+            inputs=(Input("x", meaning="(n, m)"),),
+            attrs=(),
+            doc=(
+                "The place of each row among the different rows, in rising order: int64 (n,). The first "
+                "elements that differ decide; NaN is the greatest, and equal to itself."
+            ),
+            infer=_infer_row_numbers,
+            reference=_np_row_numbers,
+            lower=lambda attrs, x: unique.row_numbers(x),
+            layout=_LAYOUT,
+            samples=tuple(
+                Sample((s,), {}, ("float32", "int64", "int8"), _repeated(s))
+                for s in ((7, 2), (30, 1), (1, 3), (0, 3), (4, 0), (65, 3))
+            )
+            + (Sample(((9, 2),), {}, ("float32",), _with_nan),),
+            errors=(ErrorSample(((3,),), {}, "R0203", "rows are those of a tensor of 2 dimensions"),),
+        )
+    )
+
+
+def _with_nan(rng: Any, dtype: str) -> tuple[Any, ...]:
+    return (np.asarray(rng.choice([0.0, -0.0, 1.0, np.nan, -np.inf], (9, 2))).astype(dtype),)
+
+
 def declare() -> None:
     """Put the operators of this file into the table."""
+    _declare_row_numbers()
     _declare_nonzero()
     _declare_unique()

@@ -44,6 +44,13 @@ class Array(tuple[Any, ...]):
         ctypes.pythonapi.Py_DecRef(ctypes.py_object(old))
 
 
+class Texts(Array):
+    """The strings of a tensor in row-major order. Machine code passes them on as one object: their number
+    does not matter to it."""
+
+    __slots__ = ()
+
+
 class Map(dict[Any, Any]):
     """A mapping of runtime values."""
 

@@ -275,6 +275,7 @@ def extern(
 
     `shapes` is a list of shapes (one tensor each, given as a list of tensors) or one shape (one tensor).
     """
+    inputs = [compute((), lambda t=t: t.value, t.name) if isinstance(t, ScalarTensor) else t for t in inputs]
     several = isinstance(shapes, list)
     all_shapes = [_shape(shape) for shape in (shapes if several else [shapes])]
     dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(all_shapes)

@@ -8,13 +8,13 @@ from typing import Any
 
 from heddle import te
 from heddle.prim.intrinsics import ceil, floor
-from heddle.prim.nodes import PrimExpr, constant, is_const_int
+from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, maximum, minimum, select
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
-from heddle.topi.dims import as_dim
+from heddle.topi.dims import as_dim, simplified
 from heddle.topi.nn.window import positions, spatial_letters
 from heddle.topi.reduce import accumulator
 
@@ -30,6 +30,11 @@ COORDINATES = (
 )
 ROUNDINGS = ("round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "")
 _FLOAT = DataType("float32")
+MAX_REPEATS = 8
+"""Of a free size the factor is looked for up to here."""
+_HALVES = ("round", "round_prefer_floor", "round_prefer_ceil", "")
+_REPEATING = {"asymmetric": ("floor", ""), "half_pixel": _HALVES, "pytorch_half_pixel": _HALVES}
+"""Coordinates with the roundings by which a whole factor repeats elements: halves never tie."""
 NEAR_HALF = 1e-6
 """Positions this near to the middle of two neighbours are in the middle, as ONNX Runtime takes it."""
 
@@ -119,6 +124,18 @@ class Resize:
         result: PrimExpr = cast("int64", base) + cast("int64", up)
         return result
 
+    def repeats(self, size: PrimExpr, outputs: PrimExpr) -> int | None:
+        """How often each element of an axis stands in the result, where that is all that happens to it: the
+        neighbour of position i is then i // repeats, whatever floats make of it."""
+        modes = _REPEATING.get(self.coordinates, ())
+        if self.method != "nearest_neighbor" or self.rounding not in modes:
+            return None
+        if isinstance(size, IntImm) and isinstance(outputs, IntImm):
+            is_whole = size.value > 0 and outputs.value > 0 and outputs.value % size.value == 0
+            return outputs.value // size.value if is_whole else None
+        factors = range(1, MAX_REPEATS + 1)
+        return next((k for k in factors if is_const_int(simplified(outputs - size * k), 0)), None)
+
     def taps(self, x: PrimExpr) -> tuple[list[PrimExpr], list[PrimExpr]]:
         """Whole positions and the weights of their values."""
         if self.method == "nearest_neighbor":
@@ -165,12 +182,16 @@ def resize(
     if how.method == "nearest_neighbor":
         wide = x.dtype
 
+    factors = {axis: how.repeats(x.shape[axis], shape[axis]) for axis in at if geometry is None}
+    repeated = {axis: times for axis, times in factors.items() if times is not None}
+
     def element(*index: PrimExpr) -> PrimExpr:
-        sources = [
-            how.source(index[axis], x.shape[axis], shape[axis], k, ndim, geometry)
-            for k, axis in enumerate(at)
-        ]
-        value = _interpolate(x, list(index), at, [how.taps(s) for s in sources], how, wide)
+        places, between = list(index), [k for k, axis in enumerate(at) if axis not in repeated]
+        for axis, times in repeated.items():
+            places[axis] = index[axis] // times
+        sources = [how.source(index[at[k]], x.shape[at[k]], shape[at[k]], k, ndim, geometry) for k in between]
+        axes = [at[k] for k in between]
+        value = _interpolate(x, places, axes, [how.taps(s) for s in sources], how, wide)
         if how.coordinates != "tf_crop_and_resize":
             return cast(target, value)
         inside = all_of(

@@ -15,6 +15,7 @@ from heddle.topi.index import element_of
 from heddle.topi.loops import Cell, load, loop, nest, store
 
 Before = Callable[[PrimExpr, PrimExpr], PrimExpr]
+Prepare = Callable[[PrimExpr, PrimExpr], Stmt]
 
 
 def precedes(a: PrimExpr, b: PrimExpr, descending: bool) -> PrimExpr:
@@ -50,7 +51,7 @@ def argsort(x: te.Tensor, axis: int = -1, descending: bool = False, dtype: str =
                 AllocBuffer(order),
                 AllocBuffer(merged),
                 fill,
-                _merge_passes(size, order, merged, lambda a, b: precedes(value(a), value(b), descending)),
+                merge_passes(size, order, merged, lambda a, b: precedes(value(a), value(b), descending)),
                 write,
             )
 
@@ -60,9 +61,11 @@ def argsort(x: te.Tensor, axis: int = -1, descending: bool = False, dtype: str =
     return result
 
 
-def _merge_passes(size: PrimExpr, order: Buffer, merged: Buffer, before: Before) -> Stmt:
+def merge_passes(
+    size: PrimExpr, order: Buffer, merged: Buffer, before: Before, prepare: Prepare | None = None
+) -> Stmt:
     """Runs of width 1, 2, 4, ... are merged in pairs until one run is left. `before(a, b)` compares
-    positions in `order`.
+    positions in `order`, after `prepare(a, b)` ran.
     """
     width, begin = Cell("width"), Cell("begin")
     left, right, middle, end = Cell("left"), Cell("right"), Cell("middle"), Cell("end")
@@ -71,7 +74,8 @@ def _merge_passes(size: PrimExpr, order: Buffer, merged: Buffer, before: Before)
         """The next of the two runs' heads goes to place k."""
         take_left = seq(store(merged, load(order, (left.get(),)), (k,)), left.set(left.get() + 1))
         take_right = seq(store(merged, load(order, (right.get(),)), (k,)), right.set(right.get() + 1))
-        compare = IfThenElse(before(right.get(), left.get()), take_right, take_left)
+        compare: Stmt = IfThenElse(before(right.get(), left.get()), take_right, take_left)
+        compare = compare if prepare is None else seq(prepare(right.get(), left.get()), compare)
         both = IfThenElse(less_than(right.get(), end.get()), compare, take_left)
         return IfThenElse(less_than(left.get(), middle.get()), both, take_right)
 

@@ -8,12 +8,21 @@ from collections.abc import Sequence
 
 from heddle import te
 from heddle.prim.nodes import PrimExpr, constant
-from heddle.prim.ops import cast, if_then_else, logical_and, not_equal
+from heddle.prim.ops import (
+    cast,
+    if_then_else,
+    logical_and,
+    logical_not,
+    logical_or,
+    minimum,
+    not_equal,
+)
 from heddle.prim.ops import less as less_than
-from heddle.tir.nodes import Buffer, IfThenElse, Stmt, seq
+from heddle.tir.nodes import AllocBuffer, Buffer, IfThenElse, Stmt, While, decl_buffer, seq
 from heddle.topi.index import element_of
 from heddle.topi.loops import Cell, load, loop, nest, store
 from heddle.topi.reduce import reduce_element
+from heddle.topi.sorting import merge_passes, precedes
 
 
 def count_nonzero(x: te.Tensor) -> te.Tensor:
@@ -49,6 +58,57 @@ def nonzero(x: te.Tensor, size: Sequence[PrimExpr]) -> te.Tensor:
         return seq(found.declare(), found.set(constant(0, "int64")), nest("i", x.shape, visit))
 
     result: te.Tensor = te.extern((ndim, count), [x], body, name="nonzero", dtype="int64")
+    return result
+
+
+def row_numbers(x: te.Tensor) -> te.Tensor:
+    """(n, m) → int64 (n,): the place of each row among the different rows, in rising order. Rows are compared
+    by their first elements that differ; NaN is the greatest, and equal to itself.
+    """
+    size, width = (cast("int64", dim) for dim in x.shape)
+
+    def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
+        order, merged = (decl_buffer((size,), "int64", name) for name in ("order", "merged"))
+        column, number = Cell("column"), Cell("number")
+
+        def value(position: PrimExpr) -> PrimExpr:
+            return load(inputs[0], (load(order, (position,)), minimum(column.get(), width - 1)))
+
+        def differ(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+            first, second = value(a), value(b)
+            return logical_or(precedes(first, second, False), precedes(second, first, False))
+
+        def find(a: PrimExpr, b: PrimExpr) -> Stmt:
+            """The first column in which two rows differ, or the width."""
+            goes_on = logical_and(less_than(column.get(), width), logical_not(differ(a, b)))
+            return seq(column.set(constant(0, "int64")), While(goes_on, column.set(column.get() + 1)))
+
+        def is_before(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+            return logical_and(less_than(column.get(), width), precedes(value(a), value(b), False))
+
+        def count(i: PrimExpr) -> Stmt:
+            is_new = IfThenElse(less_than(column.get(), width), number.set(number.get() + 1))
+            step = IfThenElse(less_than(constant(0, "int64"), i), seq(find(i, i - 1), is_new))
+            return seq(step, store(outputs[0], number.get(), (load(order, (i,)),)))
+
+        sort = IfThenElse(
+            less_than(constant(0, "int64"), width), merge_passes(size, order, merged, is_before, find)
+        )
+        numbers = IfThenElse(
+            less_than(constant(0, "int64"), width),
+            loop("n", size, count),
+            loop("z", size, lambda i: store(outputs[0], constant(0, "int64"), (i,))),
+        )
+        return seq(
+            *(AllocBuffer(buffer) for buffer in (order, merged)),
+            *(cell.declare() for cell in (column, number)),
+            loop("f", size, lambda i: store(order, i, (i,))),
+            sort,
+            number.set(constant(0, "int64")),
+            numbers,
+        )
+
+    result: te.Tensor = te.extern((x.shape[0],), [x], body, name="row_numbers", dtype="int64")
     return result
 
 

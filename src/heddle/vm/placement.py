@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from heddle.runtime.device import CPU, Device, cpu
+from heddle.runtime.dtype import dtype_of
+from heddle.runtime.layout import layout_of
 from heddle.runtime.storage import POISONED, Allocator, allocator_for
+from heddle.runtime.tensor import Tensor, allocated
 from heddle.support.diagnostics import UsageError
 from heddle.vm.codes import V0303
 
@@ -78,3 +84,12 @@ class MachineMemory:
     def allocator_of(self, device: Device) -> Allocator:
         """Raises: UsageError U0202 for a device that cannot be reached."""
         return allocator_for(device, self._kinds.get(device, self._default))
+
+    def tensor_of(self, values: np.ndarray[Any, Any]) -> Tensor:
+        """A tensor with these values on the host's first device."""
+        made = allocated(self.allocator_of(cpu(0)), layout_of(values.shape), dtype_of(values.dtype))
+        return made.copyfrom(values)
+
+
+NO_MEMORY = MachineMemory(None)
+"""What builtins allocate from that no machine calls."""

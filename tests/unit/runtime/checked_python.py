@@ -171,7 +171,7 @@ class Python:
         if left:
             return
         kind = self.type_of(at)
-        held = self.items(at) if kind == "tuple" else []
+        held = self.items(at) if kind in ("tuple", "sequence") else []
         if kind in ("tensor", "storage"):
             held = [self.machine.load(at + slot, i64) for slot in (HEADER_SLOT, OWNER_SLOT)]
         if kind == "capsule":
@@ -258,6 +258,8 @@ PYTHON_MODELS: dict[str, Callable[..., Any]] = {
     "PyEval_RestoreThread": _restore_thread,
     "PyTuple_New": lambda machine, count: _python(machine).new_tuple(count),
     "PyTuple_SetItem": _set_item,
+    "PyTuple_Size": lambda machine, at: len(_python(machine).items(at)),
+    "PyTuple_GetItem": lambda machine, at, number: _python(machine).items(at)[number],
     "PyBytes_FromStringAndSize": _bytes_of,
     "PyType_GenericAlloc": _allocate,
     "PyCapsule_New": lambda machine, pointer, name, end: _python(machine).capsule(pointer, end),

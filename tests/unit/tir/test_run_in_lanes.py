@@ -7,7 +7,7 @@ import pytest
 
 from heddle.codegen import compile_kernels
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import Var
+from heddle.prim.nodes import Let, Var
 from heddle.prim.ops import const, max_value, maximum, min_value, minimum, multiply
 from heddle.target import Target
 from heddle.tir.nodes import BufferStore, For, ForKind, IfThenElse, PrimFunc, decl_buffer, seq
@@ -69,6 +69,37 @@ def test_the_largest_element_wins_in_every_lane() -> None:
         a[place] = -3.0
         run("f", a, out)
         assert out[0] == -3.0
+
+
+def named_reduction(reads_the_sum: bool) -> PrimFunc:
+    """The sum of |a| * |a|, where |a| has a name around the sum; or of what a name takes from the sum."""
+    n, i, size, sum_so_far = Var("n", "int64"), Var("i", "int64"), Var("a", "float32"), Var("s", "float32")
+    a, s = decl_buffer((n,), "float32", "A"), decl_buffer((1,), "float32", "S")
+    value = Let(size, maximum(a[i], const(0, "float32") - a[i]), s[0] + size * size)
+    if reads_the_sum:
+        value = Let(sum_so_far, s[0] * 0.5, s[0] + a[i] * sum_so_far)
+    loop = For(i, 0, n, ForKind.SERIAL, BufferStore(s, value, (0,)), annotations={REDUCTION: True})
+    return PrimFunc([a, s], seq(BufferStore(s, const(1, "float32"), (0,)), loop), attrs=ATTRS)
+
+
+def test_names_around_a_sum_are_part_of_its_term() -> None:
+    func = named_reduction(False)
+    changed = RunInLanes(512)(func_module(func))["f"].body
+    assert any(isinstance(node, For) and node.kind is ForKind.VECTORIZED for node in walk(changed))
+    run = Kernels(compile_kernels(func, HOST))
+    for size in SIZES:
+        a, out = np.random.default_rng(size).standard_normal(size).astype("float32"), np.empty(1, "float32")
+        run("f", a, out)
+        np.testing.assert_allclose(out[0], 1 + np.square(a.astype("float64")).sum(), rtol=1e-5)
+
+
+def test_a_name_that_reads_the_sum_leaves_the_loop_as_it_is() -> None:
+    func = named_reduction(True)
+    assert RunInLanes(512)(func_module(func))["f"].body is func.body
+    run, out = Kernels(compile_kernels(func, HOST)), np.empty(1, "float32")
+    a = np.random.default_rng(1).uniform(-1, 1, 65).astype("float32")
+    run("f", a, out)
+    np.testing.assert_allclose(out[0], np.prod(1 + a.astype("float64") / 2), rtol=1e-4)
 
 
 def marked_map(guarded: bool) -> PrimFunc:

@@ -254,6 +254,55 @@ def test_conditions() -> None:
             vm["main"](bad)
 
 
+SEQUENCE = Array([FLOATS, tensor(np.zeros((3,), "int32")), None])
+
+
+@pytest.mark.parametrize("sizes", [(), (7,), (0, 2**62, 3)])
+def test_sizes_as_a_tensor(sizes: tuple[int, ...]) -> None:
+    made = call("shape_to_tensor", Shape(sizes))
+    assert made.dtype == "int64" and tuple(made.numpy()) == sizes and made.shape == (len(sizes),)
+    with pytest.raises(TypeError, match="V0402"):
+        call("shape_to_tensor", FLOATS)
+
+
+def test_a_tensor_as_sizes() -> None:
+    for dtype in ("int16", "int32", "int64"):
+        assert call("tensor_to_shape", tensor(np.array([5, 0, -3], dtype))) == (5, 0, -3)
+    assert call("tensor_to_shape", tensor(np.zeros((0,), "int64"))) == ()
+    for bad in (FLOATS, tensor(np.zeros((), "int64")), tensor(np.zeros((2,), "uint64"))):
+        with pytest.raises(TypeError, match="V0402"):
+            call("tensor_to_shape", bad)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_places_in_a_sequence(dtype: str, shape: tuple[int, ...]) -> None:
+    def at(place: int) -> Any:
+        return call("sequence_at", SEQUENCE, tensor(np.full(shape, place, dtype)))
+
+    assert at(0) is FLOATS and at(-3) is FLOATS and at(1) is SEQUENCE[1]
+    assert at(2) is None and at(-1) is None
+    for place in (3, -4):
+        with pytest.raises(IndexError, match=rf"position {place} is out of range: .* 3 elements"):
+            at(place)
+    with pytest.raises(TypeError, match="expected a sequence"):
+        call("sequence_at", FLOATS, tensor(np.zeros(shape, dtype)))
+
+
+def test_lengths_and_optional_values() -> None:
+    for value, length in ((SEQUENCE, 3), (Array([]), 0)):
+        made = call("sequence_length", value)
+        assert made.dtype == "int64" and made.shape == () and made.item() == length
+    with pytest.raises(TypeError, match="expected a sequence"):
+        call("sequence_length", FLOATS)
+    for value, is_there in ((FLOATS, True), (SEQUENCE, True), (None, False)):
+        made = call("has_value", value)
+        assert made.dtype == "bool" and made.shape == () and made.item() is is_there
+    assert call("value_of_optional", FLOATS) is FLOATS
+    with pytest.raises(ValueError, match="the optional value is empty"):
+        call("value_of_optional", None)
+
+
 @pytest.mark.fact("9.16")
 def test_dynamic_calls() -> None:
     seen: list[Any] = []

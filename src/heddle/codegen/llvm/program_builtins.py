@@ -11,6 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from heddle.codegen.llvm.program import ProgramEmitter
+from heddle.codegen.llvm.program_conversions import (
+    emit_has_value,
+    emit_sequence_at,
+    emit_sequence_length,
+    emit_shape_to_tensor,
+    emit_tensor_to_shape,
+    emit_value_of_optional,
+)
 from heddle.codegen.llvm.program_tensors import (
     drop_frame_storage,
     drop_frame_tensor,
@@ -502,6 +510,22 @@ def _shape_of(emitter: ProgramEmitter, step: Step) -> None:
     sizes = emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
     status = emitter.call("heddle_make_shape", "%context", emitter.destination(step), count, sizes)
     emitter.finish(step, status)
+
+
+@_writes("shape_to_tensor", FrameReads(sizes=(0, lambda step: step)))
+def _shape_to_tensor(emitter: ProgramEmitter, step: Step) -> None:
+    sizes = _sizes(emitter, step.operands[0])
+    if sizes is None:
+        emitter.host_call(step)
+    else:
+        emit_shape_to_tensor(emitter, step, *sizes)
+
+
+_writes("tensor_to_shape")(emit_tensor_to_shape)
+_writes("sequence_length")(emit_sequence_length)
+_writes("sequence_at")(emit_sequence_at)
+_writes("has_value")(emit_has_value)
+_writes("value_of_optional")(emit_value_of_optional)
 
 
 # ---- tuples, conditions, calls

@@ -184,15 +184,25 @@ def _check_shuffle(ctx: Inference, ty: TensorType, factor: int) -> None:
 def _np_shuffle(attrs: Any, x: Any) -> Any:
     r = int(attrs.upscale_factor)
     *lead, c, h, w = x.shape
-    parts = x.reshape(-1, c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+    depth = c // (r * r)
+    if attrs.blocks_first:
+        parts = x.reshape(-1, r, r, depth, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = x.reshape(-1, depth, r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
     return parts.reshape(*lead, c // (r * r), h * r, w * r)
 
 
 def _np_unshuffle(attrs: Any, x: Any) -> Any:
     r = int(attrs.downscale_factor)
     *lead, c, h, w = x.shape
-    parts = x.reshape(-1, c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if attrs.blocks_first else (0, 1, 3, 5, 2, 4)
+    parts = x.reshape(-1, c, h // r, r, w // r, r).transpose(order)
     return parts.reshape(*lead, c * r * r, h // r, w // r)
+
+
+_BLOCKS_FIRST = AttrSpec(
+    "blocks_first", "bool", False, "whether deep channels are (row, column, c), not (c, row, column)"
+)
 
 
 def declare() -> None:
@@ -248,15 +258,17 @@ def declare() -> None:
         OpDef(
             name="nn.pixel_shuffle",
             inputs=(_DATA,),
-            attrs=(AttrSpec("upscale_factor", "int"),),
+            attrs=(AttrSpec("upscale_factor", "int"), _BLOCKS_FIRST),
             doc="(..., c * r * r, h, w) → (..., c, h * r, w * r).",
             infer=_infer_shuffle,
             reference=_np_shuffle,
-            lower=lambda attrs, x: topi.pixel_shuffle(x, int(attrs.upscale_factor)),
+            lower=lambda attrs, x: topi.pixel_shuffle(x, int(attrs.upscale_factor), bool(attrs.blocks_first)),
             layout=_LAYOUT,
             samples=(
                 Sample(((2, 8, 3, 2),), {"upscale_factor": 2}),
                 Sample(((9, 1, 2),), {"upscale_factor": 3}),
+                Sample(((2, 8, 3, 2),), {"upscale_factor": 2, "blocks_first": True}),
+                Sample(((18, 1, 2),), {"upscale_factor": 3, "blocks_first": True}),
             ),
             errors=(
                 ErrorSample(
@@ -269,15 +281,19 @@ def declare() -> None:
         OpDef(
             name="nn.pixel_unshuffle",
             inputs=(_DATA,),
-            attrs=(AttrSpec("downscale_factor", "int"),),
+            attrs=(AttrSpec("downscale_factor", "int"), _BLOCKS_FIRST),
             doc="(..., c, h * r, w * r) → (..., c * r * r, h, w).",
             infer=_infer_unshuffle,
             reference=_np_unshuffle,
-            lower=lambda attrs, x: topi.pixel_unshuffle(x, int(attrs.downscale_factor)),
+            lower=lambda attrs, x: topi.pixel_unshuffle(
+                x, int(attrs.downscale_factor), bool(attrs.blocks_first)
+            ),
             layout=_LAYOUT,
             samples=(
                 Sample(((1, 2, 6, 4),), {"downscale_factor": 2}),
                 Sample(((1, 3, 6),), {"downscale_factor": 3}),
+                Sample(((1, 2, 6, 4),), {"downscale_factor": 2, "blocks_first": True}),
+                Sample(((3, 3, 6),), {"downscale_factor": 3, "blocks_first": True}),
             ),
             errors=(
                 ErrorSample(((1, 5, 3, 2),), {"downscale_factor": 2}, "R0203", "height 3 is no multiple"),

@@ -50,6 +50,8 @@ declare ptr @PyEval_SaveThread()
 declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare i64 @PyTuple_Size(ptr)
 
 ; Pools are never unregistered. 0, or -1 after heddle_set_error.
 define i32 @heddle_pool_register(ptr %pool) {
@@ -239,6 +241,38 @@ then.7:
 after.9:
   %v.11 = call ptr @new_tensor_object(ptr %header.6, ptr %capsule.1)
   ret ptr %v.11
+}
+
+; A Python tensor with the header of a native one, over the memory of a tensor of Python's; null with the
+; exception set.
+define internal ptr @view_of(ptr %tensor, ptr %view) {
+entry:
+  %rank_at.1 = getelementptr i8, ptr %view, i64 16
+  %v.2 = load i32, ptr %rank_at.1
+  %v.3 = sext i32 %v.2 to i64
+  %v.4 = mul i64 8, %v.3
+  %v.5 = add i64 48, %v.4
+  %header.6 = call ptr @PyBytes_FromStringAndSize(ptr null, i64 %v.5)
+  %v.10 = icmp eq ptr %header.6, null
+  br i1 %v.10, label %then.7, label %after.9
+then.7:
+  ret ptr null
+after.9:
+  %at.13 = getelementptr [1 x i8], ptr %header.6, i64 $BYTES_CONTENT
+  %at.14 = getelementptr [48 x i8], ptr %at.13, i64 1
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.13, ptr %view, i64 48, i1 false)
+  %sizes_at.15 = getelementptr i8, ptr %at.13, i64 24
+  store ptr %at.14, ptr %sizes_at.15
+  %sizes_at.16 = getelementptr i8, ptr %view, i64 24
+  %v.17 = load ptr, ptr %sizes_at.16
+  %rank_at.18 = getelementptr i8, ptr %view, i64 16
+  %v.19 = load i32, ptr %rank_at.18
+  %v.20 = sext i32 %v.19 to i64
+  %size.21 = mul i64 %v.20, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.14, ptr %v.17, i64 %size.21, i1 false)
+  call void @Py_IncRef(ptr %tensor)
+  %v.24 = call ptr @new_tensor_object(ptr %header.6, ptr %tensor)
+  ret ptr %v.24
 }
 
 ; A new Python tensor over an array that is compact, writable, aligned and of plain numbers; null,
@@ -574,52 +608,99 @@ then.28:
   %v.54 = call ptr @wrap_tensor(ptr %v.13)
   br label %tensor_object_end.7
 after.30:
-  %v.55 = call ptr @ask_from_native(ptr %keep, ptr %value)
+  %flags_at.64 = getelementptr i8, ptr %at.16, i64 12
+  %v.65 = load i32, ptr %flags_at.64
+  %v.66 = icmp ne i32 %v.65, 0
+  br i1 %v.66, label %then.60, label %or.63
+or.63:
+  %owner_at.67 = getelementptr i8, ptr %at.16, i64 16
+  %v.68 = load ptr, ptr %owner_at.67
+  %v.69 = icmp eq ptr %v.68, null
+  br i1 %v.69, label %then.60, label %after.62
+then.60:
+  br label %is_view_of_lent_end.59
+after.62:
+  %owner_at.75 = getelementptr i8, ptr %at.16, i64 16
+  %v.76 = load ptr, ptr %owner_at.75
+  %at.81 = getelementptr [1 x i8], ptr %v.76, i64 -32
+  %kind_at.82 = getelementptr i8, ptr %at.81, i64 8
+  %v.83 = load i32, ptr %kind_at.82
+  %v.84 = icmp eq i32 %v.83, 7
+  br i1 %v.84, label %and.74, label %no.72
+and.74:
+  %owner_at.85 = getelementptr i8, ptr %at.16, i64 16
+  %v.86 = load ptr, ptr %owner_at.85
+  %at.89 = getelementptr [1 x i8], ptr %v.86, i64 -32
+  %flags_at.90 = getelementptr i8, ptr %at.89, i64 12
+  %v.91 = load i32, ptr %flags_at.90
+  %v.92 = and i32 %v.91, 2
+  %v.93 = icmp ne i32 %v.92, 0
+  br i1 %v.93, label %yes.71, label %no.72
+yes.71:
+  br label %chosen.73
+no.72:
+  br label %chosen.73
+chosen.73:
+  %v.70.94 = phi i1 [ true, %yes.71 ], [ false, %no.72 ]
+  br label %is_view_of_lent_end.59
+is_view_of_lent_end.59:
+  %result.0.95 = phi i1 [ false, %then.60 ], [ %v.70.94, %chosen.73 ]
+  br i1 %result.0.95, label %then.55, label %after.57
+then.55:
+  %owner_at.96 = getelementptr i8, ptr %at.16, i64 16
+  %v.97 = load ptr, ptr %owner_at.96
+  %at.100 = getelementptr [1 x i8], ptr %v.97, i64 -32
+  %owner_at.101 = getelementptr i8, ptr %at.100, i64 16
+  %v.102 = load ptr, ptr %owner_at.101
+  %v.103 = call ptr @view_of(ptr %v.102, ptr %v.13)
+  br label %tensor_object_end.7
+after.57:
+  %v.104 = call ptr @ask_from_native(ptr %keep, ptr %value)
   br label %tensor_object_end.7
 tensor_object_end.7:
-  %result.0.56 = phi ptr [ %v.25, %then.17 ], [ %v.54, %then.28 ], [ %v.55, %after.30 ]
-  ret ptr %result.0.56
+  %result.0.105 = phi ptr [ %v.25, %then.17 ], [ %v.54, %then.28 ], [ %v.103, %then.55 ], [ %v.104, %after.57 ]
+  ret ptr %result.0.105
 after.4:
-  %v.60 = icmp eq i32 %kind.1, 9
-  br i1 %v.60, label %then.57, label %after.59
-then.57:
-  %v.61 = call ptr @sequence_object(ptr %keep, ptr %value, i1 %is_alone)
-  ret ptr %v.61
-after.59:
-  %v.65 = icmp eq i32 %kind.1, 0
-  br i1 %v.65, label %then.62, label %after.64
-then.62:
+  %v.109 = icmp eq i32 %kind.1, 9
+  br i1 %v.109, label %then.106, label %after.108
+then.106:
+  %v.110 = call ptr @sequence_object(ptr %keep, ptr %value, i1 %is_alone)
+  ret ptr %v.110
+after.108:
+  %v.114 = icmp eq i32 %kind.1, 0
+  br i1 %v.114, label %then.111, label %after.113
+then.111:
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   ret ptr @_Py_NoneStruct
-after.64:
-  %v.73 = icmp eq i32 %kind.1, 1
-  br i1 %v.73, label %then.70, label %after.72
-then.70:
-  %payload_at.74 = getelementptr i8, ptr %value, i64 8
-  %v.75 = load i64, ptr %payload_at.74
-  %v.76 = call ptr @PyLong_FromLongLong(i64 %v.75)
-  ret ptr %v.76
-after.72:
-  %v.80 = icmp eq i32 %kind.1, 2
-  br i1 %v.80, label %then.77, label %after.79
-then.77:
-  %payload_at.81 = getelementptr i8, ptr %value, i64 8
-  %v.82 = load i64, ptr %payload_at.81
-  %v.83 = icmp ne i64 %v.82, 0
-  %v.84 = select i1 %v.83, ptr @_Py_TrueStruct, ptr @_Py_FalseStruct
-  call void @Py_IncRef(ptr %v.84)
-  ret ptr %v.84
-after.79:
-  %v.90 = icmp eq i32 %kind.1, 3
-  br i1 %v.90, label %then.87, label %after.89
-then.87:
-  %payload_at.91 = getelementptr i8, ptr %value, i64 8
-  %v.92 = load double, ptr %payload_at.91
-  %v.93 = call ptr @PyFloat_FromDouble(double %v.92)
-  ret ptr %v.93
-after.89:
-  %v.94 = call ptr @ask_from_native(ptr %keep, ptr %value)
-  ret ptr %v.94
+after.113:
+  %v.122 = icmp eq i32 %kind.1, 1
+  br i1 %v.122, label %then.119, label %after.121
+then.119:
+  %payload_at.123 = getelementptr i8, ptr %value, i64 8
+  %v.124 = load i64, ptr %payload_at.123
+  %v.125 = call ptr @PyLong_FromLongLong(i64 %v.124)
+  ret ptr %v.125
+after.121:
+  %v.129 = icmp eq i32 %kind.1, 2
+  br i1 %v.129, label %then.126, label %after.128
+then.126:
+  %payload_at.130 = getelementptr i8, ptr %value, i64 8
+  %v.131 = load i64, ptr %payload_at.130
+  %v.132 = icmp ne i64 %v.131, 0
+  %v.133 = select i1 %v.132, ptr @_Py_TrueStruct, ptr @_Py_FalseStruct
+  call void @Py_IncRef(ptr %v.133)
+  ret ptr %v.133
+after.128:
+  %v.139 = icmp eq i32 %kind.1, 3
+  br i1 %v.139, label %then.136, label %after.138
+then.136:
+  %payload_at.140 = getelementptr i8, ptr %value, i64 8
+  %v.141 = load double, ptr %payload_at.140
+  %v.142 = call ptr @PyFloat_FromDouble(double %v.141)
+  ret ptr %v.142
+after.138:
+  %v.143 = call ptr @ask_from_native(ptr %keep, ptr %value)
+  ret ptr %v.143
 }
 
 define internal ptr @ask_from_native(ptr %keep, ptr %value) {
@@ -702,6 +783,157 @@ after.58:
   ret ptr %found.61
 }
 
+; Write the value of an object; False with the exception set.
+define internal i1 @from_object(ptr %context, ptr %keep, ptr %arg, ptr %value) {
+entry:
+  store i32 0, ptr %value
+  %zero_at.3 = getelementptr i8, ptr %value, i64 4
+  store i32 0, ptr %zero_at.3
+  %payload_at.4 = getelementptr i8, ptr %value, i64 8
+  store i64 0, ptr %payload_at.4
+  %type_at.5 = getelementptr i8, ptr %arg, i64 8
+  %type.6 = load ptr, ptr %type_at.5
+  %v.10 = load ptr, ptr @tensor_type
+  %v.11 = icmp eq ptr %type.6, %v.10
+  br i1 %v.11, label %then.7, label %else.8
+then.7:
+  %v.17 = load i64, ptr @header_slot
+  %at.20 = getelementptr [1 x i8], ptr %arg, i64 %v.17
+  %v.21 = load ptr, ptr %at.20
+  %at.24 = getelementptr [1 x i8], ptr %v.21, i64 $BYTES_CONTENT
+  %strides_at.25 = getelementptr i8, ptr %at.24, i64 32
+  %v.26 = load ptr, ptr %strides_at.25
+  %v.27 = icmp eq ptr %v.26, null
+  br i1 %v.27, label %then.12, label %after.14
+then.12:
+  %v.32 = load i64, ptr @header_slot
+  %at.35 = getelementptr [1 x i8], ptr %arg, i64 %v.32
+  %v.36 = load ptr, ptr %at.35
+  %at.39 = getelementptr [1 x i8], ptr %v.36, i64 $BYTES_CONTENT
+  %lent.40 = call ptr @lend_tensor(ptr %arg, ptr %at.39)
+  %v.44 = icmp eq ptr %lent.40, null
+  br i1 %v.44, label %then.41, label %after.43
+then.41:
+  call void @raise_own_error(ptr %keep)
+  br label %lend_end.29
+after.43:
+  store i32 7, ptr %value
+  %payload_at.49 = getelementptr i8, ptr %value, i64 8
+  store ptr %lent.40, ptr %payload_at.49
+  br label %lend_end.29
+lend_end.29:
+  %result.0.50 = phi i1 [ false, %then.41 ], [ true, %after.43 ]
+  ret i1 %result.0.50
+after.14:
+  br label %after.9
+else.8:
+  %v.54 = icmp eq ptr %type.6, @PyLong_Type
+  br i1 %v.54, label %then.51, label %else.52
+then.51:
+  %number.60 = call i64 @PyLong_AsLongLong(ptr %arg)
+  store i32 1, ptr %value
+  %payload_at.61 = getelementptr i8, ptr %value, i64 8
+  store i64 %number.60, ptr %payload_at.61
+  %v.67 = icmp ne i64 %number.60, -1
+  br i1 %v.67, label %yes.63, label %or.66
+or.66:
+  %v.68 = call ptr @PyErr_Occurred()
+  %v.69 = icmp eq ptr %v.68, null
+  br i1 %v.69, label %yes.63, label %no.64
+yes.63:
+  br label %chosen.65
+no.64:
+  br label %chosen.65
+chosen.65:
+  %v.62.70 = phi i1 [ true, %yes.63 ], [ false, %no.64 ]
+  br i1 %v.62.70, label %then.55, label %after.57
+then.55:
+  ret i1 true
+after.57:
+  store i32 0, ptr %value
+  %zero_at.73 = getelementptr i8, ptr %value, i64 4
+  store i32 0, ptr %zero_at.73
+  %payload_at.74 = getelementptr i8, ptr %value, i64 8
+  store i64 0, ptr %payload_at.74
+  call void @PyErr_Clear()
+  br label %after.53
+else.52:
+  %v.78 = icmp eq ptr %type.6, @PyFloat_Type
+  br i1 %v.78, label %then.75, label %else.76
+then.75:
+  store i32 3, ptr %value
+  %payload_at.81 = getelementptr i8, ptr %value, i64 8
+  %v.82 = call double @PyFloat_AsDouble(ptr %arg)
+  store double %v.82, ptr %payload_at.81
+  ret i1 true
+else.76:
+  %v.86 = icmp eq ptr %type.6, @PyBool_Type
+  br i1 %v.86, label %then.83, label %else.84
+then.83:
+  store i32 2, ptr %value
+  %payload_at.89 = getelementptr i8, ptr %value, i64 8
+  %v.90 = icmp eq ptr %arg, @_Py_TrueStruct
+  %v.91 = zext i1 %v.90 to i64
+  store i64 %v.91, ptr %payload_at.89
+  ret i1 true
+else.84:
+  %v.95 = icmp eq ptr %arg, @_Py_NoneStruct
+  br i1 %v.95, label %then.92, label %else.93
+then.92:
+  ret i1 true
+else.93:
+  %v.99 = load ptr, ptr @array_type
+  %v.100 = icmp eq ptr %type.6, %v.99
+  br i1 %v.100, label %then.96, label %else.97
+then.96:
+  %over.101 = call ptr @tensor_over_array(ptr %arg)
+  %v.105 = icmp ne ptr %over.101, null
+  br i1 %v.105, label %then.102, label %after.104
+then.102:
+  %v.110 = load i64, ptr @header_slot
+  %at.113 = getelementptr [1 x i8], ptr %over.101, i64 %v.110
+  %v.114 = load ptr, ptr %at.113
+  %at.117 = getelementptr [1 x i8], ptr %v.114, i64 $BYTES_CONTENT
+  %lent.118 = call ptr @lend_tensor(ptr %over.101, ptr %at.117)
+  %v.122 = icmp eq ptr %lent.118, null
+  br i1 %v.122, label %then.119, label %after.121
+then.119:
+  call void @raise_own_error(ptr %keep)
+  br label %lend_end.107
+after.121:
+  store i32 7, ptr %value
+  %payload_at.127 = getelementptr i8, ptr %value, i64 8
+  store ptr %lent.118, ptr %payload_at.127
+  br label %lend_end.107
+lend_end.107:
+  %result.0.128 = phi i1 [ false, %then.119 ], [ true, %after.121 ]
+  call void @Py_DecRef(ptr %over.101)
+  ret i1 %result.0.128
+after.104:
+  br label %after.98
+else.97:
+  %v.132 = load ptr, ptr @sequence_type
+  %v.133 = icmp eq ptr %type.6, %v.132
+  br i1 %v.133, label %then.129, label %after.131
+then.129:
+  %v.137 = call i1 @stack_is_short()
+  br i1 %v.137, label %after.136, label %then.134
+then.134:
+  %v.138 = call i1 @from_sequence(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.138
+after.136:
+  br label %after.131
+after.131:
+  br label %after.98
+after.98:
+  br label %after.53
+after.53:
+  br label %after.9
+after.9:
+  %v.139 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.139
+}
+
 define internal i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value) {
 entry:
   %v.1 = load ptr, ptr @to_native
@@ -712,6 +944,66 @@ then.3:
   ret i1 false
 after.5:
   call void @Py_DecRef(ptr %made.2)
+  ret i1 true
+}
+
+; A tuple with the items of a sequence, which it keeps. What it has when an item raises an exception dies
+; with it.
+define internal i1 @from_sequence(ptr %context, ptr %keep, ptr %arg, ptr %value) {
+entry:
+  %count.1 = call i64 @PyTuple_Size(ptr %arg)
+  %v.2 = mul i64 16, %count.1
+  %size_bytes.3 = add i64 8, %v.2
+  %v.6 = add i64 %size_bytes.3, 32
+  %v.7 = call ptr @malloc(i64 %v.6)
+  %v.11 = icmp eq ptr %v.7, null
+  br i1 %v.11, label %then.8, label %after.10
+then.8:
+  call void @refuse_memory(i64 %v.6)
+  br label %new_object_end.5
+after.10:
+  store i64 1, ptr %v.7
+  %kind_at.12 = getelementptr i8, ptr %v.7, i64 8
+  store i32 9, ptr %kind_at.12
+  %flags_at.13 = getelementptr i8, ptr %v.7, i64 12
+  store i32 3, ptr %flags_at.13
+  %owner_at.14 = getelementptr i8, ptr %v.7, i64 16
+  store ptr %arg, ptr %owner_at.14
+  %at.17 = getelementptr [32 x i8], ptr %v.7, i64 1
+  br label %new_object_end.5
+new_object_end.5:
+  %result.0.18 = phi ptr [ null, %then.8 ], [ %at.17, %after.10 ]
+  %v.22 = icmp eq ptr %result.0.18, null
+  br i1 %v.22, label %then.19, label %after.21
+then.19:
+  call void @raise_own_error(ptr %keep)
+  ret i1 false
+after.21:
+  call void @Py_IncRef(ptr %arg)
+  store i64 0, ptr %result.0.18
+  br label %loop.23
+loop.23:
+  %v.26 = load i64, ptr %result.0.18
+  %v.27 = icmp slt i64 %v.26, %count.1
+  br i1 %v.27, label %body.24, label %after.25
+body.24:
+  %number.28 = load i64, ptr %result.0.18
+  %v.32 = call ptr @PyTuple_GetItem(ptr %arg, i64 %number.28)
+  %at.35 = getelementptr [8 x i8], ptr %result.0.18, i64 1
+  %at.36 = getelementptr [16 x i8], ptr %at.35, i64 %number.28
+  %v.37 = call i1 @from_object(ptr %context, ptr %keep, ptr %v.32, ptr %at.36)
+  br i1 %v.37, label %after.31, label %then.29
+then.29:
+  call void @heddle_release(ptr null, i32 9, ptr %result.0.18)
+  ret i1 false
+after.31:
+  %v.38 = add i64 %number.28, 1
+  store i64 %v.38, ptr %result.0.18
+  br label %loop.23
+after.25:
+  store i32 9, ptr %value
+  %payload_at.43 = getelementptr i8, ptr %value, i64 8
+  store ptr %result.0.18, ptr %payload_at.43
   ret i1 true
 }
 
@@ -800,222 +1092,89 @@ after.32:
   %room.43 = alloca [16 x i8], i64 %v.42, align 16
   br label %loop.46
 loop.46:
-  %number.49 = phi i64 [ 0, %after.32 ], [ %number.189, %after.53 ]
+  %number.49 = phi i64 [ 0, %after.32 ], [ %number.58, %after.53 ]
   %v.50 = icmp slt i64 %number.49, %count
   br i1 %v.50, label %body.47, label %after.48
 body.47:
   %at.54 = getelementptr [8 x i8], ptr %args, i64 %number.49
   %v.55 = load ptr, ptr %at.54
   %at.56 = getelementptr [16 x i8], ptr %room.43, i64 %number.49
-  store i32 0, ptr %at.56
-  %zero_at.61 = getelementptr i8, ptr %at.56, i64 4
-  store i32 0, ptr %zero_at.61
-  %payload_at.62 = getelementptr i8, ptr %at.56, i64 8
-  store i64 0, ptr %payload_at.62
-  %type_at.63 = getelementptr i8, ptr %v.55, i64 8
-  %type.64 = load ptr, ptr %type_at.63
-  %v.68 = load ptr, ptr @tensor_type
-  %v.69 = icmp eq ptr %type.64, %v.68
-  br i1 %v.69, label %then.65, label %else.66
-then.65:
-  %v.75 = load i64, ptr @header_slot
-  %at.78 = getelementptr [1 x i8], ptr %v.55, i64 %v.75
-  %v.79 = load ptr, ptr %at.78
-  %at.82 = getelementptr [1 x i8], ptr %v.79, i64 $BYTES_CONTENT
-  %strides_at.83 = getelementptr i8, ptr %at.82, i64 32
-  %v.84 = load ptr, ptr %strides_at.83
-  %v.85 = icmp eq ptr %v.84, null
-  br i1 %v.85, label %then.70, label %after.72
-then.70:
-  %v.90 = load i64, ptr @header_slot
-  %at.93 = getelementptr [1 x i8], ptr %v.55, i64 %v.90
-  %v.94 = load ptr, ptr %at.93
-  %at.97 = getelementptr [1 x i8], ptr %v.94, i64 $BYTES_CONTENT
-  %lent.98 = call ptr @lend_tensor(ptr %v.55, ptr %at.97)
-  %v.102 = icmp eq ptr %lent.98, null
-  br i1 %v.102, label %then.99, label %after.101
-then.99:
-  call void @raise_own_error(ptr %keep.5)
-  br label %lend_end.87
-after.101:
-  store i32 7, ptr %at.56
-  %payload_at.107 = getelementptr i8, ptr %at.56, i64 8
-  store ptr %lent.98, ptr %payload_at.107
-  br label %lend_end.87
-lend_end.87:
-  %result.0.108 = phi i1 [ false, %then.99 ], [ true, %after.101 ]
-  br label %from_object_end.58
-after.72:
-  br label %after.67
-else.66:
-  %v.112 = icmp eq ptr %type.64, @PyLong_Type
-  br i1 %v.112, label %then.109, label %else.110
-then.109:
-  %number.118 = call i64 @PyLong_AsLongLong(ptr %v.55)
-  store i32 1, ptr %at.56
-  %payload_at.119 = getelementptr i8, ptr %at.56, i64 8
-  store i64 %number.118, ptr %payload_at.119
-  %v.125 = icmp ne i64 %number.118, -1
-  br i1 %v.125, label %yes.121, label %or.124
-or.124:
-  %v.126 = call ptr @PyErr_Occurred()
-  %v.127 = icmp eq ptr %v.126, null
-  br i1 %v.127, label %yes.121, label %no.122
-yes.121:
-  br label %chosen.123
-no.122:
-  br label %chosen.123
-chosen.123:
-  %v.120.128 = phi i1 [ true, %yes.121 ], [ false, %no.122 ]
-  br i1 %v.120.128, label %then.113, label %after.115
-then.113:
-  br label %from_object_end.58
-after.115:
-  store i32 0, ptr %at.56
-  %zero_at.131 = getelementptr i8, ptr %at.56, i64 4
-  store i32 0, ptr %zero_at.131
-  %payload_at.132 = getelementptr i8, ptr %at.56, i64 8
-  store i64 0, ptr %payload_at.132
-  call void @PyErr_Clear()
-  br label %after.111
-else.110:
-  %v.136 = icmp eq ptr %type.64, @PyFloat_Type
-  br i1 %v.136, label %then.133, label %else.134
-then.133:
-  store i32 3, ptr %at.56
-  %payload_at.139 = getelementptr i8, ptr %at.56, i64 8
-  %v.140 = call double @PyFloat_AsDouble(ptr %v.55)
-  store double %v.140, ptr %payload_at.139
-  br label %from_object_end.58
-else.134:
-  %v.144 = icmp eq ptr %type.64, @PyBool_Type
-  br i1 %v.144, label %then.141, label %else.142
-then.141:
-  store i32 2, ptr %at.56
-  %payload_at.147 = getelementptr i8, ptr %at.56, i64 8
-  %v.148 = icmp eq ptr %v.55, @_Py_TrueStruct
-  %v.149 = zext i1 %v.148 to i64
-  store i64 %v.149, ptr %payload_at.147
-  br label %from_object_end.58
-else.142:
-  %v.153 = icmp eq ptr %v.55, @_Py_NoneStruct
-  br i1 %v.153, label %then.150, label %else.151
-then.150:
-  br label %from_object_end.58
-else.151:
-  %v.157 = load ptr, ptr @array_type
-  %v.158 = icmp eq ptr %type.64, %v.157
-  br i1 %v.158, label %then.154, label %after.156
-then.154:
-  %over.159 = call ptr @tensor_over_array(ptr %v.55)
-  %v.163 = icmp ne ptr %over.159, null
-  br i1 %v.163, label %then.160, label %after.162
-then.160:
-  %v.168 = load i64, ptr @header_slot
-  %at.171 = getelementptr [1 x i8], ptr %over.159, i64 %v.168
-  %v.172 = load ptr, ptr %at.171
-  %at.175 = getelementptr [1 x i8], ptr %v.172, i64 $BYTES_CONTENT
-  %lent.176 = call ptr @lend_tensor(ptr %over.159, ptr %at.175)
-  %v.180 = icmp eq ptr %lent.176, null
-  br i1 %v.180, label %then.177, label %after.179
-then.177:
-  call void @raise_own_error(ptr %keep.5)
-  br label %lend_end.165
-after.179:
-  store i32 7, ptr %at.56
-  %payload_at.185 = getelementptr i8, ptr %at.56, i64 8
-  store ptr %lent.176, ptr %payload_at.185
-  br label %lend_end.165
-lend_end.165:
-  %result.0.186 = phi i1 [ false, %then.177 ], [ true, %after.179 ]
-  call void @Py_DecRef(ptr %over.159)
-  br label %from_object_end.58
-after.162:
-  br label %after.156
-after.156:
-  br label %after.111
-after.111:
-  br label %after.67
-after.67:
-  %v.187 = call i1 @ask_to_native(ptr %context.13, ptr %keep.5, ptr %v.55, ptr %at.56)
-  br label %from_object_end.58
-from_object_end.58:
-  %result.0.188 = phi i1 [ %result.0.108, %lend_end.87 ], [ true, %then.113 ], [ true, %then.133 ], [ true, %then.141 ], [ true, %then.150 ], [ %result.0.186, %lend_end.165 ], [ %v.187, %after.67 ]
-  br i1 %result.0.188, label %after.53, label %then.51
+  %v.57 = call i1 @from_object(ptr %context.13, ptr %keep.5, ptr %v.55, ptr %at.56)
+  br i1 %v.57, label %after.53, label %then.51
 then.51:
   br label %from_objects_end.45
 after.53:
-  %number.189 = add i64 %number.49, 1
+  %number.58 = add i64 %number.49, 1
   br label %loop.46
 after.48:
   br label %from_objects_end.45
 from_objects_end.45:
-  %result.0.190 = phi i64 [ %number.49, %then.51 ], [ %count, %after.48 ]
-  %v.194 = icmp eq i64 %result.0.190, %count
-  br i1 %v.194, label %then.191, label %else.192
-then.191:
-  %v.198 = icmp eq i64 %calls.24, 0
-  br i1 %v.198, label %then.195, label %after.197
-then.195:
-  %stack_limit_at.199 = getelementptr i8, ptr %context.13, i64 56
-  %v.200 = call ptr @stack_limit()
-  store ptr %v.200, ptr %stack_limit_at.199
-  br label %after.197
-after.197:
-  %code_at.201 = getelementptr i8, ptr %at.12, i64 8
-  %v.202 = load ptr, ptr %code_at.201
-  %at.205 = getelementptr [16 x i8], ptr %room.43, i64 %count
-  store i32 0, ptr %at.205
-  %zero_at.208 = getelementptr i8, ptr %at.205, i64 4
-  store i32 0, ptr %zero_at.208
-  %payload_at.209 = getelementptr i8, ptr %at.205, i64 8
-  store i64 0, ptr %payload_at.209
-  %state_at.210 = getelementptr i8, ptr %context.13, i64 40
-  %outer_state.211 = load ptr, ptr %state_at.210
-  %error_place_at.212 = getelementptr i8, ptr %context.13, i64 48
-  %outer_place.213 = load i64, ptr %error_place_at.212
-  %error_place_at.214 = getelementptr i8, ptr %context.13, i64 48
-  store i64 -1, ptr %error_place_at.214
-  %state_at.215 = getelementptr i8, ptr %context.13, i64 40
-  %v.216 = call ptr @PyEval_SaveThread()
-  store ptr %v.216, ptr %state_at.215
-  %status.217 = call i32 @run_code(ptr %context.13, ptr %v.202, ptr %room.43, ptr %at.205)
-  %state_at.218 = getelementptr i8, ptr %context.13, i64 40
-  %v.219 = load ptr, ptr %state_at.218
-  call void @PyEval_RestoreThread(ptr %v.219)
-  %state_at.220 = getelementptr i8, ptr %context.13, i64 40
-  store ptr %outer_state.211, ptr %state_at.220
+  %result.0.59 = phi i64 [ %number.49, %then.51 ], [ %count, %after.48 ]
+  %v.63 = icmp eq i64 %result.0.59, %count
+  br i1 %v.63, label %then.60, label %else.61
+then.60:
+  %v.67 = icmp eq i64 %calls.24, 0
+  br i1 %v.67, label %then.64, label %after.66
+then.64:
+  %stack_limit_at.68 = getelementptr i8, ptr %context.13, i64 56
+  %v.69 = call ptr @stack_limit()
+  store ptr %v.69, ptr %stack_limit_at.68
+  br label %after.66
+after.66:
+  %code_at.70 = getelementptr i8, ptr %at.12, i64 8
+  %v.71 = load ptr, ptr %code_at.70
+  %at.74 = getelementptr [16 x i8], ptr %room.43, i64 %count
+  store i32 0, ptr %at.74
+  %zero_at.77 = getelementptr i8, ptr %at.74, i64 4
+  store i32 0, ptr %zero_at.77
+  %payload_at.78 = getelementptr i8, ptr %at.74, i64 8
+  store i64 0, ptr %payload_at.78
+  %state_at.79 = getelementptr i8, ptr %context.13, i64 40
+  %outer_state.80 = load ptr, ptr %state_at.79
+  %error_place_at.81 = getelementptr i8, ptr %context.13, i64 48
+  %outer_place.82 = load i64, ptr %error_place_at.81
+  %error_place_at.83 = getelementptr i8, ptr %context.13, i64 48
+  store i64 -1, ptr %error_place_at.83
+  %state_at.84 = getelementptr i8, ptr %context.13, i64 40
+  %v.85 = call ptr @PyEval_SaveThread()
+  store ptr %v.85, ptr %state_at.84
+  %status.86 = call i32 @run_code(ptr %context.13, ptr %v.71, ptr %room.43, ptr %at.74)
+  %state_at.87 = getelementptr i8, ptr %context.13, i64 40
+  %v.88 = load ptr, ptr %state_at.87
+  call void @PyEval_RestoreThread(ptr %v.88)
+  %state_at.89 = getelementptr i8, ptr %context.13, i64 40
+  store ptr %outer_state.80, ptr %state_at.89
   call void @heddle_release_all(ptr null, ptr %room.43, i64 %count)
   call void @drop_deferred(ptr %context.13)
-  %v.224 = icmp eq i32 %status.217, 0
-  br i1 %v.224, label %then.221, label %else.222
-then.221:
-  %answer.225 = call ptr @to_object(ptr %keep.5, ptr %at.205, i1 true)
-  call void @heddle_release_all(ptr null, ptr %at.205, i64 1)
-  br label %after.223
-else.222:
-  %v.229 = call ptr @PyErr_Occurred()
-  %v.230 = icmp eq ptr %v.229, null
-  br i1 %v.230, label %then.226, label %after.228
-then.226:
-  %v.231 = load ptr, ptr @error_hook
-  %v.232 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %v.231, ptr %keep.5, ptr null)
-  br label %after.228
-after.228:
-  br label %after.223
-after.223:
-  %answer.233 = phi ptr [ %answer.225, %then.221 ], [ null, %after.228 ]
-  %error_place_at.234 = getelementptr i8, ptr %context.13, i64 48
-  store i64 %outer_place.213, ptr %error_place_at.234
-  br label %after.193
-else.192:
-  call void @heddle_release_all(ptr null, ptr %room.43, i64 %result.0.190)
-  br label %after.193
-after.193:
-  %answer.235 = phi ptr [ %answer.233, %after.223 ], [ null, %else.192 ]
-  %calls_at.236 = getelementptr i8, ptr %context.13, i64 72
-  store i64 %calls.24, ptr %calls_at.236
-  ret ptr %answer.235
+  %v.93 = icmp eq i32 %status.86, 0
+  br i1 %v.93, label %then.90, label %else.91
+then.90:
+  %answer.94 = call ptr @to_object(ptr %keep.5, ptr %at.74, i1 true)
+  call void @heddle_release_all(ptr null, ptr %at.74, i64 1)
+  br label %after.92
+else.91:
+  %v.98 = call ptr @PyErr_Occurred()
+  %v.99 = icmp eq ptr %v.98, null
+  br i1 %v.99, label %then.95, label %after.97
+then.95:
+  %v.100 = load ptr, ptr @error_hook
+  %v.101 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %v.100, ptr %keep.5, ptr null)
+  br label %after.97
+after.97:
+  br label %after.92
+after.92:
+  %answer.102 = phi ptr [ %answer.94, %then.90 ], [ null, %after.97 ]
+  %error_place_at.103 = getelementptr i8, ptr %context.13, i64 48
+  store i64 %outer_place.82, ptr %error_place_at.103
+  br label %after.62
+else.61:
+  call void @heddle_release_all(ptr null, ptr %room.43, i64 %result.0.59)
+  br label %after.62
+after.62:
+  %answer.104 = phi ptr [ %answer.102, %after.92 ], [ null, %else.61 ]
+  %calls_at.105 = getelementptr i8, ptr %context.13, i64 72
+  store i64 %calls.24, ptr %calls_at.105
+  ret ptr %answer.104
 }
 
 ; Say what is wrong with a call.

@@ -9,7 +9,7 @@ Python.
 | 8, 9 | shape, tuple | Shape, Array |
 | 10 | closure | what `ObjectTranslator.closure` makes of it |
 | 11 | storage | Storage |
-| 12 | foreign | any other object |
+| 12 | foreign | any other object, the Texts of a tensor among them |
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from heddle.runtime.native.abi import HEAD_BYTES, IMMORTAL, DLTensor, Flag, Kind
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.memory import words_at
-from heddle.runtime.shape import Array, Shape
+from heddle.runtime.shape import Array, Shape, Texts
 from heddle.runtime.storage import Storage, allocator_at
 from heddle.runtime.tensor import Tensor, make_tensor
 
@@ -129,7 +129,7 @@ class ObjectTranslator:
             return TENSOR, lend(value if value.layout.strides is None else value.contiguous())
         if isinstance(value, Shape) and all(map(_fits_word, value)):
             return SHAPE, self._new(SHAPE, struct.pack(f"<{len(value) + 1}q", len(value), *value))
-        if isinstance(value, Array):
+        if isinstance(value, Array) and not isinstance(value, Texts):
             return TUPLE, self._tuple(value)
         if isinstance(value, Storage):
             runtime().retain(STORAGE, value.payload)

@@ -26,7 +26,7 @@ from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
-from heddle.prim.nodes import Add, IntImm, Max, Min, Mul, PrimExpr, Var, constant, is_const_int
+from heddle.prim.nodes import Add, IntImm, Let, Max, Min, Mul, PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import const, floordiv, floormod, less, max_value, min_value
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
@@ -107,19 +107,26 @@ def _map_step(loop: For) -> _Step:
 
 
 def reduction_of(loop: For) -> _Reduction | None:
-    """The reduction that a loop is, if its body is one into a place that does not move."""
+    """The reduction that a loop is, if its body is one into a place that does not move. Names that are bound
+    around the operator are bound around the term: what is reduced into does not use them."""
     store = loop.body
     assert isinstance(store, BufferStore)
-    value = store.value
+    value, bound = store.value, list[Let]()
+    while isinstance(value, Let):
+        bound.append(value)
+        value = value.body
     if not isinstance(value, (Add, Mul, Max, Min)) or store.predicate is not None or value.dtype.bits < 16:
         return None
     data = store.buffer.data
-    loads = [node for node in walk(value) if isinstance(node, BufferLoad) and node.buffer.data is data]
+    loads = [n for n in walk(store.value) if isinstance(n, BufferLoad) and n.buffer.data is data]
     if len(loads) != 1 or loads[0] is not value.a or not structural_equal(loads[0].indices, store.indices):
         return None
     if loop.loop_var in free_vars(*store.indices):
         return None
-    return _Reduction(store, type(value), value.b)
+    term = value.b
+    for binding in reversed(bound):
+        term = replace(binding, body=term)
+    return _Reduction(store, type(value), term)
 
 
 def _in_lanes(loop: For, found: _Reduction, lanes: int) -> Stmt:

@@ -8,7 +8,17 @@ from typing import Any
 
 from heddle import te
 from heddle.prim.nodes import PrimExpr, as_expr, is_const_int
-from heddle.prim.ops import cast, floormod, if_then_else, maximum, minimum, select
+from heddle.prim.ops import (
+    cast,
+    floormod,
+    greater_equal,
+    if_then_else,
+    less,
+    logical_and,
+    maximum,
+    minimum,
+    select,
+)
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
 from heddle.topi.dims import as_dim, simplified
@@ -58,9 +68,15 @@ def _pad_constant(x: te.Tensor, before: Sequence[Any], after: Sequence[Any], val
 
 
 def _inside(position: PrimExpr, size: PrimExpr, mode: str) -> PrimExpr:
-    """The position within [0, size) that a position outside stands for."""
+    """The position within [0, size) that a position stands for: itself where it is inside."""
     if mode in ("replicate", "edge"):
         return maximum(minimum(position, size - 1), 0)
+    inside = logical_and(greater_equal(position, 0), less(position, size))
+    return select(inside, position, _folded(position, size, mode))
+
+
+def _folded(position: PrimExpr, size: PrimExpr, mode: str) -> PrimExpr:
+    """The position within [0, size) of one that may be any number of sizes outside."""
     if mode in ("circular", "wrap"):
         return floormod(position, size)
     if mode == "symmetric":
@@ -71,8 +87,9 @@ def _inside(position: PrimExpr, size: PrimExpr, mode: str) -> PrimExpr:
     return select(folded < size, folded, period - folded)
 
 
-def pixel_shuffle(x: te.Tensor, factor: int) -> te.Tensor:
-    """(..., c * r * r, h, w) → (..., c, h * r, w * r)."""
+def pixel_shuffle(x: te.Tensor, factor: int, blocks_first: bool = False) -> te.Tensor:
+    """(..., c * r * r, h, w) → (..., c, h * r, w * r). `blocks_first`: a channel is (row, column, c) of the
+    result, not (c, row, column)."""
     lead, (channels, height, width) = x.shape[:-3], x.shape[-3:]
     shape = (
         *lead,
@@ -83,7 +100,9 @@ def pixel_shuffle(x: te.Tensor, factor: int) -> te.Tensor:
 
     def element(*index: PrimExpr) -> PrimExpr:
         c, h, w = index[-3:]
-        channel = (c * factor + h % factor) * factor + w % factor
+        row, column = h % factor, w % factor
+        within = row * factor + column
+        channel = within * shape[-3] + c if blocks_first else c * (factor * factor) + within
         result: PrimExpr = x[(*index[:-3], channel, h // factor, w // factor)]
         return result
 
@@ -134,8 +153,8 @@ def alternate_pixels(
     return result
 
 
-def pixel_unshuffle(x: te.Tensor, factor: int) -> te.Tensor:
-    """(..., c, h * r, w * r) → (..., c * r * r, h, w)."""
+def pixel_unshuffle(x: te.Tensor, factor: int, blocks_first: bool = False) -> te.Tensor:
+    """(..., c, h * r, w * r) → (..., c * r * r, h, w), the reverse of pixel_shuffle."""
     lead, (channels, height, width) = x.shape[:-3], x.shape[-3:]
     shape = (
         *lead,
@@ -146,8 +165,11 @@ def pixel_unshuffle(x: te.Tensor, factor: int) -> te.Tensor:
 
     def element(*index: PrimExpr) -> PrimExpr:
         c, h, w = index[-3:]
-        row, column = (c // factor) % factor, c % factor
-        result: PrimExpr = x[(*index[:-3], c // (factor * factor), h * factor + row, w * factor + column)]
+        channel, within = c // (factor * factor), c % (factor * factor)
+        if blocks_first:
+            channel, within = c % channels, c // channels
+        row, column = within // factor, within % factor
+        result: PrimExpr = x[(*index[:-3], channel, h * factor + row, w * factor + column)]
         return result
 
     result: te.Tensor = te.compute(shape, element, name="pixel_unshuffle")

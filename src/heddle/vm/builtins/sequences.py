@@ -13,13 +13,11 @@ import numpy as np
 
 from heddle.runtime.layout import layout_of
 from heddle.runtime.shape import Array
-from heddle.runtime.tensor import Tensor, allocated, tensor
+from heddle.runtime.tensor import Tensor, allocated
 from heddle.support.diagnostics import TrapIndexError, TrapTypeError, TrapValueError
 from heddle.vm.builtins.table import builtin
 from heddle.vm.codes import V0402, V0403, V0404
-from heddle.vm.placement import MachineMemory
-
-_NO_MEMORY = MachineMemory(None)
+from heddle.vm.placement import NO_MEMORY, MachineMemory
 
 
 def _items(sequence: Any) -> tuple[Any, ...]:
@@ -43,10 +41,10 @@ def sequence_at(sequence: Any, at: Tensor) -> Any:
     return items[_place(at, len(items))]
 
 
-@builtin("sequence_length")
-def sequence_length(sequence: Any) -> Tensor:
+@builtin("sequence_length", allocates=True)
+def sequence_length(sequence: Any, *, memory: MachineMemory = NO_MEMORY) -> Tensor:
     """int64 of rank 0."""
-    return tensor(np.asarray(len(_items(sequence)), np.int64))
+    return memory.tensor_of(np.asarray(len(_items(sequence)), np.int64))
 
 
 @builtin("sequence_insert")
@@ -71,7 +69,7 @@ def sequence_erase(sequence: Any, at: Tensor) -> Array:
 
 @builtin("sequence_concat", allocates=True)
 def sequence_concat(
-    sequence: Any, axis: int, is_new_axis: int, *, memory: MachineMemory = _NO_MEMORY
+    sequence: Any, axis: int, is_new_axis: int, *, memory: MachineMemory = NO_MEMORY
 ) -> Tensor:
     """The elements after each other along an axis that they have, or along a new one.
 
@@ -97,7 +95,7 @@ def sequence_concat(
 
 @builtin("sequence_split", allocates=True)
 def sequence_split(
-    x: Tensor, sizes: Tensor, axis: int, keeps_axis: int, *, memory: MachineMemory = _NO_MEMORY
+    x: Tensor, sizes: Tensor, axis: int, keeps_axis: int, *, memory: MachineMemory = NO_MEMORY
 ) -> Array:
     """The parts of a tensor along an axis: of the sizes of a vector, or all of one size and the last one
     less, where there is one number.
@@ -126,10 +124,10 @@ def _equal_parts(total: int, size: int) -> list[int]:
     return [min(size, total - begin) for begin in range(0, total, size)]
 
 
-@builtin("has_value")
-def has_value(value: Any) -> Tensor:
+@builtin("has_value", allocates=True)
+def has_value(value: Any, *, memory: MachineMemory = NO_MEMORY) -> Tensor:
     """Whether an optional value is there: bool of rank 0."""
-    return tensor(np.asarray(value is not None))
+    return memory.tensor_of(np.asarray(value is not None))
 
 
 @builtin("value_of_optional")

@@ -19,10 +19,11 @@ from heddle.runtime.dtype import DataType
 from heddle.runtime.layout import layout_of
 from heddle.runtime.native.abi import MakeCode, MatchCode
 from heddle.runtime.shape import Shape
-from heddle.runtime.tensor import Tensor, make_tensor, tensor
+from heddle.runtime.tensor import Tensor, make_tensor
 from heddle.support.diagnostics import Trap, TrapIndexError, TrapTypeError
 from heddle.vm.builtins.table import builtin
 from heddle.vm.codes import V0401, V0402, V0408
+from heddle.vm.placement import NO_MEMORY, MachineMemory
 
 _EQUALS_IMM, _EQUALS_HEAP = MatchCode.EQUALS_IMM.value, MatchCode.EQUALS_HEAP.value
 _STORE, _NOTHING = MatchCode.STORE.value, MatchCode.NOTHING.value
@@ -155,12 +156,12 @@ def tensor_to_shape(source: Tensor) -> Shape:
     return Shape(source.numpy().tolist())
 
 
-@builtin("shape_to_tensor")
-def shape_to_tensor(shape: Shape) -> Tensor:
+@builtin("shape_to_tensor", allocates=True)
+def shape_to_tensor(shape: Shape, *, memory: MachineMemory = NO_MEMORY) -> Tensor:
     """The sizes of a Shape as a 1-D int64 tensor on cpu(0). Raises: TrapTypeError V0402 for another value."""
     if not isinstance(shape, Shape):
         raise TrapTypeError(V0402, f"expected a shape, got {type(shape).__name__}")
-    return tensor(np.asarray(shape, dtype=np.int64))
+    return memory.tensor_of(np.asarray(shape, dtype=np.int64))
 
 
 @builtin("prim_value_of_bits")

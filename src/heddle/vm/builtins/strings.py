@@ -4,39 +4,44 @@ text."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from heddle.runtime.shape import Array, Shape
+from heddle.runtime.shape import Array, Shape, Texts
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import TrapTypeError, TrapValueError
 from heddle.vm.builtins.table import builtin
 from heddle.vm.codes import V0402, V0403
 
-Texts = np.ndarray[Any, np.dtype[np.object_]]
+TextArray = np.ndarray[Any, np.dtype[np.object_]]
 
 
-def texts_of(value: Any) -> Texts:
+def texts_of(value: Any) -> TextArray:
     """A tensor of strings as an array. Raises: TrapTypeError V0402 for anything else."""
     is_pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], tuple)
-    if not is_pair or not all(isinstance(text, str) for text in value[1]):
+    if not is_pair or not (type(value[1]) is Texts or all(isinstance(text, str) for text in value[1])):
         raise TrapTypeError(V0402, f"expected a tensor of strings, got {type(value).__name__}")
     shape = tuple(int(size) for size in value[0])
     if prod(shape) != len(value[1]):
         raise TrapTypeError(V0402, f"{len(value[1])} strings are no tensor of shape {shape}")
-    made: Texts = np.empty(len(value[1]), dtype=object)
+    made: TextArray = np.empty(len(value[1]), dtype=object)
     made[:] = value[1]
     return made.reshape(shape)
 
 
-def made_of(texts: Texts) -> Array:
+def made_of(texts: TextArray) -> Array:
     """The value that an array of strings is passed as."""
-    return Array((Shape(texts.shape), Array(texts.reshape(-1).tolist())))
+    return _value(texts.shape, texts.reshape(-1).tolist())
 
 
-def _broadcast(a: Any, b: Any) -> tuple[Texts, Texts]:
+def _value(shape: Sequence[int], texts: Iterable[str]) -> Array:
+    return Array((Shape(shape), Texts(texts)))
+
+
+def _broadcast(a: Any, b: Any) -> tuple[TextArray, TextArray]:
     try:
         first, second = np.broadcast_arrays(texts_of(a), texts_of(b))
     except ValueError as error:
@@ -55,7 +60,7 @@ def string_equal(a: Any, b: Any) -> Tensor:
 def string_concat(a: Any, b: Any) -> Array:
     """Elementwise, broadcast."""
     first, second = _broadcast(a, b)
-    joined: Texts = np.empty(first.shape, dtype=object)
+    joined: TextArray = np.empty(first.shape, dtype=object)
     joined[...] = first + second
     return made_of(joined)
 
@@ -65,13 +70,12 @@ def string_split(value: Any, delimiter: str, most: int) -> Array:
     """The parts of every string along a new last axis, filled up with empty ones, and their numbers (int64).
     An empty delimiter means runs of white space; `most` splits at most, any number if negative."""
     texts = texts_of(value)
-    parts = [text.split(delimiter or None, most) for text in texts.reshape(-1)]
+    parts = [text.split(delimiter or None, most) for text in texts.reshape(-1).tolist()]
     width = max(map(len, parts), default=0)
-    filled: Texts = np.empty((len(parts), width), dtype=object)
-    for row, own in zip(filled, parts, strict=True):
-        row[:] = [*own, *[""] * (width - len(own))]
+    fill = [[""] * (width - length) for length in range(width + 1)]
+    filled = [text for own in parts for text in (*own, *fill[len(own)])]
     counts = np.asarray([len(own) for own in parts], np.int64).reshape(texts.shape)
-    return Array((made_of(filled.reshape(*texts.shape, width)), tensor(counts)))
+    return Array((_value((*texts.shape, width), filled), tensor(counts)))
 
 
 @builtin("string_normalize")
@@ -84,10 +88,8 @@ def string_normalize(value: Any, case: str, is_case_sensitive: int, stopwords: s
     plain = str if is_case_sensitive else str.lower
     stops = {plain(word) for word in json.loads(stopwords)}
     change = {"LOWER": str.lower, "UPPER": str.upper}.get(case, str)
-    kept = [change(text) for text in texts.reshape(-1) if plain(text) not in stops] or [""]
-    made: Texts = np.empty(len(kept), dtype=object)
-    made[:] = kept
-    return made_of(made if texts.ndim == 1 else made.reshape(1, -1))
+    kept = [change(text) for text in texts.reshape(-1).tolist() if plain(text) not in stops] or [""]
+    return _value((len(kept),) if texts.ndim == 1 else (1, len(kept)), kept)
 
 
 @builtin("string_lookup")
@@ -95,7 +97,7 @@ def string_lookup(value: Any, words: str) -> Tensor:
     """The place of every string in a list, its length for one that is not there: int64."""
     table = {word: place for place, word in reversed(list(enumerate(json.loads(words))))}
     texts, size = texts_of(value), len(json.loads(words))
-    found = [table.get(text, size) for text in texts.reshape(-1)]
+    found = [table.get(text, size) for text in texts.reshape(-1).tolist()]
     return tensor(np.asarray(found, np.int64).reshape(texts.shape))
 
 
@@ -106,6 +108,6 @@ def string_take(places: Tensor, words: str) -> Array:
     at = places.numpy()
     if at.size and (at.min() < 0 or at.max() >= len(table)):
         raise TrapValueError(V0403, f"a place is out of range: the list has {len(table)} words")
-    made: Texts = np.empty(at.shape, dtype=object)
+    made: TextArray = np.empty(at.shape, dtype=object)
     made[...] = np.asarray(table, dtype=object)[at] if at.size else ""
     return made_of(made)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle.runtime.function import to_value
@@ -129,24 +128,35 @@ class NativeProgram:
 
     def to_native(self, value: Any, at: int) -> None:
         value = to_value(value)
-        with _bounded_nesting():
+        try:
             objects.write_value(at, *self._translator.to_native(value))
+        except RecursionError as error:
+            raise _nested_too_deep() from error
 
     def from_native(self, at: int) -> Any:
-        with _bounded_nesting():
-            return self._translator.from_native(at)
+        return self._values(at, 1)[0]
+
+    def _values(self, args: int, count: int) -> list[Any]:
+        try:
+            return [self._translator.from_native(args + objects.VALUE_BYTES * i) for i in range(count)]
+        except RecursionError as error:
+            raise _nested_too_deep() from error
+
+    def _store(self, at: int, value: Any) -> None:
+        try:
+            self._translator.store(at, value)
+        except RecursionError as error:
+            raise _nested_too_deep() from error
 
     def call_host(self, function: int, args: int, count: int, result: int) -> None:
         row, pc = self._place(self._context.call_place)
         try:
-            with _bounded_nesting():
-                values = [self._translator.from_native(args + objects.VALUE_BYTES * i) for i in range(count)]
+            values = self._values(args, count)
             if function == _CLOSURE_CALL:
                 value = self._machine.invoke_closure(*values)
             else:
                 value = self._machine.invoke_closure(self._machine.pool_entry(function), *values)
-            with _bounded_nesting():
-                self._translator.store(result, value)
+            self._store(result, value)
         except FAILURES as error:
             callee = "" if function == _CLOSURE_CALL else self._program.functions[function].name
             blamed = typed_failure(error, callee) or error
@@ -199,13 +209,9 @@ class NativeProgram:
         return [f"in kernel {called.name!r}"] if is_kernel else []
 
 
-@contextmanager
-def _bounded_nesting() -> Iterator[None]:
+def _nested_too_deep() -> Trap:
     """Tuples in tuples are converted by recursion, which Python bounds."""
-    try:
-        yield
-    except RecursionError as error:
-        raise Trap(V0305, "a tuple is nested too deep to pass between Python and machine code") from error
+    return Trap(V0305, "a tuple is nested too deep to pass between Python and machine code")
 
 
 _Keep = tuple[NativeProgram, int, KernelModule]

@@ -120,6 +120,14 @@ def PyTuple_SetItem(items: Object, number: i64, item: Object) -> i32: ...
 
 
 @external
+def PyTuple_Size(items: Object) -> i64: ...
+
+
+@external
+def PyTuple_GetItem(items: Object, number: i64) -> Object: ...
+
+
+@external
 def PyBytes_FromStringAndSize(content: Address, size_bytes: i64) -> Object: ...
 
 

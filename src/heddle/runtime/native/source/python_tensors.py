@@ -90,6 +90,21 @@ def wrap_tensor(tensor: Address) -> Object:
     return new_tensor_object(header, capsule)
 
 
+@native
+def view_of(tensor: Object, view: Pointer[DLTensor]) -> Object:
+    """A Python tensor with the header of a native one, over the memory of a tensor of Python's; null with the
+    exception set."""
+    header = PyBytes_FromStringAndSize(null, i64(size_of(DLTensor)) + 8 * i64(view.rank))
+    if header == null:
+        return null
+    own = cast(Pointer[DLTensor], content_of(header))
+    sizes = cast(Pointer[i64], offset(own, 1))
+    copy(own, view)
+    own.sizes = sizes
+    copy(sizes, view.sizes, i64(view.rank))
+    return new_tensor_object(header, counted(tensor))
+
+
 # ---- numpy's arrays
 
 

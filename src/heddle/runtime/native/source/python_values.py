@@ -4,23 +4,30 @@ from heddle.runtime.native.abi import (
     TOO_DEEP,
     Context,
     Counted,
+    DLTensor,
     Flag,
+    Head,
     HostObject,
     Kind,
     Value,
 )
+from heddle.runtime.native.source.counting import heddle_release
 from heddle.runtime.native.source.kernel_calls import set_bool, set_float, set_int
+from heddle.runtime.native.source.making import new_object
 from heddle.runtime.native.source.python import (
     Object,
     Py_DecRef,
+    Py_IncRef,
     PyBool_Type,
     PyErr_Clear,
     PyFloat_FromDouble,
     PyFloat_Type,
     PyLong_FromLongLong,
     PyLong_Type,
+    PyTuple_GetItem,
     PyTuple_New,
     PyTuple_SetItem,
+    PyTuple_Size,
     _Py_FalseStruct,
     _Py_NoneStruct,
     _Py_TrueStruct,
@@ -36,6 +43,7 @@ from heddle.runtime.native.source.python_tensors import (
     lend_tensor,
     tensor_over_array,
     tensor_type,
+    view_of,
     wrap_tensor,
 )
 from heddle.runtime.native.source.thread import heddle_set_error, stack_is_short
@@ -44,11 +52,12 @@ from heddle.runtime.native.source.values import (
     head_of,
     is_on_storage,
     items_of,
+    kind_at,
     payload_of,
     set_value,
 )
-from heddle.systems.types import Pointer, f64, i64
-from heddle.systems.words import Global, Text, address, cast, cold, inline, native, null, ref
+from heddle.systems.types import Address, Pointer, f64, i64
+from heddle.systems.words import Global, Text, address, cast, cold, inline, native, null, ref, size_of
 
 to_native = Global(Pointer[HostObject])  # (keep, object, context, address of a value): writes the value
 from_native = Global(Pointer[HostObject])  # (keep, address of a value): the object
@@ -104,7 +113,17 @@ def tensor_object(keep: Object, value: Pointer[Value], is_alone: bool) -> Object
     if is_alone and head.count == 1 and is_on_storage(head):
         head.count = 2
         return wrap_tensor(payload)
+    if is_view_of_lent(head):
+        return view_of(cast(Pointer[HostObject], head_of(head.owner).owner), cast(Pointer[DLTensor], payload))
     return ask_from_native(keep, value)
+
+
+@inline
+def is_view_of_lent(head: Pointer[Head]) -> bool:
+    """Whether a tensor's memory is that of a tensor of Python's."""
+    if head.flags != 0 or head.owner == null:
+        return False
+    return kind_at(head.owner) == Kind.TENSOR and head_of(head.owner).flags & Flag.IS_OWNER != 0
 
 
 @native
@@ -144,7 +163,7 @@ def tuple_of(keep: Object, source: Pointer[Counted], is_alone: bool) -> Object:
 # ---- from Python
 
 
-@inline
+@native
 def from_object(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
     """Write the value of an object; False with the exception set."""
     clear(value)
@@ -171,7 +190,32 @@ def from_object(context: Pointer[Context], keep: Object, arg: Object, value: Poi
             is_lent = lend(keep, over, value)
             Py_DecRef(over)
             return is_lent
+    elif type == sequence_type.value:
+        if not stack_is_short():
+            return from_sequence(context, keep, arg, value)
     return ask_to_native(context, keep, arg, value)
+
+
+@native
+def from_sequence(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
+    """A tuple with the items of a sequence, which it keeps. What it has when an item raises an exception dies
+    with it."""
+    count = PyTuple_Size(arg)
+    size_bytes = i64(size_of(Counted)) + i64(size_of(Value)) * count
+    made = cast(Pointer[Counted], new_object(Kind.TUPLE, size_bytes, arg, Flag.FOREIGN_OWNER | Flag.IS_OWNER))
+    if made == null:
+        raise_own_error(keep)
+        return False
+    Py_IncRef(arg)
+    made.count = 0
+    while made.count < count:
+        number = made.count
+        if not from_object(context, keep, PyTuple_GetItem(arg, number), items_of(made)[number]):
+            heddle_release(null, Kind.TUPLE, cast(Address, made))
+            return False
+        made.count = number + 1
+    set_value(value, Kind.TUPLE, cast(Address, made))
+    return True
 
 
 @inline

@@ -15,6 +15,7 @@ from heddle.prim.ops import floordiv
 from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, BufferStore, SBlock
+from heddle.tir.schedule.rules.cuts import cut_loop
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
     block_of,
@@ -60,6 +61,8 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     period = _period(block_of(sch, handle), block_of(sch, handle).iter_vars[-1].var)
     if period is not None:
         _alternate(sch, inner, period)
+    else:
+        cut_loop(sch, inner, block_of(sch, handle), block_of(sch, handle).iter_vars[-1].var)
 
 
 def _is_one_vector(sch: Schedule, loop: LoopRV) -> bool:
@@ -106,15 +109,20 @@ def _alternate(sch: Schedule, loop: LoopRV, period: int) -> None:
 
 
 def is_flat(block: SBlock) -> bool:
-    """Whether all accesses are at the index of the store, in buffers of its shape."""
+    """Whether all accesses are at the index of the store, in buffers of its shape, and nothing else asks for
+    the index."""
     stores = [node for node in walk(block.body) if isinstance(node, BufferStore)]
     if len(stores) != 1:
         return False
     store = stores[0]
     loads = [node for node in walk(store.value) if isinstance(node, BufferLoad)]
-    return all(
+    if not all(
         structural_equal(load.indices, store.indices)
         and structural_equal(load.buffer.shape, store.buffer.shape)
         for load in loads
         if load.buffer.shape
-    )
+    ):
+        return False
+    axes = {iter_var.var for iter_var in block.iter_vars}
+    uses = sum(node in axes for node in walk(store.value) if isinstance(node, Var))
+    return uses == sum(node in axes for load in loads for node in walk(load) if isinstance(node, Var))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from functools import reduce
+
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import converts
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import is_const_int
+from heddle.prim.ops import multiply
+from heddle.runtime.dtype import DataType
 
 
 @converts("MatMul")
@@ -47,7 +53,61 @@ def scaled(ctx: NodeContext, x: Expr, factor: float) -> Expr:
 
 @converts("Einsum")
 def einsum(ctx: NodeContext) -> Result:
-    return ctx.call("einsum", tuple(ctx.tensors()), subscripts=ctx.attr("equation").replace(" ", ""))
+    subscripts = ctx.attr("equation").replace(" ", "")
+    made = _as_matrix_product(ctx, subscripts)
+    return ctx.call("einsum", tuple(ctx.tensors()), subscripts=subscripts) if made is None else made
+
+
+_TWO_OPERANDS = re.compile(r"([a-zA-Z]+),([a-zA-Z]+)->([a-zA-Z]*)")
+
+
+def _as_matrix_product(ctx: NodeContext, subscripts: str) -> Expr | None:
+    """An Einsum of two tensors that is a product of matrices, perhaps many: each letter stands in both
+    tensors and the result (batch), in both tensors alone (inner), or in one tensor and the result (rows,
+    columns)."""
+    found = _TWO_OPERANDS.fullmatch(subscripts)
+    if found is None or not DataType(ctx.dtype(0)).is_float:
+        return None
+    left, right, result = found.groups()
+    if any(len(set(letters)) != len(letters) for letters in (left, right, result)):
+        return None
+    if (len(left), len(right)) != (ctx.ndim(0), ctx.ndim(1)):
+        return None
+    batch = [letter for letter in result if letter in left and letter in right]
+    rows = [letter for letter in result if letter in left and letter not in right]
+    columns = [letter for letter in result if letter in right and letter not in left]
+    inner = [letter for letter in left if letter in right and letter not in result]
+    is_product = {*batch, *rows, *inner} == set(left) and {*batch, *inner, *columns} == set(right)
+    if not (
+        is_product and len(batch) + len(rows) + len(columns) == len(result) and rows and columns and inner
+    ):
+        return None
+    sizes = dict(zip(left, ctx.dims(0), strict=True)), dict(zip(right, ctx.dims(1), strict=True))
+    if not all(ctx.importer.same_dims((sizes[0][k],), (sizes[1][k],)) for k in (*batch, *inner)):
+        return None
+    size = sizes[0] | sizes[1]
+    made = product(
+        ctx,
+        _arranged(ctx, ctx.tensor(0), left, (batch, rows, inner)),
+        _arranged(ctx, ctx.tensor(1), right, (batch, inner, columns)),
+    )
+    order = [*batch, *rows, *columns]
+    made = ctx.reshape(made, [size[letter] for letter in order])
+    return _in_order(ctx, made, order, list(result))
+
+
+def _arranged(ctx: NodeContext, x: Expr, letters: str, groups: Sequence[Sequence[str]]) -> Expr:
+    """A tensor with its axes by groups; the letters of the last two groups become an axis each."""
+    size = dict(zip(letters, ctx.dims_of(x), strict=True))
+    batch, *matrix = groups
+    moved = _in_order(ctx, x, list(letters), [letter for group in groups for letter in group])
+    flat = [reduce(multiply, (size[letter] for letter in group)) for group in matrix]
+    return ctx.reshape(moved, [*(size[letter] for letter in batch), *flat])
+
+
+def _in_order(ctx: NodeContext, x: Expr, letters: list[str], wanted: list[str]) -> Expr:
+    axes = tuple(letters.index(letter) for letter in wanted)
+    return x if axes == tuple(range(len(axes))) else ctx.call("permute_dims", x, axes=axes)
 
 
 @converts("Det")

@@ -100,10 +100,12 @@ def instance_norm(ctx: NodeContext) -> Result:
 
 @converts("GroupNormalization", since=21)
 def group_norm(ctx: NodeContext) -> Result:
-    """One scale and bias for each channel."""
+    """One scale and bias for each channel: their number, where it is known, is that of the channels."""
+    dims = ctx.dims(0)
+    channels = ctx.importer.common_dim((dims[1], *ctx.dims(1)))
     return ctx.call(
         "nn.group_norm",
-        ctx.tensor(0),
+        ctx.cast_shape(ctx.tensor(0), (dims[0], channels, *dims[2:])),
         ctx.tensor(1),
         ctx.tensor(2),
         num_groups=ctx.attr("num_groups"),

@@ -12,6 +12,7 @@ from heddle.frontend.onnx.registry import converts, denies
 from heddle.frontend.onnx.values import array_value, tensor_value
 from heddle.ir.expr import Expr
 from heddle.prim import ops
+from heddle.prim.nodes import IntImm
 from heddle.runtime.dtype import DataType
 
 MAX_FILL = 1 << 20
@@ -98,13 +99,13 @@ def eye_like(ctx: NodeContext) -> Result:
     dtype = (
         dtype_name(ctx.attr("dtype"), "the result of EyeLike") if "dtype" in ctx.node.attrs else ctx.dtype(0)
     )
-    rows = ctx.static_dim(0, 0, "the size of an identity matrix")
-    columns = ctx.static_dim(0, 1, "the size of an identity matrix")
     offset = int(ctx.attr("k", 0))
-    if rows * columns <= MAX_FILL:
-        return array_value(np.eye(rows, columns, offset).astype(dtype), dtype)
-    steps = [ctx.call("arange", 0, size, 1, dtype="int64") for size in (rows, columns)]
-    first = ctx.call("add", ctx.call("expand_dims", steps[0], axis=1), ctx.const(np.asarray(offset), "int64"))
+    sizes = [int(dim) for dim in dims if isinstance(dim, IntImm)]
+    if len(sizes) == 2 and sizes[0] * sizes[1] <= MAX_FILL:
+        return array_value(np.eye(sizes[0], sizes[1], offset).astype(dtype), dtype)
+    steps = [ctx.call("arange", 0, size, 1, dtype="int64") for size in dims]
+    rows = ctx.call("expand_dims", steps[0], axis=(1,))
+    first = ctx.call("add", rows, ctx.const(np.asarray(offset), "int64"))
     return ctx.call("astype", ctx.call("equal", first, steps[1]), dtype=dtype)
 
 

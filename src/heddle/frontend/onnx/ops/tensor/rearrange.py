@@ -153,34 +153,29 @@ def _tile_symbolic(ctx: NodeContext, repeats: tuple[PrimExpr, ...]) -> Expr:
 def depth_to_space(ctx: NodeContext) -> Result:
     """Channels to blocks of pixels: DCR reads a channel as (row, column, depth), CRD as (depth, row,
     column)."""
-    n, c, h, w = _four(ctx)
-    b, mode = ctx.attr("blocksize"), ctx.attr("mode", "DCR")
-    depth = ctx.importer.simplify(ops.floordiv(c, b * b))
-    if mode == "DCR":
-        x = ctx.call(
-            "permute_dims", ctx.reshape(ctx.tensor(0), (n, b, b, depth, h, w)), axes=(0, 3, 4, 1, 5, 2)
-        )
-    else:
-        x = ctx.call(
-            "permute_dims", ctx.reshape(ctx.tensor(0), (n, depth, b, b, h, w)), axes=(0, 1, 4, 2, 5, 3)
-        )
-    return ctx.reshape(x, (n, depth, h * b, w * b))
+    _require_four(ctx)
+    return ctx.call(
+        "nn.pixel_shuffle",
+        ctx.tensor(0),
+        upscale_factor=ctx.attr("blocksize"),
+        blocks_first=ctx.attr("mode", "DCR") == "DCR",
+    )
 
 
 @converts("SpaceToDepth")
 def space_to_depth(ctx: NodeContext) -> Result:
-    n, c, h, w = _four(ctx)
-    b, simplify = ctx.attr("blocksize"), ctx.importer.simplify
-    rows, columns = simplify(ops.floordiv(h, b)), simplify(ops.floordiv(w, b))
-    x = ctx.reshape(ctx.tensor(0), (n, c, rows, b, columns, b))
-    order = (0, 3, 5, 1, 2, 4) if ctx.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-    return ctx.reshape(ctx.call("permute_dims", x, axes=order), (n, c * (b * b), rows, columns))
+    _require_four(ctx)
+    return ctx.call(
+        "nn.pixel_unshuffle",
+        ctx.tensor(0),
+        downscale_factor=ctx.attr("blocksize"),
+        blocks_first=ctx.attr("mode", "DCR") == "DCR",
+    )
 
 
-def _four(ctx: NodeContext) -> tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr]:
+def _require_four(ctx: NodeContext) -> None:
     dims = ctx.dims(0)
     if len(dims) != 4 or ctx.attr("blocksize") < 1:
         ctx.malformed(
             f"expected 4 dimensions and a positive blocksize, got {len(dims)} and {ctx.attr('blocksize')}"
         )
-    return dims[0], dims[1], dims[2], dims[3]

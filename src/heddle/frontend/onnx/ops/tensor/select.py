@@ -63,20 +63,13 @@ def _in_order_of_occurrence(ctx: NodeContext, parts: list[Expr]) -> tuple[Expr, 
 
 
 def _unique_along(ctx: NodeContext, axis: int) -> list[Expr]:
-    """Slices compared as wholes: each gets the number of slices that are less, and numbers are compared."""
+    """Slices compared as wholes: each gets its number among the different ones, and numbers are compared."""
     rank, size = ctx.ndim(0), ctx.dims(0)[axis]
     order = (axis, *(k for k in range(rank) if k != axis))
     rows = ctx.call("permute_dims", ctx.tensor(0), axes=order)
     length = reduce(ops.multiply, ctx.dims_of(rows)[1:])
     rows = ctx.reshape(rows, (size, ctx.importer.simplify(length)))
-    a, b = ctx.call("expand_dims", rows, axis=(1,)), ctx.call("expand_dims", rows, axis=(0,))
-    # The first place where two slices differ decides; where they do not, place 0 holds equal elements.
-    place = ctx.call("argmax", ctx.astype(ctx.call("not_equal", a, b), "int8"), axis=2, keepdims=True)
-    own = ctx.call("gather_elements", rows, ctx.call("squeeze", place, axis=(2,)), axis=1)
-    whole = ctx.call("permute_dims", place, axes=(1, 0, 2))
-    other = ctx.call("gather_elements", rows, ctx.call("squeeze", whole, axis=(2,)), axis=1)
-    less = ctx.call("less", ctx.call("permute_dims", other, axes=(1, 0)), own)
-    number = ctx.call("sum", ctx.astype(less, "int64"), axis=(1,))
+    number = ctx.call("row_numbers", rows)
     _, *parts = _unique_parts(ctx, number)
     if not ctx.flag("sorted", True):
         _, parts = _in_order_of_occurrence(ctx, parts)

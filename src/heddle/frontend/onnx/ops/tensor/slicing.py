@@ -260,10 +260,10 @@ def _padded(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int], val
         x = ctx.call("nn.pad", ctx.tensor(0), pad_width=flat, pad_mode=_MODES[mode], pad_value=number)
         return _cut(ctx, x, before, after)
     x = _cut(ctx, ctx.tensor(0), before, after)
-    if mode in ("edge", "wrap") and all(isinstance(dim, IntImm) for dim in ctx.dims_of(x)):
-        return _padded_by_index(ctx, x, flat, mode)
     if mode == "reflect":
         _require_reach(ctx, x, flat)
+    else:
+        _require_elements(ctx, x, flat, mode)
     return ctx.call("nn.pad", x, pad_width=flat, pad_mode=_MODES[mode])
 
 
@@ -293,26 +293,11 @@ def _cut(ctx: NodeContext, x: Expr, before: list[PrimExpr], after: list[PrimExpr
     return slice_of(ctx, x, *(list(column) for column in zip(*plan, strict=True))) if plan else x
 
 
-MAX_ROWS = 1 << 24
-"""Rows are gathered by a list of their numbers, which the compiled model holds."""
-
-
-def _padded_by_index(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) -> Expr:
-    """Edges and wrapping gather rows of each padded axis by number."""
-    for axis in range(len(flat) // 2):
-        low, high = flat[2 * axis], flat[2 * axis + 1]
-        if not low and not high:
-            continue
-        dim = ctx.dims_of(x)[axis]
-        assert isinstance(dim, IntImm)
-        if int(dim) == 0:
+def _require_elements(ctx: NodeContext, x: Expr, flat: Sequence[int], mode: str) -> None:
+    """Edges and wrapping repeat elements that are there."""
+    for axis, dim in enumerate(ctx.dims_of(x)):
+        if is_const_int(dim, 0) and any(flat[2 * axis : 2 * axis + 2]):
             ctx.malformed(f"mode {mode} repeats elements of axis {axis}, which has none")
-        if int(dim) + low + high > MAX_ROWS:
-            ctx.unsupported(f"mode {mode} that makes {int(dim) + low + high} rows of {int(dim)}")
-        rows = np.arange(-low, int(dim) + high)
-        rows = np.clip(rows, 0, int(dim) - 1) if mode == "edge" else rows % int(dim)
-        x = ctx.call("take", x, ctx.const(rows, "int64"), axis=axis)
-    return x
 
 
 @converts("ReverseSequence")

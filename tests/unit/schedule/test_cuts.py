@@ -1,0 +1,121 @@
+"""Loops are cut where the conditions of their bodies change; what they compute stays the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import heddle
+from heddle.ir.expr import Var
+from heddle.prim.nodes import IntImm, SizeVar
+from heddle.relax import BlockBuilder, TensorType, op
+from heddle.runtime.native.library import native_library, set_num_threads
+from heddle.tir.nodes import ForKind
+from tests.unit.schedule.test_runs_and_periods import loops_of
+
+FORMS = pytest.mark.parametrize("is_free", [True, False], ids=["free", "fixed"])
+PADS = {
+    "edge": "edge",
+    "reflect": "reflect",
+    "circular": "wrap",
+    "symmetric": "symmetric",
+    "constant": "constant",
+}
+
+
+@pytest.fixture(autouse=True)
+def restored_threads():
+    before = native_library().num_threads
+    yield
+    set_num_threads(before)
+
+
+def module(build, dims):
+    """A function of tensors with these dimensions."""
+    given = [Var(f"x{k}", TensorType(each, "float32")) for k, each in enumerate(dims)]
+    builder = BlockBuilder()
+    with builder.function("main", given):
+        with builder.dataflow():
+            out = builder.emit_output(build(*given))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def machine_of(build, dims):
+    return heddle.relax.VirtualMachine(heddle.compile(module(build, dims)), heddle.cpu())
+
+
+def agree(build, arrays, wanted, is_free):
+    dims = [[SizeVar(f"d{a}") for a in range(x.ndim)] if is_free else x.shape for x in arrays]
+    machine = machine_of(build, dims)
+    for threads in (1, 2):
+        set_num_threads(threads)
+        np.testing.assert_array_equal(machine["main"](*arrays).numpy(), wanted)
+
+
+def serial_extents(build, shapes):
+    return [
+        loop.extent.value
+        for loop in loops_of(module(build, shapes))
+        if loop.kind is ForKind.SERIAL and isinstance(loop.extent, IntImm)
+    ]
+
+
+def joined(*tensors):
+    return op.concat(tensors, axis=-1)
+
+
+def test_each_tensor_of_a_concat_has_a_loop():
+    assert serial_extents(joined, [(6, 3), (6, 40), (6, 17)]) == [3, 40, 17]
+
+
+def test_a_padded_row_has_three_loops():
+    build = lambda x: op.nn.pad(x, pad_width=[0, 0, 3, 2], pad_mode="reflect")  # noqa: E731
+    assert serial_extents(build, [(4, 30)]) == [3, 30, 2]
+
+
+WIDTHS = [(1, 1), (0, 5), (5, 0), (0, 0), (3, 17, 32, 1), (7,) * 16, (64, 1, 64)]
+
+
+def parts_of(widths):
+    rng = np.random.default_rng()
+    return [rng.standard_normal((10, width)).astype("float32") for width in widths]
+
+
+@pytest.mark.parametrize("widths", WIDTHS, ids=str)
+def test_concats_of_known_widths(widths):
+    arrays = parts_of(widths)
+    agree(joined, arrays, np.concatenate(arrays, -1), False)
+
+
+@pytest.mark.parametrize("widths", WIDTHS, ids=str)
+def test_concats_of_free_widths(widths):
+    """Different widths, and one width for all."""
+    arrays, rows, width = parts_of(widths), SizeVar("rows"), SizeVar("width")
+    for is_one in {False, len(set(widths)) == 1}:
+        dims = [(rows, width if is_one else SizeVar(f"width{k}")) for k in range(len(arrays))]
+        machine = machine_of(joined, dims)
+        for count in (10, 1, 0):
+            parts = [array[:count] for array in arrays]
+            np.testing.assert_array_equal(machine["main"](*parts).numpy(), np.concatenate(parts, -1))
+
+
+@FORMS
+@pytest.mark.parametrize("mode", PADS)
+@pytest.mark.parametrize("shape", [(3, 7), (1, 1), (4, 1), (2, 129)], ids=str)
+def test_pads(mode, shape, is_free):
+    rng = np.random.default_rng()
+    most = [size - 1 if mode == "reflect" else size for size in shape]
+    widths = [int(rng.integers(0, high + 1)) for high in np.repeat(most, 2)]
+    x = rng.standard_normal(shape).astype("float32")
+    wanted = np.pad(x, np.reshape(widths, (-1, 2)), mode=PADS[mode])
+    agree(lambda x: op.nn.pad(x, pad_width=widths, pad_mode=mode), [x], wanted, is_free)
+
+
+@FORMS
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (3, 9), (9, 3), (40, 40), (0, 4)], ids=str)
+def test_triangles(shape, is_free):
+    x = np.random.default_rng().standard_normal((2, *shape)).astype("float32")
+    for diagonal in (-2, 0, 1, 50):
+        agree(lambda x, k=diagonal: op.tril(x, k), [x], np.tril(x, diagonal), is_free)
+        agree(lambda x, k=diagonal: op.triu(x, k), [x], np.triu(x, diagonal), is_free)
