@@ -102,6 +102,13 @@ def floor_mod(a: Value, b: Value) -> Value:
     return np.mod(a, b)
 
 
+def power(x: Value, y: Value) -> Value:
+    """x to the y, with the special cases of C's pow. numpy takes a square root for one exponent of 0.5, which
+    is another thing for -0 and minus infinity."""
+    is_other = (np.asarray(y) == 0.5) & ((np.asarray(x) == 0) | (np.asarray(x) == -np.inf))
+    return np.power(np.where(is_other, np.abs(x), x)[()] if is_other.any() else x, y)
+
+
 def shift_left(a: Value, count: Value) -> Value:
     """a * 2**count, wrapped; 0 for a count that is negative or as great as the width."""
     return np.left_shift(a, count)

@@ -148,8 +148,8 @@ def _exactly(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
     if node.op_type in _REDUCTIONS:
         return [_reduced(node, given, attrs)]
     x = given[node.input[0]]
-    if node.op_type == "Hardmax":
-        return [_hardmax_of_rows(x, attrs.get("axis", 1))]
+    if node.op_type in _OF_ROWS:
+        return [_of_rows(_OF_ROWS[node.op_type], x, attrs.get("axis", 1))]
     if node.op_type == "LpNormalization":
         return [_of_sizes_that_sum_to_one(x, attrs.get("axis", -1))]
     if node.op_type == "LRN":
@@ -162,12 +162,28 @@ def _exactly(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
     return [np.asarray([_FORMULAS[form](item) for item in x.reshape(-1)], x.dtype).reshape(x.shape)]
 
 
-def _hardmax_of_rows(x: Any, axis: int) -> Any:
-    """As before operator set 13: the dimensions from `axis` on count as one."""
+def _of_rows(function: Callable[[Any], Any], x: Any, axis: int) -> Any:
+    """As before operator set 13: the dimensions from `axis` on count as one. Rounded once."""
     rows = x.reshape(math.prod(x.shape[:axis]), -1)
+    return function(rows.astype(np.float64)).astype(x.dtype).reshape(x.shape)
+
+
+def _hardmax(rows: Any) -> Any:
     made = np.zeros_like(rows)
     made[np.arange(len(rows)), rows.argmax(axis=1)] = 1
-    return made.reshape(x.shape)
+    return made
+
+
+def _log_softmax(rows: Any) -> Any:
+    below = rows - rows.max(axis=1, keepdims=True)
+    return below - np.log(np.exp(below).sum(axis=1, keepdims=True))
+
+
+_OF_ROWS: dict[str, Callable[[Any], Any]] = {
+    "Hardmax": _hardmax,
+    "LogSoftmax": _log_softmax,
+    "Softmax": lambda rows: np.exp(_log_softmax(rows)),
+}
 
 
 def _of_sizes_that_sum_to_one(x: Any, axis: int) -> Any:
@@ -208,7 +224,15 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "ReduceProd": np.prod,
     "ReduceL1": lambda x, **more: np.sum(np.abs(x), **more),
     "ReduceSumSquare": lambda x, **more: np.sum(x * x, **more),
+    "ReduceMean": lambda x, **more: _mean_of_integers(x, **more),
 }
+
+
+def _mean_of_integers(x: Any, axis: Any, **more: Any) -> Any:
+    """The sum, which wraps, over the count, rounded to zero."""
+    total = np.asarray(np.sum(x, axis=axis, **more))
+    count = x.size // max(1, total.size)
+    return np.asarray((total - np.fmod(total, count)) // count, x.dtype)
 
 
 def _reduced(node: NodeProto, given: Mapping[str, Any], attrs: Mapping[str, Any]) -> Any:

@@ -131,6 +131,8 @@ class IterMapDetector:
         if divisor.args:
             raise NotAffineError("an index divides by an iterator")
         c = divisor.base
+        if is_const_int(c, 0):
+            raise NotAffineError("an index divides by zero")  # where nothing runs
         fused = self.fuse(self.to_sum(expr.a))
         zero = constant(0, expr.dtype)
         if not self._divides(c, fused.base):
