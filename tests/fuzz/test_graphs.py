@@ -109,6 +109,13 @@ EXAMPLES = {
         np.asarray((1 << 62) - 1),
         13,
     ),
+    "Sums of bfloat16": (
+        helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0),
+        {"x": np.full((1, 1200), 0.5).astype(BFLOAT16)[:, ::2]},
+        "reference",
+        np.asarray(300),
+        21,
+    ),
     "Masks of Dropout before its twelfth operator set": (
         helper.make_node("Dropout", ["x"], ["y", "mask"]),
         {"x": _X},

@@ -224,7 +224,11 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "ReduceProd": np.prod,
     "ReduceL1": lambda x, **more: np.sum(np.abs(x), **more),
     "ReduceSumSquare": lambda x, **more: np.sum(x * x, **more),
-    "ReduceMean": lambda x, **more: _mean_of_integers(x, **more),
+    "ReduceMean": lambda x, **more: (
+        np.mean(x, **more) if x.dtype.kind == "f" else _mean_of_integers(x, **more)
+    ),
+    "ReduceL2": lambda x, **more: np.sqrt(np.sum(x * x, **more)),
+    "ReduceLogSum": lambda x, **more: np.log(np.sum(x, **more)),
 }
 
 
@@ -241,9 +245,12 @@ def _reduced(node: NodeProto, given: Mapping[str, Any], attrs: Mapping[str, Any]
     if not len(axes) and attrs.get("noop_with_empty_axes"):
         raise Refused("what a reduction without axes does to elements is another difference")
     over = tuple(int(axis) for axis in axes) or None
-    return np.asarray(
-        _REDUCTIONS[node.op_type](x, axis=over, keepdims=bool(attrs.get("keepdims", 1)), dtype=x.dtype)
-    )
+    wide = x.astype(np.float64) if x.dtype in _RARE else x
+    with np.errstate(all="ignore"):
+        made = _REDUCTIONS[node.op_type](
+            wide, axis=over, keepdims=bool(attrs.get("keepdims", 1)), dtype=wide.dtype
+        )
+    return np.asarray(made).astype(x.dtype)
 
 
 _ANSWERS = {"reference": _by_reference, "runtime": _by_runtime, "formula": _exactly}
