@@ -146,7 +146,7 @@ class IterMapDetector:
     def _divides(self, c: PrimExpr, value: PrimExpr) -> bool:
         if is_const_int(value, 0) or self.same(c, value):
             return True
-        return is_const_int(self.simplify(value % c), 0)
+        return not is_const_int(c, 0) and is_const_int(self.simplify(value % c), 0)
 
     def _digit(self, split: IterSplitExpr, c: PrimExpr, is_quotient: bool) -> IterSplitExpr | None:
         """The quotient or rest of a split by c; None where it is zero."""
