@@ -92,6 +92,13 @@ def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
 
 def evaluate(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
     """The outputs of a node. Raises: Refused."""
+    made = _answer(node, given, opset)
+    if any(_saturates(inner) for attr in node.attribute for inner in attr.g.node) and _is_at_an_end(made):
+        raise Refused("an integer that a body may have added up beyond its range")
+    return made
+
+
+def _answer(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
     rule = _difference(node, given, opset)
     if rule is not None:
         explained[rule["name"]] += 1
@@ -108,6 +115,25 @@ def evaluate(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
         return _by_runtime(node, given, opset)
     except _NO_KERNEL:
         return _by_reference(node, given, opset)
+
+
+def _saturates(node: NodeProto) -> bool:
+    """Whether ONNX Runtime's sums of a node, or of its bodies, stop at the ends of integers."""
+    inner = (each for attr in node.attribute for each in attr.g.node)
+    return node.op_type in _REDUCTIONS or any(map(_saturates, inner))
+
+
+ENDS = ("min", "max")
+
+
+def _is_at_an_end(made: Sequence[Any]) -> bool:
+    arrays = [item for value in made for item in (value if isinstance(value, list) else [value])]
+    return any(
+        array.dtype.kind == "i"
+        and np.isin(array, (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max)).any()
+        for array in arrays
+        if array is not None
+    )
 
 
 _STATE = onnxruntime.capi.onnxruntime_pybind11_state
@@ -130,6 +156,9 @@ MAX_REFERENCE_ELEMENTS = 8192
 """Of all inputs together. The reference has convolutions and pools in Python."""
 
 
+_OF_WINDOWS = ("Conv", "ConvInteger", "MaxPool", "AveragePool", "LpPool")
+
+
 def _by_reference(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
     if sum(value.size for value in given.values() if not isinstance(value, list)) > MAX_REFERENCE_ELEMENTS:
         raise Refused("too large for the reference")
@@ -139,6 +168,8 @@ def _by_reference(node: NodeProto, given: Mapping[str, Any], opset: int) -> list
             made = ReferenceEvaluator(one_node(node, given, opset)).run(None, dict(given))
         except Exception as error:  # whatever the reference raises, it has no answer
             raise Refused(f"reference: {type(error).__name__}: {str(error)[:160]}") from error
+    if node.op_type in _OF_WINDOWS and any(0 in item.shape[2:] for item in made):
+        raise Refused("a window that does not fit: ONNX Runtime refuses it, and so does Heddle")
     return [item if isinstance(item, list) else np.asarray(item) for item in made]
 
 
