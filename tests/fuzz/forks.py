@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import math
 import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -157,13 +159,16 @@ def _child(number: int, executables: list[VMExecutable], before: Callable[..., A
     return 0
 
 
-def run_forks(count: int, compiles: bool = True) -> Outcome:
-    """Fork `count` children one after the other."""
+def run_forks(count: int, compiles: bool = True, minutes: float = math.inf) -> Outcome:
+    """Fork `count` children one after the other, or as many as some minutes allow."""
+    end = time.monotonic() + 60 * minutes
     executables = [_compiled(1.0, mode) for mode in ("compiled", "bytecode")]
     before = VirtualMachine(executables[0], cpu())["main"]
     outcome = Outcome()
     with _Load(executables, compiles) as load:
         for number in range(count):
+            if time.monotonic() > end:
+                break
             pid = os.fork()
             if pid == 0:
                 os._exit(_child(number, executables, before))
@@ -181,8 +186,9 @@ def run_forks(count: int, compiles: bool = True) -> Outcome:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after that time")
     args = parser.parse_args()
-    outcome = run_forks(args.count)
+    outcome = run_forks(args.count, minutes=args.minutes)
     print(f"{outcome.done} of {args.count} children done, {outcome.hung} hung, {len(outcome.faults)} faults")
     print("\n".join(outcome.faults[:10]))
     return int(outcome.hung > 0 or bool(outcome.faults))

@@ -153,6 +153,17 @@ def converted(source: DataType, target: DataType, x: Any) -> Any:
     return (x.astype(np.float32) if through else x).astype(target.numpy())
 
 
+def _power(x: Any, y: Any) -> Any:
+    """Of infinities by float64, which loses nothing of them: some long doubles' pow(-inf, -2**63) is inf."""
+    return np.where(np.isinf(x), np.power(x.astype(np.float64), y.astype(np.float64)), np.power(x, y))
+
+
+def _known_power(y: float) -> Row:
+    """Powers whose exponent the compiler knows have code of their own."""
+    oracle = in_long_double(lambda x: _power(x, np.full_like(x, y)))
+    return Row(f"pow_{y:g}", 1, lambda x: intrinsics.power(x, y), oracle, ELEMENTARY, None, None, 4.0)
+
+
 def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
@@ -301,7 +312,8 @@ ROWS: tuple[Row, ...] = (
     _elementary("erf", by_point(math.erf), ulps=12.0),
     _elementary("atan2", in_long_double(np.arctan2), 2),
     _elementary("hypot", in_long_double(np.hypot), 2, operator=False),
-    _elementary("pow", in_long_double(np.power), 2, operator=False),
+    _elementary("pow", in_long_double(_power), 2, operator=False),
+    *(_known_power(y) for y in (-1.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)),
 )
 
 

@@ -102,6 +102,20 @@ EXAMPLES = {
         np.asarray(math.nan),
         13,
     ),
+    "Means of integers that overflow": (
+        helper.make_node("ReduceMean", ["x"], ["y"], keepdims=0),
+        {"x": int64(-1, -(1 << 63)).reshape(2)},
+        "runtime",
+        np.asarray((1 << 62) - 1),
+        13,
+    ),
+    "Sums of bfloat16": (
+        helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0),
+        {"x": np.full((1, 1200), 0.5).astype(BFLOAT16)[:, ::2]},
+        "reference",
+        np.asarray(300),
+        21,
+    ),
     "Masks of Dropout before its twelfth operator set": (
         helper.make_node("Dropout", ["x"], ["y", "mask"]),
         {"x": _X},
@@ -121,6 +135,13 @@ EXAMPLES = {
         {"x": _X.reshape(1, 7)},
         "reference",
         np.eye(7)[6:],
+        12,
+    ),
+    "Softmax of bfloat16 before its thirteenth operator set": (
+        helper.make_node("Softmax", ["x"], ["y"], axis=0),
+        {"x": np.zeros((2, 2), BFLOAT16)},
+        "reference",
+        np.full((2, 2), 0.25),
         12,
     ),
     "GroupNormalization of float64": (

@@ -216,8 +216,9 @@ def limits_page() -> str:
         "than the file is counted. Folding that would go beyond a limit is left to run time; a model or text "
         "beyond another one is refused with S0601. To raise a limit: `--limit NAME=VALUE` on the command "
         "line, `with heddle.config.limits(NAME=VALUE):` in Python.\n\n"
-        "Loops of models are never unrolled by their number of iterations, so that number has no limit; "
-        "those of untrusted text have one, when they run (U0604). What a model allocates while it runs is "
+        "Loops of models are never unrolled by their number of iterations. That number has a limit where the "
+        "model states it; inputs and conditions may let a loop run for as long as they say. Loops of "
+        "untrusted text have a limit when they run (U0604). What a model allocates while it runs is "
         "bounded by `memory_limit_bytes` of the allocator."
     )
     return page("Limits", text, lines)

@@ -184,7 +184,7 @@ _ARITHMETIC = (
         ("float32", *INTS),
         ("float32",),
     ),
-    _Binary("power", intrinsics.power, np.power, "lhs ** rhs", FLOATS, FLOATS),
+    _Binary("power", intrinsics.power, values.power, "lhs ** rhs", FLOATS, FLOATS),
     _Binary("atan2", intrinsics.atan2, np.arctan2, "the angle of the point (rhs, lhs)", FLOATS),
     _Binary("maximum", intrinsics.fmaximum, np.maximum, "the greater of lhs and rhs, NaN where one is NaN"),
     _Binary("minimum", intrinsics.fminimum, np.minimum, "the lesser of lhs and rhs, NaN where one is NaN"),

@@ -12,9 +12,9 @@ import numpy as np
 
 from heddle.ir.expr import StringImm
 from heddle.ir.op import OP_RECORDS, Op
+from heddle.prim import values
 from heddle.prim.nodes import Broadcast, Call, FloatImm, PrimExpr, as_expr, constant
 from heddle.prim.ops import cast, match_types, maximum, minimum, select
-from heddle.prim.values import shift_left, shift_right
 from heddle.runtime.dtype import DataType
 
 PURE, READS, WRITES = "pure", "reads", "writes"
@@ -93,7 +93,7 @@ def _sigmoid(x: Any) -> Any:
 _UNARY: dict[str, tuple[Callable[..., Any], str]] = {
     "exp": (np.exp, "e to the x"),
     "exp2": (np.exp2, "2 to the x"),
-    "exp10": (lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x), "10 to the x"),
+    "exp10": (lambda x: values.power(np.asarray(10, np.asarray(x).dtype), x), "10 to the x"),
     "log": (np.log, "natural logarithm"),
     "log2": (np.log2, "logarithm to base 2"),
     "log10": (np.log10, "logarithm to base 10"),
@@ -122,7 +122,7 @@ _UNARY: dict[str, tuple[Callable[..., Any], str]] = {
     "nearbyint": (np.rint, "round half to even"),
 }
 _BINARY: dict[str, tuple[Callable[..., Any], str]] = {
-    "pow": (np.power, "x to the y"),
+    "pow": (values.power, "x to the y"),
     "atan2": (np.arctan2, "angle of the point (y, x)"),
     "fmod": (np.fmod, "remainder of a float division that rounds to zero"),
     "fmaximum": (np.maximum, "the greater of x and y, NaN where one is NaN"),
@@ -133,8 +133,8 @@ _BINARY: dict[str, tuple[Callable[..., Any], str]] = {
     "bitwise_and": (np.bitwise_and, "bitwise and"),
     "bitwise_or": (np.bitwise_or, "bitwise or"),
     "bitwise_xor": (np.bitwise_xor, "bitwise exclusive or"),
-    "shift_left": (shift_left, "shift left"),
-    "shift_right": (shift_right, "arithmetic or logical shift right"),
+    "shift_left": (values.shift_left, "shift left"),
+    "shift_right": (values.shift_right, "arithmetic or logical shift right"),
 }
 
 for _name, (_function, _meaning) in _UNARY.items():

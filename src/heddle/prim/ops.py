@@ -181,9 +181,10 @@ _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 def fold_binary(cls: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
-    """The constant or operand that `cls(a, b)` is, if that is plain; None otherwise."""
-    if isinstance(b, IntImm) and b.value == 0 and cls in _DIVISIONS and not a.dtype.is_float:
-        raise IRTypeError(K0104, f"the divisor of {cls.node_kind} is zero")
+    """The constant or operand that `cls(a, b)` is, if that is plain; None otherwise, of a division by zero
+    too: where sizes are 0 a rewrite may make one in code that never runs."""
+    if _divides_by_zero(cls, a, b):
+        return None
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         if cls in _INT_FOLD:
             return IntImm(a.dtype, wrap_int(_INT_FOLD[cls](a.value, b.value), a.dtype))
@@ -195,6 +196,10 @@ def fold_binary(cls: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
             return constant(_COMPARE[cls](float(rounded(a)), float(rounded(b))), "bool")
         return None
     return _identity(cls, a, b)
+
+
+def _divides_by_zero(cls: Any, a: PrimExpr, b: PrimExpr) -> bool:
+    return cls in _DIVISIONS and is_const_int(b, 0) and not a.dtype.is_float
 
 
 def _identity(cls: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
@@ -220,8 +225,11 @@ def _identity(cls: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
 
 
 def binary(cls: Any, a: Any, b: Any) -> PrimExpr:
-    """`cls(a, b)` after matching dtypes and folding."""
+    """`cls(a, b)` after matching dtypes and folding. Raises: IRTypeError K0104 for an integer divisor that is
+    zero."""
     a, b = match_types(a, b)
+    if _divides_by_zero(cls, a, b):
+        raise IRTypeError(K0104, f"the divisor of {cls.node_kind} is zero")
     folded = fold_binary(cls, a, b)
     return folded if folded is not None else cls(a, b)
 

@@ -102,6 +102,14 @@ def floor_mod(a: Value, b: Value) -> Value:
     return np.mod(a, b)
 
 
+def power(x: Value, y: Value) -> Value:
+    """x to the y, with the special cases of C's pow. numpy takes a square root for one exponent of 0.5, which
+    is another thing for -0 and minus infinity."""
+    is_other = (np.asarray(y) == 0.5) & ((np.asarray(x) == 0) | (np.asarray(x) == -np.inf))
+    base: Value = np.where(is_other, np.abs(x), x) if is_other.any() else x
+    return np.power(base[()] if isinstance(base, np.ndarray) else base, y)
+
+
 def shift_left(a: Value, count: Value) -> Value:
     """a * 2**count, wrapped; 0 for a count that is negative or as great as the width."""
     return np.left_shift(a, count)

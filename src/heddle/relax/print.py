@@ -251,8 +251,9 @@ class RelaxPrinter(TypePrinter):
     def visit_Op(self, node: Op) -> str:
         return f"R.op({quote(node.name)})"
 
-    def visit_PrimExpr(self, node: PrimExpr) -> str:
-        return f"R.prim_value({super().expr(node)})"
+    def visit_AnyDim(self, node: PrimExpr) -> str:
+        """A size of Relay's that is not known: it stands in messages, and has no text that parses."""
+        return "?"
 
     def visit_Call(self, node: Any) -> str:
         if not isinstance(node, Call):

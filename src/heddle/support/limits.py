@@ -44,6 +44,9 @@ class Limits:
     kernel_steps: int = _limit(
         1 << 44, "turns of innermost loops in one call of a loop function from untrusted text"
     )
+    loop_turns: int = _limit(
+        1 << 32, "turns of a loop of a model that the model states, with those of the loops around it"
+    )
     call_depth: int = _limit(1_000_000, "expressions inside one another that the Relay interpreter computes")
     fold_bytes: int = _limit(
         2 * GIB, "bytes of all constants that folding makes from scalars, or makes larger"

@@ -42,21 +42,27 @@ _PART = re.compile(r"\.(.+)\.[0-9a-f]{16}\.part", re.DOTALL)
 
 class Part:
     """A new file beside `target`, open for writing; it vanishes at the end of the `with` unless it became the
-    target. Dead parts of the same target are removed first.
+    target. Dead parts of the same target are removed first, unless the folder `is_swept` by its owner:
+    looking for them takes as long as the folder is large.
 
     `folder`: a descriptor of the folder that relative paths mean. `mode`: who may use the file; None: those
     who may use the one that it replaces, else as the process's mask says. Raises: OSError.
     """
 
     def __init__(
-        self, target: str | os.PathLike[str], folder: int | None = None, mode: int | None = None
+        self,
+        target: str | os.PathLike[str],
+        folder: int | None = None,
+        mode: int | None = None,
+        is_swept: bool = False,
     ) -> None:
-        self._target, self._folder, self._mode = Path(target), folder, mode
+        self._target, self._folder, self._mode, self._is_swept = Path(target), folder, mode, is_swept
         self._path: Path | None = None
         self.descriptor = -1
 
     def __enter__(self) -> Part:
-        remove_dead_parts(self._target.parent, self._folder, self._target.name)
+        if not self._is_swept:
+            remove_dead_parts(self._target.parent, self._folder, self._target.name)
         while not self._create():
             pass
         return self

@@ -217,6 +217,7 @@ class PrivateCache:
             self._size_bytes += added_bytes
         if self._size_bytes <= self.limit_bytes:
             return
+        remove_dead_parts(self.folder, folder)
         files = _files(folder)
         self._size_bytes = sum(file.size_bytes for file in files)
         while files and self._size_bytes > self.limit_bytes * _KEPT_SHARE:
@@ -293,7 +294,7 @@ def _make_key(folder: int) -> bytes:
 
 
 def _put(folder: int, name: str, pieces: Iterable[bytes | memoryview]) -> None:
-    with Part(name, folder, 0o600) as part:
+    with Part(name, folder, 0o600, is_swept=True) as part:
         for piece in pieces:
             part.write(piece)
         part.become()

@@ -30,24 +30,31 @@ RECYCLED_AFTER = 400
 HANG_S = 120.0
 """Of processor time; of no work at all, ten times as long. A graph is compiled and run in about a second."""
 SHRUNK_PER_KEY = 3
+NOT_SUPPORTED = "N0203"
+WORKER_SETTINGS = {"HEDDLE_STRICT_RULES": "1", "HEDDLE_NUM_THREADS": "1", "HEDDLE_CACHE": "kernels"}
+"""A rule that fails is a fault. A worker compiles by itself, and keeps kernels: a whole program is never met
+again. How many threads run a graph, the judge says."""
 ROOT = Path(__file__).parents[3]
 
 
 @dataclass
 class Tally:
-    """What a run has seen. `faults` maps kind and key to seeds."""
+    """What a run has seen. `faults` maps kind and key to seeds, `refusals` what was said to its
+    seeds."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     nodes: Counter[str] = field(default_factory=Counter)
-    refusals: Counter[str] = field(default_factory=Counter)
+    refusals: dict[str, list[int]] = field(default_factory=dict)
     explained: Counter[str] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)
     faults: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, row: dict[str, Any]) -> None:
         self.kinds[row["kind"]] += 1
-        for name in ("nodes", "refusals", "explained"):
+        for name in ("nodes", "explained"):
             getattr(self, name).update(row.get(name, {}))
+        for said, count in row.get("refusals", {}).items():
+            self.refusals.setdefault(said, []).extend([row["seed"]] * count)
         for name, seconds in row.get("seconds", {}).items():
             self.seconds[name] += seconds
         if row["fault"]:
@@ -65,8 +72,14 @@ class Tally:
         lines.append(f"a graph takes: {spent}")
         lines += [f"{len(seeds):5} {key}: seeds {seeds[:10]}" for key, seeds in self.faults.items()]
         lines += [f"{count:5} explained: {name}" for name, count in self.explained.most_common()]
-        lines += [f"{count:5} refused: {name}" for name, count in self.refusals.most_common(40)]
+        by_count = sorted(self.refusals.items(), key=lambda item: -len(item[1]))
+        lines += [f"{len(seeds):5} refused: {said}{_seeds_of(said, seeds)}" for said, seeds in by_count]
         return "\n".join(lines)
+
+
+def _seeds_of(said: str, seeds: list[int]) -> str:
+    """Where a refusal was seen; not of operators that are not supported, which are many and looked for."""
+    return "" if NOT_SUPPORTED in said else f", seeds {sorted(set(seeds))[:5]}"
 
 
 def work(seeds: range, folder: Path) -> Iterator[dict[str, Any]]:
@@ -118,7 +131,7 @@ class _Worker:
             [sys.executable, "-m", "tests.fuzz.graphs", *words],
             stdout=subprocess.PIPE,
             cwd=ROOT,
-            env={"HEDDLE_STRICT_RULES": "1", **os.environ},
+            env={**WORKER_SETTINGS, **os.environ},
             text=True,
         )
         self.lines: Queue[str | None] = Queue()

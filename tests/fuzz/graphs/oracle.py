@@ -92,6 +92,13 @@ def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
 
 def evaluate(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
     """The outputs of a node. Raises: Refused."""
+    made = _answer(node, given, opset)
+    if any(_saturates(inner) for attr in node.attribute for inner in attr.g.node) and _is_at_an_end(made):
+        raise Refused("an integer that a body may have added up beyond its range")
+    return made
+
+
+def _answer(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
     rule = _difference(node, given, opset)
     if rule is not None:
         explained[rule["name"]] += 1
@@ -108,6 +115,25 @@ def evaluate(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
         return _by_runtime(node, given, opset)
     except _NO_KERNEL:
         return _by_reference(node, given, opset)
+
+
+def _saturates(node: NodeProto) -> bool:
+    """Whether ONNX Runtime's sums of a node, or of its bodies, stop at the ends of integers."""
+    inner = (each for attr in node.attribute for each in attr.g.node)
+    return node.op_type in _REDUCTIONS or any(map(_saturates, inner))
+
+
+ENDS = ("min", "max")
+
+
+def _is_at_an_end(made: Sequence[Any]) -> bool:
+    arrays = [item for value in made for item in (value if isinstance(value, list) else [value])]
+    return any(
+        array.dtype.kind == "i"
+        and np.isin(array, (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max)).any()
+        for array in arrays
+        if array is not None
+    )
 
 
 _STATE = onnxruntime.capi.onnxruntime_pybind11_state
@@ -130,6 +156,9 @@ MAX_REFERENCE_ELEMENTS = 8192
 """Of all inputs together. The reference has convolutions and pools in Python."""
 
 
+_OF_WINDOWS = ("Conv", "ConvInteger", "MaxPool", "AveragePool", "LpPool")
+
+
 def _by_reference(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
     if sum(value.size for value in given.values() if not isinstance(value, list)) > MAX_REFERENCE_ELEMENTS:
         raise Refused("too large for the reference")
@@ -139,6 +168,8 @@ def _by_reference(node: NodeProto, given: Mapping[str, Any], opset: int) -> list
             made = ReferenceEvaluator(one_node(node, given, opset)).run(None, dict(given))
         except Exception as error:  # whatever the reference raises, it has no answer
             raise Refused(f"reference: {type(error).__name__}: {str(error)[:160]}") from error
+    if node.op_type in _OF_WINDOWS and any(0 in item.shape[2:] for item in made):
+        raise Refused("a window that does not fit: ONNX Runtime refuses it, and so does Heddle")
     return [item if isinstance(item, list) else np.asarray(item) for item in made]
 
 
@@ -148,8 +179,8 @@ def _exactly(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
     if node.op_type in _REDUCTIONS:
         return [_reduced(node, given, attrs)]
     x = given[node.input[0]]
-    if node.op_type == "Hardmax":
-        return [_hardmax_of_rows(x, attrs.get("axis", 1))]
+    if node.op_type in _OF_ROWS:
+        return [_of_rows(_OF_ROWS[node.op_type], x, attrs.get("axis", 1))]
     if node.op_type == "LpNormalization":
         return [_of_sizes_that_sum_to_one(x, attrs.get("axis", -1))]
     if node.op_type == "LRN":
@@ -162,12 +193,28 @@ def _exactly(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
     return [np.asarray([_FORMULAS[form](item) for item in x.reshape(-1)], x.dtype).reshape(x.shape)]
 
 
-def _hardmax_of_rows(x: Any, axis: int) -> Any:
-    """As before operator set 13: the dimensions from `axis` on count as one."""
+def _of_rows(function: Callable[[Any], Any], x: Any, axis: int) -> Any:
+    """As before operator set 13: the dimensions from `axis` on count as one. Rounded once."""
     rows = x.reshape(math.prod(x.shape[:axis]), -1)
+    return function(rows.astype(np.float64)).astype(x.dtype).reshape(x.shape)
+
+
+def _hardmax(rows: Any) -> Any:
     made = np.zeros_like(rows)
     made[np.arange(len(rows)), rows.argmax(axis=1)] = 1
-    return made.reshape(x.shape)
+    return made
+
+
+def _log_softmax(rows: Any) -> Any:
+    below = rows - rows.max(axis=1, keepdims=True)
+    return below - np.log(np.exp(below).sum(axis=1, keepdims=True))
+
+
+_OF_ROWS: dict[str, Callable[[Any], Any]] = {
+    "Hardmax": _hardmax,
+    "LogSoftmax": _log_softmax,
+    "Softmax": lambda rows: np.exp(_log_softmax(rows)),
+}
 
 
 def _of_sizes_that_sum_to_one(x: Any, axis: int) -> Any:
@@ -208,7 +255,19 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "ReduceProd": np.prod,
     "ReduceL1": lambda x, **more: np.sum(np.abs(x), **more),
     "ReduceSumSquare": lambda x, **more: np.sum(x * x, **more),
+    "ReduceMean": lambda x, **more: (
+        np.mean(x, **more) if x.dtype.kind == "f" else _mean_of_integers(x, **more)
+    ),
+    "ReduceL2": lambda x, **more: np.sqrt(np.sum(x * x, **more)),
+    "ReduceLogSum": lambda x, **more: np.log(np.sum(x, **more)),
 }
+
+
+def _mean_of_integers(x: Any, axis: Any, **more: Any) -> Any:
+    """The sum, which wraps, over the count, rounded to zero."""
+    total = np.asarray(np.sum(x, axis=axis, **more))
+    count = x.size // max(1, total.size)
+    return np.asarray((total - np.fmod(total, count)) // count, x.dtype)
 
 
 def _reduced(node: NodeProto, given: Mapping[str, Any], attrs: Mapping[str, Any]) -> Any:
@@ -217,9 +276,12 @@ def _reduced(node: NodeProto, given: Mapping[str, Any], attrs: Mapping[str, Any]
     if not len(axes) and attrs.get("noop_with_empty_axes"):
         raise Refused("what a reduction without axes does to elements is another difference")
     over = tuple(int(axis) for axis in axes) or None
-    return np.asarray(
-        _REDUCTIONS[node.op_type](x, axis=over, keepdims=bool(attrs.get("keepdims", 1)), dtype=x.dtype)
-    )
+    wide = x.astype(np.float64) if x.dtype in _RARE else x
+    with np.errstate(all="ignore"):
+        made = _REDUCTIONS[node.op_type](
+            wide, axis=over, keepdims=bool(attrs.get("keepdims", 1)), dtype=wide.dtype
+        )
+    return np.asarray(made).astype(x.dtype)
 
 
 _ANSWERS = {"reference": _by_reference, "runtime": _by_runtime, "formula": _exactly}

@@ -4,8 +4,12 @@ import itertools
 
 import pytest
 
-from heddle.arith import Analyzer
+from heddle.arith import Analyzer, detect_iter_map
+from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import Div, FloorDiv, FloorMod, IntImm, Mod, Range, Var
+from heddle.prim.ops import binary
+from heddle.prim.substitute import substitute
+from heddle.support.diagnostics import IRTypeError
 
 A, B = Var("a", "int64"), Var("b", "int64")
 RANGES = [(-3, -1), (-3, 0), (-2, 3), (0, 0), (0, 4), (2, 5)]
@@ -44,3 +48,19 @@ def test_a_divisor_without_values_is_no_failure(kind):
     bound(B, 0, -1, analyzer)
     analyzer.const_int_bound(kind(A, B))
     analyzer.const_int_bound(kind(A, B * 4))
+
+
+@pytest.mark.parametrize("kind", [FloorDiv, FloorMod, Div, Mod])
+def test_a_size_that_becomes_0_leaves_a_division_where_nothing_runs(kind):
+    zero = IntImm("int64", 0)
+    assert structural_equal(substitute(kind(A, B), {B: zero}), kind(A, zero))
+    simplified = Analyzer().simplify(kind(A, B - B))
+    assert any(structural_equal(simplified, made) for made in (kind(A, zero), zero))
+    with pytest.raises(IRTypeError, match="K0104"):
+        binary(kind, A, zero)
+
+
+def test_an_index_that_divides_by_zero_is_no_map():
+    index = FloorDiv(A, IntImm("int64", 0))
+    found = detect_iter_map([index], {A: Range.from_min_extent(IntImm("int64", 0), B)})
+    assert "divides by zero" in str(found.errors)

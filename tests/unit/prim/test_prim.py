@@ -29,7 +29,7 @@ from heddle.prim.ops import (
     truncdiv,
     truncmod,
 )
-from heddle.prim.values import wrap_int
+from heddle.prim.values import power, wrap_int
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError, TrapValueError
 
@@ -204,3 +204,20 @@ def test_operators_work_whichever_module_of_the_room_was_imported(module):
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "n + 1 n // 2 n * -1 n == 3", done.stderr
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("exponent", [0.5, 2.0, -1.0, 1.5])
+def test_powers_have_the_special_cases_of_c(dtype, exponent):
+    points = np.asarray([-math.inf, -0.0, 0.0, 4.0, math.inf], dtype)
+    wanted = [math.pow(x, exponent) if x or exponent > 0 else math.copysign(math.inf, x) for x in points]
+    with np.errstate(all="ignore"):
+        one = np.asarray([power(x, points.dtype.type(exponent)) for x in points])
+        for got in (
+            power(points, points.dtype.type(exponent)),
+            power(points, np.full(5, exponent, dtype)),
+            one,
+        ):
+            assert got.dtype == dtype
+            np.testing.assert_array_equal(got, np.asarray(wanted, dtype))
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from heddle.relax import TensorType, op
 from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
 from heddle.relax.transform.normalize import Normalize
 from heddle.relax.transform.topological_sort import TopologicalSort
+from heddle.script import from_source
 from heddle.script import ir as I
 from heddle.script import relax as R
 from heddle.support.diagnostics import UsageError
@@ -141,6 +143,27 @@ def test_bindings_are_sorted(order: str, direction: str, expected: list[str]):
 def test_sorted_bindings_stay_the_same_object():
     once = TopologicalSort()(Chains)
     assert TopologicalSort()(once) is once
+
+
+def test_a_cast_to_a_known_size_is_no_definition():
+    """`n` comes from x: nothing waits for the cast that says it again."""
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 3), "float32")):
+        n = T.int64()
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.match_cast(a, R.Tensor((n, 3)))
+            c = R.exp(b)
+            R.output(c)
+        return c
+""")
+    for order, direction in product(("depth-first", "breadth-first"), ("from-inputs", "from-outputs")):
+        made = TopologicalSort(order, direction)(mod)
+        assert not verify_module(made)
+        assert names(made) == ["a", "b", "c"]
 
 
 def test_unknown_orders_are_refused():

@@ -206,3 +206,14 @@ def test_inference_changes_nothing_twice() -> None:
     mod["f"] = relay.parse_expr("fn (%x: int8) { 1f }")  # and @main says that it gives int8
     with pytest.raises(DiagnosticError, match="expected int8, got float32"):
         relay.transform.InferType()(mod)
+
+
+def test_a_message_about_a_function_of_unknown_sizes():
+    text = """#[version = "0.0.5"]
+def @main(%x: Tensor[(?), float32]) {
+  let %f = fn (%y: Tensor[(?), float32]) -> Tensor[(?), float32] { %y };
+  %f > (0, %x)
+}
+"""
+    with pytest.raises(HeddleError, match=r"must be a tensor, got R.Callable\(\(R.Tensor\(\(\?,\)"):
+        relay.parse(text)

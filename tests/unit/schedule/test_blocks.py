@@ -12,6 +12,7 @@ from heddle.tir.interpreter import run_primfunc
 from heddle.tir.schedule import Schedule, ScheduleError
 from heddle.tir.tensor_intrin import TensorIntrin
 from tests.unit.schedule.programs import chain, check, interpreted, matmul, padded, window
+from tests.unit.schedule.test_preconditions import nest, written
 
 
 @settings(max_examples=12)
@@ -364,3 +365,29 @@ def test_a_guard_stands_before_a_condition_that_reads_elements(factor):
     sch.decompose_padding("C", sch.get_loops("C")[0])
     sch.split(sch.get_loops("C")[0], [None, factor])
     check(before, sch)
+
+
+def test_the_init_of_a_block_around_knows_no_reduction_axis():
+    """The sum has one step, whose condition then speaks of the outer axis."""
+    body = nest("C", "i S 5, r R 1", "C[vi] = C[vi] + A[vi, vr]", "C[vi] = T.float32(2)", "r < 2")
+    before = written("A: 5, 1; C: 5", body)
+    sch = Schedule(before)
+    sch.blockize(sch.get_loops("C")[1])
+    check(before, sch)
+
+
+def test_the_init_keeps_a_condition_on_a_loop_of_one_turn():
+    """Rows in tiles of 3, of which there is one row in one tile."""
+    axes, init = "r R 4, i S 1, j S 5", "C[vi, vj] = T.float32(0)"
+    before = written("A: 1, 5; C: 1, 5", nest("C", axes, "C[vi, vj] = C[vi, vj] + A[vi, vj]", init))
+    sch = Schedule(before)
+    sch.tile_rows("C", 1, 3)
+    sch.blockize(sch.get_loops("C")[1])
+    check(before, sch)
+
+
+def test_a_block_that_its_loops_run_again_has_no_init_of_its_own():
+    body = nest("C", "i S 5, r R 4", "C[vi] = C[vi] + A[vi, vr]", "C[vi] = T.float32(2)", again=3)
+    sch = Schedule(written("A: 5, 4; C: 5", body))
+    with pytest.raises(ScheduleError, match="T0414"):
+        sch.blockize(sch.get_loops("C")[0])

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import is_const_int
+from heddle.script import from_source
 from heddle.support.diagnostics import HeddleError
 from heddle.tir.schedule import Schedule, ScheduleError
 from tests.unit.schedule.programs import chain, check, compiled, matmul, window
@@ -190,3 +191,24 @@ def test_reorder_asks_for_loops():
 def test_no_loops_are_fused_to_nothing():
     with pytest.raises(ScheduleError, match="T0404"):
         Schedule(matmul()).fuse()
+
+
+def test_loops_of_which_one_is_empty_are_fused():
+    """The extent of j is 0 for every n, which analysis tells and the text does not."""
+    body = """
+@T.prim_func
+def main(a: T.handle, c: T.handle):
+    n = T.int64(is_size_var=True)
+    m = T.int64(is_size_var=True)
+    A = T.match_buffer(a, (n, m), "float32")
+    C = T.match_buffer(c, (n, m), "float32")
+    for i, j in T.grid(n, T.max(T.min(m - 1, 8) - m + 1, 0)):
+        with T.sblock("C"):
+            vi = T.axis.spatial(n, i)
+            vj = T.axis.spatial(T.max(T.min(m - 1, 8) - m + 1, 0), j)
+            C[vi, vj] = A[vi, vj] + T.float32(1)
+"""
+    before = from_source(body)
+    sch = Schedule(before)
+    sch.parallel(sch.fuse(*sch.get_loops("C")))
+    check(before, sch, replay=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -149,6 +150,65 @@ def test_nested_functions_within_the_limits_compute() -> None:
         from_onnx(doubling(4))
 
 
+def looping(trips: list[int], goes_on: str = "Identity", is_stated: bool = True) -> onnx.ModelProto:
+    """Loops inside one another around `x + x`. `goes_on`: what makes the next condition of the one before."""
+    start = "inner"
+    nodes = [helper.make_node("Add", [start, start], ["out"])]
+    names = [f"trips{depth}" for depth in range(len(trips))]
+    for depth, name in reversed(list(enumerate(names))):
+        body = helper.make_graph(
+            [
+                helper.make_node(goes_on, [f"c{depth}"], [f"d{depth}"]),
+                helper.make_node("Identity", [f"v{depth}"], ["inner"]),
+                *nodes,
+            ],
+            f"body{depth}",
+            [
+                helper.make_tensor_value_info(f"i{depth}", TensorProto.INT64, []),
+                helper.make_tensor_value_info(f"c{depth}", TensorProto.BOOL, []),
+                helper.make_tensor_value_info(f"v{depth}", TensorProto.FLOAT, [2]),
+            ],
+            [
+                helper.make_tensor_value_info(f"d{depth}", TensorProto.BOOL, []),
+                helper.make_tensor_value_info("out", TensorProto.FLOAT, [2]),
+            ],
+        )
+        nodes = [helper.make_node("Loop", [name, "", "inner" if depth else "x"], ["out"], body=body)]
+    stored = [
+        numpy_helper.from_array(np.asarray(count), name) for count, name in zip(trips, names, strict=True)
+    ]
+    counts = [helper.make_tensor_value_info(name, TensorProto.INT64, []) for name in names]
+    graph = helper.make_graph(
+        nodes,
+        "loops",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]), *(() if is_stated else counts)],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, [2])],
+        stored if is_stated else [],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+@pytest.mark.parametrize("trips", [[2**40], [2**20, 2**20], [2**12, 1, 2**12, 2**12]])
+def test_loops_that_would_turn_for_ever_are_refused(trips: list[int]) -> None:
+    with pytest.raises(HeddleError, match="limit 'loop_turns' is 4294967296") as found:
+        from_onnx(looping(trips))
+    assert found.value.code == "S0601"
+    from_onnx(looping(trips, is_stated=False))  # the caller says how often
+    from_onnx(looping(trips, goes_on="Not"))  # a condition ends it
+    with heddle.config.limits(loop_turns=2**60):
+        from_onnx(looping(trips))
+
+
+def test_turns_count_up_to_the_limit_and_side_by_side() -> None:
+    mod = from_onnx(looping([3, 0, 2]))
+    call = relax.VirtualMachine(heddle.compile(mod), heddle.cpu())["main"]
+    assert np.array_equal(call(np.ones(2, np.float32)).numpy(), np.ones(2, np.float32))
+    with heddle.config.limits(loop_turns=6):
+        from_onnx(looping([3, 2]))
+        with pytest.raises(HeddleError, match="turns 8 times"):
+            from_onnx(looping([4, 2]))
+
+
 @pytest.mark.parametrize("count", [40, 2000])
 def test_deep_chains_of_functions_are_refused(count: int) -> None:
     with pytest.raises(UsageError, match="limit 'nesting' is 32"):
@@ -184,7 +244,7 @@ def nested_loops(depth: int) -> Any:
 
 
 def test_loops_are_imported_within_the_limit_on_nodes() -> None:
-    trips = numpy_helper.from_array(np.asarray(1 << 40, np.int64), "trips")
+    trips = numpy_helper.from_array(np.asarray(1 << 9, np.int64), "trips")
     nodes = nested_loops(3)
     nodes[0].input[2] = "x"
     nodes.append(helper.make_node("Identity", ["o3"], ["y"]))

@@ -288,3 +288,17 @@ def test_its_size(text: str, size: int) -> None:
 def test_a_bad_size_is_named(text: str) -> None:
     with pytest.raises(UsageError, match=r"S0301.*HEDDLE_CACHE_SIZE"):
         read_settings({"HEDDLE_CACHE_SIZE": text})
+
+
+def test_the_folder_is_listed_once_however_much_is_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listing it for each file would cost the square of their number."""
+    listed, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
+    cache = PrivateCache(folder, 1 << 20)
+    cache.write("first", b"x")
+    at_first = len(listed)
+    for number in range(20):
+        cache.write(f"more{number}", b"x")
+    assert len(listed) == at_first

@@ -131,6 +131,8 @@ class IterMapDetector:
         if divisor.args:
             raise NotAffineError("an index divides by an iterator")
         c = divisor.base
+        if is_const_int(c, 0):
+            raise NotAffineError("an index divides by zero")  # where nothing runs
         fused = self.fuse(self.to_sum(expr.a))
         zero = constant(0, expr.dtype)
         if not self._divides(c, fused.base):
@@ -144,7 +146,7 @@ class IterMapDetector:
     def _divides(self, c: PrimExpr, value: PrimExpr) -> bool:
         if is_const_int(value, 0) or self.same(c, value):
             return True
-        return is_const_int(self.simplify(value % c), 0)
+        return not is_const_int(c, 0) and is_const_int(self.simplify(value % c), 0)
 
     def _digit(self, split: IterSplitExpr, c: PrimExpr, is_quotient: bool) -> IterSplitExpr | None:
         """The quotient or rest of a split by c; None where it is zero."""

@@ -74,6 +74,7 @@ class GraphImporter:
         self.scope = Scope()
         self.params: Parameters | None = None
         self.unpacked_bytes = 0  # of constants that take fewer bits in the model
+        self.turns = 1  # of all loops around what is imported, as far as the model states them
         self._made: ChainMap[Any, tuple[Any, Any]] = ChainMap()
         self._dims: list[PrimVar] = []
         self._nodes_left = current_limits().nodes

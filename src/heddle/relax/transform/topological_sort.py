@@ -83,10 +83,13 @@ def _variables(expr: Expr) -> list[Any]:
 
 def _sorted(bindings: tuple[Binding, ...], options: TopologicalSort) -> list[Binding]:
     defined: dict[Any, Binding] = {binding.var: binding for binding in bindings}
+    known: set[Any] = set()
     for binding in bindings:
-        if isinstance(binding, MatchCast):
+        known |= set(_variables(binding.value))
+        if isinstance(binding, MatchCast):  # it gives dimensions that nobody before it knew
             for dim in symbolic_vars(binding.ty):
-                defined.setdefault(dim, binding)
+                if dim not in known:
+                    defined.setdefault(dim, binding)
     needs = {binding: _uses(binding, defined) for binding in bindings}
     users: dict[Binding, list[Binding]] = {binding: [] for binding in bindings}
     for binding in bindings:

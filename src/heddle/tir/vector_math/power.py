@@ -87,8 +87,15 @@ def _fourth_power(scope: Scope, x: PrimExpr) -> PrimExpr:
     return multiply(square, square)
 
 
-_PRODUCTS: dict[float | None, Callable[[Scope, PrimExpr], PrimExpr]] = {
+def _root(scope: Scope, x: PrimExpr) -> PrimExpr:
+    """Minus infinity gives infinity, -0 gives 0, which the square root does not."""
+    root = sqrt(add(x, constant(0.0, x.dtype)))
+    return select(equal(x, constant(-_INF, x.dtype)), constant(_INF, x.dtype), root)
+
+
+_OF_EXPONENT: dict[float | None, Callable[[Scope, PrimExpr], PrimExpr]] = {
     -1.0: lambda scope, x: div(1.0, x),
+    0.5: _root,
     1.0: lambda scope, x: x,
     2.0: lambda scope, x: multiply(x, x),
     3.0: _cube,
@@ -98,11 +105,11 @@ _PRODUCTS: dict[float | None, Callable[[Scope, PrimExpr], PrimExpr]] = {
 
 
 def pow(scope: Scope, x: PrimExpr, y: PrimExpr) -> PrimExpr:
-    """x to the y as 2**(y log2|x|) in float64, with C's special cases; a product where y is a small whole
-    number."""
+    """x to the y as 2**(y log2|x|) in float64, with C's special cases; a product or a root where y
+    is a known small number."""
     exponent = constant_lanes(y)
-    if exponent in _PRODUCTS:
-        return _PRODUCTS[exponent](scope, x)
+    if exponent in _OF_EXPONENT:
+        return _OF_EXPONENT[exponent](scope, x)
     wide = DataType("float64").with_lanes(x.dtype.lanes)
     one, nan = constant(1.0, x.dtype), constant(float("nan"), x.dtype)
     size = scope.let(cast(wide, absolute(x)))

@@ -100,6 +100,27 @@ def test_the_remainder_of_a_division_by_infinity() -> None:
         np.testing.assert_array_equal(got, want, err_msg=engine)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers_are_the_same_whatever_is_known_of_them(dtype: str) -> None:
+    """Base and exponent stored or given: with C's special cases, as ONNX Runtime has them."""
+    x = np.array([-INF, -0.0, 0.0, INF, -1, 4, NAN] * 5, dtype)
+    for exponent in (0.5, 2.0, -1.0, 3.0, -0.5, 0.0, 1.0, INF):
+        y = np.full(x.shape, exponent, dtype)
+        given = {"x": x, "y": y[:1]}
+        with np.errstate(all="ignore"):  # of long doubles numpy takes C's pow for every exponent
+            want = np.power(x.astype(np.longdouble), y.astype(np.longdouble)).astype(dtype)
+        for stored in ((), ("x",), ("y",), ("x", "y")):
+            free = {name: array for name, array in given.items() if name not in stored}
+            inputs = {name: (list(array.shape), dtype) for name, array in free.items()}
+            kept = {name: given[name] for name in stored}
+            made = model([node("Pow", ["x", "y"], ["z"])], inputs, ["z"], kept)
+            for engine, (got,) in results(made, *free.values()):
+                where = f"{exponent}, {stored} stored, {engine}"
+                np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=where)
+                numbers = ~np.isnan(want)
+                assert (np.signbit(got) == np.signbit(want))[numbers].all(), where
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
 def test_casts_saturate(dtype: str) -> None:
     """The standard leaves out-of-range casts open; everywhere they give the nearest end, and 0 for NaN."""

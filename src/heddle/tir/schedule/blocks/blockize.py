@@ -85,6 +85,8 @@ class _Division:
         divided = _divide(func, place, loops, realize)
         for axis, (outer, inner) in zip(self.block.iter_vars, divided, strict=True):
             self._mapping[axis.var] = self._split(axis, outer, inner, keep_units)
+        if self.block.init is not None:
+            _check_init(func, loops, realize, set(free_vars(*(value for _, value in self._inner))))
         self._place_conditions(func, realize)
 
     def _split(self, axis: IterVar, outer: IterMark, inner: IterMark, keep_units: bool) -> PrimExpr:
@@ -145,12 +147,22 @@ class _Division:
         kept = tuple(axis for axis, _ in spatial)
         body = substitute_stmt(self.block.init, self._mapping)
         made = with_access_regions(SBlock(kept, (), (), name, body))
-        dropped = {loop.loop_var for loop in self.loops} - used
-        conditions = [c for c in self._conditions if not dropped & set(free_vars(c))]
+        units = {loop.loop_var: loop.min for loop in self.loops if is_const_int(loop.extent, 1)}
+        dropped = {loop.loop_var for loop in self.loops} - used - set(units)
+        dropped |= {axis.var for axis in self.outer_axes if axis.iter_type is IterType.CommReduce}
+        conditions = [substitute(c, units) for c in self._conditions if not dropped & set(free_vars(c))]
         stmt: Stmt = SBlockRealize(tuple(value for _, value in spatial), all_of(*conditions), made)
         for loop in reversed([loop for loop in self.loops if loop.loop_var in used]):
             stmt = replace(loop, body=stmt, kind=ForKind.SERIAL, annotations=Map())
         return with_fresh_definitions(stmt)
+
+
+def _check_init(func: PrimFunc, loops: list[For], realize: SBlockRealize, told: set[Var]) -> None:
+    """A loop that no inner axis tells of runs the block again: the init does not know its conditions."""
+    for loop in loops:
+        if loop.loop_var not in told and not is_const_int(loop.extent, 1):
+            again = f"loop {loop.loop_var.name!r} runs all of block {realize.block.name_hint!r} again"
+            raise ScheduleError(T0414, again, func, realize)
 
 
 def _divide(

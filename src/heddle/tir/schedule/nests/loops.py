@@ -235,7 +235,8 @@ def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
     mapping: dict[Var, PrimExpr] = {}
     rest: PrimExpr = fused
     for var, extent in reversed(list(zip(loop_vars, extents, strict=True))[1:]):
-        if is_const_int(extent, 0):  # no iteration has a value to give, but the block is still in this loop
+        if is_const_int(analyzer.simplify(extent), 0):
+            # no iteration has a value to give, but the block is still in this loop
             mapping[var] = cast(var.dtype, rest)
             continue
         mapping[var] = cast(var.dtype, analyzer.simplify(rest % extent))

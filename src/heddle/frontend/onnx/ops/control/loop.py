@@ -28,6 +28,7 @@ from onnx import GraphProto, helper
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.control import run_time_sequence as run_time
 from heddle.frontend.onnx.ops.control.branch import scalar_bool
+from heddle.frontend.onnx.ops.control.turns import counted_turns
 from heddle.frontend.onnx.order import outer_names
 from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.registry import converts
@@ -85,7 +86,8 @@ def loop(ctx: NodeContext) -> Result:
     condition = scalar_bool(ctx, ctx.tensor(1)) if ctx.has(1) else const(True, "bool")
     carried = [ctx.value(index) for index in range(2, ctx.num_inputs)]
     plan = _plan(ctx, graph, carried, [], lambda body, i: [])
-    return _run(ctx, plan, trips, condition)
+    with counted_turns(ctx, graph):
+        return _run(ctx, plan, trips, condition)
 
 
 _INNER = "heddle.scan"

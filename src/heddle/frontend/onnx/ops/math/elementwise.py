@@ -141,8 +141,6 @@ def power(ctx: NodeContext) -> Result:
             return ctx.call("square", base)
         if value == 1:
             return base
-        if value == 0.5 and DataType(ctx.dtype(0)).is_float:
-            return ctx.call("sqrt", base)
     dtype = ctx.dtype(0)
     work = dtype if DataType(dtype).is_float else "float64"
     result = ctx.binary("power", ctx.astype(base, work), ctx.astype(exponent, work))
