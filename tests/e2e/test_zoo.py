@@ -14,6 +14,8 @@ pytest.importorskip("benchmarks", reason="the zoo is beside the package")
 from benchmarks.zoo.catalogue import NETWORKS, chosen
 from benchmarks.zoo.network import Input, Network
 
+from heddle.vm.insight.kernel_cost import METADATA_PREFIX, KernelCosts
+
 TUNED = [
     "efficientnet",
     "regnet",
@@ -69,6 +71,19 @@ def test_networks_without_an_exporter_run(name):
         made = made if isinstance(made, (list, tuple)) else [made]
         for ours, theirs in zip(made, wanted, strict=True):
             np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [network.name for network in NETWORKS])
+def test_every_kernel_has_loops_by_a_rule(name):
+    """What no schedule rule takes runs element by element, far from what the machine can do."""
+    (network,) = chosen([name], "all")
+    executable = heddle.compile(from_onnx(str(network.path())))
+    costs = KernelCosts(executable.metadata)
+    kernels = [
+        key.removeprefix(METADATA_PREFIX) for key in executable.metadata if key.startswith(METADATA_PREFIX)
+    ]
+    found = {kernel: costs.of(kernel) for kernel in kernels}
+    assert found and not [kernel for kernel, cost in found.items() if not cost.rule or cost.failed_rules]
 
 
 def test_fixed_files_have_no_free_sizes(tmp_path, monkeypatch):
