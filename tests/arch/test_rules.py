@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from heddle.support.distribution import DISTRIBUTION
 from tests.arch.tree import ROOT, SOURCE, SourceFile, functions, source_files
 
 MAX_FILE_LINES = 800
@@ -271,6 +272,15 @@ def _environment_reads(file: SourceFile) -> list[str]:
 def test_environment_is_read_in_one_place() -> None:
     readers = [file.name for file in source_files() if _environment_reads(file)]
     assert sorted(readers) == sorted(ENVIRONMENT_READERS)
+
+
+def test_the_distributions_name_is_said_once() -> None:
+    """Under another name pip would install somebody else's package."""
+    project = (ROOT / "pyproject.toml").read_text()
+    assert f'\nname = "{DISTRIBUTION}"\n' in project
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    wrong = re.compile(r"pip install '?heddle\b(?!-)|\bheddle\[")
+    assert not [str(page) for page in pages if wrong.search(page.read_text())]
 
 
 def test_native_sources_are_packaged() -> None:

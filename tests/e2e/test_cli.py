@@ -296,7 +296,7 @@ def test_missing_command_line_packages_are_named(folder: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error[D0401]: the command line needs the package 'typer'")
-    assert "heddle[cli]" in done.stderr
+    assert "heddle-compiler[cli]" in done.stderr
 
 
 def test_packaged_network_agrees_with_onnxruntime() -> None:

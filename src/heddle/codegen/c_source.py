@@ -25,6 +25,7 @@ from heddle.runtime.kernel_module import CSourceModule
 from heddle.runtime.native.library import kernel_symbol
 from heddle.runtime.processor import platform_of
 from heddle.support.diagnostics import UsageError
+from heddle.support.distribution import pip_install
 from heddle.support.parts import PartFolder
 from heddle.support.settings import settings
 from heddle.target import Target
@@ -109,5 +110,5 @@ def compiler_command(fmt: str) -> list[str]:
     raise UsageError(
         G0201,
         f"C source needs a compiler, and this machine has none of {', '.join(candidates)}",
-        help="pip install 'heddle[link]', or name one in HEDDLE_CC (C) or HEDDLE_CXX (C++)",
+        help=f"{pip_install('link')}, or name one in HEDDLE_CC (C) or HEDDLE_CXX (C++)",
     )

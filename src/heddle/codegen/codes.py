@@ -32,7 +32,7 @@ G0201 = declare_code(
     "G0201",
     "C source needs a compiler",
     "Sources in the attribute `c_source` of an external function are compiled by the system's compiler, by "
-    "the one that HEDDLE_CC or HEDDLE_CXX names, or by that of the extra `heddle[link]`.",
+    "the one that HEDDLE_CC or HEDDLE_CXX names, or by that of the extra `link`.",
 )
 G0202 = declare_code("G0202", "C source does not compile", "The compiler's own message follows.")
 G0203 = declare_code(

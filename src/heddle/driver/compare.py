@@ -28,6 +28,7 @@ from heddle.driver.run import (
 )
 from heddle.runtime.device import cpu
 from heddle.support.diagnostics import MissingDependencyError, UsageError
+from heddle.support.distribution import pip_install
 from heddle.vm.relax import VirtualMachine
 
 ENGINES = ("onnxruntime", "fp32")
@@ -141,7 +142,7 @@ def _session(model: ModelFile, num_threads: int) -> Any:
         import onnxruntime
     except ImportError as error:
         raise MissingDependencyError(
-            D0401, "comparing needs the package 'onnxruntime'", help="pip install 'heddle[bench]'"
+            D0401, "comparing needs the package 'onnxruntime'", help=pip_install("bench")
         ) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads

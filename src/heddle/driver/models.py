@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from heddle.driver.codes import D0101, D0104, D0106, D0301, D0401
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
+from heddle.support.distribution import pip_install
 
 if TYPE_CHECKING:
     from heddle.support.span import Source
@@ -111,7 +112,7 @@ def _packaged(name: str) -> Path:
     found = find_spec("onnx")
     if found is None or not found.submodule_search_locations:
         raise MissingDependencyError(
-            D0401, f"the model onnx:{name} lies in the package 'onnx'", help="pip install 'heddle[onnx]'"
+            D0401, f"the model onnx:{name} lies in the package 'onnx'", help=pip_install("onnx")
         )
     folder = Path(found.submodule_search_locations[0], *_LIGHT_MODELS)
     path = folder / f"{name.removesuffix('.onnx')}.onnx"

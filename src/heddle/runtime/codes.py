@@ -57,7 +57,7 @@ U0504 = declare_code(
     "U0504",
     "export needs a linker",
     "Shared and static libraries are written by the system's linker, else by that of the extra "
-    "`heddle[link]`. Any other file name writes Heddle's own one-file format.",
+    "`link`. Any other file name writes Heddle's own one-file format.",
 )
 U0505 = declare_code("U0505", "linker failed", "The linker's own message follows.")
 U0506 = declare_code(

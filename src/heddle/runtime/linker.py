@@ -17,6 +17,7 @@ from pathlib import Path
 
 from heddle.runtime.codes import U0504, U0505
 from heddle.support.diagnostics import UsageError
+from heddle.support.distribution import pip_install
 from heddle.support.files import replacing
 from heddle.support.settings import settings
 
@@ -71,7 +72,7 @@ def _no_linker(what: str, names: Sequence[str] = _SYSTEM_LINKERS) -> UsageError:
     return UsageError(
         U0504,
         f"{what} needs a linker, and this machine has none of {', '.join(names)}",
-        help="pip install 'heddle[link]', or give the file another suffix for the one-file format",
+        help=f"{pip_install('link')}, or give the file another suffix for the one-file format",
     )
 
 

@@ -10,7 +10,7 @@ are the PEM files that other tools know (PKCS #8 and SubjectPublicKeyInfo), such
 `openssl genpkey -algorithm ed25519`.
 
 **Source**: RFC 8032 (Ed25519), RFC 7693 (BLAKE2), RFC 8410 (keys). Ed25519 is that of the package
-`cryptography`, the extra `heddle[sign]`.
+`cryptography`, the extra `sign`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 from heddle.runtime.codes import F0113, U0511, U0512
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, MissingDependencyError, UsageError
+from heddle.support.distribution import pip_install
 from heddle.support.files import check_new, open_file, write_bytes, write_secret
 
 SUFFIX = ".sig"
@@ -154,6 +155,6 @@ def _cryptography() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
         raise MissingDependencyError(
-            U0512, "signatures need the package 'cryptography'", help="pip install 'heddle[sign]'"
+            U0512, "signatures need the package 'cryptography'", help=pip_install("sign")
         ) from error
     return ed25519, serialization

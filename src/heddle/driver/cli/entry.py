@@ -33,6 +33,7 @@ from heddle.support.diagnostics import (
     InternalError,
     MissingDependencyError,
 )
+from heddle.support.distribution import pip_install
 from heddle.support.limits import limits, parse_limits
 from heddle.support.printable import printable_lines
 from heddle.support.settings import settings, traceback_wanted
@@ -109,7 +110,7 @@ def _command(args: list[str]) -> int:
         if (error.name or "").split(".")[0] not in ("typer", "rich", "click"):
             raise
         raise MissingDependencyError(
-            D0401, f"the command line needs the package {error.name!r}", help="pip install 'heddle[cli]'"
+            D0401, f"the command line needs the package {error.name!r}", help=pip_install("cli")
         ) from error
     return run_app(args)
 
