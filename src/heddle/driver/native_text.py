@@ -15,6 +15,7 @@ from heddle.runtime.native.source import (
     calls,
     chains,
     counting,
+    data,
     fork_join,
     forks,
     frames,
@@ -37,7 +38,7 @@ from heddle.systems.translate import translate
 FOLDER = Path(library.__file__).parent
 CORE = "generated.ll"
 PARTS = {
-    CORE: (thread, memory, loop_costs, fork_join, counting, making, chains, calls, looking, frames),
+    CORE: (thread, memory, loop_costs, fork_join, counting, making, chains, data, calls, looking, frames),
     "generated_python.ll": (
         forks,
         python,

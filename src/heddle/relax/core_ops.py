@@ -1,4 +1,4 @@
-"""Operators of the dialect itself: closures, devices, memory, the virtual machine.
+"""Operators of the dialect itself: closures, data types, references, devices, memory, the machine.
 
 They have no loops of their own: passes rewrite them, and at the end the virtual machine's code generator
 knows those that remain.
@@ -15,7 +15,7 @@ from heddle.graph.type_relations import match_dims
 from heddle.graph.types import TensorType
 from heddle.ir.expr import DataTypeImm, Tuple
 from heddle.ir.op_def import AttrSpec, Input
-from heddle.ir.types import FuncType, TupleType, Type
+from heddle.ir.types import FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
@@ -66,6 +66,8 @@ def _closure_type(ctx: Inference) -> Type:
 def declare() -> None:
     """Put the operators of this file into the table."""
     _declare_closures()
+    _declare_data()
+    _declare_references()
     _declare_devices()
     _declare_memory()
     _declare_machine()
@@ -90,6 +92,56 @@ def _declare_closures() -> None:
         (FUNC, ARGS),
         lambda ctx: _closure_type(ctx),
         "Bind the last parameters of a function.",
+    )
+
+
+def _declare_data() -> None:
+    data = Input("data", "any", "a value of a data type")
+    declare_core(
+        "make_data",
+        (Input("tag", "prim", "which constructor makes it"), Input("fields", "args", "what of, as a tuple")),
+        any_value,
+        "A value of a data type.",
+    )
+    declare_core(
+        "has_tag",
+        (data, Input("tag", "prim")),
+        lambda ctx: PrimType(DataType("bool")),
+        "Whether a value was made by the constructor of a tag.",
+    )
+    declare_core(
+        "get_field",
+        (data, Input("index", "prim")),
+        stated_or_any,
+        "A field of a value of a data type. The call states its type.",
+    )
+    declare_core(
+        "fatal",
+        (Input("message", "any"),),
+        stated_or_any,
+        "The end of the program, with a message: no clause of a match fits. The call states the type of "
+        "the value that is not there.",
+    )
+
+
+def _declare_references() -> None:
+    ref = Input("ref", "any", "the reference")
+    declare_core(
+        "make_ref", (Input("value", "any"),), any_value, "A new reference to a value.", is_pure=False
+    )
+    declare_core(
+        "read_ref",
+        (ref,),
+        stated_or_any,
+        "What a reference holds. The call states its type.",
+        is_pure=False,
+    )
+    declare_core(
+        "write_ref",
+        (ref, Input("value", "any")),
+        _nothing,
+        "Let a reference hold another value, for all who have it.",
+        is_pure=False,
     )
 
 

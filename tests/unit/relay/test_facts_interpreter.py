@@ -10,7 +10,7 @@ from heddle.config import limits
 
 import heddle as tvm
 from heddle import relay
-from heddle.relay.interpreter import ConstructorValue, RefValue
+from heddle.runtime.data import ConstructorValue, RefValue
 from heddle.runtime import tensor
 from tests.unit.relay.programs import floats, plain, program, run, value
 

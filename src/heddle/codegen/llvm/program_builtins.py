@@ -11,6 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from heddle.codegen.llvm.program import ProgramEmitter
+from heddle.codegen.llvm.program_data import (
+    emit_fatal,
+    emit_get_field,
+    emit_has_tag,
+    emit_make_data,
+    emit_make_ref,
+    emit_read_ref,
+    emit_write_ref,
+)
 from heddle.codegen.llvm.program_tensors import (
     drop_frame_storage,
     drop_frame_tensor,
@@ -636,3 +645,15 @@ def _invoke_closure(emitter: ProgramEmitter, step: Step) -> None:
         "heddle_invoke", "%context", emitter.destination(step), callee, args, str(len(given))
     )
     emitter.finish(step, status)
+
+
+# ---- data types and references
+
+
+_writes("make_data")(emit_make_data)
+_writes("has_tag")(emit_has_tag)
+_writes("get_field")(emit_get_field)
+_writes("make_ref")(emit_make_ref)
+_writes("read_ref")(emit_read_ref)
+_writes("write_ref")(emit_write_ref)
+_writes("fatal")(emit_fatal)

@@ -29,6 +29,13 @@ BUILTINS: dict[str, str] = {
     "relax.memory.view_reshape": "reshape",
     "relax.vm.call_tir_dyn": "call_tir_dyn",
     "relax.make_closure": "make_closure",
+    "relax.make_data": "make_data",
+    "relax.has_tag": "has_tag",
+    "relax.get_field": "get_field",
+    "relax.fatal": "fatal",
+    "relax.make_ref": "make_ref",
+    "relax.read_ref": "read_ref",
+    "relax.write_ref": "write_ref",
 }
 """Operators whose arguments are the builtin's, as they are."""
 

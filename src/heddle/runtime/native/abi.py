@@ -26,6 +26,8 @@ class Kind(IntEnum):
     CLOSURE = 10
     STORAGE = 11
     FOREIGN = 12
+    DATA = 13
+    REFERENCE = 14
 
 
 class Family(IntEnum):
@@ -60,6 +62,7 @@ class MachineCode(IntEnum):
     BAD_CONDITION = 405
     NO_DEVICE = 406
     MALFORMED = 408
+    NO_CLAUSE = 411
 
 
 def machine_error(code: MachineCode, family: Family = Family.TRAP) -> int:
@@ -230,6 +233,20 @@ class Closure(Struct):
 
     function: i64
     num_bound: i64
+
+
+class Data(Struct):
+    """The payload of a value of a data type: which constructor made it, and of how many fields; they
+    follow."""
+
+    count: i64
+    tag: i64
+
+
+class Reference(Struct):
+    """The payload of a reference: what it holds."""
+
+    value: Value
 
 
 class HostObject(Struct):

@@ -30,12 +30,13 @@ from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import settings
 
-NATIVE_ABI = 3
+NATIVE_ABI = 4
 """The interface between object code in files and this library: the kernels' calling convention, values,
 contexts, and the symbols below. To change one of them means to raise it. Version 2 added tensors in frames
 (flag 4), devices in storages, `heddle_retain` and `heddle_release`; version 3 `heddle_frame_tensor` and its
-like, `heddle_drop_tensor`, `heddle_drop_storage` and `heddle_call_by_words`. What was compiled for an older
-version runs unchanged."""
+like, `heddle_drop_tensor`, `heddle_drop_storage` and `heddle_call_by_words`; version 4 the kinds 13 and 14,
+with `heddle_make_data`, `heddle_make_ref` and their like. What was compiled for an older version runs
+unchanged."""
 OLDEST_ABI = 1
 """The first version whose object code this library still serves."""
 KERNEL_SYMBOLS = (
@@ -60,13 +61,18 @@ PROGRAM_SYMBOLS = (
     "heddle_fail",
     "heddle_frame_tensor",
     "heddle_frame_view",
+    "heddle_get_field",
+    "heddle_has_tag",
     "heddle_invoke",
     "heddle_kind_of",
     "heddle_leave",
     "heddle_make_closure",
+    "heddle_make_data",
+    "heddle_make_ref",
     "heddle_make_shape",
     "heddle_make_tuple",
     "heddle_put",
+    "heddle_read_ref",
     "heddle_release",
     "heddle_release_all",
     "heddle_reshape",
@@ -75,6 +81,7 @@ PROGRAM_SYMBOLS = (
     "heddle_stack_chain",
     "heddle_tuple_getitem",
     "heddle_tuple_reset",
+    "heddle_write_ref",
 )
 """What compiled functions of the machine use besides: see `source/`."""
 _KERNEL_PREFIX = "heddle_kernel_"

@@ -11,6 +11,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 from heddle.runtime.function import to_value
@@ -87,7 +88,7 @@ class NativeProgram:
         self._machine = machine
         self._program = program
         self._pools = list(pools)
-        self._translator = objects.ObjectTranslator(machine, self._closure)
+        self._translator = objects.ObjectTranslator(machine, self._closure, self._is_ours)
         self._callables: dict[str, Callable[..., Any]] = {}
         self._memory = _ProgramMemory(program, pools, id(self))
         self._keeper = unseen(self._memory)  # finalizers may call the functions
@@ -119,6 +120,10 @@ class NativeProgram:
         )
         self._callables[row.name] = call
         return call
+
+    def _is_ours(self) -> bool:
+        """Whether no other thread runs the machine."""
+        return not self._context.calls or self._context.thread == get_ident()
 
     def _closure(self, number: int, bound: tuple[Any, ...]) -> Any:
         """The Python form of a native closure."""
