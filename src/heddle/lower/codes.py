@@ -47,3 +47,8 @@ L0304 = declare_code(
     "A machine frees what nobody holds any more. A reference to a function, or to a value that may hold the "
     "same kind of reference, can be held by what it holds itself. The interpreter runs such programs.",
 )
+L0305 = declare_code(
+    "L0305",
+    "branches are nested too deeply",
+    "Each clause of a match is a branch inside the one before. Put some of them into a function.",
+)

@@ -28,8 +28,8 @@ from heddle.ir.node import children, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
-from heddle.lower.codes import L0304
-from heddle.lower.relay_types import INTERPRET, TypeMap, normal_type
+from heddle.lower.codes import L0304, L0305
+from heddle.lower.relay_types import INTERPRET, TypeMap, normal_type, tree_size
 from heddle.prim.nodes import constant
 from heddle.relay.nodes import (
     Match,
@@ -50,8 +50,12 @@ from heddle.support.span import at
 from heddle.support.trampoline import Recursion
 
 NO_CLAUSE = "no clause of the match fits the value"
+MOST_BRANCHES = 60
+"""How many branches may be nested: what works on the normal form uses Python's stack for them."""
 MOST_TYPES = 1000
 """How many types what a reference holds may lead to."""
+MOST_PARTS = 1000
+"""How large each of them may be."""
 
 
 class DataLowering(Normalizer):
@@ -62,6 +66,8 @@ class DataLowering(Normalizer):
     """What defines the data types."""
     values: dict[Var, Any]
     is_pure: bool
+    nesting: int
+    """How many branches there are around what is made."""
 
     def type(self, ty: Any, node: Any) -> Type:
         """A type of Relay without variables for types."""
@@ -78,6 +84,17 @@ class DataLowering(Normalizer):
     def cast(self, leaf: Expr, wanted: Type, node: Any, hint: str) -> Expr:
         """A leaf whose type says as much as Relay's does."""
         raise NotImplementedError
+
+    def enter_branch(self, node: Any) -> None:
+        """Raises: UsageError L0305 where branches are nested more deeply than passes can follow."""
+        self.nesting += 1
+        if self.nesting > MOST_BRANCHES:
+            raise UsageError(
+                L0305,
+                f"over {MOST_BRANCHES} branches are nested inside one another",
+                span=node.span,
+                help="put some of them into a function",
+            )
 
     # ---- values
 
@@ -135,6 +152,7 @@ class DataLowering(Normalizer):
             if test is None:
                 self._bind(clause.lhs, data, ty, expr)
                 return (yield self.inline(clause.rhs))
+            self.enter_branch(expr)
             with self.scope() as scope:
                 self._bind(clause.lhs, data, ty, expr)
                 result = yield self.inline(clause.rhs)
@@ -147,6 +165,7 @@ class DataLowering(Normalizer):
                     other = _call("fatal", (StringImm(NO_CLAUSE),), expr, type_of(fits))
                 result = self.leaf(other) if not isinstance(other, If) else self.bind(other, "matched")
                 scope.close_block()
+            self.nesting -= 1
             made = If(test, fits, _sequence(scope.blocks, result), span=expr.span)
             return replace(made, ty=infer(made))
 
@@ -262,16 +281,18 @@ def refuse_cycle(mod: IRModule, ref: Type, node: Any) -> None:
     assert isinstance(ref, RefType)
     seen: set[str] = set()
     todo: list[Type] = [ref.value]
+    whole = type_text(ref)
     while todo:
         ty = todo.pop()
-        name = type_text(ty)
+        is_small = tree_size(ty) <= MOST_PARTS
+        name = type_text(ty) if is_small else "ever larger types"
         if name in seen:
             continue
         seen.add(name)
-        if isinstance(ty, FuncType) or name == type_text(ref) or len(seen) > MOST_TYPES:
+        if isinstance(ty, FuncType) or name == whole or not is_small or len(seen) > MOST_TYPES:
             raise UsageError(
                 L0304,
-                f"a reference of type {type_text(ref)} may lead to itself, by {name}",
+                f"a reference of type {whole} may lead to itself, by {name}",
                 span=node.span,
                 help=f"a machine would never free it; {INTERPRET}",
             )

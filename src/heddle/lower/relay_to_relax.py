@@ -180,6 +180,7 @@ class _Maker(DataLowering):
         super().__init__(program.module)
         self.program, self.types = program, types
         self.definitions, self.is_pure = program.mod, program.is_pure
+        self.nesting = 0
         self.values: dict[Var, Any] = {}
         """What stands for variables: a leaf, an `_Instance` or a `_Generic`."""
 
@@ -287,7 +288,9 @@ class _Maker(DataLowering):
             made = yield self.call(expr)
         elif isinstance(expr, If):
             cond = yield self.operand(expr.cond)
+            self.enter_branch(expr)
             true, false = (yield self.branch(expr.true_branch)), (yield self.branch(expr.false_branch))
+            self.nesting -= 1
             found = If(cond, true, false, span=expr.span)
             made = replace(found, ty=infer(found))
         elif isinstance(expr, TupleGetItem):

@@ -46,6 +46,11 @@ U0405 = declare_code(
     "reference is in use",
     "A reference that compiled code made belongs to its machine, which another thread runs at the moment.",
 )
+U0406 = declare_code(
+    "U0406",
+    "reference holds itself",
+    "Machine code counts who holds a value. A reference that leads to itself would never be freed.",
+)
 U0501 = declare_code(
     "U0501",
     "function not in module",

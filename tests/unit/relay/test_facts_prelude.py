@@ -22,12 +22,12 @@ def _list(items: list[Any]) -> str:
     return "".join(f"Cons({item}, " for item in items) + "Nil" + ")" * len(items)
 
 
-def _run(text: str, *args: Any, std: str = "prelude.rly") -> Any:
+def _run(text: str, *args: Any, std: str = "prelude.rly", kind: str = "debug") -> Any:
     mod = tvm.IRModule()
     mod.import_from_std("prelude.rly")
     mod.import_from_std(std)
     typed = relay.parse(f"{HEAD}def @main() {{ {text} }}", init_module=mod)
-    found = relay.create_executor("debug", typed).evaluate()(*args)
+    found = relay.create_executor(kind, typed).evaluate()(*args)
     return found.numpy().item() if hasattr(found, "numpy") else found
 
 
@@ -44,6 +44,7 @@ def test_4_1_types_and_names() -> None:
 
 
 LIST = _list(NUMBERS)
+KINDS = ("debug", "vm")
 ROWS: list[tuple[str, Any]] = [
     (f"@hd({LIST})", NUMBERS[0]),
     (f"@tl({LIST})", NUMBERS[1:]),
@@ -94,8 +95,9 @@ ROWS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(
     ("text", "wanted"), ROWS, ids=[row[0].partition("(")[0] + str(k) for k, row in enumerate(ROWS)]
 )
-def test_4_2_functions(text: str, wanted: Any) -> None:
-    found = _run(text)
+@pytest.mark.parametrize("kind", KINDS)
+def test_4_2_functions(text: str, wanted: Any, kind: str) -> None:
+    found = _run(text, kind=kind)
     assert (listed(found) if isinstance(wanted, list) else found) == wanted
 
 
@@ -107,12 +109,14 @@ def test_4_2_functions(text: str, wanted: Any) -> None:
         "@foldr1(fn (%x, %y) { %x + %y }, @tl(Cons(1, Nil)))",
     ],
 )
-def test_4_2_partial_functions_fail_when_they_run(text: str) -> None:
-    with pytest.raises(RuntimeError, match="Q0401"):
-        _run(text)
+@pytest.mark.parametrize(("kind", "code"), [("debug", "Q0401"), ("vm", "V0411")])
+def test_4_2_partial_functions_fail_when_they_run(text: str, kind: str, code: str) -> None:
+    with pytest.raises(RuntimeError, match=code):
+        _run(text, kind=kind)
 
 
-def test_4_3_other_texts() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_4_3_other_texts(kind: str) -> None:
     assert sorted(path.name for path in FOLDER.glob("*.rly")) == [
         "core.rly",
         "gradient.rly",
@@ -121,21 +125,22 @@ def test_4_3_other_texts() -> None:
     ]
     five = "@nat_add(@nat_double(succ(succ(zero))), succ(zero))"
     count = f"match ({five}) {{ succ(succ(succ(succ(succ(zero))))) => 1, _ => 0 }}"
-    assert _run(count, std="nat.rly") == 1
-    assert _run(f"@nat_nth({LIST}, succ(succ(zero)))", std="nat.rly") == NUMBERS[2]
-    assert listed(_run(f"@nat_update({LIST}, succ(zero), 50)", std="nat.rly")) == [
+    assert _run(count, std="nat.rly", kind=kind) == 1
+    assert _run(f"@nat_nth({LIST}, succ(succ(zero)))", std="nat.rly", kind=kind) == NUMBERS[2]
+    assert listed(_run(f"@nat_update({LIST}, succ(zero), 50)", std="nat.rly", kind=kind)) == [
         NUMBERS[0],
         50,
         *NUMBERS[2:],
     ]
-    assert _run("@nat_iterate(fn (%x) { %x * 2 }, succ(succ(zero)))(3)", std="nat.rly") == 12
+    assert _run("@nat_iterate(fn (%x) { %x * 2 }, succ(succ(zero)))(3)", std="nat.rly", kind=kind) == 12
     product = "@MultiplyGradCell(fn (%a, %b) { %a * %b }, One(fn () { 1 }), Raw(5))"
     cell = f"@FromGradCell(@AddGradCell(fn (%a, %b) {{ %a + %b }}, Raw(2), {product}))"
-    assert _run(cell, std="gradient.rly") == 7
+    assert _run(cell, std="gradient.rly", kind=kind) == 7
     assert (
         _run(
             "@FromGradCell(@MultiplyGradCell(fn (%a, %b) { %a * %b }, Zero(fn () { 0 }), Raw(5)))",
             std="gradient.rly",
+            kind=kind,
         )
         == 0
     )

@@ -293,7 +293,9 @@ class Context(Struct):
     `deferred`: objects of the host that wait until its lock is held; `state` is what the lock was given up
     with. `error_place` is the innermost instruction that failed, -1 while none did; `call_place` that of the
     call which the host gets. `calls` are under way, of `thread`. `watched`: whether something looks at each
-    instruction. `owner` is the host's object for the machine.
+    instruction. `owner` is the host's object for the machine. `stack_left` are the bytes that segments of
+    stack may still take; `home` is where the thread's own stack is while the program runs on a segment, else
+    null, and `home_limit` the limit there.
     """
 
     pools: Pointer[PoolTable]
@@ -309,6 +311,9 @@ class Context(Struct):
     call_place: i64
     watched: i64
     owner: Address
+    stack_left: i64
+    home: Address
+    home_limit: Address
 
 
 class ProgramTables(Struct):

@@ -64,6 +64,7 @@ declare i32 @pthread_detach(i64)
 declare i32 @pthread_cond_broadcast(ptr)
 declare ptr @malloc(i64)
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
+$RUN_ON
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
@@ -3004,6 +3005,134 @@ after.3:
   ret i32 0
 }
 
+; Whether the stack has room for a frame of so many bytes.
+define i32 @heddle_room(ptr %context, i64 %size_bytes) {
+entry:
+  %v.6 = call ptr @llvm.frameaddress.p0(i32 0)
+  %v.7 = sub i64 0, %size_bytes
+  %at.8 = getelementptr [1 x i8], ptr %v.6, i64 %v.7
+  %stack_limit_at.9 = getelementptr i8, ptr %context, i64 56
+  %v.10 = load ptr, ptr %stack_limit_at.9
+  %v.11 = icmp uge ptr %at.8, %v.10
+  br i1 %v.11, label %then.1, label %after.3
+then.1:
+  ret i32 0
+after.3:
+  call void @heddle_set_error(i32 78080, ptr @too_deep, i64 0, i64 0)
+  ret i32 -1
+}
+
+; 1 where the stack has room for a frame of so many bytes, else 0.
+define i32 @heddle_has_room(ptr %context, i64 %size_bytes) {
+entry:
+  %v.3 = call ptr @llvm.frameaddress.p0(i32 0)
+  %v.4 = sub i64 0, %size_bytes
+  %at.5 = getelementptr [1 x i8], ptr %v.3, i64 %v.4
+  %stack_limit_at.6 = getelementptr i8, ptr %context, i64 56
+  %v.7 = load ptr, ptr %stack_limit_at.6
+  %v.8 = icmp uge ptr %at.5, %v.7
+  %v.9 = zext i1 %v.8 to i32
+  ret i32 %v.9
+}
+
+define internal i32 @refuse_depth() cold noinline {
+entry:
+  call void @heddle_set_error(i32 78080, ptr @too_deep, i64 0, i64 0)
+  ret i32 -1
+}
+
+; Run the code of a function, whose frame takes so many bytes, on a new segment.
+define i32 @heddle_grow(ptr %context, i64 %size_bytes, ptr %code, ptr %args, ptr %register) {
+entry:
+  %v.1 = add i64 16777216, %size_bytes
+  %v.4 = sub i64 64, 1
+  %v.5 = add i64 %v.1, %v.4
+  %v.6 = udiv i64 %v.5, 64
+  %v.7 = mul i64 %v.6, 64
+  %stack_left_at.8 = getelementptr i8, ptr %context, i64 104
+  %v.9 = load i64, ptr %stack_left_at.8
+  %left.10 = sub i64 %v.9, %v.7
+  %v.15 = icmp eq i32 $HAS_SEGMENTS, 0
+  br i1 %v.15, label %then.11, label %or.14
+or.14:
+  %v.16 = icmp slt i64 %left.10, 0
+  br i1 %v.16, label %then.11, label %after.13
+then.11:
+  %v.17 = call i32 @refuse_depth()
+  ret i32 %v.17
+after.13:
+  %segment.18 = call ptr @aligned_alloc(i64 64, i64 %v.7)
+  %v.22 = icmp eq ptr %segment.18, null
+  br i1 %v.22, label %then.19, label %after.21
+then.19:
+  call void @heddle_set_error(i32 153856, ptr @no_system_memory, i64 0, i64 %v.7)
+  ret i32 -1
+after.21:
+  %stack_limit_at.23 = getelementptr i8, ptr %context, i64 56
+  %limit.24 = load ptr, ptr %stack_limit_at.23
+  %home_at.25 = getelementptr i8, ptr %context, i64 112
+  %home.26 = load ptr, ptr %home_at.25
+  %v.30 = icmp eq ptr %home.26, null
+  br i1 %v.30, label %then.27, label %after.29
+then.27:
+  %home_at.31 = getelementptr i8, ptr %context, i64 112
+  %v.32 = call ptr @llvm.frameaddress.p0(i32 0)
+  %at.33 = getelementptr [1 x i8], ptr %v.32, i64 -4096
+  store ptr %at.33, ptr %home_at.31
+  %home_limit_at.34 = getelementptr i8, ptr %context, i64 120
+  store ptr %limit.24, ptr %home_limit_at.34
+  br label %after.29
+after.29:
+  %stack_left_at.35 = getelementptr i8, ptr %context, i64 104
+  store i64 %left.10, ptr %stack_left_at.35
+  %stack_limit_at.36 = getelementptr i8, ptr %context, i64 56
+  %at.37 = getelementptr [1 x i8], ptr %segment.18, i64 1048576
+  store ptr %at.37, ptr %stack_limit_at.36
+  %at.38 = getelementptr [1 x i8], ptr %segment.18, i64 %v.7
+  %v.39 = ptrtoint ptr %context to i64
+  %v.40 = ptrtoint ptr %args to i64
+  %v.41 = ptrtoint ptr %register to i64
+  %status.42 = call i32 @run_on(ptr %at.38, ptr %code, i64 %v.39, i64 %v.40, i64 %v.41, i64 0, i64 0)
+  %stack_limit_at.43 = getelementptr i8, ptr %context, i64 56
+  store ptr %limit.24, ptr %stack_limit_at.43
+  %stack_left_at.44 = getelementptr i8, ptr %context, i64 104
+  %v.45 = add i64 %left.10, %v.7
+  store i64 %v.45, ptr %stack_left_at.44
+  %home_at.46 = getelementptr i8, ptr %context, i64 112
+  store ptr %home.26, ptr %home_at.46
+  call void @free(ptr %segment.18)
+  ret i32 %status.42
+}
+
+; Call a function of the host on the thread's own stack. It may call the program, which has what is left
+; of that stack, and segments again.
+define internal i32 @call_at_home(ptr %context, ptr %code, i64 %function, ptr %args, i64 %count, ptr %register) {
+entry:
+  %home_at.1 = getelementptr i8, ptr %context, i64 112
+  %home.2 = load ptr, ptr %home_at.1
+  %stack_limit_at.3 = getelementptr i8, ptr %context, i64 56
+  %limit.4 = load ptr, ptr %stack_limit_at.3
+  %home_at.5 = getelementptr i8, ptr %context, i64 112
+  store ptr null, ptr %home_at.5
+  %stack_limit_at.6 = getelementptr i8, ptr %context, i64 56
+  %home_limit_at.7 = getelementptr i8, ptr %context, i64 120
+  %v.8 = load ptr, ptr %home_limit_at.7
+  store ptr %v.8, ptr %stack_limit_at.6
+  %v.11 = ptrtoint ptr %home.2 to i64
+  %v.12 = and i64 %v.11, 63
+  %v.13 = sub i64 0, %v.12
+  %at.14 = getelementptr [1 x i8], ptr %home.2, i64 %v.13
+  %v.15 = ptrtoint ptr %context to i64
+  %v.16 = ptrtoint ptr %args to i64
+  %v.17 = ptrtoint ptr %register to i64
+  %status.18 = call i32 @run_on(ptr %at.14, ptr %code, i64 %v.15, i64 %function, i64 %v.16, i64 %count, i64 %v.17)
+  %home_at.19 = getelementptr i8, ptr %context, i64 112
+  store ptr %home.2, ptr %home_at.19
+  %stack_limit_at.20 = getelementptr i8, ptr %context, i64 56
+  store ptr %limit.4, ptr %stack_limit_at.20
+  ret i32 %status.18
+}
+
 ; Run the code of a function. One that ends with a call of another function, which may come back to it,
 ; leaves that call as a closure in the register, and its frame is gone. The call is made here, and the next
 ; one: a cycle of calls in tail position takes the space of one frame.
@@ -3051,10 +3180,23 @@ then.5:
   %v.13 = call i32 @run_code(ptr %context, ptr %v.4, ptr %args, ptr %register)
   ret i32 %v.13
 after.7:
-  %host_call_at.16 = getelementptr i8, ptr %context, i64 24
-  %v.17 = load ptr, ptr %host_call_at.16
-  %v.18 = call i32 %v.17(ptr %context, i64 %function, ptr %args, i64 %count, ptr %register)
-  ret i32 %v.18
+  %home_at.19 = getelementptr i8, ptr %context, i64 112
+  %v.20 = load ptr, ptr %home_at.19
+  %v.21 = icmp ne ptr %v.20, null
+  br i1 %v.21, label %then.16, label %after.18
+then.16:
+  %host_call_at.22 = getelementptr i8, ptr %context, i64 24
+  %v.23 = load ptr, ptr %host_call_at.22
+  %v.24 = call i32 @call_at_home(ptr %context, ptr %v.23, i64 %function, ptr %args, i64 %count, ptr %register)
+  br label %call_host_end.15
+after.18:
+  %host_call_at.25 = getelementptr i8, ptr %context, i64 24
+  %v.26 = load ptr, ptr %host_call_at.25
+  %v.27 = call i32 %v.26(ptr %context, i64 %function, ptr %args, i64 %count, ptr %register)
+  br label %call_host_end.15
+call_host_end.15:
+  %result.0.28 = phi i32 [ %v.24, %then.16 ], [ %v.27, %after.18 ]
+  ret i32 %result.0.28
 }
 
 ; Call a closure with more arguments before its bound ones, or what the host can call.
@@ -3071,32 +3213,45 @@ then.1:
   %size.9 = mul i64 %count, 16
   call void @llvm.memcpy.p0.p0.i64(ptr %at.8, ptr %args, i64 %size.9, i1 false)
   %v.10 = add i64 %count, 1
-  %host_call_at.13 = getelementptr i8, ptr %context, i64 24
-  %v.14 = load ptr, ptr %host_call_at.13
-  %v.15 = call i32 %v.14(ptr %context, i64 -1, ptr %room.7, i64 %v.10, ptr %register)
-  ret i32 %v.15
+  %home_at.16 = getelementptr i8, ptr %context, i64 112
+  %v.17 = load ptr, ptr %home_at.16
+  %v.18 = icmp ne ptr %v.17, null
+  br i1 %v.18, label %then.13, label %after.15
+then.13:
+  %host_call_at.19 = getelementptr i8, ptr %context, i64 24
+  %v.20 = load ptr, ptr %host_call_at.19
+  %v.21 = call i32 @call_at_home(ptr %context, ptr %v.20, i64 -1, ptr %room.7, i64 %v.10, ptr %register)
+  br label %call_host_end.12
+after.15:
+  %host_call_at.22 = getelementptr i8, ptr %context, i64 24
+  %v.23 = load ptr, ptr %host_call_at.22
+  %v.24 = call i32 %v.23(ptr %context, i64 -1, ptr %room.7, i64 %v.10, ptr %register)
+  br label %call_host_end.12
+call_host_end.12:
+  %result.0.25 = phi i32 [ %v.21, %then.13 ], [ %v.24, %after.15 ]
+  ret i32 %result.0.25
 after.3:
-  %payload_at.20 = getelementptr i8, ptr %callee, i64 8
-  %v.21 = load ptr, ptr %payload_at.20
-  %num_bound_at.22 = getelementptr i8, ptr %v.21, i64 8
-  %bound.23 = load i64, ptr %num_bound_at.22
-  %v.24 = add i64 %count, %bound.23
-  %room.25 = alloca [16 x i8], i64 %v.24, align 16
-  %size.26 = mul i64 %count, 16
-  call void @llvm.memcpy.p0.p0.i64(ptr %room.25, ptr %args, i64 %size.26, i1 false)
-  %at.27 = getelementptr [16 x i8], ptr %room.25, i64 %count
-  %at.30 = getelementptr [16 x i8], ptr %v.21, i64 1
-  %size.31 = mul i64 %bound.23, 16
-  call void @llvm.memcpy.p0.p0.i64(ptr %at.27, ptr %at.30, i64 %size.31, i1 false)
-  %at.36 = getelementptr [1 x i8], ptr %v.21, i64 -32
-  %v.37 = load i64, ptr %at.36
-  %v.38 = add i64 %v.37, 1
-  store i64 %v.38, ptr %at.36
-  %v.39 = load i64, ptr %v.21
-  %v.40 = add i64 %count, %bound.23
-  %status.41 = call i32 @heddle_call(ptr %context, ptr %register, i64 %v.39, ptr %room.25, i64 %v.40)
-  call void @heddle_release(ptr %context, i32 10, ptr %v.21)
-  ret i32 %status.41
+  %payload_at.30 = getelementptr i8, ptr %callee, i64 8
+  %v.31 = load ptr, ptr %payload_at.30
+  %num_bound_at.32 = getelementptr i8, ptr %v.31, i64 8
+  %bound.33 = load i64, ptr %num_bound_at.32
+  %v.34 = add i64 %count, %bound.33
+  %room.35 = alloca [16 x i8], i64 %v.34, align 16
+  %size.36 = mul i64 %count, 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %room.35, ptr %args, i64 %size.36, i1 false)
+  %at.37 = getelementptr [16 x i8], ptr %room.35, i64 %count
+  %at.40 = getelementptr [16 x i8], ptr %v.31, i64 1
+  %size.41 = mul i64 %bound.33, 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.37, ptr %at.40, i64 %size.41, i1 false)
+  %at.46 = getelementptr [1 x i8], ptr %v.31, i64 -32
+  %v.47 = load i64, ptr %at.46
+  %v.48 = add i64 %v.47, 1
+  store i64 %v.48, ptr %at.46
+  %v.49 = load i64, ptr %v.31
+  %v.50 = add i64 %count, %bound.33
+  %status.51 = call i32 @heddle_call(ptr %context, ptr %register, i64 %v.49, ptr %room.35, i64 %v.50)
+  call void @heddle_release(ptr %context, i32 10, ptr %v.31)
+  ret i32 %status.51
 }
 
 ; Call a function of the program or of the host, with operands that are spelled out.
@@ -3157,23 +3312,6 @@ after.8:
   %v.38 = load i64, ptr %at.37
   %v.39 = call i32 @heddle_call(ptr %context, ptr %register, i64 %v.38, ptr %args, i64 %count.5)
   ret i32 %v.39
-}
-
-; Whether the stack has room for a frame of so many bytes.
-define i32 @heddle_room(ptr %context, i64 %size_bytes) {
-entry:
-  %v.4 = call ptr @llvm.frameaddress.p0(i32 0)
-  %v.5 = sub i64 0, %size_bytes
-  %at.6 = getelementptr [1 x i8], ptr %v.4, i64 %v.5
-  %stack_limit_at.7 = getelementptr i8, ptr %context, i64 56
-  %v.8 = load ptr, ptr %stack_limit_at.7
-  %v.9 = icmp ult ptr %at.6, %v.8
-  br i1 %v.9, label %then.1, label %after.3
-then.1:
-  call void @heddle_set_error(i32 78080, ptr @too_deep, i64 0, i64 0)
-  ret i32 -1
-after.3:
-  ret i32 0
 }
 
 ; Enter a function: arguments become its first registers.

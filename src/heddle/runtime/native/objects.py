@@ -21,11 +21,12 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from heddle.runtime.codes import U0405
+from heddle.runtime.codes import U0405, U0406
 from heddle.runtime.data import ConstructorValue, RefValue
 from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed
+from heddle.runtime.function import to_value
 from heddle.runtime.layout import layout_of
 from heddle.runtime.native.abi import HEAD_BYTES, IMMORTAL, DLTensor, Flag, Kind, Value
 from heddle.runtime.native.errors import raise_native_error
@@ -34,7 +35,7 @@ from heddle.runtime.native.memory import words_at
 from heddle.runtime.shape import Array, Shape
 from heddle.runtime.storage import Storage, allocator_at
 from heddle.runtime.tensor import Tensor, make_tensor
-from heddle.support.diagnostics import Trap
+from heddle.support.diagnostics import Trap, TrapTypeError
 
 VALUE_BYTES = Value.layout.size_bytes
 NONE, INT, BOOL, FLOAT, MACHINE = Kind.NONE, Kind.INT, Kind.BOOL, Kind.FLOAT, Kind.MACHINE
@@ -129,6 +130,8 @@ class ObjectTranslator:
         self.is_ours = is_ours
         self._waiting: list[int] = []
         """Objects that were let go while another thread ran the machine."""
+        self._moving: list[RefValue] = []
+        """References whose values are being converted."""
 
     def to_native(self, value: Any) -> tuple[int, int]:
         """Kind and payload; the count of a new object is the caller's."""
@@ -201,7 +204,13 @@ class ObjectTranslator:
         if value.cell is None:
             payload = self._new(REFERENCE, _VALUE.pack(NONE, 0, 0))
             cell = NativeCell(self, payload)
-            self.store(payload, value.value)
+            if value in self._moving:
+                raise TrapTypeError(U0406, "a reference that holds itself cannot be passed to machine code")
+            self._moving.append(value)
+            try:
+                self.store(payload, value.value)
+            finally:
+                self._moving.pop()
             value.move(cell)
         if not isinstance(value.cell, NativeCell) or value.cell.translator is not self:
             return None
@@ -325,7 +334,7 @@ class NativeCell:
 
     def write(self, value: Any) -> None:
         self._check()
-        self.translator.store(self.payload, value)
+        self.translator.store(self.payload, to_value(value))
 
     def _check(self) -> None:
         if not self.translator.is_ours():

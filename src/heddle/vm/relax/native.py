@@ -27,6 +27,7 @@ from heddle.runtime.shape import Array
 from heddle.runtime.storage import Allocator
 from heddle.support.collection import unseen
 from heddle.support.diagnostics import HeddleError, Trap
+from heddle.support.limits import current_limits
 from heddle.systems.types import ctype_of
 from heddle.vm.builtins.closures import make_closure
 from heddle.vm.builtins.table import BUILTINS
@@ -72,6 +73,7 @@ class _ProgramMemory:
             host_call=native_library().addresses["heddle_python_call"],
             error_place=_NOWHERE,
             owner=owner,
+            stack_left=current_limits().stack_bytes,
         )
         self.context = ctypes.create_string_buffer(bytes(context), ctypes.sizeof(context))
         self.borrowed: Any = None
