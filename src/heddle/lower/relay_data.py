@@ -77,8 +77,8 @@ class DataLowering(Normalizer):
         """The leaf for an atom."""
         raise NotImplementedError
 
-    def inline(self, expr: Any) -> Recursion:
-        """The leaf that a body or branch gives, its lets bound here."""
+    def inline(self, expr: Any, wanted: Type) -> Recursion:
+        """The leaf that a body or branch gives, which is to have a type of Relay; its lets are bound here."""
         raise NotImplementedError
 
     def cast(self, leaf: Expr, wanted: Type, node: Any, hint: str) -> Expr:
@@ -151,11 +151,11 @@ class DataLowering(Normalizer):
             test = self._test([(clause.lhs, data, ty)])
             if test is None:
                 self._bind(clause.lhs, data, ty, expr)
-                return (yield self.inline(clause.rhs))
+                return (yield self.inline(clause.rhs, self.type(expr.ty, expr)))
             self.enter_branch(expr)
             with self.scope() as scope:
                 self._bind(clause.lhs, data, ty, expr)
-                result = yield self.inline(clause.rhs)
+                result = yield self.inline(clause.rhs, self.type(expr.ty, expr))
                 scope.close_block()
             fits = _sequence(scope.blocks, result)
             with self.scope() as scope:
@@ -180,7 +180,7 @@ class DataLowering(Normalizer):
                 assert isinstance(ty, TupleType)
                 items = enumerate(zip(pattern.patterns, ty.fields, strict=True))
                 todo[:0] = [
-                    (part, self.leaf(TupleGetItem(value, place)), item_ty)
+                    (part, self._item(value, place), item_ty)
                     for place, (part, item_ty) in items
                     if is_refutable(part)
                 ]
@@ -202,6 +202,9 @@ class DataLowering(Normalizer):
             )
         return None
 
+    def _item(self, value: Expr, place: int) -> Expr:
+        return value.fields[place] if isinstance(value, Tuple) else self.leaf(TupleGetItem(value, place))
+
     def _parts(self, pattern: PatternConstructor, ty: Type) -> list[tuple[int, Pattern, Type]]:
         types = self._fields(pattern.constructor, ty)
         return [(n, *pair) for n, pair in enumerate(zip(pattern.patterns, types, strict=True))]
@@ -222,7 +225,7 @@ class DataLowering(Normalizer):
             assert isinstance(ty, TupleType)
             for place, (part, item) in enumerate(zip(pattern.patterns, ty.fields, strict=True)):
                 if binds(part):
-                    self._bind(part, self.leaf(TupleGetItem(value, place)), item, node)
+                    self._bind(part, self._item(value, place), item, node)
         elif isinstance(pattern, PatternConstructor):
             for place, part, item in self._parts(pattern, ty):
                 if binds(part):

@@ -208,7 +208,7 @@ class _Maker(DataLowering):
 
     def function(self, func: Function, params: tuple[Var, ...], instance: _Instance) -> Recursion:
         """The function; its result has the type that the body shows, unless somebody relied on less."""
-        body = yield self.branch(func.body)
+        body = yield self.branch(func.body, self.type(func.ret_ty, func))
         found = type_of(body.body)
         given = {dim for param in params for dim in definable_vars(type_of(param))}
         ret = erase_vars(found, set(symbolic_vars(found)) - given)
@@ -218,20 +218,20 @@ class _Maker(DataLowering):
         made = Function(params, replace(body, ty=found), ret, self.is_pure, attrs_of(attrs), span=func.span)
         return replace(made, ty=infer(made))
 
-    def branch(self, expr: Any) -> Recursion:
-        """A body or branch as a sequence."""
+    def branch(self, expr: Any, wanted: Type) -> Recursion:
+        """A body or branch, which is to have a type of Relay, as a sequence."""
         with self.scope() as scope:
-            result = yield self.inline(expr)
+            result = yield self.inline(expr, wanted)
             scope.close_block()
         made = SeqExpr(tuple(scope.blocks), result, span=expr.span)
         return replace(made, ty=infer(made))
 
-    def inline(self, expr: Any) -> Recursion:
+    def inline(self, expr: Any, wanted: Type) -> Recursion:
         """The leaf that a body or branch gives, its lets bound in the sequence that is being made."""
         while isinstance(expr, Let):
             yield self.let(expr)
             expr = expr.body
-        return (yield self.operand(expr))
+        return (yield self.operand(expr, wanted))
 
     def local(self, func: Function, hint: str, instance: _Instance) -> Recursion:
         """Bind a function inside the one that is made; gives its variable."""
@@ -289,7 +289,9 @@ class _Maker(DataLowering):
         elif isinstance(expr, If):
             cond = yield self.operand(expr.cond)
             self.enter_branch(expr)
-            true, false = (yield self.branch(expr.true_branch)), (yield self.branch(expr.false_branch))
+            ty = self.type(expr.ty, expr)
+            true = yield self.branch(expr.true_branch, ty)
+            false = yield self.branch(expr.false_branch, ty)
             self.nesting -= 1
             found = If(cond, true, false, span=expr.span)
             made = replace(found, ty=infer(found))

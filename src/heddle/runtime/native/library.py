@@ -170,7 +170,8 @@ def _source(triple: str, names: Sequence[str] = _SOURCES) -> str:
     folder = Path(__file__).parent
     text = "\n".join((folder / name).read_text() for name in names)
     declaration, pause = _PAUSES.get(machine, ("", "fence seq_cst"))
-    has_segments = machine in RUN_ON and (is_linux or is_darwin)
+    is_readable = machine == this_processor().platform.partition("-")[0]  # assembly of this machine alone
+    has_segments = is_readable and machine in RUN_ON and (is_linux or is_darwin)
     has_tiles = machine == "x86_64" and is_linux
     return Template(text).substitute(
         PAUSE=pause,

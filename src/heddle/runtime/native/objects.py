@@ -182,22 +182,26 @@ class ObjectTranslator:
         made: list[tuple[int, int]] = []
         try:
             for item in _items(value):
-                made.append(done[id(item)] if id(item) in done else self.to_native(item))
                 if id(item) in done:
-                    runtime().retain(*made[-1])
-            content = b"".join(_VALUE.pack(kind, 0, payload) for kind, payload in made)
-            if isinstance(value, Array):
-                # Programs may take items out of it for all its holders, and give it back: it stays the same.
-                found = TUPLE, self._new(TUPLE, struct.pack("<q", len(value)) + content, value)
-                _keep(value)
-            else:
-                head = struct.pack("<qq", len(value.fields), value.tag)
-                found = DATA, self._new(DATA, head + content)
-        except BaseException:
+                    runtime().retain(*done[id(item)])
+                    made.append(done[id(item)])
+                else:
+                    made.append(self.to_native(item))
+            found = self._with_items(value, b"".join(_VALUE.pack(kind, 0, payload) for kind, payload in made))
+            made = []  # they are the object's
+        finally:
             for kind, payload in made:
                 runtime().release(None, kind, payload)
-            raise
         return found
+
+    def _with_items(self, value: Any, content: bytes) -> tuple[int, int]:
+        if isinstance(value, ConstructorValue):
+            head = struct.pack("<qq", len(value.fields), value.tag)
+            return DATA, self._new(DATA, head + content)
+        # Programs may take items out of a tuple for all its holders, and give it back: it stays the same.
+        payload = self._new(TUPLE, struct.pack("<q", len(value)) + content, value)
+        _keep(value)
+        return TUPLE, payload
 
     def _reference(self, value: RefValue) -> int | None:
         """The payload of a reference, which is this machine's from now on; None for another machine's."""
