@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.graph.codes import R0201, R0202
+from heddle.graph.codes import R0201, R0202, R0601
 from heddle.graph.core_ops import ARGS, FUNC, any_value, declare_core, stated_or_any
 from heddle.graph.infer import Inference, type_of
 from heddle.graph.type_relations import match_dims
@@ -19,7 +19,9 @@ from heddle.ir.types import FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
+from heddle.runtime.data import ConstructorValue, RefValue
 from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import TrapValueError
 
 
 def _nothing(_ctx: Inference) -> Type:
@@ -95,6 +97,15 @@ def _declare_closures() -> None:
     )
 
 
+def _no_clause(_attrs: Any, message: str) -> Any:
+    raise TrapValueError(R0601, message)
+
+
+def _write(_attrs: Any, ref: RefValue, value: Any) -> tuple[Any, ...]:
+    ref.value = value
+    return ()
+
+
 def _declare_data() -> None:
     data = Input("data", "any", "a value of a data type")
     declare_core(
@@ -102,18 +113,21 @@ def _declare_data() -> None:
         (Input("tag", "prim", "which constructor makes it"), Input("fields", "args", "what of, as a tuple")),
         any_value,
         "A value of a data type.",
+        reference=lambda attrs, tag, fields: ConstructorValue(int(tag), tuple(fields)),
     )
     declare_core(
         "has_tag",
         (data, Input("tag", "prim")),
         lambda ctx: PrimType(DataType("bool")),
         "Whether a value was made by the constructor of a tag.",
+        reference=lambda attrs, data, tag: data.tag == int(tag),
     )
     declare_core(
         "get_field",
         (data, Input("index", "prim")),
         stated_or_any,
         "A field of a value of a data type. The call states its type.",
+        reference=lambda attrs, data, index: data.fields[int(index)],
     )
     declare_core(
         "fatal",
@@ -121,13 +135,19 @@ def _declare_data() -> None:
         stated_or_any,
         "The end of the program, with a message: no clause of a match fits. The call states the type of "
         "the value that is not there.",
+        reference=_no_clause,
     )
 
 
 def _declare_references() -> None:
     ref = Input("ref", "any", "the reference")
     declare_core(
-        "make_ref", (Input("value", "any"),), any_value, "A new reference to a value.", is_pure=False
+        "make_ref",
+        (Input("value", "any"),),
+        any_value,
+        "A new reference to a value.",
+        is_pure=False,
+        reference=lambda attrs, value: RefValue(value),
     )
     declare_core(
         "read_ref",
@@ -135,6 +155,7 @@ def _declare_references() -> None:
         stated_or_any,
         "What a reference holds. The call states its type.",
         is_pure=False,
+        reference=lambda attrs, ref: ref.value,
     )
     declare_core(
         "write_ref",
@@ -142,6 +163,7 @@ def _declare_references() -> None:
         _nothing,
         "Let a reference hold another value, for all who have it.",
         is_pure=False,
+        reference=_write,
     )
 
 

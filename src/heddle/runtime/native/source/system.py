@@ -62,9 +62,7 @@ def stack_end(thread: u64) -> Address:
     """The lowest address of this thread's stack; 1 where the system does not tell."""
 
 
-@inline_ir(
-    "call i32 @run_on(ptr {top}, ptr {code}, i64 {a}, i64 {b}, i64 {c}, i64 {d}, i64 {e})", "$RUN_ON"
-)
+@inline_ir("call i32 @run_on(ptr {top}, ptr {code}, i64 {a}, i64 {b}, i64 {c}, i64 {d}, i64 {e})", "$RUN_ON")
 def run_on(top: Address, code: Address, a: u64, b: u64, c: u64, d: u64, e: u64) -> i32:
     """Call code with its stack beginning below `top`, with arguments of which it may take fewer. Where
     `HAS_SEGMENTS` is 0 it must not be called."""
