@@ -17,6 +17,10 @@
 @num_element_types = internal global i64 0, align 8
 @slow_call = internal global ptr null, align 8
 @raise_hook = internal global ptr null, align 8
+@data_type = internal global ptr null, align 8
+@tuple_type = internal global ptr null, align 8
+@tag_slot = internal global i64 0, align 8
+@fields_slot = internal global i64 0, align 8
 @to_native = internal global ptr null, align 8
 @from_native = internal global ptr null, align 8
 @refuse_hook = internal global ptr null, align 8
@@ -715,8 +719,322 @@ after.5:
   ret i1 true
 }
 
-define void @heddle_program_configure(ptr %to, ptr %source, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %sequence) {
+define internal i1 @data_argument(ptr %context, ptr %keep, ptr %arg, ptr %value) {
 entry:
+  %room.1 = alloca [8 x i8], align 16
+  store i64 10000, ptr %room.1
+  %v.2 = call i1 @data_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %room.1)
+  ret i1 %v.2
+}
+
+; Write the value of an object of a data type; False with the exception set. Beyond so many objects
+; (`left`), near the end of the stack, and where its parts are of other kinds, Python converts it: it keeps
+; shared what is shared, and needs no stack.
+define internal i1 @data_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %left) {
+entry:
+  %room.39 = alloca [16 x i8], align 16
+  %v.1 = load i64, ptr @tag_slot
+  %at.4 = getelementptr [1 x i8], ptr %arg, i64 %v.1
+  %tag.5 = load ptr, ptr %at.4
+  %v.6 = load i64, ptr @fields_slot
+  %at.9 = getelementptr [1 x i8], ptr %arg, i64 %v.6
+  %fields.10 = load ptr, ptr %at.9
+  %v.11 = load i64, ptr %left
+  %v.12 = sub i64 %v.11, 1
+  store i64 %v.12, ptr %left
+  %v.18 = icmp ne ptr %tag.5, null
+  br i1 %v.18, label %and.17, label %no.15
+and.17:
+  %v.20 = icmp ne ptr %fields.10, null
+  br i1 %v.20, label %and.19, label %no.15
+and.19:
+  %v.22 = load i64, ptr %left
+  %v.23 = icmp sgt i64 %v.22, 0
+  br i1 %v.23, label %and.21, label %no.15
+and.21:
+  %v.24 = call i1 @stack_is_short()
+  br i1 %v.24, label %no.15, label %yes.14
+yes.14:
+  br label %chosen.16
+no.15:
+  br label %chosen.16
+chosen.16:
+  %is_usual.13.25 = phi i1 [ true, %yes.14 ], [ false, %no.15 ]
+  br i1 %is_usual.13.25, label %or.29, label %then.26
+or.29:
+  %type_at.31 = getelementptr i8, ptr %tag.5, i64 8
+  %v.32 = load ptr, ptr %type_at.31
+  %v.33 = icmp ne ptr %v.32, @PyLong_Type
+  br i1 %v.33, label %then.26, label %or.30
+or.30:
+  %type_at.34 = getelementptr i8, ptr %fields.10, i64 8
+  %v.35 = load ptr, ptr %type_at.34
+  %v.36 = load ptr, ptr @tuple_type
+  %v.37 = icmp ne ptr %v.35, %v.36
+  br i1 %v.37, label %then.26, label %after.28
+then.26:
+  %v.38 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.38
+after.28:
+  store i32 0, ptr %room.39
+  %zero_at.42 = getelementptr i8, ptr %room.39, i64 4
+  store i32 0, ptr %zero_at.42
+  %payload_at.43 = getelementptr i8, ptr %room.39, i64 8
+  store i64 0, ptr %payload_at.43
+  %number.49 = call i64 @PyLong_AsLongLong(ptr %tag.5)
+  store i32 1, ptr %room.39
+  %payload_at.50 = getelementptr i8, ptr %room.39, i64 8
+  store i64 %number.49, ptr %payload_at.50
+  %v.56 = icmp ne i64 %number.49, -1
+  br i1 %v.56, label %yes.52, label %or.55
+or.55:
+  %v.57 = call ptr @PyErr_Occurred()
+  %v.58 = icmp eq ptr %v.57, null
+  br i1 %v.58, label %yes.52, label %no.53
+yes.52:
+  br label %chosen.54
+no.53:
+  br label %chosen.54
+chosen.54:
+  %v.51.59 = phi i1 [ true, %yes.52 ], [ false, %no.53 ]
+  br i1 %v.51.59, label %after.46, label %then.44
+then.44:
+  call void @PyErr_Clear()
+  %v.60 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.60
+after.46:
+  %at.63 = getelementptr [1 x i8], ptr %fields.10, i64 $TUPLE_ITEMS
+  %at.64 = getelementptr [8 x i8], ptr %at.63, i64 -1
+  %v.65 = load i64, ptr %at.64
+  %v.66 = mul i64 16, %v.65
+  %size_bytes.67 = add i64 16, %v.66
+  %v.70 = add i64 %size_bytes.67, 32
+  %v.71 = call ptr @malloc(i64 %v.70)
+  %v.75 = icmp eq ptr %v.71, null
+  br i1 %v.75, label %then.72, label %after.74
+then.72:
+  call void @refuse_memory(i64 %v.70)
+  br label %new_object_end.69
+after.74:
+  store i64 1, ptr %v.71
+  %kind_at.76 = getelementptr i8, ptr %v.71, i64 8
+  store i32 13, ptr %kind_at.76
+  %flags_at.77 = getelementptr i8, ptr %v.71, i64 12
+  store i32 0, ptr %flags_at.77
+  %owner_at.78 = getelementptr i8, ptr %v.71, i64 16
+  store ptr null, ptr %owner_at.78
+  %at.81 = getelementptr [32 x i8], ptr %v.71, i64 1
+  br label %new_object_end.69
+new_object_end.69:
+  %result.0.82 = phi ptr [ null, %then.72 ], [ %at.81, %after.74 ]
+  %v.86 = icmp eq ptr %result.0.82, null
+  br i1 %v.86, label %then.83, label %after.85
+then.83:
+  call void @raise_own_error(ptr %keep)
+  ret i1 false
+after.85:
+  %tag_at.87 = getelementptr i8, ptr %result.0.82, i64 8
+  %payload_at.88 = getelementptr i8, ptr %room.39, i64 8
+  %v.89 = load i64, ptr %payload_at.88
+  store i64 %v.89, ptr %tag_at.87
+  store i64 0, ptr %result.0.82
+  br label %loop.90
+loop.90:
+  %v.93 = load i64, ptr %result.0.82
+  %v.94 = icmp slt i64 %v.93, %v.65
+  br i1 %v.94, label %body.91, label %after.92
+body.91:
+  %v.98 = load i64, ptr %result.0.82
+  %at.101 = getelementptr [1 x i8], ptr %fields.10, i64 $TUPLE_ITEMS
+  %at.102 = getelementptr [8 x i8], ptr %at.101, i64 %v.98
+  %v.103 = load ptr, ptr %at.102
+  %at.106 = getelementptr [16 x i8], ptr %result.0.82, i64 1
+  %v.107 = load i64, ptr %result.0.82
+  %at.108 = getelementptr [16 x i8], ptr %at.106, i64 %v.107
+  %type_at.114 = getelementptr i8, ptr %v.103, i64 8
+  %v.115 = load ptr, ptr %type_at.114
+  %v.116 = load ptr, ptr @data_type
+  %v.117 = icmp eq ptr %v.115, %v.116
+  br i1 %v.117, label %then.111, label %after.113
+then.111:
+  store i32 0, ptr %at.108
+  %zero_at.120 = getelementptr i8, ptr %at.108, i64 4
+  store i32 0, ptr %zero_at.120
+  %payload_at.121 = getelementptr i8, ptr %at.108, i64 8
+  store i64 0, ptr %payload_at.121
+  %v.122 = call i1 @data_from_object(ptr %context, ptr %keep, ptr %v.103, ptr %at.108, ptr %left)
+  br label %part_from_object_end.110
+after.113:
+  store i32 0, ptr %at.108
+  %zero_at.127 = getelementptr i8, ptr %at.108, i64 4
+  store i32 0, ptr %zero_at.127
+  %payload_at.128 = getelementptr i8, ptr %at.108, i64 8
+  store i64 0, ptr %payload_at.128
+  %type_at.129 = getelementptr i8, ptr %v.103, i64 8
+  %type.130 = load ptr, ptr %type_at.129
+  %v.134 = load ptr, ptr @tensor_type
+  %v.135 = icmp eq ptr %type.130, %v.134
+  br i1 %v.135, label %then.131, label %else.132
+then.131:
+  %v.141 = load i64, ptr @header_slot
+  %at.144 = getelementptr [1 x i8], ptr %v.103, i64 %v.141
+  %v.145 = load ptr, ptr %at.144
+  %at.148 = getelementptr [1 x i8], ptr %v.145, i64 $BYTES_CONTENT
+  %strides_at.149 = getelementptr i8, ptr %at.148, i64 32
+  %v.150 = load ptr, ptr %strides_at.149
+  %v.151 = icmp eq ptr %v.150, null
+  br i1 %v.151, label %then.136, label %after.138
+then.136:
+  %v.156 = load i64, ptr @header_slot
+  %at.159 = getelementptr [1 x i8], ptr %v.103, i64 %v.156
+  %v.160 = load ptr, ptr %at.159
+  %at.163 = getelementptr [1 x i8], ptr %v.160, i64 $BYTES_CONTENT
+  %lent.164 = call ptr @lend_tensor(ptr %v.103, ptr %at.163)
+  %v.168 = icmp eq ptr %lent.164, null
+  br i1 %v.168, label %then.165, label %after.167
+then.165:
+  call void @raise_own_error(ptr %keep)
+  br label %lend_end.153
+after.167:
+  store i32 7, ptr %at.108
+  %payload_at.173 = getelementptr i8, ptr %at.108, i64 8
+  store ptr %lent.164, ptr %payload_at.173
+  br label %lend_end.153
+lend_end.153:
+  %result.0.174 = phi i1 [ false, %then.165 ], [ true, %after.167 ]
+  br label %from_object_end.124
+after.138:
+  br label %after.133
+else.132:
+  %v.178 = icmp eq ptr %type.130, @PyLong_Type
+  br i1 %v.178, label %then.175, label %else.176
+then.175:
+  %number.184 = call i64 @PyLong_AsLongLong(ptr %v.103)
+  store i32 1, ptr %at.108
+  %payload_at.185 = getelementptr i8, ptr %at.108, i64 8
+  store i64 %number.184, ptr %payload_at.185
+  %v.191 = icmp ne i64 %number.184, -1
+  br i1 %v.191, label %yes.187, label %or.190
+or.190:
+  %v.192 = call ptr @PyErr_Occurred()
+  %v.193 = icmp eq ptr %v.192, null
+  br i1 %v.193, label %yes.187, label %no.188
+yes.187:
+  br label %chosen.189
+no.188:
+  br label %chosen.189
+chosen.189:
+  %v.186.194 = phi i1 [ true, %yes.187 ], [ false, %no.188 ]
+  br i1 %v.186.194, label %then.179, label %after.181
+then.179:
+  br label %from_object_end.124
+after.181:
+  store i32 0, ptr %at.108
+  %zero_at.197 = getelementptr i8, ptr %at.108, i64 4
+  store i32 0, ptr %zero_at.197
+  %payload_at.198 = getelementptr i8, ptr %at.108, i64 8
+  store i64 0, ptr %payload_at.198
+  call void @PyErr_Clear()
+  br label %after.177
+else.176:
+  %v.202 = icmp eq ptr %type.130, @PyFloat_Type
+  br i1 %v.202, label %then.199, label %else.200
+then.199:
+  store i32 3, ptr %at.108
+  %payload_at.205 = getelementptr i8, ptr %at.108, i64 8
+  %v.206 = call double @PyFloat_AsDouble(ptr %v.103)
+  store double %v.206, ptr %payload_at.205
+  br label %from_object_end.124
+else.200:
+  %v.210 = icmp eq ptr %type.130, @PyBool_Type
+  br i1 %v.210, label %then.207, label %else.208
+then.207:
+  store i32 2, ptr %at.108
+  %payload_at.213 = getelementptr i8, ptr %at.108, i64 8
+  %v.214 = icmp eq ptr %v.103, @_Py_TrueStruct
+  %v.215 = zext i1 %v.214 to i64
+  store i64 %v.215, ptr %payload_at.213
+  br label %from_object_end.124
+else.208:
+  %v.219 = icmp eq ptr %v.103, @_Py_NoneStruct
+  br i1 %v.219, label %then.216, label %else.217
+then.216:
+  br label %from_object_end.124
+else.217:
+  %v.223 = load ptr, ptr @array_type
+  %v.224 = icmp eq ptr %type.130, %v.223
+  br i1 %v.224, label %then.220, label %else.221
+then.220:
+  %over.225 = call ptr @tensor_over_array(ptr %v.103)
+  %v.229 = icmp ne ptr %over.225, null
+  br i1 %v.229, label %then.226, label %after.228
+then.226:
+  %v.234 = load i64, ptr @header_slot
+  %at.237 = getelementptr [1 x i8], ptr %over.225, i64 %v.234
+  %v.238 = load ptr, ptr %at.237
+  %at.241 = getelementptr [1 x i8], ptr %v.238, i64 $BYTES_CONTENT
+  %lent.242 = call ptr @lend_tensor(ptr %over.225, ptr %at.241)
+  %v.246 = icmp eq ptr %lent.242, null
+  br i1 %v.246, label %then.243, label %after.245
+then.243:
+  call void @raise_own_error(ptr %keep)
+  br label %lend_end.231
+after.245:
+  store i32 7, ptr %at.108
+  %payload_at.251 = getelementptr i8, ptr %at.108, i64 8
+  store ptr %lent.242, ptr %payload_at.251
+  br label %lend_end.231
+lend_end.231:
+  %result.0.252 = phi i1 [ false, %then.243 ], [ true, %after.245 ]
+  call void @Py_DecRef(ptr %over.225)
+  br label %from_object_end.124
+after.228:
+  br label %after.222
+else.221:
+  %v.256 = load ptr, ptr @data_type
+  %v.257 = icmp eq ptr %type.130, %v.256
+  br i1 %v.257, label %then.253, label %after.255
+then.253:
+  %v.258 = call i1 @data_argument(ptr %context, ptr %keep, ptr %v.103, ptr %at.108)
+  br label %from_object_end.124
+after.255:
+  br label %after.222
+after.222:
+  br label %after.177
+after.177:
+  br label %after.133
+after.133:
+  %v.259 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %v.103, ptr %at.108)
+  br label %from_object_end.124
+from_object_end.124:
+  %result.0.260 = phi i1 [ %result.0.174, %lend_end.153 ], [ true, %then.179 ], [ true, %then.199 ], [ true, %then.207 ], [ true, %then.216 ], [ %result.0.252, %lend_end.231 ], [ %v.258, %then.253 ], [ %v.259, %after.133 ]
+  br label %part_from_object_end.110
+part_from_object_end.110:
+  %result.0.261 = phi i1 [ %v.122, %then.111 ], [ %result.0.260, %from_object_end.124 ]
+  br i1 %result.0.261, label %after.97, label %then.95
+then.95:
+  call void @heddle_release(ptr null, i32 13, ptr %result.0.82)
+  ret i1 false
+after.97:
+  %v.262 = load i64, ptr %result.0.82
+  %v.263 = add i64 %v.262, 1
+  store i64 %v.263, ptr %result.0.82
+  br label %loop.90
+after.92:
+  store i32 13, ptr %value
+  %payload_at.268 = getelementptr i8, ptr %value, i64 8
+  store ptr %result.0.82, ptr %payload_at.268
+  ret i1 true
+}
+
+; What Python has: its functions, the classes of sequences, values of data types and tuples, and where
+; tag and fields lie.
+define void @heddle_program_configure(ptr %to, ptr %source, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %sequence, ptr %data, ptr %items, i64 %tag, i64 %fields) {
+entry:
+  store ptr %data, ptr @data_type
+  store ptr %items, ptr @tuple_type
+  store i64 %tag, ptr @tag_slot
+  store i64 %fields, ptr @fields_slot
   store ptr %to, ptr @to_native
   store ptr %source, ptr @from_native
   store ptr %host, ptr @call_hook
@@ -800,7 +1118,7 @@ after.32:
   %room.43 = alloca [16 x i8], i64 %v.42, align 16
   br label %loop.46
 loop.46:
-  %number.49 = phi i64 [ 0, %after.32 ], [ %number.189, %after.53 ]
+  %number.49 = phi i64 [ 0, %after.32 ], [ %number.195, %after.53 ]
   %v.50 = icmp slt i64 %number.49, %count
   br i1 %v.50, label %body.47, label %after.48
 body.47:
@@ -905,7 +1223,7 @@ then.150:
 else.151:
   %v.157 = load ptr, ptr @array_type
   %v.158 = icmp eq ptr %type.64, %v.157
-  br i1 %v.158, label %then.154, label %after.156
+  br i1 %v.158, label %then.154, label %else.155
 then.154:
   %over.159 = call ptr @tensor_over_array(ptr %v.55)
   %v.163 = icmp ne ptr %over.159, null
@@ -932,90 +1250,99 @@ lend_end.165:
   br label %from_object_end.58
 after.162:
   br label %after.156
+else.155:
+  %v.190 = load ptr, ptr @data_type
+  %v.191 = icmp eq ptr %type.64, %v.190
+  br i1 %v.191, label %then.187, label %after.189
+then.187:
+  %v.192 = call i1 @data_argument(ptr %context.13, ptr %keep.5, ptr %v.55, ptr %at.56)
+  br label %from_object_end.58
+after.189:
+  br label %after.156
 after.156:
   br label %after.111
 after.111:
   br label %after.67
 after.67:
-  %v.187 = call i1 @ask_to_native(ptr %context.13, ptr %keep.5, ptr %v.55, ptr %at.56)
+  %v.193 = call i1 @ask_to_native(ptr %context.13, ptr %keep.5, ptr %v.55, ptr %at.56)
   br label %from_object_end.58
 from_object_end.58:
-  %result.0.188 = phi i1 [ %result.0.108, %lend_end.87 ], [ true, %then.113 ], [ true, %then.133 ], [ true, %then.141 ], [ true, %then.150 ], [ %result.0.186, %lend_end.165 ], [ %v.187, %after.67 ]
-  br i1 %result.0.188, label %after.53, label %then.51
+  %result.0.194 = phi i1 [ %result.0.108, %lend_end.87 ], [ true, %then.113 ], [ true, %then.133 ], [ true, %then.141 ], [ true, %then.150 ], [ %result.0.186, %lend_end.165 ], [ %v.192, %then.187 ], [ %v.193, %after.67 ]
+  br i1 %result.0.194, label %after.53, label %then.51
 then.51:
   br label %from_objects_end.45
 after.53:
-  %number.189 = add i64 %number.49, 1
+  %number.195 = add i64 %number.49, 1
   br label %loop.46
 after.48:
   br label %from_objects_end.45
 from_objects_end.45:
-  %result.0.190 = phi i64 [ %number.49, %then.51 ], [ %count, %after.48 ]
-  %v.194 = icmp eq i64 %result.0.190, %count
-  br i1 %v.194, label %then.191, label %else.192
-then.191:
-  %v.198 = icmp eq i64 %calls.24, 0
-  br i1 %v.198, label %then.195, label %after.197
-then.195:
-  %stack_limit_at.199 = getelementptr i8, ptr %context.13, i64 56
-  %v.200 = call ptr @stack_limit()
-  store ptr %v.200, ptr %stack_limit_at.199
-  br label %after.197
-after.197:
-  %code_at.201 = getelementptr i8, ptr %at.12, i64 8
-  %v.202 = load ptr, ptr %code_at.201
-  %at.205 = getelementptr [16 x i8], ptr %room.43, i64 %count
-  store i32 0, ptr %at.205
-  %zero_at.208 = getelementptr i8, ptr %at.205, i64 4
-  store i32 0, ptr %zero_at.208
-  %payload_at.209 = getelementptr i8, ptr %at.205, i64 8
-  store i64 0, ptr %payload_at.209
-  %state_at.210 = getelementptr i8, ptr %context.13, i64 40
-  %outer_state.211 = load ptr, ptr %state_at.210
-  %error_place_at.212 = getelementptr i8, ptr %context.13, i64 48
-  %outer_place.213 = load i64, ptr %error_place_at.212
-  %error_place_at.214 = getelementptr i8, ptr %context.13, i64 48
-  store i64 -1, ptr %error_place_at.214
-  %state_at.215 = getelementptr i8, ptr %context.13, i64 40
-  %v.216 = call ptr @PyEval_SaveThread()
-  store ptr %v.216, ptr %state_at.215
-  %status.217 = call i32 @run_code(ptr %context.13, ptr %v.202, ptr %room.43, ptr %at.205)
-  %state_at.218 = getelementptr i8, ptr %context.13, i64 40
-  %v.219 = load ptr, ptr %state_at.218
-  call void @PyEval_RestoreThread(ptr %v.219)
-  %state_at.220 = getelementptr i8, ptr %context.13, i64 40
-  store ptr %outer_state.211, ptr %state_at.220
+  %result.0.196 = phi i64 [ %number.49, %then.51 ], [ %count, %after.48 ]
+  %v.200 = icmp eq i64 %result.0.196, %count
+  br i1 %v.200, label %then.197, label %else.198
+then.197:
+  %v.204 = icmp eq i64 %calls.24, 0
+  br i1 %v.204, label %then.201, label %after.203
+then.201:
+  %stack_limit_at.205 = getelementptr i8, ptr %context.13, i64 56
+  %v.206 = call ptr @stack_limit()
+  store ptr %v.206, ptr %stack_limit_at.205
+  br label %after.203
+after.203:
+  %code_at.207 = getelementptr i8, ptr %at.12, i64 8
+  %v.208 = load ptr, ptr %code_at.207
+  %at.211 = getelementptr [16 x i8], ptr %room.43, i64 %count
+  store i32 0, ptr %at.211
+  %zero_at.214 = getelementptr i8, ptr %at.211, i64 4
+  store i32 0, ptr %zero_at.214
+  %payload_at.215 = getelementptr i8, ptr %at.211, i64 8
+  store i64 0, ptr %payload_at.215
+  %state_at.216 = getelementptr i8, ptr %context.13, i64 40
+  %outer_state.217 = load ptr, ptr %state_at.216
+  %error_place_at.218 = getelementptr i8, ptr %context.13, i64 48
+  %outer_place.219 = load i64, ptr %error_place_at.218
+  %error_place_at.220 = getelementptr i8, ptr %context.13, i64 48
+  store i64 -1, ptr %error_place_at.220
+  %state_at.221 = getelementptr i8, ptr %context.13, i64 40
+  %v.222 = call ptr @PyEval_SaveThread()
+  store ptr %v.222, ptr %state_at.221
+  %status.223 = call i32 @run_code(ptr %context.13, ptr %v.208, ptr %room.43, ptr %at.211)
+  %state_at.224 = getelementptr i8, ptr %context.13, i64 40
+  %v.225 = load ptr, ptr %state_at.224
+  call void @PyEval_RestoreThread(ptr %v.225)
+  %state_at.226 = getelementptr i8, ptr %context.13, i64 40
+  store ptr %outer_state.217, ptr %state_at.226
   call void @heddle_release_all(ptr null, ptr %room.43, i64 %count)
   call void @drop_deferred(ptr %context.13)
-  %v.224 = icmp eq i32 %status.217, 0
-  br i1 %v.224, label %then.221, label %else.222
-then.221:
-  %answer.225 = call ptr @to_object(ptr %keep.5, ptr %at.205, i1 true)
-  call void @heddle_release_all(ptr null, ptr %at.205, i64 1)
-  br label %after.223
-else.222:
-  %v.229 = call ptr @PyErr_Occurred()
-  %v.230 = icmp eq ptr %v.229, null
-  br i1 %v.230, label %then.226, label %after.228
-then.226:
-  %v.231 = load ptr, ptr @error_hook
-  %v.232 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %v.231, ptr %keep.5, ptr null)
-  br label %after.228
-after.228:
-  br label %after.223
-after.223:
-  %answer.233 = phi ptr [ %answer.225, %then.221 ], [ null, %after.228 ]
-  %error_place_at.234 = getelementptr i8, ptr %context.13, i64 48
-  store i64 %outer_place.213, ptr %error_place_at.234
-  br label %after.193
-else.192:
-  call void @heddle_release_all(ptr null, ptr %room.43, i64 %result.0.190)
-  br label %after.193
-after.193:
-  %answer.235 = phi ptr [ %answer.233, %after.223 ], [ null, %else.192 ]
-  %calls_at.236 = getelementptr i8, ptr %context.13, i64 72
-  store i64 %calls.24, ptr %calls_at.236
-  ret ptr %answer.235
+  %v.230 = icmp eq i32 %status.223, 0
+  br i1 %v.230, label %then.227, label %else.228
+then.227:
+  %answer.231 = call ptr @to_object(ptr %keep.5, ptr %at.211, i1 true)
+  call void @heddle_release_all(ptr null, ptr %at.211, i64 1)
+  br label %after.229
+else.228:
+  %v.235 = call ptr @PyErr_Occurred()
+  %v.236 = icmp eq ptr %v.235, null
+  br i1 %v.236, label %then.232, label %after.234
+then.232:
+  %v.237 = load ptr, ptr @error_hook
+  %v.238 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %v.237, ptr %keep.5, ptr null)
+  br label %after.234
+after.234:
+  br label %after.229
+after.229:
+  %answer.239 = phi ptr [ %answer.231, %then.227 ], [ null, %after.234 ]
+  %error_place_at.240 = getelementptr i8, ptr %context.13, i64 48
+  store i64 %outer_place.219, ptr %error_place_at.240
+  br label %after.199
+else.198:
+  call void @heddle_release_all(ptr null, ptr %room.43, i64 %result.0.196)
+  br label %after.199
+after.199:
+  %answer.241 = phi ptr [ %answer.239, %after.229 ], [ null, %else.198 ]
+  %calls_at.242 = getelementptr i8, ptr %context.13, i64 72
+  store i64 %calls.24, ptr %calls_at.242
+  ret ptr %answer.241
 }
 
 ; Say what is wrong with a call.

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
 
+from heddle.runtime.data import ConstructorValue
 from heddle.runtime.function import to_value
 from heddle.runtime.kernel_module import PROGRAM_PREFIX, KernelModule
 from heddle.runtime.module import Module
@@ -22,7 +23,7 @@ from heddle.runtime.native.errors import native_error
 from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.memory import record_of
-from heddle.runtime.native.methods import make_fast_method
+from heddle.runtime.native.methods import make_fast_method, slot_offset
 from heddle.runtime.shape import Array
 from heddle.runtime.storage import Allocator
 from heddle.support.collection import unseen
@@ -251,9 +252,11 @@ def configure_programs() -> None:
     """Tell the native library which Python functions it may ask."""
     if not _configured:
         configure_glue()
-        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)(
+        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 9, *[ctypes.c_int64] * 2)(
             native_library().addresses["heddle_program_configure"]
         )
-        hooks = (_to_native, _from_native, _call_host, _refuse, _raise_error, _watch, Array)
-        configure(*map(id, hooks))
+        hooks = (_to_native, _from_native, _call_host, _refuse, _raise_error, _watch)
+        classes = (Array, ConstructorValue, tuple)
+        slots = slot_offset(ConstructorValue, "tag"), slot_offset(ConstructorValue, "fields")
+        configure(*map(id, (*hooks, *classes)), *slots)
         _configured.append(True)
