@@ -140,6 +140,24 @@ def @main(%r: ref(float32), %x: float32) { ref_write(%r, ref_read(%r) + %x); ref
         vm["main"](itself, x)
 
 
+@MODES
+def test_tuples_in_data_and_references(mode: str) -> None:
+    mod = with_prelude("""
+def @main(%x: float32, %y: float32) {
+  let %r = ref((%x, (%y,)));
+  let %nothing = ref(());
+  let %before = ref_read(%r);
+  ref_write(%r, (%y, (%x,)));
+  ref_write(%nothing, ());
+  (%before, ref_read(%r), ref_read(%nothing), Some((%x, (), (%y, %y))), Cons((), Nil))
+}""")
+    before, after, nothing, some, units = machine(mod, mode)["main"](
+        *(heddle.tensor(np.array(value, "float32")) for value in (1.5, 2.5))
+    )
+    assert plain(before) == (1.5, (2.5,)) and plain(after) == (2.5, (1.5,)) and plain(nothing) == ()
+    assert plain(some.fields[0]) == (1.5, (), (2.5, 2.5)) and listed(units) == [()]
+
+
 def test_a_reference_belongs_to_one_machine_of_compiled_code() -> None:
     mod = program("def @main(%r: ref(float32)) { ref_read(%r) }")
     one, other = machine(mod, "compiled"), machine(mod, "compiled")
@@ -167,6 +185,40 @@ def test_references_are_dropped_by_any_thread() -> None:
         assert vm["main"](x).value.numpy() == 2
     for worker in workers:
         worker.join()
+
+
+def test_a_reference_is_not_looked_at_while_another_thread_runs_its_machine() -> None:
+    from heddle.script import ir as I
+    from heddle.script import relax as R
+
+    seen: list[Any] = []
+
+    @heddle.register_global_func("test.relay.look", override=True)
+    def look(ref: Any) -> Any:
+        def other() -> None:
+            try:
+                seen.append(ref.value)
+            except Trap as error:
+                seen.append(error.code)
+
+        worker = threading.Thread(target=other)
+        worker.start()
+        worker.join()
+        seen.append(ref.value.numpy().item())  # the machine's own thread may
+        ref.value = number(8)
+        return ref
+
+    @I.ir_module
+    class Program:
+        @R.function(pure=False)
+        def main(n: R.Tensor((), "int32")) -> R.Tensor((), "int32"):
+            ref = R.make_ref(n)
+            same = R.call_packed("test.relay.look", ref, ty_args=[R.Object()])
+            return R.read_ref(same, ty_args=[R.Tensor((), "int32")])
+
+    vm = VirtualMachine(heddle.compile(Program, exec_mode="compiled"), heddle.cpu())
+    assert vm["main"](number(3)).numpy() == 8
+    assert seen == ["U0405", 3]
 
 
 # ---- depth
