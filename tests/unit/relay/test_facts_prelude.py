@@ -13,7 +13,7 @@ from heddle import relay
 from heddle.ir.structural import assert_structural_equal
 from heddle.relay.prelude import Prelude, TensorArrayOps
 from heddle.relay.standard import FOLDER, standard_module
-from tests.unit.relay.programs import HEAD, listed, program, run
+from tests.unit.relay.programs import HEAD, listed, plain, program
 
 NUMBERS = [int(number) for number in np.random.default_rng().integers(-9, 9, 7)]
 
@@ -168,14 +168,16 @@ def test_standard_texts_print_and_parse_back(name: str) -> None:
 # ---- tensor arrays
 
 
-def _arrays(dtype: str, text: str, *args: Any) -> Any:
+def _arrays(dtype: str, text: str, *args: Any, kind: str) -> Any:
     p = Prelude()
     assert p.get_type("tensor_t", dtype).name_hint == f"tensor_{dtype}_t"
-    return run(relay.parse(HEAD + text.replace("D", dtype), init_module=p.mod), *args)
+    mod = relay.parse(HEAD + text.replace("D", dtype), init_module=p.mod)
+    return plain(relay.create_executor(kind, mod).evaluate()(*args))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float16", "int64"])
-def test_4_4_unstack_stack_write_read(dtype: str) -> None:
+def test_4_4_unstack_stack_write_read(dtype: str, kind: str) -> None:
     x = np.random.default_rng().integers(0, 9, (4, 3)).astype(dtype)
     text = (
         "def @main(%x: Tensor[(4, 3), D], %y: Tensor[(3), D]) { "
@@ -185,14 +187,15 @@ def test_4_4_unstack_stack_write_read(dtype: str) -> None:
         "{ (tensor2_D(%a), tensor1_D(%b), tensor1_D(%c)) => (%a, %b, %c) } }"
     )
     y = np.arange(3).astype(dtype)
-    whole, row, flat = _arrays(dtype, text, x, y)
+    whole, row, flat = _arrays(dtype, text, x, y, kind=kind)
     np.testing.assert_array_equal(whole, np.stack([x[0], y, *x[2:]]))
     np.testing.assert_array_equal(row, x[2])
     np.testing.assert_array_equal(flat, x.ravel())
     assert whole.dtype == dtype
 
 
-def test_4_4_split_and_scatter() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_4_4_split_and_scatter(kind: str) -> None:
     x = np.random.default_rng().standard_normal((6, 2)).astype("float32")
     text = (
         "def @main(%x: Tensor[(6, 2), D], %n: Tensor[(3), int32], %at: Tensor[(3), int32]) { "
@@ -201,7 +204,8 @@ def test_4_4_split_and_scatter() -> None:
         "match? ((@tensor_array_read_D(%ta, 1), @tensor_array_concat_D(%moved))) "
         "{ (tensor2_D(%a), tensor2_D(%b)) => (%a, %b) } }"
     )
-    part, whole = _arrays("float32", text, x, np.array([1, 3, 2], "int32"), np.array([2, 0, 1], "int32"))
+    lengths, places = np.array([1, 3, 2], "int32"), np.array([2, 0, 1], "int32")
+    part, whole = _arrays("float32", text, x, lengths, places, kind=kind)
     np.testing.assert_array_equal(part, x[1:4])
     np.testing.assert_array_equal(whole, np.concatenate([x[1:4], x[4:6], x[0:1]]))
 
