@@ -17,6 +17,7 @@ is never written again. Version 1 is the same program's form without memory scop
 | `variants_v3_abi1_x86_64.heddle` | the model for any x86-64 processor, for x86-64-v3, and for AArch64 |
 | `kernels_v3_abi2_x86_64.heddle`, `variants_v3_abi2_x86_64.heddle` | both with tensors in frames |
 | `kernels_v3_abi3_x86_64.heddle`, `variants_v3_abi3_x86_64.heddle` | both with calls by words |
+| `kernels_v3_abi4_x86_64.heddle`, `variants_v3_abi4_x86_64.heddle` | both with segments of stack |
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from heddle.runtime.native.source import (
     calls,
     chains,
     counting,
+    data,
     fork_join,
     forks,
     frames,
@@ -28,6 +29,7 @@ from heddle.runtime.native.source import (
     python_storages,
     python_tensors,
     python_values,
+    stacks,
     thread,
 )
 from heddle.support.files import write_bytes
@@ -37,7 +39,20 @@ from heddle.systems.translate import translate
 FOLDER = Path(library.__file__).parent
 CORE = "generated.ll"
 PARTS = {
-    CORE: (thread, memory, loop_costs, fork_join, counting, making, chains, calls, looking, frames),
+    CORE: (
+        thread,
+        memory,
+        loop_costs,
+        fork_join,
+        counting,
+        making,
+        chains,
+        data,
+        stacks,
+        calls,
+        looking,
+        frames,
+    ),
     "generated_python.ll": (
         forks,
         python,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from heddle.driver.compile import build
 from heddle.graph.values import as_value
@@ -11,14 +14,17 @@ from heddle.ir.expr import Expr, Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.lower.relay_to_relax import to_relax
 from heddle.relay.executor import EXECUTORS, Executor
+from heddle.runtime.data import RefValue, map_values
 from heddle.runtime.device import Device
-from heddle.runtime.tensor import Tensor, tensor
+from heddle.runtime.shape import Array
+from heddle.runtime.tensor import tensor
+from heddle.vm.objects import VMClosure
 from heddle.vm.relax import VirtualMachine
 
 
 class MachineExecutor(Executor):
-    """Evaluates expressions of a module by compiled code. Raises: UsageError L0301 for programs with data
-    types, matches or references; else as `Executor`."""
+    """Evaluates expressions of a module by compiled code. Raises: UsageError L0303, L0304 for programs that
+    cannot be compiled; else as `Executor`."""
 
     def __init__(self, mod: IRModule | None, device: Device | None = None) -> None:
         super().__init__(mod, device)
@@ -31,15 +37,19 @@ class _Machines:
     def __init__(self, mod: IRModule, device: Device) -> None:
         self.mod, self.device = mod, device
         self._calls: dict[int, tuple[Function, Callable[..., Any]]] = {}
+        self._constructors = {
+            made.tag: made for definition in mod.type_definitions.values() for made in definition.constructors
+        }
 
     def call(self, func: Any, args: Sequence[Any]) -> Any:
-        """The value of a function: arrays and tuples in and out. A closure is the machine's."""
+        """The value of a function, or of a closure that was given out: arrays, tuples and values of data
+        types in and out."""
         if not isinstance(func, Function):
-            return _arrays(func(*(_tensors(arg, self.device) for arg in args)))
+            return func(*args)
         known = self._calls.get(id(func))
         if known is None:
             known = self._calls[id(func)] = func, self._compiled(func)
-        return _arrays(known[1](*(_tensors(arg, self.device) for arg in args)))
+        return known[1](*args)
 
     def evaluate(self, expr: Expr) -> Any:
         """The value of an expression without free variables."""
@@ -49,21 +59,28 @@ class _Machines:
         own = [var.name_hint for var, other in self.mod.functions.items() if other is func]
         name = own[0] if own else self.mod.names().fresh("expression")
         whole = self.mod if own else self.mod.with_functions({**self.mod.functions, GlobalVar(name): func})
-        executable = build(to_relax(whole, [name]), exec_mode="compiled")
-        found: Callable[..., Any] = VirtualMachine(executable, self.device)[name]
-        return found
+        machine = VirtualMachine(build(to_relax(whole, [name]), exec_mode="compiled"), self.device)
+        return self._callable(machine, machine[name])
 
+    def _callable(self, machine: VirtualMachine, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of a machine over the executor's values."""
 
-def _tensors(value: Any, device: Device) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_tensors(item, device) for item in value)
-    return tensor(value, device) if not isinstance(value, Tensor) else value
+        def leaf(value: Any) -> Any:
+            if isinstance(value, VMClosure):
+                return self._callable(machine, partial(machine.invoke_closure, value))
+            return as_value(value)
 
+        def call(*args: Any) -> Any:
+            found = function(*(map_values(arg, self._tensor, Array) for arg in args))
+            return map_values(found, leaf, constructors=self._constructors)
 
-def _arrays(value: Any) -> Any:
-    if isinstance(value, (tuple, list)):
-        return tuple(_arrays(item) for item in value)
-    return as_value(value)
+        return call
+
+    def _tensor(self, value: Any) -> Any:
+        if isinstance(value, RefValue):
+            value.value = map_values(value.value, self._tensor, Array)
+            return value
+        return tensor(value, self.device) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 EXECUTORS.add("vm", MachineExecutor)

@@ -179,7 +179,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay.backend": {},
     "heddle.relay.backend.interpreter": {
         "heddle.relay.executor": "Executor Interpreter=Executor",
-        "heddle.relay.interpreter": "Closure ConstructorValue RefValue",
+        "heddle.relay.interpreter": "Closure",
+        "heddle.runtime.data": "ConstructorValue RefValue",
     },
     "heddle.relay.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",

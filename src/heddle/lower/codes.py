@@ -29,7 +29,7 @@ L0202 = declare_code(
 L0301 = declare_code(
     "L0301",
     "Relay program cannot be compiled",
-    "Data types, matches and references have no place in the shared normal form; the interpreter runs them.",
+    "A part of the program has no place in the shared normal form; the interpreter runs it.",
 )
 L0302 = declare_code(
     "L0302",
@@ -40,4 +40,15 @@ L0303 = declare_code(
     "L0303",
     "generic function as a value",
     "A generic function can be called, or given to a function that says with which types it is called.",
+)
+L0304 = declare_code(
+    "L0304",
+    "reference may lead to itself",
+    "A machine frees what nobody holds any more. A reference to a function, or to a value that may hold the "
+    "same kind of reference, can be held by what it holds itself. The interpreter runs such programs.",
+)
+L0305 = declare_code(
+    "L0305",
+    "branches are nested too deeply",
+    "Each clause of a match is a branch inside the one before. Put some of them into a function.",
 )

@@ -10,7 +10,7 @@ becomes
 
 Lets are bindings, calls of operators what their records say (`relay.expand`). Each `?` of a parameter is a
 symbolic dimension; a result of unknown sizes is cast to a type with new ones. A generic function becomes a
-function for each of the types that it is called with.
+function for each of the types that it is called with. Data types, matches and references: see `relay_data`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any
 
 from heddle.graph.infer import function_type, infer, type_of
 from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
-from heddle.graph.normalize import Normalizer
 from heddle.graph.normalize import Scope as Bindings
 from heddle.graph.type_relations import definable_vars, erase_vars, symbolic_vars
 from heddle.ir.attrs import attrs_of
@@ -30,8 +29,10 @@ from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple,
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
 from heddle.ir.op import Op
+from heddle.ir.type_data import Constructor
 from heddle.ir.types import FuncType, TupleType, Type
 from heddle.lower.codes import L0301, L0302, L0303
+from heddle.lower.relay_data import DataLowering, has_references
 from heddle.lower.relay_types import (
     INTERPRET,
     is_generic,
@@ -68,13 +69,14 @@ def to_relax(mod: IRModule, entry_functions: Sequence[str] | None = None) -> IRM
     """The module with its Relay functions in normal form: those that the entry functions need. These are
     `main` where there is one, else all that are not generic; functions of other dialects stay.
 
-    Raises: UsageError L0301 for data types, matches and references, L0302 for a generic function with too
-    many instances, L0303 for one as a value or entry; IRTypeError where types do not fit; MissingNameError
-    I0301 for an entry that is not there.
+    Raises: UsageError L0302 for a generic function with too many instances, L0303 for one as a value or
+    entry, L0304 for a reference that may lead to itself; IRTypeError where types do not fit;
+    MissingNameError I0301 for an entry that is not there.
     """
     typed = infer_module(ToANormalForm()(mod))
-    program = _Program(typed)
-    for var in _entries(typed, entry_functions):
+    entries = _entries(typed, entry_functions)
+    program = _Program(typed, is_pure=not has_references(typed, [typed[var] for var in entries]))
+    for var in entries:
         func = typed[var]
         if func.type_params:
             raise UsageError(
@@ -95,16 +97,18 @@ def _entries(mod: IRModule, names: Sequence[str] | None) -> list[GlobalVar]:
 
 
 class _Program:
-    """What the functions of one program share."""
+    """What the functions of one program share. `is_pure`: none has effects; where there are references, all
+    functions are taken to have some."""
 
-    def __init__(self, mod: IRModule) -> None:
-        self.mod = mod
+    def __init__(self, mod: IRModule, *, is_pure: bool) -> None:
+        self.mod, self.is_pure = mod, is_pure
         others = {var: func for var, func in mod.functions.items() if not is_relay(func)}
         self.module = replace(mod, functions=Map(others), type_definitions=Map({}))
         self.nesting: Counter[int] = Counter()
         """The instances in the making, by the identity of the function."""
         self._names = NameSupply(var.name_hint for var in mod.functions)
         self._instances: dict[tuple[str, ...], _Instance] = {}
+        self._constructors: dict[Constructor, GlobalVar] = {}
 
     def instance(self, var: GlobalVar, types: tuple[Type, ...], node: Any) -> Recursion:
         """The name of a function for certain types; the function is made where it is not there."""
@@ -127,6 +131,16 @@ class _Program:
         elif known.is_open:
             known.calls_itself = True
         return known.var
+
+    def constructor(self, constructor: Constructor) -> GlobalVar:
+        """The name of a function that calls a constructor; it is made where it is not there."""
+        known = self._constructors.get(constructor)
+        if known is None:
+            made = _Maker(self, {}).constructor_function(constructor)
+            known = GlobalVar(self._names.fresh(constructor.name_hint), made.ty)
+            self._constructors[constructor] = known
+            self.module[known] = made
+        return known
 
     def enter(self, func: Function, node: Any) -> None:
         """Raises: UsageError L0302 where too many instances of a function are in the making."""
@@ -159,17 +173,22 @@ class _Generic:
     made: list[tuple[Bindings, tuple[str, ...], _Instance]] = field(default_factory=list)
 
 
-class _Maker(Normalizer):
+class _Maker(DataLowering):
     """Makes one function of the module, with those inside it."""
 
     def __init__(self, program: _Program, types: dict[Any, Type]) -> None:
         super().__init__(program.module)
         self.program, self.types = program, types
+        self.definitions, self.is_pure = program.mod, program.is_pure
+        self.nesting = 0
         self.values: dict[Var, Any] = {}
         """What stands for variables: a leaf, an `_Instance` or a `_Generic`."""
 
     def type(self, ty: Any, node: Any) -> Type:
         return known_type(ty, self.types, node)
+
+    def normal(self, ty: Any, node: Any, dims: str | None = None) -> Type:
+        return normal_type(self.type(ty, node), node, dims, is_pure=self.is_pure)
 
     # ---- functions
 
@@ -177,38 +196,42 @@ class _Maker(Normalizer):
         made = []
         for param in func.params:
             name = self.names.fresh(param.name_hint)
-            ty = normal_type(self.type(param.ty, param), param, name)
+            ty = self.normal(param.ty, param, name)
             self.values[param] = Var(name, ty, span=param.span)
             made.append(self.values[param])
         return tuple(made)
 
     def declared(self, func: Function, params: tuple[Var, ...]) -> FuncType:
         """The type of a function whose body is not made yet."""
-        ret = normal_type(self.type(func.ret_ty, func), func)
-        return FuncType(tuple(type_of(param) for param in params), ret)
+        ret = self.normal(func.ret_ty, func)
+        return FuncType(tuple(type_of(param) for param in params), ret, self.is_pure)
 
     def function(self, func: Function, params: tuple[Var, ...], instance: _Instance) -> Recursion:
         """The function; its result has the type that the body shows, unless somebody relied on less."""
-        body = yield self.branch(func.body)
+        body = yield self.branch(func.body, self.type(func.ret_ty, func))
         found = type_of(body.body)
         given = {dim for param in params for dim in definable_vars(type_of(param))}
         ret = erase_vars(found, set(symbolic_vars(found)) - given)
         if instance.calls_itself:
             ret = type_of(instance.var).ret  # type: ignore[attr-defined]
         attrs = {key: value for key, value in func.attrs.items() if key != PRIMITIVE}
-        made = Function(params, replace(body, ty=found), ret, True, attrs_of(attrs), span=func.span)
+        made = Function(params, replace(body, ty=found), ret, self.is_pure, attrs_of(attrs), span=func.span)
         return replace(made, ty=infer(made))
 
-    def branch(self, expr: Any) -> Recursion:
-        """A body or branch as a sequence."""
+    def branch(self, expr: Any, wanted: Type) -> Recursion:
+        """A body or branch, which is to have a type of Relay, as a sequence."""
         with self.scope() as scope:
-            while isinstance(expr, Let):
-                yield self.let(expr)
-                expr = expr.body
-            result = yield self.operand(expr)
+            result = yield self.inline(expr, wanted)
             scope.close_block()
         made = SeqExpr(tuple(scope.blocks), result, span=expr.span)
         return replace(made, ty=infer(made))
+
+    def inline(self, expr: Any, wanted: Type) -> Recursion:
+        """The leaf that a body or branch gives, its lets bound in the sequence that is being made."""
+        while isinstance(expr, Let):
+            yield self.let(expr)
+            expr = expr.body
+        return (yield self.operand(expr, wanted))
 
     def local(self, func: Function, hint: str, instance: _Instance) -> Recursion:
         """Bind a function inside the one that is made; gives its variable."""
@@ -265,7 +288,11 @@ class _Maker(Normalizer):
             made = yield self.call(expr)
         elif isinstance(expr, If):
             cond = yield self.operand(expr.cond)
-            true, false = (yield self.branch(expr.true_branch)), (yield self.branch(expr.false_branch))
+            self.enter_branch(expr)
+            ty = self.type(expr.ty, expr)
+            true = yield self.branch(expr.true_branch, ty)
+            false = yield self.branch(expr.false_branch, ty)
+            self.nesting -= 1
             found = If(cond, true, false, span=expr.span)
             made = replace(found, ty=infer(found))
         elif isinstance(expr, TupleGetItem):
@@ -273,24 +300,28 @@ class _Maker(Normalizer):
             if isinstance(source, Tuple):
                 return source.fields[expr.index]
             made = TupleGetItem(source, expr.index, span=expr.span)
+        elif isinstance(expr, Match):
+            made = yield self.match(expr)
+        elif isinstance(expr, (RefCreate, RefRead, RefWrite)):
+            made = yield self.reference(expr)
         else:
             return (yield self.operand(expr))
         with at(expr.span):
             made = made if isinstance(made, If) else self.value(made)
             leaf = made if isinstance(made, (Var, Constant, Tuple, GlobalVar)) else self.bind(made, hint)
-            return self._cast(leaf, self.type(expr.ty, expr), expr, hint)
+            return self.cast(leaf, self.type(expr.ty, expr), expr, hint)
 
-    def _cast(self, leaf: Expr, wanted: Type, node: Any, hint: str) -> Expr:
+    def cast(self, leaf: Expr, wanted: Type, node: Any, hint: str) -> Expr:
         """A leaf whose type says as much as Relay's does, with names for sizes that are not known."""
         found = type_of(leaf)
         if isinstance(leaf, Tuple) and isinstance(wanted, TupleType):
             items = zip(leaf.fields, wanted.fields, strict=True)
-            made = Tuple(tuple(self._cast(item, ty, node, hint) for item, ty in items), span=leaf.span)
+            made = Tuple(tuple(self.cast(item, ty, node, hint) for item, ty in items), span=leaf.span)
             return replace(made, ty=infer(made))
         if not is_vaguer(found, wanted):
             return leaf
         name = self.names.fresh(hint)
-        ty = refined(found, wanted, node, name)
+        ty = refined(found, wanted, node, name, is_pure=self.is_pure)
         var = Var(name, ty)
         self.add(MatchCast(var, leaf, ty))
         return var
@@ -312,12 +343,14 @@ class _Maker(Normalizer):
             return replace(made, ty=infer(made))
         if isinstance(expr, Constant):
             return self.value(expr)
-        if isinstance(expr, (Var, GlobalVar, Function)):
+        if isinstance(expr, (Var, GlobalVar, Function, Constructor)):
             return (yield self.callee(expr, (), expr))
         raise _refused(expr, expr)
 
     def callee(self, expr: Any, types: tuple[Type, ...], node: Any) -> Recursion:
         """The leaf for a function, a generic one for certain types, or for any variable."""
+        if isinstance(expr, Constructor):
+            return self.program.constructor(expr)
         if isinstance(expr, GlobalVar):
             return (yield self.program.instance(expr, types, node))
         if isinstance(expr, Function):
@@ -342,6 +375,8 @@ class _Maker(Normalizer):
                 args.append(self._unpacked((yield self.operand(arg))))
             with at(call.span):
                 return expand(call.op.name, args, call.attrs)
+        if isinstance(call.op, Constructor):
+            return (yield self.data(call))
         if not isinstance(call.op, (Var, GlobalVar, Function)):
             raise _refused(call.op, call)
         ty = self.type(call.op.ty, call)
@@ -370,16 +405,6 @@ def _with_own_dims(ty: FuncType) -> FuncType:
     return found
 
 
-_REFUSED = {
-    Match: "a match",
-    RefCreate: "a reference",
-    RefRead: "the read of a reference",
-    RefWrite: "the write of a reference",
-}
-
-
 def _refused(expr: Any, node: Any) -> UsageError:
     """The error for an expression that the normal form has not; it stands at `node`."""
-    name = getattr(expr, "name_hint", "")
-    what = _REFUSED.get(type(expr)) or (f"constructor {name}" if name else f"a {type(expr).__name__}")
-    return UsageError(L0301, f"{what} cannot be compiled", span=node.span, help=INTERPRET)
+    return UsageError(L0301, f"a {type(expr).__name__} cannot be compiled", span=node.span, help=INTERPRET)

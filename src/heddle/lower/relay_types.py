@@ -7,10 +7,11 @@ from typing import Any
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Call
 from heddle.ir.node import Node, children
-from heddle.ir.types import FuncType, TupleType, Type, TypeVar
+from heddle.ir.type_data import GlobalTypeVar, TypeCall
+from heddle.ir.types import AnyType, FuncType, TupleType, Type, TypeVar
 from heddle.lower.codes import L0301, L0302, L0303
 from heddle.prim.nodes import SizeVar
-from heddle.relay.nodes import AnyDim
+from heddle.relay.nodes import AnyDim, RefType
 from heddle.relay.text_values import type_text
 from heddle.relay.unify import Unifier, instantiate, replace_type_vars
 from heddle.support.diagnostics import UsageError
@@ -21,11 +22,14 @@ MOST_TYPE_NODES = 10_000
 """How large a type may be that a generic function is called with, counted as text shows it."""
 
 TypeMap = dict[Any, Type]
+_OF_ANY_TYPE = (TypeCall, GlobalTypeVar, RefType)
+"""Types of Relay whose values have the type of any value in the normal form."""
 
 
-def normal_type(ty: Type, node: Any, dims: str | None = None) -> Type:
+def normal_type(ty: Type, node: Any, dims: str | None = None, *, is_pure: bool = True) -> Type:
     """A type as the normal form has it. Each `?` becomes a new symbolic dimension that is called after
-    `dims`; without that, a shape with one is of known rank alone.
+    `dims`; without that, a shape with one is of known rank alone. `is_pure`: whether functions have no
+    effects.
 
     Raises: UsageError L0301 for a type that the normal form has not, L0303 for a generic one, at `node`.
     """
@@ -41,11 +45,16 @@ def normal_type(ty: Type, node: Any, dims: str | None = None) -> Type:
         return TensorType(tuple(made), ty.dtype)
     if isinstance(ty, TupleType):
         return TupleType(
-            tuple(normal_type(item, node, dims and f"{dims}_{place}") for place, item in enumerate(ty.fields))
+            tuple(
+                normal_type(item, node, dims and f"{dims}_{place}", is_pure=is_pure)
+                for place, item in enumerate(ty.fields)
+            )
         )
     if isinstance(ty, FuncType) and not ty.type_params:
-        params = tuple(normal_type(param, node) for param in ty.arg_types)
-        return FuncType(params, normal_type(ty.ret, node))
+        params = tuple(normal_type(param, node, is_pure=is_pure) for param in ty.arg_types)
+        return FuncType(params, normal_type(ty.ret, node, is_pure=is_pure), is_pure)
+    if isinstance(ty, _OF_ANY_TYPE):
+        return AnyType()
     raise UsageError(
         L0303 if is_generic(ty) else L0301,
         f"a value of type {type_text(ty)} cannot be compiled",
@@ -100,15 +109,16 @@ def is_vaguer(found: Type, wanted: Type) -> bool:
         return found.dims is None
     if isinstance(found, TupleType) and isinstance(wanted, TupleType):
         return any(is_vaguer(a, b) for a, b in zip(found.fields, wanted.fields, strict=True))
-    return type(found) is not type(wanted)
+    return type(found) is not type(wanted) and not isinstance(wanted, _OF_ANY_TYPE)
 
 
-def refined(found: Type, wanted: Type, node: Any, dims: str) -> Type:
+def refined(found: Type, wanted: Type, node: Any, dims: str, *, is_pure: bool) -> Type:
     """The type `found` with what `wanted` adds; sizes of which nothing is known get names."""
     if isinstance(found, TupleType) and isinstance(wanted, TupleType):
         pairs = enumerate(zip(found.fields, wanted.fields, strict=True))
-        return TupleType(tuple(refined(a, b, node, f"{dims}_{place}") for place, (a, b) in pairs))
-    return normal_type(wanted, node, dims) if is_vaguer(found, wanted) else found
+        parts = (refined(a, b, node, f"{dims}_{place}", is_pure=is_pure) for place, (a, b) in pairs)
+        return TupleType(tuple(parts))
+    return normal_type(wanted, node, dims, is_pure=is_pure) if is_vaguer(found, wanted) else found
 
 
 def is_generic(ty: Any) -> bool:

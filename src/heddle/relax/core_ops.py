@@ -1,4 +1,4 @@
-"""Operators of the dialect itself: closures, devices, memory, the virtual machine.
+"""Operators of the dialect itself: closures, data types, references, devices, memory, the machine.
 
 They have no loops of their own: passes rewrite them, and at the end the virtual machine's code generator
 knows those that remain.
@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.graph.codes import R0201, R0202
+from heddle.graph.codes import R0201, R0202, R0601
 from heddle.graph.core_ops import ARGS, FUNC, any_value, declare_core, stated_or_any
 from heddle.graph.infer import Inference, type_of
 from heddle.graph.type_relations import match_dims
 from heddle.graph.types import TensorType
 from heddle.ir.expr import DataTypeImm, Tuple
 from heddle.ir.op_def import AttrSpec, Input
-from heddle.ir.types import FuncType, TupleType, Type
+from heddle.ir.types import FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
+from heddle.runtime.data import ConstructorValue, RefValue
 from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import TrapValueError
 
 
 def _nothing(_ctx: Inference) -> Type:
@@ -66,6 +68,8 @@ def _closure_type(ctx: Inference) -> Type:
 def declare() -> None:
     """Put the operators of this file into the table."""
     _declare_closures()
+    _declare_data()
+    _declare_references()
     _declare_devices()
     _declare_memory()
     _declare_machine()
@@ -90,6 +94,76 @@ def _declare_closures() -> None:
         (FUNC, ARGS),
         lambda ctx: _closure_type(ctx),
         "Bind the last parameters of a function.",
+    )
+
+
+def _no_clause(_attrs: Any, message: str) -> Any:
+    raise TrapValueError(R0601, message)
+
+
+def _write(_attrs: Any, ref: RefValue, value: Any) -> tuple[Any, ...]:
+    ref.value = value
+    return ()
+
+
+def _declare_data() -> None:
+    data = Input("data", "any", "a value of a data type")
+    declare_core(
+        "make_data",
+        (Input("tag", "prim", "which constructor makes it"), Input("fields", "args", "what of, as a tuple")),
+        any_value,
+        "A value of a data type.",
+        reference=lambda attrs, tag, fields: ConstructorValue(int(tag), tuple(fields)),
+    )
+    declare_core(
+        "has_tag",
+        (data, Input("tag", "prim")),
+        lambda ctx: PrimType(DataType("bool")),
+        "Whether a value was made by the constructor of a tag.",
+        reference=lambda attrs, data, tag: data.tag == int(tag),
+    )
+    declare_core(
+        "get_field",
+        (data, Input("index", "prim")),
+        stated_or_any,
+        "A field of a value of a data type. The call states its type.",
+        reference=lambda attrs, data, index: data.fields[int(index)],
+    )
+    declare_core(
+        "fatal",
+        (Input("message", "any"),),
+        stated_or_any,
+        "The end of the program, with a message: no clause of a match fits. The call states the type of "
+        "the value that is not there.",
+        reference=_no_clause,
+    )
+
+
+def _declare_references() -> None:
+    ref = Input("ref", "any", "the reference")
+    declare_core(
+        "make_ref",
+        (Input("value", "any"),),
+        any_value,
+        "A new reference to a value.",
+        is_pure=False,
+        reference=lambda attrs, value: RefValue(value),
+    )
+    declare_core(
+        "read_ref",
+        (ref,),
+        stated_or_any,
+        "What a reference holds. The call states its type.",
+        is_pure=False,
+        reference=lambda attrs, ref: ref.value,
+    )
+    declare_core(
+        "write_ref",
+        (ref, Input("value", "any")),
+        _nothing,
+        "Let a reference hold another value, for all who have it.",
+        is_pure=False,
+        reference=_write,
     )
 
 

@@ -14,9 +14,10 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.relay.builders import as_expr, bind, const
 from heddle.relay.codes import Q0101, Q0105, Q0402
-from heddle.relay.interpreter import Closure, ConstructorValue, RefValue, RelayInterpreter
+from heddle.relay.interpreter import Closure, RelayInterpreter
 from heddle.relay.nodes import Let
 from heddle.relay.typed import infer_expr, infer_module
+from heddle.runtime.data import ConstructorValue, RefValue, map_values
 from heddle.runtime.device import Device, cpu
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import Trap, TrapTypeError, UsageError, did_you_mean
@@ -71,35 +72,14 @@ class Executor:
 
     def _outside(self, value: Any) -> Any:
         """A value for Python: tensors on the executor's device."""
-        if isinstance(value, tuple):
-            return ADT(self._outside(item) for item in value)
-        if isinstance(value, ConstructorValue):
-            return self._constructor_outside(value)
+        return map_values(value, self._leaf_outside, ADT)
+
+    def _leaf_outside(self, value: Any) -> Any:
         if isinstance(value, RefValue):
             return RefValue(self._outside(value.value))
-        if isinstance(value, Closure):
+        if isinstance(value, Closure) or callable(value):
             return self._callable_closure(value)
         return tensor(value, self.device) if isinstance(value, np.ndarray) else value
-
-    def _constructor_outside(self, value: ConstructorValue) -> ConstructorValue:
-        """A long list is nested as deeply as it is long: from the inside out, with a stack of our own."""
-        done: dict[int, ConstructorValue] = {}
-        todo = [value]
-        while todo:
-            top = todo[-1]
-            missing = [
-                item for item in top.fields if isinstance(item, ConstructorValue) and id(item) not in done
-            ]
-            if missing:
-                todo += missing
-                continue
-            todo.pop()
-            fields = tuple(
-                done[id(item)] if isinstance(item, ConstructorValue) else self._outside(item)
-                for item in top.fields
-            )
-            done[id(top)] = ConstructorValue(top.tag, fields, top.constructor)
-        return done[id(value)]
 
     def _callable_closure(self, closure: Closure) -> Callable[..., Any]:
         return lambda *args: self._outside(
@@ -134,7 +114,7 @@ def _inside(value: Any, ty: Any, where: str) -> Any:
             raise TrapTypeError(Q0402, f"{where}: expected a tuple of {len(types)}, got {len(value)}")
         return tuple(_inside(item, part, where) for item, part in zip(value, types, strict=True))
     if isinstance(value, ConstructorValue):
-        return _constructor_inside(value, where)
+        return map_values(value, lambda item: _inside(item, None, where))
     if isinstance(value, (Closure, RefValue)):
         return value
     if isinstance(value, (bool, int, float)):
@@ -152,24 +132,6 @@ def _inside(value: Any, ty: Any, where: str) -> Any:
 
 def _array(data: Tensor) -> Any:
     return np.asarray(data.numpy(), data.dtype.numpy())
-
-
-def _constructor_inside(value: ConstructorValue, where: str) -> ConstructorValue:
-    done: dict[int, ConstructorValue] = {}
-    todo = [value]
-    while todo:
-        top = todo[-1]
-        missing = [item for item in top.fields if isinstance(item, ConstructorValue) and id(item) not in done]
-        if missing:
-            todo += missing
-            continue
-        todo.pop()
-        fields = tuple(
-            done[id(item)] if isinstance(item, ConstructorValue) else _inside(item, None, where)
-            for item in top.fields
-        )
-        done[id(top)] = ConstructorValue(top.tag, fields, top.constructor)
-    return done[id(value)]
 
 
 def _check(array: Any, ty: TensorType, where: str) -> None:

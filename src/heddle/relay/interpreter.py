@@ -54,38 +54,12 @@ from heddle.relay.nodes import (
     RefRead,
     RefWrite,
 )
+from heddle.runtime.data import ConstructorValue, RefValue
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.support.diagnostics import Code, Trap, TrapValueError
 from heddle.support.limits import current_limits
 from heddle.support.span import at
 from heddle.support.trampoline import Recursion, TooDeepError, run
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class ConstructorValue:
-    """A value of a data type."""
-
-    tag: int
-    fields: tuple[Any, ...]
-    constructor: Constructor | None = None
-
-    def __getitem__(self, index: int) -> Any:
-        return self.fields[index]
-
-    def __len__(self) -> int:
-        return len(self.fields)
-
-    def __repr__(self) -> str:
-        """The constructor and what its fields are: a list may be too long to be shown."""
-        name = self.constructor.name_hint if self.constructor is not None else f"tag {self.tag}"
-        return f"{name}({', '.join(type(item).__name__ for item in self.fields)})"
-
-
-@dataclass(slots=True, eq=False)
-class RefValue:
-    """A cell; all who have it see what is written."""
-
-    value: Any
 
 
 @dataclass(slots=True, eq=False)

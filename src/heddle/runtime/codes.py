@@ -41,6 +41,16 @@ U0403 = declare_code(
 U0404 = declare_code(
     "U0404", "kernel failed", "A check inside compiled code was violated; the message is the kernel's own."
 )
+U0405 = declare_code(
+    "U0405",
+    "reference is in use",
+    "A reference that compiled code made belongs to its machine, which another thread runs at the moment.",
+)
+U0406 = declare_code(
+    "U0406",
+    "reference holds itself",
+    "Machine code counts who holds a value. A reference that leads to itself would never be freed.",
+)
 U0501 = declare_code(
     "U0501",
     "function not in module",

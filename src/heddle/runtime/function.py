@@ -8,6 +8,8 @@ Conversion of arguments (and of what Python callbacks return), in order:
 | numpy array | Tensor, memory shared where it is compact, writable and aligned |
 | numpy scalar | Python int, float or bool |
 | list, tuple | Array, element by element |
+| ConstructorValue | ConstructorValue, field by field |
+| RefValue | itself, with what it holds converted |
 | dict | Map |
 | numpy dtype or scalar type | DataType |
 | object with `__dlpack__` | Tensor, memory shared |
@@ -25,6 +27,7 @@ from typing import Any, overload
 import numpy as np
 
 from heddle.runtime.codes import U0401, U0402
+from heddle.runtime.data import ConstructorValue, RefValue, map_values
 from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.runtime.shape import Array, Map, Shape
@@ -72,8 +75,10 @@ def to_value(value: Any) -> Any:
         return tensor_from_numpy(value)
     if isinstance(value, (Shape, Array)):
         return value
-    if isinstance(value, (list, tuple)):
-        return Array(map(to_value, value))
+    if isinstance(value, (list, tuple, ConstructorValue)):
+        return map_values(value, to_value, Array)
+    if isinstance(value, RefValue):
+        return _with_value_inside(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
@@ -85,6 +90,19 @@ def to_value(value: Any) -> Any:
     if hasattr(value, "__dlpack__"):
         return from_dlpack(value)
     return value
+
+
+def _with_value_inside(ref: RefValue) -> RefValue:
+    if ref.cell is not None:
+        return ref
+    held = ref.value
+    if type(held) not in _UNCHANGED:
+        ref.value = None  # while it is converted: it may lead to the reference itself
+        try:
+            held = to_value(held)
+        finally:
+            ref.value = held
+    return ref
 
 
 convert = to_value

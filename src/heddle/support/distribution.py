@@ -1,5 +1,5 @@
-"""The name under which Heddle is installed. Imports and the command are `heddle`; on the package index that is
-somebody else's package, so that no message may ask to install it."""
+"""The name under which Heddle is installed. Imports and the command are `heddle`; on the package index that
+is somebody else's package, so that no message may ask to install it."""
 
 from __future__ import annotations
 

@@ -48,6 +48,10 @@ class Limits:
         1 << 32, "turns of a loop of a model that the model states, with those of the loops around it"
     )
     call_depth: int = _limit(1_000_000, "expressions inside one another that the Relay interpreter computes")
+    frames: int = _limit(250_000, "calls inside one another that a machine runs as bytecode")
+    stack_bytes: int = _limit(
+        512 * MIB, "bytes of stack that a machine's compiled code may take, beside that of its thread"
+    )
     fold_bytes: int = _limit(
         2 * GIB, "bytes of all constants that folding makes from scalars, or makes larger"
     )

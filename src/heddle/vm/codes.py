@@ -98,7 +98,9 @@ V0402 = declare_code(
 V0403 = declare_code(
     "V0403", "value differs from its annotation", "Number of dimensions, dtype, or number of elements differ."
 )
-V0404 = declare_code("V0404", "index out of range", "A tuple has fewer elements.")
+V0404 = declare_code(
+    "V0404", "index out of range", "A tuple has fewer elements, or a value of a data type fewer fields."
+)
 V0405 = declare_code("V0405", "bad condition", "A branch needs a bool or integer scalar.")
 V0406 = declare_code(
     "V0406",
@@ -120,6 +122,9 @@ V0410 = declare_code(
     "memory belongs to another tensor",
     "A machine that checks lifetimes (`--sanitize`) met a tensor on whose storage another one was placed in "
     "the meantime: a fault of memory planning, or of bytecode written by hand.",
+)
+V0411 = declare_code(
+    "V0411", "no clause fits", "A match that does not cover every value met one that no clause fits."
 )
 V0501 = declare_code(
     "V0501",

@@ -18,8 +18,6 @@ from heddle.vm.objects import VMClosure
 from heddle.vm.program import FunctionRow, Program
 from heddle.vm.steps import LinkedFunction
 
-MAX_FRAMES = 100_000
-
 
 def closure_target(args: Sequence[Any]) -> tuple[LinkedFunction | None, Sequence[Any]]:
     """What the operands (machine, closure, arguments...) of an invocation enter, and with which arguments; no
@@ -39,8 +37,13 @@ def wrong_count(name: str, expected: int, param_names: Sequence[str], got: int) 
     return Trap(V0302, f"function {name!r} expects {expected} arguments{names}, got {got}")
 
 
-def too_deep(function: LinkedFunction) -> Trap:
-    return Trap(V0305, f"call depth exceeded in {function.name!r}: expected at most {MAX_FRAMES} frames")
+def too_deep(function: LinkedFunction, most: int) -> Trap:
+    return Trap(
+        V0305,
+        f"call depth exceeded in {function.name!r}: expected at most {most} frames",
+        help="a call in the last place takes no room; to raise the limit: make the machine "
+        "with heddle.config.limits(frames=VALUE)",
+    )
 
 
 def add_place(error: HeddleError, program: Program, row: FunctionRow, pc: int) -> None:

@@ -70,6 +70,52 @@ def _mlp(x: Any, w: Any, b: Any) -> Any:
     return y + x
 
 
+def _map_filter(n: int, k: int) -> Any:
+    odd = [x for x in range(n, 0, -1) if x % 2]
+    value = n
+    for x in odd:
+        value = value * 2 - x
+    return float(sum(odd) * k), value
+
+
+def _list_of_any(x: Any, y: Any) -> Any:
+    whole = np.concatenate([y, np.tanh(x), np.tanh(y), np.tanh(x)])
+    return whole, whole.sum(0)
+
+
+def _forest(n: int) -> int:
+    return 1 if n == 0 else n + 4 * _forest(n - 1)
+
+
+def _beam_search(n: int, width: int, table: Any) -> Any:
+    beams = [(np.float32(0), [0])]
+    for _ in range(n):
+        longer = [(s + table[t[-1], k], [*t, k]) for s, t in beams for k in range(4)]
+        beams = sorted(longer, key=lambda beam: -beam[0])[:width]
+    return beams[0][0], np.array(beams[0][1], "int32")
+
+
+def _tree_lstm(x: Any, y: Any, w: Any, u: Any) -> Any:
+    def leaf(v: Any) -> Any:
+        i, g, o, _ = np.split(v @ w.T, 4, 1)
+        c = _sigmoid(i) * np.tanh(g)
+        return _sigmoid(o) * np.tanh(c), c
+
+    def node(a: Any, b: Any) -> Any:
+        i, g, f, e, o = np.split(np.concatenate([a[0], b[0]], 1) @ u.T, 5, 1)
+        c = _sigmoid(i) * np.tanh(g) + _sigmoid(f) * a[1] + _sigmoid(e) * b[1]
+        return _sigmoid(o) * np.tanh(c), c
+
+    return node(node(leaf(x), leaf(y)), node(leaf(x), node(leaf(y), leaf(y))))
+
+
+def _while_loop(n: int, x: Any) -> Any:
+    acc = x
+    for _ in range(n):
+        acc = np.concatenate([acc, x]) * np.float32(0.5)
+    return n, acc
+
+
 def _closures(c: bool, x: Any, y: float) -> Any:
     def add(a: Any, b: float) -> Any:
         return a * (b if c else b + y) + x
@@ -135,6 +181,19 @@ ROWS: dict[str, Row] = {
     "queue": (lambda: (1.5,), lambda x: x - x * 2),
     "state_machine": (lambda: (), lambda: 12),
     "rnn": (lambda: (floats(1, 3), floats(1, 3), floats(2, 3), floats(2, 2)), _rnn),
+    "map_filter": (lambda: (9, 3), _map_filter),
+    "constructors_as_functions": (lambda: (1.5, 4.0), lambda x, y: (x - y, x - y)),
+    "first_clause_wins": (lambda: (), lambda: (1, 2, 3, 4, 5, 6, 7, 7)),
+    "list_of_any": (lambda: (floats(3, 2), floats(0, 2)), _list_of_any),
+    "references_in_data": (
+        lambda: (1.5, 4.0),
+        lambda x, y: (3, x + 20, (y + 10) * 2, (y + 10) * 2),
+    ),
+    "forest": (lambda: (5,), _forest),
+    "lambda_terms": (lambda: (3,), lambda n: n * 16),
+    "beam_search": (lambda: (5, 3, floats(4, 4)), _beam_search),
+    "tree_lstm": (lambda: (floats(1, 3), floats(1, 3), floats(8, 3), floats(10, 4)), _tree_lstm),
+    "while_loop": (lambda: (3, floats(2)), _while_loop),
 }
 
 

@@ -10,8 +10,8 @@ from heddle.config import limits
 
 import heddle as tvm
 from heddle import relay
-from heddle.relay.interpreter import ConstructorValue, RefValue
 from heddle.runtime import tensor
+from heddle.runtime.data import ConstructorValue, RefValue
 from tests.unit.relay.programs import floats, plain, program, run, value
 
 F32 = relay.scalar_type("float32")

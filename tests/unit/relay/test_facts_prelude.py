@@ -13,7 +13,7 @@ from heddle import relay
 from heddle.ir.structural import assert_structural_equal
 from heddle.relay.prelude import Prelude, TensorArrayOps
 from heddle.relay.standard import FOLDER, standard_module
-from tests.unit.relay.programs import HEAD, listed, program, run
+from tests.unit.relay.programs import HEAD, listed, plain, program
 
 NUMBERS = [int(number) for number in np.random.default_rng().integers(-9, 9, 7)]
 
@@ -22,12 +22,12 @@ def _list(items: list[Any]) -> str:
     return "".join(f"Cons({item}, " for item in items) + "Nil" + ")" * len(items)
 
 
-def _run(text: str, *args: Any, std: str = "prelude.rly") -> Any:
+def _run(text: str, *args: Any, std: str = "prelude.rly", kind: str = "debug") -> Any:
     mod = tvm.IRModule()
     mod.import_from_std("prelude.rly")
     mod.import_from_std(std)
     typed = relay.parse(f"{HEAD}def @main() {{ {text} }}", init_module=mod)
-    found = relay.create_executor("debug", typed).evaluate()(*args)
+    found = relay.create_executor(kind, typed).evaluate()(*args)
     return found.numpy().item() if hasattr(found, "numpy") else found
 
 
@@ -44,6 +44,7 @@ def test_4_1_types_and_names() -> None:
 
 
 LIST = _list(NUMBERS)
+KINDS = ("debug", "vm")
 ROWS: list[tuple[str, Any]] = [
     (f"@hd({LIST})", NUMBERS[0]),
     (f"@tl({LIST})", NUMBERS[1:]),
@@ -94,8 +95,9 @@ ROWS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(
     ("text", "wanted"), ROWS, ids=[row[0].partition("(")[0] + str(k) for k, row in enumerate(ROWS)]
 )
-def test_4_2_functions(text: str, wanted: Any) -> None:
-    found = _run(text)
+@pytest.mark.parametrize("kind", KINDS)
+def test_4_2_functions(text: str, wanted: Any, kind: str) -> None:
+    found = _run(text, kind=kind)
     assert (listed(found) if isinstance(wanted, list) else found) == wanted
 
 
@@ -107,12 +109,14 @@ def test_4_2_functions(text: str, wanted: Any) -> None:
         "@foldr1(fn (%x, %y) { %x + %y }, @tl(Cons(1, Nil)))",
     ],
 )
-def test_4_2_partial_functions_fail_when_they_run(text: str) -> None:
-    with pytest.raises(RuntimeError, match="Q0401"):
-        _run(text)
+@pytest.mark.parametrize(("kind", "code"), [("debug", "Q0401"), ("vm", "V0411")])
+def test_4_2_partial_functions_fail_when_they_run(text: str, kind: str, code: str) -> None:
+    with pytest.raises(RuntimeError, match=code):
+        _run(text, kind=kind)
 
 
-def test_4_3_other_texts() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_4_3_other_texts(kind: str) -> None:
     assert sorted(path.name for path in FOLDER.glob("*.rly")) == [
         "core.rly",
         "gradient.rly",
@@ -121,21 +125,22 @@ def test_4_3_other_texts() -> None:
     ]
     five = "@nat_add(@nat_double(succ(succ(zero))), succ(zero))"
     count = f"match ({five}) {{ succ(succ(succ(succ(succ(zero))))) => 1, _ => 0 }}"
-    assert _run(count, std="nat.rly") == 1
-    assert _run(f"@nat_nth({LIST}, succ(succ(zero)))", std="nat.rly") == NUMBERS[2]
-    assert listed(_run(f"@nat_update({LIST}, succ(zero), 50)", std="nat.rly")) == [
+    assert _run(count, std="nat.rly", kind=kind) == 1
+    assert _run(f"@nat_nth({LIST}, succ(succ(zero)))", std="nat.rly", kind=kind) == NUMBERS[2]
+    assert listed(_run(f"@nat_update({LIST}, succ(zero), 50)", std="nat.rly", kind=kind)) == [
         NUMBERS[0],
         50,
         *NUMBERS[2:],
     ]
-    assert _run("@nat_iterate(fn (%x) { %x * 2 }, succ(succ(zero)))(3)", std="nat.rly") == 12
+    assert _run("@nat_iterate(fn (%x) { %x * 2 }, succ(succ(zero)))(3)", std="nat.rly", kind=kind) == 12
     product = "@MultiplyGradCell(fn (%a, %b) { %a * %b }, One(fn () { 1 }), Raw(5))"
     cell = f"@FromGradCell(@AddGradCell(fn (%a, %b) {{ %a + %b }}, Raw(2), {product}))"
-    assert _run(cell, std="gradient.rly") == 7
+    assert _run(cell, std="gradient.rly", kind=kind) == 7
     assert (
         _run(
             "@FromGradCell(@MultiplyGradCell(fn (%a, %b) { %a * %b }, Zero(fn () { 0 }), Raw(5)))",
             std="gradient.rly",
+            kind=kind,
         )
         == 0
     )
@@ -163,14 +168,16 @@ def test_standard_texts_print_and_parse_back(name: str) -> None:
 # ---- tensor arrays
 
 
-def _arrays(dtype: str, text: str, *args: Any) -> Any:
+def _arrays(dtype: str, text: str, *args: Any, kind: str) -> Any:
     p = Prelude()
     assert p.get_type("tensor_t", dtype).name_hint == f"tensor_{dtype}_t"
-    return run(relay.parse(HEAD + text.replace("D", dtype), init_module=p.mod), *args)
+    mod = relay.parse(HEAD + text.replace("D", dtype), init_module=p.mod)
+    return plain(relay.create_executor(kind, mod).evaluate()(*args))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float16", "int64"])
-def test_4_4_unstack_stack_write_read(dtype: str) -> None:
+def test_4_4_unstack_stack_write_read(dtype: str, kind: str) -> None:
     x = np.random.default_rng().integers(0, 9, (4, 3)).astype(dtype)
     text = (
         "def @main(%x: Tensor[(4, 3), D], %y: Tensor[(3), D]) { "
@@ -180,14 +187,15 @@ def test_4_4_unstack_stack_write_read(dtype: str) -> None:
         "{ (tensor2_D(%a), tensor1_D(%b), tensor1_D(%c)) => (%a, %b, %c) } }"
     )
     y = np.arange(3).astype(dtype)
-    whole, row, flat = _arrays(dtype, text, x, y)
+    whole, row, flat = _arrays(dtype, text, x, y, kind=kind)
     np.testing.assert_array_equal(whole, np.stack([x[0], y, *x[2:]]))
     np.testing.assert_array_equal(row, x[2])
     np.testing.assert_array_equal(flat, x.ravel())
     assert whole.dtype == dtype
 
 
-def test_4_4_split_and_scatter() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_4_4_split_and_scatter(kind: str) -> None:
     x = np.random.default_rng().standard_normal((6, 2)).astype("float32")
     text = (
         "def @main(%x: Tensor[(6, 2), D], %n: Tensor[(3), int32], %at: Tensor[(3), int32]) { "
@@ -196,7 +204,8 @@ def test_4_4_split_and_scatter() -> None:
         "match? ((@tensor_array_read_D(%ta, 1), @tensor_array_concat_D(%moved))) "
         "{ (tensor2_D(%a), tensor2_D(%b)) => (%a, %b) } }"
     )
-    part, whole = _arrays("float32", text, x, np.array([1, 3, 2], "int32"), np.array([2, 0, 1], "int32"))
+    lengths, places = np.array([1, 3, 2], "int32"), np.array([2, 0, 1], "int32")
+    part, whole = _arrays("float32", text, x, lengths, places, kind=kind)
     np.testing.assert_array_equal(part, x[1:4])
     np.testing.assert_array_equal(whole, np.concatenate([x[1:4], x[4:6], x[0:1]]))
 

@@ -101,6 +101,25 @@ class Objects:
         given = self.values(*items)
         return self.call("heddle_make_closure", self.register(to), function, len(items), given)
 
+    def data(self, to, tag, *items):
+        given = self.values(*items)
+        return self.call("heddle_make_data", self.register(to), tag, len(items), given)
+
+    def field_of(self, to, source, index):
+        return self.call("heddle_get_field", self.register(to), self.register(source), index)
+
+    def has_tag(self, number, tag):
+        return self.machine.call("heddle_has_tag", self.register(number), tag)
+
+    def reference(self, to, value):
+        return self.call("heddle_make_ref", self.register(to), self.register(value))
+
+    def read(self, to, ref):
+        return self.call("heddle_read_ref", self.register(to), self.register(ref))
+
+    def write_ref(self, ref, value):
+        return self.call("heddle_write_ref", self.register(ref), self.register(value))
+
     def shape(self, to, *sizes):
         return self.call("heddle_make_shape", self.register(to), len(sizes), self.words(*sizes))
 

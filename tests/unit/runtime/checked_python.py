@@ -17,11 +17,12 @@ from heddle.systems.types import FunctionType, i64
 from tests.unit.runtime.native_machine import machine_of
 
 HEADER_SLOT, OWNER_SLOT, OBJECT_BYTES = 16, 24, 32
+FIELDS_SLOT, TAG_SLOT = 16, 24
 TUPLE_ITEMS = tuple.__basicsize__
 _OBJECT = abi.HostObject.layout
 _END = FunctionType((), None)
 _SAVED_STATE = 0xBEEF
-_TYPES = ("none type", "tuple", "bytes", "capsule", "function", "tensor", "storage", "array", "thing")
+_TYPES = ("none type", "tuple", "bytes", "capsule", "function", "tensor", "storage", "array", "data", "thing")
 
 
 class Python:
@@ -55,6 +56,7 @@ class Python:
             "tensor",
             "storage",
             "array",
+            "data",
             "thing",
         ):
             self.types[name] = machine.new(_OBJECT, name)
@@ -145,6 +147,10 @@ class Python:
         words = struct.pack("<qiiiIqqq", 0, 1, 0, len(sizes), dtype, where, strides, 0)
         return self.instance("tensor", self.bytes(words), self.thing())
 
+    def data(self, tag: int, *fields: int) -> int:
+        """A value of a data type; it takes the fields over."""
+        return self.instance("data", self.tuple(*fields), self.int(tag))
+
     def header(self, tensor: int) -> int:
         return self.machine.load(tensor + HEADER_SLOT, i64) + CONTENT_OFFSET
 
@@ -172,7 +178,7 @@ class Python:
             return
         kind = self.type_of(at)
         held = self.items(at) if kind in ("tuple", "sequence") else []
-        if kind in ("tensor", "storage"):
+        if kind in ("tensor", "storage", "data"):
             held = [self.machine.load(at + slot, i64) for slot in (HEADER_SLOT, OWNER_SLOT)]
         if kind == "capsule":
             self.machine.call_address(self.contents[at][1], (at,), _END)

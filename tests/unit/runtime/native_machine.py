@@ -23,6 +23,7 @@ _PLATFORM = {
     "SIG_BLOCK": 0,
     "STACK_BYTES": 4 << 20,
     "STACK_RESERVE_BYTES": 128 << 10,
+    "HAS_SEGMENTS": 1,
     "SC_NPROCESSORS": 84,
     "MAX_THREADS": 1024,
     "SPINS": 10,
@@ -85,6 +86,7 @@ def machine_of(
         "stack_end": lambda machine, me: machine.state["stack_end"],
         "pthread_self": lambda machine: machine.scheduler.current.number + 1,
         "signed_product": _signed_product,
+        "run_on": _run_on,
         **(externals or {}),
     }
     machine = Machine(
@@ -103,6 +105,16 @@ def machine_of(
 def _signed_product(machine: Machine, left: int, right: int) -> tuple[int, int]:
     whole = left * right
     return i64.wrap(whole), int(whole != i64.wrap(whole))
+
+
+def _run_on(machine: Machine, top: int, code: int, *args: int) -> int:
+    """Code on another stack: its frames lie below `top`. Functions of the host take five arguments, those of
+    programs three."""
+    here, machine.state["frame"] = machine.state.get("frame"), top - 1000
+    try:
+        return int(machine.call_address(code, args if args[-1] else args[:3], None) or 0)  # type: ignore[arg-type]
+    finally:
+        machine.state["frame"] = here
 
 
 def new_pool(machine: Machine, **fields: int) -> int:

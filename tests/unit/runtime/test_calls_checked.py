@@ -7,7 +7,7 @@ import pytest
 
 from heddle.runtime.native import abi
 from heddle.runtime.native.abi import Kind, Operand, Status
-from heddle.runtime.native.source import calls, forks, making
+from heddle.runtime.native.source import calls, forks, making, stacks
 from heddle.support.diagnostics import HeddleError
 from heddle.systems.types import ArrayType, i64
 from tests.unit.runtime.checked_objects import VALUE, Objects
@@ -245,7 +245,7 @@ def test_a_frame_needs_room(size, is_good):
         objects.set_context("stack_limit", 4000)
         assert objects.call("heddle_room", size) == (Status.DONE if is_good else Status.FAILED)
         if not is_good:
-            assert last_error(machine) == (abi.TOO_DEEP, 0, 0, calls.too_deep.text)
+            assert last_error(machine) == (abi.TOO_DEEP, 0, 0, stacks.too_deep.text)
 
 
 @pytest.mark.parametrize("ends", ["heddle_leave", "heddle_fail"])

@@ -32,7 +32,7 @@ def test_types_of_the_interface_are_those_that_files_have():
 
 def test_kinds_and_codes_are_those_that_files_have():
     kinds = ["NONE", "INT", "BOOL", "FLOAT", "POINTER", "", "MACHINE", "TENSOR", "SHAPE", "TUPLE", "CLOSURE"]
-    kinds += ["STORAGE", "FOREIGN"]
+    kinds += ["STORAGE", "FOREIGN", "DATA", "REFERENCE"]
     assert [(kind.name, kind.value) for kind in abi.Kind] == [
         (name, number) for number, name in enumerate(kinds) if name
     ]

@@ -10,7 +10,7 @@ from heddle.runtime.native.abi import Kind, Status
 from heddle.runtime.native.source import program_calls, python_values
 from heddle.systems.types import Address, i64
 from tests.unit.runtime.checked_objects import TENSOR, VALUE, Objects
-from tests.unit.runtime.checked_python import HEADER_SLOT, OWNER_SLOT, python_machine
+from tests.unit.runtime.checked_python import FIELDS_SLOT, HEADER_SLOT, OWNER_SLOT, TAG_SLOT, python_machine
 
 ELEMENT_TYPE = 0x7777
 FLOAT32 = 0x12002
@@ -38,7 +38,8 @@ class Program:
         machine.call("heddle_glue_configure", python.types["tensor"], HEADER_SLOT, OWNER_SLOT, *slow)
         elements = python.words(1, 2, ELEMENT_TYPE, FLOAT32)
         machine.call("heddle_arrays_configure", python.types["array"], elements, 2)
-        machine.call("heddle_program_configure", *self.hooks)
+        data, items = python.types["data"], python.types["tuple"]
+        machine.call("heddle_program_configure", *self.hooks, data, items, TAG_SLOT, FIELDS_SLOT)
         machine.store(machine.global_at("host_drop"), Address, machine.function(self.drop_owner))
         self.hooks += slow
         self.keep = python.thing()
@@ -150,6 +151,82 @@ def test_what_native_code_does_not_know_goes_through_the_host():
         assert program.called() == ["to"] * 3
         assert python.contents[result] == 99
         program.end(result, *given)
+
+
+# ---- values of data types
+
+
+def _shown(machine, at):
+    """A value as Python's tuples: tag and fields, or kind and payload."""
+    kind, payload = machine.field(at, VALUE, "kind"), machine.field(at, VALUE, "payload")
+    if kind != Kind.DATA:
+        return kind, payload if kind == Kind.INT else None
+    count, tag = (machine.field(payload, abi.Data.layout, name) for name in ("count", "tag"))
+    first = payload + abi.Data.layout.size_bytes
+    return tag, [_shown(machine, first + VALUE.size_bytes * place) for place in range(count)]
+
+
+@pytest.mark.parametrize("is_short", [False, True])
+def test_values_of_data_types_become_native_ones(is_short):
+    """Near the stack's end the host converts them."""
+    with python_machine() as machine:
+        seen = []
+
+        def work(context, args, result):
+            seen.append(_shown(machine, args))
+            return Status.DONE
+
+        program, python = Program(machine, work, 1), machine.state["python"]
+        list_ = python.data(7, python.int(4), python.data(7, python.tensor(2), python.data(8)))
+        machine.state["frame"] = 100 if is_short else 1 << 40
+        program.end(program(list_), list_)
+        wanted = (7, [(Kind.INT, 4), (7, [(Kind.TENSOR, None), (8, [])])])
+        assert seen == [(Kind.INT, 99) if is_short else wanted]
+        assert program.called() == (["to"] if is_short else [])
+
+
+@pytest.mark.parametrize("odd", ["tag", "large tag", "fields", "nothing", "part"])
+def test_what_is_odd_in_a_value_of_a_data_type_goes_through_the_host(odd):
+    with python_machine() as machine:
+        seen = []
+
+        def work(context, args, result):
+            seen.append(_shown(machine, args))
+            return Status.DONE
+
+        program, python = Program(machine, work, 1), machine.state["python"]
+        made = {
+            "tag": lambda: python.instance("data", python.tuple(), python.thing()),
+            "large tag": lambda: python.data(1 << 70),
+            "fields": lambda: python.instance("data", python.thing(), python.int(1)),
+            "nothing": lambda: python.instance("data", 0, 0),
+            "part": lambda: python.data(1, python.int(2), python.thing()),
+        }[odd]()
+        program.end(program(made), made)
+        assert seen == [(1, [(Kind.INT, 2), (Kind.INT, 99)]) if odd == "part" else (Kind.INT, 99)]
+        assert program.called() == ["to"]
+
+
+def test_values_of_data_types_beyond_a_number_go_through_the_host(monkeypatch):
+    with python_machine() as machine:
+        program, python = Program(machine, lambda *_: Status.DONE, 1), machine.state["python"]
+        one = python.data(8)
+        whole = python.data(7, *(python.hold(one) for _ in range(python_values.MOST_DATA)))
+        program.end(program(whole), whole, one)
+        assert program.called() == ["to"] * 2
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_no_memory_for_a_value_of_a_data_type_drops_its_parts(failing):
+    with python_machine() as machine:
+        program, python = Program(machine, lambda *_: Status.DONE, 1), machine.state["python"]
+        given = python.data(7, python.tensor(2), python.data(7, python.tensor(3), python.data(8)))
+        machine.call("heddle_thread")
+        machine.state["failing_allocation"] = failing
+        assert program(given) == 0
+        machine.state["failing_allocation"] = None
+        assert program.called() == ["refuse"] and program.raised()
+        program.end(given)
 
 
 @pytest.mark.parametrize("why", ["host", "memory", "array"])

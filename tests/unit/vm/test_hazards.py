@@ -10,6 +10,7 @@ import pytest
 
 from heddle.runtime import Array, DataType, FunctionModule, Shape, Tensor, allocator_for, cpu, tensor
 from heddle.support.diagnostics import HeddleError, Trap
+from heddle.support.limits import limits
 from heddle.vm import VMClosure
 from heddle.vm.encode import assemble, encode_arg
 from heddle.vm.isa import ArgKind, Instruction
@@ -63,8 +64,10 @@ def test_endless_recursion_is_a_trap_on_stacks_of_any_size(stack_kib):
     assert vm["fine"](3) == 3
 
 
-def test_a_frame_larger_than_the_stack_is_a_trap(mode):
-    """A function with more registers than a thread's stack holds."""
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_a_frame_larger_than_the_stack_has_a_segment_of_its_own(mode, is_allowed):
+    """A function with more registers than a thread's stack holds: compiled code needs more stack, which the
+    limit bounds."""
     made = builder()
     count = 40_000
     with made.function("main", 1):
@@ -76,7 +79,8 @@ def test_a_frame_larger_than_the_stack_is_a_trap(mode):
         made = builder()
         with made.function("main", 30_000):
             made.emit_ret(made.r(0))
-    vm = machine(made)
+    with limits(stack_bytes=64 << 20 if is_allowed else 1 << 20):
+        vm = machine(made)
     seen = []
 
     def work():
@@ -92,7 +96,7 @@ def test_a_frame_larger_than_the_stack_is_a_trap(mode):
         worker.join()
     finally:
         threading.stack_size(old)
-    assert seen == [7 if mode == "bytecode" else "V0305"]
+    assert seen == [7 if mode == "bytecode" or is_allowed else "V0305"]
 
 
 def nest():

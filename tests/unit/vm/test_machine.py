@@ -21,8 +21,8 @@ from heddle.runtime import (
     tensor,
 )
 from heddle.support.diagnostics import Trap, UsageError
+from heddle.support.limits import current_limits
 from heddle.vm import VMClosure
-from heddle.vm.frames import MAX_FRAMES
 from heddle.vm.relax import FuncKind, VirtualMachine, VMInstrumentReturnKind
 
 from ..runtime.kernels import kernel_module
@@ -125,7 +125,7 @@ def test_a_call_in_tail_position_needs_no_frame():
         made.emit_ret(made.r(5))
     functions = {"test.tail.minus_one": lambda n: n - 1, "test.tail.plus_two": lambda n: n + 2}
     executable = made.get(imports=[FunctionModule(functions)])
-    rounds = MAX_FRAMES + 10
+    rounds = current_limits().frames + 10
     assert VirtualMachine(executable, cpu())["main"](rounds, 1) == 1 + 2 * rounds
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from heddle.runtime import FunctionModule, allocator_for, cpu, tensor
 from heddle.support.diagnostics import Trap
-from heddle.vm.frames import MAX_FRAMES
+from heddle.support.limits import current_limits
 from heddle.vm.relax import ExecBuilder, FuncKind, VirtualMachine
 from heddle.vm.tail import tail_cycles
 
@@ -18,7 +18,7 @@ from .programs import HELPERS, builder, run_machine
 
 pytestmark = pytest.mark.usefixtures("mode")  # bytecode and compiled
 
-ROUNDS = MAX_FRAMES + 11
+ROUNDS = current_limits().frames + 11
 
 
 def declare(made: ExecBuilder, *names: str) -> None:

@@ -110,13 +110,17 @@ class ProgramEmitter:
         return text + self._entrance(body).build(f"define i32 {symbol(name)}({params}) {attributes}")
 
     def _entrance(self, body: str) -> FunctionWriter:
-        """What asks for room on the stack before the frame, which may be large, is taken."""
+        """What asks for room on the stack before the frame, which may be large, is taken. Where there is
+        none, the body runs on a new segment of stack."""
         out = FunctionWriter()
-        callee = self.module.declare("heddle_room", "i32", ["ptr", "i64"])
-        status = out.value(f"call i32 {callee}(ptr %context, i64 {self._frame_bytes})")
-        out.branch(out.value(f"icmp eq i32 {status}, 0"), "enter", "refuse")
-        out.start("refuse")
-        out.terminate("ret i32 -1")
+        callee = self.module.declare("heddle_has_room", "i32", ["ptr", "i64"])
+        room = out.value(f"call i32 {callee}(ptr %context, i64 {self._frame_bytes})")
+        out.branch(out.value(f"icmp ne i32 {room}, 0"), "enter", "grow")
+        out.start("grow")
+        grow = self.module.declare("heddle_grow", "i32", ["ptr", "i64", "ptr", "ptr", "ptr"])
+        operands = f"ptr %context, i64 {self._frame_bytes}, ptr {body}, ptr %args, ptr %result"
+        grown = out.value(f"call i32 {grow}({operands})")
+        out.terminate(f"ret i32 {grown}")
         out.start("enter")
         result = out.value(f"call i32 {body}(ptr %context, ptr %args, ptr %result)")
         out.terminate(f"ret i32 {result}")

@@ -19,6 +19,15 @@ from heddle.codegen.llvm.program_conversions import (
     emit_tensor_to_shape,
     emit_value_of_optional,
 )
+from heddle.codegen.llvm.program_data import (
+    emit_fatal,
+    emit_get_field,
+    emit_has_tag,
+    emit_make_data,
+    emit_make_ref,
+    emit_read_ref,
+    emit_write_ref,
+)
 from heddle.codegen.llvm.program_tensors import (
     drop_frame_storage,
     drop_frame_tensor,
@@ -660,3 +669,15 @@ def _invoke_closure(emitter: ProgramEmitter, step: Step) -> None:
         "heddle_invoke", "%context", emitter.destination(step), callee, args, str(len(given))
     )
     emitter.finish(step, status)
+
+
+# ---- data types and references
+
+
+_writes("make_data")(emit_make_data)
+_writes("has_tag")(emit_has_tag)
+_writes("get_field")(emit_get_field)
+_writes("make_ref")(emit_make_ref)
+_writes("read_ref")(emit_read_ref)
+_writes("write_ref")(emit_write_ref)
+_writes("fatal")(emit_fatal)

@@ -44,6 +44,8 @@ _NO_MEMORY = (
     "relax.vm.call_tir_dyn",
     "relax.null_value",
     "relax.make_closure",
+    "relax.has_tag",
+    "relax.fatal",
 )
 _VIEWS = ("relax.memory.alloc_tensor", "relax.vm.alloc_tensor", "relax.memory.view_reshape")
 

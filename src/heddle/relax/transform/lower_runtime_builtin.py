@@ -8,6 +8,7 @@ s = R.call_builtin_with_ctx(R.ExternFunc("vm.builtin.alloc_storage"),
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.attrs import NO_ATTRS
 from heddle.ir.expr import Call, Expr, ExternFunc, Function, StringImm, Tuple, Var
 from heddle.ir.op import Op
+from heddle.ir.op_def import OpDef, op_def
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.types import TupleType
 from heddle.prim.nodes import constant
@@ -29,8 +31,15 @@ BUILTINS: dict[str, str] = {
     "relax.memory.view_reshape": "reshape",
     "relax.vm.call_tir_dyn": "call_tir_dyn",
     "relax.make_closure": "make_closure",
+    "relax.make_data": "make_data",
+    "relax.has_tag": "has_tag",
+    "relax.get_field": "get_field",
+    "relax.fatal": "fatal",
+    "relax.make_ref": "make_ref",
+    "relax.read_ref": "read_ref",
+    "relax.write_ref": "write_ref",
 }
-"""Operators whose arguments are the builtin's, as they are."""
+"""Operators whose arguments are the builtin's, as they are; those in a tuple of arguments one by one."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ class _Rewriter(BindingRewriter):
         if name == "relax.to_vdevice":
             return _to_device(args[0], value)
         if name in BUILTINS:
-            flat = tuple(item for arg in args for item in (arg.fields if isinstance(arg, Tuple) else (arg,)))
+            flat = tuple(_flat(op_def(value.op), args))
             return Call(ExternFunc(f"vm.builtin.{BUILTINS[name]}"), flat, NO_ATTRS, (type_of(value),))
         return value
 
@@ -75,6 +84,16 @@ class _Rewriter(BindingRewriter):
 
     def _kill(self, target: Expr) -> Call:
         return Call(Op.get("relax.vm.kill_object"), (target,), NO_ATTRS, (), TupleType(()))
+
+
+def _flat(record: OpDef | None, args: Sequence[Expr]) -> Iterator[Expr]:
+    """The arguments, with the items of a tuple of arguments in its place. A tuple that is a value stays."""
+    assert record is not None
+    for spec, arg in zip(record.inputs, args, strict=False):
+        if spec.kind == "args" and isinstance(arg, Tuple):
+            yield from arg.fields
+        else:
+            yield arg
 
 
 def _to_device(source: Expr, value: Call) -> Call:

@@ -26,6 +26,8 @@ class Kind(IntEnum):
     CLOSURE = 10
     STORAGE = 11
     FOREIGN = 12
+    DATA = 13
+    REFERENCE = 14
 
 
 class Family(IntEnum):
@@ -60,6 +62,7 @@ class MachineCode(IntEnum):
     BAD_CONDITION = 405
     NO_DEVICE = 406
     MALFORMED = 408
+    NO_CLAUSE = 411
 
 
 def machine_error(code: MachineCode, family: Family = Family.TRAP) -> int:
@@ -232,6 +235,20 @@ class Closure(Struct):
     num_bound: i64
 
 
+class Data(Struct):
+    """The payload of a value of a data type: which constructor made it, and of how many fields; they
+    follow."""
+
+    count: i64
+    tag: i64
+
+
+class Reference(Struct):
+    """The payload of a reference: what it holds."""
+
+    value: Value
+
+
 class HostObject(Struct):
     """An object of Python, as far as native code looks at it: its count and its type."""
 
@@ -276,7 +293,9 @@ class Context(Struct):
     `deferred`: objects of the host that wait until its lock is held; `state` is what the lock was given up
     with. `error_place` is the innermost instruction that failed, -1 while none did; `call_place` that of the
     call which the host gets. `calls` are under way, of `thread`. `watched`: whether something looks at each
-    instruction. `owner` is the host's object for the machine.
+    instruction. `owner` is the host's object for the machine. `stack_left` are the bytes that segments of
+    stack may still take; `home` is where the thread's own stack is while the program runs on a segment, else
+    null, and `home_limit` the limit there.
     """
 
     pools: Pointer[PoolTable]
@@ -292,6 +311,9 @@ class Context(Struct):
     call_place: i64
     watched: i64
     owner: Address
+    stack_left: i64
+    home: Address
+    home_limit: Address
 
 
 class ProgramTables(Struct):

@@ -43,6 +43,8 @@ _VALUE_TYPES: dict[int, str] = {
     Kind.TUPLE: "Array",
     Kind.CLOSURE: "VMClosure",
     Kind.STORAGE: "Storage",
+    Kind.DATA: "ConstructorValue",
+    Kind.REFERENCE: "RefValue",
 }
 _FIRST_RUNTIME_NUMBER = (
     600  # diagnostics of the machine are numbered below it, those of the runtime from it on

@@ -31,6 +31,9 @@
 @bad_device = internal constant [54 x i8] c"device index %g is out of range: there are %e devices\00"
 @no_chain = internal constant [68 x i8] c"expected a chain of rows, (((tensor, tensor), tensor), ...), got %v\00"
 @ragged_chain = internal constant [78 x i8] c"rows of a chain differ: expected a dense one of %e bytes, got one of %g bytes\00"
+@no_data = internal constant [40 x i8] c"expected a value of a data type, got %v\00"
+@no_reference = internal constant [29 x i8] c"expected a reference, got %v\00"
+@no_such_field = internal constant [65 x i8] c"field %g is out of range: the value of a data type has %e fields\00"
 @too_deep = internal constant [61 x i8] c"call depth exceeded: the stack has no room for another frame\00"
 @expected_storage = internal constant [77 x i8] c"vm.builtin.alloc_tensor cannot take its operands: expected a storage, got %v\00"
 @expected_tensor = internal constant [71 x i8] c"vm.builtin.reshape cannot take its operands: expected a tensor, got %v\00"
@@ -61,6 +64,7 @@ declare i32 @pthread_detach(i64)
 declare i32 @pthread_cond_broadcast(ptr)
 declare ptr @malloc(i64)
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
+$RUN_ON
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
@@ -1291,7 +1295,7 @@ entry:
   store i64 0, ptr %link_at.1
   br label %loop.2
 loop.2:
-  %dead.5 = phi ptr [ %first, %entry ], [ %dead.94, %after.97 ]
+  %dead.5 = phi ptr [ %first, %entry ], [ %dead.112, %after.115 ]
   %v.6 = icmp ne ptr %dead.5, null
   br i1 %v.6, label %body.3, label %after.4
 body.3:
@@ -1364,41 +1368,61 @@ then.73:
   br label %after.75
 else.74:
   %v.85 = icmp eq i32 %kind.13, 10
-  br i1 %v.85, label %then.82, label %after.84
+  br i1 %v.85, label %then.82, label %else.83
 then.82:
   %at.88 = getelementptr [16 x i8], ptr %at.16, i64 1
   %num_bound_at.89 = getelementptr i8, ptr %at.16, i64 8
   %v.90 = load i64, ptr %num_bound_at.89
   %dead.91 = call ptr @let_all_go(ptr %v.9, ptr %at.88, i64 %v.90)
   br label %after.84
+else.83:
+  %v.95 = icmp eq i32 %kind.13, 13
+  br i1 %v.95, label %then.92, label %else.93
+then.92:
+  %at.98 = getelementptr [16 x i8], ptr %at.16, i64 1
+  %v.99 = load i64, ptr %at.16
+  %dead.100 = call ptr @let_all_go(ptr %v.9, ptr %at.98, i64 %v.99)
+  br label %after.94
+else.93:
+  %v.104 = icmp eq i32 %kind.13, 14
+  br i1 %v.104, label %then.101, label %after.103
+then.101:
+  %dead.107 = call ptr @let_all_go(ptr %v.9, ptr %at.16, i64 1)
+  br label %after.103
+after.103:
+  %dead.108 = phi ptr [ %v.9, %else.93 ], [ %dead.107, %then.101 ]
+  br label %after.94
+after.94:
+  %dead.109 = phi ptr [ %dead.100, %then.92 ], [ %dead.108, %after.103 ]
+  br label %after.84
 after.84:
-  %dead.92 = phi ptr [ %v.9, %else.74 ], [ %dead.91, %then.82 ]
+  %dead.110 = phi ptr [ %dead.91, %then.82 ], [ %dead.109, %after.94 ]
   br label %after.75
 after.75:
-  %dead.93 = phi ptr [ %dead.81, %then.73 ], [ %dead.92, %after.84 ]
+  %dead.111 = phi ptr [ %dead.81, %then.73 ], [ %dead.110, %after.84 ]
   br label %after.19
 after.19:
-  %dead.94 = phi ptr [ %dead.72, %after.25 ], [ %dead.93, %after.75 ]
-  %flags_at.98 = getelementptr i8, ptr %dead.5, i64 12
-  %v.99 = load i32, ptr %flags_at.98
-  %v.100 = and i32 %v.99, 1
-  %v.101 = icmp ne i32 %v.100, 0
-  br i1 %v.101, label %then.95, label %else.96
-then.95:
+  %dead.112 = phi ptr [ %dead.72, %after.25 ], [ %dead.111, %after.75 ]
+  %flags_at.116 = getelementptr i8, ptr %dead.5, i64 12
+  %v.117 = load i32, ptr %flags_at.116
+  %v.118 = and i32 %v.117, 1
+  %v.119 = icmp ne i32 %v.118, 0
+  br i1 %v.119, label %then.113, label %else.114
+then.113:
   call void @drop_foreign(ptr %context, ptr %dead.5)
-  br label %after.97
-else.96:
-  %flags_at.105 = getelementptr i8, ptr %dead.5, i64 12
-  %v.106 = load i32, ptr %flags_at.105
-  %v.107 = and i32 %v.106, 4
-  %v.108 = icmp eq i32 %v.107, 0
-  br i1 %v.108, label %then.102, label %after.104
-then.102:
+  br label %after.115
+else.114:
+  %flags_at.123 = getelementptr i8, ptr %dead.5, i64 12
+  %v.124 = load i32, ptr %flags_at.123
+  %v.125 = and i32 %v.124, 4
+  %v.126 = icmp eq i32 %v.125, 0
+  br i1 %v.126, label %then.120, label %after.122
+then.120:
   call void @free(ptr %dead.5)
-  br label %after.104
-after.104:
-  br label %after.97
-after.97:
+  br label %after.122
+after.122:
+  br label %after.115
+after.115:
   br label %loop.2
 after.4:
   ret void
@@ -2695,6 +2719,420 @@ after.313:
   ret i32 0
 }
 
+define internal i32 @refuse_kind(ptr %message, ptr %value) cold noinline {
+entry:
+  %v.1 = call i64 @heddle_kind_of(ptr %value)
+  call void @heddle_set_error(i32 102914, ptr %message, i64 0, i64 %v.1)
+  ret i32 -1
+}
+
+; What an error message names as got: a value's kind, or the type of a foreign object.
+define i64 @heddle_kind_of(ptr %value) {
+entry:
+  %v.4 = load i32, ptr %value
+  %v.5 = icmp ne i32 %v.4, 12
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  %v.6 = load i32, ptr %value
+  %v.7 = sext i32 %v.6 to i64
+  ret i64 %v.7
+after.3:
+  %payload_at.12 = getelementptr i8, ptr %value, i64 8
+  %v.13 = load ptr, ptr %payload_at.12
+  %at.16 = getelementptr [1 x i8], ptr %v.13, i64 -32
+  %owner_at.17 = getelementptr i8, ptr %at.16, i64 16
+  %v.18 = load ptr, ptr %owner_at.17
+  %type_at.19 = getelementptr i8, ptr %v.18, i64 8
+  %v.20 = load ptr, ptr %type_at.19
+  %v.21 = ptrtoint ptr %v.20 to i64
+  ret i64 %v.21
+}
+
+define i32 @heddle_make_data(ptr %context, ptr %register, i64 %tag, i64 %count, ptr %items) "heddle-simplified" {
+entry:
+  %v.1 = mul i64 16, %count
+  %size_bytes.2 = add i64 16, %v.1
+  %v.5 = add i64 %size_bytes.2, 32
+  %v.6 = call ptr @malloc(i64 %v.5)
+  %v.10 = icmp eq ptr %v.6, null
+  br i1 %v.10, label %then.7, label %after.9
+then.7:
+  call void @refuse_memory(i64 %v.5)
+  br label %new_object_end.4
+after.9:
+  store i64 1, ptr %v.6
+  %kind_at.11 = getelementptr i8, ptr %v.6, i64 8
+  store i32 13, ptr %kind_at.11
+  %flags_at.12 = getelementptr i8, ptr %v.6, i64 12
+  store i32 0, ptr %flags_at.12
+  %owner_at.13 = getelementptr i8, ptr %v.6, i64 16
+  store ptr null, ptr %owner_at.13
+  %at.16 = getelementptr [32 x i8], ptr %v.6, i64 1
+  br label %new_object_end.4
+new_object_end.4:
+  %result.0.17 = phi ptr [ null, %then.7 ], [ %at.16, %after.9 ]
+  %v.21 = icmp eq ptr %result.0.17, null
+  br i1 %v.21, label %then.18, label %after.20
+then.18:
+  ret i32 -1
+after.20:
+  store i64 %count, ptr %result.0.17
+  %tag_at.22 = getelementptr i8, ptr %result.0.17, i64 8
+  store i64 %tag, ptr %tag_at.22
+  %at.25 = getelementptr [16 x i8], ptr %result.0.17, i64 1
+  br label %loop.28
+loop.28:
+  %number.31 = phi i64 [ 0, %after.20 ], [ %number.75, %after.54 ]
+  %v.32 = icmp slt i64 %number.31, %count
+  br i1 %v.32, label %body.29, label %after.30
+body.29:
+  %at.33 = getelementptr [16 x i8], ptr %items, i64 %number.31
+  %at.34 = getelementptr [16 x i8], ptr %at.25, i64 %number.31
+  %kind.35 = load i32, ptr %at.33
+  %payload_at.40 = getelementptr i8, ptr %at.33, i64 8
+  %v.41 = load ptr, ptr %payload_at.40
+  %zero_at.42 = getelementptr i8, ptr %at.34, i64 4
+  %zero_at.43 = getelementptr i8, ptr %at.33, i64 4
+  %v.44 = load i32, ptr %zero_at.43
+  store i32 %v.44, ptr %zero_at.42
+  store i32 %kind.35, ptr %at.34
+  %payload_at.49 = getelementptr i8, ptr %at.34, i64 8
+  store ptr %v.41, ptr %payload_at.49
+  %v.55 = icmp sge i32 %kind.35, 7
+  br i1 %v.55, label %then.52, label %after.54
+then.52:
+  %v.59 = icmp eq i32 %kind.35, 11
+  br i1 %v.59, label %then.56, label %else.57
+then.56:
+  %at.66 = getelementptr [1 x i8], ptr %v.41, i64 -32
+  %v.67 = atomicrmw add ptr %at.66, i64 1 monotonic
+  br label %after.58
+else.57:
+  %at.72 = getelementptr [1 x i8], ptr %v.41, i64 -32
+  %v.73 = load i64, ptr %at.72
+  %v.74 = add i64 %v.73, 1
+  store i64 %v.74, ptr %at.72
+  br label %after.58
+after.58:
+  br label %after.54
+after.54:
+  %number.75 = add i64 %number.31, 1
+  br label %loop.28
+after.30:
+  %old_kind.78 = load i32, ptr %register
+  %payload_at.83 = getelementptr i8, ptr %register, i64 8
+  %v.84 = load ptr, ptr %payload_at.83
+  store i32 13, ptr %register
+  %payload_at.89 = getelementptr i8, ptr %register, i64 8
+  store ptr %result.0.17, ptr %payload_at.89
+  %v.93 = icmp sge i32 %old_kind.78, 7
+  br i1 %v.93, label %then.90, label %after.92
+then.90:
+  call void @heddle_release(ptr %context, i32 %old_kind.78, ptr %v.84)
+  br label %after.92
+after.92:
+  ret i32 0
+}
+
+; 1 where a value has this tag, 0 where it has another one; -1 after heddle_set_error for what is of no
+; data type.
+define i32 @heddle_has_tag(ptr %value, i64 %tag) "heddle-simplified" {
+entry:
+  %v.7 = load i32, ptr %value
+  %v.8 = icmp eq i32 %v.7, 13
+  br i1 %v.8, label %yes.4, label %no.5
+yes.4:
+  %payload_at.13 = getelementptr i8, ptr %value, i64 8
+  %v.14 = load ptr, ptr %payload_at.13
+  br label %chosen.6
+no.5:
+  br label %chosen.6
+chosen.6:
+  %v.3.15 = phi ptr [ %v.14, %yes.4 ], [ null, %no.5 ]
+  %v.19 = icmp eq ptr %v.3.15, null
+  br i1 %v.19, label %then.16, label %after.18
+then.16:
+  %v.20 = call i32 @refuse_kind(ptr @no_data, ptr %value)
+  ret i32 %v.20
+after.18:
+  %tag_at.21 = getelementptr i8, ptr %v.3.15, i64 8
+  %v.22 = load i64, ptr %tag_at.21
+  %v.23 = icmp eq i64 %v.22, %tag
+  %v.24 = zext i1 %v.23 to i32
+  ret i32 %v.24
+}
+
+define i32 @heddle_get_field(ptr %context, ptr %register, ptr %value, i64 %index) "heddle-simplified" {
+entry:
+  %v.7 = load i32, ptr %value
+  %v.8 = icmp eq i32 %v.7, 13
+  br i1 %v.8, label %yes.4, label %no.5
+yes.4:
+  %payload_at.13 = getelementptr i8, ptr %value, i64 8
+  %v.14 = load ptr, ptr %payload_at.13
+  br label %chosen.6
+no.5:
+  br label %chosen.6
+chosen.6:
+  %v.3.15 = phi ptr [ %v.14, %yes.4 ], [ null, %no.5 ]
+  %v.19 = icmp eq ptr %v.3.15, null
+  br i1 %v.19, label %then.16, label %after.18
+then.16:
+  %v.20 = call i32 @refuse_kind(ptr @no_data, ptr %value)
+  ret i32 %v.20
+after.18:
+  %v.24 = load i64, ptr %v.3.15
+  %v.25 = icmp uge i64 %index, %v.24
+  br i1 %v.25, label %then.21, label %after.23
+then.21:
+  %v.26 = load i64, ptr %v.3.15
+  call void @heddle_set_error(i32 103427, ptr @no_such_field, i64 %v.26, i64 %index)
+  ret i32 -1
+after.23:
+  %at.29 = getelementptr [16 x i8], ptr %v.3.15, i64 1
+  %at.30 = getelementptr [16 x i8], ptr %at.29, i64 %index
+  call void @heddle_copy(ptr %context, ptr %register, ptr %at.30)
+  ret i32 0
+}
+
+define i32 @heddle_make_ref(ptr %context, ptr %register, ptr %value) "heddle-simplified" {
+entry:
+  %v.3 = add i64 16, 32
+  %v.4 = call ptr @malloc(i64 %v.3)
+  %v.8 = icmp eq ptr %v.4, null
+  br i1 %v.8, label %then.5, label %after.7
+then.5:
+  call void @refuse_memory(i64 %v.3)
+  br label %new_object_end.2
+after.7:
+  store i64 1, ptr %v.4
+  %kind_at.9 = getelementptr i8, ptr %v.4, i64 8
+  store i32 14, ptr %kind_at.9
+  %flags_at.10 = getelementptr i8, ptr %v.4, i64 12
+  store i32 0, ptr %flags_at.10
+  %owner_at.11 = getelementptr i8, ptr %v.4, i64 16
+  store ptr null, ptr %owner_at.11
+  %at.14 = getelementptr [32 x i8], ptr %v.4, i64 1
+  br label %new_object_end.2
+new_object_end.2:
+  %result.0.15 = phi ptr [ null, %then.5 ], [ %at.14, %after.7 ]
+  %v.19 = icmp eq ptr %result.0.15, null
+  br i1 %v.19, label %then.16, label %after.18
+then.16:
+  ret i32 -1
+after.18:
+  br label %loop.24
+loop.24:
+  %number.27 = phi i64 [ 0, %after.18 ], [ %number.71, %after.50 ]
+  %v.28 = icmp slt i64 %number.27, 1
+  br i1 %v.28, label %body.25, label %after.26
+body.25:
+  %at.29 = getelementptr [16 x i8], ptr %value, i64 %number.27
+  %at.30 = getelementptr [16 x i8], ptr %result.0.15, i64 %number.27
+  %kind.31 = load i32, ptr %at.29
+  %payload_at.36 = getelementptr i8, ptr %at.29, i64 8
+  %v.37 = load ptr, ptr %payload_at.36
+  %zero_at.38 = getelementptr i8, ptr %at.30, i64 4
+  %zero_at.39 = getelementptr i8, ptr %at.29, i64 4
+  %v.40 = load i32, ptr %zero_at.39
+  store i32 %v.40, ptr %zero_at.38
+  store i32 %kind.31, ptr %at.30
+  %payload_at.45 = getelementptr i8, ptr %at.30, i64 8
+  store ptr %v.37, ptr %payload_at.45
+  %v.51 = icmp sge i32 %kind.31, 7
+  br i1 %v.51, label %then.48, label %after.50
+then.48:
+  %v.55 = icmp eq i32 %kind.31, 11
+  br i1 %v.55, label %then.52, label %else.53
+then.52:
+  %at.62 = getelementptr [1 x i8], ptr %v.37, i64 -32
+  %v.63 = atomicrmw add ptr %at.62, i64 1 monotonic
+  br label %after.54
+else.53:
+  %at.68 = getelementptr [1 x i8], ptr %v.37, i64 -32
+  %v.69 = load i64, ptr %at.68
+  %v.70 = add i64 %v.69, 1
+  store i64 %v.70, ptr %at.68
+  br label %after.54
+after.54:
+  br label %after.50
+after.50:
+  %number.71 = add i64 %number.27, 1
+  br label %loop.24
+after.26:
+  %old_kind.74 = load i32, ptr %register
+  %payload_at.79 = getelementptr i8, ptr %register, i64 8
+  %v.80 = load ptr, ptr %payload_at.79
+  store i32 14, ptr %register
+  %payload_at.85 = getelementptr i8, ptr %register, i64 8
+  store ptr %result.0.15, ptr %payload_at.85
+  %v.89 = icmp sge i32 %old_kind.74, 7
+  br i1 %v.89, label %then.86, label %after.88
+then.86:
+  call void @heddle_release(ptr %context, i32 %old_kind.74, ptr %v.80)
+  br label %after.88
+after.88:
+  ret i32 0
+}
+
+define i32 @heddle_read_ref(ptr %context, ptr %register, ptr %value) "heddle-simplified" {
+entry:
+  %v.4 = load i32, ptr %value
+  %v.5 = icmp ne i32 %v.4, 14
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  %v.6 = call i32 @refuse_kind(ptr @no_reference, ptr %value)
+  ret i32 %v.6
+after.3:
+  %payload_at.11 = getelementptr i8, ptr %value, i64 8
+  %v.12 = load ptr, ptr %payload_at.11
+  call void @heddle_copy(ptr %context, ptr %register, ptr %v.12)
+  ret i32 0
+}
+
+define i32 @heddle_write_ref(ptr %context, ptr %to, ptr %value) "heddle-simplified" {
+entry:
+  %v.4 = load i32, ptr %to
+  %v.5 = icmp ne i32 %v.4, 14
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  %v.6 = call i32 @refuse_kind(ptr @no_reference, ptr %to)
+  ret i32 %v.6
+after.3:
+  %payload_at.11 = getelementptr i8, ptr %to, i64 8
+  %v.12 = load ptr, ptr %payload_at.11
+  call void @heddle_copy(ptr %context, ptr %v.12, ptr %value)
+  ret i32 0
+}
+
+; Whether the stack has room for a frame of so many bytes.
+define i32 @heddle_room(ptr %context, i64 %size_bytes) {
+entry:
+  %v.6 = call ptr @llvm.frameaddress.p0(i32 0)
+  %v.7 = sub i64 0, %size_bytes
+  %at.8 = getelementptr [1 x i8], ptr %v.6, i64 %v.7
+  %stack_limit_at.9 = getelementptr i8, ptr %context, i64 56
+  %v.10 = load ptr, ptr %stack_limit_at.9
+  %v.11 = icmp uge ptr %at.8, %v.10
+  br i1 %v.11, label %then.1, label %after.3
+then.1:
+  ret i32 0
+after.3:
+  call void @heddle_set_error(i32 78080, ptr @too_deep, i64 0, i64 0)
+  ret i32 -1
+}
+
+; 1 where the stack has room for a frame of so many bytes, else 0.
+define i32 @heddle_has_room(ptr %context, i64 %size_bytes) {
+entry:
+  %v.3 = call ptr @llvm.frameaddress.p0(i32 0)
+  %v.4 = sub i64 0, %size_bytes
+  %at.5 = getelementptr [1 x i8], ptr %v.3, i64 %v.4
+  %stack_limit_at.6 = getelementptr i8, ptr %context, i64 56
+  %v.7 = load ptr, ptr %stack_limit_at.6
+  %v.8 = icmp uge ptr %at.5, %v.7
+  %v.9 = zext i1 %v.8 to i32
+  ret i32 %v.9
+}
+
+define internal i32 @refuse_depth() cold noinline {
+entry:
+  call void @heddle_set_error(i32 78080, ptr @too_deep, i64 0, i64 0)
+  ret i32 -1
+}
+
+; Run the code of a function, whose frame takes so many bytes, on a new segment.
+define i32 @heddle_grow(ptr %context, i64 %size_bytes, ptr %code, ptr %args, ptr %register) {
+entry:
+  %v.1 = add i64 16777216, %size_bytes
+  %v.4 = sub i64 64, 1
+  %v.5 = add i64 %v.1, %v.4
+  %v.6 = udiv i64 %v.5, 64
+  %v.7 = mul i64 %v.6, 64
+  %stack_left_at.8 = getelementptr i8, ptr %context, i64 104
+  %v.9 = load i64, ptr %stack_left_at.8
+  %left.10 = sub i64 %v.9, %v.7
+  %v.15 = icmp eq i32 $HAS_SEGMENTS, 0
+  br i1 %v.15, label %then.11, label %or.14
+or.14:
+  %v.16 = icmp slt i64 %left.10, 0
+  br i1 %v.16, label %then.11, label %after.13
+then.11:
+  %v.17 = call i32 @refuse_depth()
+  ret i32 %v.17
+after.13:
+  %segment.18 = call ptr @aligned_alloc(i64 64, i64 %v.7)
+  %v.22 = icmp eq ptr %segment.18, null
+  br i1 %v.22, label %then.19, label %after.21
+then.19:
+  call void @heddle_set_error(i32 153856, ptr @no_system_memory, i64 0, i64 %v.7)
+  ret i32 -1
+after.21:
+  %stack_limit_at.23 = getelementptr i8, ptr %context, i64 56
+  %limit.24 = load ptr, ptr %stack_limit_at.23
+  %home_at.25 = getelementptr i8, ptr %context, i64 112
+  %home.26 = load ptr, ptr %home_at.25
+  %v.30 = icmp eq ptr %home.26, null
+  br i1 %v.30, label %then.27, label %after.29
+then.27:
+  %home_at.31 = getelementptr i8, ptr %context, i64 112
+  %v.32 = call ptr @llvm.frameaddress.p0(i32 0)
+  %at.33 = getelementptr [1 x i8], ptr %v.32, i64 -4096
+  store ptr %at.33, ptr %home_at.31
+  %home_limit_at.34 = getelementptr i8, ptr %context, i64 120
+  store ptr %limit.24, ptr %home_limit_at.34
+  br label %after.29
+after.29:
+  %stack_left_at.35 = getelementptr i8, ptr %context, i64 104
+  store i64 %left.10, ptr %stack_left_at.35
+  %stack_limit_at.36 = getelementptr i8, ptr %context, i64 56
+  %at.37 = getelementptr [1 x i8], ptr %segment.18, i64 1048576
+  store ptr %at.37, ptr %stack_limit_at.36
+  %at.38 = getelementptr [1 x i8], ptr %segment.18, i64 %v.7
+  %v.39 = ptrtoint ptr %context to i64
+  %v.40 = ptrtoint ptr %args to i64
+  %v.41 = ptrtoint ptr %register to i64
+  %status.42 = call i32 @run_on(ptr %at.38, ptr %code, i64 %v.39, i64 %v.40, i64 %v.41, i64 0, i64 0)
+  %stack_limit_at.43 = getelementptr i8, ptr %context, i64 56
+  store ptr %limit.24, ptr %stack_limit_at.43
+  %stack_left_at.44 = getelementptr i8, ptr %context, i64 104
+  %v.45 = add i64 %left.10, %v.7
+  store i64 %v.45, ptr %stack_left_at.44
+  %home_at.46 = getelementptr i8, ptr %context, i64 112
+  store ptr %home.26, ptr %home_at.46
+  call void @free(ptr %segment.18)
+  ret i32 %status.42
+}
+
+; Call a function of the host on the thread's own stack. It may call the program, which has what is left
+; of that stack, and segments again.
+define internal i32 @call_at_home(ptr %context, ptr %code, i64 %function, ptr %args, i64 %count, ptr %register) {
+entry:
+  %home_at.1 = getelementptr i8, ptr %context, i64 112
+  %home.2 = load ptr, ptr %home_at.1
+  %stack_limit_at.3 = getelementptr i8, ptr %context, i64 56
+  %limit.4 = load ptr, ptr %stack_limit_at.3
+  %home_at.5 = getelementptr i8, ptr %context, i64 112
+  store ptr null, ptr %home_at.5
+  %stack_limit_at.6 = getelementptr i8, ptr %context, i64 56
+  %home_limit_at.7 = getelementptr i8, ptr %context, i64 120
+  %v.8 = load ptr, ptr %home_limit_at.7
+  store ptr %v.8, ptr %stack_limit_at.6
+  %v.11 = ptrtoint ptr %home.2 to i64
+  %v.12 = and i64 %v.11, 63
+  %v.13 = sub i64 0, %v.12
+  %at.14 = getelementptr [1 x i8], ptr %home.2, i64 %v.13
+  %v.15 = ptrtoint ptr %context to i64
+  %v.16 = ptrtoint ptr %args to i64
+  %v.17 = ptrtoint ptr %register to i64
+  %status.18 = call i32 @run_on(ptr %at.14, ptr %code, i64 %v.15, i64 %function, i64 %v.16, i64 %count, i64 %v.17)
+  %home_at.19 = getelementptr i8, ptr %context, i64 112
+  store ptr %home.2, ptr %home_at.19
+  %stack_limit_at.20 = getelementptr i8, ptr %context, i64 56
+  store ptr %limit.4, ptr %stack_limit_at.20
+  ret i32 %status.18
+}
+
 ; Run the code of a function. One that ends with a call of another function, which may come back to it,
 ; leaves that call as a closure in the register, and its frame is gone. The call is made here, and the next
 ; one: a cycle of calls in tail position takes the space of one frame.
@@ -2742,10 +3180,23 @@ then.5:
   %v.13 = call i32 @run_code(ptr %context, ptr %v.4, ptr %args, ptr %register)
   ret i32 %v.13
 after.7:
-  %host_call_at.16 = getelementptr i8, ptr %context, i64 24
-  %v.17 = load ptr, ptr %host_call_at.16
-  %v.18 = call i32 %v.17(ptr %context, i64 %function, ptr %args, i64 %count, ptr %register)
-  ret i32 %v.18
+  %home_at.19 = getelementptr i8, ptr %context, i64 112
+  %v.20 = load ptr, ptr %home_at.19
+  %v.21 = icmp ne ptr %v.20, null
+  br i1 %v.21, label %then.16, label %after.18
+then.16:
+  %host_call_at.22 = getelementptr i8, ptr %context, i64 24
+  %v.23 = load ptr, ptr %host_call_at.22
+  %v.24 = call i32 @call_at_home(ptr %context, ptr %v.23, i64 %function, ptr %args, i64 %count, ptr %register)
+  br label %call_host_end.15
+after.18:
+  %host_call_at.25 = getelementptr i8, ptr %context, i64 24
+  %v.26 = load ptr, ptr %host_call_at.25
+  %v.27 = call i32 %v.26(ptr %context, i64 %function, ptr %args, i64 %count, ptr %register)
+  br label %call_host_end.15
+call_host_end.15:
+  %result.0.28 = phi i32 [ %v.24, %then.16 ], [ %v.27, %after.18 ]
+  ret i32 %result.0.28
 }
 
 ; Call a closure with more arguments before its bound ones, or what the host can call.
@@ -2762,32 +3213,45 @@ then.1:
   %size.9 = mul i64 %count, 16
   call void @llvm.memcpy.p0.p0.i64(ptr %at.8, ptr %args, i64 %size.9, i1 false)
   %v.10 = add i64 %count, 1
-  %host_call_at.13 = getelementptr i8, ptr %context, i64 24
-  %v.14 = load ptr, ptr %host_call_at.13
-  %v.15 = call i32 %v.14(ptr %context, i64 -1, ptr %room.7, i64 %v.10, ptr %register)
-  ret i32 %v.15
+  %home_at.16 = getelementptr i8, ptr %context, i64 112
+  %v.17 = load ptr, ptr %home_at.16
+  %v.18 = icmp ne ptr %v.17, null
+  br i1 %v.18, label %then.13, label %after.15
+then.13:
+  %host_call_at.19 = getelementptr i8, ptr %context, i64 24
+  %v.20 = load ptr, ptr %host_call_at.19
+  %v.21 = call i32 @call_at_home(ptr %context, ptr %v.20, i64 -1, ptr %room.7, i64 %v.10, ptr %register)
+  br label %call_host_end.12
+after.15:
+  %host_call_at.22 = getelementptr i8, ptr %context, i64 24
+  %v.23 = load ptr, ptr %host_call_at.22
+  %v.24 = call i32 %v.23(ptr %context, i64 -1, ptr %room.7, i64 %v.10, ptr %register)
+  br label %call_host_end.12
+call_host_end.12:
+  %result.0.25 = phi i32 [ %v.21, %then.13 ], [ %v.24, %after.15 ]
+  ret i32 %result.0.25
 after.3:
-  %payload_at.20 = getelementptr i8, ptr %callee, i64 8
-  %v.21 = load ptr, ptr %payload_at.20
-  %num_bound_at.22 = getelementptr i8, ptr %v.21, i64 8
-  %bound.23 = load i64, ptr %num_bound_at.22
-  %v.24 = add i64 %count, %bound.23
-  %room.25 = alloca [16 x i8], i64 %v.24, align 16
-  %size.26 = mul i64 %count, 16
-  call void @llvm.memcpy.p0.p0.i64(ptr %room.25, ptr %args, i64 %size.26, i1 false)
-  %at.27 = getelementptr [16 x i8], ptr %room.25, i64 %count
-  %at.30 = getelementptr [16 x i8], ptr %v.21, i64 1
-  %size.31 = mul i64 %bound.23, 16
-  call void @llvm.memcpy.p0.p0.i64(ptr %at.27, ptr %at.30, i64 %size.31, i1 false)
-  %at.36 = getelementptr [1 x i8], ptr %v.21, i64 -32
-  %v.37 = load i64, ptr %at.36
-  %v.38 = add i64 %v.37, 1
-  store i64 %v.38, ptr %at.36
-  %v.39 = load i64, ptr %v.21
-  %v.40 = add i64 %count, %bound.23
-  %status.41 = call i32 @heddle_call(ptr %context, ptr %register, i64 %v.39, ptr %room.25, i64 %v.40)
-  call void @heddle_release(ptr %context, i32 10, ptr %v.21)
-  ret i32 %status.41
+  %payload_at.30 = getelementptr i8, ptr %callee, i64 8
+  %v.31 = load ptr, ptr %payload_at.30
+  %num_bound_at.32 = getelementptr i8, ptr %v.31, i64 8
+  %bound.33 = load i64, ptr %num_bound_at.32
+  %v.34 = add i64 %count, %bound.33
+  %room.35 = alloca [16 x i8], i64 %v.34, align 16
+  %size.36 = mul i64 %count, 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %room.35, ptr %args, i64 %size.36, i1 false)
+  %at.37 = getelementptr [16 x i8], ptr %room.35, i64 %count
+  %at.40 = getelementptr [16 x i8], ptr %v.31, i64 1
+  %size.41 = mul i64 %bound.33, 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.37, ptr %at.40, i64 %size.41, i1 false)
+  %at.46 = getelementptr [1 x i8], ptr %v.31, i64 -32
+  %v.47 = load i64, ptr %at.46
+  %v.48 = add i64 %v.47, 1
+  store i64 %v.48, ptr %at.46
+  %v.49 = load i64, ptr %v.31
+  %v.50 = add i64 %count, %bound.33
+  %status.51 = call i32 @heddle_call(ptr %context, ptr %register, i64 %v.49, ptr %room.35, i64 %v.50)
+  call void @heddle_release(ptr %context, i32 10, ptr %v.31)
+  ret i32 %status.51
 }
 
 ; Call a function of the program or of the host, with operands that are spelled out.
@@ -2848,23 +3312,6 @@ after.8:
   %v.38 = load i64, ptr %at.37
   %v.39 = call i32 @heddle_call(ptr %context, ptr %register, i64 %v.38, ptr %args, i64 %count.5)
   ret i32 %v.39
-}
-
-; Whether the stack has room for a frame of so many bytes.
-define i32 @heddle_room(ptr %context, i64 %size_bytes) {
-entry:
-  %v.4 = call ptr @llvm.frameaddress.p0(i32 0)
-  %v.5 = sub i64 0, %size_bytes
-  %at.6 = getelementptr [1 x i8], ptr %v.4, i64 %v.5
-  %stack_limit_at.7 = getelementptr i8, ptr %context, i64 56
-  %v.8 = load ptr, ptr %stack_limit_at.7
-  %v.9 = icmp ult ptr %at.6, %v.8
-  br i1 %v.9, label %then.1, label %after.3
-then.1:
-  call void @heddle_set_error(i32 78080, ptr @too_deep, i64 0, i64 0)
-  ret i32 -1
-after.3:
-  ret i32 0
 }
 
 ; Enter a function: arguments become its first registers.
@@ -3111,28 +3558,6 @@ no.76:
 chosen.77:
   %v.74.83 = phi i32 [ %v.82, %yes.75 ], [ -1, %no.76 ]
   ret i32 %v.74.83
-}
-
-; What an error message names as got: a value's kind, or the type of a foreign object.
-define i64 @heddle_kind_of(ptr %value) {
-entry:
-  %v.4 = load i32, ptr %value
-  %v.5 = icmp ne i32 %v.4, 12
-  br i1 %v.5, label %then.1, label %after.3
-then.1:
-  %v.6 = load i32, ptr %value
-  %v.7 = sext i32 %v.6 to i64
-  ret i64 %v.7
-after.3:
-  %payload_at.12 = getelementptr i8, ptr %value, i64 8
-  %v.13 = load ptr, ptr %payload_at.12
-  %at.16 = getelementptr [1 x i8], ptr %v.13, i64 -32
-  %owner_at.17 = getelementptr i8, ptr %at.16, i64 16
-  %v.18 = load ptr, ptr %owner_at.17
-  %type_at.19 = getelementptr i8, ptr %v.18, i64 8
-  %v.20 = load ptr, ptr %type_at.19
-  %v.21 = ptrtoint ptr %v.20 to i64
-  ret i64 %v.21
 }
 
 ; Clear the register of a tensor of the frame, which may hold an object in its place.

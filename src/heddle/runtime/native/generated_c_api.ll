@@ -75,7 +75,7 @@ entry:
 define ptr @heddle_open() {
 entry:
   call void @set_up()
-  %v.1 = call ptr @calloc(i64 1, i64 1144)
+  %v.1 = call ptr @calloc(i64 1, i64 1168)
   %v.5 = icmp ne ptr %v.1, null
   br i1 %v.5, label %then.2, label %after.4
 then.2:
@@ -102,7 +102,7 @@ entry:
   %v.4 = icmp ne ptr %program, null
   br i1 %v.4, label %then.1, label %after.3
 then.1:
-  %result_at.5 = getelementptr i8, ptr %program, i64 104
+  %result_at.5 = getelementptr i8, ptr %program, i64 128
   call void @heddle_release_all(ptr null, ptr %result_at.5, i64 1)
   call void @free(ptr %program)
   br label %after.3
@@ -112,7 +112,7 @@ after.3:
 
 define i32 @heddle_run(ptr %program, ptr %name, ptr %inputs, i32 %num_inputs) {
 entry:
-  %result_at.1 = getelementptr i8, ptr %program, i64 104
+  %result_at.1 = getelementptr i8, ptr %program, i64 128
   call void @heddle_release_all(ptr null, ptr %result_at.1, i64 1)
   br label %loop.4
 loop.4:
@@ -210,19 +210,21 @@ then.74:
   %stack_limit_at.79 = getelementptr i8, ptr %program, i64 56
   %v.80 = call ptr @stack_limit()
   store ptr %v.80, ptr %stack_limit_at.79
-  %v.81 = load ptr, ptr %at.29
-  %result_at.82 = getelementptr i8, ptr %program, i64 104
-  %status.83 = call i32 @run_code(ptr %program, ptr %v.81, ptr %room.39, ptr %result_at.82)
+  %stack_left_at.81 = getelementptr i8, ptr %program, i64 104
+  store i64 1073741824, ptr %stack_left_at.81
+  %v.82 = load ptr, ptr %at.29
+  %result_at.83 = getelementptr i8, ptr %program, i64 128
+  %status.84 = call i32 @run_code(ptr %program, ptr %v.82, ptr %room.39, ptr %result_at.83)
   br label %after.76
 after.76:
-  %status.84 = phi i32 [ -1, %lend_inputs_end.41 ], [ %status.83, %then.74 ]
+  %status.85 = phi i32 [ -1, %lend_inputs_end.41 ], [ %status.84, %then.74 ]
   call void @heddle_release_all(ptr null, ptr %room.39, i64 %result.0.73)
-  ret i32 %status.84
+  ret i32 %status.85
 }
 
 define i32 @heddle_num_outputs(ptr %program) {
 entry:
-  %result_at.1 = getelementptr i8, ptr %program, i64 104
+  %result_at.1 = getelementptr i8, ptr %program, i64 128
   %kind.2 = load i32, ptr %result_at.1
   %v.6 = icmp eq i32 %kind.2, 7
   br i1 %v.6, label %then.3, label %after.5
@@ -232,7 +234,7 @@ after.5:
   %v.11 = icmp eq i32 %kind.2, 9
   br i1 %v.11, label %yes.8, label %no.9
 yes.8:
-  %result_at.12 = getelementptr i8, ptr %program, i64 104
+  %result_at.12 = getelementptr i8, ptr %program, i64 128
   %payload_at.17 = getelementptr i8, ptr %result_at.12, i64 8
   %v.18 = load ptr, ptr %payload_at.17
   %v.19 = load i64, ptr %v.18
@@ -254,7 +256,7 @@ entry:
 then.1:
   ret ptr null
 after.3:
-  %result_at.6 = getelementptr i8, ptr %program, i64 104
+  %result_at.6 = getelementptr i8, ptr %program, i64 128
   %v.10 = load i32, ptr %result_at.6
   %v.11 = icmp eq i32 %v.10, 9
   br i1 %v.11, label %then.7, label %after.9
@@ -285,7 +287,7 @@ chosen.27:
 ; text that is too long is cut.
 define ptr @heddle_error(ptr %program) {
 entry:
-  %error_at.1 = getelementptr i8, ptr %program, i64 120
+  %error_at.1 = getelementptr i8, ptr %program, i64 144
   %at.2 = getelementptr [1 x i8], ptr %error_at.1, i64 0
   %v.3 = call ptr @heddle_thread()
   %v.7 = load i32, ptr %v.3

@@ -17,6 +17,10 @@
 @num_element_types = internal global i64 0, align 8
 @slow_call = internal global ptr null, align 8
 @raise_hook = internal global ptr null, align 8
+@data_type = internal global ptr null, align 8
+@tuple_type = internal global ptr null, align 8
+@tag_slot = internal global i64 0, align 8
+@fields_slot = internal global i64 0, align 8
 @to_native = internal global ptr null, align 8
 @from_native = internal global ptr null, align 8
 @refuse_hook = internal global ptr null, align 8
@@ -914,7 +918,7 @@ after.104:
 else.97:
   %v.132 = load ptr, ptr @sequence_type
   %v.133 = icmp eq ptr %type.6, %v.132
-  br i1 %v.133, label %then.129, label %after.131
+  br i1 %v.133, label %then.129, label %else.130
 then.129:
   %v.137 = call i1 @stack_is_short()
   br i1 %v.137, label %after.136, label %then.134
@@ -923,6 +927,15 @@ then.134:
   ret i1 %v.138
 after.136:
   br label %after.131
+else.130:
+  %v.142 = load ptr, ptr @data_type
+  %v.143 = icmp eq ptr %type.6, %v.142
+  br i1 %v.143, label %then.139, label %after.141
+then.139:
+  %v.144 = call i1 @data_argument(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.144
+after.141:
+  br label %after.131
 after.131:
   br label %after.98
 after.98:
@@ -930,8 +943,8 @@ after.98:
 after.53:
   br label %after.9
 after.9:
-  %v.139 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
-  ret i1 %v.139
+  %v.145 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.145
 }
 
 define internal i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value) {
@@ -944,6 +957,172 @@ then.3:
   ret i1 false
 after.5:
   call void @Py_DecRef(ptr %made.2)
+  ret i1 true
+}
+
+define internal i1 @data_argument(ptr %context, ptr %keep, ptr %arg, ptr %value) {
+entry:
+  %room.1 = alloca [8 x i8], align 16
+  store i64 10000, ptr %room.1
+  %v.2 = call i1 @data_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %room.1)
+  ret i1 %v.2
+}
+
+; Write the value of an object of a data type; False with the exception set. Beyond so many objects
+; (`left`), near the end of the stack, and where its parts are of other kinds, Python converts it: it keeps
+; shared what is shared, and needs no stack.
+define internal i1 @data_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %left) {
+entry:
+  %room.39 = alloca [16 x i8], align 16
+  %v.1 = load i64, ptr @tag_slot
+  %at.4 = getelementptr [1 x i8], ptr %arg, i64 %v.1
+  %tag.5 = load ptr, ptr %at.4
+  %v.6 = load i64, ptr @fields_slot
+  %at.9 = getelementptr [1 x i8], ptr %arg, i64 %v.6
+  %fields.10 = load ptr, ptr %at.9
+  %v.11 = load i64, ptr %left
+  %v.12 = sub i64 %v.11, 1
+  store i64 %v.12, ptr %left
+  %v.18 = icmp ne ptr %tag.5, null
+  br i1 %v.18, label %and.17, label %no.15
+and.17:
+  %v.20 = icmp ne ptr %fields.10, null
+  br i1 %v.20, label %and.19, label %no.15
+and.19:
+  %v.22 = load i64, ptr %left
+  %v.23 = icmp sgt i64 %v.22, 0
+  br i1 %v.23, label %and.21, label %no.15
+and.21:
+  %v.24 = call i1 @stack_is_short()
+  br i1 %v.24, label %no.15, label %yes.14
+yes.14:
+  br label %chosen.16
+no.15:
+  br label %chosen.16
+chosen.16:
+  %is_usual.13.25 = phi i1 [ true, %yes.14 ], [ false, %no.15 ]
+  br i1 %is_usual.13.25, label %or.29, label %then.26
+or.29:
+  %type_at.31 = getelementptr i8, ptr %tag.5, i64 8
+  %v.32 = load ptr, ptr %type_at.31
+  %v.33 = icmp ne ptr %v.32, @PyLong_Type
+  br i1 %v.33, label %then.26, label %or.30
+or.30:
+  %type_at.34 = getelementptr i8, ptr %fields.10, i64 8
+  %v.35 = load ptr, ptr %type_at.34
+  %v.36 = load ptr, ptr @tuple_type
+  %v.37 = icmp ne ptr %v.35, %v.36
+  br i1 %v.37, label %then.26, label %after.28
+then.26:
+  %v.38 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.38
+after.28:
+  store i32 0, ptr %room.39
+  %zero_at.42 = getelementptr i8, ptr %room.39, i64 4
+  store i32 0, ptr %zero_at.42
+  %payload_at.43 = getelementptr i8, ptr %room.39, i64 8
+  store i64 0, ptr %payload_at.43
+  %number.49 = call i64 @PyLong_AsLongLong(ptr %tag.5)
+  store i32 1, ptr %room.39
+  %payload_at.50 = getelementptr i8, ptr %room.39, i64 8
+  store i64 %number.49, ptr %payload_at.50
+  %v.56 = icmp ne i64 %number.49, -1
+  br i1 %v.56, label %yes.52, label %or.55
+or.55:
+  %v.57 = call ptr @PyErr_Occurred()
+  %v.58 = icmp eq ptr %v.57, null
+  br i1 %v.58, label %yes.52, label %no.53
+yes.52:
+  br label %chosen.54
+no.53:
+  br label %chosen.54
+chosen.54:
+  %v.51.59 = phi i1 [ true, %yes.52 ], [ false, %no.53 ]
+  br i1 %v.51.59, label %after.46, label %then.44
+then.44:
+  call void @PyErr_Clear()
+  %v.60 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.60
+after.46:
+  %at.63 = getelementptr [1 x i8], ptr %fields.10, i64 $TUPLE_ITEMS
+  %at.64 = getelementptr [8 x i8], ptr %at.63, i64 -1
+  %v.65 = load i64, ptr %at.64
+  %v.66 = mul i64 16, %v.65
+  %size_bytes.67 = add i64 16, %v.66
+  %v.70 = add i64 %size_bytes.67, 32
+  %v.71 = call ptr @malloc(i64 %v.70)
+  %v.75 = icmp eq ptr %v.71, null
+  br i1 %v.75, label %then.72, label %after.74
+then.72:
+  call void @refuse_memory(i64 %v.70)
+  br label %new_object_end.69
+after.74:
+  store i64 1, ptr %v.71
+  %kind_at.76 = getelementptr i8, ptr %v.71, i64 8
+  store i32 13, ptr %kind_at.76
+  %flags_at.77 = getelementptr i8, ptr %v.71, i64 12
+  store i32 0, ptr %flags_at.77
+  %owner_at.78 = getelementptr i8, ptr %v.71, i64 16
+  store ptr null, ptr %owner_at.78
+  %at.81 = getelementptr [32 x i8], ptr %v.71, i64 1
+  br label %new_object_end.69
+new_object_end.69:
+  %result.0.82 = phi ptr [ null, %then.72 ], [ %at.81, %after.74 ]
+  %v.86 = icmp eq ptr %result.0.82, null
+  br i1 %v.86, label %then.83, label %after.85
+then.83:
+  call void @raise_own_error(ptr %keep)
+  ret i1 false
+after.85:
+  %tag_at.87 = getelementptr i8, ptr %result.0.82, i64 8
+  %payload_at.88 = getelementptr i8, ptr %room.39, i64 8
+  %v.89 = load i64, ptr %payload_at.88
+  store i64 %v.89, ptr %tag_at.87
+  store i64 0, ptr %result.0.82
+  br label %loop.90
+loop.90:
+  %v.93 = load i64, ptr %result.0.82
+  %v.94 = icmp slt i64 %v.93, %v.65
+  br i1 %v.94, label %body.91, label %after.92
+body.91:
+  %v.98 = load i64, ptr %result.0.82
+  %at.101 = getelementptr [1 x i8], ptr %fields.10, i64 $TUPLE_ITEMS
+  %at.102 = getelementptr [8 x i8], ptr %at.101, i64 %v.98
+  %v.103 = load ptr, ptr %at.102
+  %at.106 = getelementptr [16 x i8], ptr %result.0.82, i64 1
+  %v.107 = load i64, ptr %result.0.82
+  %at.108 = getelementptr [16 x i8], ptr %at.106, i64 %v.107
+  %type_at.114 = getelementptr i8, ptr %v.103, i64 8
+  %v.115 = load ptr, ptr %type_at.114
+  %v.116 = load ptr, ptr @data_type
+  %v.117 = icmp eq ptr %v.115, %v.116
+  br i1 %v.117, label %then.111, label %after.113
+then.111:
+  store i32 0, ptr %at.108
+  %zero_at.120 = getelementptr i8, ptr %at.108, i64 4
+  store i32 0, ptr %zero_at.120
+  %payload_at.121 = getelementptr i8, ptr %at.108, i64 8
+  store i64 0, ptr %payload_at.121
+  %v.122 = call i1 @data_from_object(ptr %context, ptr %keep, ptr %v.103, ptr %at.108, ptr %left)
+  br label %part_from_object_end.110
+after.113:
+  %v.123 = call i1 @from_object(ptr %context, ptr %keep, ptr %v.103, ptr %at.108)
+  br label %part_from_object_end.110
+part_from_object_end.110:
+  %result.0.124 = phi i1 [ %v.122, %then.111 ], [ %v.123, %after.113 ]
+  br i1 %result.0.124, label %after.97, label %then.95
+then.95:
+  call void @heddle_release(ptr null, i32 13, ptr %result.0.82)
+  ret i1 false
+after.97:
+  %v.125 = load i64, ptr %result.0.82
+  %v.126 = add i64 %v.125, 1
+  store i64 %v.126, ptr %result.0.82
+  br label %loop.90
+after.92:
+  store i32 13, ptr %value
+  %payload_at.131 = getelementptr i8, ptr %value, i64 8
+  store ptr %result.0.82, ptr %payload_at.131
   ret i1 true
 }
 
@@ -1007,8 +1186,14 @@ after.25:
   ret i1 true
 }
 
-define void @heddle_program_configure(ptr %to, ptr %source, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %sequence) {
+; What Python has: its functions, the classes of sequences, values of data types and tuples, and where
+; tag and fields lie.
+define void @heddle_program_configure(ptr %to, ptr %source, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %sequence, ptr %data, ptr %items, i64 %tag, i64 %fields) {
 entry:
+  store ptr %data, ptr @data_type
+  store ptr %items, ptr @tuple_type
+  store i64 %tag, ptr @tag_slot
+  store i64 %fields, ptr @fields_slot
   store ptr %to, ptr @to_native
   store ptr %source, ptr @from_native
   store ptr %host, ptr @call_hook

@@ -32,6 +32,8 @@ struct HeddleContext {
   void *stack_limit;
   int64_t thread, calls, call_place, watched;
   void *owner;
+  int64_t stack_left;
+  void *home, *home_limit;
 };
 
 /* A register that gets a value drops the one that it had. Functions that give a status fail with -1 and an error. */

@@ -24,18 +24,20 @@ from heddle.runtime.codes import U0502, U0701
 from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.runtime.native.optimise import simplify_marked
+from heddle.runtime.native.run_on import NO_RUN_ON, RUN_ON
 from heddle.runtime.processor import REQUEST_TILES, Processor, platform_of, this_processor
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import settings
 
-NATIVE_ABI = 3
+NATIVE_ABI = 4
 """The interface between object code in files and this library: the kernels' calling convention, values,
 contexts, and the symbols below. To change one of them means to raise it. Version 2 added tensors in frames
 (flag 4), devices in storages, `heddle_retain` and `heddle_release`; version 3 `heddle_frame_tensor` and its
-like, `heddle_drop_tensor`, `heddle_drop_storage` and `heddle_call_by_words`. What was compiled for an older
-version runs unchanged."""
+like, `heddle_drop_tensor`, `heddle_drop_storage` and `heddle_call_by_words`; version 4 the kinds 13 and 14,
+with `heddle_make_data`, `heddle_make_ref` and their like, and segments of stack (`heddle_grow`). What was
+compiled for an older version runs unchanged."""
 OLDEST_ABI = 1
 """The first version whose object code this library still serves."""
 KERNEL_SYMBOLS = (
@@ -60,13 +62,20 @@ PROGRAM_SYMBOLS = (
     "heddle_fail",
     "heddle_frame_tensor",
     "heddle_frame_view",
+    "heddle_get_field",
+    "heddle_grow",
+    "heddle_has_room",
+    "heddle_has_tag",
     "heddle_invoke",
     "heddle_kind_of",
     "heddle_leave",
     "heddle_make_closure",
+    "heddle_make_data",
+    "heddle_make_ref",
     "heddle_make_shape",
     "heddle_make_tuple",
     "heddle_put",
+    "heddle_read_ref",
     "heddle_release",
     "heddle_release_all",
     "heddle_reshape",
@@ -75,6 +84,7 @@ PROGRAM_SYMBOLS = (
     "heddle_stack_chain",
     "heddle_tuple_getitem",
     "heddle_tuple_reset",
+    "heddle_write_ref",
 )
 """What compiled functions of the machine use besides: see `source/`."""
 _KERNEL_PREFIX = "heddle_kernel_"
@@ -160,6 +170,8 @@ def _source(triple: str, names: Sequence[str] = _SOURCES) -> str:
     folder = Path(__file__).parent
     text = "\n".join((folder / name).read_text() for name in names)
     declaration, pause = _PAUSES.get(machine, ("", "fence seq_cst"))
+    is_readable = machine == this_processor().platform.partition("-")[0]  # assembly of this machine alone
+    has_segments = is_readable and machine in RUN_ON and (is_linux or is_darwin)
     has_tiles = machine == "x86_64" and is_linux
     return Template(text).substitute(
         PAUSE=pause,
@@ -175,6 +187,8 @@ def _source(triple: str, names: Sequence[str] = _SOURCES) -> str:
         STACK_BYTES=str(_STACK_BYTES),
         STACK_RESERVE_BYTES=str(_STACK_RESERVE_BYTES),
         STACK_END=_STACK_END_DARWIN if is_darwin else _STACK_END,
+        RUN_ON=RUN_ON[machine] if has_segments else NO_RUN_ON,
+        HAS_SEGMENTS=str(int(has_segments)),
         SC_NPROCESSORS=str(processors),
         MAX_THREADS=str(_MAX_THREADS),
         SPINS=str(_SPINS),

@@ -10,6 +10,8 @@ Python.
 | 10 | closure | what `ObjectTranslator.closure` makes of it |
 | 11 | storage | Storage |
 | 12 | foreign | any other object, the Texts of a tensor among them |
+| 13 | data | ConstructorValue |
+| 14 | reference | RefValue |
 """
 
 from __future__ import annotations
@@ -19,9 +21,12 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from heddle.runtime.codes import U0405, U0406
+from heddle.runtime.data import ConstructorValue, RefValue
 from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed
+from heddle.runtime.function import to_value
 from heddle.runtime.layout import layout_of
 from heddle.runtime.native.abi import HEAD_BYTES, IMMORTAL, DLTensor, Flag, Kind, Value
 from heddle.runtime.native.errors import raise_native_error
@@ -30,11 +35,13 @@ from heddle.runtime.native.memory import words_at
 from heddle.runtime.shape import Array, Shape, Texts
 from heddle.runtime.storage import Storage, allocator_at
 from heddle.runtime.tensor import Tensor, make_tensor
+from heddle.support.diagnostics import Trap, TrapTypeError
 
 VALUE_BYTES = Value.layout.size_bytes
 NONE, INT, BOOL, FLOAT, MACHINE = Kind.NONE, Kind.INT, Kind.BOOL, Kind.FLOAT, Kind.MACHINE
 TENSOR, SHAPE, TUPLE = Kind.TENSOR, Kind.SHAPE, Kind.TUPLE
 CLOSURE, STORAGE, FOREIGN = Kind.CLOSURE, Kind.STORAGE, Kind.FOREIGN
+DATA, REFERENCE = Kind.DATA, Kind.REFERENCE
 _FOREIGN_OWNER, _IS_OWNER = Flag.FOREIGN_OWNER, Flag.IS_OWNER
 _DL_BYTES = DLTensor.layout.size_bytes
 _VALUE = struct.Struct("<iiq")
@@ -108,12 +115,23 @@ def _fits_word(value: int) -> bool:
 class ObjectTranslator:
     """Python objects to native values and back, for one machine.
 
-    `closure(number, bound)` makes the Python form of a native closure.
+    `closure(number, bound)` makes the Python form of a native closure; `is_ours()` says whether this thread
+    may look at the machine's objects: nobody else runs it.
     """
 
-    def __init__(self, machine: Any, closure: Callable[[int, tuple[Any, ...]], Any]) -> None:
+    def __init__(
+        self,
+        machine: Any,
+        closure: Callable[[int, tuple[Any, ...]], Any],
+        is_ours: Callable[[], bool],
+    ) -> None:
         self._machine = machine
         self._closure = closure
+        self.is_ours = is_ours
+        self._waiting: list[int] = []
+        """Objects that were let go while another thread ran the machine."""
+        self._moving: list[RefValue] = []
+        """References whose values are being converted."""
 
     def to_native(self, value: Any) -> tuple[int, int]:
         """Kind and payload; the count of a new object is the caller's."""
@@ -129,8 +147,10 @@ class ObjectTranslator:
             return TENSOR, lend(value if value.layout.strides is None else value.contiguous())
         if isinstance(value, Shape) and all(map(_fits_word, value)):
             return SHAPE, self._new(SHAPE, struct.pack(f"<{len(value) + 1}q", len(value), *value))
-        if isinstance(value, Array) and not isinstance(value, Texts):
-            return TUPLE, self._tuple(value)
+        if _is_nested(value):
+            return self._nested(value)
+        if isinstance(value, RefValue) and (found := self._reference(value)) is not None:
+            return REFERENCE, found
         if isinstance(value, Storage):
             runtime().retain(STORAGE, value.payload)
             return STORAGE, value.payload
@@ -138,21 +158,68 @@ class ObjectTranslator:
         _keep(value)
         return FOREIGN, payload
 
-    def _tuple(self, value: Array) -> int:
-        """Programs may take items out of it for all its holders, and give it back: it stays the same."""
-        items: list[tuple[int, int]] = []
-        payload = None
+    def _nested(self, value: Any) -> tuple[int, int]:
+        """A tuple or a value of a data type, as deep as it may be. What is shared stays shared."""
+        done: dict[int, tuple[int, int]] = {}
+        todo = [value]
         try:
-            for item in value:
-                items.append(self.to_native(item))
-            content = b"".join(_VALUE.pack(kind, 0, item) for kind, item in items)
-            payload = self._new(TUPLE, struct.pack("<q", len(value)) + content, value)
+            while todo:
+                top = todo[-1]
+                missing = [item for item in _items(top) if _is_nested(item) and id(item) not in done]
+                if missing:
+                    todo += missing
+                    continue
+                todo.pop()
+                if id(top) not in done:
+                    done[id(top)] = self._of_items(top, done)
+            return done.pop(id(value))
         finally:
-            if payload is None:
-                for kind, item in items:
-                    runtime().release(None, kind, item)
+            for kind, payload in done.values():
+                runtime().release(None, kind, payload)
+
+    def _of_items(self, value: Any, done: dict[int, tuple[int, int]]) -> tuple[int, int]:
+        """An object that holds its items, of which those that have items are done."""
+        made: list[tuple[int, int]] = []
+        try:
+            for item in _items(value):
+                if id(item) in done:
+                    runtime().retain(*done[id(item)])
+                    made.append(done[id(item)])
+                else:
+                    made.append(self.to_native(item))
+            found = self._with_items(value, b"".join(_VALUE.pack(kind, 0, payload) for kind, payload in made))
+            made = []  # they are the object's
+        finally:
+            for kind, payload in made:
+                runtime().release(None, kind, payload)
+        return found
+
+    def _with_items(self, value: Any, content: bytes) -> tuple[int, int]:
+        if isinstance(value, ConstructorValue):
+            head = struct.pack("<qq", len(value.fields), value.tag)
+            return DATA, self._new(DATA, head + content)
+        # Programs may take items out of a tuple for all its holders, and give it back: it stays the same.
+        payload = self._new(TUPLE, struct.pack("<q", len(value)) + content, value)
         _keep(value)
-        return payload
+        return TUPLE, payload
+
+    def _reference(self, value: RefValue) -> int | None:
+        """The payload of a reference, which is this machine's from now on; None for another machine's."""
+        if value.cell is None:
+            payload = self._new(REFERENCE, _VALUE.pack(NONE, 0, 0))
+            cell = NativeCell(self, payload)
+            if value in self._moving:
+                raise TrapTypeError(U0406, "a reference that holds itself cannot be passed to machine code")
+            self._moving.append(value)
+            try:
+                self.store(payload, value.value)
+            finally:
+                self._moving.pop()
+            value.move(cell)
+        if not isinstance(value.cell, NativeCell) or value.cell.translator is not self:
+            return None
+        runtime().retain(REFERENCE, value.cell.payload)
+        return value.cell.payload
 
     def _new(self, kind: int, content: bytes, same: object = None) -> int:
         flags = 0 if same is None else _FOREIGN_OWNER | _IS_OWNER
@@ -179,7 +246,9 @@ class ObjectTranslator:
 
     def from_native(self, at: int) -> Any:
         """The Python object of a value, which stays the register's."""
-        kind, payload = read_value(at)
+        return self._object(*read_value(at))
+
+    def _object(self, kind: int, payload: int) -> Any:
         if kind == NONE:
             return None
         if kind == TENSOR:
@@ -189,23 +258,50 @@ class ObjectTranslator:
         if kind == BOOL:
             return bool(payload)
         if kind == FLOAT:
-            return _FLOAT_VALUE.unpack(_read(at, VALUE_BYTES))[2]
+            return _FLOAT_VALUE.unpack(_VALUE.pack(kind, 0, payload))[2]
         if kind == SHAPE:
             return Shape(words_at(payload + 8, words_at(payload, 1)[0]))
-        if kind == TUPLE:
-            flags, owner = _owner(payload)
-            if flags & _IS_OWNER:
-                return _object_at(owner)
-            return Array(self._values(payload + 8, words_at(payload, 1)[0]))
+        if kind in (TUPLE, DATA):
+            return self._from_nested(kind, payload)
+        if kind == REFERENCE:
+            runtime().retain(REFERENCE, payload)
+            return RefValue(cell=NativeCell(self, payload))
         if kind == CLOSURE:
             number, count = words_at(payload, 2)
-            return self._closure(number, tuple(self._values(payload + 16, count)))
+            return self._closure(
+                number, tuple(self._object(*item) for item in _values_at(payload + 16, count))
+            )
         if kind == STORAGE:
             return _storage(payload)
         return self._machine if kind == MACHINE else _object_at(_owner(payload)[1])
 
-    def _values(self, at: int, count: int) -> list[Any]:
-        return [self.from_native(at + VALUE_BYTES * index) for index in range(count)]
+    def _from_nested(self, kind: int, payload: int) -> Any:
+        """The Python object of a tuple or a value of a data type, as deep as it may be."""
+        done: dict[int, Any] = {}
+        todo = [(kind, payload)]
+        while todo:
+            top_kind, top = todo[-1]
+            items = _items_at(top_kind, top)
+            missing = [item for item in items if item[0] in (TUPLE, DATA) and item[1] not in done]
+            if missing:
+                todo += missing
+                continue
+            todo.pop()
+            if top not in done:
+                found = [done[item[1]] if item[0] in (TUPLE, DATA) else self._object(*item) for item in items]
+                done[top] = _of_items(top_kind, top, found)
+        return done[payload]
+
+    # ---- references that Python holds
+
+    def let_go(self, payload: int) -> None:
+        """One holder less of an object. Counts belong to the thread that runs the machine: what another
+        thread drops waits."""
+        self._waiting.append(payload)
+        if self.is_ours():
+            while self._waiting:
+                waiting = self._waiting.pop()
+                runtime().release(None, REFERENCE, waiting)
 
     def _tensor(self, payload: int) -> Tensor:
         flags, owner = _owner(payload)
@@ -224,6 +320,62 @@ class ObjectTranslator:
         else:
             keeper = _storage(owner)
         return make_tensor(data, layout, dtype, Device(device_type, device_id), keeper)
+
+
+class NativeCell:
+    """What a reference that Python holds stands for: a native one. Raises: Trap U0405 where another thread
+    runs the machine meanwhile."""
+
+    __slots__ = ("payload", "translator")
+
+    def __init__(self, translator: ObjectTranslator, payload: int) -> None:
+        """The payload's count is the cell's."""
+        self.translator, self.payload = translator, payload
+
+    def read(self) -> Any:
+        self._check()
+        return self.translator.from_native(self.payload)
+
+    def write(self, value: Any) -> None:
+        self._check()
+        self.translator.store(self.payload, to_value(value))
+
+    def _check(self) -> None:
+        if not self.translator.is_ours():
+            raise Trap(U0405, "a reference is used while another thread runs its machine")
+
+    def __del__(self) -> None:
+        self.translator.let_go(self.payload)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (Array, ConstructorValue)) and not isinstance(value, Texts)
+
+
+def _items(value: Any) -> Sequence[Any]:
+    found: Sequence[Any] = value.fields if isinstance(value, ConstructorValue) else value
+    return found
+
+
+def _values_at(at: int, count: int) -> list[tuple[int, int]]:
+    """Kinds and payloads of values side by side."""
+    return [read_value(at + VALUE_BYTES * index) for index in range(count)]
+
+
+def _items_at(kind: int, payload: int) -> list[tuple[int, int]]:
+    """The items of a tuple or a value of a data type; none of a tuple that Python has."""
+    if kind == TUPLE and _owner(payload)[0] & _IS_OWNER:
+        return []
+    first = payload + (8 if kind == TUPLE else 16)
+    return _values_at(first, words_at(payload, 1)[0])
+
+
+def _of_items(kind: int, payload: int, items: list[Any]) -> Any:
+    """The Python object of a tuple or a value of a data type, its items converted."""
+    if kind == DATA:
+        return ConstructorValue(words_at(payload, 2)[1], tuple(items))
+    flags, owner = _owner(payload)
+    return _object_at(owner) if flags & _IS_OWNER else Array(items)
 
 
 def _owner(payload: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from heddle.support.diagnostics import Trap
 from heddle.vm.codes import V0308
-from heddle.vm.frames import FAILURES, MAX_FRAMES, closure_target, is_true, too_deep
+from heddle.vm.frames import FAILURES, closure_target, is_true, too_deep
 from heddle.vm.isa import Spec
 from heddle.vm.steps import DO, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction
 
@@ -32,7 +32,7 @@ F = TypeVar("F", bound=WatchedFrame)
 
 
 class WatchedLoop(ABC, Generic[F]):
-    """Runs the bytecode of a machine, which has `invoke_closure` and `blame`.
+    """Runs the bytecode of a machine, which has `invoke_closure`, `blame` and `max_frames`.
 
     A frame may go at a tail call unless the owner `keeps_callers`. While `is_in_program` is not set, what is
     raised is the owner's own fault and no failure of the program. `fuel` is what is left for instructions to
@@ -135,7 +135,7 @@ class WatchedLoop(ABC, Generic[F]):
         if op == TAIL and not self.keeps_callers:
             frame = frames.pop()
             self.left(frame, None, len(frames))
-        elif len(frames) > MAX_FRAMES:
-            raise too_deep(target)
+        elif len(frames) > self.machine.max_frames:
+            raise too_deep(target, self.machine.max_frames)
         frames.append(self.entered(target, operands))
         return frames[-1]

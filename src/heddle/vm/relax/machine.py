@@ -24,6 +24,7 @@ from heddle.support.diagnostics import (
     UsageError,
     did_you_mean,
 )
+from heddle.support.limits import current_limits
 from heddle.vm.builtins import register_builtins
 from heddle.vm.builtins.closures import invoke_closure
 from heddle.vm.builtins.memory import PLAIN_SCOPES
@@ -40,7 +41,6 @@ from heddle.vm.codes import V0301, V0303, V0402
 from heddle.vm.dataflow import callee_of
 from heddle.vm.frames import (
     FAILURES,
-    MAX_FRAMES,
     add_place,
     closure_target,
     is_true,
@@ -110,6 +110,7 @@ class VirtualMachine(StatefulCalls, Watchable):
         register_builtins()
         self.executable = rt_mod
         self.devices = with_host(device)
+        self.max_frames = current_limits().frames
         checks_lifetimes = rt_mod.program.metadata.get(CHECKS_LIFETIMES) == "yes"
         self.memory = MachineMemory(memory_cfg, checks_lifetimes)
         self.allocators = [self.memory.allocator_of(where) for where in self.devices]
@@ -266,7 +267,7 @@ class VirtualMachine(StatefulCalls, Watchable):
             raise wrong_count(function.name, function.num_args, function.param_names, len(args))
         frame = function.template.copy()
         frame[: function.num_args] = args
-        code, pc = function.steps, 0
+        code, pc, max_frames = function.steps, 0, self.max_frames
         callers: list[tuple[LinkedFunction, list[Any], int]] = []
         try:
             while True:
@@ -293,8 +294,8 @@ class VirtualMachine(StatefulCalls, Watchable):
                         pc += 1
                         continue
                     if op != TAIL:
-                        if len(callers) >= MAX_FRAMES:
-                            raise too_deep(a)
+                        if len(callers) >= max_frames:
+                            raise too_deep(a, max_frames)
                         callers.append((function, frame, pc))
                     frame = a.template.copy()
                     frame[: a.num_args] = args

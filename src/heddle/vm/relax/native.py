@@ -10,8 +10,10 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any
 
+from heddle.runtime.data import ConstructorValue
 from heddle.runtime.function import to_value
 from heddle.runtime.kernel_module import PROGRAM_PREFIX, KernelModule
 from heddle.runtime.module import Module
@@ -20,11 +22,12 @@ from heddle.runtime.native.errors import native_error
 from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.memory import record_of
-from heddle.runtime.native.methods import make_fast_method
+from heddle.runtime.native.methods import make_fast_method, slot_offset
 from heddle.runtime.shape import Array
 from heddle.runtime.storage import Allocator
 from heddle.support.collection import unseen
 from heddle.support.diagnostics import HeddleError, Trap
+from heddle.support.limits import current_limits
 from heddle.systems.types import ctype_of
 from heddle.vm.builtins.closures import make_closure
 from heddle.vm.builtins.table import BUILTINS
@@ -70,6 +73,7 @@ class _ProgramMemory:
             host_call=native_library().addresses["heddle_python_call"],
             error_place=_NOWHERE,
             owner=owner,
+            stack_left=current_limits().stack_bytes,
         )
         self.context = ctypes.create_string_buffer(bytes(context), ctypes.sizeof(context))
         self.borrowed: Any = None
@@ -86,7 +90,7 @@ class NativeProgram:
         self._machine = machine
         self._program = program
         self._pools = list(pools)
-        self._translator = objects.ObjectTranslator(machine, self._closure)
+        self._translator = objects.ObjectTranslator(machine, self._closure, self._is_ours)
         self._callables: dict[str, Callable[..., Any]] = {}
         self._memory = _ProgramMemory(program, pools, id(self))
         self._keeper = unseen(self._memory)  # finalizers may call the functions
@@ -118,6 +122,10 @@ class NativeProgram:
         )
         self._callables[row.name] = call
         return call
+
+    def _is_ours(self) -> bool:
+        """Whether no other thread runs the machine."""
+        return not self._context.calls or self._context.thread == get_ident()
 
     def _closure(self, number: int, bound: tuple[Any, ...]) -> Any:
         """The Python form of a native closure."""
@@ -250,9 +258,11 @@ def configure_programs() -> None:
     """Tell the native library which Python functions it may ask."""
     if not _configured:
         configure_glue()
-        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)(
+        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 9, *[ctypes.c_int64] * 2)(
             native_library().addresses["heddle_program_configure"]
         )
-        hooks = (_to_native, _from_native, _call_host, _refuse, _raise_error, _watch, Array)
-        configure(*map(id, hooks))
+        hooks = (_to_native, _from_native, _call_host, _refuse, _raise_error, _watch)
+        classes = (Array, ConstructorValue, tuple)
+        slots = slot_offset(ConstructorValue, "tag"), slot_offset(ConstructorValue, "fields")
+        configure(*map(id, (*hooks, *classes)), *slots)
         _configured.append(True)

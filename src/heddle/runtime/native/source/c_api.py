@@ -65,6 +65,7 @@ ERROR_BYTES = 1024
 PERCENT = 37  # the letters of messages
 LETTER_E = 101
 DIGITS_BYTES = 24  # of the longest number
+SEGMENTS_BYTES = 1 << 30  # of stack that a program may take beside its thread's
 
 
 class Program(Struct):
@@ -220,6 +221,7 @@ def heddle_run(
     if num_lent == count:
         program.context.error_place = -1
         program.context.stack_limit = stack_limit()
+        program.context.stack_left = SEGMENTS_BYTES
         status = run_code(program.context, cast(Code, entry.code), values, program.result)
     heddle_release_all(null, values, num_lent)
     return status

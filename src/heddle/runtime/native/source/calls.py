@@ -3,7 +3,7 @@
 A function that gives a status gives `Status.DONE`, or `Status.FAILED` after heddle_set_error.
 """
 
-from heddle.runtime.native.abi import TOO_DEEP, Closure, Context, Kind, Operand, Status, Value
+from heddle.runtime.native.abi import Closure, Context, Kind, Operand, Status, Value
 from heddle.runtime.native.source.counting import (
     copy_values,
     heddle_copy,
@@ -11,13 +11,11 @@ from heddle.runtime.native.source.counting import (
     heddle_release_all,
     hold,
 )
-from heddle.runtime.native.source.system import frame_address, simplified
-from heddle.runtime.native.source.thread import heddle_set_error
+from heddle.runtime.native.source.stacks import call_at_home
+from heddle.runtime.native.source.system import simplified
 from heddle.runtime.native.source.values import bound_values, payload_of
 from heddle.systems.types import Function, Pointer, i32, i64
-from heddle.systems.words import Text, cast, copy, export, inline, local, native, null, offset
-
-too_deep = Text("call depth exceeded: the stack has no room for another frame")
+from heddle.systems.words import cast, copy, export, inline, local, native, null
 
 Code = Function[[Pointer[Context], Pointer[Value], Pointer[Value]], i32]
 HostCall = Function[[Pointer[Context], i64, Pointer[Value], i64, Pointer[Value]], i32]
@@ -43,6 +41,8 @@ def run_code(context: Pointer[Context], code: Code, args: Pointer[Value], regist
 def call_host(
     context: Pointer[Context], function: i64, args: Pointer[Value], count: i64, register: Pointer[Value]
 ) -> i32:
+    if context.home != null:
+        return call_at_home(context, context.host_call, function, args, count, register)
     host_call = cast(HostCall, context.host_call)
     return host_call(context, function, args, count, register)
 
@@ -121,15 +121,6 @@ def read_operand(
 
 
 # ---- frames
-
-
-@export
-def heddle_room(context: Pointer[Context], size_bytes: i64) -> i32:
-    """Whether the stack has room for a frame of so many bytes."""
-    if offset(frame_address(), -size_bytes) < context.stack_limit:
-        heddle_set_error(TOO_DEEP, too_deep, 0, 0)
-        return Status.FAILED
-    return Status.DONE
 
 
 @simplified

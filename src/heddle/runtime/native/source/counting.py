@@ -9,18 +9,33 @@ A value is a kind and a payload; from `Kind.TENSOR` on the payload points behind
     10 closure     Closure, bound values
     11 storage     Storage, memory
     12 foreign     nothing: the owner is an object of the host's
+    13 data        Data, fields
+    14 reference   Reference
 
 One program runs on one thread, so counts are plain, but for those of storages: tensors that went out to the
 host are dropped on any thread. Objects of the host are dropped through the list `deferred` of the context
 while the program runs without the interpreter's lock.
 """
 
-from heddle.runtime.native.abi import Closure, Context, Counted, Flag, Head, HostObject, Kind, Storage, Value
+from heddle.runtime.native.abi import (
+    Closure,
+    Context,
+    Counted,
+    Data,
+    Flag,
+    Head,
+    HostObject,
+    Kind,
+    Storage,
+    Value,
+)
 from heddle.runtime.native.source.memory import pool_give
 from heddle.runtime.native.source.system import free, simplified
 from heddle.runtime.native.source.values import (
     bound_values,
+    fields_of,
     head_of,
+    held_by,
     is_on_storage,
     items_of,
     kind_at,
@@ -149,6 +164,11 @@ def let_parts_go(head: Pointer[Head], dead: Pointer[Head]) -> Pointer[Head]:
     elif kind == Kind.CLOSURE:
         closure = cast(Pointer[Closure], payload)
         dead = let_all_go(dead, bound_values(closure), closure.num_bound)
+    elif kind == Kind.DATA:
+        data = cast(Pointer[Data], payload)
+        dead = let_all_go(dead, fields_of(data), data.count)
+    elif kind == Kind.REFERENCE:
+        dead = let_all_go(dead, held_by(payload), 1)
     return dead
 
 

@@ -26,12 +26,16 @@ from heddle.runtime.native.source.python import (
     content_of,
 )
 from heddle.runtime.native.source.python_values import (
+    data_type,
+    fields_slot,
     from_native,
     from_object,
     refuse_hook,
     sequence_type,
+    tag_slot,
     to_native,
     to_object,
+    tuple_type,
 )
 from heddle.runtime.native.source.system import pthread_self, simplified
 from heddle.runtime.native.source.thread import stack_limit
@@ -56,7 +60,17 @@ def heddle_program_configure(
     error: Object,
     watch: Object,
     sequence: Object,
+    data: Object,
+    items: Object,
+    tag: i64,
+    fields: i64,
 ) -> None:
+    """What Python has: its functions, the classes of sequences, values of data types and tuples, and where
+    tag and fields lie."""
+    data_type.value = data
+    tuple_type.value = items
+    tag_slot.value = tag
+    fields_slot.value = fields
     to_native.value = to
     from_native.value = source
     call_hook.value = host

@@ -54,6 +54,17 @@ def content_of(data: Object) -> Address:
 
 
 @inline
+def num_items(items: Object) -> i64:
+    """The items of a tuple."""
+    return cast(Pointer[i64], offset(cast(Address, items), TUPLE_ITEMS))[-1]
+
+
+@inline
+def item_of(items: Object, number: i64) -> Object:
+    return cast(Pointer[Object], offset(cast(Address, items), TUPLE_ITEMS))[number]
+
+
+@inline
 def slot_of(owner: Object, at: i64) -> Pointer[Object]:
     """A slot of an object."""
     return cast(Pointer[Object], offset(cast(Address, owner), at))

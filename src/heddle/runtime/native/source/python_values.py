@@ -4,6 +4,7 @@ from heddle.runtime.native.abi import (
     TOO_DEEP,
     Context,
     Counted,
+    Data,
     DLTensor,
     Flag,
     Head,
@@ -35,7 +36,10 @@ from heddle.runtime.native.source.python import (
     call_with_places,
     call_with_word,
     counted,
+    item_of,
     none,
+    num_items,
+    slot_of,
 )
 from heddle.runtime.native.source.python_tensors import (
     array_type,
@@ -49,6 +53,7 @@ from heddle.runtime.native.source.python_tensors import (
 from heddle.runtime.native.source.thread import heddle_set_error, stack_is_short
 from heddle.runtime.native.source.values import (
     clear,
+    fields_of,
     head_of,
     is_on_storage,
     items_of,
@@ -57,8 +62,12 @@ from heddle.runtime.native.source.values import (
     set_value,
 )
 from heddle.systems.types import Address, Pointer, f64, i64
-from heddle.systems.words import Global, Text, address, cast, cold, inline, native, null, ref, size_of
+from heddle.systems.words import Global, Text, address, cast, cold, inline, local, native, null, ref, size_of
 
+data_type = Global(Pointer[HostObject])  # the class of values of data types
+tuple_type = Global(Pointer[HostObject])
+tag_slot = Global(i64)
+fields_slot = Global(i64)
 to_native = Global(Pointer[HostObject])  # (keep, object, context, address of a value): writes the value
 from_native = Global(Pointer[HostObject])  # (keep, address of a value): the object
 refuse_hook = Global(Pointer[HostObject])  # (keep, number of arguments): raises
@@ -66,6 +75,7 @@ sequence_type = Global(Pointer[HostObject])  # what tuples become: made of a tup
 
 nested_too_deep = Text("the stack has no room for the tuples in a result's tuple")
 
+MOST_DATA = 10_000  # values of data types in an argument that are not left to Python
 OWN_ERROR = -2  # in place of a number of arguments: this thread's error
 
 
@@ -193,6 +203,8 @@ def from_object(context: Pointer[Context], keep: Object, arg: Object, value: Poi
     elif type == sequence_type.value:
         if not stack_is_short():
             return from_sequence(context, keep, arg, value)
+    elif type == data_type.value:
+        return data_argument(context, keep, arg, value)
     return ask_to_native(context, keep, arg, value)
 
 
@@ -216,6 +228,61 @@ def from_sequence(context: Pointer[Context], keep: Object, arg: Object, value: P
         made.count = number + 1
     set_value(value, Kind.TUPLE, cast(Address, made))
     return True
+
+
+@native
+def data_argument(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
+    left = local(i64)
+    left.value = MOST_DATA
+    return data_from_object(context, keep, arg, value, left)
+
+
+@native
+def data_from_object(
+    context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value], left: Pointer[i64]
+) -> bool:
+    """Write the value of an object of a data type; False with the exception set. Beyond so many objects
+    (`left`), near the end of the stack, and where its parts are of other kinds, Python converts it: it keeps
+    shared what is shared, and needs no stack."""
+    tag = slot_of(arg, tag_slot.value).value
+    fields = slot_of(arg, fields_slot.value).value
+    left.value -= 1
+    is_usual = tag != null and fields != null and left.value > 0 and not stack_is_short()
+    if not is_usual or tag.type != PyLong_Type or fields.type != tuple_type.value:
+        return ask_to_native(context, keep, arg, value)
+    number = local(Value)
+    clear(number)
+    if not set_int(number, tag):
+        PyErr_Clear()
+        return ask_to_native(context, keep, arg, value)
+    count = num_items(fields)
+    size_bytes = i64(size_of(Data)) + i64(size_of(Value)) * count
+    made = cast(Pointer[Data], new_object(Kind.DATA, size_bytes, null, 0))
+    if made == null:
+        raise_own_error(keep)
+        return False
+    made.tag = number.payload
+    made.count = 0
+    while made.count < count:
+        if not part_from_object(
+            context, keep, item_of(fields, made.count), fields_of(made)[made.count], left
+        ):
+            heddle_release(null, Kind.DATA, made)
+            return False
+        made.count += 1
+    set_value(value, Kind.DATA, made)
+    return True
+
+
+@inline
+def part_from_object(
+    context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value], left: Pointer[i64]
+) -> bool:
+    """Write the value of a field."""
+    if arg.type == data_type.value:
+        clear(value)
+        return data_from_object(context, keep, arg, value, left)
+    return from_object(context, keep, arg, value)
 
 
 @inline

@@ -9,6 +9,7 @@ simplified = marked(SIMPLIFIED)
 SIG_BLOCK = PlatformValue("SIG_BLOCK", i32)
 STACK_BYTES = PlatformValue("STACK_BYTES", i64)
 STACK_RESERVE_BYTES = PlatformValue("STACK_RESERVE_BYTES", i64)
+HAS_SEGMENTS = PlatformValue("HAS_SEGMENTS", i32)
 
 
 class Mutex(Struct):
@@ -59,6 +60,12 @@ def frame_address() -> Address:
 @inline_ir("call ptr @stack_end(i64 {thread})", "$STACK_END")
 def stack_end(thread: u64) -> Address:
     """The lowest address of this thread's stack; 1 where the system does not tell."""
+
+
+@inline_ir("call i32 @run_on(ptr {top}, ptr {code}, i64 {a}, i64 {b}, i64 {c}, i64 {d}, i64 {e})", "$RUN_ON")
+def run_on(top: Address, code: Address, a: u64, b: u64, c: u64, d: u64, e: u64) -> i32:
+    """Call code with its stack beginning below `top`, with arguments of which it may take fewer. Where
+    `HAS_SEGMENTS` is 0 it must not be called."""
 
 
 @inline_ir(

@@ -4,8 +4,10 @@ from heddle.runtime.native.abi import (
     HEAD_BYTES,
     Closure,
     Counted,
+    Data,
     Head,
     Kind,
+    Reference,
     Value,
 )
 from heddle.systems.types import Address, Atomic, Pointer, i32, i64, u32
@@ -80,6 +82,17 @@ def items_of(tuple_at: Pointer[Counted]) -> Pointer[Value]:
 @inline
 def bound_values(closure: Pointer[Closure]) -> Pointer[Value]:
     return cast(Pointer[Value], offset(closure, 1))
+
+
+@inline
+def fields_of(data: Pointer[Data]) -> Pointer[Value]:
+    return cast(Pointer[Value], offset(data, 1))
+
+
+@inline
+def held_by(reference: Address) -> Pointer[Value]:
+    """Where a reference has its value."""
+    return ref(cast(Pointer[Reference], reference).value)
 
 
 @inline

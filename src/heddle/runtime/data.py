@@ -1,0 +1,107 @@
+"""Values of data types, and references, as values of a running program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from heddle.runtime.shape import Shape
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ConstructorValue:
+    """A value of a data type: `tag` says which constructor made it, `fields` what of. `constructor` is None
+    where nobody said which one the tag means."""
+
+    tag: int
+    fields: tuple[Any, ...]
+    constructor: Any = None
+
+    def __getitem__(self, index: int) -> Any:
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __repr__(self) -> str:
+        """The constructor and what its fields are: a list may be too long to be shown."""
+        name = self.constructor.name_hint if self.constructor is not None else f"tag {self.tag}"
+        return f"{name}({', '.join(type(item).__name__ for item in self.fields)})"
+
+
+class Cell(Protocol):
+    """Memory of a machine's that a reference stands for."""
+
+    def read(self) -> Any: ...
+
+    def write(self, value: Any) -> None: ...
+
+
+class RefValue:
+    """A reference; all who have it see what is written. `cell` is None until the reference is passed to
+    machine code, which keeps what it holds in memory of its own from then on."""
+
+    __slots__ = ("_held", "cell")
+
+    def __init__(self, value: Any = None, cell: Cell | None = None) -> None:
+        self._held = value
+        self.cell = cell
+
+    @property
+    def value(self) -> Any:
+        return self._held if self.cell is None else self.cell.read()
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        if self.cell is None:
+            self._held = value
+        else:
+            self.cell.write(value)
+
+    def move(self, cell: Cell) -> None:
+        """Let the reference stand for memory that holds its value already."""
+        self._held, self.cell = None, cell
+
+
+def map_values(
+    value: Any,
+    convert: Callable[[Any], Any],
+    sequence: Callable[[Iterable[Any]], Any] = tuple,
+    constructors: Mapping[int, Any] = MappingProxyType({}),
+) -> Any:
+    """The value with everything in its data types, tuples and lists converted; tuples and lists become
+    `sequence`, and values of data types get the constructors of their tags. Parts that do not change stay
+    the same objects, and what is shared stays shared.
+
+    A long list is nested as deeply as it is long: this works from the inside out, with a stack of its own.
+    """
+    done: dict[int, Any] = {}
+    todo = [value]
+    while todo:
+        top = todo[-1]
+        parts = _parts(top)
+        if parts is None:
+            done[id(top)] = convert(top)
+        elif missing := [item for item in parts if id(item) not in done]:
+            todo += missing
+            continue
+        else:
+            made = [done[id(item)] for item in parts]
+            is_same = all(new is old for new, old in zip(made, parts, strict=True))
+            if not isinstance(top, ConstructorValue):
+                done[id(top)] = top if is_same and type(top) is sequence else sequence(made)
+            else:
+                constructor = constructors.get(top.tag, top.constructor)
+                is_same &= constructor is top.constructor
+                done[id(top)] = top if is_same else ConstructorValue(top.tag, tuple(made), constructor)
+        todo.pop()
+    return done[id(value)]
+
+
+def _parts(value: Any) -> Sequence[Any] | None:
+    """What a value is made of; None for what is no value of a data type, tuple or list."""
+    if isinstance(value, ConstructorValue):
+        return value.fields
+    return value if isinstance(value, (tuple, list)) and not isinstance(value, Shape) else None
