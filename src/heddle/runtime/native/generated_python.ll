@@ -790,6 +790,7 @@ after.58:
 ; Write the value of an object; False with the exception set.
 define internal i1 @from_object(ptr %context, ptr %keep, ptr %arg, ptr %value) {
 entry:
+  %room.148 = alloca [8 x i8], align 16
   store i32 0, ptr %value
   %zero_at.3 = getelementptr i8, ptr %value, i64 4
   store i32 0, ptr %zero_at.3
@@ -916,26 +917,28 @@ lend_end.107:
 after.104:
   br label %after.98
 else.97:
-  %v.132 = load ptr, ptr @sequence_type
-  %v.133 = icmp eq ptr %type.6, %v.132
-  br i1 %v.133, label %then.129, label %else.130
+  %type_at.139 = getelementptr i8, ptr %arg, i64 8
+  %v.140 = load ptr, ptr %type_at.139
+  %v.141 = load ptr, ptr @sequence_type
+  %v.142 = icmp eq ptr %v.140, %v.141
+  br i1 %v.142, label %yes.135, label %or.138
+or.138:
+  %type_at.143 = getelementptr i8, ptr %arg, i64 8
+  %v.144 = load ptr, ptr %type_at.143
+  %v.145 = load ptr, ptr @data_type
+  %v.146 = icmp eq ptr %v.144, %v.145
+  br i1 %v.146, label %yes.135, label %no.136
+yes.135:
+  br label %chosen.137
+no.136:
+  br label %chosen.137
+chosen.137:
+  %v.134.147 = phi i1 [ true, %yes.135 ], [ false, %no.136 ]
+  br i1 %v.134.147, label %then.129, label %after.131
 then.129:
-  %v.137 = call i1 @stack_is_short()
-  br i1 %v.137, label %after.136, label %then.134
-then.134:
-  %v.138 = call i1 @from_sequence(ptr %context, ptr %keep, ptr %arg, ptr %value)
-  ret i1 %v.138
-after.136:
-  br label %after.131
-else.130:
-  %v.142 = load ptr, ptr @data_type
-  %v.143 = icmp eq ptr %type.6, %v.142
-  br i1 %v.143, label %then.139, label %after.141
-then.139:
-  %v.144 = call i1 @data_argument(ptr %context, ptr %keep, ptr %arg, ptr %value)
-  ret i1 %v.144
-after.141:
-  br label %after.131
+  store i64 10000, ptr %room.148
+  %v.149 = call i1 @from_nested(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %room.148)
+  ret i1 %v.149
 after.131:
   br label %after.98
 after.98:
@@ -943,8 +946,8 @@ after.98:
 after.53:
   br label %after.9
 after.9:
-  %v.145 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
-  ret i1 %v.145
+  %v.150 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.150
 }
 
 define internal i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value) {
@@ -960,175 +963,192 @@ after.5:
   ret i1 true
 }
 
-define internal i1 @data_argument(ptr %context, ptr %keep, ptr %arg, ptr %value) {
+; Write the value of a sequence or of an object of a data type; False with the exception set. Beyond so
+; many of them (`left`) and near the end of the stack Python converts it: it keeps shared what is shared,
+; and needs no stack.
+define internal i1 @from_nested(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %left) {
 entry:
-  %room.1 = alloca [8 x i8], align 16
-  store i64 10000, ptr %room.1
-  %v.2 = call i1 @data_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %room.1)
-  ret i1 %v.2
+  %v.1 = load i64, ptr %left
+  %v.2 = sub i64 %v.1, 1
+  store i64 %v.2, ptr %left
+  %v.7 = load i64, ptr %left
+  %v.8 = icmp sle i64 %v.7, 0
+  br i1 %v.8, label %then.3, label %or.6
+or.6:
+  %v.9 = call i1 @stack_is_short()
+  br i1 %v.9, label %then.3, label %after.5
+then.3:
+  %v.10 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.10
+after.5:
+  %type_at.14 = getelementptr i8, ptr %arg, i64 8
+  %v.15 = load ptr, ptr %type_at.14
+  %v.16 = load ptr, ptr @data_type
+  %v.17 = icmp eq ptr %v.15, %v.16
+  br i1 %v.17, label %then.11, label %after.13
+then.11:
+  %v.18 = call i1 @data_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %left)
+  ret i1 %v.18
+after.13:
+  %v.19 = call i1 @sequence_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %left)
+  ret i1 %v.19
 }
 
-; Write the value of an object of a data type; False with the exception set. Beyond so many objects
-; (`left`), near the end of the stack, and where its parts are of other kinds, Python converts it: it keeps
-; shared what is shared, and needs no stack.
+; Write the value of an object of a data type; False with the exception set. Where its parts are of other
+; kinds, Python converts it.
 define internal i1 @data_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %left) {
 entry:
-  %room.39 = alloca [16 x i8], align 16
+  %room.27 = alloca [16 x i8], align 16
   %v.1 = load i64, ptr @tag_slot
   %at.4 = getelementptr [1 x i8], ptr %arg, i64 %v.1
   %tag.5 = load ptr, ptr %at.4
   %v.6 = load i64, ptr @fields_slot
   %at.9 = getelementptr [1 x i8], ptr %arg, i64 %v.6
   %fields.10 = load ptr, ptr %at.9
-  %v.11 = load i64, ptr %left
-  %v.12 = sub i64 %v.11, 1
-  store i64 %v.12, ptr %left
-  %v.18 = icmp ne ptr %tag.5, null
-  br i1 %v.18, label %and.17, label %no.15
-and.17:
-  %v.20 = icmp ne ptr %fields.10, null
-  br i1 %v.20, label %and.19, label %no.15
-and.19:
-  %v.22 = load i64, ptr %left
-  %v.23 = icmp sgt i64 %v.22, 0
-  br i1 %v.23, label %and.21, label %no.15
-and.21:
-  %v.24 = call i1 @stack_is_short()
-  br i1 %v.24, label %no.15, label %yes.14
-yes.14:
-  br label %chosen.16
-no.15:
-  br label %chosen.16
-chosen.16:
-  %is_usual.13.25 = phi i1 [ true, %yes.14 ], [ false, %no.15 ]
-  br i1 %is_usual.13.25, label %or.29, label %then.26
-or.29:
-  %type_at.31 = getelementptr i8, ptr %tag.5, i64 8
-  %v.32 = load ptr, ptr %type_at.31
-  %v.33 = icmp ne ptr %v.32, @PyLong_Type
-  br i1 %v.33, label %then.26, label %or.30
-or.30:
-  %type_at.34 = getelementptr i8, ptr %fields.10, i64 8
-  %v.35 = load ptr, ptr %type_at.34
-  %v.36 = load ptr, ptr @tuple_type
-  %v.37 = icmp ne ptr %v.35, %v.36
-  br i1 %v.37, label %then.26, label %after.28
-then.26:
-  %v.38 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
-  ret i1 %v.38
-after.28:
-  store i32 0, ptr %room.39
-  %zero_at.42 = getelementptr i8, ptr %room.39, i64 4
-  store i32 0, ptr %zero_at.42
-  %payload_at.43 = getelementptr i8, ptr %room.39, i64 8
-  store i64 0, ptr %payload_at.43
-  %number.49 = call i64 @PyLong_AsLongLong(ptr %tag.5)
-  store i32 1, ptr %room.39
-  %payload_at.50 = getelementptr i8, ptr %room.39, i64 8
-  store i64 %number.49, ptr %payload_at.50
-  %v.56 = icmp ne i64 %number.49, -1
-  br i1 %v.56, label %yes.52, label %or.55
-or.55:
-  %v.57 = call ptr @PyErr_Occurred()
-  %v.58 = icmp eq ptr %v.57, null
-  br i1 %v.58, label %yes.52, label %no.53
-yes.52:
-  br label %chosen.54
-no.53:
-  br label %chosen.54
-chosen.54:
-  %v.51.59 = phi i1 [ true, %yes.52 ], [ false, %no.53 ]
-  br i1 %v.51.59, label %after.46, label %then.44
-then.44:
+  %v.11 = icmp ne ptr %tag.5, null
+  %v.12 = icmp ne ptr %fields.10, null
+  %is_usual.13 = and i1 %v.11, %v.12
+  br i1 %is_usual.13, label %or.17, label %then.14
+or.17:
+  %type_at.19 = getelementptr i8, ptr %tag.5, i64 8
+  %v.20 = load ptr, ptr %type_at.19
+  %v.21 = icmp ne ptr %v.20, @PyLong_Type
+  br i1 %v.21, label %then.14, label %or.18
+or.18:
+  %type_at.22 = getelementptr i8, ptr %fields.10, i64 8
+  %v.23 = load ptr, ptr %type_at.22
+  %v.24 = load ptr, ptr @tuple_type
+  %v.25 = icmp ne ptr %v.23, %v.24
+  br i1 %v.25, label %then.14, label %after.16
+then.14:
+  %v.26 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.26
+after.16:
+  store i32 0, ptr %room.27
+  %zero_at.30 = getelementptr i8, ptr %room.27, i64 4
+  store i32 0, ptr %zero_at.30
+  %payload_at.31 = getelementptr i8, ptr %room.27, i64 8
+  store i64 0, ptr %payload_at.31
+  %number.37 = call i64 @PyLong_AsLongLong(ptr %tag.5)
+  store i32 1, ptr %room.27
+  %payload_at.38 = getelementptr i8, ptr %room.27, i64 8
+  store i64 %number.37, ptr %payload_at.38
+  %v.44 = icmp ne i64 %number.37, -1
+  br i1 %v.44, label %yes.40, label %or.43
+or.43:
+  %v.45 = call ptr @PyErr_Occurred()
+  %v.46 = icmp eq ptr %v.45, null
+  br i1 %v.46, label %yes.40, label %no.41
+yes.40:
+  br label %chosen.42
+no.41:
+  br label %chosen.42
+chosen.42:
+  %v.39.47 = phi i1 [ true, %yes.40 ], [ false, %no.41 ]
+  br i1 %v.39.47, label %after.34, label %then.32
+then.32:
   call void @PyErr_Clear()
-  %v.60 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
-  ret i1 %v.60
-after.46:
-  %at.63 = getelementptr [1 x i8], ptr %fields.10, i64 $TUPLE_ITEMS
-  %at.64 = getelementptr [8 x i8], ptr %at.63, i64 -1
-  %v.65 = load i64, ptr %at.64
-  %v.66 = mul i64 16, %v.65
-  %size_bytes.67 = add i64 16, %v.66
-  %v.70 = add i64 %size_bytes.67, 32
-  %v.71 = call ptr @malloc(i64 %v.70)
-  %v.75 = icmp eq ptr %v.71, null
-  br i1 %v.75, label %then.72, label %after.74
-then.72:
-  call void @refuse_memory(i64 %v.70)
-  br label %new_object_end.69
-after.74:
-  store i64 1, ptr %v.71
-  %kind_at.76 = getelementptr i8, ptr %v.71, i64 8
-  store i32 13, ptr %kind_at.76
-  %flags_at.77 = getelementptr i8, ptr %v.71, i64 12
-  store i32 0, ptr %flags_at.77
-  %owner_at.78 = getelementptr i8, ptr %v.71, i64 16
-  store ptr null, ptr %owner_at.78
-  %at.81 = getelementptr [32 x i8], ptr %v.71, i64 1
-  br label %new_object_end.69
-new_object_end.69:
-  %result.0.82 = phi ptr [ null, %then.72 ], [ %at.81, %after.74 ]
-  %v.86 = icmp eq ptr %result.0.82, null
-  br i1 %v.86, label %then.83, label %after.85
-then.83:
+  %v.48 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.48
+after.34:
+  %at.51 = getelementptr [1 x i8], ptr %fields.10, i64 $TUPLE_ITEMS
+  %at.52 = getelementptr [8 x i8], ptr %at.51, i64 -1
+  %v.53 = load i64, ptr %at.52
+  %v.54 = mul i64 16, %v.53
+  %size_bytes.55 = add i64 16, %v.54
+  %v.58 = add i64 %size_bytes.55, 32
+  %v.59 = call ptr @malloc(i64 %v.58)
+  %v.63 = icmp eq ptr %v.59, null
+  br i1 %v.63, label %then.60, label %after.62
+then.60:
+  call void @refuse_memory(i64 %v.58)
+  br label %new_object_end.57
+after.62:
+  store i64 1, ptr %v.59
+  %kind_at.64 = getelementptr i8, ptr %v.59, i64 8
+  store i32 13, ptr %kind_at.64
+  %flags_at.65 = getelementptr i8, ptr %v.59, i64 12
+  store i32 0, ptr %flags_at.65
+  %owner_at.66 = getelementptr i8, ptr %v.59, i64 16
+  store ptr null, ptr %owner_at.66
+  %at.69 = getelementptr [32 x i8], ptr %v.59, i64 1
+  br label %new_object_end.57
+new_object_end.57:
+  %result.0.70 = phi ptr [ null, %then.60 ], [ %at.69, %after.62 ]
+  %v.74 = icmp eq ptr %result.0.70, null
+  br i1 %v.74, label %then.71, label %after.73
+then.71:
   call void @raise_own_error(ptr %keep)
   ret i1 false
-after.85:
-  %tag_at.87 = getelementptr i8, ptr %result.0.82, i64 8
-  %payload_at.88 = getelementptr i8, ptr %room.39, i64 8
-  %v.89 = load i64, ptr %payload_at.88
-  store i64 %v.89, ptr %tag_at.87
-  store i64 0, ptr %result.0.82
-  br label %loop.90
-loop.90:
-  %v.93 = load i64, ptr %result.0.82
-  %v.94 = icmp slt i64 %v.93, %v.65
-  br i1 %v.94, label %body.91, label %after.92
-body.91:
-  %v.98 = load i64, ptr %result.0.82
-  %at.101 = getelementptr [1 x i8], ptr %fields.10, i64 $TUPLE_ITEMS
-  %at.102 = getelementptr [8 x i8], ptr %at.101, i64 %v.98
-  %v.103 = load ptr, ptr %at.102
-  %at.106 = getelementptr [16 x i8], ptr %result.0.82, i64 1
-  %v.107 = load i64, ptr %result.0.82
-  %at.108 = getelementptr [16 x i8], ptr %at.106, i64 %v.107
-  %type_at.114 = getelementptr i8, ptr %v.103, i64 8
-  %v.115 = load ptr, ptr %type_at.114
-  %v.116 = load ptr, ptr @data_type
-  %v.117 = icmp eq ptr %v.115, %v.116
-  br i1 %v.117, label %then.111, label %after.113
-then.111:
-  store i32 0, ptr %at.108
-  %zero_at.120 = getelementptr i8, ptr %at.108, i64 4
+after.73:
+  %tag_at.75 = getelementptr i8, ptr %result.0.70, i64 8
+  %payload_at.76 = getelementptr i8, ptr %room.27, i64 8
+  %v.77 = load i64, ptr %payload_at.76
+  store i64 %v.77, ptr %tag_at.75
+  store i64 0, ptr %result.0.70
+  br label %loop.78
+loop.78:
+  %v.81 = load i64, ptr %result.0.70
+  %v.82 = icmp slt i64 %v.81, %v.53
+  br i1 %v.82, label %body.79, label %after.80
+body.79:
+  %v.86 = load i64, ptr %result.0.70
+  %at.89 = getelementptr [1 x i8], ptr %fields.10, i64 $TUPLE_ITEMS
+  %at.90 = getelementptr [8 x i8], ptr %at.89, i64 %v.86
+  %v.91 = load ptr, ptr %at.90
+  %at.94 = getelementptr [16 x i8], ptr %result.0.70, i64 1
+  %v.95 = load i64, ptr %result.0.70
+  %at.96 = getelementptr [16 x i8], ptr %at.94, i64 %v.95
+  %type_at.109 = getelementptr i8, ptr %v.91, i64 8
+  %v.110 = load ptr, ptr %type_at.109
+  %v.111 = load ptr, ptr @sequence_type
+  %v.112 = icmp eq ptr %v.110, %v.111
+  br i1 %v.112, label %yes.105, label %or.108
+or.108:
+  %type_at.113 = getelementptr i8, ptr %v.91, i64 8
+  %v.114 = load ptr, ptr %type_at.113
+  %v.115 = load ptr, ptr @data_type
+  %v.116 = icmp eq ptr %v.114, %v.115
+  br i1 %v.116, label %yes.105, label %no.106
+yes.105:
+  br label %chosen.107
+no.106:
+  br label %chosen.107
+chosen.107:
+  %v.104.117 = phi i1 [ true, %yes.105 ], [ false, %no.106 ]
+  br i1 %v.104.117, label %then.99, label %after.101
+then.99:
+  store i32 0, ptr %at.96
+  %zero_at.120 = getelementptr i8, ptr %at.96, i64 4
   store i32 0, ptr %zero_at.120
-  %payload_at.121 = getelementptr i8, ptr %at.108, i64 8
+  %payload_at.121 = getelementptr i8, ptr %at.96, i64 8
   store i64 0, ptr %payload_at.121
-  %v.122 = call i1 @data_from_object(ptr %context, ptr %keep, ptr %v.103, ptr %at.108, ptr %left)
-  br label %part_from_object_end.110
-after.113:
-  %v.123 = call i1 @from_object(ptr %context, ptr %keep, ptr %v.103, ptr %at.108)
-  br label %part_from_object_end.110
-part_from_object_end.110:
-  %result.0.124 = phi i1 [ %v.122, %then.111 ], [ %v.123, %after.113 ]
-  br i1 %result.0.124, label %after.97, label %then.95
-then.95:
-  call void @heddle_release(ptr null, i32 13, ptr %result.0.82)
+  %v.122 = call i1 @from_nested(ptr %context, ptr %keep, ptr %v.91, ptr %at.96, ptr %left)
+  br label %part_from_object_end.98
+after.101:
+  %v.123 = call i1 @from_object(ptr %context, ptr %keep, ptr %v.91, ptr %at.96)
+  br label %part_from_object_end.98
+part_from_object_end.98:
+  %result.0.124 = phi i1 [ %v.122, %then.99 ], [ %v.123, %after.101 ]
+  br i1 %result.0.124, label %after.85, label %then.83
+then.83:
+  call void @heddle_release(ptr null, i32 13, ptr %result.0.70)
   ret i1 false
-after.97:
-  %v.125 = load i64, ptr %result.0.82
+after.85:
+  %v.125 = load i64, ptr %result.0.70
   %v.126 = add i64 %v.125, 1
-  store i64 %v.126, ptr %result.0.82
-  br label %loop.90
-after.92:
+  store i64 %v.126, ptr %result.0.70
+  br label %loop.78
+after.80:
   store i32 13, ptr %value
   %payload_at.131 = getelementptr i8, ptr %value, i64 8
-  store ptr %result.0.82, ptr %payload_at.131
+  store ptr %result.0.70, ptr %payload_at.131
   ret i1 true
 }
 
 ; A tuple with the items of a sequence, which it keeps. What it has when an item raises an exception dies
 ; with it.
-define internal i1 @from_sequence(ptr %context, ptr %keep, ptr %arg, ptr %value) {
+define internal i1 @sequence_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %left) {
 entry:
   %count.1 = call i64 @PyTuple_Size(ptr %arg)
   %v.2 = mul i64 16, %count.1
@@ -1170,19 +1190,49 @@ body.24:
   %v.32 = call ptr @PyTuple_GetItem(ptr %arg, i64 %number.28)
   %at.35 = getelementptr [8 x i8], ptr %result.0.18, i64 1
   %at.36 = getelementptr [16 x i8], ptr %at.35, i64 %number.28
-  %v.37 = call i1 @from_object(ptr %context, ptr %keep, ptr %v.32, ptr %at.36)
-  br i1 %v.37, label %after.31, label %then.29
+  %type_at.49 = getelementptr i8, ptr %v.32, i64 8
+  %v.50 = load ptr, ptr %type_at.49
+  %v.51 = load ptr, ptr @sequence_type
+  %v.52 = icmp eq ptr %v.50, %v.51
+  br i1 %v.52, label %yes.45, label %or.48
+or.48:
+  %type_at.53 = getelementptr i8, ptr %v.32, i64 8
+  %v.54 = load ptr, ptr %type_at.53
+  %v.55 = load ptr, ptr @data_type
+  %v.56 = icmp eq ptr %v.54, %v.55
+  br i1 %v.56, label %yes.45, label %no.46
+yes.45:
+  br label %chosen.47
+no.46:
+  br label %chosen.47
+chosen.47:
+  %v.44.57 = phi i1 [ true, %yes.45 ], [ false, %no.46 ]
+  br i1 %v.44.57, label %then.39, label %after.41
+then.39:
+  store i32 0, ptr %at.36
+  %zero_at.60 = getelementptr i8, ptr %at.36, i64 4
+  store i32 0, ptr %zero_at.60
+  %payload_at.61 = getelementptr i8, ptr %at.36, i64 8
+  store i64 0, ptr %payload_at.61
+  %v.62 = call i1 @from_nested(ptr %context, ptr %keep, ptr %v.32, ptr %at.36, ptr %left)
+  br label %part_from_object_end.38
+after.41:
+  %v.63 = call i1 @from_object(ptr %context, ptr %keep, ptr %v.32, ptr %at.36)
+  br label %part_from_object_end.38
+part_from_object_end.38:
+  %result.0.64 = phi i1 [ %v.62, %then.39 ], [ %v.63, %after.41 ]
+  br i1 %result.0.64, label %after.31, label %then.29
 then.29:
   call void @heddle_release(ptr null, i32 9, ptr %result.0.18)
   ret i1 false
 after.31:
-  %v.38 = add i64 %number.28, 1
-  store i64 %v.38, ptr %result.0.18
+  %v.65 = add i64 %number.28, 1
+  store i64 %v.65, ptr %result.0.18
   br label %loop.23
 after.25:
   store i32 9, ptr %value
-  %payload_at.43 = getelementptr i8, ptr %value, i64 8
-  store ptr %result.0.18, ptr %payload_at.43
+  %payload_at.70 = getelementptr i8, ptr %value, i64 8
+  store ptr %result.0.18, ptr %payload_at.70
   ret i1 true
 }
 

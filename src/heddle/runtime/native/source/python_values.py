@@ -75,7 +75,7 @@ sequence_type = Global(Pointer[HostObject])  # what tuples become: made of a tup
 
 nested_too_deep = Text("the stack has no room for the tuples in a result's tuple")
 
-MOST_DATA = 10_000  # values of data types in an argument that are not left to Python
+MOST_NESTED = 10_000  # sequences and values of data types in an argument that are not left to Python
 OWN_ERROR = -2  # in place of a number of arguments: this thread's error
 
 
@@ -200,16 +200,37 @@ def from_object(context: Pointer[Context], keep: Object, arg: Object, value: Poi
             is_lent = lend(keep, over, value)
             Py_DecRef(over)
             return is_lent
-    elif type == sequence_type.value:
-        if not stack_is_short():
-            return from_sequence(context, keep, arg, value)
-    elif type == data_type.value:
-        return data_argument(context, keep, arg, value)
+    elif has_parts(arg):
+        left = local(i64)
+        left.value = MOST_NESTED
+        return from_nested(context, keep, arg, value, left)
     return ask_to_native(context, keep, arg, value)
 
 
+@inline
+def has_parts(arg: Object) -> bool:
+    return arg.type == sequence_type.value or arg.type == data_type.value
+
+
 @native
-def from_sequence(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
+def from_nested(
+    context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value], left: Pointer[i64]
+) -> bool:
+    """Write the value of a sequence or of an object of a data type; False with the exception set. Beyond so
+    many of them (`left`) and near the end of the stack Python converts it: it keeps shared what is shared,
+    and needs no stack."""
+    left.value -= 1
+    if left.value <= 0 or stack_is_short():
+        return ask_to_native(context, keep, arg, value)
+    if arg.type == data_type.value:
+        return data_from_object(context, keep, arg, value, left)
+    return sequence_from_object(context, keep, arg, value, left)
+
+
+@native
+def sequence_from_object(
+    context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value], left: Pointer[i64]
+) -> bool:
     """A tuple with the items of a sequence, which it keeps. What it has when an item raises an exception dies
     with it."""
     count = PyTuple_Size(arg)
@@ -222,7 +243,7 @@ def from_sequence(context: Pointer[Context], keep: Object, arg: Object, value: P
     made.count = 0
     while made.count < count:
         number = made.count
-        if not from_object(context, keep, PyTuple_GetItem(arg, number), items_of(made)[number]):
+        if not part_from_object(context, keep, PyTuple_GetItem(arg, number), items_of(made)[number], left):
             heddle_release(null, Kind.TUPLE, cast(Address, made))
             return False
         made.count = number + 1
@@ -231,23 +252,14 @@ def from_sequence(context: Pointer[Context], keep: Object, arg: Object, value: P
 
 
 @native
-def data_argument(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
-    left = local(i64)
-    left.value = MOST_DATA
-    return data_from_object(context, keep, arg, value, left)
-
-
-@native
 def data_from_object(
     context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value], left: Pointer[i64]
 ) -> bool:
-    """Write the value of an object of a data type; False with the exception set. Beyond so many objects
-    (`left`), near the end of the stack, and where its parts are of other kinds, Python converts it: it keeps
-    shared what is shared, and needs no stack."""
+    """Write the value of an object of a data type; False with the exception set. Where its parts are of other
+    kinds, Python converts it."""
     tag = slot_of(arg, tag_slot.value).value
     fields = slot_of(arg, fields_slot.value).value
-    left.value -= 1
-    is_usual = tag != null and fields != null and left.value > 0 and not stack_is_short()
+    is_usual = tag != null and fields != null
     if not is_usual or tag.type != PyLong_Type or fields.type != tuple_type.value:
         return ask_to_native(context, keep, arg, value)
     number = local(Value)
@@ -278,10 +290,10 @@ def data_from_object(
 def part_from_object(
     context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value], left: Pointer[i64]
 ) -> bool:
-    """Write the value of a field."""
-    if arg.type == data_type.value:
+    """Write the value of a field or item."""
+    if has_parts(arg):
         clear(value)
-        return data_from_object(context, keep, arg, value, left)
+        return from_nested(context, keep, arg, value, left)
     return from_object(context, keep, arg, value)
 
 
