@@ -145,7 +145,27 @@ def _pad(data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constan
     return relay_call("nn.pad", (data, pad_value), {"pad_width": pad_width, "pad_mode": pad_mode})
 
 
-_IN_OTHER_ORDER = {"clip": _clip, "gather": _gather, "nn.pad": _pad}
+def _variance(
+    data: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
+    with_mean: Any = None,
+) -> Call:
+    mean = with_mean
+    if mean is None:
+        mean = relay_call("mean", (data,), {"axis": axis, "keepdims": True, "exclude": exclude})
+    attrs = {"axis": axis, "keepdims": keepdims, "exclude": exclude, "unbiased": unbiased}
+    return relay_call("variance", (data, mean), attrs)
+
+
+_IN_OTHER_ORDER: dict[str, Any] = {
+    "clip": _clip,
+    "gather": _gather,
+    "nn.pad": _pad,
+    "variance": _variance,
+}
 """Functions whose arguments have other names or another order than the operator's inputs and attributes."""
 
 

@@ -13,7 +13,7 @@ from heddle.support.diagnostics import IRTypeError
 _AXES = (attr("axis", "ints", None), attr("keepdims", "bool", False), attr("exclude", "bool", False))
 
 
-def _axes(given: Given) -> list[int] | None:
+def axes_of(given: Given) -> list[int] | None:
     """The axes to reduce: those named, all, or with `exclude` all others."""
     ndim = rank(given["data"])
     named = given["axis"]
@@ -26,7 +26,7 @@ def _axes(given: Given) -> list[int] | None:
 
 
 def _one_axis(given: Given) -> int | None:
-    found = _axes(given)
+    found = axes_of(given)
     if found is not None and len(found) != 1:
         raise IRTypeError(R0205, f"expected one axis or none, got {found}")
     return None if found is None else found[0]
@@ -65,7 +65,7 @@ def _index_last(given: Given) -> Any:
 def aliases() -> Rows:
     """The names of this file."""
     for name in ("sum", "prod", "max", "min", "mean", "all", "any"):
-        yield name, alias(name, DATA, _AXES, x="data", axis=_axes)
+        yield name, alias(name, DATA, _AXES, x="data", axis=axes_of)
     for name in ("argmax", "argmin"):
         yield (
             "astype",

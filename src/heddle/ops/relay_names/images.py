@@ -1,0 +1,204 @@
+"""Relay's operators on images, and regions of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.graph.codes import R0205
+from heddle.graph.op_builder import call_op
+from heddle.ir.op_def import Input
+from heddle.ops.relay_names.rules import DATA, Given, Rows, alias, attr, dims_of, whole
+from heddle.support.diagnostics import IRTypeError
+
+_RESIZED = (
+    attr("method", "str", "linear"),
+    attr("coordinate_transformation_mode", "str", "half_pixel"),
+    attr("rounding_method", "str", "round"),
+    attr("cubic_alpha", "float", -0.5),
+    attr("cubic_exclude", "int", 0),
+    attr("extrapolation_value", "float", 0.0),
+    attr("out_dtype", "dtype", None),
+)
+_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+_PADS = {"SYMMETRIC": "symmetric", "REFLECT": "reflect"}
+
+
+def _named(given: Given, what: str, names: dict[str, str]) -> str:
+    value = str(given[what])
+    if value not in names:
+        raise IRTypeError(R0205, f"{what} is one of {', '.join(names)}, got {value!r}")
+    return names[value]
+
+
+def _only_channels_first(given: Given, layout: str = "NCHW") -> Any:
+    if given["layout"] != layout:
+        raise IRTypeError(R0205, f"only the layout {layout} is supported, got {given['layout']!r}")
+    return given["data"]
+
+
+def _scaled(given: Given) -> list[Any]:
+    """The sizes of the spatial axes times their scales, rounded where they are known."""
+    layout = str(given["layout"])
+    dims, sizes = dims_of(given["data"]), []
+    for letter in (letter for letter in "DHW" if f"scale_{letter.lower()}" in given):
+        dim, scale = dims[layout.index(letter)], float(given[f"scale_{letter.lower()}"])
+        size = whole(dim)
+        if size is None and scale != int(scale):
+            raise IRTypeError(R0205, f"a size that is not known is scaled by whole numbers, got {scale}")
+        sizes.append(dim * int(scale) if size is None else round(size * scale))
+    return sizes
+
+
+_METHODS = {
+    "nearest_neighbor": "nearest_neighbor",
+    "bilinear": "linear",
+    "trilinear": "linear",
+    "bicubic": "cubic",
+}
+
+
+def _method(given: Given) -> str:
+    return _named(given, "method", _METHODS)
+
+
+def _places(given: Given) -> str:
+    return "align_corners" if given["align_corners"] else "asymmetric"
+
+
+def _rounding(given: Given) -> str:
+    return "floor" if _places(given) == "asymmetric" else "round"
+
+
+def _column(given: Given, first: int, last: int) -> Any:
+    """Columns of the regions."""
+    return call_op("strided_slice", given["rois"], axes=[1], begin=[first], end=[last])
+
+
+def _resizing() -> Rows:
+    for ndim in (1, 2, 3):
+        yield (
+            f"image.resize{ndim}d",
+            alias(
+                f"image.resize{ndim}d",
+                DATA,
+                (
+                    attr("size", "ints"),
+                    attr("roi", "floats", None),
+                    attr("layout", "str", _LAYOUTS[ndim]),
+                    *_RESIZED,
+                ),
+                size=lambda given: list(given["size"]),
+                roi=lambda given: list(given["roi"]) if given["roi"] else None,
+            ),
+        )
+    scale = {letter: attr(f"scale_{letter}", "float", 1.0) for letter in "dhw"}
+    yield (
+        "image.resize2d",
+        alias(
+            "nn.upsampling",
+            DATA,
+            (
+                scale["h"],
+                scale["w"],
+                attr("layout", "str", "NCHW"),
+                attr("method", "str", "nearest_neighbor"),
+                attr("align_corners", "bool", False),
+            ),
+            size=_scaled,
+            method=_method,
+            coordinate_transformation_mode=_places,
+            rounding_method=_rounding,
+        ),
+    )
+    yield (
+        "image.resize3d",
+        alias(
+            "nn.upsampling3d",
+            DATA,
+            (
+                scale["d"],
+                scale["h"],
+                scale["w"],
+                attr("layout", "str", "NCDHW"),
+                attr("method", "str", "nearest_neighbor"),
+                attr("coordinate_transformation_mode", "str", "half_pixel"),
+            ),
+            size=_scaled,
+            method=_method,
+        ),
+    )
+
+
+def aliases() -> Rows:
+    """The names of this file."""
+    yield from _resizing()
+    yield (
+        "nn.pixel_shuffle",
+        alias(
+            "nn.depth_to_space",
+            DATA,
+            (attr("block_size", "int", 1), attr("layout", "str", "NCHW"), attr("mode", "str", "DCR")),
+            data=_only_channels_first,
+            upscale_factor="block_size",
+            blocks_first=lambda given: _named(given, "mode", {"DCR": "1", "CDR": ""}) == "1",
+        ),
+    )
+    yield (
+        "nn.pixel_unshuffle",
+        alias(
+            "nn.space_to_depth",
+            DATA,
+            (attr("block_size", "int", 1), attr("layout", "str", "NCHW")),
+            data=_only_channels_first,
+            downscale_factor="block_size",
+            blocks_first=lambda given: True,
+        ),
+    )
+    yield (
+        "nn.pad",
+        alias(
+            "nn.mirror_pad",
+            DATA,
+            (attr("mode", "str", "SYMMETRIC"), attr("pad_width", "pairs")),
+            pad_width=lambda given: [int(size) for pair in given["pad_width"] for size in pair],
+            pad_mode=lambda given: _named(given, "mode", _PADS),
+        ),
+    )
+    yield (
+        "image.grid_sample",
+        alias(
+            "image.grid_sample",
+            (Input("data"), Input("grid")),
+            (
+                attr("method", "str", "bilinear"),
+                attr("layout", "str", "NCHW"),
+                attr("padding_mode", "str", "zeros"),
+                attr("align_corners", "bool", True),
+            ),
+            data=_only_channels_first,
+            grid=lambda given: call_op("permute_dims", given["grid"], axes=[0, 2, 3, 1]),
+            method=lambda given: _named(
+                given, "method", {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+            ),
+        ),
+    )
+    yield (
+        "vision.roi_align",
+        alias(
+            "vision.roi_align",
+            (Input("data"), Input("rois")),
+            (
+                attr("pooled_size", "ints"),
+                attr("spatial_scale", "float"),
+                attr("sample_ratio", "int", -1),
+                attr("layout", "str", "NCHW"),
+                attr("mode", "str", "avg"),
+            ),
+            data=_only_channels_first,
+            rois=lambda given: _column(given, 1, 5),
+            batch_indices=lambda given: call_op(
+                "astype", call_op("squeeze", _column(given, 0, 1), axis=[1]), dtype="int64"
+            ),
+            sample_ratio=lambda given: max(0, int(given["sample_ratio"])),
+        ),
+    )
