@@ -12,7 +12,7 @@ import numpy as np
 
 from heddle.ir.expr import StringImm
 from heddle.ir.op import OP_RECORDS, Op
-from heddle.prim import values
+from heddle.prim import ops, values
 from heddle.prim.nodes import Broadcast, Call, FloatImm, PrimExpr, as_expr, constant
 from heddle.prim.ops import cast, match_types, maximum, minimum, select
 from heddle.runtime.dtype import DataType
@@ -23,12 +23,18 @@ SAFE, FOREIGN_CODE, RAW_MEMORY, PROMISE = "", "foreign code", "raw memory", "unc
 address; tell the compiler what it then believes without a check."""
 
 
+Formula = Callable[..., PrimExpr]
+"""What an intrinsic of float operands is, in terms of others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
     """`num_args` is None where it varies. `evaluate` works on numpy scalars or arrays of the result's dtype,
     and is None
     for what only a machine can do; `effect` says what the call does to memory. `capability` names what the
-    call can do beyond computing a value, "" for nothing: text from outside may not use it."""
+    call can do beyond computing a value, "" for nothing: text from outside may not use it. `formula` makes
+    the same value of others: `LowerIntrin` writes it where it knows nothing better, so that an intrinsic that
+    has one needs nothing of a code generator."""
 
     name: str
     num_args: int | None
@@ -36,6 +42,7 @@ class Intrinsic:
     evaluate: Callable[..., Any] | None
     meaning: str
     capability: str
+    formula: Formula | None = None
 
     @property
     def is_pure(self) -> bool:
@@ -49,8 +56,9 @@ def _declare(
     evaluate: Callable[..., Any] | None,
     meaning: str,
     capability: str = SAFE,
+    formula: Formula | None = None,
 ) -> None:
-    record = Intrinsic(f"tir.{name}", num_args, effect, evaluate, meaning, capability)
+    record = Intrinsic(f"tir.{name}", num_args, effect, evaluate, meaning, capability, formula)
     OP_RECORDS.add(f"tir.{name}", record)
 
 
@@ -137,8 +145,21 @@ _BINARY: dict[str, tuple[Callable[..., Any], str]] = {
     "shift_right": (values.shift_right, "arithmetic or logical shift right"),
 }
 
+
+def _call(name: str, x: PrimExpr) -> PrimExpr:
+    return Call(x.dtype, Op.get(f"tir.{name}"), (x,))
+
+
+def _inverse(x: PrimExpr) -> PrimExpr:
+    return ops.div(constant(1.0, x.dtype), x)
+
+
+_FORMULAS: dict[str, Formula] = {
+    "rsqrt": lambda x: _inverse(_call("sqrt", x)),
+    "sigmoid": lambda x: _inverse(_call("exp", -x) + 1.0),
+}
 for _name, (_function, _meaning) in _UNARY.items():
-    _declare(_name, 1, PURE, _function, _meaning)
+    _declare(_name, 1, PURE, _function, _meaning, formula=_FORMULAS.get(_name))
 for _name, (_function, _meaning) in _BINARY.items():
     _declare(_name, 2, PURE, _function, _meaning)
 _declare("bitwise_not", 1, PURE, np.invert, "bitwise complement")
@@ -192,8 +213,7 @@ def _float_argument(x: Any) -> PrimExpr:
 
 def _unary_builder(name: str) -> Callable[[Any], PrimExpr]:
     def build(x: Any) -> PrimExpr:
-        x = _float_argument(x)
-        return Call(x.dtype, Op.get(f"tir.{name}"), (x,))
+        return _call(name, _float_argument(x))
 
     build.__name__, build.__doc__ = (
         name,
