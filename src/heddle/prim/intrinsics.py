@@ -46,6 +46,7 @@ class Intrinsic:
 
     @property
     def is_pure(self) -> bool:
+        """Whether a call neither reads nor writes memory."""
         return self.effect == PURE
 
 
@@ -201,6 +202,7 @@ def is_prefetch(node: Any) -> bool:
 
 
 def intrinsic_of(call: Call) -> Intrinsic:
+    """The record of the intrinsic that is called."""
     record = call.op.record
     assert isinstance(record, Intrinsic)
     return record
@@ -328,6 +330,7 @@ def ldexp(x: Any, n: Any) -> PrimExpr:
 
 
 def popcount(x: Any) -> PrimExpr:
+    """How many bits of an integer are set, in its dtype."""
     x = as_expr(x)
     return Call(x.dtype, Op.get("tir.popcount"), (x,))
 
@@ -339,10 +342,12 @@ def as_computed(value: Any) -> PrimExpr:
 
 
 def is_as_computed(node: Any) -> bool:
+    """Whether a node is a call of `as_computed`."""
     return isinstance(node, Call) and node.op.name == "tir.as_computed"
 
 
 def likely(condition: Any) -> PrimExpr:
+    """The condition, which is expected to hold."""
     condition = as_expr(condition)
     return Call(condition.dtype, Op.get("tir.likely"), (condition,))
 
@@ -353,25 +358,31 @@ def reinterpret(dtype: str, value: Any) -> PrimExpr:
 
 
 def call_extern(dtype: str, name: str, *args: Any) -> PrimExpr:
+    """A call of a C function by name, which may have effects."""
     return Call(DataType(dtype), Op.get("tir.call_extern"), (StringImm(name), *args))
 
 
 def call_pure_extern(dtype: str, name: str, *args: Any) -> PrimExpr:
+    """A call of a C function without effects, by name."""
     return Call(DataType(dtype), Op.get("tir.call_pure_extern"), (StringImm(name), *args))
 
 
 def call_packed(name: str, *args: Any) -> PrimExpr:
+    """A call of a packed function by name; int32."""
     return Call(DataType("int32"), Op.get("tir.call_packed"), (StringImm(name), *args))
 
 
 def call_llvm_intrin(dtype: str, name: str, *args: Any) -> PrimExpr:
+    """A call of an LLVM intrinsic by name, which may have effects."""
     return Call(DataType(dtype), Op.get("tir.call_llvm_intrin"), (StringImm(name), *args))
 
 
 def call_llvm_pure_intrin(dtype: str, name: str, *args: Any) -> PrimExpr:
+    """A call of an LLVM intrinsic without effects, by name."""
     return Call(DataType(dtype), Op.get("tir.call_llvm_pure_intrin"), (StringImm(name), *args))
 
 
 def ret(value: Any = 0) -> PrimExpr:
+    """Return a value from the function."""
     value = as_expr(value)
     return Call(value.dtype, Op.get("tir.ret"), (value,))

@@ -66,6 +66,7 @@ class DebugConsole(cmd.Cmd):
         self.stdout.write(printable_lines(text) + "\n")
 
     def preloop(self) -> None:
+        """Show where the run stands before the first command."""
         self.show_place()
 
     def onecmd(self, line: str) -> bool:
