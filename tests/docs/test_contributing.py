@@ -60,6 +60,13 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
+def test_every_diff_applies(tmp_path: Path) -> None:
+    """Of the scripts a few run without `--all`; that the diffs fit the tree is checked every time."""
+    _copy_of_the_tree(tmp_path)
+    for example in EXAMPLES:
+        apply_diff(example.diff, tmp_path)
+
+
 def test_no_addition_touches_more_files_than_it_may() -> None:
     assert {example.name: example.num_files for example in EXAMPLES} == MOST_FILES
 
@@ -94,6 +101,15 @@ def test_a_diff_is_applied(tmp_path: Path) -> None:
     assert (tmp_path / "folder" / "new.txt").read_text() == "hello\n"
     with pytest.raises(DiffError, match="found 0 times"):
         apply_diff(DIFF, tmp_path)
+
+
+def test_a_diff_that_fits_in_part_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file.txt").write_text("one\ntwo\n\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "new.txt").touch()
+    with pytest.raises(DiffError, match=r"folder/new.txt exists"):
+        apply_diff(DIFF, tmp_path)
+    assert (tmp_path / "file.txt").read_text() == "one\ntwo\n\n"
 
 
 @pytest.mark.parametrize(

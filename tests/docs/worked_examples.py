@@ -83,22 +83,25 @@ def _hunks(lines: list[str]) -> tuple[Hunk, ...]:
 def apply_diff(text: str, folder: Path) -> int:
     """Apply a diff to the files below a folder; gives how many it touches.
 
-    Raises: DiffError where a hunk's old lines do not stand in the file exactly once, or a new file exists.
+    Raises: DiffError where a hunk's old lines do not stand in the file exactly once, or a new file exists;
+    nothing is written then.
     """
-    files = read_diff(text)
-    for file in files:
-        path = folder / file.path
-        if file.is_new:
-            if path.exists():
-                raise DiffError(f"{file.path} exists")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("\n".join(file.hunks[0].new) + "\n")
-            continue
-        content = path.read_text()
-        for hunk in file.hunks:
-            old, new = ("".join(f"{line}\n" for line in lines) for lines in (hunk.old, hunk.new))
-            if content.count(old) != 1:
-                raise DiffError(f"{file.path}: expected once, found {content.count(old)} times:\n{old}")
-            content = content.replace(old, new)
+    made = {folder / file.path: _applied(file, folder / file.path) for file in read_diff(text)}
+    for path, content in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    return len({file.path for file in files})
+    return len(made)
+
+
+def _applied(file: FileDiff, path: Path) -> str:
+    if file.is_new:
+        if path.exists():
+            raise DiffError(f"{file.path} exists")
+        return "\n".join(file.hunks[0].new) + "\n"
+    content = path.read_text()
+    for hunk in file.hunks:
+        old, new = ("".join(f"{line}\n" for line in lines) for lines in (hunk.old, hunk.new))
+        if content.count(old) != 1:
+            raise DiffError(f"{file.path}: expected once, found {content.count(old)} times:\n{old}")
+        content = content.replace(old, new)
+    return content
