@@ -9,8 +9,10 @@ BENCH ?=
 .PHONY: check test bench docs native
 
 check:
-	$(PYTHON) -m ruff check src tests benchmarks tools
+	$(PYTHON) -m ruff format --check src tests benchmarks tools examples
+	$(PYTHON) -m ruff check src tests benchmarks tools examples
 	$(PYTHON) -m mypy
+	$(PYTHON) -c "from importlinter.cli import lint_imports_command as check; check()" --no-cache
 	$(PYTHON) -m pytest $(WORKERS) tests/arch tests/facade
 
 test:

@@ -121,6 +121,7 @@ class Ceilings:
         return sum(part / (rate_at(rates, size_bytes) * 1e9) for part, rates in parts)
 
     def arithmetic_s(self, flops: int) -> float:
+        """Seconds that so many operations take at least, where nothing waits for memory."""
         return flops / (self.gflops * 1e9)
 
     def least_s(self, flops: int | None, size_bytes: int | None, written_bytes: int | None = None) -> float:

@@ -30,10 +30,12 @@ _MADE_BY = "<!-- made by `make docs`; change the declarations instead -->\n"
 
 
 def page(title: str, text: str, lines: Sequence[str]) -> str:
+    """The text of a generated page: a heading, a note that it is generated, words, and lines."""
     return "\n".join([f"# {title}", "", _MADE_BY, text, "", *lines]).rstrip() + "\n"
 
 
 def first_line(text: str | None) -> str:
+    """The first line of a docstring, "" where there is none."""
     return (text or "").strip().split("\n")[0].strip()
 
 
@@ -47,6 +49,7 @@ def operators() -> list[OpDef]:
 
 
 def operator_rows() -> list[tuple[str, str]]:
+    """(name, what it computes) of each operator."""
     return [(record.name, first_line(record.doc)) for record in operators()]
 
 
@@ -112,6 +115,7 @@ def _pass_text(step: type[Pass]) -> str:
 
 
 def pass_rows() -> list[tuple[str, str]]:
+    """(name, what it does) of each pass, in the order of the names."""
     return [(step.__name__, first_line(_pass_text(step))) for step in pass_classes().values()]
 
 

@@ -63,14 +63,17 @@ class KernelRow:
 
     @property
     def total_us(self) -> float:
+        """Microseconds of all its calls in one call of the model."""
         return self.time_us * self.count
 
     @property
     def gflops(self) -> float | None:
+        """10**9 operations in a second; None where the number of operations is not known or 0."""
         return None if not self.flops else self.flops / self.time_us / 1e3
 
     @property
     def gbytes_per_s(self) -> float | None:
+        """10**9 bytes in a second; None where the number of bytes is not known or 0."""
         return None if not self.size_bytes else self.size_bytes / self.time_us / 1e3
 
     @property
@@ -84,6 +87,7 @@ class KernelRow:
         return self.least_us / self.time_us
 
     def as_dict(self) -> dict[str, Any]:
+        """All fields and what follows from them, for JSON."""
         derived = {"total_us": self.total_us, "gflops": self.gflops, "gbytes_per_s": self.gbytes_per_s}
         bound = {"roofline": self.roofline, "is_memory_bound": self.is_memory_bound}
         return {**asdict(self), **derived, **bound}
@@ -111,9 +115,11 @@ class Explanation:
 
     @property
     def kernels_us(self) -> float:
+        """Microseconds that one call of the model spends in kernels."""
         return sum(row.total_us for row in self.rows)
 
     def as_dict(self) -> dict[str, Any]:
+        """The whole explanation, for JSON."""
         return {
             "model": self.model,
             "function": self.function,

@@ -40,6 +40,7 @@ class ModelFile:
 
     @property
     def is_compiled(self) -> bool:
+        """Whether the file holds a compiled program (`.heddle`)."""
         return self.suffix == ".heddle"
 
     @property

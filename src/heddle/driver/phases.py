@@ -64,6 +64,7 @@ class PhaseClock(PassInstrument):
             self.listener(Progress(phase, detail, self._begun, self._functions))
 
     def stop(self) -> None:
+        """The phase that was entered last ends, and none begins."""
         self.enter("")
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:

@@ -71,6 +71,7 @@ class Compiled:
 
     @property
     def total_s(self) -> float:
+        """Seconds of all phases of the compilation."""
         return sum(self.phases_s.values())
 
 
@@ -112,6 +113,7 @@ class RunReport:
     variant: str = ""
 
     def as_dict(self) -> dict[str, Any]:
+        """All fields, for JSON."""
         return asdict(self)
 
 

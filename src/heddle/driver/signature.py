@@ -51,6 +51,7 @@ class Signature:
         return tuple(dict.fromkeys(name for dim in dims for name in names_in(dim)))
 
     def to_json(self) -> str:
+        """The signature as JSON text."""
         return json.dumps(asdict(self))
 
 

@@ -212,6 +212,7 @@ class FacadeFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        """How Python loads a public module that no room has; None for any other."""
         if not fullname.startswith("heddle."):
             return None
         meant = canonical(fullname)

@@ -58,6 +58,7 @@ class BlockBuilder(Normalizer):
 
     @property
     def module(self) -> IRModule:
+        """The module with the functions that are finished."""
         assert self.mod is not None
         return self.mod
 
@@ -191,6 +192,7 @@ class BlockBuilder(Normalizer):
             )
 
     def get_unique_name(self, hint: str) -> str:
+        """A name like `hint` that no variable has yet."""
         return self.names.fresh(hint)
 
     # ---- functions of the module
@@ -208,6 +210,7 @@ class BlockBuilder(Normalizer):
         return var
 
     def update_func(self, var: GlobalVar, func: BaseFunc) -> None:
+        """Put a function in the place of the one that the module has."""
         self.module[var] = func
 
     # ---- tensor expressions

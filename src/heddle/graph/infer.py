@@ -67,15 +67,19 @@ class Inference:
         self.attrs, self.args = self.call.attrs, self.call.args
 
     def fail(self, code: Code, message: str, help: str | None = None) -> NoReturn:
+        """Raises: IRTypeError of the given code, at the place of the call."""
         raise IRTypeError(code, f"{self.name}: {message}", span=self.call.span, help=help)
 
     def shape_error(self, message: str) -> NoReturn:
+        """Raises: IRTypeError R0203, shapes that do not fit."""
         self.fail(R0203, message)
 
     def attr_error(self, message: str) -> NoReturn:
+        """Raises: IRTypeError R0205, an attribute with a wrong value."""
         self.fail(R0205, message)
 
     def type_of(self, index: int) -> Type:
+        """The type of an argument."""
         return type_of(self.args[index])
 
     def tensor(self, index: int) -> TensorType:
@@ -86,6 +90,7 @@ class Inference:
         return ty
 
     def tensors(self) -> list[TensorType]:
+        """The types of all arguments, which must be tensors."""
         return [self.tensor(index) for index in range(len(self.args))]
 
     def same_dtype(self, *types: TensorType) -> DataType | None:
@@ -105,6 +110,7 @@ class Inference:
         return axis + ndim if axis < 0 else axis
 
     def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether two sizes are proved to be equal."""
         return self.analyzer.can_prove_equal(a, b)
 
     def surely_differ(self, a: PrimExpr, b: PrimExpr) -> bool:

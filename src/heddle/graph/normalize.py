@@ -50,6 +50,7 @@ class Scope:
     bound: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
 
     def close_block(self) -> None:
+        """Put the bindings made so far into a block; an ordinary block begins."""
         self.bound = {}
         if self.bindings:
             self.blocks.append(BindingBlock(tuple(self.bindings), self.is_dataflow))
@@ -71,6 +72,7 @@ class Normalizer:
 
     @contextmanager
     def scope(self) -> Iterator[Scope]:
+        """What is bound inside goes to the scope that this gives."""
         opened = Scope()
         self.scopes.append(opened)
         try:
@@ -79,6 +81,7 @@ class Normalizer:
             self.scopes.pop()
 
     def add(self, binding: Binding) -> None:
+        """Add a binding to the innermost scope, as it is."""
         self.scopes[-1].bindings.append(binding)
 
     def bind(self, value: Expr, hint: str = "lv", output: bool = False) -> Var:

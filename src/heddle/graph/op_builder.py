@@ -39,6 +39,7 @@ def const(value: Any, dtype: Any = None) -> Constant:
 
 
 def typed_constant(data: Tensor) -> Constant:
+    """A tensor as a constant of the graph, with its type."""
     return Constant(data, TensorType(tuple(data.shape), data.dtype))
 
 

@@ -75,6 +75,7 @@ class BindingRewriter(BlockBuilder):
         return self.normalize_function(made) if ret is None else replace(made, ty=func.ty)
 
     def rewrite_sequence(self, expr: Any) -> SeqExpr:
+        """Rewrite the bindings of a sequence in turn; the same object where nothing changes."""
         assert isinstance(expr, SeqExpr)
         with self.scope() as scope:
             for block in expr.blocks:

@@ -51,6 +51,7 @@ class Storage:
     var: Var | None = None
 
     def size(self) -> PrimExpr:
+        """The size in bytes: the greatest of those that it has to hold."""
         return reduce(maximum, self.sizes)
 
 

@@ -156,6 +156,7 @@ def _shape_check(
 
 
 def is_base_of(base: Type, derived: Type) -> bool:
+    """Whether every value of `derived` is proved to be one of `base`."""
     return base_check(base, derived, Analyzer()) is BaseCheck.PASS
 
 

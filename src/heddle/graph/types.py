@@ -82,6 +82,7 @@ class ShapeExpr(Expr):
 
     @property
     def ty(self) -> ShapeType:
+        """The type of a shape with these sizes."""
         return ShapeType(self.values)
 
     def __getitem__(self, index: int) -> PrimExpr:
@@ -127,6 +128,7 @@ class TensorType(Type):
         return tuple(int(dim) for dim in self.dims)  # type: ignore[call-overload]
 
     def get_shape(self) -> tuple[PrimExpr, ...] | None:
+        """The sizes; None where they are not known."""
         return self.dims
 
 

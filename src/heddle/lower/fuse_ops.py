@@ -20,6 +20,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fusion_graph import FusionGroup, FusionNode, find_groups
 from heddle.lower.primitive_function import BlockFuser, outlined
+from heddle.prim.intrinsics import intrinsic_of
 from heddle.prim.nodes import Call as PrimCall
 from heddle.prim.nodes import PrimExpr, constant, is_const_int
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
@@ -147,16 +148,9 @@ class _Fuser(BlockFuser):
         return call
 
 
-_COSTLY = frozenset(
-    ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp", "exp10", "exp2")
-    + ("hypot", "ldexp", "log", "log10", "log1p", "log2", "pow", "sigmoid", "sin", "sinh", "tan", "tanh")
-)
-"""Intrinsics that take tens of instructions."""
-
-
 def _has_costly_work(func: BaseFunc) -> bool:
     return isinstance(func, PrimFunc) and any(
-        isinstance(node, PrimCall) and node.op.name.rsplit(".", 1)[-1] in _COSTLY for node in walk(func.body)
+        isinstance(node, PrimCall) and intrinsic_of(node).is_costly for node in walk(func.body)
     )
 
 

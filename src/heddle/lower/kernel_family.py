@@ -41,6 +41,7 @@ class Member:
 
     @classmethod
     def of(cls, var: GlobalVar, func: PrimFunc) -> Member:
+        """What is compared of a function: its form, and the numbers that may differ."""
         bare = func.without_attr(KERNEL_COST)
         cost = dict(func.attrs.get(KERNEL_COST, {}))
         texts = tuple(_texts(cost))

@@ -38,6 +38,8 @@ class LoweringMemo:
         )
 
     def note(self, key: Hashable | None, call: Call, lowered: Call) -> None:
+        """Remember what a call was lowered to, where its tensors are operands of the call, and a key says
+        what it is."""
         places = {id(arg) for arg in _leaves(call.args)}
         tensors = lowered.args[1]
         if key is not None and isinstance(tensors, Tuple) and all(id(a) in places for a in tensors.fields):

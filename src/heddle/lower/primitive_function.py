@@ -25,6 +25,7 @@ class BlockFuser(BlockBuilder, ABC):
         """A dataflow block, of which `used_later` are needed after it, with some of its calls made one."""
 
     def run(self, func: Function) -> Function:
+        """The function with its groups made functions of their own."""
         return replace(func, body=self._sequence(func.body))
 
     def _sequence(self, body: Expr) -> SeqExpr:

@@ -62,6 +62,7 @@ MOST_NESTED = 64
 
 
 def is_relay(func: Any) -> bool:
+    """Whether it is a graph function of Relay."""
     return isinstance(func, Function) and func.dialect == "relay"
 
 

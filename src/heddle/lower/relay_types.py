@@ -122,9 +122,11 @@ def refined(found: Type, wanted: Type, node: Any, dims: str, *, is_pure: bool) -
 
 
 def is_generic(ty: Any) -> bool:
+    """Whether it is the type of a function with type parameters."""
     return isinstance(ty, FuncType) and bool(ty.type_params)
 
 
 def type_map(variables: tuple[Any, ...], types: tuple[Type, ...]) -> dict[Any, Type]:
+    """Type variables with the types that stand for them."""
     assert all(isinstance(var, TypeVar) for var in variables)
     return dict(zip(variables, types, strict=True))

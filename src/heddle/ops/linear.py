@@ -42,6 +42,7 @@ def _reference_matmul(attrs: Any, a: Any, b: Any) -> Any:
 
 
 def declare() -> None:
+    """Put the operators of this file into the table."""
     declare_op(
         OpDef(
             name="matmul",

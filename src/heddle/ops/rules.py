@@ -77,6 +77,7 @@ def broadcast_dims(ctx: Inference, *types: TensorType) -> tuple[PrimExpr, ...] |
 
 
 def broadcast_type(ctx: Inference, dtype: DataType | None, *types: TensorType) -> TensorType:
+    """The type of tensors that broadcast, with the given element type. Raises: IRTypeError R0203."""
     dims = broadcast_dims(ctx, *types)
     if dims is not None:
         return TensorType(dims, dtype)
@@ -97,6 +98,7 @@ def broadcast_rule(
 
 
 def to_bool(_dtype: DataType | None) -> DataType:
+    """bool, whatever the operands are: what comparisons give."""
     return DataType("bool")
 
 
@@ -117,16 +119,19 @@ def unknown_dims(dtype: DataType | None, ndim: int = UNKNOWN_NDIM) -> TensorType
 
 
 def require_float(ctx: Inference, *types: TensorType) -> None:
+    """Raises: IRTypeError R0204 where elements are known and are no floats."""
     for ty in types:
         if ty.dtype is not None and not ty.dtype.is_float:
             ctx.fail(R0204, f"expected a float element type, got {ty.dtype}", "convert with astype")
 
 
 def require_int(ctx: Inference, ty: TensorType, what: str) -> None:
+    """Raises: IRTypeError R0204 where elements are known and are no integers."""
     if ty.dtype is not None and not ty.dtype.is_int:
         ctx.fail(R0204, f"{what} must be integers, got {ty.dtype}", "convert with astype")
 
 
 def require_ndim(ctx: Inference, ty: TensorType, ndim: int, what: str) -> None:
+    """Raises: IRTypeError R0203 where the number of dimensions is known and another."""
     if ty.ndim not in (UNKNOWN_NDIM, ndim):
         ctx.shape_error(f"{what} must have {ndim} dimensions, got {ty.ndim}")

@@ -83,9 +83,11 @@ class Evaluator(Dispatch):
         self.env: dict[Any, Any] = dict(env or {})
 
     def eval(self, node: Any) -> Any:
+        """The value of an expression."""
         return self._method(type(node))(self, node)
 
     def default(self, node: Any) -> Any:
+        """Raises: TypeError: nothing says what value such a node has."""
         raise TypeError(f"{type(node).__name__} has no value")
 
     def visit_Var(self, node: Var) -> Any:

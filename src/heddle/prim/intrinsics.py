@@ -12,7 +12,7 @@ import numpy as np
 
 from heddle.ir.expr import StringImm
 from heddle.ir.op import OP_RECORDS, Op
-from heddle.prim import values
+from heddle.prim import ops, values
 from heddle.prim.nodes import Broadcast, Call, FloatImm, PrimExpr, as_expr, constant
 from heddle.prim.ops import cast, match_types, maximum, minimum, select
 from heddle.runtime.dtype import DataType
@@ -23,12 +23,18 @@ SAFE, FOREIGN_CODE, RAW_MEMORY, PROMISE = "", "foreign code", "raw memory", "unc
 address; tell the compiler what it then believes without a check."""
 
 
+Formula = Callable[..., PrimExpr]
+"""What an intrinsic of float operands is, in terms of others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
     """`num_args` is None where it varies. `evaluate` works on numpy scalars or arrays of the result's dtype,
     and is None
     for what only a machine can do; `effect` says what the call does to memory. `capability` names what the
-    call can do beyond computing a value, "" for nothing: text from outside may not use it."""
+    call can do beyond computing a value, "" for nothing: text from outside may not use it. `formula` makes
+    the same value of others: `LowerIntrin` writes it where it knows nothing better, so that an intrinsic that
+    has one needs nothing of a code generator. `is_costly`: a call takes tens of instructions."""
 
     name: str
     num_args: int | None
@@ -36,10 +42,19 @@ class Intrinsic:
     evaluate: Callable[..., Any] | None
     meaning: str
     capability: str
+    formula: Formula | None = None
+    is_costly: bool = False
 
     @property
     def is_pure(self) -> bool:
+        """Whether a call neither reads nor writes memory."""
         return self.effect == PURE
+
+
+_COSTLY = frozenset(
+    ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp", "exp10", "exp2")
+    + ("hypot", "ldexp", "log", "log10", "log1p", "log2", "pow", "sigmoid", "sin", "sinh", "tan", "tanh")
+)
 
 
 def _declare(
@@ -49,8 +64,11 @@ def _declare(
     evaluate: Callable[..., Any] | None,
     meaning: str,
     capability: str = SAFE,
+    formula: Formula | None = None,
 ) -> None:
-    record = Intrinsic(f"tir.{name}", num_args, effect, evaluate, meaning, capability)
+    record = Intrinsic(
+        f"tir.{name}", num_args, effect, evaluate, meaning, capability, formula, name in _COSTLY
+    )
     OP_RECORDS.add(f"tir.{name}", record)
 
 
@@ -137,8 +155,21 @@ _BINARY: dict[str, tuple[Callable[..., Any], str]] = {
     "shift_right": (values.shift_right, "arithmetic or logical shift right"),
 }
 
+
+def _call(name: str, x: PrimExpr) -> PrimExpr:
+    return Call(x.dtype, Op.get(f"tir.{name}"), (x,))
+
+
+def _inverse(x: PrimExpr) -> PrimExpr:
+    return ops.div(constant(1.0, x.dtype), x)
+
+
+_FORMULAS: dict[str, Formula] = {
+    "rsqrt": lambda x: _inverse(_call("sqrt", x)),
+    "sigmoid": lambda x: _inverse(_call("exp", -x) + 1.0),
+}
 for _name, (_function, _meaning) in _UNARY.items():
-    _declare(_name, 1, PURE, _function, _meaning)
+    _declare(_name, 1, PURE, _function, _meaning, formula=_FORMULAS.get(_name))
 for _name, (_function, _meaning) in _BINARY.items():
     _declare(_name, 2, PURE, _function, _meaning)
 _declare("bitwise_not", 1, PURE, np.invert, "bitwise complement")
@@ -180,6 +211,7 @@ def is_prefetch(node: Any) -> bool:
 
 
 def intrinsic_of(call: Call) -> Intrinsic:
+    """The record of the intrinsic that is called."""
     record = call.op.record
     assert isinstance(record, Intrinsic)
     return record
@@ -192,8 +224,7 @@ def _float_argument(x: Any) -> PrimExpr:
 
 def _unary_builder(name: str) -> Callable[[Any], PrimExpr]:
     def build(x: Any) -> PrimExpr:
-        x = _float_argument(x)
-        return Call(x.dtype, Op.get(f"tir.{name}"), (x,))
+        return _call(name, _float_argument(x))
 
     build.__name__, build.__doc__ = (
         name,
@@ -308,6 +339,7 @@ def ldexp(x: Any, n: Any) -> PrimExpr:
 
 
 def popcount(x: Any) -> PrimExpr:
+    """How many bits of an integer are set, in its dtype."""
     x = as_expr(x)
     return Call(x.dtype, Op.get("tir.popcount"), (x,))
 
@@ -319,10 +351,12 @@ def as_computed(value: Any) -> PrimExpr:
 
 
 def is_as_computed(node: Any) -> bool:
+    """Whether a node is a call of `as_computed`."""
     return isinstance(node, Call) and node.op.name == "tir.as_computed"
 
 
 def likely(condition: Any) -> PrimExpr:
+    """The condition, which is expected to hold."""
     condition = as_expr(condition)
     return Call(condition.dtype, Op.get("tir.likely"), (condition,))
 
@@ -333,25 +367,31 @@ def reinterpret(dtype: str, value: Any) -> PrimExpr:
 
 
 def call_extern(dtype: str, name: str, *args: Any) -> PrimExpr:
+    """A call of a C function by name, which may have effects."""
     return Call(DataType(dtype), Op.get("tir.call_extern"), (StringImm(name), *args))
 
 
 def call_pure_extern(dtype: str, name: str, *args: Any) -> PrimExpr:
+    """A call of a C function without effects, by name."""
     return Call(DataType(dtype), Op.get("tir.call_pure_extern"), (StringImm(name), *args))
 
 
 def call_packed(name: str, *args: Any) -> PrimExpr:
+    """A call of a packed function by name; int32."""
     return Call(DataType("int32"), Op.get("tir.call_packed"), (StringImm(name), *args))
 
 
 def call_llvm_intrin(dtype: str, name: str, *args: Any) -> PrimExpr:
+    """A call of an LLVM intrinsic by name, which may have effects."""
     return Call(DataType(dtype), Op.get("tir.call_llvm_intrin"), (StringImm(name), *args))
 
 
 def call_llvm_pure_intrin(dtype: str, name: str, *args: Any) -> PrimExpr:
+    """A call of an LLVM intrinsic without effects, by name."""
     return Call(DataType(dtype), Op.get("tir.call_llvm_pure_intrin"), (StringImm(name), *args))
 
 
 def ret(value: Any = 0) -> PrimExpr:
+    """Return a value from the function."""
     value = as_expr(value)
     return Call(value.dtype, Op.get("tir.ret"), (value,))

@@ -49,6 +49,7 @@ class PrimExpr(Operators, Expr):
 
     @property
     def ty(self) -> Type:
+        """The type of its value, a scalar or a vector."""
         return PrimType(self.dtype)
 
 
@@ -71,10 +72,12 @@ class Var(PrimExpr):
 
     @property
     def name_hint(self) -> str:
+        """The same as `name`."""
         return self.name
 
     @property
     def ty(self) -> Type:
+        """The annotated type; without one, that of a scalar of its dtype."""
         return self.type_annotation or PrimType(self.dtype)
 
     @property
@@ -455,10 +458,12 @@ class Range(Expr):
 
     @staticmethod
     def from_min_extent(low: Any, extent: Any) -> Range:
+        """The numbers from `low` to below `low + extent`."""
         return Range.make(low, extent, span=None)
 
     @property
     def end(self) -> PrimExpr:
+        """The first number behind it: min + extent."""
         result: PrimExpr = self.min + self.extent
         return result
 

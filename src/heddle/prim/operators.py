@@ -29,9 +29,11 @@ class EqualOp:
         return (self.a is self.b) is not self.negated
 
     def asexpr(self) -> Any:
+        """The comparison as an expression."""
         return OPERATORS["not_equal" if self.negated else "equal"](self.a, self.b)
 
     def asobject(self) -> Any:
+        """The same as `asexpr`."""
         return self.asexpr()
 
     def __getattr__(self, name: str) -> Any:
@@ -155,7 +157,9 @@ class Operators:
         )
 
     def equal(self, other: Any) -> Any:
+        """The comparison as an expression; `==` gives one that is also a bool."""
         return OPERATORS["equal"](self, other)
 
     def astype(self, dtype: str) -> Any:
+        """The value converted to a dtype."""
         return OPERATORS["cast"](dtype, self)

@@ -136,11 +136,13 @@ def rounded(value: IntImm | FloatImm) -> Any:
 
 
 def trunc_div(a: int, b: int) -> int:
+    """The quotient rounded to zero."""
     quotient = abs(a) // abs(b)
     return quotient if (a >= 0) == (b >= 0) else -quotient
 
 
 def trunc_mod(a: int, b: int) -> int:
+    """The remainder with the sign of a."""
     return a - b * trunc_div(a, b)
 
 
@@ -235,14 +237,17 @@ def binary(cls: Any, a: Any, b: Any) -> PrimExpr:
 
 
 def add(a: Any, b: Any) -> PrimExpr:
+    """a + b, folded where both are constant. Integers wrap."""
     return binary(Add, a, b)
 
 
 def subtract(a: Any, b: Any) -> PrimExpr:
+    """a - b, folded where both are constant. Integers wrap."""
     return binary(Sub, a, b)
 
 
 def multiply(a: Any, b: Any) -> PrimExpr:
+    """a * b, folded where both are constant. Integers wrap."""
     return binary(Mul, a, b)
 
 
@@ -252,10 +257,18 @@ def div(a: Any, b: Any) -> PrimExpr:
 
 
 def truncdiv(a: Any, b: Any) -> PrimExpr:
+    """a / b; of integers the quotient rounded to zero.
+
+    Raises: IRTypeError K0104 for a constant divisor 0 of integers.
+    """
     return binary(Div, a, b)
 
 
 def truncmod(a: Any, b: Any) -> PrimExpr:
+    """The remainder of `truncdiv`, with the sign of a.
+
+    Raises: IRTypeError K0104 for a constant divisor 0 of integers.
+    """
     return binary(Mod, a, b)
 
 
@@ -271,11 +284,13 @@ def floormod(a: Any, b: Any) -> PrimExpr:
 
 
 def ceildiv(a: Any, b: Any) -> PrimExpr:
+    """The quotient of integers rounded up, for b above 0."""
     a, b = match_types(a, b)
     return floordiv(add(a, subtract(b, 1)), b)
 
 
 def negative(a: Any) -> PrimExpr:
+    """-a. Integers wrap."""
     a = as_expr(a)
     if isinstance(a, FloatImm):
         return FloatImm(a.dtype, -a.value)
@@ -283,34 +298,42 @@ def negative(a: Any) -> PrimExpr:
 
 
 def minimum(a: Any, b: Any) -> PrimExpr:
+    """The lesser of a and b; b where one is NaN."""
     return binary(Min, a, b)
 
 
 def maximum(a: Any, b: Any) -> PrimExpr:
+    """The greater of a and b; b where one is NaN."""
     return binary(Max, a, b)
 
 
 def equal(a: Any, b: Any) -> PrimExpr:
+    """Whether a = b."""
     return binary(EQ, a, b)
 
 
 def not_equal(a: Any, b: Any) -> PrimExpr:
+    """Whether a ≠ b."""
     return binary(NE, a, b)
 
 
 def less(a: Any, b: Any) -> PrimExpr:
+    """Whether a < b."""
     return binary(LT, a, b)
 
 
 def less_equal(a: Any, b: Any) -> PrimExpr:
+    """Whether a ≤ b."""
     return binary(LE, a, b)
 
 
 def greater(a: Any, b: Any) -> PrimExpr:
+    """Whether a > b."""
     return binary(GT, a, b)
 
 
 def greater_equal(a: Any, b: Any) -> PrimExpr:
+    """Whether a ≥ b."""
     return binary(GE, a, b)
 
 
@@ -324,6 +347,7 @@ def logical_and(a: Any, b: Any) -> PrimExpr:
 
 
 def logical_or(a: Any, b: Any) -> PrimExpr:
+    """Whether one of two conditions holds."""
     a, b = match_types(a, b)
     for one, other in ((a, b), (b, a)):
         if isinstance(one, IntImm):
@@ -332,6 +356,7 @@ def logical_or(a: Any, b: Any) -> PrimExpr:
 
 
 def logical_not(a: Any) -> PrimExpr:
+    """Whether a condition does not hold."""
     a = as_expr(a)
     if isinstance(a, IntImm):
         return constant(not a.value, "bool")
@@ -412,6 +437,7 @@ shift_left, shift_right = _shift("shift_left", shifted_left), _shift("shift_righ
 
 
 def bitwise_not(a: Any) -> PrimExpr:
+    """The complement of the bits of an integer; of a bool its negation."""
     a = as_expr(a)
     if isinstance(a, IntImm):
         return IntImm(a.dtype, wrap_int(~a.value, a.dtype)) if not a.dtype.is_bool else logical_not(a)
@@ -434,10 +460,12 @@ def min_value(dtype: str) -> PrimExpr:
 
 
 def max_value(dtype: str) -> PrimExpr:
+    """The greatest value of a dtype; infinity for floats with one."""
     return _extreme(DataType(dtype), 1)
 
 
 def infinity(dtype: str) -> PrimExpr:
+    """Infinity of a float dtype."""
     return FloatImm(DataType(dtype), math.inf)
 
 

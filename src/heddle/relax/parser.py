@@ -284,6 +284,10 @@ class FunctionParser(ScalarParser):
     # ---- expressions
 
     def eval_Attribute(self, node: ast.Attribute) -> Any:
+        """`module.name`: a function of the module.
+
+        Raises: ParseError I0301 where it has none of that name.
+        """
         owner = self.eval(node.value)
         if isinstance(owner, ModuleAlias):
             if node.attr not in owner.functions:
@@ -293,12 +297,15 @@ class FunctionParser(ScalarParser):
         return super().eval_Attribute(node)
 
     def eval_Subscript(self, node: ast.Subscript) -> Any:
+        """`value[index]`: an item of a tuple that the graph computes; of anything else as in Python."""
         owner = self.eval(node.value)
         if isinstance(owner, Expr) and not isinstance(owner, (Tuple, PrimExpr)):
             return TupleGetItem(owner, int(self.eval(node.slice)))
         return super().eval_Subscript(node)
 
     def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A call in a graph function: of an operator, a packed function, a function of the module, or a word
+        of `R`."""
         if function is script.Tensor:
             return function(*self._with_device(args, 2), **self._with_device_named(kwargs, "vdevice"))
         if function is const and len(args) > 1 and isinstance(args[1], TypeWord):

@@ -48,12 +48,15 @@ class TypePrinter(ExprPrinter):
     quoting = False
 
     def dim(self, value: PrimExpr) -> str:
+        """A dimension as it stands in a type: a number, or an expression, in quotes where its names are
+        new."""
         if isinstance(value, IntImm):
             return str(value.value)
         text = self.expr(value)
         return quote(text) if self.quoting else text
 
     def dims(self, values: tuple[PrimExpr, ...]) -> str:
+        """The dimensions of a shape in parentheses, as Python writes a tuple."""
         items = [self.dim(value) for value in values]
         return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
@@ -125,6 +128,7 @@ class RelaxPrinter(TypePrinter):
     def function(
         self, func: Function, name: str, private: bool = False, refers_to_module: bool = False
     ) -> None:
+        """Write a function under a name, with its decorator."""
         options = [
             text for text in ("private=True" if private else "", "" if func.is_pure else "pure=False") if text
         ]

@@ -133,6 +133,7 @@ class PackedCallWord:
     is_pure: bool
 
     def build(self, args: list[_Value], kwargs: dict[str, _Value], types: tuple[Type, ...]) -> Call:
+        """The call of the packed function that the first argument is or names, with types for the result."""
         callee = args[0] if isinstance(args[0], Expr) else ExternFunc(args[0])
         attrs = attrs_of(kwargs.pop("attrs", None) or kwargs)
         values = tuple(graph_expr(arg) for arg in args[1:])
@@ -146,42 +147,52 @@ call_pure_packed = PackedCallWord(True)
 
 
 def dataflow() -> DataflowFrame:
+    """`with R.dataflow():`, a block of bindings without effects."""
     return DataflowFrame()
 
 
 def output(*_vars: _Value) -> OutputWord:
+    """`R.output(a, b)`: the variables of a dataflow block that are seen outside of it."""
     return OutputWord()
 
 
 def func_attr(values: dict[str, _Value]) -> FuncAttrs:
+    """`R.func_attr({...})`: attributes of the function."""
     return FuncAttrs(values)
 
 
 def match_cast(value: _Value, ty: _Value) -> MatchCastWord:
+    """`R.match_cast(value, type)`: the value, checked against the type when the program runs."""
     return MatchCastWord(value, ty)
 
 
 def shape(values: _Value) -> Expr:
+    """A shape as a value: `R.shape([n, 4])`."""
     return shape_expr(values)
 
 
 def prim_value(value: _Value) -> PrimExpr:
+    """A number as a value of the graph; a Python int is an int64."""
     return as_expr(value, "int64" if type(value) is int else None)
 
 
 def str_(value: _Value) -> StringImm:
+    """A text as a value of the graph."""
     return StringImm(value)
 
 
 def dtype_(value: _Value) -> DataTypeImm:
+    """An element type as a value of the graph."""
     return DataTypeImm(value)
 
 
 def tuple_(*fields: _Value) -> Expr:
+    """A tuple of values of the graph."""
     return graph_expr(list(fields))
 
 
 def op(name: str) -> Op:
+    """The operator of a full name, such as "relax.add". Raises: MissingNameError S0202."""
     return Op.get(name)
 
 

@@ -64,6 +64,7 @@ class Section:
     version: int = VERSION
 
     def reader(self) -> Reader:
+        """What takes the section's bytes apart."""
         return Reader(self.data, self.name, self.offset)
 
 

@@ -59,6 +59,7 @@ class Device:
 
     @property
     def index(self) -> int:
+        """Its number among devices of its kind, from 0."""
         return self.device_id
 
     @property
@@ -107,36 +108,45 @@ def device(kind: str | int | Device, index: int | None = None) -> Device:
 
 
 def cpu(index: int = 0) -> Device:
+    """The host."""
     return Device(1, index)
 
 
 def cuda(index: int = 0) -> Device:
+    """A device of kind "cuda", by number."""
     return Device(2, index)
 
 
 def opencl(index: int = 0) -> Device:
+    """A device of kind "opencl", by number."""
     return Device(4, index)
 
 
 def vulkan(index: int = 0) -> Device:
+    """A device of kind "vulkan", by number."""
     return Device(7, index)
 
 
 def metal(index: int = 0) -> Device:
+    """A device of kind "metal", by number."""
     return Device(8, index)
 
 
 def rocm(index: int = 0) -> Device:
+    """A device of kind "rocm", by number."""
     return Device(10, index)
 
 
 def ext_dev(index: int = 0) -> Device:
+    """A device of kind "ext_dev", by number."""
     return Device(12, index)
 
 
 def webgpu(index: int = 0) -> Device:
+    """A device of kind "webgpu", by number."""
     return Device(15, index)
 
 
 def hexagon(index: int = 0) -> Device:
+    """A device of kind "hexagon", by number."""
     return Device(16, index)

@@ -88,6 +88,7 @@ class DataType(str):
         return self if self.lanes == 1 else DataType(str(self).rsplit("x", 1)[0])
 
     def with_lanes(self, lanes: int) -> DataType:
+        """A vector of so many such elements; with one lane, the element."""
         base = self.element
         return base if lanes == 1 else DataType(f"{base}x{lanes}")
 
@@ -103,14 +104,17 @@ class DataType(str):
 
     @property
     def is_signed(self) -> bool:
+        """Whether elements are signed integers."""
         return self.code == "int"
 
     @property
     def is_unsigned(self) -> bool:
+        """Whether elements are unsigned integers; bool is none."""
         return self.code == "uint"
 
     @property
     def is_float(self) -> bool:
+        """Whether elements are floats of any format."""
         return self.code in ("float", "bfloat") or self.is_small_float
 
     @property
@@ -120,10 +124,12 @@ class DataType(str):
 
     @property
     def is_bool(self) -> bool:
+        """Whether elements are truth values."""
         return self.code == "bool"
 
     @property
     def is_handle(self) -> bool:
+        """Whether it is the type of an address."""
         return self.code == "handle"
 
     def numpy(self) -> np.dtype[Any]:

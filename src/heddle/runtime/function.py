@@ -138,6 +138,7 @@ def _register(name: str, f: Any, override: bool, place: str) -> Any:
 
 
 def find_global_func(name: str) -> Function | None:
+    """The global function of a name, None where there is none."""
     return _global_functions.get(name)
 
 
@@ -165,4 +166,5 @@ def remove_global_func(name: str) -> None:
 
 
 def list_global_func_names() -> list[str]:
+    """Names of all global functions, in order."""
     return sorted(_global_functions)

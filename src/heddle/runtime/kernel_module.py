@@ -54,6 +54,7 @@ class KernelModule(Module):
 
     @property
     def objects(self) -> tuple[bytes, ...]:
+        """The object files of the kernels."""
         if callable(self._objects):
             self._objects = tuple(self._objects())
         return self._objects

@@ -68,13 +68,16 @@ class Module:
 
     @property
     def imports(self) -> tuple[Module, ...]:
+        """The modules in which functions are looked up that this one lacks."""
         return tuple(self._imports)
 
     @property
     def imports_(self) -> tuple[Module, ...]:
+        """The same as `imports`."""
         return self.imports
 
     def import_module(self, module: Module) -> None:
+        """Add a module in which functions are looked up that this one lacks."""
         self._imports.append(module)
 
     def function_names(self) -> Sequence[str]:
@@ -107,6 +110,7 @@ class Module:
         )
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        """Whether the module has a function of this name, or, with `query_imports`, one of its imports."""
         return self.find_function(name, query_imports) is not None
 
     def __getitem__(self, name: str) -> Callable[..., Any]:

@@ -50,6 +50,7 @@ class Processor:
 
     @property
     def platform(self) -> str:
+        """Machine and system: "x86_64-linux"."""
         return platform_of(self.triple)
 
     def is_for(self, needs: Needs) -> bool:
@@ -65,6 +66,7 @@ class Processor:
         return tuple(sorted(needs.features - has))
 
     def runs(self, needs: Needs) -> bool:
+        """Whether the processor has what code needs."""
         return self.is_for(needs) and not self.lacks(needs)
 
     def __str__(self) -> str:
@@ -106,11 +108,13 @@ def this_processor() -> Processor:
 
 
 def write_needs(writer: Writer, needs: Needs) -> None:
+    """Write what code needs, as `read_needs` reads it."""
     writer.text(needs.platform)
     writer.texts(sorted(needs.features))
 
 
 def read_needs(reader: Reader) -> Needs:
+    """What code needs, from a file. Raises: FormatError F0106."""
     return Needs(reader.text(), frozenset(reader.texts()))
 
 

@@ -84,18 +84,22 @@ class Report:
 
     @property
     def calls_ns(self) -> int:
+        """Nanoseconds inside of calls."""
         return sum(row.duration_ns for row in self.calls)
 
     @property
     def dispatch_ns(self) -> int:
+        """Nanoseconds outside of calls: the machine itself."""
         return max(self.duration_ns - self.calls_ns, 0)
 
     @property
     def num_allocations(self) -> int:
+        """How many storages the calls asked for."""
         return sum(row.num_allocations for row in self.calls)
 
     @property
     def allocated_bytes(self) -> int:
+        """Bytes of the storages that the calls asked for."""
         return sum(row.allocated_bytes for row in self.calls)
 
     def share(self, duration_ns: int) -> float:
@@ -201,6 +205,7 @@ class Report:
         }
 
     def json(self) -> str:
+        """The report as JSON text."""
         return json.dumps(self.as_dict())
 
     def chrome_trace(self) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class Storage:
 
     @property
     def device(self) -> Device:
+        """Where the memory is."""
         return self._allocator.device
 
     def __repr__(self) -> str:
@@ -105,6 +106,7 @@ class Allocator:
 
     @property
     def memory_limit_bytes(self) -> int | None:
+        """How many bytes it may have from the system; None where nothing limits them."""
         limit: int = self.books.limit_bytes
         return None if limit == _NO_LIMIT else limit
 
@@ -178,6 +180,7 @@ class Allocator:
         return storage
 
     def reset_peak(self) -> None:
+        """Let the peak begin anew with the bytes that are on loan now."""
         self.books.peak_bytes = self.books.bytes_in_use
 
     def clear(self) -> None:

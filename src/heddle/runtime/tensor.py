@@ -76,10 +76,12 @@ class Tensor:
 
     @property
     def shape(self) -> Shape:
+        """Its sizes, one a dimension."""
         return self.layout.shape
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.layout.shape)
 
     @property
@@ -89,10 +91,12 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
+        """Bytes of all elements, without gaps between them."""
         return self.layout.num_elements * self.dtype.itemsize
 
     @property
     def is_contiguous(self) -> bool:
+        """Whether elements lie one after the other, the last dimension fastest."""
         return self.layout.strides is None
 
     @property
@@ -204,6 +208,7 @@ class Tensor:
         return make_tensor(self.address, layout, self.dtype, self.device, self)
 
     def same_as(self, other: object) -> bool:
+        """Whether it is the same object."""
         return self is other
 
     def __dlpack__(

@@ -21,22 +21,27 @@ class BenchmarkResult:
 
     @property
     def mean(self) -> float:
+        """The mean of the repeats, in seconds."""
         return float(np.mean(self.results))
 
     @property
     def median(self) -> float:
+        """The median of the repeats, in seconds."""
         return float(np.median(self.results))
 
     @property
     def min(self) -> float:
+        """The quickest repeat, in seconds."""
         return min(self.results)
 
     @property
     def max(self) -> float:
+        """The slowest repeat, in seconds."""
         return max(self.results)
 
     @property
     def std(self) -> float:
+        """The standard deviation of the repeats, in seconds."""
         return float(np.std(self.results))
 
     def __str__(self) -> str:

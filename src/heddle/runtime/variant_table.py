@@ -55,6 +55,7 @@ class StoredVariant:
 
 
 def part_name(number: int) -> str:
+    """The name of a part in the file, by its number."""
     return f"part.{number}"
 
 
@@ -64,6 +65,7 @@ def by_preference(variants: Iterable[T]) -> list[T]:
 
 
 def first_that_runs(variants: Iterable[T], processor: Processor) -> T | None:
+    """The first variant whose needs the processor has; None where there is none."""
     return next((variant for variant in variants if processor.runs(variant.needs)), None)
 
 

@@ -57,10 +57,12 @@ class VariantsModule(Module):
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of the variants, the most demanding first."""
         return tuple(variant.name for variant in self.variants)
 
     @property
     def mod(self) -> VariantsModule:
+        """The module itself: what TVM's scripts take the module from."""
         return self
 
     def select(self, name: str | None = None) -> Module:

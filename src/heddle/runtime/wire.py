@@ -26,18 +26,23 @@ class Writer:
         self._parts: list[bytes] = []
 
     def u8(self, value: int) -> None:
+        """One byte, 0 to 255."""
         self._parts.append(struct.pack("<B", value))
 
     def i64(self, value: int) -> None:
+        """A signed number in 8 bytes, the lowest first."""
         self._parts.append(struct.pack("<q", value))
 
     def u64(self, value: int) -> None:
+        """An unsigned number in 8 bytes, the lowest first."""
         self._parts.append(struct.pack("<Q", value))
 
     def f64(self, value: float) -> None:
+        """A float64 in 8 bytes, the lowest first."""
         self._parts.append(struct.pack("<d", value))
 
     def blob(self, data: bytes) -> None:
+        """A length in bytes, then the bytes."""
         self.u64(len(data))
         self._parts.append(data)
 
@@ -46,14 +51,17 @@ class Writer:
         self.blob(value.encode("utf-8", "backslashreplace"))
 
     def words(self, values: Sequence[int]) -> None:
+        """A length in bytes, then signed numbers of 8 bytes each."""
         self.blob(np.asarray(values, "<i8").tobytes())
 
     def texts(self, values: Sequence[str]) -> None:
+        """A count, then the texts."""
         self.u64(len(values))
         for value in values:
             self.text(value)
 
     def bytes(self) -> bytes:
+        """All that was written."""
         return b"".join(self._parts)
 
 
@@ -69,6 +77,7 @@ class Reader:
         self._base = file_offset
 
     def fail(self, message: str) -> FormatError:
+        """The error for what was read last, with the section and its offset in the file."""
         return FormatError(F0106, f"section {self._name!r} at byte {self._base + self._at}: {message}")
 
     def _take(self, size_bytes: int) -> memoryview:
@@ -79,22 +88,28 @@ class Reader:
         return piece
 
     def u8(self) -> int:
+        """One byte."""
         return self._take(1)[0]
 
     def i64(self) -> int:
+        """A signed number of 8 bytes."""
         return int.from_bytes(self._take(8), "little", signed=True)
 
     def u64(self) -> int:
+        """An unsigned number of 8 bytes."""
         return int.from_bytes(self._take(8), "little")
 
     def f64(self) -> float:
+        """A float64."""
         value: float = struct.unpack("<d", self._take(8))[0]
         return value
 
     def blob(self) -> memoryview:
+        """Bytes after their length, without a copy."""
         return self._take(self.u64())
 
     def text(self) -> str:
+        """A text in UTF-8 after its length in bytes."""
         data = self.blob()
         try:
             return str(data, "utf-8")
@@ -102,6 +117,7 @@ class Reader:
             raise self.fail(f"text is not utf-8: {error.reason}") from None
 
     def words(self) -> list[int]:
+        """Signed numbers of 8 bytes each, after their length in bytes."""
         data = self.blob()
         if len(data) % 8:
             raise self.fail(f"expected whole 8-byte words, got {len(data)} bytes")
@@ -116,9 +132,11 @@ class Reader:
         return value
 
     def texts(self) -> list[str]:
+        """Texts after their count."""
         return [self.text() for _ in range(self.count(8))]
 
     def items(self, min_item_bytes: int, read: Callable[[], T]) -> list[T]:
+        """What `read` makes of each of the items, after their count."""
         return [read() for _ in range(self.count(min_item_bytes))]
 
     def done(self) -> None:

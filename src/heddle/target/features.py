@@ -51,6 +51,7 @@ BASE_FEATURES: dict[str, tuple[str, ...]] = {
 
 
 def known_processors() -> tuple[str, ...]:
+    """Names of the processors whose features are known here."""
     return tuple(_LEVELS)
 
 

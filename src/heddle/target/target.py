@@ -85,9 +85,11 @@ class Target:
         return Target({"kind": "llvm", "mcpu": machine.cpu, "num-cores": machine.num_cores})
 
     def with_host(self, host: Any) -> Target:
+        """The same target, whose host is the given one."""
         return Target(self, host)
 
     def without_host(self) -> Target:
+        """The same target without a host."""
         description = self.export()
         description.pop("host", None)
         return Target(description)
@@ -111,16 +113,20 @@ class Target:
 
     @property
     def mcpu(self) -> str:
+        """LLVM's name of the processor; this machine's for "native" and where nothing is named, neither a
+        processor nor a machine; "" where none is known."""
         is_native = self.kind.is_for_processor and "mtriple" not in self.attrs
         given = self.attrs.get("mcpu", _NATIVE if is_native else "")
         return host_machine().cpu if given == _NATIVE else str(given)
 
     @property
     def mtriple(self) -> str:
+        """Machine and system as LLVM names them; this machine's where none is named."""
         return str(self.attrs.get("mtriple", host_machine().triple))
 
     @property
     def mattr(self) -> tuple[str, ...]:
+        """Features to add ("+name" or "name") and to leave out ("-name")."""
         return tuple(self.attrs.get("mattr", ()))
 
     @property
@@ -165,6 +171,7 @@ class Target:
 
     @property
     def num_cores(self) -> int:
+        """Cores of the machine; this machine's where the target does not say."""
         return int(self.attrs.get("num-cores", host_machine().num_cores))
 
     @property
@@ -189,10 +196,12 @@ class Target:
 
     @property
     def opt_level(self) -> int:
+        """Effort of the code generator, 0 to 3; 3 where the target does not say."""
         return int(self.attrs.get("opt-level", 3))
 
     @property
     def keys(self) -> tuple[str, ...]:
+        """The kind of device, alone."""
         return (self.kind.device,)
 
     def get_target_device_type(self) -> int:

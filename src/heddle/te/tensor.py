@@ -36,6 +36,7 @@ class Operation:
 
     @property
     def output(self) -> Callable[[int], Tensor]:
+        """The tensor that the operation computes, by number: `op.output(0)`."""
         return lambda index: self.outputs[index]
 
 
@@ -80,10 +81,12 @@ class Tensor(Operators):
 
     @property
     def name(self) -> str:
+        """The name of its operation, with its number where that computes several tensors."""
         return self.op.name if len(self.op.outputs) <= 1 else f"{self.op.name}_{self.value_index}"
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     def __getitem__(self, indices: Any) -> Any:
@@ -176,10 +179,12 @@ def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -
 
 
 def var(name: str = "v", dtype: str = "int32") -> Var:
+    """A variable for a scalar."""
     return Var(name, DataType(dtype))
 
 
 def size_var(name: str = "n", dtype: str = "int32") -> Var:
+    """A variable for a size: never negative."""
     return Var(name, DataType(dtype), None, True)
 
 

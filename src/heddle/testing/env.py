@@ -6,6 +6,7 @@ from heddle.runtime.native.llvm import llvm_linking
 
 
 def llvm_version() -> tuple[int, ...]:
+    """The version of LLVM that makes code: (20, 1, 8)."""
     return tuple(llvm_linking().initfini.llvm_version_info)
 
 
@@ -15,6 +16,7 @@ def has_llvm() -> bool:
 
 
 def has_llvm_min_version(major: int) -> bool:
+    """Whether LLVM's version is at least this one."""
     return llvm_version()[0] >= major
 
 

@@ -21,18 +21,22 @@ def move(value: Tensor) -> Tensor:
 
 
 def add(a: Tensor, b: Tensor) -> Tensor:
+    """a + b, elementwise."""
     return tensor(a.numpy() + b.numpy())
 
 
 def mul(a: Tensor, b: Tensor) -> Tensor:
+    """a * b, elementwise."""
     return tensor(a.numpy() * b.numpy())
 
 
 def equal_zero(a: Tensor) -> Tensor:
+    """Whether each element is 0."""
     return tensor(np.equal(a.numpy(), 0))
 
 
 def subtract_one(a: Tensor) -> Tensor:
+    """a - 1, elementwise."""
     return tensor(np.subtract(a.numpy(), 1))
 
 
@@ -47,10 +51,12 @@ def tile(a: Tensor, out: Tensor) -> None:
 
 
 def add_scalar(a: Any, b: Any) -> Any:
+    """a + b of Python numbers."""
     return a + b
 
 
 def get_device_id(device: Device) -> int:
+    """The number of a device among those of its kind."""
     return device.device_id
 
 

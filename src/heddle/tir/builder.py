@@ -45,6 +45,7 @@ class StmtBuilder:
         self._open: list[list[Stmt]] = [[]]
 
     def emit(self, stmt: Stmt) -> None:
+        """Add a statement to the block that is open."""
         self._open[-1].append(stmt)
 
     def let(self, name: str, value: Any, dtype: str | None = None) -> Var:
@@ -81,6 +82,7 @@ class StmtBuilder:
 
     @contextmanager
     def when(self, condition: PrimExpr) -> Iterator[None]:
+        """What is emitted inside runs where the condition holds."""
         with self._nest() as body:
             yield
         self.emit(IfThenElse(condition, seq(*body)))

@@ -91,20 +91,24 @@ class Interpreter(Evaluator):
         self._empty: list[Var] = []
 
     def run(self, stmt: Stmt) -> None:
+        """Run a statement. Raises: Trap for what it may not do."""
         self._method(type(stmt))(self, stmt)
 
     def default(self, node: Any) -> Any:
+        """Raises: Trap T0604: nothing says how such a node runs."""
         raise Trap(T0604, f"{type(node).__name__} cannot be interpreted", span=node.span)
 
     # ---- memory
 
     def number(self, expr: PrimExpr) -> int:
+        """The value of an integer expression."""
         return expr.value if type(expr) is IntImm else int(self.eval(expr))
 
     def zero_divisor(self, node: BinaryExpr) -> None:
         """A program that divides by zero gets 0, as from machine code."""
 
     def fail_access(self, buffer: Buffer, index: Any, shape: Any, what: str) -> TrapIndexError:
+        """The error of an access outside of a buffer (T0601), with the loops around it."""
         where = ", ".join(f"{name} = {value}" for name, value in self._loops)
         return TrapIndexError(
             T0601,
@@ -201,6 +205,7 @@ class Interpreter(Evaluator):
         self.allocate(node.buffer)
 
     def allocate(self, buffer: Buffer) -> None:
+        """Make memory for a buffer."""
         size = buffer.dtype.lanes
         for dim in buffer.shape:
             size *= self.number(dim)

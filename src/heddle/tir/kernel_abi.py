@@ -78,6 +78,7 @@ def _call(dtype: str, name: str, *args: Expr) -> PrimExpr:
 
 
 def arg_kind(args: PrimExpr, index: int) -> PrimExpr:
+    """The kind of argument number `index` of a packed call, int32."""
     return _call("int32", "tir.arg_kind", args, const(index))
 
 
@@ -92,6 +93,7 @@ def tensor_field(tensor: PrimExpr, name: str, dim: int = 0) -> PrimExpr:
 
 
 def tensor_has_strides(tensor: PrimExpr) -> PrimExpr:
+    """Whether a tensor states strides."""
     return _call("bool", "tir.tensor_has_strides", tensor)
 
 
@@ -101,8 +103,10 @@ def tensor_begin(tensor: PrimExpr) -> PrimExpr:
 
 
 def pointer_bits(pointer: PrimExpr) -> PrimExpr:
+    """An address as int64."""
     return _call("int64", "tir.pointer_bits", pointer)
 
 
 def any_lane(mask: PrimExpr) -> PrimExpr:
+    """Whether a lane of a mask is true."""
     return _call("bool", "tir.any_lane", mask)

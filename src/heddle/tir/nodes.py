@@ -93,15 +93,18 @@ class Buffer(Expr):
 
     @property
     def scope(self) -> str:
+        """Where its memory is: "global", "local", "shared" and so on."""
         pointer = self.data.type_annotation
         return pointer.storage_scope if isinstance(pointer, PointerType) else "global"
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def ty(self) -> Type:
+        """The type of its data pointer."""
         return self.data.ty
 
     def __getitem__(self, indices: Any) -> Any:
@@ -119,6 +122,7 @@ class Buffer(Expr):
         return BufferLoad(self, self._vector_index(begin, DataType(dtype or self.dtype)), predicate)
 
     def vstore(self, begin: Any, value: PrimExpr) -> BufferStore:
+        """A store of a vector, whose first element goes to the index `begin`."""
         return BufferStore(self, value, self._vector_index(begin, value.dtype))
 
     def _vector_index(self, begin: Any, dtype: DataType) -> tuple[Any, ...]:
@@ -128,6 +132,7 @@ class Buffer(Expr):
         return (*index[:-1], Ramp(as_expr(index[-1]), const(1, as_expr(index[-1]).dtype), dtype.lanes))
 
     def full_region(self) -> BufferRegion:
+        """The region of all its elements."""
         return BufferRegion(
             self, tuple(Range.from_min_extent(constant(0, dim.dtype), dim) for dim in self.shape)
         )
@@ -362,6 +367,7 @@ class IterVar(Node, Operators):
         self.set_derived("iter_type", IterType(self.iter_type))
 
     def asexpr(self) -> Var:
+        """Its variable."""
         return self.var
 
 
@@ -433,6 +439,7 @@ class PrimFunc(BaseFunc):
 
     @property
     def ty(self) -> FuncType:
+        """The types of parameters and result; without a result, the empty tuple."""
         return FuncType(tuple(param.ty for param in self.params), self.ret_type or TupleType(()), False)
 
     def with_body(self, body: Stmt) -> PrimFunc:
@@ -465,4 +472,5 @@ def statements(stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def is_no_op(stmt: Stmt) -> bool:
+    """Whether a statement only states a number."""
     return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)

@@ -58,23 +58,29 @@ def _call(name: str, *args: Expr) -> PrimExpr:
 
 
 def vm_call(name: str, number: int, pc: int, destination: int, operands: Sequence[Expr]) -> PrimExpr:
+    """A call of function `number` at instruction `pc`; the result goes to a register, or is dropped
+    (VOID)."""
     head = (StringImm(name), const(number), const(pc), const(destination))
     return _call("vm_call", *head, *operands)
 
 
 def vm_again(operands: Sequence[Expr]) -> PrimExpr:
+    """The function begins anew with these arguments."""
     return _call("vm_again", *operands)
 
 
 def vm_tail(number: int, pc: int, operands: Sequence[Expr]) -> PrimExpr:
+    """The function ends with a call of function `number` at instruction `pc`."""
     return _call("vm_tail", const(number), const(pc), *operands)
 
 
 def vm_label(number: int) -> PrimExpr:
+    """A place to jump to."""
     return _call("vm_label", const(number))
 
 
 def vm_goto(label: int) -> PrimExpr:
+    """A jump to a label."""
     return _call("vm_goto", const(label))
 
 
@@ -84,32 +90,40 @@ def vm_branch(register: int, label: int, pc: int) -> PrimExpr:
 
 
 def vm_return(operand: Expr) -> PrimExpr:
+    """The end of the function, with an operand as its result."""
     return _call("vm_return", operand)
 
 
 def vm_register(number: int) -> PrimExpr:
+    """The operand that is a register."""
     return _call("vm_register", const(number))
 
 
 def vm_constant(number: int, *content: Expr) -> PrimExpr:
+    """The operand that is a constant, with what it holds where machine code depends on it."""
     return _call("vm_constant", const(number), *content)
 
 
 def vm_function(number: int, name: str) -> PrimExpr:
+    """The operand that is a function of the table."""
     return _call("vm_function", const(number), StringImm(name))
 
 
 def vm_machine() -> PrimExpr:
+    """The operand that is the machine itself."""
     return _call("vm_machine")
 
 
 def vm_nothing() -> PrimExpr:
+    """The operand that is no value."""
     return _call("vm_nothing")
 
 
 def vm_shape(sizes: Sequence[int]) -> PrimExpr:
+    """The content of a constant that is a shape."""
     return _call("vm_shape", *(const(size, "int64") for size in sizes))
 
 
 def vm_dtype(name: str) -> PrimExpr:
+    """The content of a constant that is an element type."""
     return _call("vm_dtype", StringImm(name))

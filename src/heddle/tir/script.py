@@ -189,6 +189,7 @@ def __getattr__(name: str) -> Any:
 
 
 def dtype(name: str) -> DataType:
+    """An element type by its name."""
     return DataType(name)
 
 
@@ -197,26 +198,32 @@ class axis:
 
     @staticmethod
     def spatial(dom: Any, value: Any) -> Axis:
+        """An axis of the block's result."""
         return Axis(IterType.DataPar, dom, value)
 
     @staticmethod
     def reduce(dom: Any, value: Any) -> Axis:
+        """An axis along which the block sums up, or the like."""
         return Axis(IterType.CommReduce, dom, value)
 
     @staticmethod
     def scan(dom: Any, value: Any) -> Axis:
+        """An axis whose values come in order."""
         return Axis(IterType.Ordered, dom, value)
 
     @staticmethod
     def opaque(dom: Any, value: Any) -> Axis:
+        """An axis of which nothing is known."""
         return Axis(IterType.Opaque, dom, value)
 
     @staticmethod
     def thread(dom: Any, value: Any) -> Axis:
+        """An axis whose values are threads."""
         return Axis(IterType.ThreadIndex, dom, value)
 
     @staticmethod
     def remap(kinds: str, values: Any) -> AxisRemap:
+        """Several axes, one a loop: `T.axis.remap("SSR", [i, j, k])`, S for spatial, R for reduce."""
         return AxisRemap(kinds, tuple(values))
 
     S, R = spatial, reduce
@@ -280,6 +287,7 @@ def match_buffer(source: Any, shape: Any, dtype: str = "float32", **options: Any
 
 
 def sblock(name: str = "", no_realize: bool = False) -> SBlockFrame:
+    """`with T.sblock("name"):`, a block."""
     return SBlockFrame(name, no_realize)
 
 
@@ -287,22 +295,27 @@ block = sblock
 
 
 def init() -> InitFrame:
+    """`with T.init():`, what a reduction starts with."""
     return InitFrame()
 
 
 def reads(*regions: Any) -> Reads:
+    """What a block reads."""
     return Reads(tuple(regions))
 
 
 def writes(*regions: Any) -> Writes:
+    """What a block writes."""
     return Writes(tuple(regions))
 
 
 def where(predicate: Any) -> Where:
+    """The condition under which a block runs."""
     return Where(predicate)
 
 
 def sblock_attr(values: dict[str, Any]) -> BlockAttrs:
+    """Attributes of a block."""
     return BlockAttrs(values)
 
 
@@ -310,14 +323,17 @@ block_attr = sblock_attr
 
 
 def func_attr(values: dict[str, Any]) -> FuncAttrs:
+    """Attributes of the function."""
     return FuncAttrs(values)
 
 
 def attr(node: Any, key: str, value: Any) -> AttrFrame:
+    """An attribute of what is inside: `with T.attr(node, "key", value):`."""
     return AttrFrame(node, key, StringImm(value) if isinstance(value, str) else as_expr(value))
 
 
 def bind(value: Any) -> BindValue:
+    """The value of a variable that is bound: `x: T.int32 = T.bind(value)`."""
     return BindValue(value)
 
 
@@ -325,12 +341,14 @@ let = bind
 
 
 def evaluate(value: Any) -> Evaluate:
+    """A statement that computes a value and drops it."""
     return Evaluate(as_expr(value))
 
 
 def assert_(
     condition: Any, message: str, error_kind: str = "RuntimeError", expected: Any = None, got: Any = None
 ) -> AssertStmt:
+    """A check, with the message and the kind of error where the condition does not hold."""
     values = [None if value is None else as_expr(value) for value in (expected, got)]
     return AssertStmt(as_expr(condition), message, error_kind, *values)
 
@@ -343,4 +361,5 @@ def Let(body: PrimExpr, where: dict[Var, Any]) -> PrimExpr:
 
 
 def var(dtype: str, name: str = "v") -> Var:
+    """A variable."""
     return Var(name, DataType(dtype))

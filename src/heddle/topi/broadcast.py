@@ -86,6 +86,7 @@ def stretches_to(dim: PrimExpr, size: PrimExpr) -> tuple[PrimExpr, PrimExpr] | N
 
 
 def broadcast_shape(*shapes: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+    """The shape to which all of these broadcast, by numpy's rule. None is refused: type rules do that."""
     ndim = max_len(shapes)
     result: list[PrimExpr] = []
     for axis in range(ndim):
@@ -98,6 +99,7 @@ def broadcast_shape(*shapes: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
 
 
 def max_len(shapes: Sequence[Sequence[Any]]) -> int:
+    """The length of the longest; 0 of none."""
     return max((len(shape) for shape in shapes), default=0)
 
 
@@ -133,5 +135,9 @@ def elementwise(function: Callable[..., PrimExpr], *inputs: te.Tensor, name: str
 
 
 def broadcast_to(x: te.Tensor, shape: Sequence[PrimExpr]) -> te.Tensor:
+    """x, repeated along dimensions of size 1 and along new leading ones.
+
+    Shapes: x → shape. Dtypes: any; the result has x's.
+    """
     result: te.Tensor = te.compute(shape, lambda *i: read_broadcast(x, i, shape), name="broadcast_to")
     return result

@@ -43,20 +43,25 @@ class Cell:
         self.buffer = decl_buffer((constant(1, "int64"),), dtype, name)
 
     def declare(self) -> Stmt:
+        """The statement that makes room for the value."""
         return AllocBuffer(self.buffer)
 
     def get(self) -> PrimExpr:
+        """The value."""
         return BufferLoad(self.buffer, (constant(0, "int64"),))
 
     def set(self, value: Any) -> Stmt:
+        """The statement that changes the value."""
         return store(self.buffer, value, (constant(0, "int64"),))
 
 
 def store(buffer: Buffer, value: Any, index: Sequence[PrimExpr]) -> Stmt:
+    """`buffer[index] = value`"""
     return BufferStore(buffer, value, tuple(index))
 
 
 def load(buffer: Buffer, index: Sequence[PrimExpr]) -> PrimExpr:
+    """`buffer[index]`"""
     return BufferLoad(buffer, tuple(index))
 
 

@@ -24,6 +24,7 @@ def accumulator(dtype: DataType) -> DataType:
 
 
 def reduced_shape(shape: Sequence[PrimExpr], axes: Sequence[int], keepdims: bool) -> tuple[PrimExpr, ...]:
+    """The shape after a reduction over `axes`, which count from 0; with `keepdims` these have size 1."""
     one = constant(1, "int64")
     kept = [one if k in axes else dim for k, dim in enumerate(shape) if keepdims or k not in axes]
     return tuple(kept)

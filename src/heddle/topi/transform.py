@@ -83,6 +83,7 @@ def transpose(x: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
 
 
 def expanded_axes(axes: Any, ndim: int) -> tuple[int, ...]:
+    """New axes as numbers from 0, in a result that has `ndim` axes more than there are new ones."""
     given = axes if isinstance(axes, (tuple, list)) else (axes,)
     return positive_axes(tuple(given), ndim + len(given))
 
@@ -441,4 +442,5 @@ def collapse_axes(
 
 
 def is_inside(index: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
+    """Whether each index is at least 0 and below its dimension."""
     return all_of(*(all_of(p >= 0, p < dim) for p, dim in zip(index, shape, strict=True)))

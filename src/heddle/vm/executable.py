@@ -53,17 +53,21 @@ class Executable(Module):
 
     @property
     def mod(self) -> Self:
+        """The executable itself: what TVM's scripts take the module from."""
         return self
 
     @property
     def metadata(self) -> Mapping[str, str]:
+        """What the compiler noted about the program: texts by name."""
         return self.program.metadata
 
     @property
     def line_table(self) -> Mapping[int, Span]:
+        """Where instructions come from in the user's model, by their number in the program."""
         return self.program.line_table
 
     def stats(self) -> str:
+        """How many constants and functions there are, and which, as text."""
         return stats(self.program)
 
     def as_text(self, with_sources: bool = False, with_bytecode: bool = False) -> str:
@@ -79,6 +83,7 @@ class Executable(Module):
     get_source = inspect_source
 
     def as_python(self) -> str:
+        """The bytecode as calls of the builder that makes it."""
         return as_python(self.program)
 
     def has_function(self, name: str) -> bool:

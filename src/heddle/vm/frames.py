@@ -33,11 +33,13 @@ def closure_target(args: Sequence[Any]) -> tuple[LinkedFunction | None, Sequence
 
 
 def wrong_count(name: str, expected: int, param_names: Sequence[str], got: int) -> Trap:
+    """The error of a call with a number of arguments that the function does not take (V0302)."""
     names = f" ({', '.join(param_names)})" if param_names else ""
     return Trap(V0302, f"function {name!r} expects {expected} arguments{names}, got {got}")
 
 
 def too_deep(function: LinkedFunction, most: int) -> Trap:
+    """The error of more calls inside each other than a machine allows (V0305)."""
     return Trap(
         V0305,
         f"call depth exceeded in {function.name!r}: expected at most {most} frames",

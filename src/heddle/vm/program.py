@@ -49,4 +49,5 @@ class Program:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def instruction(self, index: int) -> Instruction:
+        """The instruction of a number, decoded."""
         return decode(self.isa, self.words, self.offsets[index])[0]

@@ -93,6 +93,7 @@ class StatefulCalls(ABC):
         return [self._on_device(convert_argument(value)) for value in ordered]
 
     def saved_names(self) -> tuple[str, ...]:
+        """Names of the calls that were saved."""
         return tuple(self._saved)
 
     def save_function(
@@ -188,6 +189,7 @@ class StatefulCalls(ABC):
         return len(self._parameters(func_name)[1])
 
     def get_function_param_name(self, func_name: str, index: int) -> str:
+        """The name of a parameter by its number. Raises: UnknownFunctionError V0301, TrapIndexError V0306."""
         names = self._parameters(func_name)[1]
         if not 0 <= index < len(names):
             raise TrapIndexError(

@@ -39,6 +39,10 @@ def window_attrs(ctx: Inference, ndim: int) -> tuple[tuple[int, ...], ...]:
 
 
 def spread_attr(ctx: Inference, name: str, value: Any, ndim: int) -> tuple[int, ...]:
+    """An attribute with one number, or one for each of `ndim` dimensions, as `ndim` numbers.
+
+    Raises: IRTypeError R0205.
+    """
     given = value if isinstance(value, (tuple, list)) else (value,)
     if len(given) not in (1, ndim):
         ctx.attr_error(f"{name} must have 1 or {ndim} numbers, got {list(given)}")
@@ -52,6 +56,7 @@ def per_axis(window: tuple[tuple[int, ...], ...], axis: int) -> tuple[int, int, 
 
 
 def layout_attrs(name: str, default: str) -> tuple[AttrSpec, ...]:
+    """The attribute that names a layout."""
     return (AttrSpec(name, "str", default, "the order of axes"),)
 
 

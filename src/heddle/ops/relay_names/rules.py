@@ -46,6 +46,7 @@ def alias(
 
 
 def attr(name: str, kind: str, *default: Any) -> AttrSpec:
+    """An attribute of Relay's operator; without a default it must be given."""
     return AttrSpec(name, kind, *default)
 
 
@@ -86,6 +87,7 @@ def dims_of(expr: Expr) -> tuple[PrimExpr, ...]:
 
 
 def rank(expr: Expr) -> int:
+    """The number of dimensions of a tensor."""
     return len(dims_of(expr))
 
 
@@ -102,6 +104,7 @@ def whole(dim: PrimExpr) -> int | None:
 
 
 def as_list(value: Any) -> list[Any]:
+    """A list of the items of a list or tuple, or of one value."""
     return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
@@ -120,5 +123,6 @@ def fields_of(expr: Expr) -> tuple[Expr, ...]:
 
 
 def tuple_types(expr: Expr) -> tuple[Type, ...]:
+    """The types of a tuple's fields; none where it is no tuple."""
     ty = typed(expr)
     return ty.fields if isinstance(ty, TupleType) else ()

@@ -51,4 +51,5 @@ def alloc_storage(size: PrimExpr, alloc: Call) -> Call:
 
 
 def alloc_tensor(storage: Expr, offset: PrimExpr, shape: Expr, dtype: Expr) -> Call:
+    """A tensor in a storage, `offset` bytes from its start."""
     return Call(Op.get("relax.memory.alloc_tensor"), (storage, offset, shape, dtype))

@@ -113,10 +113,12 @@ class ScheduleBase:
 
     @property
     def mod(self) -> IRModule:
+        """The module with the function as it is now."""
         return self._mod
 
     @property
     def func(self) -> PrimFunc:
+        """The function as it is now."""
         func: PrimFunc = self._mod[self._target]
         return func
 

@@ -49,6 +49,7 @@ class Schedule(QueryMethods, LoopMethods, BlockMethods, BufferMethods, LayoutMet
         return realize
 
     def show(self) -> None:
+        """Print the module as it is now."""
         print(self.mod)
 
     def blocks(self) -> list[SBlockRV]:

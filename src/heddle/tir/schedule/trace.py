@@ -35,6 +35,7 @@ class Trace:
         self.decisions: dict[Instruction, Any] = dict(decisions or {})
 
     def append(self, inst: Instruction, decision: Any = None) -> None:
+        """Add a step, with the decision that it took."""
         self.insts.append(inst)
         if decision is not None:
             self.decisions[inst] = decision
@@ -56,6 +57,7 @@ class Trace:
         return Trace(self.instructions(remove_postproc), {**self.decisions, inst: decision})
 
     def copy(self) -> Trace:
+        """The same steps and decisions, to be continued apart."""
         return Trace(self.insts, self.decisions)
 
     def instructions(self, remove_postproc: bool = False) -> list[Instruction]:

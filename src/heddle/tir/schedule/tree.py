@@ -65,6 +65,7 @@ def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
 
 
 def blocks_in(stmt: Stmt) -> list[SBlockRealize]:
+    """All blocks of a statement, outer ones first."""
     return [found for found in walk_stmts(stmt) if isinstance(found, SBlockRealize)]
 
 
@@ -110,6 +111,7 @@ def find(func: PrimFunc, test: Callable[[Stmt], bool]) -> Place | None:
 
 
 def find_loop(func: PrimFunc, var: Var) -> Place:
+    """The place of the loop with this variable. Raises: ScheduleError T0401."""
     place = find(func, lambda stmt: isinstance(stmt, For) and stmt.loop_var is var)
     if place is None:
         raise ScheduleError(T0401, f"loop {var.name!r} is not in the function any more", func)
@@ -185,6 +187,7 @@ def root_block(func: PrimFunc) -> SBlock:
 
 
 def scope_of(func: PrimFunc, place: Place) -> SBlock:
+    """The innermost block around a place."""
     return place.scope_block() or root_block(func)
 
 
@@ -248,10 +251,12 @@ def sole_block(func: PrimFunc, loop: For, code: Code) -> tuple[list[For], SBlock
 
 
 def reads_buffer(block: SBlock, buffer: Buffer) -> bool:
+    """Whether a block says that it reads a buffer."""
     return any(region.buffer is buffer for region in block.reads)
 
 
 def writes_buffer(block: SBlock, buffer: Buffer) -> bool:
+    """Whether a block says that it writes a buffer."""
     return any(region.buffer is buffer for region in block.writes)
 
 

@@ -3,8 +3,8 @@
     B[i] = exp(A[i])        →       B[i] = let x = A[i] in ... polynomial ... * 2**n
 
 float32: the expressions of `vector_math`, for any number of lanes. float64: C's functions, lane by lane
-(sigmoid and rsqrt by their formulas); float32 too, for targets that ask for it. float16 and bfloat16:
-computed in float32 and rounded once.
+(sigmoid and rsqrt by the formulas of their records); float32 too, for targets that ask for it. float16 and
+bfloat16: computed in float32 and rounded once. An intrinsic of which only a formula is known becomes it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
-from heddle.prim.intrinsics import call_pure_extern, exp, ldexp, sqrt
-from heddle.prim.nodes import ArithExpr, Call, PrimExpr, constant
-from heddle.prim.ops import add, cast, div, negative
+from heddle.prim.intrinsics import Formula, call_pure_extern, intrinsic_of, ldexp
+from heddle.prim.nodes import ArithExpr, Call, PrimExpr
+from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.vector_math import FLOAT32_FUNCTIONS, LDEXP
@@ -87,8 +87,9 @@ class _Lowerer(Rewriter):
         args = [arg for arg in lowered.args if isinstance(arg, PrimExpr)]
         if name == "ldexp":
             return self._ldexp(lowered.dtype, *args)
-        if name in FLOAT32_FUNCTIONS or name in _ONLY_IN_C:
-            return self._function(name, lowered.dtype, args)
+        formula = intrinsic_of(lowered).formula
+        if name in FLOAT32_FUNCTIONS or name in _ONLY_IN_C or formula is not None:
+            return self._function(name, formula, lowered.dtype, args)
         if name in _MACHINE_OPS and _is_narrow(lowered.dtype):
             wide = DataType("float32").with_lanes(lowered.dtype.lanes)
             return cast(lowered.dtype, Call(wide, lowered.op, tuple(cast(wide, arg) for arg in args)))
@@ -105,17 +106,16 @@ class _Lowerer(Rewriter):
         wide = DataType("float32").with_lanes(lowered.dtype.lanes)
         return cast(lowered.dtype, self.visit(divide(cast(wide, lowered.a), cast(wide, lowered.b))))
 
-    def _function(self, name: str, dtype: DataType, args: list[PrimExpr]) -> PrimExpr:
+    def _function(
+        self, name: str, formula: Formula | None, dtype: DataType, args: list[PrimExpr]
+    ) -> PrimExpr:
         if _is_narrow(dtype):
             wide = DataType("float32").with_lanes(dtype.lanes)
-            return cast(dtype, self._function(name, wide, [cast(wide, arg) for arg in args]))
+            return cast(dtype, self._function(name, formula, wide, [cast(wide, arg) for arg in args]))
         is_left_to_c = dtype.bits == 64 or self._calls_c
-        if is_left_to_c and name in ("sigmoid", "rsqrt"):
-            one = constant(1.0, dtype)
-            if name == "rsqrt":
-                return div(one, sqrt(args[0]))
-            inner: PrimExpr = self.visit(exp(negative(args[0])))
-            return div(one, add(one, inner))
+        if formula is not None and (is_left_to_c or name not in FLOAT32_FUNCTIONS):
+            written: PrimExpr = self.visit(formula(*args))
+            return written
         if dtype.bits == 64:
             return call_pure_extern(dtype, _C_FUNCTIONS[name], *args)
         if name in _ONLY_IN_C or (self._calls_c and name in _C_FUNCTIONS):

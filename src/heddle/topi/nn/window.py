@@ -48,6 +48,7 @@ def positions(layout: str, letters: str) -> tuple[int, ...]:
 
 
 def spatial_letters(ndim: int) -> str:
+    """The letters of so many spatial dimensions in a layout: "W", "HW", "DHW"."""
     return SPATIAL[-ndim:]
 
 

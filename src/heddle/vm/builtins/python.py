@@ -17,6 +17,8 @@ _py_functions: dict[str, Callable[..., Any]] = {}
 
 @builtin("register_py_func", reaches=PYTHON)
 def register_py_func(name: str, function: Any) -> None:
+    """Give a Python function a name by which programs call it (`call_py_func`); an older one of that name
+    goes."""
     _py_functions[name] = function.call if isinstance(function, Function) else function
 
 
@@ -33,6 +35,7 @@ def get_py_func(name: str) -> Function:
 
 @builtin("clear_py_func_registry", reaches=PYTHON)
 def clear_py_func_registry() -> None:
+    """Forget all functions of `register_py_func`."""
     _py_functions.clear()
 
 

@@ -57,11 +57,13 @@ def sequence_insert(sequence: Any, item: Any, at: Tensor) -> Array:
 
 @builtin("sequence_append")
 def sequence_append(sequence: Any, item: Any) -> Array:
+    """A sequence with an element more, behind all. Raises: TrapTypeError V0402 for what is no sequence."""
     return Array((*_items(sequence), item))
 
 
 @builtin("sequence_erase")
 def sequence_erase(sequence: Any, at: Tensor) -> Array:
+    """A sequence without the element at a position. Raises: TrapTypeError V0402, TrapIndexError V0404."""
     items = _items(sequence)
     place = _place(at, len(items))
     return Array((*items[:place], *items[place + 1 :]))

@@ -139,6 +139,7 @@ def make_prim_value(heap: Tensor | None, code: int, operand: int) -> int:
 
 @builtin("shape_of")
 def shape_of(tensor: Tensor) -> Shape:
+    """The shape of a tensor."""
     return tensor.layout.shape
 
 

@@ -55,6 +55,7 @@ def remove(name: str) -> None:
 
 @builtin("tensor_cache.clear", reaches=POOL)
 def clear() -> None:
+    """Forget all tensors of the pool."""
     _pool.clear()
 
 

@@ -16,6 +16,7 @@ from heddle.vm.placement import MachineMemory
 
 @builtin("make_tuple")
 def make_tuple(*elements: Any) -> Array:
+    """A tuple of the arguments."""
     return Array(elements)
 
 

@@ -37,6 +37,7 @@ class Breakpoint(ABC):
     text: str
 
     def stops_before(self, site: Site) -> bool:
+        """Whether it stops the run before the instruction at `site`."""
         return False
 
     def stops_after(self, step: Step) -> str | None:

@@ -62,9 +62,11 @@ class DebugConsole(cmd.Cmd):
     # Reading commands
 
     def write(self, text: str) -> None:
+        """Write a line; characters that would steer the terminal are shown as escapes."""
         self.stdout.write(printable_lines(text) + "\n")
 
     def preloop(self) -> None:
+        """Show where the run stands before the first command."""
         self.show_place()
 
     def onecmd(self, line: str) -> bool:

@@ -71,6 +71,7 @@ class Debugger:
 
     @property
     def is_live(self) -> bool:
+        """Whether a run is under way, and not only a recording."""
         return self._recorder is not None
 
     @property

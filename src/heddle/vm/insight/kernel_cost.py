@@ -44,6 +44,7 @@ class KernelCost:
     failed_rules: tuple[str, ...] = ()
 
     def to_json(self) -> str:
+        """The cost as JSON text, as executables keep it."""
         return json.dumps(asdict(self))
 
     def sizes(self, tensors: Sequence[Sequence[int]], scalars: Sequence[int] = ()) -> dict[str, int]:
@@ -55,12 +56,15 @@ class KernelCost:
         return known
 
     def flops_of(self, sizes: Mapping[str, int]) -> int | None:
+        """Operations of a call with these sizes; None where they are not known."""
         return None if self.flops is None else evaluate_size(self.flops, sizes)
 
     def bytes_of(self, sizes: Mapping[str, int]) -> int | None:
+        """Bytes that a call with these sizes reads and writes; None where they are not known."""
         return None if self.size_bytes is None else evaluate_size(self.size_bytes, sizes)
 
     def written_bytes_of(self, sizes: Mapping[str, int]) -> int | None:
+        """Bytes that a call with these sizes writes; None where they are not known."""
         return None if self.written_bytes is None else evaluate_size(self.written_bytes, sizes)
 
 

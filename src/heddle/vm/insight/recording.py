@@ -52,6 +52,7 @@ class FrameState:
     registers: dict[int, Summary] = field(default_factory=dict)
 
     def copy(self) -> FrameState:
+        """The same state, whose registers may be changed apart."""
         return FrameState(self.number, self.function, self.pc, dict(self.registers))
 
 
@@ -98,14 +99,17 @@ class Step:
 
 
 def num_nan(summary: Summary) -> int:
+    """How many elements are NaN."""
     return summary.num_nan
 
 
 def num_inf(summary: Summary) -> int:
+    """How many elements are infinite."""
     return summary.num_inf
 
 
 def num_not_finite(summary: Summary) -> int:
+    """How many elements are NaN or infinite."""
     return summary.num_nan + summary.num_inf
 
 
@@ -164,6 +168,7 @@ class ValueStore:
         return found
 
     def has(self, summary: Summary) -> bool:
+        """Whether the value that a summary is of was kept."""
         if summary.parts:
             return all(self.has(part) for part in summary.parts)
         return summary.kind != "tensor" or (summary.digest or "") in self._arrays
@@ -202,6 +207,8 @@ class Recording:
         return self.num_steps - len(self.steps)
 
     def add(self, step: Step) -> None:
+        """Add a step; of more than `max_steps` the oldest becomes part of the state that the recording starts
+        with."""
         self.steps.append(step)
         self.num_steps += 1
         if len(self.steps) > self.max_steps:

@@ -52,6 +52,7 @@ class Sites:
     _made: dict[int, Site] = field(default_factory=dict)
 
     def at(self, function: LinkedFunction, pc: int) -> Site:
+        """The site of an instruction, which is counted from the function's first."""
         index = function.first + pc
         found = self._made.get(index)
         if found is None:
@@ -114,4 +115,5 @@ def _register(program: Program, kind: ArgKind, value: int) -> int | None:
 
 
 def is_return(site: Site) -> bool:
+    """Whether the instruction at a site returns."""
     return site.returns

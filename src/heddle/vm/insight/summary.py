@@ -37,6 +37,7 @@ class Summary:
     value: Any = None
 
     def overlaps(self, memory: tuple[Memory, ...]) -> bool:
+        """Whether a tensor of the value shares bytes with one of these stretches of memory."""
         return any(low < end and first < high for low, high in self.memory for first, end in memory)
 
     def __str__(self) -> str:

@@ -87,9 +87,11 @@ class ExecBuilder:
         return encode_arg(ArgKind.FUNCTION, number)
 
     def void_arg(self) -> int:
+        """The operand that reads as None, and drops what is written to it."""
         return VOID
 
     def vm_state(self) -> int:
+        """The operand that is the machine itself."""
         return VM_STATE
 
     def convert_constant(self, value: Any, placement: str = "") -> int:
@@ -197,6 +199,7 @@ class ExecBuilder:
         )
 
     def emit_ret(self, result: int, *, place: Place = None) -> None:
+        """Return what the operand `result` holds."""
         self._emit(Instruction(RET, (result,)), place)
 
     def emit_goto(self, pc_offset: int, *, place: Place = None) -> int:

@@ -134,6 +134,7 @@ class VirtualMachine(StatefulCalls, Watchable):
 
     @property
     def host_device(self) -> Device:
+        """The device of the host: the last one."""
         return self.devices[-1]
 
     # Loading
@@ -382,6 +383,7 @@ class VirtualMachine(StatefulCalls, Watchable):
         return ProgramFunction(lambda *args: closure.impl(self, *map(compact, args)), name)
 
     def get_function(self, name: str) -> Function:
+        """A function of the program, or a saved one. Raises: UnknownFunctionError V0301."""
         return self[name]
 
     def trim(self) -> None:

@@ -135,6 +135,10 @@ class NativeProgram:
     # What native code asks Python for
 
     def to_native(self, value: Any, at: int) -> None:
+        """Write a Python value to the 16 bytes at an address.
+
+        Raises: Trap V0305 for tuples nested too deep.
+        """
         value = to_value(value)
         try:
             objects.write_value(at, *self._translator.to_native(value))
@@ -142,6 +146,7 @@ class NativeProgram:
             raise _nested_too_deep() from error
 
     def from_native(self, at: int) -> Any:
+        """The Python value of the 16 bytes at an address."""
         return self._values(at, 1)[0]
 
     def _values(self, args: int, count: int) -> list[Any]:
@@ -157,6 +162,8 @@ class NativeProgram:
             raise _nested_too_deep() from error
 
     def call_host(self, function: int, args: int, count: int, result: int) -> None:
+        """Call a function of the table, or a closure, for machine code: `count` values at `args`, the result
+        to `result`. A failure gets its place in the program."""
         row, pc = self._place(self._context.call_place)
         try:
             values = self._values(args, count)
@@ -192,10 +199,12 @@ class NativeProgram:
         self._context.watched = int(watched)
 
     def run_watched(self, number: int, args: Sequence[Any]) -> Any:
+        """Run a function's bytecode, because somebody watches the machine."""
         entry: VMClosure = self._machine.pool_entry(number)
         return entry.impl(self._machine, *[to_value(arg) for arg in args])
 
     def raise_error(self) -> None:
+        """Raise the error that machine code stored, with its place in the program."""
         if self._context.error_place == _NOWHERE:
             raise native_error()  # before the first instruction: the stack has no room
         row, pc = self._place(self._context.error_place)

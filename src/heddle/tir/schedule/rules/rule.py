@@ -36,10 +36,12 @@ class ScheduleRule(ABC):
 
 
 def is_reduction(block: SBlock) -> bool:
+    """Whether a block sums up, or the like, along an axis."""
     return any(axis.iter_type is IterType.CommReduce for axis in block.iter_vars)
 
 
 def is_spatial(block: SBlock) -> bool:
+    """Whether every axis of a block is one of its result."""
     return all(axis.iter_type is IterType.DataPar for axis in block.iter_vars)
 
 
@@ -49,6 +51,7 @@ def extent_of(expr: PrimExpr) -> int | None:
 
 
 def loop_extents(sch: Schedule, loops: Sequence[LoopRV]) -> list[int | None]:
+    """How often each loop runs; None where that is not constant."""
     return [extent_of(sch.get(loop).extent) for loop in loops]
 
 
@@ -142,10 +145,12 @@ def constant_product(extents: Sequence[int | None]) -> int | None:
 
 
 def axes_in(exprs: Sequence[PrimExpr]) -> set[Var]:
+    """The variables that expressions use."""
     return set(free_vars(*exprs))
 
 
 def block_of(sch: Schedule, handle: SBlockRV) -> SBlock:
+    """The block of a handle as it is now."""
     block = sch.get(handle)
     assert isinstance(block, SBlock)
     return block

@@ -95,37 +95,51 @@ def _heads(values: Sequence[Any]) -> tuple[int, int, int, int]:
 
 @builtin("kv_state_clear")
 def kv_state_clear(state: KVState) -> None:
+    """Forget all sequences, and a step under way."""
     _state(state).clear()
 
 
 @builtin("kv_state_add_sequence")
 def kv_state_add_sequence(state: KVState, seq_id: int) -> None:
+    """A new, empty sequence. Raises: Trap V0702."""
     _state(state).add_sequence(seq_id)
 
 
 @builtin("kv_state_remove_sequence")
 def kv_state_remove_sequence(state: KVState, seq_id: int) -> None:
+    """Forget a sequence. Raises: Trap V0701."""
     _state(state).remove_sequence(seq_id)
 
 
 @builtin("kv_state_fork_sequence")
 def kv_state_fork_sequence(state: KVState, parent_id: int, child_id: int, position: int = -1) -> None:
+    """A new sequence that starts with the first `position` tokens of another (-1: all).
+
+    Raises: Trap V0701, V0702, V0703, V0704.
+    """
     _state(state).fork_sequence(parent_id, child_id, position)
 
 
 @builtin("kv_state_popn")
 def kv_state_popn(state: KVState, seq_id: int, count: int) -> None:
+    """Forget a sequence's last `count` tokens. Raises: Trap V0701, V0703."""
     _state(state).popn(seq_id, count)
 
 
 @builtin("kv_state_begin_forward")
 def kv_state_begin_forward(state: KVState, seq_ids: Any, lengths: Any, parents: Any = None) -> None:
+    """Open a step: `lengths` new tokens for the sequences `seq_ids`. `parents` are the parents of token
+    trees, one tree after the other.
+
+    Raises: Trap V0701, V0703, V0704, V0705, V0706.
+    """
     nodes = None if parents is None else _ints("token tree", parents)
     _state(state).begin_forward(_ints("sequence ids", seq_ids), _ints("lengths", lengths), nodes)
 
 
 @builtin("kv_state_end_forward")
 def kv_state_end_forward(state: KVState) -> None:
+    """Close the step. Raises: Trap V0705."""
     _state(state).end_forward()
 
 
@@ -134,36 +148,52 @@ def kv_state_end_forward(state: KVState) -> None:
 
 @builtin("attention_kv_cache_enable_sliding_window_for_seq")
 def enable_sliding_window_for_seq(cache: PagedKVCache, seq_id: int, window: int, sink: int) -> None:
+    """Let a sequence keep `window` tokens: its first `sink`, and the last.
+
+    Raises: Trap V0701, V0703, V0705; TrapValueError V0707.
+    """
     _paged(cache).enable_sliding_window(seq_id, window, sink)
 
 
 @builtin("attention_kv_cache_commit_accepted_token_tree_nodes")
 def commit_accepted_token_tree_nodes(cache: PagedKVCache, seq_ids: Any, leaves: Any) -> None:
+    """Keep the path to one node of each sequence's token tree (-1: nothing of it).
+
+    Raises: Trap V0701, V0703, V0705, V0706.
+    """
     _paged(cache).commit_token_trees(_ints("sequence ids", seq_ids), _ints("leaves", leaves))
 
 
 @builtin("attention_kv_cache_empty")
 def attention_kv_cache_empty(cache: PagedKVCache) -> bool:
+    """Whether there is no sequence and every page is free."""
     return _paged(cache).is_empty
 
 
 @builtin("attention_kv_cache_get_num_available_pages")
 def get_num_available_pages(cache: PagedKVCache) -> int:
+    """How many pages are free."""
     return _paged(cache).num_free_pages
 
 
 @builtin("attention_kv_cache_get_total_sequence_length")
 def get_total_sequence_length(cache: PagedKVCache) -> int:
+    """Tokens of all sequences; shared ones count for each."""
     return _paged(cache).total_length
 
 
 @builtin("attention_kv_cache_get_query_positions")
 def get_query_positions(cache: PagedKVCache) -> Tensor:
+    """The position in its sequence of each new token of the step, int32."""
     return _paged(cache).query_positions
 
 
 @builtin("attention_kv_cache_attention_with_fused_qkv")
 def attention_with_fused_qkv(cache: PagedKVCache, layer: int, scale: float, qkv: Tensor, out: Tensor) -> None:
+    """Store a layer's new keys and values, and attend.
+
+    Shapes: qkv (rows, query heads + 2 · key heads, features), out (rows, query heads, features).
+    """
     _paged(cache).attention_with_fused_qkv(layer, scale, qkv, out)
 
 
@@ -171,6 +201,10 @@ def attention_with_fused_qkv(cache: PagedKVCache, layer: int, scale: float, qkv:
 def self_attention(
     cache: PagedKVCache, layer: int, scale: float, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor
 ) -> None:
+    """Attention among the new tokens alone.
+
+    Shapes: q, k, v and out (rows, heads, features), lse (rows, heads) float32.
+    """
     _paged(cache).self_attention(layer, scale, q, k, v, out, lse)
 
 
@@ -178,11 +212,16 @@ def self_attention(
 def cross_attention(
     cache: PagedKVCache, layer: int, scale: float, q: Tensor, out: Tensor, lse: Tensor
 ) -> None:
+    """Attention over the tokens in pages.
+
+    Shapes: q and out (rows, query heads, features), lse (rows, query heads) float32.
+    """
     _paged(cache).cross_attention(layer, scale, q, out, lse)
 
 
 @builtin("attention_kv_cache_append_mla_kv")
 def append_mla_kv(cache: PagedKVCache, layer: int, kv: Tensor) -> PagedKVCache:
+    """Store a layer's new compressed keys (rows, features). Gives the cache."""
     _paged(cache).append_mla_kv(layer, kv)
     return cache
 
@@ -191,14 +230,18 @@ def append_mla_kv(cache: PagedKVCache, layer: int, kv: Tensor) -> PagedKVCache:
 def merge_attn_output_inplace(
     cache: PagedKVCache, out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor
 ) -> Array:
+    """Merge attention over two sets of tokens into the first pair, and give that pair."""
     return _paged(cache).merge_outputs(out, lse, other, other_lse)
 
 
 @builtin("attention_kv_cache_debug_get_kv")
 def debug_get_kv(cache: PagedKVCache, seq_id: int, start: int, end: int, k: Tensor, v: Tensor) -> None:
+    """Read tokens [start, end) of a sequence back, all layers, into k and v: (layers, end − start, key heads,
+    features)."""
     _paged(cache).debug_get(seq_id, start, end, k, v)
 
 
 @builtin("attention_kv_cache_debug_get_kv_mla")
 def debug_get_kv_mla(cache: PagedKVCache, seq_id: int, start: int, end: int, kv: Tensor) -> None:
+    """Read the compressed keys of tokens [start, end) of a sequence back: (layers, end − start, features)."""
     _paged(cache).debug_get(seq_id, start, end, kv)

@@ -120,6 +120,7 @@ class CacheKernels:
 
 
 def bad_config(message: str) -> TrapValueError:
+    """The error of a cache that cannot be made, or cannot do what is asked."""
     return TrapValueError(V0707, message)
 
 

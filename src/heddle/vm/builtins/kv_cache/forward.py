@@ -174,6 +174,7 @@ class ForwardPlan:
 
     @property
     def parts(self) -> list[Part]:
+        """What the step attends to: prefix and own part, as far as they have tokens."""
         return [part for part in (self.prefix, self.own) if part is not None]
 
 

@@ -38,12 +38,14 @@ class AttentionKVCache:
             self.data.numpy()[: self.num_filled] = old.numpy()[: self.num_filled]
 
     def append(self, value: Any) -> None:
+        """Add rows at the end; the memory grows by doubling."""
         rows = self._rows(value)
         self._reserve(self.num_filled + len(rows))
         self.data.numpy()[self.num_filled : self.num_filled + len(rows)] = rows
         self.num_filled += len(rows)
 
     def update(self, value: Any) -> None:
+        """Make `value` the cache's rows."""
         rows = self._rows(value)
         self._reserve(len(rows))
         self.data.numpy()[: len(rows)] = rows
@@ -81,11 +83,13 @@ class AttentionKVCache:
         return make_tensor(self.data.address, layout, self.data.dtype, self.data.device, self.data)
 
     def pop(self, count: int) -> None:
+        """Drop the last rows. Raises: TrapValueError V0703 where there are fewer."""
         if not 0 <= count <= self.num_filled:
             raise TrapValueError(V0703, f"expected to pop 0 to {self.num_filled} rows, got {count}")
         self.num_filled -= count
 
     def clear(self) -> None:
+        """Forget all rows; their memory is kept."""
         self.num_filled = 0
         self.position = 0
 

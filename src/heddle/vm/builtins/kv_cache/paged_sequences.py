@@ -81,6 +81,7 @@ class PagedSequences(KVState):
 
     @property
     def num_free_pages(self) -> int:
+        """How many pages are free."""
         return self.sequences.forest.pool.num_free
 
     @property

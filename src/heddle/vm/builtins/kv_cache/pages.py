@@ -32,6 +32,7 @@ class PagePool:
 
     @property
     def num_free(self) -> int:
+        """How many pages are free."""
         return len(self._free)
 
     def require(self, count: int) -> None:
@@ -40,10 +41,12 @@ class PagePool:
             raise Trap(V0704, f"expected {count} free pages, got {len(self._free)} of {self.num_pages}")
 
     def take(self, count: int) -> list[int]:
+        """Numbers of so many free pages, which are in use from now on. Raises: Trap V0704."""
         self.require(count)
         return [self._free.pop() for _ in range(count)]
 
     def give_back(self, pages: list[int]) -> None:
+        """The pages are free again."""
         self._free.extend(reversed(pages))
 
 
@@ -65,6 +68,7 @@ class TokenBlock:
 
     @property
     def num_tokens(self) -> int:
+        """Tokens in the block: its slots without the dropped ones."""
         return self.num_slots - self.num_dropped
 
     @property

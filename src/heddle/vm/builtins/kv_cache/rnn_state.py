@@ -228,6 +228,7 @@ def _kernels(values: Any) -> list[Kernel]:
 
 @builtin("rnn_state_get")
 def rnn_state_get(state: RNNState, layer: int, index: int, out: Tensor) -> Tensor:
+    """The states of the step's sequences, written to `out` (batch, *state), which it gives."""
     _rnn(state).get(layer, index, out)
     return out
 
@@ -241,4 +242,5 @@ def rnn_state_set(state: RNNState, layer: int, index: int, data: Tensor) -> RNNS
 
 @builtin("rnn_state_debug_get")
 def rnn_state_debug_get(state: RNNState, layer: int, index: int, seq_id: int) -> Tensor:
+    """A copy of a sequence's state."""
     return _rnn(state).debug_get(layer, index, seq_id)

@@ -26,6 +26,7 @@ class CachedSequence:
 
     @property
     def length(self) -> int:
+        """How many tokens it has."""
         return self.leaf.end
 
 
@@ -38,6 +39,7 @@ class SequenceTable:
 
     @property
     def is_empty(self) -> bool:
+        """Whether there is no sequence and every page is free."""
         return not self.by_id and self.forest.pool.num_free == self.forest.pool.num_pages
 
     def __getitem__(self, seq_id: int) -> CachedSequence:
@@ -45,14 +47,20 @@ class SequenceTable:
         return self.by_id[seq_id]
 
     def add(self, seq_id: int) -> None:
+        """A new, empty sequence. Raises: Trap V0702."""
         check_new(seq_id, self.by_id)
         self.by_id[seq_id] = CachedSequence(TokenBlock(None, 0))
 
     def remove(self, seq_id: int) -> None:
+        """Forget a sequence; pages that no other shares are free. Raises: Trap V0701."""
         self.forest.release(self[seq_id].leaf)
         del self.by_id[seq_id]
 
     def fork(self, parent_id: int, child_id: int, position: int) -> None:
+        """A new sequence that starts with the first `position` tokens of another (-1: all).
+
+        Raises: Trap V0701, V0702, V0703, V0704.
+        """
         parent = self[parent_id]
         check_new(child_id, self.by_id)
         self._check_committed(parent_id, "forked")
@@ -67,6 +75,7 @@ class SequenceTable:
         self.by_id[child_id] = CachedSequence(self.forest.branch(parent.leaf, at))
 
     def pop(self, seq_id: int, count: int) -> None:
+        """Forget a sequence's last `count` tokens. Raises: Trap V0701, V0703."""
         seq = self[seq_id]
         self._check_committed(seq_id, "popped")
         check_count(seq_id, count, seq.length, "a number of tokens")

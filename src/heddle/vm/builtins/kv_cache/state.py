@@ -56,11 +56,13 @@ class KVState(ABC):
 
 
 def check_known(seq_id: int, known: Mapping[int, Any]) -> None:
+    """Raises: Trap V0701 for a sequence that does not exist."""
     if seq_id not in known:
         raise Trap(V0701, f"there is no sequence {seq_id}", notes=_ids(known))
 
 
 def check_new(seq_id: int, known: Mapping[int, Any]) -> None:
+    """Raises: Trap V0702 for a sequence that exists."""
     if seq_id in known:
         raise Trap(V0702, f"sequence {seq_id} exists already")
 
@@ -85,6 +87,7 @@ def check_batch(seq_ids: Sequence[int], lengths: Sequence[int], known: Mapping[i
 
 
 def check_count(seq_id: int, count: int, most: int, what: str) -> None:
+    """Raises: Trap V0703 for a count below 0 or above `most`; `what` it counts is named."""
     if not 0 <= count <= most:
         raise Trap(V0703, f"sequence {seq_id}: expected {what} between 0 and {most}, got {count}")
 

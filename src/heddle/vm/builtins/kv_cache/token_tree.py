@@ -41,6 +41,7 @@ class TokenTree:
 
     @property
     def is_chain(self) -> bool:
+        """Whether each node's parent is the one before it."""
         return all(parent == node - 1 for node, parent in enumerate(self.parents))
 
     def path(self, leaf: int) -> list[int]:
