@@ -112,7 +112,7 @@ def _tried(ctx: NodeContext, graph: GraphProto, nodes: Sequence[Node]) -> _Trial
         trial.add(done, importer.scope.names)
         return []
 
-    with importer.branch(), ctx.builder.seq_scope():
+    with importer.dropped():
         importer.run_graph(graph, importer.going_on(ctx.node, (), (), follow))
     return trial
 
