@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle.runtime.codes import U0405, U0406
-from heddle.runtime.data import ConstructorValue, RefValue
+from heddle.runtime.data import ConstructorValue, RefValue, inside_out
 from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed
@@ -161,17 +161,9 @@ class ObjectTranslator:
     def _nested(self, value: Any) -> tuple[int, int]:
         """A tuple or a value of a data type, as deep as it may be. What is shared stays shared."""
         done: dict[int, tuple[int, int]] = {}
-        todo = [value]
         try:
-            while todo:
-                top = todo[-1]
-                missing = [item for item in _items(top) if _is_nested(item) and id(item) not in done]
-                if missing:
-                    todo += missing
-                    continue
-                todo.pop()
-                if id(top) not in done:
-                    done[id(top)] = self._of_items(top, done)
+            for top in inside_out(value, _nested_items):
+                done[id(top)] = self._of_items(top, done)
             return done.pop(id(value))
         finally:
             for kind, payload in done.values():
@@ -355,6 +347,10 @@ def _is_nested(value: Any) -> bool:
 def _items(value: Any) -> Sequence[Any]:
     found: Sequence[Any] = value.fields if isinstance(value, ConstructorValue) else value
     return found
+
+
+def _nested_items(value: Any) -> Sequence[Any]:
+    return [item for item in _items(value) if _is_nested(item)]
 
 
 def _values_at(at: int, count: int) -> list[tuple[int, int]]:

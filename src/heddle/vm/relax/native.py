@@ -135,9 +135,8 @@ class NativeProgram:
     # What native code asks Python for
 
     def to_native(self, value: Any, at: int) -> None:
-        value = to_value(value)
         try:
-            objects.write_value(at, *self._translator.to_native(value))
+            objects.write_value(at, *self._translator.to_native(to_value(value)))
         except RecursionError as error:
             raise _nested_too_deep() from error
 
