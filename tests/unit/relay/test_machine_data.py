@@ -17,7 +17,6 @@ from heddle.ir.instrument import verify_module
 from heddle.ir.module import IRModule
 from heddle.runtime import allocator_for
 from heddle.runtime.data import ConstructorValue, RefValue
-from heddle.runtime.function import to_value
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import HeddleError, Trap
 from heddle.support.limits import limits
@@ -220,32 +219,6 @@ def test_a_reference_is_not_looked_at_while_another_thread_runs_its_machine() ->
     vm = VirtualMachine(heddle.compile(Program, exec_mode="compiled"), heddle.cpu())
     assert vm["main"](number(3)).numpy() == 8
     assert seen == ["U0405", 3]
-
-
-@MODES
-def test_values_without_an_end_and_malformed_ones_are_refused(mode: str) -> None:
-    mod = with_prelude("def @main(%l: List[int32]) { %l }")
-    vm, (cons, nil) = machine(mod, mode), tags_of(mod)[:2]
-    last = ConstructorValue(cons, ())
-    last.fields = (number(1), ConstructorValue(cons, (number(2), last)))
-    items: list[Any] = [number(1)]
-    items.append(items)
-    for value in (last, items, ConstructorValue(cons, (items, last))):
-        with pytest.raises(Trap, match="U0407"):
-            vm["main"](value)
-    empty = ConstructorValue.__new__(ConstructorValue)
-    bad = [(tag, ()) for tag in (1 << 70, "x", None, 1.5)] + [(cons, fields) for fields in (None, 5, "ab")]
-    for value in (empty, *(ConstructorValue(*parts) for parts in bad)):
-        with pytest.raises(Trap, match="U0408"):
-            vm["main"](value)
-    assert vm["main"](ConstructorValue(nil, [])).tag == nil
-
-
-def test_converted_parts_stay_shared() -> None:
-    shared = ConstructorValue(1, (np.zeros(2),))
-    made = to_value(ConstructorValue(2, (shared, ConstructorValue(3, (shared,)))))
-    assert made.fields[0] is made.fields[1].fields[0]
-    assert isinstance(made.fields[0].fields[0], Tensor)
 
 
 # ---- depth

@@ -329,8 +329,31 @@ class NativeCell:
         return self.translator.from_native(self.payload)
 
     def write(self, value: Any) -> None:
+        """Raises: TrapTypeError U0406 for a value that leads to this reference."""
         self._check()
-        self.translator.store(self.payload, to_value(value))
+        value = to_value(value)
+        if self._is_in(value):
+            raise TrapTypeError(U0406, "a reference of machine code cannot hold itself")
+        self.translator.store(self.payload, value)
+
+    def _is_in(self, value: Any) -> bool:
+        seen: dict[int, Any] = {}  # kept alive: what references give is made anew
+        todo = [value]
+        while todo:
+            top = todo.pop()
+            cell = top.cell if isinstance(top, RefValue) else None
+            is_near = isinstance(cell, NativeCell) and cell.translator is self.translator
+            key = cell.payload if isinstance(cell, NativeCell) and is_near else id(top)
+            if is_near and key == self.payload:
+                return True
+            if key in seen:
+                continue
+            seen[key] = top
+            if isinstance(top, RefValue) and (cell is None or is_near):
+                todo.append(top.value)
+            elif _is_nested(top):
+                todo += _items(top)
+        return False
 
     def _check(self) -> None:
         if not self.translator.is_ours():
