@@ -44,7 +44,7 @@ def test_values_without_an_end_and_malformed_ones_are_refused(mode: str) -> None
     for value in (empty, *(ConstructorValue(*parts) for parts in bad)):
         with pytest.raises(Trap, match="U0408"):
             vm["main"](value)
-    assert vm["main"](ConstructorValue(nil, [])).tag == nil
+    assert vm["main"](ConstructorValue(nil, ())).tag == nil
 
 
 def test_converted_parts_stay_shared() -> None:
