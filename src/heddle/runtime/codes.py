@@ -51,6 +51,16 @@ U0406 = declare_code(
     "reference holds itself",
     "Machine code counts who holds a value. A reference that leads to itself would never be freed.",
 )
+U0407 = declare_code(
+    "U0407",
+    "value holds itself",
+    "A list or a value of a data type is among its own parts. Values that programs take have an end.",
+)
+U0408 = declare_code(
+    "U0408",
+    "malformed value of a data type",
+    "A value of a data type has an integer of 64 bits as tag, and a tuple of fields.",
+)
 U0501 = declare_code(
     "U0501",
     "function not in module",

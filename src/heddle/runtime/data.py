@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from heddle.runtime.codes import U0407, U0408
 from heddle.runtime.shape import Shape
+from heddle.support.diagnostics import TrapTypeError
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -34,9 +36,11 @@ class ConstructorValue:
 class Cell(Protocol):
     """Memory of a machine's that a reference stands for."""
 
-    def read(self) -> Any: ...
+    def read(self) -> Any:
+        """The value that is there."""
 
-    def write(self, value: Any) -> None: ...
+    def write(self, value: Any) -> None:
+        """Put a value there."""
 
 
 class RefValue:
@@ -51,6 +55,7 @@ class RefValue:
 
     @property
     def value(self) -> Any:
+        """What the reference holds now."""
         return self._held if self.cell is None else self.cell.read()
 
     @value.setter
@@ -73,35 +78,63 @@ def map_values(
 ) -> Any:
     """The value with everything in its data types, tuples and lists converted; tuples and lists become
     `sequence`, and values of data types get the constructors of their tags. Parts that do not change stay
-    the same objects, and what is shared stays shared.
+    the same objects, and what is shared stays shared. Raises: TrapTypeError U0407, U0408.
 
     A long list is nested as deeply as it is long: this works from the inside out, with a stack of its own.
     """
     done: dict[int, Any] = {}
-    todo = [value]
-    while todo:
-        top = todo[-1]
+    for top in inside_out(value, _parts):
         parts = _parts(top)
         if parts is None:
             done[id(top)] = convert(top)
-        elif missing := [item for item in parts if id(item) not in done]:
+            continue
+        made = [done[id(item)] for item in parts]
+        is_same = all(new is old for new, old in zip(made, parts, strict=True))
+        if not isinstance(top, ConstructorValue):
+            done[id(top)] = top if is_same and type(top) is sequence else sequence(made)
+        else:
+            constructor = constructors.get(top.tag, top.constructor)
+            is_same &= constructor is top.constructor
+            done[id(top)] = top if is_same else ConstructorValue(top.tag, tuple(made), constructor)
+    return done[id(value)]
+
+
+def inside_out(value: Any, parts: Callable[[Any], Sequence[Any] | None]) -> Iterator[Any]:
+    """The value and all that it is made of, each once, and after its parts.
+
+    Raises: TrapTypeError U0407 for a value that is among its own parts.
+    """
+    done: set[int] = set()
+    around: set[int] = set()  # what the value on top of `todo` is a part of
+    todo = [value]
+    while todo:
+        top = todo[-1]
+        missing = [item for item in parts(top) or () if id(item) not in done] if id(top) not in done else []
+        if missing:
+            around.add(id(top))
+            if any(id(item) in around for item in missing):
+                raise TrapTypeError(U0407, "a value that is among its own parts cannot be passed on")
             todo += missing
             continue
-        else:
-            made = [done[id(item)] for item in parts]
-            is_same = all(new is old for new, old in zip(made, parts, strict=True))
-            if not isinstance(top, ConstructorValue):
-                done[id(top)] = top if is_same and type(top) is sequence else sequence(made)
-            else:
-                constructor = constructors.get(top.tag, top.constructor)
-                is_same &= constructor is top.constructor
-                done[id(top)] = top if is_same else ConstructorValue(top.tag, tuple(made), constructor)
         todo.pop()
-    return done[id(value)]
+        if id(top) not in done:
+            yield top
+            around.discard(id(top))
+            done.add(id(top))
 
 
 def _parts(value: Any) -> Sequence[Any] | None:
     """What a value is made of; None for what is no value of a data type, tuple or list."""
     if isinstance(value, ConstructorValue):
-        return value.fields
+        return _checked_fields(value)
     return value if isinstance(value, (tuple, list)) and not isinstance(value, Shape) else None
+
+
+def _checked_fields(value: ConstructorValue) -> Sequence[Any]:
+    """Raises: TrapTypeError U0408."""
+    tag, fields = getattr(value, "tag", None), getattr(value, "fields", None)
+    if not isinstance(tag, int) or not -(1 << 63) <= tag < 1 << 63:
+        raise TrapTypeError(U0408, f"expected an integer of 64 bits as tag, got {tag!r:.40}")
+    if not isinstance(fields, (tuple, list)):
+        raise TrapTypeError(U0408, f"expected a tuple of fields, got {type(fields).__name__}")
+    return fields

@@ -84,6 +84,7 @@ def _scalar(emitter: ProgramEmitter, step: Step, dtype: DataType) -> str:
 
 
 def emit_tensor_to_shape(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `tensor_to_shape`."""
     quick = _QuickWay(emitter, step)
     tensor = _int64_tensor(emitter, quick, step.operands[0], 1)
     count = emitter.out.value(f"load i64, ptr {_field(emitter, tensor, 'sizes', 'ptr')}")
@@ -94,6 +95,7 @@ def emit_tensor_to_shape(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def emit_shape_to_tensor(emitter: ProgramEmitter, step: Step, count: str, sizes: str) -> None:
+    """Machine code of the builtin `shape_to_tensor`."""
     out = emitter.out
     rank = emitter.alloca("i64", 8)
     out.effect(f"store i64 {count}, ptr {rank}")
@@ -105,6 +107,7 @@ def emit_shape_to_tensor(emitter: ProgramEmitter, step: Step, count: str, sizes:
 
 
 def emit_sequence_length(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `sequence_length`."""
     at, out = emitter.value(step.operands[0]), emitter.out
     quick = _QuickWay(emitter, step)
     quick.require(emitter.is_kind(at, Kind.TUPLE))
@@ -115,6 +118,7 @@ def emit_sequence_length(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def emit_sequence_at(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `sequence_at`."""
     sequence, place = step.operands
     at, out = emitter.value(sequence), emitter.out
     quick = _QuickWay(emitter, step)
@@ -131,6 +135,7 @@ def emit_sequence_at(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def emit_has_value(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `has_value`."""
     at, out = emitter.value(step.operands[0]), emitter.out
     is_there = out.value(f"icmp ne i32 {emitter.kind(at)}, {Kind.NONE.value}")
     byte = out.value(f"zext i1 {is_there} to i8")
@@ -139,6 +144,7 @@ def emit_has_value(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def emit_value_of_optional(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `value_of_optional`."""
     at = emitter.value(step.operands[0])
     quick = _QuickWay(emitter, step)
     quick.require(emitter.out.value(f"icmp ne i32 {emitter.kind(at)}, {Kind.NONE.value}"))

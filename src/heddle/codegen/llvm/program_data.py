@@ -13,6 +13,7 @@ _NO_CLAUSE = machine_error(MachineCode.NO_CLAUSE)
 
 
 def emit_make_data(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `make_data`."""
     tag = words_of(step.operands[:1])
     if tag is None:
         emitter.host_call(step)
@@ -26,6 +27,7 @@ def emit_make_data(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def emit_has_tag(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `has_tag`."""
     tag, out = words_of(step.operands[1:]), emitter.out
     if tag is None:
         emitter.host_call(step)
@@ -37,6 +39,7 @@ def emit_has_tag(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def emit_get_field(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `get_field`."""
     index = words_of(step.operands[1:])
     if index is None:
         emitter.host_call(step)
@@ -47,12 +50,14 @@ def emit_get_field(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def emit_make_ref(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `make_ref`."""
     held = emitter.value(step.operands[0])
     status = emitter.call("heddle_make_ref", "%context", emitter.destination(step), held)
     emitter.finish(step, status)
 
 
 def emit_read_ref(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `read_ref`."""
     ref = emitter.value(step.operands[0])
     status = emitter.call("heddle_read_ref", "%context", emitter.destination(step), ref)
     emitter.finish(step, status)
@@ -67,6 +72,7 @@ def emit_write_ref(emitter: ProgramEmitter, step: Step) -> None:
 
 
 def emit_fatal(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `fatal`."""
     message = text_of(step.operands[0])
     if message is None or "%" in message:
         emitter.host_call(step)

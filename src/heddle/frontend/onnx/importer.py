@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -25,7 +24,7 @@ from heddle.frontend.onnx.folding import folded
 from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
 from heddle.frontend.onnx.registry import find_converter, find_symbolic, reason_against
-from heddle.frontend.onnx.scope import Finish, RanksDiffer, Scope
+from heddle.frontend.onnx.scope import Finish, Parameters, RanksDiffer, Scope
 from heddle.frontend.onnx.values import (
     Simplifier,
     Value,
@@ -46,19 +45,11 @@ from heddle.prim import ops as prim_ops
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.runtime.dtype import DataType
-from heddle.runtime.tensor import Tensor, tensor
+from heddle.runtime.tensor import tensor
 from heddle.support.diagnostics import HeddleError, ImportModelError
 from heddle.support.limits import current_limits, exceeded
 from heddle.support.names import NameSupply, identifier
 from heddle.support.span import ModelSpan, at
-
-
-@dataclass(slots=True)
-class Parameters:
-    """Initializers that become parameters of the main function, with their data."""
-
-    vars: list[Var] = field(default_factory=list)
-    data: list[Tensor] = field(default_factory=list)
 
 
 class GraphImporter:
@@ -112,15 +103,25 @@ class GraphImporter:
     @contextmanager
     def closed(self, names: Mapping[str, Value], own_bindings: bool = False) -> Iterator[None]:
         """Only `names` are seen inside. `own_bindings`: inside is another function of ours, so no binding is
-        shared."""
-        outer, made = self.scope, self._made
+        shared, and parameters of the main function are not seen."""
+        outer, made, params = self.scope, self._made, self.params
         self.scope = Scope(dict(names))
         if own_bindings:
-            self._made = ChainMap()
+            self._made, self.params = ChainMap(), None
         try:
             yield
         finally:
-            self.scope, self._made = outer, made
+            self.scope, self._made, self.params = outer, made, params
+
+    @contextmanager
+    def dropped(self) -> Iterator[None]:
+        """What is imported inside is not kept: it makes no parameters."""
+        params, self.params = self.params, None
+        try:
+            with self.branch(), self.builder.seq_scope():
+                yield
+        finally:
+            self.params = params
 
     def lookup(self, name: str) -> Value:
         found = self.scope.find(name)
@@ -276,6 +277,8 @@ class GraphImporter:
         array = self.array_of(value)
         if array is None:
             return None
+        if self.params is not None and id(value) in self.params.of_value:
+            return self.params.of_value[id(value)][1]
         is_constant = self.params is None or not value.name or value.array is None
         # Arrays of the importer are its own; those of constants are not written to, so they are shared.
         dtype = None if array.dtype.name == value.dtype else value.dtype
@@ -286,6 +289,7 @@ class GraphImporter:
         var = Var(self.builder.get_unique_name(identifier(value.name)), made.ty)
         self.params.vars.append(var)
         self.params.data.append(data)
+        self.params.of_value[id(value)] = (value, var)
         return var
 
     def _tensor_of_content(self, value: Value) -> Expr:

@@ -13,10 +13,11 @@ from heddle.frontend.codes import N0102, N0202
 from heddle.frontend.onnx import ops as converters  # noqa: F401  (importing it registers them)
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.check import check_model
-from heddle.frontend.onnx.importer import GraphImporter, Parameters
+from heddle.frontend.onnx.importer import GraphImporter
 from heddle.frontend.onnx.inputs import InputTypes, input_kind, sanitized
 from heddle.frontend.onnx.model_size import model_size
 from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
+from heddle.frontend.onnx.scope import Parameters
 from heddle.frontend.onnx.values import TextKind, Value, tensor_value
 from heddle.graph.block_builder import BlockBuilder
 from heddle.ir.expr import Expr, Var

@@ -1,4 +1,5 @@
-"""Where names of a graph are looked up, and how an import goes on from a node twice."""
+"""Where names of a graph are looked up, which values became parameters, and how an import goes on from a node
+twice."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from dataclasses import dataclass, field
 
 from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.values import Value
+from heddle.ir.expr import Var
+from heddle.runtime.tensor import Tensor
 
 
 @dataclass(slots=True)
@@ -20,6 +23,15 @@ class Scope:
         if name in self.names:
             return self.names[name]
         return self.parent.find(name) if self.parent is not None else None
+
+
+@dataclass(slots=True)
+class Parameters:
+    """Initializers that become parameters of the main function, with their data."""
+
+    vars: list[Var] = field(default_factory=list)
+    data: list[Tensor] = field(default_factory=list)
+    of_value: dict[int, tuple[Value, Var]] = field(default_factory=dict)
 
 
 Finish = Callable[[list[Value]], list[Value]]

@@ -117,9 +117,8 @@ def _tensors_of_shape() -> Rows:
     )
 
 
-def aliases() -> Rows:
-    """The names of this file."""
-    yield from _tensors_of_shape()
+def _masks() -> Rows:
+    """What depends on where an element lies."""
     yield (
         "where",
         alias(
@@ -162,9 +161,13 @@ def aliases() -> Rows:
             end=_ends_of_other,
         ),
     )
+
+
+def _lookups() -> Rows:
+    """Positions as values."""
     yield (
         "argsort",
-        alias("invert_permutation", DATA, dtype=lambda given: str(tensor_type(given["data"]).dtype)),
+        alias("invert_permutation", DATA, dtype=_own_dtype),
     )
     yield (
         "where",
@@ -216,3 +219,10 @@ def aliases() -> Rows:
             out_int32=lambda given: str(given["dtype"]) == "int32",
         ),
     )
+
+
+def aliases() -> Rows:
+    """The names of this file."""
+    yield from _tensors_of_shape()
+    yield from _masks()
+    yield from _lookups()

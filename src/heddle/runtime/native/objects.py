@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle.runtime.codes import U0405, U0406
-from heddle.runtime.data import ConstructorValue, RefValue
+from heddle.runtime.data import ConstructorValue, RefValue, inside_out
 from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed
@@ -161,17 +161,9 @@ class ObjectTranslator:
     def _nested(self, value: Any) -> tuple[int, int]:
         """A tuple or a value of a data type, as deep as it may be. What is shared stays shared."""
         done: dict[int, tuple[int, int]] = {}
-        todo = [value]
         try:
-            while todo:
-                top = todo[-1]
-                missing = [item for item in _items(top) if _is_nested(item) and id(item) not in done]
-                if missing:
-                    todo += missing
-                    continue
-                todo.pop()
-                if id(top) not in done:
-                    done[id(top)] = self._of_items(top, done)
+            for top in inside_out(value, _nested_items):
+                done[id(top)] = self._of_items(top, done)
             return done.pop(id(value))
         finally:
             for kind, payload in done.values():
@@ -337,8 +329,31 @@ class NativeCell:
         return self.translator.from_native(self.payload)
 
     def write(self, value: Any) -> None:
+        """Raises: TrapTypeError U0406 for a value that leads to this reference."""
         self._check()
-        self.translator.store(self.payload, to_value(value))
+        value = to_value(value)
+        if self._is_in(value):
+            raise TrapTypeError(U0406, "a reference of machine code cannot hold itself")
+        self.translator.store(self.payload, value)
+
+    def _is_in(self, value: Any) -> bool:
+        seen: dict[int, Any] = {}  # kept alive: what references give is made anew
+        todo = [value]
+        while todo:
+            top = todo.pop()
+            cell = top.cell if isinstance(top, RefValue) else None
+            is_near = isinstance(cell, NativeCell) and cell.translator is self.translator
+            key = cell.payload if isinstance(cell, NativeCell) and is_near else id(top)
+            if is_near and key == self.payload:
+                return True
+            if key in seen:
+                continue
+            seen[key] = top
+            if isinstance(top, RefValue) and (cell is None or is_near):
+                todo.append(top.value)
+            elif _is_nested(top):
+                todo += _items(top)
+        return False
 
     def _check(self) -> None:
         if not self.translator.is_ours():
@@ -355,6 +370,10 @@ def _is_nested(value: Any) -> bool:
 def _items(value: Any) -> Sequence[Any]:
     found: Sequence[Any] = value.fields if isinstance(value, ConstructorValue) else value
     return found
+
+
+def _nested_items(value: Any) -> Sequence[Any]:
+    return [item for item in _items(value) if _is_nested(item)]
 
 
 def _values_at(at: int, count: int) -> list[tuple[int, int]]:

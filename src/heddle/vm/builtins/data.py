@@ -24,6 +24,7 @@ def _reference(value: Any) -> RefValue:
 
 @builtin("make_data")
 def make_data(tag: int, *fields: Any) -> ConstructorValue:
+    """A value of a data type."""
     return ConstructorValue(tag, fields)
 
 
@@ -46,6 +47,7 @@ def get_field(value: Any, index: int) -> Any:
 
 @builtin("make_ref")
 def make_ref(value: Any) -> RefValue:
+    """A new reference to a value."""
     return RefValue(value)
 
 

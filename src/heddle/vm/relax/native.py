@@ -139,9 +139,8 @@ class NativeProgram:
 
         Raises: Trap V0305 for tuples nested too deep.
         """
-        value = to_value(value)
         try:
-            objects.write_value(at, *self._translator.to_native(value))
+            objects.write_value(at, *self._translator.to_native(to_value(value)))
         except RecursionError as error:
             raise _nested_too_deep() from error
 

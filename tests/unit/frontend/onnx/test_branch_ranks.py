@@ -12,6 +12,7 @@ from onnx import parser
 
 import heddle
 from heddle.frontend.onnx import from_onnx
+from heddle.frontend.params import detach_params
 from heddle.ir.expr import If
 from heddle.ir.visitor import walk
 from heddle.relax.interpreter import GraphInterpreter
@@ -167,6 +168,54 @@ def test_a_branch_that_what_follows_cannot_take_is_checked_when_the_model_runs()
         np.testing.assert_array_equal(run(COLUMN, np.array(False)).numpy(), COLUMN.T)
         with pytest.raises(HeddleError, match="V0401"):
             run(COLUMN, np.array(True))
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_initializers_as_parameters_are_made_once_and_not_in_bodies_of_loops(condition: bool) -> None:
+    nodes = f"""
+        {SQUEEZE}
+        a = Mul (z, w) b = Sub (z, w) r = Add (a, b)
+        trips = Constant <value_int = 2> ()
+        go = Constant <value_int = 1> ()
+        yes = Cast <to = 9> (go)
+        s = ReduceSum <keepdims = 0> (r)
+        y = Loop (trips, yes, s) <body = step (int64 i, bool on, float[] v) => (bool more, float[] t)
+            <float[1] own = {{2}}> {{
+            more = Identity (on)
+            p = Mul (v, own)
+            f = Constant <value_floats = [0.5]> ()
+            h = Add (p, f)
+            t = ReduceSum <keepdims = 0> (h)
+        }}>
+    """
+    model = graph(nodes)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([3], np.float32), "w"))
+    mod, params = detach_params(from_onnx(model, keep_params_in_input=True))
+    assert [value.name_hint for value in mod["main"].params].count("w") == 1
+    assert not any(value.name_hint.startswith(("w_", "own", "f")) for value in mod["main"].params)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {"x": COLUMN, "c": np.array(condition)})
+    for mode in ("bytecode", "compiled"):
+        run = heddle.relax.VirtualMachine(heddle.compile(mod, exec_mode=mode), heddle.cpu())["main"]
+        found = run(COLUMN, np.array(condition), *params["main"])
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+
+
+def test_a_branch_is_not_blamed_for_one_inside_what_follows() -> None:
+    """Only c and d together are impossible: no check of c alone may stand in the model."""
+    model = graph(
+        f"""{SQUEEZE}
+        u = If (d) <
+          then_branch = both () => (float t) {{
+            p = Transpose <perm = [0]> (z) t = ReduceSum <keepdims = 0> (p)
+          }},
+          else_branch = other () => (float r) {{ r = ReduceSum <keepdims = 0> (x) }}
+        >
+        y = Add (u, z)""",
+        "float[n, m] x, bool c, bool d",
+    )
+    with pytest.raises(HeddleError, match="Transpose"):
+        from_onnx(model)
 
 
 def test_a_hundred_in_a_row_import_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from onnx import GraphProto
 from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.importer import GraphImporter
 from heddle.frontend.onnx.order import used_names
-from heddle.frontend.onnx.proto import Node
+from heddle.frontend.onnx.proto import Node, subgraphs
 from heddle.frontend.onnx.scope import RanksDiffer
 from heddle.frontend.onnx.values import Value
 from heddle.graph.infer import type_of
@@ -107,12 +107,14 @@ def _tried(ctx: NodeContext, graph: GraphProto, nodes: Sequence[Node]) -> _Trial
         except ImportModelError as error:
             if any(item.code == S0601 for item in error.diagnostics):
                 raise
+            if any(True for _ in subgraphs(nodes[done])):
+                raise  # the model may take this branch, and not the one inside that fails
             trial.failures += 1
             return []
         trial.add(done, importer.scope.names)
         return []
 
-    with importer.branch(), ctx.builder.seq_scope():
+    with importer.dropped():
         importer.run_graph(graph, importer.going_on(ctx.node, (), (), follow))
     return trial
 
