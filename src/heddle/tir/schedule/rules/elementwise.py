@@ -10,7 +10,7 @@ from __future__ import annotations
 from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
+from heddle.prim.nodes import Call, FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import floordiv
 from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
@@ -27,6 +27,9 @@ from heddle.tir.schedule.rules.rule import (
     try_primitive,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+from heddle.tir.transform.run_in_lanes import MAP
+from heddle.tir.vector_math import RARELY_IN_C
+from heddle.tir.vector_math.division import FLOAT_DIVISIONS
 
 MAX_PERIOD = 8
 """Of elements that alternate between more places, each place is met too seldom."""
@@ -51,6 +54,8 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     if len(loops) == 1 or is_flat(block_of(sch, handle)):
         fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
         parallelize(sch, fused, 1)
+        if _has_rare_calls(block_of(sch, handle)):
+            sch.annotate(fused, MAP, True)
         return
     if len(loops) > 2 and _is_one_vector(sch, loops[-1]):
         schedule_lanes(sch, loops)
@@ -62,7 +67,20 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     if period is not None:
         _alternate(sch, inner, period)
     else:
+        if _has_rare_calls(block_of(sch, handle)):
+            sch.annotate(inner, MAP, True)
         cut_loop(sch, inner, block_of(sch, handle), block_of(sch, handle).iter_vars[-1].var)
+
+
+def _has_rare_calls(block: SBlock) -> bool:
+    """Whether C's functions serve some elements, which LLVM's vectoriser stops at: vectors of ours ask once
+    for all of their lanes."""
+    return any(
+        isinstance(node, tuple(FLOAT_DIVISIONS))
+        or (isinstance(node, Call) and node.op.name.removeprefix("tir.") in RARELY_IN_C)
+        for node in walk(block.body)
+        if isinstance(node, PrimExpr) and node.dtype.is_float and node.dtype.bits <= 32
+    )
 
 
 def _is_one_vector(sch: Schedule, loop: LoopRV) -> bool:
