@@ -32,8 +32,11 @@ _MOST = 2.0**29
 
 
 def remainder(scope: Scope, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """fmod of float32: |a| - n |b|, exact in float64 for n < 2**29. A negative rest tells that the quotient was
-    rounded up to a whole number. C's function serves all other operands, infinite ones among them."""
+    """fmod of float32: |a| - n |b|, exact in float64 for n < 2**29.
+
+    Where that is negative, the quotient was rounded up to the whole number n. C's function serves all other
+    operands, infinite ones among them.
+    """
     wide = DataType("float64").with_lanes(a.dtype.lanes)
     over, under = scope.let(cast(wide, absolute(a))), scope.let(cast(wide, absolute(b)))
     quotient = scope.let(trunc(div(over, under)))
