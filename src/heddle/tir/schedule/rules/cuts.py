@@ -53,8 +53,10 @@ _SHIFT: dict[type[Choice], tuple[int, ...]] = {
 
 
 def cut_loop(sch: Schedule, loop: LoopRV, block: SBlock, axis: Var, is_scalar: bool = False) -> None:
-    """Cut the loop that is an axis of the block wherever conditions on this axis change. `is_scalar`: also those
-    that choose between a load and none. A loop in vectors has masks for them."""
+    """Cut the loop that is an axis of the block wherever conditions on this axis change.
+
+    `is_scalar`: also those that choose between a load and none. A loop in vectors has masks for them.
+    """
     extent = sch.get(loop).extent
     bound = frozenset(iter_var.var for iter_var in block.iter_vars)
     places = _in_order(list(_places(block, axis, bound, is_scalar)), extent)
