@@ -324,7 +324,8 @@ body = helper.make_graph(nodes, "b",
 trips = numpy_helper.from_array(np.asarray(1 << 40, np.int64), "t")
 graph = helper.make_graph([helper.make_node("Loop", ["t", "", "x"], ["y"], body=body)], "g",
     [info("x", 1, [4])], [info("y", 1, [4])], [trips])
-mod = from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+with heddle.config.limits(loop_turns=1 << 41):
+    mod = from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
 vm = relax.VirtualMachine(heddle.compile(mod), heddle.cpu())["main"]
 end_on_interrupt()
 print("ready", flush=True)

@@ -211,7 +211,7 @@ def test_values_of_data_types_beyond_a_number_go_through_the_host(monkeypatch):
     with python_machine() as machine:
         program, python = Program(machine, lambda *_: Status.DONE, 1), machine.state["python"]
         one = python.data(8)
-        whole = python.data(7, *(python.hold(one) for _ in range(python_values.MOST_DATA)))
+        whole = python.data(7, *(python.hold(one) for _ in range(python_values.MOST_NESTED)))
         program.end(program(whole), whole, one)
         assert program.called() == ["to"] * 2
 

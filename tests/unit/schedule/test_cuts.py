@@ -8,7 +8,7 @@ import pytest
 import heddle
 from heddle.ir.expr import Var
 from heddle.prim.nodes import IntImm, SizeVar
-from heddle.relax import BlockBuilder, TensorType, op
+from heddle.relax import BlockBuilder, TensorType, const, op
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.tir.nodes import ForKind
 from tests.unit.schedule.test_runs_and_periods import loops_of
@@ -119,3 +119,27 @@ def test_triangles(shape, is_free):
     for diagonal in (-2, 0, 1, 50):
         agree(lambda x, k=diagonal: op.tril(x, k), [x], np.tril(x, diagonal), is_free)
         agree(lambda x, k=diagonal: op.triu(x, k), [x], np.triu(x, diagonal), is_free)
+
+
+def first_of_greatest(x):
+    """With a column of its own after the last, which only empty rows take."""
+    dims = x.ty.dims
+    column = op.full((*dims[:-1], 1), const(-np.inf, "float32"), "float32")
+    return op.argmax(op.concat((x, column), 1), axis=1)
+
+
+@FORMS
+def test_the_place_of_the_greatest_of_rows_and_a_column(is_free):
+    """A reduction of two results does not run in lanes: its loop is cut."""
+    x = np.random.default_rng().standard_normal((5, 40)).astype("float32")
+    dims = [(SizeVar("n"), SizeVar("d"))] if is_free else [x.shape]
+    reductions = [loop for loop in loops_of(module(first_of_greatest, dims)) if loop.kind is ForKind.SERIAL]
+    assert len(reductions) == 2
+
+
+@FORMS
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (4, 15), (3, 16), (7, 333)], ids=str)
+def test_the_place_of_the_greatest(is_free, shape):
+    x = np.random.default_rng().integers(-9, 9, shape).astype("float32")
+    wide = np.concatenate([x, np.full((shape[0], 1), -np.inf, "float32")], 1)
+    agree(first_of_greatest, [x], wide.argmax(1), is_free)

@@ -19,9 +19,10 @@ from tests.unit.codegen.kernel_runner import Kernels
 MAX_ULP = dict.fromkeys(FLOAT32_FUNCTIONS, 4.0) | {
     "exp": 1.5, "exp2": 1.5, "exp10": 2.0, "log": 1.0, "log2": 1.5, "log10": 1.5, "log1p": 1.5, "tanh": 2.0,
     "sin": 2.0, "cos": 2.0, "pow": 0.51, "hypot": 0.51,
+    "fmod": 0.0,
 }  # fmt: skip
 ATTRS = {"global_symbol": "f", "tir.noalias": True}
-TWO_ARGUMENTS = ("pow", "atan2", "hypot")
+TWO_ARGUMENTS = ("pow", "atan2", "hypot", "fmod")
 SPECIAL = np.array(
     [
         0.0,

@@ -29,7 +29,7 @@ def finish_form(know: Knowledge, form: LinearForm) -> LinearForm:
             form = flat
         elif _has_free_remainder(form):
             joined = _joined(know, flat)
-            if know.terms.num_leaves(joined) < know.terms.num_leaves(form):
+            if joined is not flat:  # even where it is longer: a division costs more than products
                 return joined
     return _joined(know, form)
 

@@ -44,7 +44,7 @@ _C_FUNCTIONS = {
     "fmod": "fmod",
     "nextafter": "nextafter",
 }
-_ONLY_IN_C = ("fmod", "nextafter")
+_ONLY_IN_C = ("nextafter",)
 _MACHINE_OPS = (
     "sqrt",
     "fabs",

@@ -11,6 +11,8 @@
         B[i] = exp(A[i])            →         for l in 0 .. 16 (vectorized): B[b * 16 + l] = ...
                                           for l in 0 .. 16 (vectorized): if n // 16 * 16 + l < n: ...
 
+A marked parallel loop becomes a parallel loop over runs of 1,024 elements, each of which is as above.
+
 The order of a sum depends on the width of the vectors alone. A marked loop that is no reduction into one
 place, or no plain statement, or shorter than one vector, runs in its own order. Requires: flat buffers. Runs
 before VectorizeLoop.
@@ -27,7 +29,7 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Add, IntImm, Let, Max, Min, Mul, PrimExpr, Var, constant, is_const_int
-from heddle.prim.ops import const, floordiv, floormod, less, max_value, min_value
+from heddle.prim.ops import ceildiv, const, floordiv, floormod, less, max_value, min_value, minimum
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import (
@@ -43,11 +45,14 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
+from heddle.tir.sizes import GRAIN
 from heddle.tir.substitute import substitute_stmt
 from heddle.tir.transform.fresh_definitions import definitions, with_fresh_definitions
 
 REDUCTION, MAP = "reassoc", "lanes"
-"""Annotations of serial loops."""
+"""Annotations of serial loops, the second of parallel ones too."""
+_RUN = 1024
+"""Elements of a parallel loop that are one run of vectors."""
 CHAINS = 4
 """Vectors that a reduction keeps: one addition takes as long as several can be under way."""
 _Operator = type[Add] | type[Mul] | type[Max] | type[Min]
@@ -88,18 +93,33 @@ class _Loops(Rewriter):
         self._bits = vector_bits
 
     def visit_For(self, node: For) -> Any:
-        marked = node.kind is ForKind.SERIAL and (
-            node.annotations.get(REDUCTION) or node.annotations.get(MAP)
-        )
-        if not marked or not isinstance(node.body, BufferStore):
+        is_map = bool(node.annotations.get(MAP))
+        marked = is_map if node.kind is ForKind.PARALLEL else node.annotations.get(REDUCTION) or is_map
+        is_loop = node.kind in (ForKind.SERIAL, ForKind.PARALLEL)
+        if not marked or not is_loop or not isinstance(node.body, BufferStore):
             return self.default(node)
         lanes = self._bits // max(8, node.body.value.dtype.bits)
         if lanes < 2 or (isinstance(node.extent, IntImm) and node.extent.value < lanes):
             return node
-        if node.annotations.get(MAP):
+        if node.kind is ForKind.PARALLEL:
+            return _runs(node, lanes)
+        if is_map:
             return seq(*_blocks(_map_step(node), node.min, node.extent, lanes))
         found = reduction_of(node)
         return node if found is None else _in_lanes(node, found, lanes)
+
+
+def _runs(loop: For, lanes: int) -> For:
+    """A parallel loop over runs of vectors."""
+    run = Var("run", loop.loop_var.dtype)
+    begin, count = run * _RUN, ceildiv(loop.extent, _RUN)
+    is_even = isinstance(loop.extent, IntImm) and loop.extent.value % _RUN == 0
+    length = const(_RUN, run.dtype) if is_even else minimum(_RUN, loop.extent - begin)
+    notes = loop.annotations
+    if isinstance(grain := notes.get(GRAIN), int):
+        notes = notes.with_item(GRAIN, max(1, grain // _RUN))
+    body = seq(*_blocks(_map_step(loop), loop.min + begin, length, lanes))
+    return replace(loop, loop_var=run, min=const(0, run.dtype), extent=count, body=body, annotations=notes)
 
 
 def _map_step(loop: For) -> _Step:

@@ -1,24 +1,53 @@
-"""Divisions of floats that give a remainder or a whole number, from C's fmod, which is exact."""
+"""Divisions of floats that give a remainder or a whole number, from fmod, which is exact."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from heddle.prim.intrinsics import copysign, floor, fmod
+from heddle.prim.intrinsics import abs as absolute
+from heddle.prim.intrinsics import call_pure_extern, copysign, floor, fmod, trunc
 from heddle.prim.nodes import FloorDiv, FloorMod, Mod, PrimExpr, constant
 from heddle.prim.ops import (
     add,
+    cast,
     div,
     equal,
     greater,
+    if_then_else,
     less,
     logical_and,
+    logical_not,
+    multiply,
     not_equal,
     select,
     subtract,
 )
+from heddle.runtime.dtype import DataType
+from heddle.tir.kernel_abi import any_lane
 from heddle.tir.vector_math.build import Scope, scoped
+
+_MOST = 2.0**29
+"""Products of whole numbers below it and a float32's 24 bits are exact in float64."""
+
+
+def remainder(scope: Scope, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """fmod of float32: |a| - n |b|, exact in float64 for n < 2**29.
+
+    Where that is negative, the quotient was rounded up to the whole number n. C's function serves all other
+    operands, infinite ones among them.
+    """
+    wide = DataType("float64").with_lanes(a.dtype.lanes)
+    over, under = scope.let(cast(wide, absolute(a))), scope.let(cast(wide, absolute(b)))
+    quotient = scope.let(trunc(div(over, under)))
+    rest = scope.let(subtract(over, multiply(quotient, under)))
+    rest = select(less(rest, constant(0.0, wide)), add(rest, under), rest)
+    value = scope.let(copysign(cast(a.dtype, rest), a))
+    is_exact = logical_and(less(quotient, _MOST), less(under, float("inf")))
+    other = scope.let(logical_not(is_exact))
+    return if_then_else(
+        any_lane(other), select(other, call_pure_extern(a.dtype, "fmodf", a, b), value), value
+    )
 
 
 def trunc_mod(scope: Scope, a: PrimExpr, b: PrimExpr) -> PrimExpr:

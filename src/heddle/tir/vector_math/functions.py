@@ -7,7 +7,8 @@ normal range as IEEE 754 has them. Errors over the whole range are measured by
 `tools/fit_vector_math.py`; `fma` keeps the reductions exact.
 
 sin, cos and tan reduce by pi/2 in three parts up to 100000; above that, and only if some lane is, C's
-functions serve. `pow`, `hypot` and `atan2`'s tail use float64 inside.
+functions serve. `fmod` is exact; C's serves where the quotient is 2**29 or more. `fmod`, `pow`, `hypot` and
+`atan2`'s tail use float64 inside.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle.tir.vector_math.build import LOG2E, LOG10_2_HI, LOG10_2_LO, ldexp_in_two_steps, scoped
+from heddle.tir.vector_math.division import remainder
 from heddle.tir.vector_math.exponential import cosh, erf, exp, exp2, exp10, sigmoid, sinh, tanh
 from heddle.tir.vector_math.logarithm import acosh, asinh, atanh, log, log1p, log_base
 from heddle.tir.vector_math.power import hypot, pow, rsqrt
@@ -47,7 +49,10 @@ FLOAT32_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "rsqrt": scoped(rsqrt),
     "hypot": scoped(hypot),
     "pow": scoped(pow),
+    "fmod": scoped(remainder),
 }
 """Intrinsic name → its expression for float32."""
+RARELY_IN_C = frozenset({"sin", "cos", "tan", "fmod"})
+"""Those that leave some operands to C's functions."""
 LDEXP = scoped(ldexp_in_two_steps)
 """What `ldexp` becomes where no instruction does it."""

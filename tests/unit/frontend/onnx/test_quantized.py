@@ -275,6 +275,31 @@ def test_integer_products_are_exact(data: str, weights: str, mode: str) -> None:
         assert got.dtype == np.int32
 
 
+@pytest.mark.parametrize("kind", ["MatMulInteger", "QLinearMatMul"])
+@pytest.mark.parametrize("mode", ["compiled", "bytecode"])
+@pytest.mark.parametrize("rows", [0, 1, 7, 33])
+def test_products_whose_inner_dimension_is_free(rows: int, mode: str, kind: str) -> None:
+    """The weights know it: bytes are multiplied as where it is stated. Another one is refused."""
+    graph, models = Graph(rows), []
+    x, w, z = graph.integers("uint8", (rows, 96)), graph.integers("int8", (96, 40)), np.uint8(117)
+    own = [graph.const(w), graph.const(np.int8(0))]
+    if kind == "QLinearMatMul":
+        scale = graph.const(np.float32(0.02))
+        own = [scale, graph.const(z), own[0], scale, own[1], graph.const(np.float32(1)), graph.const(z)]
+    else:
+        own.insert(1, graph.const(z))
+    graph.node(kind, "x", *own)
+    models = [graph.model({"x": ("uint8", (first, inner))}) for first, inner in (("m", "k"), ("m", 96))]
+    free, known = (heddle.backend.run_model(model, [x], exec_mode=mode)[0] for model in models)
+    np.testing.assert_array_equal(free, known)
+    if kind == "MatMulInteger":
+        np.testing.assert_array_equal(free, (x.astype("int32") - int(z)) @ w.astype("int32"))
+    with pytest.raises(heddle.HeddleError, match="96"):
+        heddle.backend.run_model(models[0], [x[:, 1:]], exec_mode=mode)
+    texts = [stage_text(from_onnx(model), "scheduled", "llvm -mcpu=cascadelake") for model in models]
+    assert all("int16" not in text for text in texts)
+
+
 def test_integer_products_of_two_inputs() -> None:
     graph = Graph(2)
     graph.node("MatMulInteger", "x", "w", "xz")

@@ -52,20 +52,23 @@ _SHIFT: dict[type[Choice], tuple[int, ...]] = {
 """Comparison of an axis with a place → where it changes, from that place on."""
 
 
-def cut_loop(sch: Schedule, loop: LoopRV, block: SBlock, axis: Var) -> None:
-    """Cut the loop that is an axis of the block wherever conditions on this axis change."""
+def cut_loop(sch: Schedule, loop: LoopRV, block: SBlock, axis: Var, is_scalar: bool = False) -> None:
+    """Cut the loop that is an axis of the block wherever conditions on this axis change.
+
+    `is_scalar`: also those that choose between a load and none. A loop in vectors has masks for them.
+    """
     extent = sch.get(loop).extent
     bound = frozenset(iter_var.var for iter_var in block.iter_vars)
-    places = _in_order(list(_places(block, axis, bound)), extent)
+    places = _in_order(list(_places(block, axis, bound, is_scalar)), extent)
     if places:
         begins = [constant(0, extent.dtype), *places[:-1]]
         factors = [end - begin for begin, end in zip(begins, places, strict=True)]
         try_primitive(sch, lambda: sch.loop_partition(loop, [*factors, None]))
 
 
-def _places(block: SBlock, axis: Var, bound: frozenset[Var]) -> Iterator[PrimExpr]:
+def _places(block: SBlock, axis: Var, bound: frozenset[Var], is_scalar: bool) -> Iterator[PrimExpr]:
     """Where conditions of the body change, as expressions without axes of the block."""
-    for condition in _conditions(block):
+    for condition in _conditions(block, is_scalar):
         left, right = condition.a, condition.b
         while isinstance(left, (Min, Max)):  # as in max(min(j, high), low)
             left = left.a
@@ -78,7 +81,7 @@ def _places(block: SBlock, axis: Var, bound: frozenset[Var]) -> Iterator[PrimExp
                 yield Analyzer().simplify(place + step)
 
 
-def _conditions(block: SBlock) -> Iterator[Choice]:
+def _conditions(block: SBlock, is_scalar: bool) -> Iterator[Choice]:
     """Comparisons, and minima and maxima, that choose between indices or between loads."""
     for node in walk(block.body):
         if isinstance(node, BufferLoad):
@@ -88,7 +91,8 @@ def _conditions(block: SBlock) -> Iterator[Choice]:
                 elif isinstance(part, Select):
                     yield from _comparisons(part.condition)
         elif isinstance(node, Call) and node.op.name == "tir.if_then_else":
-            if all(any(isinstance(part, BufferLoad) for part in walk(arm)) for arm in node.args[1:]):
+            loading = [any(isinstance(part, BufferLoad) for part in walk(arm)) for arm in node.args[1:]]
+            if all(loading) or (is_scalar and any(loading)):
                 yield from _comparisons(node.args[0])
 
 

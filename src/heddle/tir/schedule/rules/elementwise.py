@@ -10,8 +10,8 @@ from __future__ import annotations
 from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
-from heddle.prim.ops import floordiv
+from heddle.prim.nodes import Call, FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
+from heddle.prim.ops import floordiv, floormod
 from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, BufferStore, SBlock
@@ -19,6 +19,7 @@ from heddle.tir.schedule.rules.cuts import cut_loop
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
     block_of,
+    extent_of,
     inline_maps,
     is_spatial,
     iterations,
@@ -27,6 +28,9 @@ from heddle.tir.schedule.rules.rule import (
     try_primitive,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
+from heddle.tir.transform.run_in_lanes import MAP
+from heddle.tir.vector_math import RARELY_IN_C
+from heddle.tir.vector_math.division import FLOAT_DIVISIONS
 
 MAX_PERIOD = 8
 """Of elements that alternate between more places, each place is met too seldom."""
@@ -51,6 +55,8 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     if len(loops) == 1 or is_flat(block_of(sch, handle)):
         fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
         parallelize(sch, fused, 1)
+        if _has_rare_calls(block_of(sch, handle)):
+            sch.annotate(fused, MAP, True)
         return
     if len(loops) > 2 and _is_one_vector(sch, loops[-1]):
         schedule_lanes(sch, loops)
@@ -58,11 +64,28 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     outer, inner = loops[:-1], loops[-1]
     fused = sch.fuse(*outer) if len(outer) > 1 else outer[0]
     parallelize(sch, fused, iterations(sch, [inner]))
-    period = _period(block_of(sch, handle), block_of(sch, handle).iter_vars[-1].var)
+    axis = block_of(sch, handle).iter_vars[-1].var
+    period = _period(block_of(sch, handle), axis)
+    repeated = None if period is not None else _repeated(block_of(sch, handle), axis)
     if period is not None:
         _alternate(sch, inner, period)
+    elif repeated is not None:
+        sch.split(inner, [Analyzer().simplify(floordiv(sch.get(inner).extent, repeated)), repeated])
     else:
-        cut_loop(sch, inner, block_of(sch, handle), block_of(sch, handle).iter_vars[-1].var)
+        if _has_rare_calls(block_of(sch, handle)):
+            sch.annotate(inner, MAP, True)
+        cut_loop(sch, inner, block_of(sch, handle), axis)
+
+
+def _has_rare_calls(block: SBlock) -> bool:
+    """Whether C's functions serve some elements, which LLVM's vectoriser stops at: vectors of ours ask once
+    for all of their lanes."""
+    return any(
+        isinstance(node, tuple(FLOAT_DIVISIONS))
+        or (isinstance(node, Call) and node.op.name.removeprefix("tir.") in RARELY_IN_C)
+        for node in walk(block.body)
+        if isinstance(node, PrimExpr) and node.dtype.is_float and node.dtype.bits <= 32
+    )
 
 
 def _is_one_vector(sch: Schedule, loop: LoopRV) -> bool:
@@ -88,6 +111,27 @@ def _period(block: SBlock, axis: Var) -> int | None:
     period = found.pop() if len(found) == 1 else 0
     is_plain = 2 <= period <= MAX_PERIOD and all(_steps(node.a, axis) for node in along)
     return period if is_plain else None
+
+
+def _repeated(block: SBlock, axis: Var) -> PrimExpr | None:
+    """The size, free or not, by which all indices divide an axis that is a whole multiple of it, as those of
+    columns that are repeated do. With a loop for each factor no element's index is divided."""
+    extent = block.iter_vars[-1].dom.extent
+    if block.writes[0].region[-1].min is not axis:
+        return None
+    indices = [index for node in walk(block.body) if isinstance(node, BufferLoad) for index in node.indices]
+    divisions = [node for index in indices for node in walk(index) if isinstance(node, (FloorDiv, FloorMod))]
+    along = [node for node in divisions if axis in free_vars(node)]
+    if not along or any(node.a is not axis for node in along) or extent_of(extent) == 0:
+        return None
+    size, bound = along[0].b, {iter_var.var for iter_var in block.iter_vars}
+    known = extent_of(size)
+    is_short = known is not None and known <= MAX_PERIOD
+    if is_short or not bound.isdisjoint(free_vars(size)):
+        return None
+    if not all(structural_equal(node.b, size) for node in along):
+        return None
+    return size if is_const_int(Analyzer().simplify(floormod(extent, size)), 0) else None
 
 
 def _steps(expr: PrimExpr, axis: Var) -> bool:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import PrimExpr, Var
+from heddle.prim.nodes import FloorDiv, PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.schedule.rules.cuts import cut_loop
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
@@ -72,7 +73,8 @@ def reread(sch: Schedule) -> list[str]:
 
 
 def _row_loops(sch: Schedule, last: SBlockRV) -> list[LoopRV]:
-    """The loops of the last block whose axes index every reduction's result."""
+    """The loops of the last block whose axes index every reduction's result: loops over groups where an axis
+    indexes it in groups, as channels do."""
     block = block_of(sch, last)
     produced = {
         region.buffer
@@ -80,15 +82,24 @@ def _row_loops(sch: Schedule, last: SBlockRV) -> list[LoopRV]:
         if is_reduction(block_of(sch, handle))
         for region in block_of(sch, handle).writes
     }
-    common: set[Var] | None = None
-    for node in walk(block.body):
-        if isinstance(node, BufferLoad) and node.buffer in produced:
-            used = set(free_vars(*node.indices))
-            common = used if common is None else common & used
-    if not common:
-        return []
-    loops = sch.get_loops(last)
-    return [loop for loop, axis in zip(loops, block.iter_vars, strict=False) if axis.var in common]
+    loads = [n for n in walk(block.body) if isinstance(n, BufferLoad) and n.buffer in produced]
+    used = [set(free_vars(*load.indices)) for load in loads]
+    common: set[Var] = set.intersection(*used) if used else set()
+    rows = []
+    for loop, axis in zip(sch.get_loops(last), block.iter_vars, strict=False):
+        if axis.var in common:
+            size = _group_size(sch, loop, axis.var, loads)
+            rows.append(loop if size is None else sch.split(loop, [None, size])[0])
+    return rows
+
+
+def _group_size(sch: Schedule, loop: LoopRV, axis: Var, loads: list[BufferLoad]) -> int | None:
+    """The number of neighbours along an axis that share what all loads read, if groups are whole."""
+    extent, sizes = extent_of(sch.get(loop).extent), set[int]()
+    for index in (index for load in loads for index in load.indices if axis in free_vars(index)):
+        sizes.add((extent_of(index.b) or 1) if isinstance(index, FloorDiv) and index.a is axis else 1)
+    size = sizes.pop() if len(sizes) == 1 else 1
+    return size if size > 1 and extent is not None and extent % size == 0 else None
 
 
 def _one_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> None:
@@ -132,8 +143,7 @@ def _run_map_in_lanes(sch: Schedule, handle: SBlockRV, row: LoopRV) -> None:
     inner = loops[[loop.var for loop in loops].index(row.var) + 1 :]
     if not is_spatial(block) or not inner:
         return
-    if len(inner) > 1 and _lie_in_one_run(sch, handle, inner):
-        inner = [sch.fuse(*inner)]
+    inner = _with_runs_fused(sch, handle, inner)
     loop, index = inner[-1], block.writes[0].region[-1].min
     if any(
         axis.var is index and loop.var in free_vars(value)
@@ -159,11 +169,28 @@ def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | No
         sch.reorder(*spatial[:-1], *reduce_loops, spatial[-1])
     else:
         sch.reorder(*spatial, *reduce_loops)
-        if len(reduce_loops) > 1 and _lie_in_one_run(sch, handle, reduce_loops):
-            reduce_loops = [sch.fuse(*reduce_loops)]
+        reduce_loops = _with_runs_fused(sch, handle, reduce_loops)
         sch.annotate(reduce_loops[-1], REDUCTION, True)
     first = next(loop for loop in sch.get_loops(handle) if loop.var in {r.var for r in reduce_loops})
     sch.decompose_reduction(handle, first)
+    if len(block.writes) > 1:  # no sum in lanes, whose masks cost little
+        _cut_reduction(sch, handle, reduce_loops[-1])
+
+
+def _cut_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> None:
+    """Cut the loop over a reduced axis wherever conditions on this axis change."""
+    block = block_of(sch, handle)
+    for axis, value in zip(block.iter_vars, sch.realization(handle).iter_values, strict=True):
+        if value is loop.var:
+            cut_loop(sch, loop, block, axis.var, is_scalar=True)
+
+
+def _with_runs_fused(sch: Schedule, handle: SBlockRV, loops: list[LoopRV]) -> list[LoopRV]:
+    """Nested loops, as many of the last of them as lie in one run fused."""
+    for first in range(len(loops) - 1):
+        if _lie_in_one_run(sch, handle, loops[first:]):
+            return [*loops[:first], sch.fuse(*loops[first:])]
+    return loops
 
 
 def _lie_in_one_run(sch: Schedule, handle: SBlockRV, loops: list[LoopRV]) -> bool:

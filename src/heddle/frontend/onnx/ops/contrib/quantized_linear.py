@@ -5,7 +5,7 @@ from __future__ import annotations
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.contrib.attention import attend_with_past, projected_parts
 from heddle.frontend.onnx.ops.contrib.standard import expect_ranks, standard
-from heddle.frontend.onnx.ops.math.linear import product
+from heddle.frontend.onnx.ops.math.linear import product, with_common_inner
 from heddle.frontend.onnx.ops.nn.quantize import quantized
 from heddle.frontend.onnx.registry import MICROSOFT, converts
 from heddle.ir.expr import Expr
@@ -22,9 +22,10 @@ def scalar_of(ctx: NodeContext, index: int, dtype: str = "float32") -> Expr:
 
 
 def integer_product(ctx: NodeContext, a: Expr, b: Expr, a_zero: Expr | None, b_zero: Expr | None) -> Expr:
-    """(a - a_zero) @ (b - b_zero), exact in int32. A zero point of b is one, or one for each column."""
-    zeros = [None if zero is None else ctx.astype(zero, "int32") for zero in (a_zero, b_zero)]
-    factors = [ctx.astype(x, "int32") for x in (a, b)]
+    """(a - a_zero) @ (b - b_zero) of 8-bit integers, exact in int32. Differences fit int16. A zero point of b
+    is one, or one for each column."""
+    zeros = [None if zero is None else ctx.astype(zero, "int16") for zero in (a_zero, b_zero)]
+    factors = [ctx.astype(x, "int16") for x in with_common_inner(ctx, a, b)]
     a, b = (
         x if zero is None else ctx.binary("subtract", x, zero) for x, zero in zip(factors, zeros, strict=True)
     )

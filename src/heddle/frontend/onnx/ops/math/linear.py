@@ -21,13 +21,20 @@ def matmul(ctx: NodeContext) -> Result:
 
 def product(ctx: NodeContext, a: Expr, b: Expr, out_dtype: str | None = None) -> Expr:
     """numpy's matmul; batch and inner dimensions that are symbolic are made to agree."""
+    a, b = with_common_inner(ctx, a, b)
+    return ctx.call("matmul", a, b, out_dtype=out_dtype)
+
+
+def with_common_inner(ctx: NodeContext, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """The factors of a product with one inner dimension, which is checked when the program runs where that of
+    either is symbolic."""
     x, y = ctx.dims_of(a), ctx.dims_of(b)
     if len(x) > 1 and len(y) > 1:
         inner = ctx.importer.common_dim((x[-1], y[-2]))
         if not (is_const_int(x[-1]) and is_const_int(y[-2])):
             a = ctx.cast_shape(a, (*x[:-1], inner))
             b = ctx.cast_shape(b, (*y[:-2], inner, y[-1]))
-    return ctx.call("matmul", a, b, out_dtype=out_dtype)
+    return a, b
 
 
 @converts("Gemm")
@@ -118,8 +125,9 @@ def det(ctx: NodeContext) -> Result:
 @converts("MatMulInteger")
 def matmul_integer(ctx: NodeContext) -> Result:
     """(A - a_zero) @ (B - b_zero) in int32, of differences that are exact in int16; a zero point is one
-    value, or one for each row of A or column of B."""
-    a, b = (ctx.astype(ctx.tensor(index), "int16") for index in (0, 1))
+    value, or one for each row of A or column of B. The bytes themselves get a common inner dimension: the
+    compiler looks for a product of differences."""
+    a, b = (ctx.astype(x, "int16") for x in with_common_inner(ctx, ctx.tensor(0), ctx.tensor(1)))
     if ctx.has(2):
         zero = ctx.astype(ctx.tensor(2), "int16")
         if ctx.ndim(2) == 1:

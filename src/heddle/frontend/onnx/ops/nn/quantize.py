@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.math.elementwise import LARGEST, to_small_float
-from heddle.frontend.onnx.ops.math.linear import product
+from heddle.frontend.onnx.ops.math.linear import product, with_common_inner
 from heddle.frontend.onnx.ops.nn.conv import convolved
 from heddle.frontend.onnx.ops.tensor.rearrange import slice_of
 from heddle.frontend.onnx.proto import dtype_name
@@ -108,10 +108,11 @@ def _is_single(ctx: NodeContext) -> bool:
     return not shapes[0] or all(is_const_int(dims[0], 1) for dims in shapes)
 
 
-def _centred(ctx: NodeContext, index: int, zero: int, axis: int) -> Expr:
-    """An input of 8 bits less its zero point, exact in int16; wider ones in int32."""
+def _centred(ctx: NodeContext, index: int, zero: int, axis: int, values: Expr | None = None) -> Expr:
+    """An input of 8 bits less its zero point, exact in int16; wider ones in int32. `values`: the input with
+    other dimensions."""
     wide = "int16" if ctx.dtype(index) in ("int8", "uint8") else "int32"
-    x = ctx.astype(ctx.tensor(index), wide)
+    x = ctx.astype(ctx.tensor(index) if values is None else values, wide)
     return ctx.binary("subtract", x, _spread(ctx, zero, axis, wide, index)) if ctx.has(zero) else x
 
 
@@ -125,7 +126,8 @@ def conv_integer(ctx: NodeContext) -> Result:
 @converts("QLinearMatMul")
 def qlinear_matmul(ctx: NodeContext) -> Result:
     """Inputs: a, its scale and zero, b, its scale and zero, the result's scale and zero."""
-    a, b = _centred(ctx, 0, 2, -2), _centred(ctx, 3, 5, -1)
+    left, right = with_common_inner(ctx, ctx.tensor(0), ctx.tensor(3))
+    a, b = _centred(ctx, 0, 2, -2, left), _centred(ctx, 3, 5, -1, right)
     exact = ctx.astype(product(ctx, a, b, "int32"), "float32")
     scale = ctx.binary("multiply", _spread(ctx, 1, -2, "float32"), _spread(ctx, 4, -1, "float32", 3))
     return quantized(
