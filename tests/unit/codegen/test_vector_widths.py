@@ -32,8 +32,8 @@ def rows(name: str, lanes: int) -> PrimFunc:
     """B[i, :] = name(A[i, :]...), one vector a row; `ldexp` by an exponent of 3."""
     n, i, j = Var("n", "int64"), Var("i", "int64"), Var("j", "int64")
     a, b = decl_buffer((n, lanes), "float32", "A"), decl_buffer((n, lanes), "float32", "B")
-    args = {"fma": [a[i, j]] * 3, "ldexp": [a[i, j], constant(3, "int32")]}.get(name, [a[i, j]])
-    store = BufferStore(b, ops.call_intrin("float32", name, *args), (i, j))
+    args = {"fma": [a[i, j]] * 3, "fmod": [a[i, j]] * 2, "ldexp": [a[i, j], constant(3, "int32")]}
+    store = BufferStore(b, ops.call_intrin("float32", name, *args.get(name, [a[i, j]])), (i, j))
     body = For(i, 0, n, ForKind.SERIAL, For(j, 0, lanes, ForKind.VECTORIZED, store))
     return PrimFunc((a, b), body, attrs={"global_symbol": f"{name}{lanes}", "tir.noalias": True})
 
