@@ -100,7 +100,7 @@ class _Transform:
         _, size, parts = self.x.shape
         num_parts = parts.value if isinstance(parts, IntImm) else 2
         with b.loop("i", self.length) as i, b.loop("row", count) as row:
-            mirrored = b.let("at", i)
+            mirrored: PrimExpr = i
             if self.inverse and self.onesided:  # the other half is that of reals
                 mirrored = b.let("mirrored", select(i * 2 > self.length, self.length - i, i))
             index = (first + row, mirrored)

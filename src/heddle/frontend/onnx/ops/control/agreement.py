@@ -107,7 +107,7 @@ def _tried(ctx: NodeContext, graph: GraphProto, nodes: Sequence[Node]) -> _Trial
         except ImportModelError as error:
             if any(item.code == S0601 for item in error.diagnostics):
                 raise
-            if any(True for _ in subgraphs(nodes[done])):
+            if subgraphs(nodes[done]):
                 raise  # the model may take this branch, and not the one inside that fails
             trial.failures += 1
             return []
