@@ -28,6 +28,7 @@ from heddle.ir.expr import Call, Constant, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.target import Target
 from heddle.tir.dot_product import dot_products_of
+from heddle.tir.schedule.channels import fills_dot_products
 from heddle.topi.nn.window import pads
 
 DATA, WEIGHTS, SUM, DIFFERENCE = "uint8", "int8", "int32", "int16"
@@ -191,5 +192,5 @@ def _has_weights(call: Call, is_conv: bool) -> bool:
         return False
     if not is_conv:
         return int(weights.data.shape[-2]) >= _DEPTH
-    channels = weights.data.shape[str(call.attrs.kernel_layout).index("I")]
-    return call.attrs.groups == 1 and int(channels) >= _DEPTH
+    channels = int(weights.data.shape[str(call.attrs.kernel_layout).index("I")])
+    return call.attrs.groups == 1 and fills_dot_products(channels)

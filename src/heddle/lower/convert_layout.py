@@ -45,8 +45,9 @@ from heddle.tir.schedule.blocks.split_dimension import (
     Growth,
     split_dimensions,
 )
+from heddle.tir.schedule.channels import channel_block
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.rules.convolution_tile import Convolution, channel_block, find_convolution
+from heddle.tir.schedule.rules.convolution_tile import Convolution, find_convolution
 from heddle.tir.schedule.rules.rule import constant_product, extent_of
 from heddle.tir.schedule.staging.cache import cache_read, cache_write
 from heddle.tir.schedule.tree import root_block
@@ -55,6 +56,7 @@ CHANNELS = 1
 """The dimension of channels in images."""
 MIN_PRODUCTS = 64
 """How often an element of an image is multiplied, from which on a copy of the image in blocks pays."""
+_NARROW_BITS = 16
 IMAGE_NDIMS = (4, 5)
 """Of images (n, c, h, w) and volumes (n, c, d, h, w)."""
 
@@ -124,6 +126,11 @@ def _channels(shape: Sequence[Any]) -> int:
     return size.value if isinstance(size, IntImm) else 0
 
 
+def _block(channels: int, dtype: Any, lanes: int) -> int | None:
+    """The size of blocks of an image's channels; images of small integers are read by dot products."""
+    return channel_block(channels, lanes, is_summed_by_dots=dtype.is_int and dtype.bits <= _NARROW_BITS)
+
+
 # ---- which tensors
 
 
@@ -177,7 +184,8 @@ class _Rewriter(BindingRewriter):
 
     def convert(self, func: Function) -> Function:
         for var in _blocked_vars(func, self._facts):
-            size = channel_block(_channels(var.ty.dims or ()), self._lanes)  # type: ignore[union-attr]
+            assert isinstance(var.ty, TensorType)
+            size = _block(_channels(var.ty.dims or ()), var.ty.dtype, self._lanes)
             if size is not None:
                 self._blocked[var] = DimensionSplit(CHANNELS, size)
         return self.run(func)
@@ -242,7 +250,7 @@ def _with_layouts(
     given = {_channels(buffer.shape): split.factor for buffer, split in splits.items()}
     for buffer in root_block(func).alloc_buffers:
         channels = _channels(buffer.shape)
-        size = channel_block(channels, lanes)
+        size = _block(channels, buffer.dtype, lanes)
         if size is None and CHANNELS < len(buffer.shape) < min(IMAGE_NDIMS):
             size = given.get(extent_of(buffer.shape[CHANNELS]) or 0)  # a sum over pixels
         if size is None and channels and found is not None and buffer is found.result:
@@ -266,7 +274,7 @@ def _pays_to_copy(func: PrimFunc, conv: Convolution, lanes: int) -> bool:
     """Whether a convolution that reads a plain argument is faster with a copy in blocks: where each element
     is multiplied often enough."""
     channels, simplify = _channels(conv.data.buffer.shape), Analyzer().simplify
-    if conv.data.buffer not in func.buffers or channel_block(channels, lanes) is None:
+    if conv.data.buffer not in func.buffers or _block(channels, conv.data.dtype, lanes) is None:
         return False
     products = constant_product([conv.extent(var) for var in (conv.c, *conv.reduce)])
     at = zip(conv.spatial, conv.data.indices[2:], strict=True)

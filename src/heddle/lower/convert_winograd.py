@@ -188,5 +188,6 @@ class _Caller(BindingRewriter):
         position, plan = self._plans[callee]
         weights, fields = args.fields[position], list(args.fields)
         assert isinstance(weights, Constant)
-        fields[position] = const(plan.weights(weights.data.numpy()), weights.data.dtype)
+        dtype = plan.problem.sums.dtype
+        fields[position] = const(plan.weights(weights.data.numpy().astype(dtype.numpy())), dtype)
         return replace(value, args=(callee, Tuple(tuple(fields)), *value.args[2:]))

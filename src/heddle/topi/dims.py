@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 from heddle.arith import Analyzer
-from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant, is_const_int
+from heddle.ir.structural import structural_equal
+from heddle.prim.nodes import IntImm, Mul, PrimExpr, as_expr, constant, is_const_int
 from heddle.prim.ops import cast
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0103, E0104
@@ -79,3 +81,58 @@ def unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
         index.insert(0, flat % dim)
         flat = flat // dim
     return [flat, *index] if shape else []
+
+
+def reshaped_index(
+    index: Sequence[PrimExpr], shape: Sequence[PrimExpr], other: Sequence[PrimExpr]
+) -> list[PrimExpr]:
+    """Where an element of a tensor of `shape` lies in one of shape `other` that has the same elements, in
+    row-major order. Dimensions that have the same product on both sides are taken by themselves: (n, c, h, w)
+    and (n, c, h * w) have n and c in common, so that no symbolic size divides an index.
+    """
+    found: list[PrimExpr] = []
+    for mine, others in _common_parts(shape, other):
+        flat = ravel(index[mine.start : mine.stop], shape[mine.start : mine.stop])
+        found += unravel(flat, other[others.start : others.stop])
+    return found
+
+
+def _common_parts(shape: Sequence[PrimExpr], other: Sequence[PrimExpr]) -> list[tuple[range, range]]:
+    """Ranges of dimensions with equal products, as short as they can be seen to be."""
+    sizes, others = ([_factors(dim) for dim in dims] for dims in (shape, other))
+    parts: list[tuple[range, range]] = []
+    start, start_other = 0, 0
+    for end in range(1, len(shape)):
+        for end_other in range(start_other + 1, len(other)):
+            if _are_equal(sizes[start:end], others[start_other:end_other]):
+                parts.append((range(start, end), range(start_other, end_other)))
+                start, start_other = end, end_other
+                break
+    return [*parts, (range(start, len(shape)), range(start_other, len(other)))]
+
+
+_Factors = tuple[int, list[PrimExpr]]
+"""A size as a constant times what is none."""
+
+
+def _factors(dim: PrimExpr) -> _Factors:
+    if isinstance(dim, IntImm):
+        return dim.value, []
+    if not isinstance(dim, Mul):
+        return 1, [dim]
+    (a, left), (b, right) = _factors(dim.a), _factors(dim.b)
+    return a * b, left + right
+
+
+def _are_equal(sizes: Sequence[_Factors], others: Sequence[_Factors]) -> bool:
+    """Whether two products have the same factors; those with an empty dimension have no elements."""
+    known, known_other = prod(item[0] for item in sizes), prod(item[0] for item in others)
+    if known != known_other or known == 0:
+        return False
+    rest = [factor for _, factors in others for factor in factors]
+    for factor in (factor for _, factors in sizes for factor in factors):
+        same = next((k for k, item in enumerate(rest) if structural_equal(item, factor)), None)
+        if same is None:
+            return False
+        rest.pop(same)
+    return not rest

@@ -19,7 +19,7 @@ from heddle.topi.dims import (
     positive_axes,
     positive_axis,
     product,
-    ravel,
+    reshaped_index,
     simplified,
     unravel,
 )
@@ -64,7 +64,7 @@ def reshape(x: te.Tensor, shape: Sequence[Any]) -> te.Tensor:
     """The elements in row-major order in another shape."""
     dims = reshaped_dims(x.shape, shape)
     result: te.Tensor = te.compute(
-        dims, lambda *i: x[tuple(unravel(ravel(i, dims), x.shape))], name="reshape"
+        dims, lambda *i: x[tuple(reshaped_index(i, dims, x.shape))], name="reshape"
     )
     return result
 

@@ -184,6 +184,23 @@ def test_vectors_of_other_processors_stay_inside_too(case):
             run_primfunc(func, *(rng.standard_normal(shape).astype("float32") for shape in shapes), *scalars)
 
 
+def half_convolution(weights):
+    source = """
+from heddle.script import ir as I, relax as R
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((1, 64, 28, 28), "{0}"), w: R.Tensor((64, 64, 3, 3), "{0}")):
+        with R.dataflow():
+            h = R.nn.relu(x)
+            y = R.nn.conv2d(h, w, padding=1)
+            R.output(y)
+        return y
+"""
+    mod = from_source(source.format(weights.dtype.name))
+    return relax.transform.BindParams("main", {"w": weights})(mod)
+
+
 def test_infinite_channels_stay_alone():
     """Filling repeats channels, so that it is finite where they are."""
     case = Case(13, 13, (4, 4), 1)
@@ -201,6 +218,19 @@ def test_minimal_filtering_is_taken_and_rounds_little(case):
     assert rules(scheduled(case.module(weights))).count("Winograd") == 1
     want, got = case.expected(x, weights), run(case.module(weights), x)
     assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+def test_minimal_filtering_of_half_numbers_sums_in_float32():
+    dtype, rng = np.float16, np.random.default_rng(8)
+    x = rng.standard_normal((1, 64, 28, 28)).astype(dtype)
+    w = (rng.standard_normal((64, 64, 3, 3)) / 24).astype(dtype)
+    mod = half_convolution(w)
+    assert rules(scheduled(mod)).count("Winograd") == 1
+    image = np.pad(np.maximum(x.astype("float64"), 0), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    want = np.einsum("nchwij,ocij->nohw", sliding_window_view(image, (3, 3), (2, 3)), w.astype("float64"))
+    got = run(mod, x).astype("float64")
+    # The result is rounded once, to the type that it is stored in.
+    assert (np.abs(got - want) <= 0.51 * np.finfo(dtype).eps * np.abs(want) + 2e-5 * np.abs(want).max()).all()
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,15 @@ def test_instructions_of_convolutions(target: str) -> None:
 
 @pytest.mark.parametrize(
     ("ins", "outs", "taps", "pad", "stride"),
-    [(16, 24, 3, 1, 1), (12, 8, 3, 1, 2), (8, 40, 1, 0, 1), (64, 16, 1, 1, 1)],
+    [
+        (16, 24, 3, 1, 1),
+        (12, 8, 3, 1, 2),
+        (8, 40, 1, 0, 1),
+        (64, 16, 1, 1, 1),
+        (3, 32, 7, 3, 2),
+        (4, 16, 3, 1, 1),
+        (11, 8, 3, 1, 1),
+    ],
 )
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("size", [(9, 10), ("h", "w")])
@@ -288,6 +296,19 @@ def test_what_nothing_quantises_stays_the_same_object() -> None:
     mod = from_source(PRODUCT.format(data=(2, 2), weights=(2, 2), value="x", dtype="uint8", zero=0, own=0))
     plain = relax.transform.DeadCodeElimination()(mod)
     assert ContractQuantized()(plain) is plain
+
+
+@pytest.mark.parametrize(
+    ("channels", "factors"), [(1, "float32"), (2, "float32"), (3, "bytes"), (5, "float32")]
+)
+def test_few_channels_fill_dot_products_or_are_whole_numbers(channels: int, factors: str) -> None:
+    w = np.ones((16, channels, 3, 3), "int8")
+    mod = ContractInBytes(Target(BYTES))(
+        ContractQuantized()(module((1, channels, 6, 6), w, "R.nn.conv2d(h, v)"))
+    )
+    (product,) = calls(mod, "nn.conv2d")
+    expected = ["uint8", "int8"] if factors == "bytes" else [factors] * 2
+    assert [str(arg.ty.dtype) for arg in product.args] == expected
 
 
 def test_everything_else_is_dequantised_once() -> None:

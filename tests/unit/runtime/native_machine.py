@@ -82,6 +82,8 @@ def machine_of(
         **MODELS,
         "current_cpu": lambda machine: machine.state.get("cpu", machine.scheduler.current.number),
         "advise_huge_pages": nothing,
+        "read_processors": nothing,
+        "choose_processors": nothing,
         "frame_address": lambda machine: machine.state["frame"],
         "stack_end": lambda machine, me: machine.state["stack_end"],
         "pthread_self": lambda machine: machine.scheduler.current.number + 1,

@@ -6,6 +6,7 @@ import pytest
 
 from heddle.runtime.native.source import fork_join, thread
 from heddle.support.diagnostics import Trap
+from heddle.systems.types import u64
 from tests.unit.runtime.native_machine import changed_program, last_error, machine_of
 
 
@@ -89,6 +90,39 @@ def test_threads_on_one_processor_sleep_at_once(seed):
         machine.state["cpu"] = 7
         ran, _ = _run_loops(machine, 2, [(16, 1)] * 4, spins=1_000_000)
         assert all(_covered(ranges) == list(range(16)) for ranges in ran)
+
+
+@pytest.mark.parametrize("cpu", [2, 65, 8191])
+def test_a_thread_leaves_a_processor_and_may_run_where_it_could_before(cpu):
+    allowed, asked = {2, 65, 8191}, []
+
+    def read(machine, size_bytes, mask):
+        for number in allowed:
+            word = mask + number // 64 * 8
+            machine.store(word, u64, machine.load(word, u64) | 1 << number % 64)
+
+    def choose(machine, size_bytes, mask):
+        words = [machine.load(mask + 8 * k, u64) for k in range(size_bytes // 8)]
+        asked.append({64 * k + bit for k, word in enumerate(words) for bit in range(64) if word >> bit & 1})
+
+    with machine_of(externals={"read_processors": read, "choose_processors": choose}) as machine:
+        machine.call("leave_processor", cpu)
+        assert asked == [allowed - {cpu}, allowed]
+        machine.call("leave_processor", 8192)  # of more processors than a mask holds
+        machine.call("leave_processor", -3)  # where the system does not tell
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_worker_on_its_callers_processor_tries_another_one_now_and_then(tmp_path, seed):
+    moves = []
+    program = changed_program(tmp_path, fork_join, "> MOVE_CYCLES", ">= 0")
+    models = {"choose_processors": lambda machine, *_: moves.append(1)}
+    with machine_of(program, seed, models) as machine:
+        machine.state["cpu"] = 7
+        ran, _ = _run_loops(machine, 2, [(16, 1)] * 4, spins=3)
+        assert all(_covered(ranges) == list(range(16)) for ranges in ran)
+    assert moves
 
 
 CLAIM = """\

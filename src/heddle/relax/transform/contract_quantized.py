@@ -39,6 +39,7 @@ from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.visitor import walk
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 from heddle.relax.transform.fold_constant import FoldConstant
+from heddle.tir.schedule.channels import fills_dot_products
 
 DIFFERENCE, SUM, REAL = "int16", "int32", "float32"
 _BITS = {"int8": 8, "uint8": 8, "int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
@@ -48,8 +49,6 @@ _LARGEST_SUM, _LARGEST_WHOLE = 1 << 31, 1 << 24
 """Sums below these are exact in int32 and in float32."""
 _FEWEST_COLUMNS = 8
 """Fewer columns fill no vector of sums."""
-_BLOCK, _MOST_FILL = 8, 1 / 3
-"""Images lie in blocks of channels, of which this share may be filling."""
 
 
 @dataclass(frozen=True)
@@ -353,10 +352,10 @@ def _fits_dot_products(call: Call, weights: Any) -> bool:
         return False
     if not any(is_call(call, name) for name in _CONVOLUTIONS):
         return True
-    channels = weights.shape[str(call.attrs.kernel_layout).index("I")]
+    channels = int(weights.shape[str(call.attrs.kernel_layout).index("I")])
     if is_call(call, "relax.nn.conv3d"):
         return False
-    return bool(call.attrs.groups == 1 and -channels % _BLOCK <= channels * _MOST_FILL)
+    return call.attrs.groups == 1 and fills_dot_products(channels)
 
 
 def _like(call: Call, data: Expr, weights: Expr, out_dtype: str, rest: Sequence[Expr] = ()) -> Any:

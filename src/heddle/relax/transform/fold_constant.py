@@ -18,10 +18,11 @@ from heddle.graph.infer import type_of
 from heddle.graph.op_builder import const
 from heddle.graph.rewriter import BindingRewriter
 from heddle.graph.types import ShapeExpr, TensorType
-from heddle.ir.expr import Call, Constant, Expr, Function, Tuple, Var
+from heddle.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import OpDef, Without, op_def
 from heddle.ir.transform import FunctionPass, PassContext, map_functions
+from heddle.ir.types import TupleType
 from heddle.prim.nodes import FloatImm, IntImm
 from heddle.support.limits import current_limits
 
@@ -70,8 +71,11 @@ class _Folder(BindingRewriter):
     def __init__(self, mod: Any, budget: _Budget, keep: frozenset[str]) -> None:
         super().__init__(mod)
         self._budget, self._keep = budget, keep
+        self._tuples: dict[Var, Tuple] = {}
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if isinstance(value, TupleGetItem) and value.tuple_value in self._tuples:
+            return self._bound(var, self._tuples[value.tuple_value].fields[value.index])
         record = op_def(value.op) if isinstance(value, Call) else None
         if record is None or isinstance(record.reference, Without) or not record.is_pure:
             return value
@@ -88,20 +92,23 @@ class _Folder(BindingRewriter):
         return self._folded(var, record, value, args)
 
     def _is_worth(self, value: Call, record: OpDef) -> bool:
-        ty = type_of(value)
-        if not isinstance(ty, TensorType) or not ty.is_static or ty.dtype is None:
+        results = _results(type_of(value))
+        if results is None:
             return False
-        shape = ty.static_shape()
-        size = prod(shape) * ty.dtype.itemsize
+        shapes = [ty.static_shape() for ty in results]
+        itemsize = max(_dtype(ty).itemsize for ty in results)
+        size = sum(prod(shape) * _dtype(ty).itemsize for shape, ty in zip(shapes, results, strict=True))
         constants = [arg.data for arg in _flat(value.args) if isinstance(arg, Constant)]
         tensors = [data.numpy() for data in constants]
         given = [array.nbytes for array in tensors if array.ndim]
-        largest = max(2 * sum(given), _widened_bytes(tensors, ty.dtype.itemsize))
+        largest = max(2 * sum(given), _widened_bytes(tensors, itemsize))
         if given and size > max(MAX_FREE_BYTES, largest):
             return False
-        work = prod(shape) + sum(array.size for array in tensors)
+        work = sum(map(prod, shapes)) + sum(array.size for array in tensors)
         if record.work is not None:
-            work += record.work(value.attrs, [array.shape for array in tensors], shape)
+            work += sum(
+                record.work(value.attrs, [array.shape for array in tensors], shape) for shape in shapes
+            )
         # A tensor made of scalars alone is a weight that the model describes instead of storing it.
         distinct = {
             id(data): array.nbytes for data, array in zip(constants, tensors, strict=True) if array.ndim
@@ -110,15 +117,38 @@ class _Folder(BindingRewriter):
 
     def _folded(self, var: Var, record: OpDef, value: Call, args: list[Any]) -> Expr | None:
         assert not isinstance(record.reference, Without)
-        result = np.asarray(record.reference(value.attrs, *args))
-        ty = type_of(value)
-        assert isinstance(ty, TensorType) and ty.dtype is not None
-        data = result.astype(ty.dtype.numpy(), order="C").reshape(ty.static_shape())
-        folded = const(data, ty if ty.vdevice is not None else ty.dtype)
+        made, ty = record.reference(value.attrs, *args), type_of(value)
+        if isinstance(ty, TensorType):
+            return self._bound(var, _constant(made, ty))
+        results = _results(ty)
+        assert results is not None
+        self._tuples[var] = Tuple(tuple(map(_constant, made, results)))
+        return self._tuples[var]
+
+    def _bound(self, var: Var, folded: Expr) -> Expr | None:
+        """A known value: its users take it, or, where a variable leaves its block, the variable is bound."""
         if not var.is_dataflow:
             return folded
         self.renamed[var] = folded
         return None
+
+
+def _results(ty: Any) -> tuple[TensorType, ...] | None:
+    """The types of what a call gives, where all of them are tensors of known shapes."""
+    parts = ty.fields if isinstance(ty, TupleType) else (ty,)
+    found = tuple(part for part in parts if isinstance(part, TensorType))
+    is_known = len(found) == len(parts) and all(part.is_static and part.dtype for part in found)
+    return found if found and is_known else None
+
+
+def _dtype(ty: TensorType) -> Any:
+    assert ty.dtype is not None
+    return ty.dtype
+
+
+def _constant(result: Any, ty: TensorType) -> Expr:
+    data = np.asarray(result).astype(_dtype(ty).numpy(), order="C").reshape(ty.static_shape())
+    return const(data, ty if ty.vdevice is not None else ty.dtype)
 
 
 def _widened_bytes(tensors: list[np.ndarray[Any, Any]], itemsize: int) -> int:

@@ -50,6 +50,8 @@ $STACK_END
 declare ptr @aligned_alloc(i64, i64)
 $PAUSE_DECLARATION
 $ON_LINUX declare i32 @madvise(ptr, i64, i32)
+$ON_LINUX declare i32 @sched_setaffinity(i32, i64, ptr)
+$ON_LINUX declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_mutex_init(ptr, ptr)
 $CPU_DECLARATION
@@ -675,6 +677,62 @@ after.10:
   ret void
 }
 
+; Move this thread to another processor that it may run on. Where there is none nothing happens, nor where
+; the system cannot tell.
+;
+; Schedulers leave a thread that often sleeps where it is, even on the processor of the one that wakes it,
+; while any program runs on the others, however unimportant. What the thread may run on is as before after
+; the move.
+define internal void @leave_processor(i32 %cpu) {
+entry:
+  %room.1 = alloca [1024 x i8], align 16
+  %room.2 = alloca [1024 x i8], align 16
+  br label %loop.3
+loop.3:
+  %k.6 = phi i64 [ 0, %entry ], [ %k.9, %body.4 ]
+  %v.7 = icmp ult i64 %k.6, 128
+  br i1 %v.7, label %body.4, label %after.5
+body.4:
+  %at.8 = getelementptr [8 x i8], ptr %room.1, i64 %k.6
+  store i64 0, ptr %at.8
+  %k.9 = add i64 %k.6, 1
+  br label %loop.3
+after.5:
+  $ON_LINUX call i32 @sched_getaffinity(i32 0, i64 1024, ptr %room.1)
+  br label %loop.10
+loop.10:
+  %k.13 = phi i64 [ 0, %after.5 ], [ %k.18, %body.11 ]
+  %v.14 = icmp ult i64 %k.13, 128
+  br i1 %v.14, label %body.11, label %after.12
+body.11:
+  %at.15 = getelementptr [8 x i8], ptr %room.2, i64 %k.13
+  %at.16 = getelementptr [8 x i8], ptr %room.1, i64 %k.13
+  %v.17 = load i64, ptr %at.16
+  store i64 %v.17, ptr %at.15
+  %k.18 = add i64 %k.13, 1
+  br label %loop.10
+after.12:
+  %v.19 = sext i32 %cpu to i64
+  %word.20 = lshr i64 %v.19, 6
+  %v.24 = icmp uge i64 %word.20, 128
+  br i1 %v.24, label %then.21, label %after.23
+then.21:
+  ret void
+after.23:
+  %at.25 = getelementptr [8 x i8], ptr %room.2, i64 %word.20
+  %at.26 = getelementptr [8 x i8], ptr %room.2, i64 %word.20
+  %v.27 = load i64, ptr %at.26
+  %v.28 = sext i32 %cpu to i64
+  %v.29 = and i64 %v.28, 63
+  %v.30 = shl i64 1, %v.29
+  %v.31 = xor i64 18446744073709551615, %v.30
+  %v.32 = and i64 %v.27, %v.31
+  store i64 %v.32, ptr %at.25
+  $ON_LINUX call i32 @sched_setaffinity(i32 0, i64 1024, ptr %room.2)
+  $ON_LINUX call i32 @sched_setaffinity(i32 0, i64 1024, ptr %room.1)
+  ret void
+}
+
 ; Make the pool as new. Also called in the child of a fork, where the workers and whoever held `busy` are
 ; gone.
 define void @heddle_pool_reset() {
@@ -867,47 +925,64 @@ entry:
   store i32 1, ptr %is_inside_at.5
   br label %loop.6
 loop.6:
-  %limit.9 = load atomic i32, ptr @spin_limit monotonic, align 4
-  br label %loop.10
-loop.10:
-  %spins.13 = phi i32 [ 0, %loop.6 ], [ %spins.21, %after.24 ]
-  %seen.16 = load atomic i64, ptr @ticket seq_cst, align 8
-  %v.17 = and i64 %seen.16, 65535
-  %v.18 = lshr i64 %seen.16, 16
-  %v.19 = and i64 %v.18, 65535
-  %v.20 = icmp ult i64 %v.17, %v.19
-  br i1 %v.20, label %after.12, label %body.11
-body.11:
+  %moved.9 = phi i64 [ 0, %entry ], [ %moved.14, %after.13 ]
+  %limit.10 = load atomic i32, ptr @spin_limit monotonic, align 4
+  br label %loop.11
+loop.11:
+  %moved.14 = phi i64 [ %moved.9, %loop.6 ], [ %moved.60, %after.31 ]
+  %spins.15 = phi i32 [ 0, %loop.6 ], [ %spins.23, %after.31 ]
+  %seen.18 = load atomic i64, ptr @ticket seq_cst, align 8
+  %v.19 = and i64 %seen.18, 65535
+  %v.20 = lshr i64 %seen.18, 16
+  %v.21 = and i64 %v.20, 65535
+  %v.22 = icmp ult i64 %v.19, %v.21
+  br i1 %v.22, label %after.13, label %body.12
+body.12:
   $PAUSE
-  %spins.21 = add i32 %spins.13, 1
-  %v.27 = $CURRENT_CPU
-  %v.28 = load atomic i32, ptr @owner_cpu monotonic, align 4
-  %v.29 = icmp eq i32 %v.27, %v.28
-  %v.30 = icmp sge i32 %spins.21, %limit.9
-  %v.31 = or i1 %v.29, %v.30
-  br i1 %v.31, label %then.22, label %after.24
-then.22:
-  %v.34 = call i32 @pthread_mutex_lock(ptr @lock)
-  %v.35 = atomicrmw add ptr @sleepers, i32 1 seq_cst
-  br label %loop.36
-loop.36:
-  %seen.41 = load atomic i64, ptr @ticket seq_cst, align 8
-  %v.42 = and i64 %seen.41, 65535
-  %v.43 = lshr i64 %seen.41, 16
-  %v.44 = and i64 %v.43, 65535
-  %v.45 = icmp ult i64 %v.42, %v.44
-  br i1 %v.45, label %after.38, label %body.37
-body.37:
-  %v.46 = call i32 @pthread_cond_wait(ptr @work_ready, ptr @lock)
-  br label %loop.36
-after.38:
-  %v.47 = atomicrmw sub ptr @sleepers, i32 1 seq_cst
-  %v.48 = call i32 @pthread_mutex_unlock(ptr @lock)
-  br label %after.12
-after.24:
-  br label %loop.10
-after.12:
-  %spins.49 = phi i32 [ %spins.13, %loop.10 ], [ %spins.21, %after.38 ]
+  %spins.23 = add i32 %spins.15, 1
+  %v.26 = $CURRENT_CPU
+  %v.27 = load atomic i32, ptr @owner_cpu monotonic, align 4
+  %v.28 = icmp eq i32 %v.26, %v.27
+  br i1 %v.28, label %and.32, label %else.30
+and.32:
+  %v.33 = call i64 @llvm.readcyclecounter()
+  %v.34 = sub i64 %v.33, %moved.14
+  %v.35 = icmp ugt i64 %v.34, 16777216
+  br i1 %v.35, label %then.29, label %else.30
+then.29:
+  %v.36 = $CURRENT_CPU
+  call void @leave_processor(i32 %v.36)
+  %moved.37 = call i64 @llvm.readcyclecounter()
+  br label %after.31
+else.30:
+  %v.41 = icmp sge i32 %spins.23, %limit.10
+  %v.42 = or i1 %v.28, %v.41
+  br i1 %v.42, label %then.38, label %after.40
+then.38:
+  %v.45 = call i32 @pthread_mutex_lock(ptr @lock)
+  %v.46 = atomicrmw add ptr @sleepers, i32 1 seq_cst
+  br label %loop.47
+loop.47:
+  %seen.52 = load atomic i64, ptr @ticket seq_cst, align 8
+  %v.53 = and i64 %seen.52, 65535
+  %v.54 = lshr i64 %seen.52, 16
+  %v.55 = and i64 %v.54, 65535
+  %v.56 = icmp ult i64 %v.53, %v.55
+  br i1 %v.56, label %after.49, label %body.48
+body.48:
+  %v.57 = call i32 @pthread_cond_wait(ptr @work_ready, ptr @lock)
+  br label %loop.47
+after.49:
+  %v.58 = atomicrmw sub ptr @sleepers, i32 1 seq_cst
+  %v.59 = call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %after.13
+after.40:
+  br label %after.31
+after.31:
+  %moved.60 = phi i64 [ %moved.37, %then.29 ], [ %moved.14, %after.40 ]
+  br label %loop.11
+after.13:
+  %spins.61 = phi i32 [ %spins.15, %loop.11 ], [ %spins.23, %after.49 ]
   call void @drain(ptr %me.4, ptr @helper_cpu)
   br label %loop.6
 }

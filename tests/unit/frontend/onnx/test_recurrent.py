@@ -93,8 +93,35 @@ def test_one_program_takes_any_lengths(kind: str) -> None:
             np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_gru_that_resets_after_its_product() -> None:
-    check(*case("GRU", "forward", [3, 7, 1], with_states=True, attrs={"linear_before_reset": 1}))
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_gru_that_resets_after_its_product(direction: str) -> None:
+    check(*case("GRU", direction, [3, 7, 1], with_states=True, attrs={"linear_before_reset": 1}))
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("exec_mode", ["bytecode", "compiled"])
+def test_steps_behind_the_longest_sequence_are_zero_and_not_run(
+    kind: str, direction: str, exec_mode: str
+) -> None:
+    model, feed = case(kind, direction, [2, 0, 3], with_states=True)
+    ways = 2 if direction == "bidirectional" else 1
+    machine = relax.VirtualMachine(
+        heddle.compile(from_onnx(model), target="llvm", exec_mode=exec_mode), heddle.cpu()
+    )
+    for lengths in ([2, 0, 3], [0, 0, 0], [7, 7, 7]):
+        feed["lengths"] = np.array(lengths, np.int32)
+        got = [item.numpy() for item in machine["main"](*feed.values())]
+        assert not got[0][max(lengths) :].any()
+        if min(lengths):
+            expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
+            for mine, theirs in zip(got, expected, strict=True):
+                np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+        states = got[1][:, np.array(lengths) == 0]
+        np.testing.assert_array_equal(states, feed["h"][:, np.array(lengths) == 0])
+        profile = machine.profile("main", *feed.values())
+        turns = sum(call.count for call in profile.calls if call.name == "vm.builtin.read_if_cond")
+        assert turns == ways * (max(lengths) + 1) or exec_mode == "compiled"
 
 
 def test_clipped_gates() -> None:

@@ -17,7 +17,8 @@ as are worth a thread.
 
 Where other programs want the processors too, two threads of the pool may meet on one. Whoever spins there
 takes the time of the one that has work, so it sleeps at once: idle workers look at `owner_cpu`, a waiting
-caller at `helper_cpu`.
+caller at `helper_cpu`. A worker first tries another processor, some milliseconds after it last did
+(`processors`).
 
 `sleepers` and `ticket` (and likewise `caller_waits` and `done`) form the store-load pattern that needs
 SEQ_CST.
@@ -34,6 +35,7 @@ from heddle.runtime.native.source.loop_costs import (
     settle_account,
     wake_cycles,
 )
+from heddle.runtime.native.source.processors import MOVE_CYCLES, leave_processor
 from heddle.runtime.native.source.system import (
     SIG_BLOCK,
     Condition,
@@ -239,13 +241,18 @@ def worker(unused: Address) -> Address:
     pthread_sigmask(SIG_BLOCK, signals, null)
     me = heddle_thread()
     me.is_inside = 1
+    moved: u64 = 0
     while True:
         limit = spin_limit.load(RELAXED)
         spins: i32 = 0
         while not has_work():
             pause()
             spins += 1
-            if is_here(owner_cpu) | (spins >= limit):
+            meets = is_here(owner_cpu)
+            if meets and cycle_counter() - moved > MOVE_CYCLES:
+                leave_processor(current_cpu())
+                moved = cycle_counter()
+            elif meets | (spins >= limit):
                 sleep_until_work()
                 break
         drain(me, helper_cpu)

@@ -52,6 +52,22 @@ def advise_huge_pages(block: Address, amount: u64) -> None:
     """Ask for pages of 2 MiB. `$ON_LINUX` makes the line a comment on other systems."""
 
 
+@inline_ir(
+    "$ON_LINUX call i32 @sched_getaffinity(i32 0, i64 {size_bytes}, ptr {mask})",
+    "$ON_LINUX declare i32 @sched_getaffinity(i32, i64, ptr)",
+)
+def read_processors(size_bytes: u64, mask: Address) -> None:
+    """Write the processors that this thread may run on, a bit each; nothing where the system cannot tell."""
+
+
+@inline_ir(
+    "$ON_LINUX call i32 @sched_setaffinity(i32 0, i64 {size_bytes}, ptr {mask})",
+    "$ON_LINUX declare i32 @sched_setaffinity(i32, i64, ptr)",
+)
+def choose_processors(size_bytes: u64, mask: Address) -> None:
+    """Run this thread on some of the processors only; nothing where there is none of them."""
+
+
 @inline_ir("call ptr @llvm.frameaddress.p0(i32 0)", "declare ptr @llvm.frameaddress.p0(i32)")
 def frame_address() -> Address:
     """Where the stack is now."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heddle.prim.nodes import PrimExpr, Var, is_const_int
+from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
@@ -117,7 +118,7 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: Ti
     else:
         sch.set_scope(handle, 0, "local")
         consumer_copy = consumer
-    loops = _tile_loops(sch, handle, axes, tile)
+    loops = _tile_loops(sch, handle, axes, tile, count)
     for name, axis in pads.items():
         sch.compute_at(name, loops.rows if axis == "m" and loops.rows is not None else loops.parallel)
         vectorize_last(sch, SBlockRV(name), tile.lanes)
@@ -296,8 +297,9 @@ class _Loops:
     """Whether outer axes lie inside the loop over column tiles."""
 
 
-def _tile_loops(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> _Loops:
-    """Split and order the loops: outer and n tiles (parallel), m tiles, k, the tile itself."""
+def _tile_loops(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, count: PrimExpr | None) -> _Loops:
+    """Split and order the loops: outer and n tiles (parallel), m tiles, k, the tile itself. `count`: how many
+    rows are no padding, where that is not all."""
     loops = dict(
         zip((axis.var for axis in block_of(sch, handle).iter_vars), sch.get_loops(handle), strict=True)
     )
@@ -315,7 +317,10 @@ def _tile_loops(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> _Loo
         reduce, pair = [steps], [inside]
     sch.reorder(*before, n_tile, *after, *m_tile, *reduce, *m_row, n_vector, lanes, *pair)
     shared = [*before, n_tile, *after]
-    work = domain_size(block_of(sch, handle), (axes.m, *axes.reduce)) * iterations(sch, [n_vector, lanes])
+    counted = (axes.m, *axes.reduce) if count is None else axes.reduce
+    work = domain_size(block_of(sch, handle), counted) * iterations(sch, [n_vector, lanes])
+    if count is not None:
+        work = work * cast("int64", count)
     parallel = sch.fuse(*shared) if len(shared) > 1 else shared[0]
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", grain_of(work, GRAIN_MULTIPLIES))

@@ -108,18 +108,6 @@ def _factors(store: BufferStore) -> list[tuple[BufferLoad, BufferLoad]]:
     return []
 
 
-MOST_FILL = 1 / 3
-"""The share of an image's channels that may be filling for the sake of whole vectors."""
-
-
-def channel_block(channels: int, lanes: int) -> int | None:
-    """How many channels of an image lie side by side: the lanes of a vector, or half of them; None where
-    neither divides them or could be filled up. Fewer vectors are better than less filling."""
-    sizes = [size for size in (lanes, lanes // 2) if size > 1 and channels > 1]
-    fits = [size for size in sizes if -channels % size <= channels * MOST_FILL]
-    return fits[0] if fits else None
-
-
 # ---- the tile
 
 

@@ -27,7 +27,7 @@ from typing import Any
 from heddle.ir.node import Map, replace
 from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import floordiv, if_then_else, maximum, minimum
+from heddle.prim.ops import cast, floordiv, if_then_else, maximum, minimum
 from heddle.prim.substitute import substitute
 from heddle.tir.allocation import STORAGE
 from heddle.tir.builder import StmtBuilder
@@ -69,7 +69,7 @@ _A = {
 
 
 def winograd_function(func: PrimFunc, plan: WinogradPlan) -> PrimFunc:
-    """The function with its weights in the form of `plan.weights`."""
+    """The function with its weights in the form of `plan.weights`, in the type of the sums."""
     problem = plan.problem
     shape = (
         plan.reach**2,
@@ -78,7 +78,7 @@ def winograd_function(func: PrimFunc, plan: WinogradPlan) -> PrimFunc:
         problem.lanes,
         plan.panel,
     )
-    weights = decl_buffer([constant(n, "int64") for n in shape], problem.weights.dtype, problem.weights.name)
+    weights = decl_buffer([constant(n, "int64") for n in shape], problem.sums.dtype, problem.weights.name)
     body = _Writer(plan, weights, func).body()
     mapping = {
         param: weights if buffer is problem.weights else buffer for param, buffer in func.buffer_map.items()
@@ -92,7 +92,7 @@ class _Writer:
     def __init__(self, plan: WinogradPlan, weights: Buffer, func: PrimFunc) -> None:
         self.plan, self.problem, self.weights = plan, plan.problem, weights
         self.b = StmtBuilder()
-        self.dtype = str(self.problem.data.dtype)
+        self.dtype = str(self.problem.sums.dtype)  # images may have fewer bits
         self.rows, self.columns = self._named("rows", plan.tiles[0]), self._named("columns", plan.tiles[1])
         self.band = plan.band if plan.band is not None else self._band()
         tiles = self._named("tiles", self.band * self.columns)
@@ -160,7 +160,8 @@ class _Writer:
             block, y = line // height, line % height
             inside = all_of(y >= top, y < data.shape[2] + top, x >= left, x < data.shape[3] + left)
             with self._lanes() as lane:
-                value = if_then_else(inside, data[n, block, y - top, x - left, lane], constant(0, self.dtype))
+                pixel = cast(self.dtype, data[n, block, y - top, x - left, lane])
+                value = if_then_else(inside, pixel, constant(0, self.dtype))
                 self.b.store(self.padded, (block, y, x, lane), value)
 
     def _transform(self, first: PrimExpr, rows: Any) -> None:

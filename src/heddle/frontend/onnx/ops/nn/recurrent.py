@@ -35,6 +35,7 @@ _ACTIVATIONS = {
     "elu": ("Elu", ("alpha",)),
     "thresholdedrelu": ("ThresholdedRelu", ("alpha",)),
 }
+_FAR = (1 << 63) - 1
 _NUMBERS = {name: number for number, name in DTYPES.items()}
 
 
@@ -62,8 +63,14 @@ class _Cell:
         scale = self.call("Mul", names[1], f"{weight}_scale")
         return self.call("Mul", self.call("Cast", made, to=_NUMBERS["float32"]), scale)
 
-    def split(self, x: str, names: Sequence[str]) -> None:
-        self.nodes.append(helper.make_node("Split", [x], list(names), axis=-1, num_outputs=len(names)))
+    def split(self, x: str, names: Sequence[str], sizes: Sequence[int] = ()) -> None:
+        """Parts of the last dimension, of equal sizes or of the given ones."""
+        if not sizes:
+            self.nodes.append(helper.make_node("Split", [x], list(names), axis=-1, num_outputs=len(names)))
+            return
+        given = numpy_helper.from_array(np.asarray(sizes, "int64"))
+        made = self.call("Constant", value=given)
+        self.nodes.append(helper.make_node("Split", [x, made], list(names), axis=-1))
 
     def activate(self, function: tuple[str, dict[str, float]], x: str) -> str:
         if self.clip is not None:
@@ -113,9 +120,13 @@ def recurrent_layer(ctx: NodeContext, kind: str, weights: Weights) -> Result:
     batch_first = ctx.flag("layout")
     if batch_first:
         x = ctx.call("permute_dims", x, axes=(1, 0, 2))
+    steps = ctx.dims_of(x)[0]
+    if _may_be_shorter(ctx, steps) and not weights.is_quantized:  # the range of what is quantised is x's
+        x = _cut_to_longest(ctx, x)
     running = _running(ctx, ctx.dims_of(x)[0])
     runs = [_direction(ctx, x, way, backwards, kind, running, weights) for way, backwards in enumerate(ways)]
     outputs = [joined(ctx, [ctx.call("expand_dims", run[0], axis=(1,)) for run in runs], 1)]
+    outputs[0] = _filled_up(ctx, outputs[0], steps)
     outputs += [
         joined(ctx, [ctx.call("expand_dims", run[part], axis=(0,)) for run in runs], 0)
         for part in range(1, len(runs[0]))
@@ -128,13 +139,38 @@ def recurrent_layer(ctx: NodeContext, kind: str, weights: Weights) -> Result:
     return outputs
 
 
+def _may_be_shorter(ctx: NodeContext, steps: PrimExpr) -> bool:
+    """Whether a sequence may be over before the last step."""
+    known = ctx.array(4) if ctx.has(4) else None
+    if known is not None and isinstance(steps, IntImm):
+        return bool((known != int(steps)).any())
+    return ctx.has(4)
+
+
+def _cut_to_longest(ctx: NodeContext, x: Expr) -> Expr:
+    """The steps (steps, batch, size) in which any sequence is running."""
+    longest = ctx.call("max", ctx.call("astype", ctx.tensor(4), dtype="int64"), axis=(0,), keepdims=True)
+    rest = ctx.const([_FAR, _FAR], "int64")
+    end = ctx.call("concat", (longest, rest), axis=0)
+    cut = ctx.known_dims(
+        ctx.call("dynamic_strided_slice", x, ctx.const([0] * 3, "int64"), end, ctx.const([1] * 3, "int64"))
+    )
+    return ctx.cast_shape(cut, (ctx.dims_of(cut)[0], *ctx.dims_of(x)[1:]))
+
+
+def _filled_up(ctx: NodeContext, outputs: Expr, steps: PrimExpr) -> Expr:
+    """Zeros for the steps in which no sequence runs."""
+    made, *rest = ctx.dims_of(outputs)
+    if ctx.importer.same_dims((made,), (steps,)):
+        return outputs
+    zeros = ctx.call("zeros", (steps - made, *rest), dtype=ctx.dtype(0))
+    return ctx.cast_shape(ctx.call("concat", (outputs, zeros), axis=0), (steps, *rest))
+
+
 def _running(ctx: NodeContext, steps: PrimExpr) -> Expr | None:
     """Which sequences of the batch are not over at each step: (steps, batch, 1). None where all have every
     step."""
-    if not ctx.has(4):
-        return None
-    known = ctx.array(4)
-    if known is not None and isinstance(steps, IntImm) and (known == int(steps)).all():
+    if not _may_be_shorter(ctx, steps):
         return None
     lengths = ctx.call("expand_dims", ctx.call("astype", ctx.tensor(4), dtype="int64"), axis=(0, 2))
     step = ctx.call("arange", 0, steps, 1, dtype="int64")
@@ -298,20 +334,25 @@ def _lstm(ctx: NodeContext, cell: _Cell, functions: Functions) -> None:
 def _gru(ctx: NodeContext, cell: _Cell, functions: Functions) -> None:
     """Gates in the order update, reset, hidden."""
     f, g = functions
-    names = ("xz", "xr", "xh"), ("rz", "rr", "rh"), ("bz", "br", "bh")
-    cell.split("xg", names[0])
-    cell.split("rb", names[2])
-    cell.split("r", names[1])
+    before = ctx.flag("linear_before_reset")
+    x, r, b = ((f"{part}z", f"{part}r", f"{part}h") for part in "xrb")
+    cell.split("xg", x)
+    cell.split("rb", b)
     cell.constant("one", 1, ctx.dtype(0))
-    update, reset = (
-        cell.activate(f, cell.call("Add", cell.call("Add", x, cell.product("h", r)), b))
-        for x, r, b in (("xz", "rz", "bz"), ("xr", "rr", "br"))
-    )
-    if ctx.flag("linear_before_reset"):
-        inner = cell.call("Mul", reset, cell.call("Add", cell.product("h", "rh"), "bh"))
+    if before:  # one product for all gates
+        cell.split(cell.product("h", "r"), r)
     else:
-        inner = cell.call("Add", cell.product(cell.call("Mul", reset, "h"), "rh"), "bh")
-    fresh = cell.activate(g, cell.call("Add", "xh", inner))
+        hidden = ctx.static_dim(2, 2, "the size of the hidden state")
+        cell.split("r", ("r_gates", "r_hidden"), (2 * hidden, hidden))
+        cell.split(cell.product("h", "r_gates"), r[:2])
+    update, reset = (
+        cell.activate(f, cell.call("Add", cell.call("Add", x[gate], r[gate]), b[gate])) for gate in (0, 1)
+    )
+    if before:
+        inner = cell.call("Mul", reset, cell.call("Add", r[2], b[2]))
+    else:
+        inner = cell.call("Add", cell.product(cell.call("Mul", reset, "h"), "r_hidden"), b[2])
+    fresh = cell.activate(g, cell.call("Add", x[2], inner))
     new = cell.call("Mul", cell.call("Sub", "one", update), fresh)
     cell.nodes.append(helper.make_node("Add", [new, cell.call("Mul", update, "h")], ["h_next"]))
 
