@@ -10,6 +10,7 @@ from __future__ import annotations
 from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
+from heddle.prim.intrinsics import intrinsic_of
 from heddle.prim.nodes import Call, FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import floordiv, floormod
 from heddle.prim.substitute import free_vars, substitute
@@ -32,6 +33,8 @@ from heddle.tir.transform.run_in_lanes import MAP
 from heddle.tir.vector_math import RARELY_IN_C
 from heddle.tir.vector_math.division import FLOAT_DIVISIONS
 
+COSTLY_ELEMENTS = 4
+"""What an intrinsic of tens of instructions counts for, in vectors."""
 MAX_PERIOD = 8
 """Of elements that alternate between more places, each place is met too seldom."""
 
@@ -52,18 +55,19 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     loops = sch.get_loops(handle)
     if not loops:
         return
+    weight = _weight(block_of(sch, handle))
     if len(loops) == 1 or is_flat(block_of(sch, handle)):
         fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-        parallelize(sch, fused, 1)
+        parallelize(sch, fused, weight)
         if _has_rare_calls(block_of(sch, handle)):
             sch.annotate(fused, MAP, True)
         return
     if len(loops) > 2 and _is_one_vector(sch, loops[-1]):
-        schedule_lanes(sch, loops)
+        schedule_lanes(sch, loops, weight)
         return
     outer, inner = loops[:-1], loops[-1]
     fused = sch.fuse(*outer) if len(outer) > 1 else outer[0]
-    parallelize(sch, fused, iterations(sch, [inner]))
+    parallelize(sch, fused, iterations(sch, [inner]) * weight)
     axis = block_of(sch, handle).iter_vars[-1].var
     period = _period(block_of(sch, handle), axis)
     repeated = None if period is not None else _repeated(block_of(sch, handle), axis)
@@ -75,6 +79,19 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
         if _has_rare_calls(block_of(sch, handle)):
             sch.annotate(inner, MAP, True)
         cut_loop(sch, inner, block_of(sch, handle), axis)
+
+
+def _weight(block: SBlock) -> int:
+    """How many elements one element counts for: those that it reads by an index that was read, and some
+    for each intrinsic that takes long."""
+    nodes = list(walk(block.body))
+    reads = sum(
+        any(isinstance(part, BufferLoad) for index in node.indices for part in walk(index))
+        for node in nodes
+        if isinstance(node, BufferLoad)
+    )
+    calls = sum(isinstance(node, Call) and intrinsic_of(node).is_costly for node in nodes)
+    return max(1, reads + COSTLY_ELEMENTS * calls)
 
 
 def _has_rare_calls(block: SBlock) -> bool:
@@ -92,11 +109,11 @@ def _is_one_vector(sch: Schedule, loop: LoopRV) -> bool:
     return loop_extents(sch, [loop])[0] in (4, 8, 16, 32)
 
 
-def schedule_lanes(sch: Schedule, loops: list[LoopRV]) -> None:
+def schedule_lanes(sch: Schedule, loops: list[LoopRV], weight: int = 1) -> None:
     """The last loop in lanes; the one before it stays, so that indices are not divided for every vector."""
     try_primitive(sch, lambda: sch.vectorize(loops[-1]))
     outer = sch.fuse(*loops[:-2]) if len(loops) > 3 else loops[0]
-    parallelize(sch, outer, iterations(sch, loops[-2:]))
+    parallelize(sch, outer, iterations(sch, loops[-2:]) * weight)
 
 
 def _period(block: SBlock, axis: Var) -> int | None:

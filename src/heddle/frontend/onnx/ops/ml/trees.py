@@ -1,14 +1,10 @@
 """Trees of ai.onnx.ml.
 
-Attributes are constants, so trees are walked level by level, all rows and all trees at once. The operators of
-operator sets 1 and 3 (`TreeEnsembleClassifier`, `TreeEnsembleRegressor`) name nodes by tree and number, and
-the one of operator set 5 by their places; both become one `Forest`.
+The operators of operator sets 1 and 3 (`TreeEnsembleClassifier`, `TreeEnsembleRegressor`) name nodes by tree
+and number, and the one of operator set 5 by their places; both become one `Forest`, which `tree_walk` walks.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,41 +17,20 @@ from heddle.frontend.onnx.ops.ml.scores import (
     transformed,
     two_classes,
 )
+from heddle.frontend.onnx.ops.ml.tree_walk import (
+    AGGREGATES,
+    MEMBER,
+    Array,
+    Forest,
+    aggregated,
+    leaves_of,
+    without_inequality,
+)
 from heddle.frontend.onnx.registry import ML, converts
 from heddle.ir.expr import Expr
 
-_MODES = ("less_equal", "less", "greater_equal", "greater", "equal", "not_equal")
-"""Of nodes, by number; 6 means: among the values of a set."""
-_MEMBER = len(_MODES)
 _NAMES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _LEAF = "LEAF"
-_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Forest:
-    """Nodes by number, leaves behind them, which lead to themselves.
-
-    `onward` has two rows: where a node goes where its test is false, and where it is true. `modes` and
-    `is_lost` are those of nodes; `features` and `values` of nodes and leaves. `weights` are (leaves,
-    targets), and `given` says which of them a leaf has.
-    """
-
-    roots: Array
-    onward: Array
-    features: Array
-    values: Array
-    modes: Array
-    is_lost: Array
-    members: Array | None
-    weights: Array
-    given: Array
-
-    @property
-    def num_nodes(self) -> int:
-        return len(self.modes)
 
 
 # ---- operator set 5
@@ -66,9 +41,9 @@ def tree_ensemble(ctx: NodeContext) -> Result:
     """(rows, features) → (rows, targets)."""
     forest = _forest(ctx)
     aggregate, transform = ctx.attr("aggregate_function", 1), ctx.attr("post_transform", 0)
-    if not 0 <= aggregate < len(_AGGREGATES) or not 0 <= transform < len(TRANSFORMS):
+    if not 0 <= aggregate < len(AGGREGATES) or not 0 <= transform < len(TRANSFORMS):
         ctx.malformed(f"aggregate_function {aggregate} and post_transform {transform}")
-    made = aggregated(ctx, forest, leaves_of(ctx, forest, ctx.dtype(0)), _AGGREGATES[aggregate], ctx.dtype(0))
+    made = aggregated(ctx, forest, leaves_of(ctx, forest, ctx.dtype(0)), AGGREGATES[aggregate], ctx.dtype(0))
     return transformed(ctx, made, TRANSFORMS[transform])
 
 
@@ -96,17 +71,18 @@ def _forest(ctx: NodeContext) -> Forest:
     weights, has = np.zeros((leaves, count), dtype), np.zeros((leaves, count), bool)
     weights[np.arange(leaves), targets] = np.asarray(ctx.attr("leaf_weights")).reshape(-1)
     has[np.arange(leaves), targets] = True
-    return Forest(
+    forest = Forest(
         np.where(alone, onward[1][roots], roots),
         onward,
         features,
         values,
         modes,
         lost,
-        _members(ctx, modes, counts + leaves, dtype) if (modes == _MEMBER).any() else None,
+        _members(ctx, modes, counts + leaves, dtype) if (modes == MEMBER).any() else None,
         weights,
         has,
     )
+    return without_inequality(forest)
 
 
 def _onward(ctx: NodeContext, side: str, counts: int, leaves: int) -> Array:
@@ -122,7 +98,7 @@ def _members(ctx: NodeContext, modes: Array, size: int, dtype: str) -> Array:
     """The sets of nodes, a row each, filled up by NaN, which also ends each set in the list."""
     given = np.asarray(ctx.attr("membership_values", ()), dtype).reshape(-1)
     ends = np.flatnonzero(np.isnan(given))
-    nodes = np.flatnonzero(modes == _MEMBER)
+    nodes = np.flatnonzero(modes == MEMBER)
     if len(ends) != len(nodes):
         ctx.malformed(f"{len(ends)} sets of members for {len(nodes)} nodes")
     sets = [part[~np.isnan(part)] for part in np.split(given, ends + 1)[:-1]]
@@ -177,7 +153,8 @@ def _candidates(ctx: NodeContext, forest: Forest, leaf: Expr, scores: Expr) -> E
     if (forest.weights >= 0).all() or forest.given.all():
         return scores
     dtype = str(forest.weights.dtype)
-    known = ctx.call("any", ctx.call("take", ctx.const(forest.given, "bool"), leaf, axis=0), axis=(1,))
+    given = ctx.const(forest.at_places(forest.given), "bool")
+    known = ctx.call("any", ctx.call("take", given, leaf, axis=0), axis=(1,))
     return ctx.call("where", known, scores, ctx.const(np.finfo(dtype).min, dtype))
 
 
@@ -241,7 +218,7 @@ def _named_forest(ctx: NodeContext, kind: str, count: int) -> Forest:
     given = ctx.attr("nodes_missing_value_tracks_true", ())
     lost[: len(given)] = np.asarray(given, bool)
     weights, has = _leaf_weights(ctx, kind, count, places, number, len(inner))
-    return Forest(
+    forest = Forest(
         number[firsts],
         onward,
         np.where(is_leaf, 0, np.asarray(ctx.attr("nodes_featureids"), np.int64))[order],
@@ -252,6 +229,7 @@ def _named_forest(ctx: NodeContext, kind: str, count: int) -> Forest:
         weights,
         has,
     )
+    return without_inequality(forest)
 
 
 def _children(
@@ -289,78 +267,3 @@ def _leaf_weights(
         weights[number[place] - inner, target] += amount
         has[number[place] - inner, target] = True
     return weights, has
-
-
-# ---- the walk
-
-
-def leaves_of(ctx: NodeContext, forest: Forest, dtype: str) -> Expr:
-    """(rows, trees): the leaf that a row comes to. Values are compared in `dtype`."""
-    if ctx.ndim(0) not in (1, 2):
-        ctx.malformed(f"expected rows of features, got {ctx.ndim(0)} dimensions")
-    x = ctx.astype(ctx.tensor(0), dtype)
-    x = ctx.call("expand_dims", x, axis=(0,)) if ctx.ndim(0) == 1 else x
-    rows = ctx.dims_of(x)[0]
-    at = ctx.call("broadcast_to", ctx.const(forest.roots, "int64"), (rows, len(forest.roots)))
-    for _ in range(_depth(ctx, forest)):
-        at = _step(ctx, x, at, forest)
-    return ctx.call("subtract", at, ctx.const([forest.num_nodes], "int64"))
-
-
-def _depth(ctx: NodeContext, forest: Forest) -> int:
-    """How many steps lead from every root to a leaf."""
-    counts = forest.num_nodes
-    level, depth = np.unique(forest.roots), 0
-    while (level < counts).any():
-        depth += 1
-        if depth > counts:
-            ctx.malformed("a tree has a cycle")
-        level = np.unique(forest.onward[:, level[level < counts]])
-    return depth
-
-
-def _step(ctx: NodeContext, rows: Expr, at: Expr, forest: Forest) -> Expr:
-    """From nodes (rows, trees) to their children."""
-    size, dtype = len(forest.features), str(forest.values.dtype)
-
-    def of_node(table: Array, kind: str) -> Expr:
-        return ctx.call("take", ctx.const(table, kind), at, axis=0)
-
-    def padded(table: Array, rest: Any) -> Array:
-        return np.concatenate([table, np.full(size - len(table), rest, table.dtype)])
-
-    x = ctx.call("gather_elements", rows, of_node(forest.features, "int64"), axis=1)
-    split, kind = of_node(forest.values, dtype), of_node(padded(forest.modes, -1), "int64")
-    is_true: Expr | None = None
-    for number in np.unique(forest.modes):
-        if number == _MEMBER and forest.members is not None:
-            members = ctx.call("take", ctx.const(forest.members, dtype), at, axis=0)
-            found = ctx.call(
-                "any", ctx.call("equal", ctx.call("expand_dims", x, axis=(2,)), members), axis=(2,)
-            )
-        elif 0 <= number < _MEMBER:
-            found = ctx.call(_MODES[number], x, split)
-        else:
-            ctx.malformed(f"unknown mode {number} of a node")
-        own = ctx.call("equal", kind, ctx.const([number], "int64"))
-        is_true = found if is_true is None else ctx.call("where", own, found, is_true)
-    assert is_true is not None
-    if forest.is_lost.any():
-        lost = ctx.call("logical_and", ctx.call("isnan", x), of_node(padded(forest.is_lost, False), "bool"))
-        is_true = ctx.call("logical_or", is_true, lost)
-    return ctx.call("where", is_true, of_node(forest.onward[1], "int64"), of_node(forest.onward[0], "int64"))
-
-
-def aggregated(ctx: NodeContext, forest: Forest, leaf: Expr, aggregate: str, dtype: str) -> Expr:
-    """(rows, targets): what the leaves of a row give each target."""
-    if aggregate not in _AGGREGATES:
-        ctx.malformed(f"aggregate_function must be one of {', '.join(_AGGREGATES)}, got {aggregate!r}")
-    weights = forest.weights.astype(dtype)
-    if aggregate in ("MIN", "MAX"):
-        limits = np.finfo(dtype)
-        weights = np.where(forest.given, weights, limits.max if aggregate == "MIN" else limits.min)
-    found = ctx.call("take", ctx.const(weights.astype(dtype), dtype), leaf, axis=0)  # (rows, trees, targets)
-    made = ctx.call({"MIN": "min", "MAX": "max"}.get(aggregate, "sum"), found, axis=(1,))
-    if aggregate != "AVERAGE":
-        return made
-    return ctx.call("divide", made, ctx.const(np.asarray(len(forest.roots), dtype), dtype))
