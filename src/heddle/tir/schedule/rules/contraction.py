@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heddle.prim.nodes import PrimExpr, Var, is_const_int
-from heddle.prim.ops import cast
+from heddle.prim.ops import cast, floordiv, floormod, maximum
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
@@ -38,6 +38,7 @@ from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
     ScheduleRule,
     block_of,
+    constant_product,
     domain_size,
     extent_of,
     grain_of,
@@ -118,9 +119,9 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: Ti
     else:
         sch.set_scope(handle, 0, "local")
         consumer_copy = consumer
-    loops = _tile_loops(sch, handle, axes, tile, count)
+    loops = _tile_loops(sch, handle, axes, tile, count, shares_rows="n" not in pads.values())
     for name, axis in pads.items():
-        sch.compute_at(name, loops.rows if axis == "m" and loops.rows is not None else loops.parallel)
+        sch.compute_at(name, loops.tile if axis == "m" else loops.parallel)
         vectorize_last(sch, SBlockRV(name), tile.lanes)
     if pads:  # small copies count as registers, which would unroll the whole sum
         sch.annotate(loops.reduce, "disable_unroll", True)
@@ -135,8 +136,8 @@ def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: Ti
         vectorize_last(sch, consumer, tile.lanes)
     for loop in loops.unrolled:
         sch.unroll(loop)
-    if loops.rows is not None and count is not None:
-        sch.annotate(loops.unrolled[0], ROWS_LEFT, count - loops.rows.var * tile.rows)
+    if loops.row is not None and count is not None:
+        sch.annotate(loops.unrolled[0], ROWS_LEFT, count - loops.row * tile.rows)
     sch.vectorize(loops.lanes)
     if loops.pair is not None:
         sch.annotate(loops.pair, DOT_PRODUCT, True)
@@ -155,16 +156,22 @@ def _ragged_rows(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> Pri
 
 def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, loops: _Loops) -> None:
     """While a panel of packed weights is used, fetch the next one."""
-    if axes.packed != tile.columns or loops.rows is None or len(axes.reduce) != 1 or loops.batches:
+    if axes.packed != tile.columns or loops.row_tiles is None or len(axes.reduce) != 1 or loops.batches:
         return
-    stride = prefetch_stride(sch, loops.rows, tile.columns * axes.depth)
-    steps = sch.get(loops.reduce).extent
+    tiles = loops.row_tiles
+    stride = prefetch_stride(tiles, tile.columns * axes.depth)
+    steps, has_rows = sch.get(loops.reduce).extent, loops.tile is loops.parallel
 
-    def ahead(rows: Var, k: Var) -> PrimExpr:
+    def ahead(rows: PrimExpr, k: Var) -> PrimExpr:
         result: PrimExpr = steps * (tile.columns * axes.depth) + (rows * steps + k) * stride
         return result
 
-    prefetch_weights(sch, handle, loops.reduce, ahead)
+    if has_rows:
+        prefetch_weights(
+            sch, handle, loops.reduce, lambda task, k: (task // tiles, ahead(floormod(task, tiles), k))
+        )
+    else:
+        prefetch_weights(sch, handle, loops.reduce, lambda panel, rows, k: (panel, ahead(rows, k)))
 
 
 def pad_edges(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> dict[str, str]:
@@ -286,8 +293,11 @@ def _dimension(sch: Schedule, axes: Axes) -> int:
 @dataclass(frozen=True, slots=True)
 class _Loops:
     parallel: LoopRV
-    rows: LoopRV | None
     tile: LoopRV
+    """The innermost loop around a tile: that over row tiles, or the parallel one."""
+    row: PrimExpr | None
+    """The number of a tile among those of a panel, of which there are `row_tiles`."""
+    row_tiles: PrimExpr | None
     reduce: LoopRV
     unrolled: tuple[LoopRV, ...]
     lanes: LoopRV
@@ -297,8 +307,15 @@ class _Loops:
     """Whether outer axes lie inside the loop over column tiles."""
 
 
-def _tile_loops(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, count: PrimExpr | None) -> _Loops:
-    """Split and order the loops: outer and n tiles (parallel), m tiles, k, the tile itself. `count`: how many
+MANY_TASKS = 64
+"""Panels of columns that are enough for the threads of a processor."""
+
+
+def _tile_loops(
+    sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, count: PrimExpr | None, shares_rows: bool
+) -> _Loops:
+    """Split and order the loops: outer and n tiles (parallel), m tiles, k, the tile itself. Where panels may
+    be fewer than threads, those share the tiles of a panel, if they may (`shares_rows`). `count`: how many
     rows are no padding, where that is not all."""
     loops = dict(
         zip((axis.var for axis in block_of(sch, handle).iter_vars), sch.get_loops(handle), strict=True)
@@ -321,14 +338,22 @@ def _tile_loops(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, count: 
     work = domain_size(block_of(sch, handle), counted) * iterations(sch, [n_vector, lanes])
     if count is not None:
         work = work * cast("int64", count)
+    row_tiles = sch.get(m_tile[0]).extent if m_tile else None
+    panels = constant_product(loop_extents(sch, shared))
+    if m_tile and shares_rows and not is_const_int(row_tiles, 1) and (panels or 0) < MANY_TASKS:
+        shared += m_tile
+        work = floordiv(work, maximum(row_tiles, 1))
     parallel = sch.fuse(*shared) if len(shared) > 1 else shared[0]
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", grain_of(work, GRAIN_MULTIPLIES))
-    if axes.packed is not None and (not m_tile or is_const_int(sch.get(m_tile[0]).extent, 1)):
+    if axes.packed is not None and (not m_tile or is_const_int(row_tiles, 1)):
         sch.annotate(parallel, "sweep", True)  # weights are read once, by the next step of a loop again
-    rows = m_tile[0] if m_tile else None
+    row: PrimExpr | None = None
+    if m_tile:
+        row = floormod(parallel.var, row_tiles) if m_tile[0] in shared else m_tile[0].var
+    innermost = m_tile[0] if m_tile and m_tile[0] not in shared else parallel
     tiled = (*m_row, n_vector), lanes, pair[0] if pair else None
-    return _Loops(parallel, rows, rows or parallel, reduce[0], *tiled, bool(after))
+    return _Loops(parallel, innermost, row, row_tiles, reduce[0], *tiled, bool(after))
 
 
 def _schedule_copy(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> None:

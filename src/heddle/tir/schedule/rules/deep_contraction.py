@@ -71,11 +71,11 @@ def schedule_in_depth(
     sch.reverse_compute_at(consumer, panel)
     vectorize_last(sch, consumer, tile.lanes)
     sch.decompose_reduction(handle, outer_k)
-    stride = prefetch_stride(sch, row_tiles, tile.columns * axes.depth)
+    stride = prefetch_stride(sch.get(row_tiles).extent, tile.columns * axes.depth)
 
-    def ahead(block: Var, rows: Var, k: Var) -> PrimExpr:
-        result: PrimExpr = (block + 1) * (depth * tile.columns) + (rows * (depth // axes.depth) + k) * stride
-        return result
+    def ahead(panel: Var, block: Var, rows: Var, k: Var) -> tuple[PrimExpr, PrimExpr]:
+        step: PrimExpr = (rows * (depth // axes.depth) + k) * stride
+        return panel, (block + 1) * (depth * tile.columns) + step
 
     prefetch_weights(sch, partial, inner_k, ahead)
 
@@ -128,20 +128,21 @@ def _tile_partial(
     return inner_k
 
 
-def prefetch_stride(sch: Schedule, row_tiles: LoopRV, used: int) -> PrimExpr:
-    """How many elements of the next panel each step asks for, so that all steps ask for all of it; a step
-    has `used` elements of its own."""
-    count = sch.get(row_tiles).extent
+def prefetch_stride(count: PrimExpr, used: int) -> PrimExpr:
+    """How many elements of the next panel each step asks for, so that all steps of its `count` row tiles ask
+    for all of it; a step has `used` elements of its own."""
     result: PrimExpr = ceildiv(constant(used, count.dtype), maximum(count, 1))
     return result
 
 
-def prefetch_weights(sch: Schedule, handle: SBlockRV, loop: LoopRV, ahead: Callable[..., PrimExpr]) -> None:
+def prefetch_weights(
+    sch: Schedule, handle: SBlockRV, loop: LoopRV, ahead: Callable[..., tuple[PrimExpr, PrimExpr]]
+) -> None:
     """Fetch weights from memory before they are used, a little with every step of `loop`.
 
     The first row tile would otherwise wait for memory and all others leave it idle. `ahead` gives, from the
-    variables of the loops inside the one over panels, how many elements after the panel's start to ask for;
-    after a panel comes the next.
+    variables of the loops, the panel and how many elements after its start to ask for; after a panel comes
+    the next.
     """
     reads = block_of(sch, handle).reads
     found = [k for k, region in enumerate(reads) if _is_packed(region)]
@@ -152,8 +153,8 @@ def prefetch_weights(sch: Schedule, handle: SBlockRV, loop: LoopRV, ahead: Calla
         return
     dimensions = len(reads[found[0]].region)
 
-    def line(panel: Var, *inner: Var) -> tuple[PrimExpr, ...]:
-        element = ahead(*inner)
+    def line(*loops: Var) -> tuple[PrimExpr, ...]:
+        panel, element = ahead(*loops)
         between = [constant(0, element.dtype)] * (dimensions - 2)
         return floormod(panel, count), *between, element
 
