@@ -11,6 +11,7 @@ from heddle.ir.visitor import walk
 from heddle.lower.convert_conv1d import ConvertConv1D
 from heddle.prim.nodes import SizeVar
 from heddle.relax import BlockBuilder, GraphInterpreter, TensorType, op
+from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
 from heddle.script import from_source
 from heddle.target import Target
 
@@ -63,3 +64,77 @@ def test_a_sequence_of_any_length_has_the_schedule_of_images():
     lowered = default_pipeline(Target("llvm"))(program("stride, uneven padding"))
     rules = {func.attrs.get("schedule_rule") for func in lowered.functions.values()}
     assert "ConvolutionRule" in rules and "RowPass" not in rules
+
+
+CHAIN = """
+from heddle.script import ir as I, relax as R, tir as T
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        x: R.Tensor(("n", 12, "l"), "float32"),
+        w: R.Tensor((16, 12, 3), "float32"), b: R.Tensor((16, 1), "float32"),
+        v: R.Tensor((12, 8, 1), "float32"), c: R.Tensor((1, 12, 1), "float32"), s: R.Tensor((), "float32"),
+    ):
+        n = T.int64()
+        l = T.int64()
+        with R.dataflow():
+            p = R.nn.pad(x, [0, 0, 0, 0, 2, 0])
+            y = R.add(R.nn.conv1d(p, w), b)
+            parts = R.split(y, 2, axis={axis})
+            gate = R.multiply(R.tanh(parts[0]), R.multiply(R.sigmoid(parts[1]), s))
+            z = R.add(R.nn.conv1d(gate, v), c)
+            q = R.nn.pad(z, [0, 0, 0, 0, 1, 3])
+            j = R.concat((q, q), axis={join})
+            out = {result}
+            R.output(out)
+        return out
+"""
+
+
+def chain(axis=1, join=-1, result="R.nn.relu(j)"):
+    return from_source(CHAIN.format(axis=axis, join=join, result=result))
+
+
+def chain_arguments(batch, length):
+    rng = np.random.default_rng(length)
+    shapes = ((batch, 12, length), (16, 12, 3), (16, 1), (12, 8, 1), (1, 12, 1), ())
+    return [rng.standard_normal(shape).astype("float32") for shape in shapes]
+
+
+@pytest.mark.parametrize(("axis", "join"), [(1, 2), (-2, 0), (1, 1), (-2, -1)])
+@pytest.mark.parametrize(
+    "result", ["R.nn.relu(j)", "R.add(j, R.mean(z, [2], keepdims=True))", "R.add(R.sum(y), j)"]
+)
+def test_work_between_convolutions_is_of_images(axis, join, result):
+    if "mean" in result and join in (0, 1):
+        pytest.skip("shapes that do not broadcast")
+    mod = chain(axis, join, result)
+    converted = ConvertConv1D()(mod)
+    for batch, length in ((1, 5), (2, 13), (3, 1)):
+        given = chain_arguments(batch, length)
+        wanted = GraphInterpreter(mod)["main"](*given)
+        np.testing.assert_allclose(GraphInterpreter(converted)["main"](*given), wanted, rtol=1e-4, atol=1e-5)
+        for exec_mode in ("bytecode", "compiled"):
+            machine = heddle.relax.VirtualMachine(heddle.compile(mod, exec_mode=exec_mode), heddle.cpu())
+            np.testing.assert_allclose(machine["main"](*given).numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_chain_loses_its_row_once():
+    converted = DeadCodeElimination()(ConvertConv1D()(chain()))
+    calls = [node for node in walk(converted["main"]) if isinstance(node, Call)]
+    assert sum(is_call(call, "relax.squeeze") for call in calls) == 1
+    images = [call for call in calls if is_call(call, "relax.expand_dims")]
+    # the input, two kernels and two biases
+    assert len(images) == 5
+
+
+def test_sequences_leave_blocks_as_sequences():
+    """A dataflow block sees no image of another one."""
+    mod = from_source(
+        CHAIN.format(axis=1, join=2, result="j").replace("return out", "k = R.nn.relu(out)\n        return k")
+    )
+    converted = ConvertConv1D()(mod)
+    given = chain_arguments(2, 9)
+    wanted = GraphInterpreter(mod)["main"](*given)
+    np.testing.assert_allclose(GraphInterpreter(converted)["main"](*given), wanted, rtol=1e-5, atol=1e-5)
