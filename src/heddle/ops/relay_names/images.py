@@ -202,3 +202,22 @@ def aliases() -> Rows:
             sample_ratio=lambda given: max(0, int(given["sample_ratio"])),
         ),
     )
+    yield (
+        "vision.roi_pool",
+        alias(
+            "vision.roi_pool",
+            (Input("data"), Input("rois")),
+            (attr("pooled_size", "ints"), attr("spatial_scale", "float"), attr("layout", "str", "NCHW")),
+            data=_only_channels_first,
+        ),
+    )
+    yield (
+        "image.affine_grid",
+        alias(
+            "image.affine_grid",
+            DATA,
+            (attr("target_shape", "ints"),),
+            size=lambda given: [int(size) for size in given["target_shape"]],
+            align_corners=lambda given: True,
+        ),
+    )
