@@ -152,14 +152,15 @@ def _combined(block: SBlock) -> BufferLoad | None:
     while isinstance(term, Cast):
         term = term.value
     if isinstance(store.value, Add) and isinstance(term, Mul):
-        term = _weighted(term, store.indices) or term
+        term = _weighted(term, store.indices)
     if not isinstance(own, BufferLoad) or not isinstance(term, BufferLoad) or not term.indices:
         return None
     return term if own.buffer is store.buffer and term.buffer is not store.buffer else None
 
 
-def _weighted(product: Mul, axes: tuple[PrimExpr, ...]) -> PrimExpr | None:
-    """The factor that moves along the last axis of the result, if the other one, a weight, does not."""
+def _weighted(product: Mul, axes: tuple[PrimExpr, ...]) -> PrimExpr:
+    """The factor that moves along the last axis of the result, if the other one, a weight, does not; else the
+    product."""
     factors: list[PrimExpr] = []
     for factor in (product.a, product.b):
         while isinstance(factor, Cast):
@@ -167,7 +168,7 @@ def _weighted(product: Mul, axes: tuple[PrimExpr, ...]) -> PrimExpr | None:
         factors.append(factor)
     moved = [factor for factor in factors if axes[-1] in free_vars(factor)]
     is_plain = all(isinstance(factor, BufferLoad) for factor in factors)
-    return moved[0] if is_plain and len(moved) == 1 else None
+    return moved[0] if is_plain and len(moved) == 1 else product
 
 
 def _dimension(index: PrimExpr, outer: list[Var], sizes: dict[Var, int | None]) -> _Dimension | None:
