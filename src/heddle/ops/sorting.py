@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -189,15 +190,12 @@ def _declare_search() -> None:
         )
 
     def reference(attrs: Any, x: Any, boundaries: Any) -> Any:
-        side: Literal["left", "right"] = "right" if attrs.right else "left"
+        place = bisect_right if attrs.right else bisect_left
         made = np.empty(x.shape, "int32" if attrs.out_int32 else "int64")
         if boundaries.ndim > 1 and boundaries.shape[:-1] != x.shape[:-1]:
             raise ValueError("rows of boundaries and data differ")
-        if boundaries.ndim == 1:
-            made[...] = np.searchsorted(boundaries, x, side)
-        else:
-            for row in np.ndindex(x.shape[:-1]):
-                made[row] = np.searchsorted(boundaries[row], x[row], side)
+        for at in np.ndindex(x.shape):
+            made[at] = place(boundaries if boundaries.ndim == 1 else boundaries[at[:-1]], x[at])
         return made
 
     declare_op(

@@ -13,7 +13,7 @@ from heddle import te
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import any as any_of
-from heddle.prim.ops import cast, equal, floordiv, maximum, minimum, select
+from heddle.prim.ops import cast, equal, floordiv, floormod, maximum, minimum, select
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import Buffer, ForKind, Stmt
 from heddle.topi.loops import Cell
@@ -56,8 +56,9 @@ class _Suppression:
         b = self.b
         batches, classes, size = self.scores.shape
         self.limit, self.reach = b.let("limit", self.most[()]), b.let("reach", self.overlap[()])
+        some = maximum(classes, 1)
         with b.loop("task", batches * classes, ForKind.PARALLEL, {"grain": 1}) as task:
-            self.batch, self.kind = b.let("batch", floordiv(task, classes)), b.let("kind", task % classes)
+            self.batch, self.kind = b.let("batch", floordiv(task, some)), b.let("kind", floormod(task, some))
             self.waiting = b.alloc("waiting", (size,), "int64", "workspace")
             self.columns = [b.alloc(name, (size,), "float32", "workspace") for name in _COLUMNS]
             self.num_waiting, self.num_chosen = self._cell("num_waiting"), self._cell("num_chosen")

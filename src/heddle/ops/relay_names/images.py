@@ -164,6 +164,11 @@ def aliases() -> Rows:
             pad_mode=lambda given: _named(given, "mode", _PADS),
         ),
     )
+    yield from _regions()
+
+
+def _regions() -> Rows:
+    """Positions and regions that a tensor gives."""
     yield (
         "image.grid_sample",
         alias(

@@ -130,6 +130,10 @@ def _windows(block: SBlock) -> _Windows | None:
         return None
     if dimensions[-1].axis is not x or not isinstance(x, Var) or not _is_worth_lanes(extents[x]):
         return None
+    if _is_weighted(block) and not all(
+        sizes[k] == 1 or _moves(operand, var, outer) for k, var in enumerate(reduce)
+    ):
+        return None  # a sum over channels
     sliding = [var for var in axes if _slides(operand, var, reduce)]
     moved = [dimension for dimension in dimensions if dimension.axis in sliding]
     if not sliding or any(dimension.stride > dimension.span for dimension in moved):
@@ -186,6 +190,21 @@ def _dimension(index: PrimExpr, outer: list[Var], sizes: dict[Var, int | None]) 
     span = 1 + sum(of[var] * ((sizes[var] or 1) - 1) for var in used if var in sizes)
     stride = of[axes[0]] if axes else 1
     return _Dimension(axes[0] if axes else None, stride, span) if 0 < stride <= MAX_STRIDE else None
+
+
+def _is_weighted(block: SBlock) -> bool:
+    """Whether elements are multiplied before they are added."""
+    value = block.body.value if isinstance(block.body, BufferStore) else None
+    term = value.b if isinstance(value, Add) else None
+    while isinstance(term, Cast):
+        term = term.value
+    return isinstance(term, Mul)
+
+
+def _moves(operand: BufferLoad, var: Var, outer: list[Var]) -> bool:
+    """Whether an axis of the window moves along one of the result."""
+    used = [set(free_vars(index)) for index in operand.indices]
+    return any(var in names and not names.isdisjoint(outer) for names in used)
 
 
 def _slides(operand: BufferLoad, var: Var, reduce: list[Var]) -> bool:
