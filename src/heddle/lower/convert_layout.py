@@ -11,7 +11,7 @@ and writes a plain one, or the other way, does so in its own loops. The last blo
 not divide c; constants grow to match. A tensor is blocked if a convolution reads or writes it, or a function
 that leaves channels where they are does so together with one that is. What else sees the tensor (other
 functions, results, reshapes) keeps it plain. A convolution that multiplies each element of a plain image
-often copies it into blocks first.
+often copies it into blocks first; one of each channel by itself leaves plain images as they are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.pack_weights import always_constant
-from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.substitute import substitute
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import OpPattern, block_pattern
@@ -83,20 +83,30 @@ class ConvertToBlockedLayout(Pass):
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """`is_convolution`: it correlates images. `keeps_channels`: what it does elsewhere leaves every channel
-    in its place, up to a shift."""
+    """`is_convolution`: it correlates images. `wants_blocks`: so much so that its images are blocked.
+    `keeps_channels`: what it does elsewhere leaves every channel in its place, up to a shift."""
 
     is_convolution: bool
+    wants_blocks: bool
     keeps_channels: bool
 
     @staticmethod
     def of(func: PrimFunc) -> _Facts:
         blocks = plain_nests(func)
         if blocks is None:
-            return _Facts(False, False)
+            return _Facts(False, False, False)
         found = find_convolution(blocks)
         others = [block for block in blocks if found is None or block is not found.block]
-        return _Facts(found is not None, all(_keeps_channels(block) for block in others))
+        wants_blocks = found is not None and not _takes_channels_apart(found)
+        return _Facts(found is not None, wants_blocks, all(_keeps_channels(block) for block in others))
+
+
+def _takes_channels_apart(conv: Convolution) -> bool:
+    """Whether each channel of a plain image makes one of the result: then nothing is gained by blocks that
+    are made for it alone."""
+    ones = {var: constant(0, var.dtype) for var in conv.reduce if conv.extent(var) == 1}
+    channel = substitute(conv.data.indices[CHANNELS], ones)
+    return conv.lane is None and is_const_int(_difference(channel, conv.c), 0)
 
 
 def _keeps_channels(block: SBlock) -> bool:
@@ -153,8 +163,8 @@ def _blocked_vars(func: Function, facts: dict[GlobalVar, _Facts]) -> set[Var]:
             if fact is None or not fact.keeps_channels:
                 plain |= images
             else:
-                groups.append((fact.is_convolution, images))
-    wanted: set[Var] = set().union(*(images for is_convolution, images in groups if is_convolution))
+                groups.append((fact.wants_blocks, images))
+    wanted: set[Var] = set().union(*(images for wants_blocks, images in groups if wants_blocks))
     size = -1
     while size != len(wanted):
         size = len(wanted)
@@ -241,6 +251,8 @@ def _with_layouts(
     buffers = func.buffers
     splits = {buffer: split for buffer, split in zip(buffers, layouts, strict=True) if split is not None}
     found = find_convolution(plain_nests(func) or [])
+    if found is not None and not splits and _takes_channels_apart(found):
+        return func, {}
     if found is not None and found.result not in splits and found.result in func.buffers:
         func = _accumulating_apart(func, found)
         found = find_convolution(plain_nests(func) or [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from heddle.ir.types import Type
 from heddle.ops.rules import require_float, require_int, require_ndim, unknown_dims
 from heddle.runtime.dtype import DataType
 from heddle.topi import detection as topi
+from heddle.topi import nms
 from heddle.topi.dims import static
 
 _LAYOUT = Without("axes have fixed places")
-_BOOL, _MODES = DataType("bool"), ("avg", "max")
+_INT64, _MODES = DataType("int64"), ("avg", "max")
 
 
 def _require_dtype(ctx: Inference, index: int, dtype: str, what: str) -> None:
@@ -27,24 +29,20 @@ def _require_dtype(ctx: Inference, index: int, dtype: str, what: str) -> None:
 
 
 def _infer_nms(ctx: Inference) -> Type:
-    boxes, scores, order = (ctx.tensor(index) for index in range(3))
-    for ty, what in ((boxes, "boxes"), (scores, "scores"), (order, "order")):
-        require_ndim(ctx, ty, 3, what)
-    for index, dtype, what in ((0, "float32", "boxes"), (1, "float32", "scores"), (2, "int64", "order")):
-        _require_dtype(ctx, index, dtype, what)
-    for index, dtype, what in ((3, "int64", "the limit"), (4, "float32", "overlap"), (5, "float32", "score")):
+    boxes, scores = ctx.tensor(0), ctx.tensor(1)
+    for index, what in ((0, "boxes"), (1, "scores")):
+        require_ndim(ctx, ctx.tensor(index), 3, what)
+        _require_dtype(ctx, index, "float32", what)
+    for index, dtype, what in ((2, "int64", "the limit"), (3, "float32", "overlap"), (4, "float32", "score")):
         require_ndim(ctx, ctx.tensor(index), 0, what)
         _require_dtype(ctx, index, dtype, what)
-    if boxes.dims is None or scores.dims is None or order.dims is None:
-        return unknown_dims(_BOOL, 3)
+    if boxes.dims is None or scores.dims is None:
+        return unknown_dims(_INT64, 3)
     if static(boxes.dims[2], "the number of coordinates") != 4:
         ctx.shape_error(f"a box must have 4 coordinates, got {boxes.dims[2]}")
-    for given, what in (((boxes.dims[0], boxes.dims[1]), "batches and boxes"),):
-        for own, dim in zip((scores.dims[0], scores.dims[2]), given, strict=True):
-            ctx.require_equal(own, dim, what)
-    for own, dim in zip(scores.dims, order.dims, strict=True):
-        ctx.require_equal(own, dim, "sizes of scores and order")
-    return TensorType(scores.dims, _BOOL)
+    for own, dim in zip((scores.dims[0], scores.dims[2]), boxes.dims[:2], strict=True):
+        ctx.require_equal(own, dim, "batches and boxes")
+    return TensorType(scores.dims, _INT64)
 
 
 def _np_overlap(a: Any, b: Any) -> Any:
@@ -55,37 +53,37 @@ def _np_overlap(a: Any, b: Any) -> Any:
     return shared / union if shared > 0 and union > 0 else np.float32(0)
 
 
-def _np_nms(_attrs: Any, boxes: Any, scores: Any, order: Any, most: Any, overlap: Any, least: Any) -> Any:
-    found = np.zeros(scores.shape, bool)
+def _np_nms(_attrs: Any, boxes: Any, scores: Any, most: Any, overlap: Any, least: Any) -> Any:
+    made = np.full(scores.shape, -1, np.int64)
     for batch, kind in np.ndindex(*scores.shape[:2]):
         chosen: list[Any] = []
-        for place, box in enumerate(order[batch, kind]):
+        own = scores[batch, kind]
+        for box in np.argsort(-own, kind="stable"):
             corners = boxes[batch, box]
-            if len(chosen) >= int(most) or not scores[batch, kind, box] > least:
+            if len(chosen) >= int(most) or not own[box] > least:
                 continue
             if all(_np_overlap(corners, other) <= overlap for other in chosen):
-                found[batch, kind, place] = True
+                made[batch, kind, len(chosen)] = box
                 chosen.append(corners)
-    return found
+    return made
 
 
 def _nms_sample(shape: tuple[int, int, int], most: int, overlap: float, least: float) -> Sample:
+    """Scores of few values, so that there are equal ones, and some that are no number."""
     batches, _, size = shape
 
     def make(rng: Any, dtype: str) -> tuple[Any, ...]:
-        corners = rng.integers(0, 12, size=(batches, size, 4)).astype(dtype)
-        scores = rng.random(shape).astype(dtype)
-        order = np.argsort(-scores, axis=-1, kind="stable").astype("int64")
+        scores = (rng.integers(0, 20, shape) / 20).astype(dtype)
+        scores[rng.random(shape) < 0.05] = np.nan
         return (
-            corners,
+            rng.integers(0, 12, size=(batches, size, 4)).astype(dtype),
             scores,
-            order,
             np.asarray(most, "int64"),
             np.asarray(overlap, "float32"),
             np.asarray(least, "float32"),
         )
 
-    return Sample(((batches, size, 4), shape, shape, (), (), ()), {}, ("float32",), make)
+    return Sample(((batches, size, 4), shape, (), (), ()), {}, ("float32",), make)
 
 
 def _infer_roi_align(ctx: Inference) -> Type:
@@ -96,8 +94,7 @@ def _infer_roi_align(ctx: Inference) -> Type:
     require_int(ctx, images, "batch_indices")
     if ctx.attrs.mode not in _MODES:
         ctx.attr_error(f"mode must be one of {', '.join(_MODES)}, got {ctx.attrs.mode!r}")
-    if len(ctx.attrs.pooled_size) != 2 or min(ctx.attrs.pooled_size) < 1:
-        ctx.attr_error(f"pooled_size must be two positive numbers, got {tuple(ctx.attrs.pooled_size)}")
+    _require_pooled_size(ctx)
     if x.dims is None or rois.dims is None or images.dims is None:
         return unknown_dims(x.dtype, 4)
     if static(rois.dims[1], "the number of coordinates") != 4:
@@ -167,38 +164,92 @@ def _roi_sample(**attrs: Any) -> Sample:
     return Sample((shape, (count, 4), (count,)), {"pooled_size": (2, 3), **attrs}, ("float32",), make)
 
 
+def _infer_roi_pool(ctx: Inference) -> Type:
+    x, rois = ctx.tensor(0), ctx.tensor(1)
+    require_ndim(ctx, x, 4, "data")
+    require_ndim(ctx, rois, 2, "rois")
+    require_float(ctx, x, rois)
+    _require_pooled_size(ctx)
+    if x.dims is None or rois.dims is None:
+        return unknown_dims(x.dtype, 4)
+    if static(rois.dims[1], "the numbers of a region") != 5:
+        ctx.shape_error(f"a region must have an image and 4 coordinates, got {rois.dims[1]} numbers")
+    return TensorType((rois.dims[0], x.dims[1], *ctx.attrs.pooled_size), x.dtype)
+
+
+def _require_pooled_size(ctx: Inference) -> None:
+    if len(ctx.attrs.pooled_size) != 2 or min(ctx.attrs.pooled_size) < 1:
+        ctx.attr_error(f"pooled_size must be two positive numbers, got {tuple(ctx.attrs.pooled_size)}")
+
+
+def _np_roi_pool(attrs: Any, x: Any, rois: Any) -> Any:
+    wide = np.float64 if rois.dtype == np.float64 else np.float32
+    made = np.zeros((len(rois), x.shape[1], *attrs.pooled_size), x.dtype)
+    for k, (number, corners) in enumerate(zip(rois[:, 0], rois[:, 1:].astype(wide), strict=True)):
+        if not 0 <= int(number) < x.shape[0]:
+            raise IndexError("the number of an image is out of range")
+        scaled = (corners * wide(attrs.spatial_scale)).astype(wide)
+        at = np.sign(scaled) * np.floor(np.abs(scaled) + wide(0.5))
+        bins = [
+            _np_bins(at[1 - axis], at[3 - axis], count, x.shape[2 + axis], wide)
+            for axis, count in enumerate(attrs.pooled_size)
+        ]
+        for (i, rows), (j, columns) in itertools.product(enumerate(bins[0]), enumerate(bins[1])):
+            part = x[int(number), :, rows, columns]
+            if part.size:
+                made[k, :, i, j] = part.max((1, 2))
+    return made
+
+
+def _np_bins(first: Any, last: Any, count: int, size: int, wide: Any) -> list[slice]:
+    share = wide(max(last - first + 1, 1)) / wide(count)
+    ends = [(np.floor(wide(k) * share) + first, np.ceil(wide(k + 1) * share) + first) for k in range(count)]
+    return [slice(*(int(np.clip(end, 0, size)) for end in pair)) for pair in ends]
+
+
+def _roi_pool_sample(count: int, dtype: str = "float32", **attrs: Any) -> Sample:
+    """Also regions outside of the image, upside down, and with corners between two pixels."""
+    shape = (2, 3, 6, 7)
+
+    def make(rng: Any, dtype: str) -> tuple[Any, ...]:
+        corners = rng.integers(-8, 24, size=(count, 4)) / 2
+        rois = np.concatenate([rng.integers(0, 2, size=(count, 1)), corners], axis=1)
+        return rng.standard_normal(shape).astype(dtype), rois.astype(dtype)
+
+    return Sample((shape, (count, 5)), {"pooled_size": (2, 3), "spatial_scale": 1.0, **attrs}, (dtype,), make)
+
+
 def declare() -> None:
     """Put the operators of this file into the table."""
     declare_op(
         OpDef(
-            name="vision.nms_flags",
+            name="vision.nms_boxes",
             inputs=(
                 Input("boxes", meaning="(batches, boxes, 4): two corners"),
                 Input("scores", meaning="(batches, classes, boxes)"),
-                Input("order", meaning="(batches, classes, boxes): boxes by falling score"),
                 Input("max_boxes", meaning="int64 of rank 0: how many of a class are chosen at most"),
                 Input("iou_threshold", meaning="of rank 0: the largest intersection over union"),
                 Input("score_threshold", meaning="of rank 0: what scores must exceed"),
             ),
             attrs=(),
             doc=(
-                "Whether each box, in order of its score, is chosen: those that overlap one that is chosen "
-                "already, are not."
+                "The chosen boxes of each class by falling score, int64, then -1: boxes that overlap one "
+                "that is chosen already, are not. Of equal scores the first box comes first."
             ),
             infer=_infer_nms,
             reference=_np_nms,
-            lower=lambda attrs, *tensors: topi.nms_flags(*tensors),
+            lower=lambda attrs, *tensors: nms.nms_boxes(*tensors),
             layout=_LAYOUT,
             samples=(
                 _nms_sample((2, 3, 13), 4, 0.2, 0.1),
                 _nms_sample((1, 1, 7), 0, 0.5, 0.0),
                 _nms_sample((1, 2, 9), 9, 0.0, 0.6),
                 _nms_sample((1, 1, 0), 3, 0.5, 0.0),
+                _nms_sample((2, 0, 3), 3, 0.5, 0.0),
+                _nms_sample((1, 1, 211), 150, 0.9, -1.0),
             ),
             errors=(
-                ErrorSample(
-                    ((1, 5), (1, 1, 5), (1, 1, 5), (), (), ()), {}, "R0203", "boxes must have 3 dimensions"
-                ),
+                ErrorSample(((1, 5), (1, 1, 5), (), (), ()), {}, "R0203", "boxes must have 3 dimensions"),
             ),
         )
     )
@@ -248,6 +299,37 @@ def declare() -> None:
                     "two positive numbers",
                     "float32,float32,int64",
                 ),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="vision.roi_pool",
+            inputs=(
+                Input("data", meaning="(n, channels, height, width)"),
+                Input("rois", meaning="(regions, 5): the number of the image, x1, y1, x2, y2"),
+            ),
+            attrs=(
+                AttrSpec("pooled_size", "ints", meaning="height and width of the bins"),
+                AttrSpec("spatial_scale", "float", 1.0, "from coordinates to elements"),
+            ),
+            doc=(
+                "(regions, channels, height, width): the largest element of each bin of a region, whose "
+                "corners are rounded to elements; 0 where a bin has none in the image."
+            ),
+            infer=_infer_roi_pool,
+            reference=_np_roi_pool,
+            lower=lambda a, x, rois: topi.roi_pool(x, rois, tuple(a.pooled_size), float(a.spatial_scale)),
+            layout=_LAYOUT,
+            samples=(
+                _roi_pool_sample(7),
+                _roi_pool_sample(5, "float64", pooled_size=(7, 5)),
+                _roi_pool_sample(5, "float16", spatial_scale=0.5),
+                _roi_pool_sample(0),
+            ),
+            errors=(
+                ErrorSample(((1, 1, 4, 4), (2, 4)), {"pooled_size": (2, 2)}, "R0203", "an image and 4"),
+                ErrorSample(((1, 1, 4, 4), (2, 5)), {"pooled_size": (2,)}, "R0205", "two positive numbers"),
             ),
         )
     )

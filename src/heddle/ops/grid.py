@@ -13,6 +13,7 @@ from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Withou
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import require_float, require_ndim, unknown_dims
+from heddle.prim.nodes import constant
 from heddle.topi import grid as topi
 from heddle.topi.dims import product, simplified, static
 from heddle.topi.image import METHODS
@@ -130,6 +131,47 @@ def _grid_samples() -> tuple[Sample, ...]:
     return tuple(Sample((s, g), attrs, ("float32",), make(s, g)) for s, g, attrs in rows)
 
 
+# ---- affine_grid
+
+
+def _infer_affine_grid(ctx: Inference) -> Type:
+    matrices, size = ctx.tensor(0), target_shape(ctx, 1)
+    require_ndim(ctx, matrices, 3, "the matrices")
+    require_float(ctx, matrices)
+    if size is None:
+        return unknown_dims(matrices.dtype)
+    if not size:
+        ctx.shape_error("the size must have at least one dimension")
+    if matrices.dims is None:
+        return unknown_dims(matrices.dtype, len(size) + 2)
+    ctx.require_equal(matrices.dims[1], constant(len(size), "int64"), "rows of a matrix and dimensions")
+    ctx.require_equal(matrices.dims[2], constant(len(size) + 1, "int64"), "columns and dimensions plus one")
+    return TensorType((matrices.dims[0], matrices.dims[1], *size), matrices.dtype)
+
+
+def _np_affine_grid(attrs: Any, matrices: Any, size: Any) -> Any:
+    if matrices.shape[1:] != (len(size), len(size) + 1):
+        raise ValueError("the matrices do not fit the dimensions")
+    wide = np.promote_types(matrices.dtype, np.float32).type
+    points = []
+    for axis in reversed(range(len(size))):
+        at, count = np.arange(size[axis]).astype(wide), wide(size[axis])
+        own = at * 2 / max(count - 1, wide(1)) - 1 if attrs.align_corners else (at * 2 + 1) / count - 1
+        points.append(np.broadcast_to(own.reshape(-1, *[1] * (len(size) - 1 - axis)), size))
+    points.append(np.ones(size, wide))
+    return np.tensordot(matrices.astype(wide), np.stack(points), 1).astype(matrices.dtype)
+
+
+def _affine_sample(count: int, size: tuple[int, ...], **attrs: bool) -> Sample:
+    shape = (count, len(size), len(size) + 1)
+    return Sample(
+        (shape, size),
+        attrs,
+        ("float32", "float64", "float16"),
+        lambda rng, dtype: (rng.standard_normal(shape).astype(dtype), size),
+    )
+
+
 # ---- col2im
 
 
@@ -236,6 +278,37 @@ def declare() -> None:
                 ErrorSample(((1, 1, 2, 2), (2, 3, 3, 2)), {}, "R0203", "batches of data and grid"),
                 ErrorSample(((1, 1, 0, 2), (1, 3, 3, 2)), {}, "R0203", "without elements"),
                 ErrorSample(((1, 1, 2), (1, 3, 1)), {"method": "area"}, "R0205", "method must be one of"),
+            ),
+        )
+    )
+    declare_op(
+        OpDef(
+            name="image.affine_grid",
+            inputs=(
+                Input("data", meaning="(n, ndim, ndim + 1): a matrix for each image"),
+                Input("size", "shape", "sizes of the positions' axes"),
+            ),
+            attrs=(
+                AttrSpec("align_corners", "bool", True, "-1 and 1 are the middles of the border elements"),
+            ),
+            doc=(
+                "(n, ndim, size...): coordinates from -1 to 1 of every place, the last axis first, and a "
+                "one, times the matrix of the image."
+            ),
+            infer=_infer_affine_grid,
+            reference=_np_affine_grid,
+            lower=lambda attrs, x, size: topi.affine_grid(x, size, bool(attrs.align_corners)),
+            layout=_LAYOUT,
+            samples=(
+                _affine_sample(2, (5, 7)),
+                _affine_sample(2, (1, 17), align_corners=False),
+                _affine_sample(3, (4, 1, 6)),
+                _affine_sample(1, (9,), align_corners=False),
+                _affine_sample(1, (0, 3)),
+            ),
+            errors=(
+                ErrorSample(((1, 2, 3), (4, 4, 4)), {}, "R0203", "rows of a matrix and dimensions"),
+                ErrorSample(((2, 3), (4, 4)), {}, "R0203", "the matrices must have 3 dimensions"),
             ),
         )
     )

@@ -26,15 +26,29 @@ def _infer(ctx: Inference) -> Type:
     return TensorType(size, dtype) if size is not None else unknown_dims(dtype, ctx.type_of(1).ndim)  # type: ignore[attr-defined]
 
 
-def _reference(_attrs: Any, key: Any, size: Any) -> Any:
+def _words(key: Any, size: Any) -> Any:
     count = int(np.prod(size, dtype=np.int64))
     with np.errstate(over="ignore"):
         at = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(topi.STEP)
         mixed = np.asarray(key, np.int64).view(np.uint64) * np.uint64(topi.FACTORS[1]) + at
         for shift, factor in zip(topi.SHIFTS, topi.FACTORS, strict=False):
             mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-        mixed = mixed ^ (mixed >> np.uint64(topi.SHIFTS[2]))
-    return ((mixed >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)).reshape(size)
+        return (mixed ^ (mixed >> np.uint64(topi.SHIFTS[2]))).reshape(size)
+
+
+def _part(words: Any, first: int) -> Any:
+    bits = words >> np.uint64(first) & np.uint64((1 << 24) - 1)
+    return bits.astype(np.float32) * np.float32(2.0**-24)
+
+
+def _np_uniform(_attrs: Any, key: Any, size: Any) -> Any:
+    return _part(_words(key, size), 40)
+
+
+def _np_normal(_attrs: Any, key: Any, size: Any) -> Any:
+    words = _words(key, size)
+    u, v = (_part(words, first).astype(np.float64) for first in (40, 16))
+    return (np.sqrt(-2 * np.log(1 - u)) * np.cos(2 * np.pi * v)).astype(np.float32)
 
 
 def _sample(size: tuple[int, ...]) -> Sample:
@@ -46,22 +60,35 @@ def _sample(size: tuple[int, ...]) -> Sample:
 
 def declare() -> None:
     """Put the operators of this file into the table."""
-    declare_op(
-        OpDef(
-            name="random.uniform",
-            inputs=(
-                Input("key", meaning="int64 of rank 0"),
-                Input("size", "shape", "of the result"),
-            ),
-            attrs=(),
-            doc=(
-                "float32 numbers from [0, 1), multiples of 2**-24: the numbers of a counter from the key on, "
-                "mixed as SplitMix64 does."
-            ),
-            infer=_infer,
-            reference=_reference,
-            lower=lambda attrs, key, size: topi.uniform(key, size),
-            layout=Without("numbers belong to places in row-major order"),
-            samples=tuple(_sample(size) for size in ((3, 7), (), (0, 2), (33,))),
+    for name, lower, reference, doc in (
+        (
+            "uniform",
+            topi.uniform,
+            _np_uniform,
+            "float32 numbers from [0, 1), multiples of 2**-24: the numbers of a counter from the key on, "
+            "mixed as SplitMix64 does.",
+        ),
+        (
+            "normal",
+            topi.normal,
+            _np_normal,
+            "float32 numbers of the standard normal distribution, as Box and Muller make them of the mixed "
+            "numbers of a counter, one number of one.",
+        ),
+    ):
+        declare_op(
+            OpDef(
+                name=f"random.{name}",
+                inputs=(
+                    Input("key", meaning="int64 of rank 0"),
+                    Input("size", "shape", "of the result"),
+                ),
+                attrs=(),
+                doc=doc,
+                infer=_infer,
+                reference=reference,
+                lower=lambda attrs, key, size, lower=lower: lower(key, size),
+                layout=Without("numbers belong to places in row-major order"),
+                samples=tuple(_sample(size) for size in ((3, 7), (), (0, 2), (33,))),
+            )
         )
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Any
 
@@ -166,16 +167,20 @@ def _np_topk(attrs: Any, x: Any) -> Any:
 
 def _infer_search(ctx: Inference) -> Type:
     x, boundaries = ctx.tensor(0), ctx.tensor(1)
-    require_ndim(ctx, boundaries, 1, "boundaries")
     ctx.same_dtype(x, boundaries)
     dtype = DataType("int32" if ctx.attrs.out_int32 else "int64")
+    if boundaries.ndim != 1:
+        require_ndim(ctx, x, boundaries.ndim, "a tensor with boundaries for each row")
+    if boundaries.dims is not None and x.dims is not None and boundaries.ndim > 1:
+        for own, dim in zip(boundaries.dims[:-1], x.dims[:-1], strict=True):
+            ctx.require_equal(own, dim, "rows of boundaries and data")
     return TensorType(x.dims, dtype) if x.dims is not None else unknown_dims(dtype, x.ndim)
 
 
 def _declare_search() -> None:
-    def sample(shape: tuple[int, ...], size: int, attrs: dict[str, Any]) -> Sample:
+    def sample(shape: tuple[int, ...], size: int | tuple[int, ...], attrs: dict[str, Any]) -> Sample:
         return Sample(
-            (shape, (size,)),
+            (shape, size if isinstance(size, tuple) else (size,)),
             attrs,
             ("float32", "int32"),
             lambda rng, dtype: (
@@ -184,12 +189,24 @@ def _declare_search() -> None:
             ),
         )
 
+    def reference(attrs: Any, x: Any, boundaries: Any) -> Any:
+        place = bisect_right if attrs.right else bisect_left
+        made = np.empty(x.shape, "int32" if attrs.out_int32 else "int64")
+        if boundaries.ndim > 1 and boundaries.shape[:-1] != x.shape[:-1]:
+            raise ValueError("rows of boundaries and data differ")
+        for at in np.ndindex(x.shape):
+            made[at] = place(boundaries if boundaries.ndim == 1 else boundaries[at[:-1]], x[at])
+        return made
+
     declare_op(
         OpDef(
             name="bucketize",
             inputs=(
                 Input("input_tensor", meaning="a tensor"),
-                Input("boundaries", meaning="a sorted vector"),
+                Input(
+                    "boundaries",
+                    meaning="a sorted vector, or one for each row: (..., n), as the tensor (..., m)",
+                ),
             ),
             attrs=(
                 AttrSpec("out_int32", "bool", False, "int32 results instead of int64"),
@@ -200,9 +217,7 @@ def _declare_search() -> None:
                 "them if `right`."
             ),
             infer=_infer_search,
-            reference=lambda a, x, b: np.asarray(
-                np.searchsorted(b, x, "right" if a.right else "left")
-            ).astype("int32" if a.out_int32 else "int64"),
+            reference=reference,
             lower=lambda a, x, b: sort.searchsorted(b, x, bool(a.right), "int32" if a.out_int32 else "int64"),
             layout=_LAYOUT,
             samples=(
@@ -210,8 +225,13 @@ def _declare_search() -> None:
                 sample((6,), 4, {"right": True, "out_int32": True}),
                 sample((), 3, {}),
                 sample((2,), 0, {}),
+                sample((3, 4), (3, 9), {"right": True}),
+                sample((2, 1, 5), (2, 1, 3), {}),
             ),
-            errors=(ErrorSample(((3,), (2, 2)), {}, "R0203", "boundaries must have 1 dimensions"),),
+            errors=(
+                ErrorSample(((3,), (2, 2)), {}, "R0203", "must have 2 dimensions"),
+                ErrorSample(((3, 2), (2, 2)), {}, "R0203", "rows of boundaries and data differ"),
+            ),
         )
     )
 

@@ -31,6 +31,7 @@ from heddle.tir.nodes import (
     IfThenElse,
     PrimFunc,
     Stmt,
+    While,
     decl_buffer,
     seq,
 )
@@ -95,6 +96,14 @@ class StmtBuilder:
         with self._nest() as body:
             yield
         self.emit(IfThenElse(last.condition, last.then_case, seq(*body)))
+
+    @contextmanager
+    def repeat_while(self, condition: PrimExpr) -> Iterator[None]:
+        """What is emitted inside runs again and again as long as the condition holds, which is asked before
+        each turn."""
+        with self._nest() as body:
+            yield
+        self.emit(While(condition, seq(*body)))
 
     @contextmanager
     def _nest(self) -> Iterator[list[Stmt]]:

@@ -1,4 +1,4 @@
-"""Boxes: choosing those that do not overlap, and pooling what lies in them."""
+"""Pooling what lies in regions of images."""
 
 from __future__ import annotations
 
@@ -6,92 +6,17 @@ from collections.abc import Sequence
 
 from heddle import te
 from heddle.prim.checked_index import checked_index
-from heddle.prim.intrinsics import ceil
+from heddle.prim.intrinsics import ceil, floor
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import any as any_of
-from heddle.prim.ops import cast, maximum, minimum, select
+from heddle.prim.ops import cast, maximum, min_value, minimum, select
 from heddle.runtime.dtype import DataType
-from heddle.tir.nodes import AllocBuffer, Buffer, IfThenElse, Stmt, While, decl_buffer, seq
+from heddle.tir.builder import StmtBuilder
+from heddle.tir.nodes import Buffer, ForKind, Stmt, seq
 from heddle.topi.loops import Cell, load, loop, nest, store
 
 _FLOAT = DataType("float32")
-
-
-def nms_flags(
-    boxes: te.Tensor,
-    scores: te.Tensor,
-    order: te.Tensor,
-    most: te.Tensor,
-    overlap: te.Tensor,
-    least: te.Tensor,
-) -> te.Tensor:
-    """Whether each box, in order of its score, is chosen: (batches, classes, boxes).
-
-    `boxes` (batches, boxes, 4) are two corners; `scores` and `order` (batches, classes, boxes). A box is
-    chosen if its score is above `least`, fewer than `most` of its class are, and its intersection with each
-    of these, over the union, is at most `overlap`.
-    """
-    batches, classes, size = scores.shape
-
-    def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
-        corners, points, ranks, limit, reach, floor_score = inputs
-        chosen = decl_buffer((size,), "int64", "chosen")
-        at, count, other, alive = Cell("at"), Cell("count"), Cell("other"), Cell("alive")
-
-        def one_class(index: tuple[PrimExpr, ...]) -> Stmt:
-            batch, kind = index
-            box = load(ranks, (batch, kind, at.get()))
-            overlaps = _overlap(corners, batch, box, load(chosen, (other.get(),))) > load(reach, ())
-            compare = seq(IfThenElse(overlaps, alive.set(constant(0, "int64"))), other.set(other.get() + 1))
-            keep = seq(
-                store(outputs[0], constant(True, "bool"), (batch, kind, at.get())),
-                store(chosen, box, (count.get(),)),
-                count.set(count.get() + 1),
-            )
-            above = load(points, (batch, kind, box)) > load(floor_score, ())
-            visit = seq(
-                alive.set(constant(1, "int64")),
-                other.set(constant(0, "int64")),
-                While(all_of(alive.get() > 0, other.get() < count.get()), compare),
-                IfThenElse(alive.get() > 0, keep),
-            )
-            step = seq(IfThenElse(above, visit), at.set(at.get() + 1))
-            return seq(
-                loop("f", size, lambda i: store(outputs[0], constant(False, "bool"), (batch, kind, i))),
-                at.set(constant(0, "int64")),
-                count.set(constant(0, "int64")),
-                While(all_of(at.get() < size, count.get() < load(limit, ())), step),
-            )
-
-        cells = [cell.declare() for cell in (at, count, other, alive)]
-        return seq(AllocBuffer(chosen), *cells, nest("c", (batches, classes), one_class))
-
-    result: te.Tensor = te.extern(
-        (batches, classes, size),
-        [boxes, scores, order, most, overlap, least],
-        body,
-        name="nms_flags",
-        dtype="bool",
-    )
-    return result
-
-
-def _overlap(boxes: Buffer, batch: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """Intersection over union, 0 where there is none."""
-    zero = constant(0, _FLOAT)
-
-    def side(box: PrimExpr, axis: int) -> tuple[PrimExpr, PrimExpr]:
-        ends = [load(boxes, (batch, box, constant(axis + k, "int64"))) for k in (0, 2)]
-        return minimum(*ends), maximum(*ends)
-
-    shared, areas = constant(1, _FLOAT), [constant(1, _FLOAT), constant(1, _FLOAT)]
-    for axis in (0, 1):
-        (low_a, high_a), (low_b, high_b) = side(a, axis), side(b, axis)
-        shared = shared * maximum(minimum(high_a, high_b) - maximum(low_a, low_b), zero)
-        areas = [areas[0] * (high_a - low_a), areas[1] * (high_b - low_b)]
-    union = areas[0] + areas[1] - shared
-    return select(all_of(shared > zero, union > zero), shared / union, zero)
 
 
 def roi_align(
@@ -185,3 +110,102 @@ def _neighbours(
             value = cast(_FLOAT, load(x, (image, channel, row, column))) * row_weight * column_weight
             made.append(select(any_of(*outside), zero, value))
     return made
+
+
+def roi_pool(x: te.Tensor, rois: te.Tensor, pooled_size: tuple[int, int], spatial_scale: float) -> te.Tensor:
+    """Each region (image, x1, y1, x2, y2), whose corners are rounded to elements, as bins, each the largest
+    element in it, or 0 where it has none in the image: (regions, channels, height, width).
+    """
+    shape = (rois.shape[0], x.shape[1], *(constant(size, "int64") for size in pooled_size))
+
+    def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
+        return _RegionPool(inputs[0], inputs[1], outputs[0], pooled_size, spatial_scale).body()
+
+    result: te.Tensor = te.extern(shape, [x, rois], body, name="roi_pool", dtype=x.dtype)
+    return result
+
+
+class _RegionPool:
+    """Writes the loops of `roi_pool`. The rows of a bin are joined first, over the whole width of the region,
+    where memory is read in order; of that row then each bin takes its part."""
+
+    def __init__(
+        self, x: Buffer, rois: Buffer, result: Buffer, pooled_size: tuple[int, int], spatial_scale: float
+    ) -> None:
+        self.x, self.rois, self.result = x, rois, result
+        self.pooled_size, self.scale = pooled_size, spatial_scale
+        self.wide = "float64" if rois.dtype == "float64" else "float32"
+        self.b = StmtBuilder()
+
+    def body(self) -> Stmt:
+        b, (images, channels, height, width) = self.b, self.x.shape
+        with b.loop("region", self.rois.shape[0], ForKind.PARALLEL, {"grain": 1}) as region:
+            number = cast("int64", self.rois[region, 0])
+            image = b.let("image", checked_index(number, images, from_end=False))
+            rows = self._bins(region, 0, height)
+            columns = self._bins(region, 1, width)
+            joined = b.alloc("joined", (width,), str(self.x.dtype), "workspace")
+            with b.loop("channel", channels) as channel, b.loop("row", self.pooled_size[0]) as row:
+                self._join_rows((image, channel), (rows[0][row], rows[1][row]), columns, joined)
+                with b.loop("column", self.pooled_size[1]) as column:
+                    part = (columns[0][column], columns[1][column])
+                    is_there = all_of(rows[0][row] < rows[1][row], part[0] < part[1])
+                    best = self._largest(joined, *part)
+                    value = select(is_there, best, constant(0, self.x.dtype))
+                    b.store(self.result, (region, channel, row, column), value)
+        return b.func("roi_pool", ()).body
+
+    def _bins(self, region: PrimExpr, axis: int, size: PrimExpr) -> tuple[Buffer, Buffer]:
+        """The elements of an axis at which its bins begin and end."""
+        b, count = self.b, self.pooled_size[axis]
+        first, last = (
+            b.let(name, _rounded(cast(self.wide, self.rois[region, 2 - axis + 2 * end]) * self.scale))
+            for end, name in enumerate(("first", "last"))
+        )
+        length = maximum(last - first + 1, constant(1, self.wide))
+        share = b.let("share", length / constant(count, self.wide))
+        begin, end = (b.alloc(name, (count,), "int64", "stack") for name in ("begin", "end"))
+        with b.loop("bin", count) as part:
+            place = cast(self.wide, part)
+            b.store(begin, (part,), _inside(floor(place * share) + first, size))
+            b.store(end, (part,), _inside(ceil((place + 1) * share) + first, size))
+        return begin, end
+
+    def _join_rows(
+        self,
+        plane: tuple[PrimExpr, PrimExpr],
+        rows: tuple[PrimExpr, PrimExpr],
+        columns: tuple[Buffer, Buffer],
+        joined: Buffer,
+    ) -> None:
+        """The largest element of some rows, for all columns of the region."""
+        b, (begin, end) = self.b, columns
+        left = b.let("left", begin[0])
+        count = b.let("count", maximum(end[self.pooled_size[1] - 1] - left, 0))
+        with b.loop("j", count) as j:
+            b.store(joined, (left + j,), min_value(self.x.dtype))
+        top = b.let("top", rows[0])
+        with b.loop("i", maximum(rows[1] - top, 0)) as i, b.loop("j", count) as j:
+            value = self.x[(*plane, top + i, left + j)]
+            b.store(joined, (left + j,), maximum(joined[left + j], value))
+
+    def _largest(self, joined: Buffer, begin: PrimExpr, end: PrimExpr) -> PrimExpr:
+        b, best = self.b, Cell("best", str(self.x.dtype))
+        first = b.let("from_column", begin)
+        b.emit(best.declare())
+        b.emit(best.set(min_value(self.x.dtype)))
+        with b.loop("j", maximum(end - first, 0)) as j:
+            b.emit(best.set(maximum(best.get(), joined[first + j])))
+        return best.get()
+
+
+def _rounded(x: PrimExpr) -> PrimExpr:
+    """To the nearest whole number, halves away from zero."""
+    half = constant(0.5, x.dtype)
+    result: PrimExpr = select(x < 0, ceil(x - half), floor(x + half))
+    return result
+
+
+def _inside(place: PrimExpr, size: PrimExpr) -> PrimExpr:
+    """A place that is whole, as an index between 0 and the size."""
+    return maximum(minimum(cast("int64", place), size), 0)

@@ -1,4 +1,4 @@
-"""Images read at positions that a tensor gives, and images put together of their blocks."""
+"""Images read at positions that a tensor gives, such positions, and images put together of their blocks."""
 
 from __future__ import annotations
 
@@ -32,8 +32,14 @@ def grid_sample(x: te.Tensor, grid: te.Tensor, method: str, padding: str, align_
     if method == "nearest_neighbor":
         wide = x.dtype
     taps = {"nearest_neighbor": 1, "linear": 2}.get(method, 4)
-    at = _positions(x, grid, method, padding, align_corners)
-    places = [_places(at, k, x.shape[2 + k], taps, padding, align_corners) for k in range(ndim)]
+    at = [_positions(x, grid, k, method, padding, align_corners) for k in range(ndim)]
+    places = [
+        [
+            _places(at[k], f"{k}_{tap}", x.shape[2 + k], tap - taps // 4, padding, align_corners)
+            for tap in range(taps)
+        ]
+        for k in range(ndim)
+    ]
 
     def element(*index: PrimExpr) -> PrimExpr:
         batch, channel, out = index[0], index[1], index[2:]
@@ -47,11 +53,10 @@ def grid_sample(x: te.Tensor, grid: te.Tensor, method: str, padding: str, align_
             k = len(found)
             if k == ndim:
                 return value(found)
-            tap = [constant(j, "int64") for j in range(taps)]
-            parts = [weighted([*found, places[k][(batch, *out, j)]]) for j in tap]
+            parts = [weighted([*found, place[(batch, *out)]]) for place in places[k]]
             if taps == 1:
                 return parts[0]
-            base = at[(batch, *out, constant(k, "int64"))]
+            base = at[k][(batch, *out)]
             weights = _weights(base - floor(base), taps)
             terms = [part * cast(wide, weight) for part, weight in zip(parts, weights, strict=True)]
             total: PrimExpr = reduce(operator.add, terms)
@@ -64,31 +69,62 @@ def grid_sample(x: te.Tensor, grid: te.Tensor, method: str, padding: str, align_
     return result
 
 
-def _positions(x: te.Tensor, grid: te.Tensor, method: str, padding: str, align_corners: bool) -> te.Tensor:
-    """(n, out..., ndim) positions in elements, the first axis of x first."""
-    ndim = x.ndim - 2
+def affine_grid(matrices: te.Tensor, size: Sequence[Any], align_corners: bool) -> te.Tensor:
+    """Positions for `grid_sample`, moved by a matrix for each image: (n, ndim, ndim + 1) →
+    (n, ndim, size...).
+
+    A position of the result counts from -1 to 1 along each axis, the last axis first: the matrix is
+    multiplied with these coordinates and a one. -1 and 1 are as in `grid_sample`; an axis of one element is
+    at 0, with `align_corners` at -1.
+    """
+    sizes = [as_dim(dim) for dim in size]
+    ndim, wide = len(sizes), accumulator(matrices.dtype)
 
     def element(*index: PrimExpr) -> PrimExpr:
-        found: PrimExpr | None = None
-        for k in reversed(range(ndim)):
-            position = cast(_FLOAT, grid[(*index[:-1], constant(ndim - 1 - k, "int64"))])
-            own = _place(position, x.shape[2 + k], method, padding, align_corners)
-            found = own if found is None else if_then_else(equal(index[-1], k), own, found)
-        assert found is not None
-        return found
+        row, at = index[:2], index[2:]
+        total: PrimExpr | None = None
+        for column in range(ndim):
+            axis = ndim - 1 - column
+            factor = cast(wide, matrices[(*row, constant(column, "int64"))])
+            term = factor * _evenly(at[axis], sizes[axis], align_corners, wide)
+            total = term if total is None else total + term
+        last = cast(wide, matrices[(*row, constant(ndim, "int64"))])
+        return cast(matrices.dtype, last if total is None else total + last)
 
-    result: te.Tensor = te.compute(grid.shape, element, name="grid_positions")
+    shape = (matrices.shape[0], constant(ndim, "int64"), *sizes)
+    result: te.Tensor = te.compute(shape, element, name="affine_grid")
+    return result
+
+
+def _evenly(place: PrimExpr, size: PrimExpr, align_corners: bool, dtype: DataType) -> PrimExpr:
+    """An element's place along an axis, from -1 to 1."""
+    x, n, one = cast(dtype, place), cast(dtype, size), constant(1, dtype)
+    ends: PrimExpr = x * 2 / maximum(n - one, one) - one
+    middle: PrimExpr = (x * 2 + one) / n - one
+    return ends if align_corners else middle
+
+
+def _positions(
+    x: te.Tensor, grid: te.Tensor, axis: int, method: str, padding: str, align_corners: bool
+) -> te.Tensor:
+    """(n, out...) positions along an axis, in elements."""
+    column, size = constant(x.ndim - 3 - axis, "int64"), x.shape[2 + axis]
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        return _place(cast(_FLOAT, grid[(*index, column)]), size, method, padding, align_corners)
+
+    result: te.Tensor = te.compute(grid.shape[:-1], element, name=f"grid_positions{axis}")
     return result
 
 
 def _places(
-    at: te.Tensor, axis: int, size: PrimExpr, taps: int, padding: str, align_corners: bool
+    at: te.Tensor, name: str, size: PrimExpr, offset: int, padding: str, align_corners: bool
 ) -> te.Tensor:
-    """(n, out..., taps) elements of an axis to read; with padding by zeros -1 where there is none."""
+    """(n, out...) elements of an axis to read, so far from the one before the position; with padding by zeros
+    -1 where there is none."""
 
     def element(*index: PrimExpr) -> PrimExpr:
-        base = floor(at[(*index[:-1], constant(axis, "int64"))])
-        place = cast("int64", base) + index[-1] - (1 if taps == 4 else 0)
+        place = cast("int64", floor(at[index])) + offset
         if padding == "zeros":
             return select(all_of(place >= 0, place < size), place, constant(-1, "int64"))
         if padding == "reflection":
@@ -96,8 +132,7 @@ def _places(
             place = cast("int64", _reflected(cast(_FLOAT, place), low, high))
         return maximum(minimum(place, size - 1), 0)
 
-    shape = (*at.shape[:-1], constant(taps, "int64"))
-    result: te.Tensor = te.compute(shape, element, name="grid_places")
+    result: te.Tensor = te.compute(at.shape, element, name=f"grid_places{name}")
     return result
 
 

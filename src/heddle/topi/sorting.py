@@ -143,10 +143,10 @@ def first_positions(x: te.Tensor, axis: int, count: PrimExpr, descending: bool) 
             def consider(i: PrimExpr) -> Stmt:
                 """Element i takes the place of the last one where it stands before it."""
                 better = precedes(value(i), value(load(heap, (zero,))), descending)
-                return IfThenElse(better, seq(store(heap, i, (zero,)), sink(zero, count)))
+                return IfThenElse(better, seq(store(heap, i, (zero,)), sink_in(zero, count)))
 
-            def sink(top: PrimExpr, end: PrimExpr) -> Stmt:
-                return _sink(heap, top, end, hole, last, follows)
+            def sink_in(top: PrimExpr, end: PrimExpr) -> Stmt:
+                return sink(heap, top, end, hole, last, follows)
 
             def put_last(i: PrimExpr) -> Stmt:
                 """The top of the heap moves behind it: what follows all others comes to its place."""
@@ -156,7 +156,7 @@ def first_positions(x: te.Tensor, axis: int, count: PrimExpr, descending: bool) 
                     last.set(behind),
                     store(heap, load(heap, (zero,)), (end,)),
                     store(heap, last.get(), (zero,)),
-                    sink(zero, end),
+                    sink_in(zero, end),
                 )
 
             return seq(
@@ -164,7 +164,7 @@ def first_positions(x: te.Tensor, axis: int, count: PrimExpr, descending: bool) 
                 hole.declare(),
                 last.declare(),
                 loop("f", count, lambda i: store(heap, i, (i,))),
-                loop("h", count, lambda i: sink(count - 1 - i, count)),
+                loop("h", count, lambda i: sink_in(count - 1 - i, count)),
                 loop("e", size - count, lambda i: consider(count + i)),
                 loop("s", count, put_last),
                 loop("w", count, lambda i: store(target, load(heap, (i,)), (*index[:at], i, *index[at:]))),
@@ -176,8 +176,13 @@ def first_positions(x: te.Tensor, axis: int, count: PrimExpr, descending: bool) 
     return result
 
 
-def _sink(heap: Buffer, top: PrimExpr, end: PrimExpr, hole: Cell, last: Cell, follows: Before) -> Stmt:
-    """The element at place `top` sinks below those that stand behind it, in a heap that ends at `end`."""
+def sink(heap: Buffer, top: PrimExpr, end: PrimExpr, hole: Cell, last: Cell, follows: Before) -> Stmt:
+    """The element at place `top` sinks below those nearer to the top, in a heap of positions that ends at
+    place `end`.
+
+    `follows(a, b)` says whether what is at place a of the heap belongs nearer to the top than what is at b.
+    `hole` and `last` are declared by the caller.
+    """
 
     def look(child: PrimExpr) -> Stmt:
         behind = IfThenElse(follows(child, last.get()), last.set(child))
@@ -251,15 +256,19 @@ def topk_length(size: PrimExpr, k: int) -> PrimExpr:
 
 
 def searchsorted(boundaries: te.Tensor, x: te.Tensor, right: bool, dtype: str) -> te.Tensor:
-    """For every element of x where it would stand in the sorted boundaries: behind equal ones if `right`."""
-    size = boundaries.shape[0]
+    """For every element of x where it would stand in the sorted boundaries: behind equal ones if `right`.
+
+    Boundaries are a vector, or (..., n) for elements (..., m): then each row has its own.
+    """
+    size = boundaries.shape[-1]
 
     def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
         low, high = Cell("low"), Cell("high")
 
         def find(index: tuple[PrimExpr, ...]) -> Stmt:
             middle = (low.get() + high.get()) // 2
-            bound, value = load(inputs[0], (middle,)), load(inputs[1], index)
+            row = index[:-1] if boundaries.ndim > 1 else ()
+            bound, value = load(inputs[0], (*row, middle)), load(inputs[1], index)
             beyond = bound <= value if right else bound < value
             halve = IfThenElse(beyond, low.set(middle + 1), high.set(middle))
             search = While(less_than(low.get(), high.get()), halve)

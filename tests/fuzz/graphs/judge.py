@@ -52,6 +52,7 @@ OPTIONAL_PASSES = (
     "Simplify",
     "RunInLanes",
     "PeelLastPair",
+    "CountRows",
     "HoistDivisions",
     "HoistIfThenElse",
     "StorageRewrite",

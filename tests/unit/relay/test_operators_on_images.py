@@ -141,6 +141,12 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
         {"right": True, "dtype": "int64"},
         np.array([1, 2], "int64"),
     ),
+    (
+        "searchsorted",
+        (np.array([[1, 3, 5], [0, 0, 9]], "float32"), np.array([[0, 4], [0, 8]], "float32")),
+        {},
+        np.array([[0, 2], [0, 2]], "int32"),
+    ),
 ]
 
 
@@ -209,6 +215,11 @@ def test_regions_and_grids() -> None:
     grid = np.stack([x, y])[None].repeat(2, 0).astype("float32")
     sampled = value(word("image.grid_sample", "")(const_of(IMAGE), const_of(grid)))
     np.testing.assert_allclose(sampled, IMAGE, rtol=1e-4, atol=1e-4)
+    matrices = np.tile(np.eye(2, 3, dtype="float32"), (2, 1, 1))
+    even = value(word("image.affine_grid", "")(const_of(matrices), (4, 6)))
+    np.testing.assert_allclose(even, grid, atol=1e-6)
+    pooled = value(word("vision.roi_pool", "")(const_of(flat), const_of(rois), (2, 3), 1.0))
+    np.testing.assert_array_equal(pooled, np.full((2, 2, 2, 3), 3, "float32"))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +228,7 @@ def test_regions_and_grids() -> None:
         ("nn.depth_to_space", (IMAGE,), {"block_size": 2, "layout": "NHWC"}, "layout NCHW"),
         ("nn.depth_to_space", (IMAGE,), {"block_size": 2, "mode": "XYZ"}, "one of DCR, CDR"),
         ("sequence_mask", (ROWS_, LENGTHS), {"axis": 2}, "0 or 1"),
-        ("searchsorted", (ROWS_, ROWS_), {}, "one sorted sequence"),
+        ("searchsorted", (ROWS_, ROWS_[:2]), {}, "rows of boundaries and data differ"),
         ("variance", (ROWS_[:1],), {"axis": [0], "unbiased": True}, "at least 2"),
     ],
 )

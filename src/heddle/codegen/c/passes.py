@@ -12,6 +12,7 @@ from heddle.target import Target
 from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.check_bounds import CheckBounds
 from heddle.tir.transform.compact_buffers import CompactBuffers
+from heddle.tir.transform.count_rows import CountRows
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
@@ -42,6 +43,7 @@ def lowering_passes(_: Target) -> tuple[Pass, ...]:
         HoistIfThenElse(),
         StorageRewrite(),
         Simplify(),
+        CountRows(),
         HoistDivisions(),
         RemoveNoOp(),
         RemoveAssume(),

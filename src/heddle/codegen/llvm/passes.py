@@ -9,6 +9,7 @@ from heddle.tir.dot_product import dot_products_of, tile_product_of
 from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.check_bounds import CheckBounds
 from heddle.tir.transform.compact_buffers import CompactBuffers
+from heddle.tir.transform.count_rows import CountRows
 from heddle.tir.transform.fit_tiles import FitTiles
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
@@ -61,6 +62,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         HoistIfThenElse(),
         StorageRewrite(),  # before unrolling, which copies allocations
         Simplify(),
+        CountRows(),
         HoistDivisions(),  # before unrolling, which copies them
         UnrollLoop(),  # constant indices into local buffers: LLVM makes registers of them
         RemoveNoOp(),

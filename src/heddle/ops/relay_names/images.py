@@ -164,6 +164,11 @@ def aliases() -> Rows:
             pad_mode=lambda given: _named(given, "mode", _PADS),
         ),
     )
+    yield from _regions()
+
+
+def _regions() -> Rows:
+    """Positions and regions that a tensor gives."""
     yield (
         "image.grid_sample",
         alias(
@@ -200,5 +205,24 @@ def aliases() -> Rows:
                 "astype", call_op("squeeze", _column(given, 0, 1), axis=[1]), dtype="int64"
             ),
             sample_ratio=lambda given: max(0, int(given["sample_ratio"])),
+        ),
+    )
+    yield (
+        "vision.roi_pool",
+        alias(
+            "vision.roi_pool",
+            (Input("data"), Input("rois")),
+            (attr("pooled_size", "ints"), attr("spatial_scale", "float"), attr("layout", "str", "NCHW")),
+            data=_only_channels_first,
+        ),
+    )
+    yield (
+        "image.affine_grid",
+        alias(
+            "image.affine_grid",
+            DATA,
+            (attr("target_shape", "ints"),),
+            size=lambda given: [int(size) for size in given["target_shape"]],
+            align_corners=lambda given: True,
         ),
     )

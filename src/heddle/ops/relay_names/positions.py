@@ -78,13 +78,6 @@ def _own_dtype(given: Given) -> str:
     return str(tensor_type(given["data"]).dtype)
 
 
-def _found_in(given: Given) -> Any:
-    sequence = given["sorted_sequence"]
-    if rank(sequence) != 1:
-        raise IRTypeError(R0205, f"searchsorted: one sorted sequence, got {rank(sequence)} dimensions")
-    return sequence
-
-
 def _tensors_of_shape() -> Rows:
     for name in ("zeros", "ones"):
         yield (
@@ -215,7 +208,7 @@ def _lookups() -> Rows:
             (Input("sorted_sequence"), Input("values")),
             (attr("right", "bool", False), attr("dtype", "dtype", "int32")),
             input_tensor="values",
-            boundaries=_found_in,
+            boundaries="sorted_sequence",
             out_int32=lambda given: str(given["dtype"]) == "int32",
         ),
     )

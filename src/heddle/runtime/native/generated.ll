@@ -677,7 +677,7 @@ after.10:
   ret void
 }
 
-; Move this thread to another processor that it may run on. Where there is none nothing happens, nor where
+; Move this thread to another processor that it may run on. Nothing happens where there is none, or where
 ; the system cannot tell.
 ;
 ; Schedulers leave a thread that often sleeps where it is, even on the processor of the one that wakes it,

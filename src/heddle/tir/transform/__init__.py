@@ -2,6 +2,7 @@
 
 from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.check_bounds import CheckBounds
+from heddle.tir.transform.count_rows import CountRows
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
@@ -21,6 +22,7 @@ from heddle.tir.transform.vectorize_loop import VectorizeLoop
 __all__ = [
     "BF16Legalize",
     "CheckBounds",
+    "CountRows",
     "FlattenBuffer",
     "HoistDivisions",
     "HoistIfThenElse",

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import prod
+from operator import add, eq
 from typing import Any
 
 import numpy as np
@@ -19,16 +21,22 @@ from heddle.vm.codes import V0402, V0403
 TextArray = np.ndarray[Any, np.dtype[np.object_]]
 
 
-def texts_of(value: Any) -> TextArray:
-    """A tensor of strings as an array. Raises: TrapTypeError V0402 for anything else."""
+def shape_and_texts(value: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The parts of a tensor of strings. Raises: TrapTypeError V0402 for anything else."""
     is_pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], tuple)
     if not is_pair or not (type(value[1]) is Texts or all(isinstance(text, str) for text in value[1])):
         raise TrapTypeError(V0402, f"expected a tensor of strings, got {type(value).__name__}")
-    shape = tuple(int(size) for size in value[0])
+    shape = tuple(map(int, value[0]))
     if prod(shape) != len(value[1]):
         raise TrapTypeError(V0402, f"{len(value[1])} strings are no tensor of shape {shape}")
-    made: TextArray = np.empty(len(value[1]), dtype=object)
-    made[:] = value[1]
+    return shape, value[1]
+
+
+def texts_of(value: Any) -> TextArray:
+    """A tensor of strings as an array. Raises: TrapTypeError V0402 for anything else."""
+    shape, texts = shape_and_texts(value)
+    made: TextArray = np.empty(len(texts), dtype=object)
+    made[:] = texts
     return made.reshape(shape)
 
 
@@ -41,70 +49,108 @@ def _value(shape: Sequence[int], texts: Iterable[str]) -> Array:
     return Array((Shape(shape), Texts(texts)))
 
 
-def _broadcast(a: Any, b: Any) -> tuple[TextArray, TextArray]:
+def _paired(a: Any, b: Any) -> tuple[tuple[int, ...], Sequence[str], Sequence[str]]:
+    """Two tensors of strings broadcast: their shape, and the texts of both."""
+    (shape, first), (other, second) = shape_and_texts(a), shape_and_texts(b)
+    if shape == other:
+        return shape, first, second
     try:
-        first, second = np.broadcast_arrays(texts_of(a), texts_of(b))
+        x, y = np.broadcast_arrays(texts_of(a), texts_of(b))
     except ValueError as error:
         raise TrapValueError(V0403, f"tensors of strings do not broadcast: {error}") from error
-    return first, second
+    return x.shape, x.reshape(-1).tolist(), y.reshape(-1).tolist()
+
+
+@lru_cache(maxsize=64)
+def _words(text: str) -> tuple[str, ...]:
+    """The words of a list."""
+    return tuple(json.loads(text))
+
+
+@lru_cache(maxsize=64)
+def _place_of_word(text: str) -> dict[str, int]:
+    """Word → its first place in a list."""
+    return {word: place for place, word in reversed(list(enumerate(_words(text))))}
+
+
+@lru_cache(maxsize=64)
+def _stops(text: str, is_case_sensitive: bool) -> frozenset[str]:
+    """The words of a list, in lower case unless it counts."""
+    words = _words(text)
+    return frozenset(words if is_case_sensitive else map(str.lower, words))
 
 
 @builtin("string_equal")
 def string_equal(a: Any, b: Any) -> Tensor:
     """Elementwise, broadcast: bool."""
-    first, second = _broadcast(a, b)
-    return tensor(np.asarray(first == second, np.bool_))
+    shape, first, second = _paired(a, b)
+    return tensor(np.array(list(map(eq, first, second)), np.bool_).reshape(shape))
 
 
 @builtin("string_concat")
 def string_concat(a: Any, b: Any) -> Array:
     """Elementwise, broadcast."""
-    first, second = _broadcast(a, b)
-    joined: TextArray = np.empty(first.shape, dtype=object)
-    joined[...] = first + second
-    return made_of(joined)
+    shape, first, second = _paired(a, b)
+    return _value(shape, map(add, first, second))
 
 
 @builtin("string_split")
 def string_split(value: Any, delimiter: str, most: int) -> Array:
     """The parts of every string along a new last axis, filled up with empty ones, and their numbers (int64).
     An empty delimiter means runs of white space; `most` splits at most, any number if negative."""
-    texts = texts_of(value)
-    parts = [text.split(delimiter or None, most) for text in texts.reshape(-1).tolist()]
-    width = max(map(len, parts), default=0)
+    shape, texts = shape_and_texts(value)
+    flat, lengths = list[str](), list[int]()
+    for text in texts:  # no list stays: thousands of them would call the collector again and again
+        parts = text.split(delimiter or None, most)
+        flat += parts
+        lengths.append(len(parts))
+    width = max(lengths, default=0)
+    counts = np.array(lengths, np.int64).reshape(shape)
+    return Array((_value((*shape, width), _filled(flat, lengths, width)), tensor(counts)))
+
+
+def _filled(flat: list[str], lengths: list[int], width: int) -> list[str]:
+    """Runs of texts, of these lengths, each made as long as `width` by empty texts."""
+    if len(flat) == width * len(lengths):
+        return flat
     fill = [[""] * (width - length) for length in range(width + 1)]
-    filled = [text for own in parts for text in (*own, *fill[len(own)])]
-    counts = np.asarray([len(own) for own in parts], np.int64).reshape(texts.shape)
-    return Array((_value((*texts.shape, width), filled), tensor(counts)))
+    made, begin = list[str](), 0
+    for length in lengths:
+        made += flat[begin : begin + length]
+        made += fill[length]
+        begin += length
+    return made
 
 
 @builtin("string_normalize")
 def string_normalize(value: Any, case: str, is_case_sensitive: int, stopwords: str) -> Array:
     """Strings of (n,) or (1, n) without the stop words, in upper or lower case; one empty string where none
     is left."""
-    texts = texts_of(value)
-    if texts.ndim not in (1, 2) or (texts.ndim == 2 and texts.shape[0] != 1):
-        raise TrapValueError(V0403, f"expected strings of shape (n,) or (1, n), got {texts.shape}")
-    plain = str if is_case_sensitive else str.lower
-    stops = {plain(word) for word in json.loads(stopwords)}
-    change = {"LOWER": str.lower, "UPPER": str.upper}.get(case, str)
-    kept = [change(text) for text in texts.reshape(-1).tolist() if plain(text) not in stops] or [""]
-    return _value((len(kept),) if texts.ndim == 1 else (1, len(kept)), kept)
+    shape, texts = shape_and_texts(value)
+    if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1):
+        raise TrapValueError(V0403, f"expected strings of shape (n,) or (1, n), got {shape}")
+    stops = _stops(stopwords, bool(is_case_sensitive))
+    if stops and is_case_sensitive:
+        texts = tuple(text for text in texts if text not in stops)
+    elif stops:
+        texts = tuple(text for text in texts if text.lower() not in stops)
+    change = {"LOWER": str.lower, "UPPER": str.upper}.get(case)
+    kept = list(texts if change is None else map(change, texts)) or [""]
+    return _value((len(kept),) if len(shape) == 1 else (1, len(kept)), kept)
 
 
 @builtin("string_lookup")
 def string_lookup(value: Any, words: str) -> Tensor:
     """The place of every string in a list, its length for one that is not there: int64."""
-    table = {word: place for place, word in reversed(list(enumerate(json.loads(words))))}
-    texts, size = texts_of(value), len(json.loads(words))
-    found = [table.get(text, size) for text in texts.reshape(-1).tolist()]
-    return tensor(np.asarray(found, np.int64).reshape(texts.shape))
+    table, size = _place_of_word(words), len(_words(words))
+    shape, texts = shape_and_texts(value)
+    return tensor(np.array([table.get(text, size) for text in texts], np.int64).reshape(shape))
 
 
 @builtin("string_take")
 def string_take(places: Tensor, words: str) -> Array:
     """The words of a list at places. Raises: TrapValueError V0403 for one out of range."""
-    table: list[str] = json.loads(words)
+    table = _words(words)
     at = places.numpy()
     if at.size and (at.min() < 0 or at.max() >= len(table)):
         raise TrapValueError(V0403, f"a place is out of range: the list has {len(table)} words")

@@ -51,16 +51,19 @@ class Compared:
         expected: Sequence[Any] | None = None,
         rtol: float = 1e-5,
         refuses: bool = False,
+        atol: float = 0,
     ) -> str:
         """ "equal", or the code of the error that both modes give where ONNX Runtime gives one. `expected`
         stands in for its results, `refuses` for its error.
         """
         wanted = None if refuses else self.expected(feed) if expected is None else expected
-        said = {self._check(machine, feed, wanted, rtol) for machine in self.machines}
+        said = {self._check(machine, feed, wanted, (rtol, atol)) for machine in self.machines}
         assert len(said) == 1, (feed, said)
         return said.pop()
 
-    def _check(self, machine: Any, feed: dict[str, Any], wanted: Sequence[Any] | None, rtol: float) -> str:
+    def _check(
+        self, machine: Any, feed: dict[str, Any], wanted: Sequence[Any] | None, limits: tuple[float, float]
+    ) -> str:
         got, error = self._run(machine, feed)
         if error is not None:
             assert not isinstance(error, InternalError)
@@ -71,7 +74,7 @@ class Compared:
             array = mine.numpy()
             assert array.dtype == theirs.dtype
             assert array.shape == theirs.shape, (feed, array, theirs)
-            np.testing.assert_allclose(array, theirs, rtol=rtol, err_msg=str(feed))
+            np.testing.assert_allclose(array, theirs, *limits, err_msg=str(feed))
         return "equal"
 
     def _run(self, machine: Any, feed: dict[str, Any]) -> tuple[Any, HeddleError | None]:

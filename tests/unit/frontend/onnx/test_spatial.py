@@ -49,11 +49,14 @@ def test_non_max_suppression() -> None:
             (1, (1, 1, 7), 0, 0.5, 0.0),
             (2, (1, 2, 60), 60, 0.0, 0.5),
             (3, (1, 1, 1), 3, 1.0, 0.99),
+            (4, (1, 2, 0), 3, 0.5, 0.0),
+            (5, (1, 1, 307), 300, 0.9, 0.0),
+            (6, (2, 5, 131), 70, 0.4, -1.0),
         ):
             rng = np.random.default_rng(seed)
             feed = {
                 "boxes": rng.uniform(0, 10, (n, k, 4)).astype("float32"),
-                "scores": rng.random((n, c, k)).astype("float32"),
+                "scores": (rng.integers(0, 50, (n, c, k)) / 50).astype("float32"),  # some are equal
                 "most": np.array([most]),
                 "overlap": np.array([overlap], "float32"),
                 "least": np.array([least], "float32"),
@@ -164,6 +167,32 @@ def test_unique_slices(is_sorted: int) -> None:
     for shape in ((2, 9), (1, 1), (3, 6)):
         x = np.random.default_rng(sum(shape)).integers(0, 2, size=shape).astype("float32")
         assert compared.check({"x": x}) == "equal"
+
+
+def test_convolution_deformed_at_random() -> None:
+    """Offsets also lead out of the image."""
+    attrs = {"strides": [1, 2], "pads": [1, 1, 0, 1], "dilations": [2, 1], "group": 2, "offset_group": 2}
+    made = node("DeformConv", ["x", "w", "o", "b", "m"], ["y"], **attrs)
+    inputs = {"x": (["n", 4, "h", "w"], "float32"), "o": (["n", 24, "a", "e"], "float32")}
+    inputs["m"] = (["n", 12, "a", "e"], "float32")
+    stored = {"w": _normal(6, 2, 3, 2), "b": _normal(6)}
+    compared = Compared(model([made], inputs, ["y"], stored, opset=19))
+    for n, h, w in ((2, 7, 6), (1, 5, 31), (3, 13, 3)):
+        out = (h + 1 - 4, (w + 2 - 2) // 2 + 1)
+        feed = {"x": _normal(n, 4, h, w), "o": 3 * _normal(n, 24, *out, seed=h), "m": _normal(n, 12, *out)}
+        assert compared.check(feed, rtol=1e-3, atol=1e-4) == "equal"
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("sizes", [(2, 3, 5, 7), (1, 1, 2, 37), (3, 2, 4, 2, 6)])
+def test_affine_grid(sizes: tuple[int, ...], align: int) -> None:
+    ndim = len(sizes) - 2
+    made = node("AffineGrid", ["m", "size"], ["y"], align_corners=align)
+    inputs = {"m": (["n", ndim, ndim + 1], "float32")}
+    stored = {"size": np.array(sizes, "int64")}
+    compared = Compared(model([made], inputs, ["y"], stored, opset=20))
+    feed = {"m": _normal(sizes[0], ndim, ndim + 1)}
+    assert compared.check(feed, rtol=1e-4, atol=1e-5) == "equal"
 
 
 def test_deformed_convolution() -> None:

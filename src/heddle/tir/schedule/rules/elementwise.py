@@ -15,7 +15,7 @@ from heddle.prim.nodes import Call, FloorDiv, FloorMod, IntImm, PrimExpr, Var, c
 from heddle.prim.ops import floordiv, floormod
 from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
-from heddle.tir.nodes import BufferLoad, BufferStore, SBlock
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, SBlock
 from heddle.tir.schedule.rules.cuts import cut_loop
 from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
@@ -25,6 +25,7 @@ from heddle.tir.schedule.rules.rule import (
     is_spatial,
     iterations,
     loop_extents,
+    loops_of_axes,
     parallelize,
     try_primitive,
 )
@@ -37,6 +38,10 @@ COSTLY_ELEMENTS = 4
 """What an intrinsic of tens of instructions counts for, in vectors."""
 MAX_PERIOD = 8
 """Of elements that alternate between more places, each place is met too seldom."""
+MAX_APART = 4
+"""Elements farther apart share no vectors."""
+MAX_REPEATED = 16
+"""Nodes of a map that are rather computed again than read."""
 
 
 class Elementwise(ScheduleRule):
@@ -44,15 +49,44 @@ class Elementwise(ScheduleRule):
         if not all(is_spatial(block_of(sch, handle)) for handle in sch.blocks()):
             return None
         sch = sch.copy()
-        inline_maps(sch)
+        inline_maps(sch, keep=_repeated_maps(sch))
         for handle in sch.blocks():
             schedule_map(sch, handle)
         return sch
 
 
+def _repeated_maps(sch: Schedule) -> list[str]:
+    """Maps that are better computed once: their readers would do the work again along an axis that is not
+    among their own, as the channels of an image do with positions that all of them share."""
+    made = []
+    for handle in sch.blocks():
+        block = block_of(sch, handle)
+        if sum(1 for _ in walk(block.body)) <= MAX_REPEATED:
+            continue
+        written = {region.buffer for region in block.writes}
+        readers = [block_of(sch, reader) for reader in sch.get_consumers(handle)]
+        if any(_repeats(reader, load) for reader in readers for load in _loads(reader, written)):
+            made.append(handle.name)
+    return made
+
+
+def _loads(block: SBlock, buffers: set[Buffer]) -> list[BufferLoad]:
+    return [node for node in walk(block.body) if isinstance(node, BufferLoad) and node.buffer in buffers]
+
+
+def _repeats(reader: SBlock, load: BufferLoad) -> bool:
+    """Whether a reader asks for the same elements again before it is at its last axes: what is the same along
+    these is computed once anyway."""
+    used = free_vars(*load.indices)
+    axes = [axis.var for axis in reader.iter_vars if extent_of(axis.dom.extent) != 1]
+    while axes and axes[-1] not in used:
+        axes.pop()
+    return any(axis not in used for axis in axes)
+
+
 def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     """Schedule one spatial block that has loops of its own."""
-    loops = sch.get_loops(handle)
+    loops = _without_ones(sch, sch.get_loops(handle))
     if not loops:
         return
     weight = _weight(block_of(sch, handle))
@@ -65,10 +99,14 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     if len(loops) > 2 and _is_one_vector(sch, loops[-1]):
         schedule_lanes(sch, loops, weight)
         return
+    if len(loops) > 2 and _is_short(sch, loops[-1]) and not _is_short(sch, loops[-2]):
+        _schedule_pairs(sch, loops, weight)
+        return
     outer, inner = loops[:-1], loops[-1]
     fused = sch.fuse(*outer) if len(outer) > 1 else outer[0]
     parallelize(sch, fused, iterations(sch, [inner]) * weight)
-    axis = block_of(sch, handle).iter_vars[-1].var
+    axes = [axis for axis, loop in loops_of_axes(sch, handle).items() if loop.var is inner.var]
+    axis = axes[-1] if axes else block_of(sch, handle).iter_vars[-1].var
     period = _period(block_of(sch, handle), axis)
     repeated = None if period is not None else _repeated(block_of(sch, handle), axis)
     if period is not None:
@@ -76,7 +114,7 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     elif repeated is not None:
         sch.split(inner, [Analyzer().simplify(floordiv(sch.get(inner).extent, repeated)), repeated])
     else:
-        if _has_rare_calls(block_of(sch, handle)):
+        if _has_rare_calls(block_of(sch, handle)) or _reads_apart(block_of(sch, handle), axis):
             sch.annotate(inner, MAP, True)
         cut_loop(sch, inner, block_of(sch, handle), axis)
 
@@ -105,6 +143,29 @@ def _has_rare_calls(block: SBlock) -> bool:
     )
 
 
+def _reads_apart(block: SBlock, axis: Var) -> bool:
+    """Whether elements next to each other are made of such that lie a few places apart, or where a tensor
+    says: rows of any length are then vectors of ours, since LLVM's begin with long rows only."""
+    ones = {iter_var.var for iter_var in block.iter_vars if is_const_int(iter_var.dom.extent, 1)}
+    written = [part.min for part in block.writes[0].region if part.min not in ones]
+    if not written or written[-1] is not axis:
+        return False
+    for load in (node for node in walk(block.body) if isinstance(node, BufferLoad) and node.indices):
+        if load.dtype.bits >= 32 and any(
+            axis in free_vars(part)
+            for index in load.indices
+            for part in walk(index)
+            if isinstance(part, BufferLoad)
+        ):
+            return True
+        *others, last = load.indices
+        if axis in free_vars(last) and axis not in free_vars(*others):
+            step = Analyzer().simplify(substitute(last, {axis: axis + 1}) - last)
+            if isinstance(step, IntImm) and 2 <= step.value <= MAX_APART:
+                return True
+    return False
+
+
 def _is_one_vector(sch: Schedule, loop: LoopRV) -> bool:
     return loop_extents(sch, [loop])[0] in (4, 8, 16, 32)
 
@@ -114,6 +175,31 @@ def schedule_lanes(sch: Schedule, loops: list[LoopRV], weight: int = 1) -> None:
     try_primitive(sch, lambda: sch.vectorize(loops[-1]))
     outer = sch.fuse(*loops[:-2]) if len(loops) > 3 else loops[0]
     parallelize(sch, outer, iterations(sch, loops[-2:]) * weight)
+
+
+def _without_ones(sch: Schedule, loops: list[LoopRV]) -> list[LoopRV]:
+    """The loops; those that run once are part of the loop before them."""
+    made: list[LoopRV] = []
+    for loop in loops:
+        if made and loop_extents(sch, [loop])[0] == 1:
+            made[-1] = sch.fuse(made[-1], loop)
+        else:
+            made.append(loop)
+    return made
+
+
+def _is_short(sch: Schedule, loop: LoopRV) -> bool:
+    """Whether a loop is known to run a few times only."""
+    extent = loop_extents(sch, [loop])[0]
+    return extent is not None and extent <= MAX_PERIOD
+
+
+def _schedule_pairs(sch: Schedule, loops: list[LoopRV], weight: int) -> None:
+    """The few elements of the last axis (coordinates, parts of complex numbers) one by one, in vectors along
+    the axis before it: neither is an index divided for each of them, nor are their vectors so short."""
+    outer = sch.fuse(*loops[:-2]) if len(loops) > 3 else loops[0]
+    parallelize(sch, outer, iterations(sch, loops[-2:]) * weight)
+    sch.unroll(loops[-1])
 
 
 def _period(block: SBlock, axis: Var) -> int | None:

@@ -1,4 +1,5 @@
-"""Windows that slide over plain images (pooling where no channels lie innermost): tiles of rows, staged.
+"""Windows that slide over plain images (pooling where no channels lie innermost, convolutions of each channel
+by itself): tiles of rows, staged.
 
     parallel (images, channels, blocks of rows):
         for tiles of the row:
@@ -15,11 +16,12 @@ window, so that results are those of the plain loops.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from heddle.arith import detect_linear_equation
-from heddle.prim.nodes import Add, Cast, IntImm, Max, Min, Mul, PrimExpr, Var, constant
+from heddle.prim.nodes import Add, Cast, IntImm, Max, Min, Mul, PrimExpr, Var, constant, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, BufferStore, IterType, SBlock
@@ -128,6 +130,10 @@ def _windows(block: SBlock) -> _Windows | None:
         return None
     if dimensions[-1].axis is not x or not isinstance(x, Var) or not _is_worth_lanes(extents[x]):
         return None
+    if _is_weighted(block) and not all(
+        sizes[k] == 1 or _moves(operand, var, outer) for k, var in enumerate(reduce)
+    ):
+        return None  # a sum over channels
     sliding = [var for var in axes if _slides(operand, var, reduce)]
     moved = [dimension for dimension in dimensions if dimension.axis in sliding]
     if not sliding or any(dimension.stride > dimension.span for dimension in moved):
@@ -142,16 +148,31 @@ def _is_worth_lanes(columns: int | None) -> bool:
 
 
 def _combined(block: SBlock) -> BufferLoad | None:
-    """The load of R[i] = combine(R[i], load), whose value may be cast."""
+    """The load of R[i] = combine(R[i], load), whose value may be cast, or of R[i] + load * weight."""
     store = block.body
     if not isinstance(store, BufferStore) or not isinstance(store.value, (Add, Max, Min, Mul)):
         return None
     own, term = store.value.a, store.value.b
     while isinstance(term, Cast):
         term = term.value
+    if isinstance(store.value, Add) and isinstance(term, Mul):
+        term = _weighted(term, store.indices)
     if not isinstance(own, BufferLoad) or not isinstance(term, BufferLoad) or not term.indices:
         return None
     return term if own.buffer is store.buffer and term.buffer is not store.buffer else None
+
+
+def _weighted(product: Mul, axes: tuple[PrimExpr, ...]) -> PrimExpr:
+    """The factor that moves along the last axis of the result, if the other one, a weight, does not; else the
+    product."""
+    factors: list[PrimExpr] = []
+    for factor in (product.a, product.b):
+        while isinstance(factor, Cast):
+            factor = factor.value
+        factors.append(factor)
+    moved = [factor for factor in factors if axes[-1] in free_vars(factor)]
+    is_plain = all(isinstance(factor, BufferLoad) for factor in factors)
+    return moved[0] if is_plain and len(moved) == 1 else product
 
 
 def _dimension(index: PrimExpr, outer: list[Var], sizes: dict[Var, int | None]) -> _Dimension | None:
@@ -171,6 +192,21 @@ def _dimension(index: PrimExpr, outer: list[Var], sizes: dict[Var, int | None]) 
     return _Dimension(axes[0] if axes else None, stride, span) if 0 < stride <= MAX_STRIDE else None
 
 
+def _is_weighted(block: SBlock) -> bool:
+    """Whether elements are multiplied before they are added."""
+    value = block.body.value if isinstance(block.body, BufferStore) else None
+    term = value.b if isinstance(value, Add) else None
+    while isinstance(term, Cast):
+        term = term.value
+    return isinstance(term, Mul)
+
+
+def _moves(operand: BufferLoad, var: Var, outer: list[Var]) -> bool:
+    """Whether an axis of the window moves along one of the result."""
+    used = [set(free_vars(index)) for index in operand.indices]
+    return any(var in names and not names.isdisjoint(outer) for names in used)
+
+
 def _slides(operand: BufferLoad, var: Var, reduce: list[Var]) -> bool:
     return any(var in free_vars(index) and set(free_vars(index)) & set(reduce) for index in operand.indices)
 
@@ -187,8 +223,15 @@ def _has_plain_epilogue(sch: Schedule, handle: SBlockRV) -> bool:
     if sch.get_consumers(consumers[0]):
         return False
     reads = [region.region for region in block.reads if region.buffer is result]
-    places = [tuple(part.min for part in region) for region in reads]
-    return all(len(at) == len(store.indices) and all(map(_same, at, store.indices)) for at in places)
+    ones = {axis.var for axis in block.iter_vars if extent_of(axis.dom.extent) == 1}
+    places = [_without_ones([part.min for part in region], ones) for region in reads]
+    made = _without_ones(store.indices, ones)
+    return all(len(at) == len(made) and all(map(_same, at, made)) for at in places)
+
+
+def _without_ones(indices: Sequence[PrimExpr], ones: set[Var]) -> list[PrimExpr]:
+    """Indices but for those of axes of one element."""
+    return [index for index in indices if index not in ones and not is_const_int(index, 0)]
 
 
 def _same(a: PrimExpr, b: PrimExpr) -> bool:

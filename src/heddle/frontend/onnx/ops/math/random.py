@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
 
@@ -17,13 +16,13 @@ from heddle.ir.expr import Expr
 from heddle.prim.nodes import PrimExpr, constant
 
 
-def uniform(ctx: NodeContext, dims: tuple[PrimExpr, ...], number: int = 0) -> Expr:
-    """float32 numbers from [0, 1); `number` tells the draws of one node apart."""
-    return ctx.call("random.uniform", _key(ctx, number), ShapeExpr(dims))
+def uniform(ctx: NodeContext, dims: tuple[PrimExpr, ...]) -> Expr:
+    """float32 numbers from [0, 1)."""
+    return ctx.call("random.uniform", _key(ctx), ShapeExpr(dims))
 
 
-def _key(ctx: NodeContext, number: int) -> Expr:
-    place = zlib.crc32(f"{ctx.node.label}/{number}".encode())
+def _key(ctx: NodeContext) -> Expr:
+    place = zlib.crc32(ctx.node.label.encode())
     seed = ctx.attr("seed", None)
     if seed is not None:
         (bits,) = struct.unpack("<i", struct.pack("<f", seed))
@@ -44,15 +43,12 @@ def _between(ctx: NodeContext, dims: tuple[PrimExpr, ...], dtype: str) -> Expr:
 
 
 def _normal(ctx: NodeContext, dims: tuple[PrimExpr, ...], dtype: str) -> Expr:
-    """Box and Muller: sqrt(-2 log(1 - u)) cos(2 pi v)."""
-    one = ctx.const(np.asarray(1), "float32")
-    first, second = uniform(ctx, dims, 0), uniform(ctx, dims, 1)
-    size = ctx.call("log", ctx.call("subtract", one, first))
-    radius = ctx.call("sqrt", ctx.call("multiply", size, ctx.const(np.asarray(-2), "float32")))
-    turn = ctx.call("cos", ctx.call("multiply", second, ctx.const(np.asarray(2 * math.pi), "float32")))
-    scale = ctx.const(np.asarray(ctx.attr("scale", 1.0)), "float32")
-    made = ctx.call("multiply", ctx.call("multiply", radius, turn), scale)
-    return ctx.astype(ctx.call("add", made, ctx.const(np.asarray(ctx.attr("mean", 0.0)), "float32")), dtype)
+    scale, mean = (
+        ctx.const(np.asarray(ctx.attr(name, default)), "float32")
+        for name, default in (("scale", 1.0), ("mean", 0.0))
+    )
+    drawn = ctx.call("random.normal", _key(ctx), ShapeExpr(dims))
+    return ctx.astype(ctx.call("add", ctx.call("multiply", drawn, scale), mean), dtype)
 
 
 @converts("RandomUniform", "RandomNormal")
@@ -74,9 +70,8 @@ def multinomial(ctx: NodeContext) -> Result:
     rows, classes = ctx.dims(0)
     count = ctx.attr("sample_size", 1)
     chances = ctx.call("nn.softmax", ctx.astype(ctx.tensor(0), "float32"), axis=1)
-    running = ctx.call("expand_dims", ctx.call("cumsum", chances, axis=1), axis=(1,))
-    drawn = ctx.call("expand_dims", uniform(ctx, (rows, constant(count, "int64"))), axis=(2,))
-    passed = ctx.call("sum", ctx.astype(ctx.call("less_equal", running, drawn), "int64"), axis=(2,))
+    drawn = uniform(ctx, (rows, constant(count, "int64")))
+    passed = ctx.call("bucketize", drawn, ctx.call("cumsum", chances, axis=1), right=True)
     last = ctx.call("subtract", ctx.size(classes), ctx.const([1], "int64"))
     return ctx.astype(ctx.call("minimum", passed, last), _dtype(ctx, "int32"))
 

@@ -63,14 +63,14 @@ class _Cell:
         scale = self.call("Mul", names[1], f"{weight}_scale")
         return self.call("Mul", self.call("Cast", made, to=_NUMBERS["float32"]), scale)
 
-    def split(self, x: str, names: Sequence[str], sizes: Sequence[int] = ()) -> None:
-        """Parts of the last dimension, of equal sizes or of the given ones."""
-        if not sizes:
-            self.nodes.append(helper.make_node("Split", [x], list(names), axis=-1, num_outputs=len(names)))
-            return
-        given = numpy_helper.from_array(np.asarray(sizes, "int64"))
-        made = self.call("Constant", value=given)
-        self.nodes.append(helper.make_node("Split", [x, made], list(names), axis=-1))
+    def split(self, x: str, names: Sequence[str]) -> None:
+        self.nodes.append(helper.make_node("Split", [x], list(names), axis=-1, num_outputs=len(names)))
+
+    def cut(self, x: str, names: tuple[str, str], sizes: tuple[int, int]) -> tuple[str, str]:
+        """Two parts of the last axis."""
+        self.nodes.insert(0, helper.make_node("Constant", [], [f"{x}_sizes"], value_ints=sizes))
+        self.nodes.append(helper.make_node("Split", [x, f"{x}_sizes"], list(names), axis=-1))
+        return names
 
     def activate(self, function: tuple[str, dict[str, float]], x: str) -> str:
         if self.clip is not None:
@@ -194,13 +194,18 @@ def _direction(
     product = weights.projected(ctx, flat, way)
     projected = ctx.call("reshape", product, ShapeExpr((steps, batch, ctx.dims_of(product)[1])))
     names = weights.recurrent(ctx, way)
-    rows = _GATES[kind] * hidden
+    rows, dtype = _GATES[kind] * hidden, ctx.dtype(0)
+    own = ctx.call("zeros", (rows,), dtype=dtype)
     if ctx.has(3):
         bias = part_of(ctx, ctx.tensor(3), way)
-        projected = ctx.call("add", projected, _cut(ctx, bias, 0, rows))
-        names["rb"] = tensor_value(_cut(ctx, bias, rows, 2 * rows))
-    else:
-        names["rb"] = tensor_value(ctx.call("zeros", (rows,), dtype=ctx.dtype(0)))
+        own, first = _cut(ctx, bias, rows, 2 * rows), _cut(ctx, bias, 0, rows)
+        projected = ctx.call(
+            "add", projected, first if _keeps_bias(ctx, kind) else ctx.call("add", first, own)
+        )
+    if _keeps_bias(ctx, kind):
+        names["rb"] = tensor_value(own)
+    elif kind == "GRU":
+        _cut_weights(ctx, names, hidden)
     if kind == "LSTM" and ctx.has(7):
         for index, name in enumerate(("pi", "po", "pf")):
             part = part_of(ctx, ctx.tensor(7), way)
@@ -218,6 +223,18 @@ def _direction(
         ctx, cell, names, states, [projected, *([running] if running is not None else [])], backwards
     )
     return [made[-1], *made[:-1]]
+
+
+def _cut_weights(ctx: NodeContext, names: dict[str, Value], hidden: int) -> None:
+    """A GRU's recurrent weights in two: those of the gates, and those of what the gates let through."""
+    whole = ctx.importer.tensor_of(names.pop("r"))
+    names["r_gates"] = tensor_value(_cut(ctx, whole, 0, 2 * hidden, 1))
+    names["r_inner"] = tensor_value(_cut(ctx, whole, 2 * hidden, 3 * hidden, 1))
+
+
+def _keeps_bias(ctx: NodeContext, kind: str) -> bool:
+    """Whether the bias of the recurrent products is not simply added to that of the inputs' products."""
+    return kind == "GRU" and ctx.flag("linear_before_reset")
 
 
 def _scan(
@@ -270,9 +287,9 @@ def part_of(ctx: NodeContext, x: Expr, way: int) -> Expr:
     return ctx.call("take", x, ctx.const(way, "int64"), axis=0, mode="fast")
 
 
-def _cut(ctx: NodeContext, x: Expr, low: int, high: int) -> Expr:
+def _cut(ctx: NodeContext, x: Expr, low: int, high: int, axis: int = 0) -> Expr:
     return ctx.call(
-        "strided_slice", x, axes=(0,), begin=(low,), end=(high,), strides=(1,), assume_inbound=True
+        "strided_slice", x, axes=(axis,), begin=(low,), end=(high,), strides=(1,), assume_inbound=True
     )
 
 
@@ -317,7 +334,7 @@ def _lstm(ctx: NodeContext, cell: _Cell, functions: Functions) -> None:
         x = cell.call("Add", name, cell.call("Mul", weight, state)) if peep else name
         return cell.activate(f, x)
 
-    gates = cell.call("Add", cell.call("Add", "xg", cell.product("h", "r")), "rb")
+    gates = cell.call("Add", "xg", cell.product("h", "r"))
     cell.split(gates, ("gi", "go", "gf", "gc"))
     into = gate("gi", "pi", "c")
     if ctx.flag("input_forget"):
@@ -332,33 +349,29 @@ def _lstm(ctx: NodeContext, cell: _Cell, functions: Functions) -> None:
 
 
 def _gru(ctx: NodeContext, cell: _Cell, functions: Functions) -> None:
-    """Gates in the order update, reset, hidden."""
+    """Gates in the order update, reset, hidden. What is multiplied with the same state is one product."""
     f, g = functions
-    before = ctx.flag("linear_before_reset")
-    x, r, b = ((f"{part}z", f"{part}r", f"{part}h") for part in "xrb")
-    cell.split("xg", x)
-    cell.split("rb", b)
+    hidden = ctx.static_dim(2, 2, "the size of the hidden state")
     cell.constant("one", 1, ctx.dtype(0))
-    if before:  # one product for all gates
-        cell.split(cell.product("h", "r"), r)
+    x_gates, fresh = cell.cut("xg", ("x_gates", "fresh"), (2 * hidden, hidden))
+    if ctx.flag("linear_before_reset"):
+        product = cell.call("Add", cell.product("h", "r"), "rb")
+        gates, inner = cell.cut(product, ("gates", "inner"), (2 * hidden, hidden))
+        update, reset = cell.cut(
+            cell.activate(f, cell.call("Add", x_gates, gates)), ("update", "reset"), (hidden, hidden)
+        )
+        inner = cell.call("Mul", reset, inner)
     else:
-        hidden = ctx.static_dim(2, 2, "the size of the hidden state")
-        cell.split("r", ("r_gates", "r_hidden"), (2 * hidden, hidden))
-        cell.split(cell.product("h", "r_gates"), r[:2])
-    update, reset = (
-        cell.activate(f, cell.call("Add", cell.call("Add", x[gate], r[gate]), b[gate])) for gate in (0, 1)
-    )
-    if before:
-        inner = cell.call("Mul", reset, cell.call("Add", r[2], b[2]))
-    else:
-        inner = cell.call("Add", cell.product(cell.call("Mul", reset, "h"), "r_hidden"), b[2])
-    fresh = cell.activate(g, cell.call("Add", x[2], inner))
+        gates = cell.call("Add", x_gates, cell.product("h", "r_gates"))
+        update, reset = cell.cut(cell.activate(f, gates), ("update", "reset"), (hidden, hidden))
+        inner = cell.product(cell.call("Mul", reset, "h"), "r_inner")
+    fresh = cell.activate(g, cell.call("Add", fresh, inner))
     new = cell.call("Mul", cell.call("Sub", "one", update), fresh)
     cell.nodes.append(helper.make_node("Add", [new, cell.call("Mul", update, "h")], ["h_next"]))
 
 
 def _rnn(ctx: NodeContext, cell: _Cell, functions: Functions) -> None:
-    total = cell.call("Add", cell.call("Add", "xg", cell.product("h", "r")), "rb")
+    total = cell.call("Add", "xg", cell.product("h", "r"))
     cell.nodes.append(helper.make_node("Identity", [cell.activate(functions[0], total)], ["h_next"]))
 
 

@@ -97,33 +97,13 @@ def _product(dims: tuple[PrimExpr, ...]) -> PrimExpr:
 @converts("AffineGrid", since=20)
 def affine_grid(ctx: NodeContext) -> Result:
     """Positions of `grid_sample` for images of a size (n, c, spatial...), each moved by its matrix."""
-    align = ctx.flag("align_corners")
     batch, _, *spatial = ctx.importer.named_dims(ctx.shape_values(1), "size")
-    ndim, dtype = len(spatial), ctx.dtype(0)
-    columns: list[Expr] = []
-    for axis, size in enumerate(spatial):
-        shape = [size if k == axis else constant(1, "int64") for k in range(ndim)]
-        own = ctx.reshape(_evenly(ctx, size, align), shape)
-        columns.insert(0, ctx.call("broadcast_to", own, tuple(spatial)))
-    columns.append(ctx.call("ones", tuple(spatial), dtype="float32"))
-    points = ctx.call("concat", tuple(ctx.call("expand_dims", x, axis=(ndim,)) for x in columns), axis=ndim)
-    flat = ctx.reshape(points, (_product(tuple(spatial)), ndim + 1))
-    turned = ctx.call("permute_dims", ctx.astype(ctx.tensor(0), "float32"), axes=(0, 2, 1))
-    turned = ctx.cast_shape(turned, (batch, ndim + 1, ndim))
-    made = ctx.reshape(ctx.call("matmul", flat, turned), (batch, *spatial, ndim))
-    return ctx.astype(made, dtype)
-
-
-def _evenly(ctx: NodeContext, size: PrimExpr, align: bool) -> Expr:
-    """Positions of a size's elements from -1 to 1: their middles, or with `align` the ends; -1 for one."""
-    index = ctx.astype(ctx.call("arange", 0, size, 1, dtype="int64"), "float32")
-    one, two = ctx.const([1], "float32"), ctx.const([2], "float32")
-    count = ctx.astype(ctx.size(size), "float32")
-    if align:
-        steps = ctx.call("maximum", ctx.call("subtract", count, one), one)
-        return ctx.call("subtract", ctx.call("divide", ctx.call("multiply", index, two), steps), one)
-    middle = ctx.call("add", ctx.call("multiply", index, two), one)
-    return ctx.call("subtract", ctx.call("divide", middle, count), one)
+    ndim = len(spatial)
+    matrices = ctx.cast_shape(ctx.tensor(0), (batch, ndim, ndim + 1))
+    made = ctx.call(
+        "image.affine_grid", matrices, ShapeExpr(tuple(spatial)), align_corners=ctx.flag("align_corners")
+    )
+    return ctx.call("permute_dims", made, axes=(0, *range(2, ndim + 2), 1))
 
 
 @converts("DeformConv", since=19)
