@@ -49,6 +49,7 @@ class Forest:
 
     @property
     def num_nodes(self) -> int:
+        """How many are no leaves."""
         return len(self.modes)
 
     @cached_property
@@ -65,6 +66,7 @@ class Forest:
 
     @property
     def is_leaf(self) -> Array:
+        """Whether there is a leaf at each place."""
         return self.places >= self.num_nodes
 
     def of_nodes(self, table: Array, rest: Any) -> Array:
