@@ -1,5 +1,5 @@
-"""Sizes that an input states when the model runs, and that no machine has the memory for: the error has a code,
-and the process goes on."""
+"""Sizes that an input states when the model runs, and that no machine has the memory for: the error has a
+code, and the process goes on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-_CHILD = '''
+_CHILD = """
 import resource
 import sys
 
@@ -60,7 +60,7 @@ for size in (10**9, 10**9 * 3, 10**12, 2**62 + 1):
     else:
         raise AssertionError(f"{size} elements fit")
 assert is_right(3)
-'''
+"""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of a process are Linux's here")

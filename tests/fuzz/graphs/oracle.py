@@ -92,8 +92,8 @@ def _options() -> onnxruntime.SessionOptions:
 
 
 class _Peer:
-    """Runs nodes. What it made for a node is kept for the next one like it: a node is seen in several samples,
-    before and after noise, and in other graphs. Sizes of inputs are no part of what is made."""
+    """Runs nodes. What it made for a node is kept for the next one like it: a node is seen in several
+    samples, before and after noise, and in other graphs. Sizes of inputs are no part of what is made."""
 
     MOST_KEPT = 1000
 

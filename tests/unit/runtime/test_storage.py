@@ -85,7 +85,7 @@ def test_a_pool_without_a_limit_has_what_the_machine_has(kind, monkeypatch):
 def test_the_machines_memory_is_known():
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = settings.system_memory_bytes()
-    assert found is not None and 0 < found
+    assert found is not None and found > 0
     assert Allocator(cpu(0), "pooled").books.limit_bytes == found
     swap = [line.split()[1] for line in Path("/proc/meminfo").read_text().splitlines() if "SwapTotal" in line]
     assert found <= pages + 1024 * int(swap[0])

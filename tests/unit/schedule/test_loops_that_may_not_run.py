@@ -1,5 +1,5 @@
-"""Loops of a free extent of at most 1, as those of x[:1]: they run once or not at all, and what they drive still
-knows them."""
+"""Loops of a free extent of at most 1, as those of x[:1]: they run once or not at all, and what they drive
+still knows them."""
 
 from __future__ import annotations
 
