@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +36,8 @@ NUM_THREADS = 4
 ALARM_S = 120
 """When a child counts as hung: far more than it needs, on any machine."""
 COMPILES_EVERY = 25
+MOST_ADDENDS = 500
+"""What programs differ in; a large one would take bits from what it is added to."""
 
 _SOURCE = """
 @R.function
@@ -54,6 +57,16 @@ class Outcome:
     done: int = 0
     hung: int = 0
     faults: list[str] = field(default_factory=list)
+
+    def note(self, number: int, pid: int) -> None:
+        """Wait for a child's end."""
+        _, status = os.waitpid(pid, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+            self.hung += 1
+        elif status:
+            self.faults.append(f"child {number}: status {status}")
+        else:
+            self.done += 1
 
 
 def _compiled(addend: float, exec_mode: str = "compiled") -> VMExecutable:
@@ -135,7 +148,7 @@ class _Load:
         number = 2
         while not self._stop.is_set():
             rng = np.random.default_rng(number)
-            _check(VirtualMachine(_compiled(float(number)), cpu())["main"], rng)
+            _check(VirtualMachine(_compiled(float(number % MOST_ADDENDS)), cpu())["main"], rng)
             number += 1
 
 
@@ -151,7 +164,7 @@ def _child(number: int, executables: list[VMExecutable], before: Callable[..., A
         held = [allocator_for().alloc(int(size)) for size in rng.integers(1, 1 << 22, 20)]
         del held
         if number % COMPILES_EVERY == 0:
-            addend = float(number + 3)
+            addend = float(number % MOST_ADDENDS + 3)
             _check(VirtualMachine(_compiled(addend), cpu())["main"], rng)
     except BaseException:
         traceback.print_exc()
@@ -159,36 +172,40 @@ def _child(number: int, executables: list[VMExecutable], before: Callable[..., A
     return 0
 
 
-def run_forks(count: int, compiles: bool = True, minutes: float = math.inf) -> Outcome:
-    """Fork `count` children one after the other, or as many as some minutes allow."""
+def run_forks(
+    count: int, compiles: bool = True, minutes: float = math.inf, at_once: int = 1, seed: int = 0
+) -> Outcome:
+    """Fork `count` children, from the number `seed` on, or as many as some minutes allow; `at_once` of them
+    live at the same time."""
     end = time.monotonic() + 60 * minutes
     executables = [_compiled(1.0, mode) for mode in ("compiled", "bytecode")]
     before = VirtualMachine(executables[0], cpu())["main"]
     outcome = Outcome()
+    living: deque[tuple[int, int]] = deque()
     with _Load(executables, compiles) as load:
-        for number in range(count):
+        for number in range(seed, seed + count):
             if time.monotonic() > end:
                 break
+            if len(living) == at_once:
+                outcome.note(*living.popleft())
             pid = os.fork()
             if pid == 0:
                 os._exit(_child(number, executables, before))
-            _, status = os.waitpid(pid, 0)
-            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
-                outcome.hung += 1
-            elif status:
-                outcome.faults.append(f"child {number}: status {status}")
-            else:
-                outcome.done += 1
+            living.append((number, pid))
+        for each in living:
+            outcome.note(*each)
     outcome.faults += load.faults
     return outcome
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the number of the first child")
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after that time")
+    parser.add_argument("--at-once", type=int, default=4, help="children that live at the same time")
     args = parser.parse_args()
-    outcome = run_forks(args.count, minutes=args.minutes)
+    outcome = run_forks(args.count, minutes=args.minutes, at_once=args.at_once, seed=args.seed)
     print(f"{outcome.done} of {args.count} children done, {outcome.hung} hung, {len(outcome.faults)} faults")
     print("\n".join(outcome.faults[:10]))
     return int(outcome.hung > 0 or bool(outcome.faults))

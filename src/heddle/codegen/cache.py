@@ -17,11 +17,9 @@ import struct
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import llvmlite
 
-from heddle.ir.structural import structural_bytes
 from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import DEFAULT_CACHE_BYTES, settings
@@ -75,9 +73,8 @@ class KernelCache:
     def __post_init__(self) -> None:
         self._disk = None if self.folder is None else PrivateCache(self.folder, self.limit_bytes)
 
-    def find(self, func: Any, target: Target) -> CacheEntry | None:
-        """The entry of a function for a target, or None."""
-        source = structural_bytes(func)
+    def find(self, source: bytes | None, target: Target) -> CacheEntry | None:
+        """The entry of a function, given by its structural bytes, for a target, or None."""
         if source is None:
             return None
         key = cache_key(source, target)
@@ -94,9 +91,8 @@ class KernelCache:
             self._memory.setdefault(key, []).append(entry_on_disk)
         return entry_on_disk
 
-    def add(self, func: Any, target: Target, code: CachedCode) -> None:
-        """Keep what was compiled."""
-        source = structural_bytes(func)
+    def add(self, source: bytes | None, target: Target, code: CachedCode) -> None:
+        """Keep what a function, given by its structural bytes, was compiled to."""
         with self._lock:
             self.counters.compiles += 1
         if source is None:

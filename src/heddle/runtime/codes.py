@@ -127,7 +127,10 @@ U0514 = declare_code(
     "The package llvmlite is missing, damaged, for another Python, or there is no memory for it.",
 )
 U0601 = declare_code(
-    "U0601", "memory limit reached", "An allocation would exceed the allocator's `memory_limit_bytes`."
+    "U0601",
+    "memory limit reached",
+    "An allocation would exceed the allocator's `memory_limit_bytes`, or what the machine has: its memory "
+    "and swap space, or less where a control group limits the process.",
 )
 U0602 = declare_code("U0602", "bad allocation request", "A size is negative, or a view leaves its storage.")
 U0603 = declare_code(

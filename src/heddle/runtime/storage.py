@@ -29,6 +29,7 @@ from heddle.runtime.native.memory import record_of
 from heddle.runtime.native.methods import make_fast_method, slot_offset
 from heddle.support.diagnostics import Trap, TrapValueError, UsageError
 from heddle.support.forks import ForkLock, Rank
+from heddle.support.settings import system_memory_bytes
 from heddle.systems.types import ctype_of
 
 ALIGN_BYTES = 64
@@ -72,7 +73,8 @@ _HEAD_BYTES = abi.Storage.layout.size_bytes  # between a storage's payload and i
 
 
 class Allocator:
-    """A pool and its books. `memory_limit_bytes` caps what it has from the system, None for no cap.
+    """A pool and its books. `memory_limit_bytes` caps what it has from the system; with None that is what the
+    machine has: systems promise more than that, and end the process that takes it.
 
     `kind` is "pooled", "naive" or "poisoned".
     """
@@ -83,7 +85,7 @@ class Allocator:
         self.device = device
         self.kind = kind
         self.books = Pool(
-            limit_bytes=_NO_LIMIT,
+            limit_bytes=_machine_limit(),
             failing_allocation=-1,
             keeps_blocks=int(kind == POOLED),
             poisons=int(kind == POISONED),
@@ -93,6 +95,7 @@ class Allocator:
         self.address = ctypes.addressof(self.books)
         # Blocks that die last, while the interpreter ends and modules are gone already, are given back too.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.books))
+        self._own_limit: int | None = None
         self._lock = ForkLock(Rank.LEAF)
         self._listeners: tuple[AllocationListener, ...] = ()
         self.payload_of, self._share = _storage_methods()
@@ -106,13 +109,13 @@ class Allocator:
 
     @property
     def memory_limit_bytes(self) -> int | None:
-        """How many bytes it may have from the system; None where nothing limits them."""
-        limit: int = self.books.limit_bytes
-        return None if limit == _NO_LIMIT else limit
+        """How many bytes it may have from the system; None for what the machine has."""
+        return self._own_limit
 
     @memory_limit_bytes.setter
     def memory_limit_bytes(self, limit: int | None) -> None:
-        self.books.limit_bytes = _NO_LIMIT if limit is None else limit
+        self._own_limit = limit
+        self.books.limit_bytes = _machine_limit() if limit is None else limit
 
     def alloc(self, size_bytes: int) -> Storage:
         """Lend at least `size_bytes`.
@@ -186,6 +189,12 @@ class Allocator:
     def clear(self) -> None:
         """Give unused blocks back to the system."""
         _trimmer()(self.address)
+
+
+def _machine_limit() -> int:
+    """The limit of a pool that has none of its own."""
+    known = system_memory_bytes()
+    return _NO_LIMIT if known is None else known
 
 
 def _absurd(size_bytes: int, device: Device) -> Trap:

@@ -19,6 +19,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -64,6 +65,22 @@ def available_cores() -> int:
     if quota == "max":
         return cores
     return max(1, min(cores, -(-int(quota) // int(period))))
+
+
+@cache
+def system_memory_bytes() -> int | None:
+    """The memory of this machine with its swap space, or what the control group allows where that is less.
+    None where the system does not tell."""
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        return None
+    found = [int(size) for size in re.findall(r"^(?:MemTotal|SwapTotal): *([0-9]+) kB$", text, re.MULTILINE)]
+    sizes = [1024 * sum(found)] if found else []
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):  # "max" is no number, and no limit
+            sizes.append(int(Path("/sys/fs/cgroup", name).read_text()))
+    return min(sizes, default=None)
 
 
 def can_start_python() -> bool:

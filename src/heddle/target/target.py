@@ -11,6 +11,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -140,14 +141,7 @@ class Target:
         """The names of the features that the processor has, as far as name and options tell."""
         if not self.kind.is_for_processor:
             return frozenset()
-        found = set(implied_features(self.mtriple, self.mcpu))
-        for text in self.features.split(","):
-            if text.startswith("+"):
-                found.add(text[1:])
-            elif text.startswith("-"):
-                found.discard(text[1:])
-        has_tiles = self.mtriple.startswith(("x86_64", "amd64"))  # in 64-bit mode only
-        return frozenset(name for name in found if has_tiles or not name.startswith("amx-"))
+        return _features_of(self.mtriple, self.mcpu, self.features)
 
     def check(self) -> None:
         """Raises: UsageError H0105, H0106 or H0107 where LLVM cannot make code for the target's processor."""
@@ -333,3 +327,16 @@ def _number(name: str, value: Any, allowed: range) -> int:
 
 def _shown(value: Any) -> str:
     return repr(value)[:80]
+
+
+@cache
+def _features_of(triple: str, cpu: str, features: str) -> frozenset[str]:
+    """What a processor has by its name, and what a list of features adds and removes."""
+    found = set(implied_features(triple, cpu))
+    for text in features.split(","):
+        if text.startswith("+"):
+            found.add(text[1:])
+        elif text.startswith("-"):
+            found.discard(text[1:])
+    has_tiles = triple.startswith(("x86_64", "amd64"))  # in 64-bit mode only
+    return frozenset(name for name in found if has_tiles or not name.startswith("amx-"))

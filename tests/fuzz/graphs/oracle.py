@@ -10,7 +10,7 @@ import math
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -61,33 +61,69 @@ def value_info(name: str, value: Any, dims: Sequence[Any] | None = None) -> Valu
     )
 
 
-def one_node(node: NodeProto, given: Mapping[str, Any], opset: int, fixed: bool = False) -> onnx.ModelProto:
-    """A model of the node alone. `fixed` writes the sizes of the inputs into it."""
-    inputs = [
-        value_info(name, value, value.shape if fixed and not isinstance(value, list) else None)
-        for name, value in given.items()
-    ]
+def one_node(node: NodeProto, given: Mapping[str, Any], opset: int) -> onnx.ModelProto:
+    """A model of the node alone."""
+    inputs = [value_info(name, value) for name, value in given.items()]
     outputs = [ValueInfoProto(name=name) for name in node.output if name]
     graph = helper.make_graph([node], "node", inputs, outputs)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
-_SESSIONS: dict[bytes, Any] = {}
-_MAX_SESSIONS = 200
+def with_plain_names(node: NodeProto) -> tuple[NodeProto, dict[str, str]]:
+    """The node with names that say nothing but their places, so that nodes that are alike in two graphs are
+    one, and the new names by the old. What has bodies, which use names from outside, stays."""
+    if any(attr.HasField("g") or attr.graphs for attr in node.attribute):
+        return node, {name: name for name in node.input}
+    names = {name: f"i{k}" for k, name in enumerate(dict.fromkeys(filter(None, node.input)))}
+    made = NodeProto()
+    made.CopyFrom(node)
+    made.input[:] = [names.get(name, "") for name in node.input]
+    made.output[:] = [name and f"o{k}" for k, name in enumerate(node.output)]
+    made.ClearField("name")
+    return made, names
 
 
-def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-    """A session for a model, remembered for a while. The sizes of inputs are no part of most models here."""
-    data = model.SerializeToString(deterministic=True)
-    if data not in _SESSIONS:
-        if len(_SESSIONS) >= _MAX_SESSIONS:
-            _SESSIONS.clear()
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.intra_op_num_threads = 1
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        _SESSIONS[data] = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return _SESSIONS[data]
+def _options() -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return options
+
+
+class _Peer:
+    """Runs nodes. What it made for a node is kept for the next one like it: a node is seen in several
+    samples, before and after noise, and in other graphs. Sizes of inputs are no part of what is made."""
+
+    MOST_KEPT = 1000
+
+    def __init__(self, make: Callable[[onnx.ModelProto], Any]) -> None:
+        self._make = make
+        self._made: dict[Hashable, Any] = {}
+
+    def run(self, node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
+        plain, names = with_plain_names(node)
+        inputs = {names.get(name, name): value for name, value in given.items()}
+        kinds = tuple((name, *_kind(value)) for name, value in inputs.items())
+        key = plain.SerializeToString(deterministic=True), opset, kinds
+        if key not in self._made:
+            if len(self._made) >= self.MOST_KEPT:
+                self._made.clear()
+            self._made[key] = self._make(one_node(plain, inputs, opset))
+        return list(self._made[key].run(None, inputs))
+
+
+def _kind(value: Any) -> tuple[Any, ...]:
+    """What the type of an input without its sizes depends on."""
+    return ("sequence", *_kind(value[0])) if isinstance(value, list) else (value.dtype, value.ndim)
+
+
+_RUNTIME = _Peer(
+    lambda model: onnxruntime.InferenceSession(
+        model.SerializeToString(), _options(), providers=["CPUExecutionProvider"]
+    )
+)
+_REFERENCE = _Peer(ReferenceEvaluator)
 
 
 def evaluate(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
@@ -141,9 +177,8 @@ _NO_KERNEL = (_STATE.NotImplemented, _STATE.InvalidGraph)
 
 
 def _by_runtime(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
-    model = one_node(node, given, opset)
     try:
-        return list(session(model).run(None, dict(given)))
+        return _RUNTIME.run(node, given, opset)
     except _NO_KERNEL:
         raise
     except (_STATE.Fail, _STATE.InvalidArgument, _STATE.RuntimeException, RuntimeError) as error:
@@ -165,7 +200,7 @@ def _by_reference(node: NodeProto, given: Mapping[str, Any], opset: int) -> list
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            made = ReferenceEvaluator(one_node(node, given, opset)).run(None, dict(given))
+            made = _REFERENCE.run(node, given, opset)
         except Exception as error:  # whatever the reference raises, it has no answer
             raise Refused(f"reference: {type(error).__name__}: {str(error)[:160]}") from error
     if node.op_type in _OF_WINDOWS and any(0 in item.shape[2:] for item in made):

@@ -13,6 +13,7 @@ from heddle.codegen.cache import CachedCode, KernelCache
 from heddle.codegen.llvm.build import compile_module
 from heddle.codegen.llvm.machine import compile_text
 from heddle.codegen.llvm.required_symbols import check_symbols, declared_symbols, provided_symbols
+from heddle.ir.structural import structural_bytes
 from heddle.prim import ops
 from heddle.prim.nodes import SizeVar, Var
 from heddle.runtime.native.elf import undefined_symbols
@@ -133,7 +134,7 @@ def test_code_from_the_cache_is_checked(tmp_path: Path) -> None:
     text = "declare i32 @mine(i32)\ndefine i32 @f(i32 %x) {\n  %y = call i32 @mine(i32 %x)\n  ret i32 %y\n}\n"
     code = compile_text(text, target).object_code
     for declared in (("mine",), ()):
-        KernelCache(tmp_path).add(func, target, CachedCode(code, ("f",), declared))
+        KernelCache(tmp_path).add(structural_bytes(func), target, CachedCode(code, ("f",), declared))
         cache = KernelCache(tmp_path)  # another process
         if declared:
             assert compile_module(func, target, cache)[0].object_code == code

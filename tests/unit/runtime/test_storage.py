@@ -1,10 +1,13 @@
 import gc
+import os
 import weakref
+from pathlib import Path
 
 import pytest
 
 from heddle.runtime import cpu, cuda, storage
 from heddle.runtime.storage import Allocator, allocator_for, clear_allocators
+from heddle.support import settings
 from heddle.support.diagnostics import Trap, UsageError
 
 
@@ -61,6 +64,31 @@ def test_limit_is_a_trap_and_leaves_the_books_right(kind):
     del held
     gc.collect()
     assert allocator.alloc(8192).size_bytes == 8192  # the cached block makes room
+
+
+@pytest.mark.parametrize("kind", ["naive", "pooled"])
+def test_a_pool_without_a_limit_has_what_the_machine_has(kind, monkeypatch):
+    """Each allocation may be less than that: the system would promise all of them, and end the process."""
+    monkeypatch.setattr(storage, "system_memory_bytes", lambda: 10_000)
+    allocator = Allocator(cpu(0), kind)
+    assert allocator.memory_limit_bytes is None
+    held = [allocator.alloc(4096), allocator.alloc(4096)]
+    with pytest.raises(Trap, match=r"U0601.*10000 bytes.*4096 more"):
+        allocator.alloc(4096)
+    allocator.memory_limit_bytes = 20_000
+    held.append(allocator.alloc(4096))
+    allocator.memory_limit_bytes = None
+    with pytest.raises(Trap, match="U0601"):
+        allocator.alloc(4096)
+
+
+def test_the_machines_memory_is_known():
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    found = settings.system_memory_bytes()
+    assert found is not None and found > 0
+    assert Allocator(cpu(0), "pooled").books.limit_bytes == found
+    swap = [line.split()[1] for line in Path("/proc/meminfo").read_text().splitlines() if "SwapTotal" in line]
+    assert found <= pages + 1024 * int(swap[0])
 
 
 def test_absurd_sizes_are_traps():

@@ -22,6 +22,7 @@ from heddle.codegen.llvm.required_symbols import check_symbols, declared_symbols
 from heddle.codegen.llvm.workers import Workers
 from heddle.codegen.pipeline import is_whole
 from heddle.ir.module import IRModule
+from heddle.ir.structural import structural_bytes
 from heddle.ir.transform import CodeMade, PassContext
 from heddle.runtime.kernel_module import KernelModule
 from heddle.runtime.processor import Needs
@@ -61,7 +62,8 @@ def compile_module(
         named(var, func) for var, func in as_module(given).functions.items() if isinstance(func, PrimFunc)
     ]
     cache = cache if is_whole(target) else None
-    made: list[CompiledKernels | None] = [_find(func, target, cache) for func in funcs]
+    sources = [None if cache is None else structural_bytes(func) for func in funcs]
+    made: list[CompiledKernels | None] = [_find(source, target, cache) for source in sources]
     missing = [position for position, kernels in enumerate(made) if kernels is None]
     for func, kernels in zip(funcs, made, strict=True):
         if kernels is not None:
@@ -81,7 +83,7 @@ def compile_module(
             made[position] = CompiledKernels(code, names, target, job.text)
             _tell(CodeMade(_name(funcs[position]), lowering_s, job.seconds, len(job.text), len(code)))
             if cache is not None:
-                cache.add(funcs[position], target, CachedCode(code, names, declared))
+                cache.add(sources[position], target, CachedCode(code, names, declared))
     return tuple(kernels for kernels in made if kernels is not None)
 
 
@@ -111,8 +113,8 @@ def _name(func: PrimFunc) -> str:
     return str(func.attrs.get("global_symbol"))
 
 
-def _find(func: PrimFunc, target: Target, cache: KernelCache | None) -> CompiledKernels | None:
-    entry = None if cache is None else cache.find(func, target)
+def _find(source: bytes | None, target: Target, cache: KernelCache | None) -> CompiledKernels | None:
+    entry = None if cache is None else cache.find(source, target)
     if entry is None:
         return None
     check_symbols(entry.code.object_code, entry.code.declared, ", ".join(entry.code.functions))

@@ -11,6 +11,7 @@ expensive one counts. This is how TVM's `estimate_tir_flops` counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,26 +182,40 @@ class _Counter:
     def _access(
         self, table: dict[Buffer, PrimExpr], buffer: Buffer, times: PrimExpr, indices: tuple[PrimExpr, ...]
     ) -> None:
-        lanes = max((index.dtype.lanes for index in indices), default=1)
-        table[buffer] = table.get(buffer, _int64(0)) + times * lanes
-        for index in indices:
-            self._loads(index, times)
+        _add(table, buffer, times, _lanes(indices))
+        self._loads(indices, times)
 
-    def _loads(self, expr: Any, times: PrimExpr) -> None:
-        """Loads inside an index are accesses too; arithmetic there is not counted."""
-        for node, _ in _parts(expr):
-            if isinstance(node, BufferLoad):
-                self._access(self._work.reads, node.buffer, times, node.indices)
+    def _loads(self, exprs: Iterable[Any], times: PrimExpr) -> None:
+        """Loads are accesses, those inside indices too; arithmetic there is not counted. They are counted as
+        numbers first: a value may load an element a thousand times."""
+        counts: dict[Buffer, int] = {}
+        left = list(exprs)
+        while left:
+            for node, _ in _parts(left.pop()):
+                if isinstance(node, BufferLoad):
+                    counts[node.buffer] = counts.get(node.buffer, 0) + _lanes(node.indices)
+                    left += node.indices
+        for buffer, count in counts.items():
+            _add(self._work.reads, buffer, times, count)
 
     def _value(self, expr: Any, times: PrimExpr) -> None:
-        operations = 0
-        for node, in_condition in _parts(expr):
-            if isinstance(node, BufferLoad):
-                self._access(self._work.reads, node.buffer, times, node.indices)
-            elif isinstance(node, ArithExpr) and not in_condition:
-                operations += node.dtype.lanes
+        self._loads((expr,), times)
+        operations = sum(
+            node.dtype.lanes
+            for node, in_condition in _parts(expr)
+            if isinstance(node, ArithExpr) and not in_condition
+        )
         if operations:
             self._work.flops = self._work.flops + times * operations
+
+
+def _add(table: dict[Buffer, PrimExpr], buffer: Buffer, times: PrimExpr, count: int) -> None:
+    table[buffer] = table.get(buffer, _int64(0)) + times * count
+
+
+def _lanes(indices: tuple[PrimExpr, ...]) -> int:
+    """How many elements an access is."""
+    return max((index.dtype.lanes for index in indices), default=1)
 
 
 def _parts(expr: Any) -> list[tuple[Any, bool]]:

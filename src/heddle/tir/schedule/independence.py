@@ -372,7 +372,8 @@ def _runs_in_any_order(realize: SBlockRealize, loops: Sequence[For]) -> bool:
 
 def changes_when_repeated(loop: For) -> SBlock | None:
     """A block that may give something else where iterations of a loop run twice: one that changes what it
-    finds. A reduction that begins anew inside the loop does not."""
+    finds. A reduction that begins anew inside the loop does not, but for other elements that it reads of what
+    it writes."""
     for realize in blocks_below(loop.body):
         block = realize.block
         written = {region.buffer for region in block.writes}
@@ -382,7 +383,10 @@ def changes_when_repeated(loop: For) -> SBlock | None:
         }
         inside = {stmt.loop_var for stmt in walk(loop.body) if isinstance(stmt, For)}
         is_again = block.init is not None and reducing <= inside
-        if not is_again and (block.init is not None or any(r.buffer in written for r in block.reads)):
+        found = [r for r in block.reads if r.buffer in written]
+        if is_again:
+            found = [r for r in found if not any(structural_equal(r, w) for w in block.writes)]
+        if found or (block.init is not None and not is_again):
             return block
     return None
 

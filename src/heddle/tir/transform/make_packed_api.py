@@ -126,6 +126,8 @@ class _Entry:
     _known: set[Var] = field(default_factory=set)
     _checks: list[Stmt] = field(default_factory=list)
     _dims: dict[Buffer, list[PrimExpr]] = field(default_factory=dict)
+    _own: set[tuple[Buffer, int]] = field(default_factory=set)
+    """Dimensions that give a variable its value, all of it: there is nothing to compare."""
 
     def build(self) -> list[Stmt]:
         params = self.func.params
@@ -227,6 +229,8 @@ class _Entry:
         for position, dim in enumerate(buffer.shape):
             if isinstance(dim, Var) and dim not in self._known:
                 self._bind(dim, self._dims[buffer][position])
+                if dim.dtype == "int64":
+                    self._own.add((buffer, position))
         for position, stride in enumerate(buffer.strides):
             if isinstance(stride, Var) and stride not in self._known:
                 given = tensor_field(tensor, "strides", position)
@@ -242,6 +246,8 @@ class _Entry:
     def _check_dims(self, buffer: Buffer, tensor: PrimExpr, where: str) -> None:
         dims = self._dims.get(buffer, [])
         for position, dim in enumerate(buffer.shape):
+            if (buffer, position) in self._own:
+                continue
             self._check_bound(dim, where)
             given, wanted = dims[position], cast("int64", dim)
             self._require(

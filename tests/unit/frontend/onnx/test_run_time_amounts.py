@@ -175,3 +175,21 @@ def test_non_zero_positions_are_indices() -> None:
     compared = Compared(model(nodes, {"x": (["n", "m"], "float32")}, ["y"]))
     for shape in ((3, 5), (1, 1), (0, 4)):
         assert compared.check({"x": _data(shape)}) == "equal"
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_scales_of_a_region_whose_cubic_weights_leave_out_what_is_outside(free: bool) -> None:
+    """An element is a sum of thousands of loads: of scales, begins and ends."""
+    attrs = {
+        "mode": "cubic",
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "exclude_outside": 1,
+        "extrapolation_value": 3.0,
+    }
+    shape = ["n", "c", "h", "w"] if free else [2, 1, 2, 4]
+    stored = {"roi": np.array([0, 0, 0.1, 0.2, 1, 1, 0.8, 0.9], np.float32)}
+    inputs = {"x": (shape, "float32"), "s": ((4,), "float32")}
+    compared = Compared(model([node("Resize", ["x", "roi", "s"], ["y"], **attrs)], inputs, ["y"], stored))
+    for scales in ((1, 1, 2, 2), (1, 1, 0.5, 3)):
+        feed = {"x": _data((2, 1, 2, 4)), "s": np.array(scales, np.float32)}
+        assert compared.check(feed, rtol=1e-4) == "equal"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
@@ -15,6 +17,7 @@ from heddle.tir.nodes import (
     BufferLoad,
     BufferStore,
     Evaluate,
+    For,
     IterType,
     PrimFunc,
     SBlock,
@@ -22,6 +25,7 @@ from heddle.tir.nodes import (
 )
 from heddle.tir.schedule.blocks.shared_value import LoadReplacer
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.independence import shared_by_iterations
 from heddle.tir.schedule.tree import (
     Place,
     blocks_in,
@@ -51,6 +55,7 @@ def compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
         raise ScheduleError(T0406, f"block {block_name!r} has a reduction axis", func, block)
     _check_temporary(func, store.buffer, block)
     pattern = _index_pattern(func, block, store, axes)
+    _check_sources_stay(func, place, store.buffer)
 
     def value_at(indices: tuple[PrimExpr, ...]) -> PrimExpr:
         named = zip(pattern, indices, strict=True)
@@ -63,6 +68,43 @@ def compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
             inlined = LoadReplacer(store.buffer, value_at).visit(realize.block)
             func = replace_stmt(func, realize.block, with_access_regions(inlined))
     return drop_buffer(func, store.buffer)
+
+
+def _check_sources_stay(func: PrimFunc, place: Place, buffer: Buffer) -> None:
+    """What the block reads must be the same where its value is needed: nothing may write it in between, nor
+    in later iterations of a loop that the readers are not in."""
+    block: SBlock = place.stmt.block
+    sources = {region.buffer for region in block.reads}
+    leaves = [realize for realize in blocks_in(func.body) if not blocks_in(realize.block.body)]
+    own = next(k for k, realize in enumerate(leaves) if realize is place.stmt)
+    readers = [k for k, realize in enumerate(leaves) if reads_buffer(realize.block, buffer) and k != own]
+    for k, realize in enumerate(leaves):
+        if k == own or not any(writes_buffer(realize.block, source) for source in sources):
+            continue
+        is_between = own < k <= max(readers, default=own)
+        if is_between or _runs_again(func, place, realize, [leaves[reader] for reader in readers]):
+            raise ScheduleError(
+                T0406,
+                f"block {realize.block.name_hint!r} may change what block {block.name_hint!r} reads before "
+                "its value is needed",
+                func,
+                block,
+            )
+
+
+def _runs_again(
+    func: PrimFunc, place: Place, writer: SBlockRealize, readers: Sequence[SBlockRealize]
+) -> bool:
+    """Whether a writer may change what a block read in an iteration before, where that is still needed."""
+    loops = _loops_around(find_block(func, writer.block.name_hint))
+    shared = [loop for loop in _loops_around(place) if any(loop is other for other in loops)]
+    around = [_loops_around(find_block(func, reader.block.name_hint)) for reader in readers] if shared else []
+    left = [loop for loop in shared if not all(any(loop is other for other in own) for own in around)]
+    return any(shared_by_iterations(func, loop) is not None for loop in left)
+
+
+def _loops_around(place: Place) -> list[For]:
+    return [ancestor for ancestor in place.ancestors if isinstance(ancestor, For)]
 
 
 def _check_not_matched(func: PrimFunc, block: SBlock, buffer: Buffer) -> None:

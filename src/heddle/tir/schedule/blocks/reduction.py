@@ -168,7 +168,7 @@ def pad_einsum(
     pad_names: list[str] = []
     for region in block.reads:
         used = changed & set(free_vars(*(part.min for part in region.region)))
-        if used and not _covers(block, region, used, padded):
+        if used and (writes_buffer(block, region.buffer) or not _covers(block, region, used, padded)):
             axes = _padded_axes(func, block, region, changed)
             new = _padded_buffer(region.buffer, axes, padded, extents)
             name = names.fresh(new.name)
@@ -344,8 +344,9 @@ def _copy_out(
     axes = _padded_axes(func, block, region, changed)
     if not any(axes):
         return [], []
-    new = _padded_buffer(region.buffer, axes, *sizes)
-    mapping[region.buffer] = new
+    new = mapping.get(region.buffer)  # what the block changes was copied in already
+    if new is None:
+        new = mapping[region.buffer] = _padded_buffer(region.buffer, axes, *sizes)
     name = names.fresh(f"{region.buffer.name}_unpad")
     out_axes = whole_axes(region.buffer)
     index = tuple(axis.var for axis in out_axes)

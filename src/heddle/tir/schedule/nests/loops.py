@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from heddle.arith import Analyzer
@@ -29,25 +29,46 @@ from heddle.tir.substitute import StmtSubstituter
 
 class _Rebind(StmtSubstituter):
     """Replaces loop variables below a loop, simplifies block bindings and puts a predicate before those of
-    the blocks met first, which may read elements that are there only where it holds."""
+    the blocks met first, which may read elements that are there only where it holds.
+
+    `made` are the loops that stand for the old one, and their extents. A loop of free extent stays in the
+    bindings, also where it cannot run twice and its variable is always 0: perhaps it does not run at all.
+    """
 
     def __init__(
-        self, mapping: dict[Var, PrimExpr], analyzer: Analyzer, predicate: PrimExpr | None = None
+        self,
+        mapping: dict[Var, PrimExpr],
+        place: Place,
+        made: Iterable[tuple[Var, PrimExpr]],
+        analyzer: Analyzer,
+        predicate: PrimExpr | None = None,
     ) -> None:
         super().__init__(mapping)
         self._analyzer, self._predicate = analyzer, predicate
+        around = [(loop.loop_var, loop.extent) for loop in place.loops()]
+        self._free = {var for var, extent in (*around, *made) if not isinstance(extent, IntImm)}
 
     def visit_For(self, node: For) -> Any:
         low, extent = self.visit(node.min), self.visit(node.extent)
+        if not isinstance(extent, IntImm):
+            self._free.add(node.loop_var)
         self._analyzer.bind(node.loop_var, Range.from_min_extent(low, extent), allow_override=True)
         return replace(node, min=low, extent=extent, body=self.visit(node.body))
 
     def visit_SBlockRealize(self, node: SBlockRealize) -> Any:
-        values = tuple(self._analyzer.simplify(self.visit(value)) for value in node.iter_values)
+        values = self._bindings([self.visit(value) for value in node.iter_values])
         predicate = self.visit(node.predicate)
         if self._predicate is not None:
             predicate = logical_and(self._predicate, predicate)
         return SBlockRealize(values, self._analyzer.simplify(predicate), node.block, span=node.span)
+
+    def _bindings(self, values: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+        simple = tuple(self._analyzer.simplify(value) for value in values)
+        lost = self._free.intersection(free_vars(*values)).difference(free_vars(*simple))
+        return tuple(
+            value if lost.intersection(free_vars(value)) else short
+            for value, short in zip(values, simple, strict=True)
+        )
 
 
 def split(
@@ -73,7 +94,8 @@ def split(
     guard: PrimExpr | None = value < loop.extent
     if disable_predication or analyzer.can_prove(guard):
         guard = None
-    body: Stmt = _Rebind({loop_var: value}, analyzer, guard).visit(loop.body)
+    pairs = list(zip(new_vars, extents, strict=True))
+    body: Stmt = _Rebind({loop_var: value}, place, pairs, analyzer, guard).visit(loop.body)
     for k in reversed(range(len(new_vars))):
         kind = loop.kind if k == 0 else ForKind.SERIAL
         notes = loop.annotations if k == 0 else Map()
@@ -139,7 +161,7 @@ def _tiled(
     for var, size in ((outer, count), (inner, constant(factor, dtype))):
         analyzer.bind(var, Range.from_min_extent(constant(0, dtype), size))
     value = minimum(begin + outer * factor, loop.extent - factor) + inner
-    body = _Rebind({loop_var: value}, analyzer).visit(loop.body)
+    body = _Rebind({loop_var: value}, place, [(outer, count)], analyzer).visit(loop.body)
     body = For(inner, constant(0, dtype), constant(factor, dtype), ForKind.SERIAL, body, span=loop.span)
     return replace_stmt(func, loop, replace(loop, loop_var=outer, extent=count, body=body)), [outer, inner]
 
@@ -171,7 +193,8 @@ def split_ragged(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimFunc, 
     analyzer.bind(outer, Range.from_min_extent(constant(0, dtype), count))
     length = analyzer.simplify(minimum(factor, loop.extent - outer * factor))
     analyzer.bind(inner, Range.from_min_extent(constant(0, dtype), length))
-    body = _Rebind({loop_var: outer * factor + inner}, analyzer).visit(loop.body)
+    value = outer * factor + inner
+    body = _Rebind({loop_var: value}, place, [(outer, count), (inner, length)], analyzer).visit(loop.body)
     body = For(inner, constant(0, dtype), length, ForKind.SERIAL, body, span=loop.span)
     made = replace(loop, loop_var=outer, extent=count, body=body)
     return replace_stmt(func, loop, made), [outer, inner]
@@ -242,7 +265,7 @@ def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
         mapping[var] = cast(var.dtype, analyzer.simplify(rest % extent))
         rest = rest // extent
     mapping[loop_vars[0]] = cast(loop_vars[0].dtype, analyzer.simplify(rest))
-    body = _Rebind(mapping, analyzer).visit(loops[-1].body)
+    body = _Rebind(mapping, place, [(fused, total)], analyzer).visit(loops[-1].body)
     made = For(
         fused, constant(0, dtype), total, loops[0].kind, body, None, loops[0].annotations, span=loops[0].span
     )
