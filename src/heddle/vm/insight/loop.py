@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 
 from heddle.support.diagnostics import Trap
 from heddle.vm.codes import V0308
-from heddle.vm.frames import FAILURES, closure_target, is_true, too_deep
+from heddle.vm.frames import FAILURES, are_equal, closure_target, is_true, too_deep
 from heddle.vm.isa import Spec
-from heddle.vm.steps import DO, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction
+from heddle.vm.steps import COMPARE, DO, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction
 
 
 @dataclass(slots=True)
@@ -112,6 +112,8 @@ class WatchedLoop(ABC, Generic[F]):
                     value = None
                 elif op == JUMP:
                     frame.pc = a
+                elif op == COMPARE:
+                    frame.pc = dst if are_equal(*a(frame.values)) else b
                 else:
                     frame.pc = frame.pc + 1 if is_true(frame.values[a]) else b
                 yield
