@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import traceback
 from collections.abc import Sequence
@@ -61,6 +62,14 @@ def is_true(condition: Any) -> bool:
     raise TrapTypeError(V0405, f"a branch needs a bool or an integer, got {type(condition).__name__}")
 
 
+_INTEGERS: dict[str, Any] = {
+    "bool": ctypes.c_bool,
+    **{f"int{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": getattr(ctypes, f"c_uint{bits}") for bits in (8, 16, 32, 64)},
+}
+"""How an element lies in memory, by its dtype."""
+
+
 def are_equal(value: Any, target: Any) -> bool:
     """Whether two scalars are the same integer. Raises: TrapTypeError or TrapValueError V0405 for a value
     that is no bool, integer or tensor with an element of one."""
@@ -73,11 +82,12 @@ def integer_of(value: Any) -> int:
         return int(value)
     if not isinstance(value, Tensor):
         raise TrapTypeError(V0405, f"expected an integer or a tensor, got {type(value).__name__}")
-    if not (value.dtype.is_int or value.dtype.is_bool) or value.dtype.lanes != 1:
+    element = _INTEGERS.get(value.dtype)
+    if element is None:
         raise TrapTypeError(V0405, f"expected a bool or integer dtype, got {value.dtype}")
     if value.layout.num_elements != 1:
         raise TrapValueError(V0405, f"expected one element, got a tensor of shape {tuple(value.shape)}")
-    return int(value.item())
+    return int(element.from_address(value.address).value)
 
 
 FAILURES = (

@@ -62,6 +62,10 @@ class VMInstrumentReturnKind(IntEnum):
     SKIP_RUN = 1
 
 
+MACHINES: dict[type[Executable], type[Machine]] = {}
+"""The machine of each kind of executable."""
+
+
 class Machine(StatefulCalls, Watchable):
     """Runs the bytecode of an executable on devices. Each instruction set has its machine, which says what a
     row of the function table stands for, and what steps its instructions are.
@@ -81,6 +85,9 @@ class Machine(StatefulCalls, Watchable):
 
     NAIVE_ALLOCATOR = "naive"
     POOLED_ALLOCATOR = "pooled"
+
+    def __init_subclass__(cls) -> None:
+        MACHINES.setdefault(cls.executable_type, cls)
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from heddle.vm.callables import MachineModule, raw_callable
 from heddle.vm.frames import wrong_count
 from heddle.vm.insight.lifetimes import CheckedRunner
 from heddle.vm.isa import UNDEFINED_ARGS, FuncKind
-from heddle.vm.machine import Machine, VMInstrumentReturnKind
+from heddle.vm.machine import MACHINES, Machine, VMInstrumentReturnKind
 from heddle.vm.objects import VMClosure
 from heddle.vm.placement import MemoryConfig
 from heddle.vm.program import FunctionRow
@@ -33,10 +33,18 @@ class VirtualMachine(Machine):
     """Runs an executable on devices, as `Machine` says. `profile` is TVM's; here every machine profiles.
 
     An executable that was compiled with `sanitize` is run with checks of lifetimes (`insight/lifetimes.py`).
+    Of an executable of another machine, the class gives that machine: under TVM's name `runtime.vm` scripts
+    find whichever their executables need.
     """
 
     executable_type = VMExecutable
     module_type = RelaxMachineModule
+
+    def __new__(cls, rt_mod: Any = None, *args: Any, **kwargs: Any) -> Any:
+        other = MACHINES.get(type(rt_mod), cls)
+        if other.executable_type is cls.executable_type:
+            return super().__new__(cls)
+        return other(rt_mod, *args, **kwargs)
 
     def __init__(
         self,
