@@ -265,7 +265,7 @@ def test_tensors_of_sizes_that_are_known_and_that_lie_in_a_register(shape: tuple
             [0],
             "U0602",
         ),
-        ([("alloc_tensor_reg", 0, 0, 0, FLOAT32, 1)], [tensor(np.zeros((1, 1), "int64"))], "V0405"),
+        ([("alloc_tensor_reg", 0, 0, 0, FLOAT32, 1)], [tensor(np.zeros((1, 1), "int64"))], "V0402"),
         ([("get_field", 0, 0, 1)], [numbers(2)], "V0402"),
         ([("get_field", 0, 2, 1)], [(1, 2)], "V0404"),
         ([("get_field", 0, 1, 1)], [ConstructorValue(5, (1,))], "V0404"),
