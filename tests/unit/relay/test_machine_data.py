@@ -320,9 +320,11 @@ def test_no_clause_fits(mode: str) -> None:
 )
 def test_arguments_that_are_no_list(mode: str, make: Any, code: str) -> None:
     mod = with_prelude("def @main(%l: List[int32]) { @length(%l) }")
-    vm = machine(mod, mode)
+    vm, given = machine(mod, mode), make(tags_of(mod))
+    if mode == "relay" and isinstance(given, tuple):
+        code = "V0411"  # there, a tuple is a value with the tag 0, which no clause fits
     with pytest.raises(Trap, match=code):
-        vm["main"](make(tags_of(mod)))
+        vm["main"](given)
     assert vm["main"](ConstructorValue(tags_of(mod)[1], ())).numpy() == 0
 
 

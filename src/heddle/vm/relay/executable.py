@@ -123,8 +123,10 @@ class Executable(AnyExecutable):
     def save(self) -> tuple[bytearray, Module | None]:
         """The object file, and the module with the kernels, which is stored on its own (`export_library`).
 
-        Raises: UsageError V0303 for functions without bytecode.
+        Raises: UsageError V0303 for functions without bytecode; BytecodeError V01.. for a program that breaks
+        a rule.
         """
+        self.verify()
         return bytearray(write_object(self.program)), self.lib
 
     @staticmethod

@@ -17,6 +17,9 @@ from __future__ import annotations
 
 from heddle.vm.isa import VM_STATE, VOID, Effect, FuncKind, InstructionSet, Kind, Operand, Spec
 
+MAX_DEVICES = 1023
+"""The largest number of a device."""
+
 _DST = Operand("dst", Kind.WRITE, "register to write")
 _NUM_ARGS = Operand("num_args", Kind.COUNT, "number of arguments", counts="args")
 _ARGS = Operand("args", Kind.READ, "registers that are passed on", is_list=True)
@@ -164,7 +167,7 @@ LOAD_CONST = _spec(
     11,
     (
         Operand("const", Kind.CONSTANT, "entry of the constant pool"),
-        Operand("device_index", Kind.NUMBER, "number of the machine's device", least=0),
+        Operand("device_index", Kind.NUMBER, "number of the machine's device", least=0, most=MAX_DEVICES),
         _DST,
     ),
     Effect(0),
@@ -191,7 +194,7 @@ ALLOC_STORAGE = _spec(
         Operand("size", Kind.READ, "register with the number of elements; void with sizes", special=(VOID,)),
         Operand("alignment", Kind.NUMBER, "bytes, at most 64", least=1, most=64),
         _DTYPE,
-        Operand("device_index", Kind.NUMBER, "number of the machine's device, -1 the host", least=-1),
+        Operand("device_index", Kind.NUMBER, "as above, or -1, the host", least=-1, most=MAX_DEVICES),
         _NUM_DIMS,
         _DST,
         _DIMS,
@@ -216,8 +219,8 @@ DEVICE_COPY = _spec(
     19,
     (
         Operand("src", Kind.READ, "register with a tensor"),
-        Operand("src_device", Kind.NUMBER, "number of the device that it is on", least=0),
-        Operand("dst_device", Kind.NUMBER, "number of the device to copy to", least=0),
+        Operand("src_device", Kind.NUMBER, "number of the device that it is on", least=0, most=MAX_DEVICES),
+        Operand("dst_device", Kind.NUMBER, "number of the device to copy to", least=0, most=MAX_DEVICES),
         _DST,
     ),
     Effect(0),
