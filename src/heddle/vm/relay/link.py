@@ -254,7 +254,7 @@ def _with_items(call: Callable[..., Any], count: int) -> Callable[..., Any]:
     """`call` with the items of its last arguments in their place."""
     if not count:
         return call
-    return lambda *args: call(*args[:-count], *[item for sizes in args[-count:] for item in sizes])
+    return lambda *args: call(*args[:-count], *values.items_of(args[-count:]))
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {

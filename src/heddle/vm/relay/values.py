@@ -38,6 +38,14 @@ def count_of(value: Any) -> Shape:
     return value if type(value) is Shape else Shape((integer_of(value),))
 
 
+def items_of(sizes: Sequence[Any]) -> list[Any]:
+    """The items of shapes and tuples, one after the other. Raises: TrapTypeError V0402 for other values."""
+    for value in sizes:
+        if not isinstance(value, (Shape, Array)):
+            raise TrapTypeError(V0402, f"expected sizes, got {_named(value)}")
+    return [item for value in sizes for item in value]
+
+
 def alloc_tensor(shape: Shape, dtype: DataType) -> Callable[[Any, Any], Tensor]:
     """What places a tensor of known sizes on a storage, at a number of bytes."""
     return lambda storage, place: memory.alloc_tensor(storage, integer_of(place), shape, dtype)
