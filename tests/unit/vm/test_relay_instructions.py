@@ -340,6 +340,12 @@ def test_shapes_and_views() -> None:
     assert view.shape == (3, 4) and view.address == x.address
 
 
+@pytest.mark.parametrize("sizes", [(-2, -6), (-1, 3), (13,), (4, 4)])
+def test_views_have_no_negative_sizes_and_no_more_elements(sizes: tuple[int, ...]) -> None:
+    made = main(2, ("reshape_tensor", 0, 1, 2), ("ret", 2))
+    assert refusal(made, numbers(2, 6), Shape(sizes)) == "V0403"
+
+
 def test_device_copy_and_kill_register() -> None:
     x = numbers(3)
     vm = VirtualMachine(
