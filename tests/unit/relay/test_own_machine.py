@@ -19,6 +19,7 @@ from heddle.runtime import Tensor, allocator_for, tensor
 from heddle.runtime.data import ConstructorValue
 from heddle.support.diagnostics import HeddleError, Trap
 from heddle.support.limits import limits
+from heddle.vm.insight import Debugger
 from heddle.vm.relay import Executable, VirtualMachine
 from heddle.vm.relay.isa import INVOKE_PACKED, MOVE, RELAY
 from tests.unit.relay.programs import floats, plain, program, run
@@ -257,6 +258,49 @@ def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(4, 8), float32]) {
         vm.run(floats(3, 8), floats(4, 7))
     assert "net.relay:2" in str(caught.value) and "instruction" in str(caught.value)
     assert RELAY.by_opcode[0] is MOVE
+
+
+def test_instruments_and_debuggers_see_every_call() -> None:
+    mod = program("""
+def @f(%x: Tensor[(2), float32]) { nn.relu(%x) }
+def @main(%x: Tensor[(2), float32]) { exp(@f(%x)) }""")
+    vm, x, seen = VirtualMachine(relay.vm.compile(mod), heddle.cpu()), floats(2), []
+    vm.set_instrument(lambda func, name, before, result, *args: seen.append((name, before)))
+    wanted = np.exp(np.maximum(x, 0))
+    np.testing.assert_allclose(vm.run(x).numpy(), wanted, rtol=1e-5)
+    assert seen.index(("f", True)) < seen.index(("relu", True)) < seen.index(("f", False))
+    assert ("exp", False) in seen
+    vm.set_instrument(None)
+    count = len(seen)
+    debugger = Debugger.of_call(vm, "main", tensor(x))
+    places = []
+    while not debugger.is_over:
+        places.append(debugger.next_site.text if debugger.next_site is not None else "")
+        debugger.step()
+    assert any(place.startswith("invoke_packed PackedFunc[relu]") for place in places)
+    np.testing.assert_allclose(debugger.recording.result.numpy(), wanted, rtol=1e-5)
+    debugger.step_back()
+    assert debugger.registers() and len(seen) == count
+
+
+def test_public_names_resolve() -> None:
+    """The names of TVM's interface to this machine."""
+    for module, names in {
+        relay.vm: "VMCompiler VMExecutor compile",
+        relay.backend.vm: "VMCompiler VMExecutor compile",
+        runtime.vm: "Executable VirtualMachine",
+        runtime.profiler_vm: "VirtualMachineProfiler",
+        relay: "save_param_dict load_param_dict create_executor",
+        runtime: "save_param_dict load_param_dict",
+        relay.vm.VMCompiler: "set_params get_params lower codegen get_exec optimize",
+        Executable: "save load_exec bytecode constants globals primitives primitive_ops stats lib mod module "
+        "virtual_devices get_function_params move_late_bound_consts get_late_bound_consts "
+        "load_late_bound_consts load_late_bound_consts_from_map",
+        VirtualMachine: "invoke run set_input set_one_input invoke_stateful get_outputs set_outputs "
+        "invoke_with_outputs get_input_index benchmark profile NAIVE_ALLOCATOR POOLED_ALLOCATOR",
+    }.items():
+        for name in names.split():
+            assert hasattr(module, name), f"{module} has no {name}"
 
 
 # ---- the interface
