@@ -52,7 +52,19 @@ from heddle.vm.objects import VMClosure
 from heddle.vm.placement import MachineMemory, MemoryConfig, placement_of, with_host
 from heddle.vm.program import CHECKS_LIFETIMES, FunctionRow
 from heddle.vm.stateful import StatefulCalls
-from heddle.vm.steps import CLEAR, COMPARE, DO, DO0, DO1, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction
+from heddle.vm.steps import (
+    CLEAR,
+    COMPARE,
+    DO,
+    DO0,
+    DO1,
+    INVOKE,
+    INVOKE_LAST,
+    JUMP,
+    LEAVE,
+    TAIL,
+    LinkedFunction,
+)
 
 
 class VMInstrumentReturnKind(IntEnum):
@@ -254,16 +266,16 @@ class Machine(StatefulCalls, Watchable):
                 elif op == DO0:
                     frame[dst] = a()
                     pc += 1
-                elif op <= INVOKE:
+                elif op <= INVOKE_LAST:
                     args = b(frame)
-                    if op == INVOKE:
+                    if op >= INVOKE:
                         a, args = closure_target(args)
                     if a is None:
                         frame[dst] = self.invoke_closure(*args)
                         args = ()
                         pc += 1
                         continue
-                    if op != TAIL:
+                    if op != TAIL and op != INVOKE_LAST:
                         if len(callers) >= max_frames:
                             raise too_deep(a, max_frames)
                         callers.append((function, frame, pc))

@@ -191,6 +191,21 @@ def @main(%n: int32) { @even(%n, 0) }""")
     assert grown < 50_000 and pool.books.bytes_in_use == in_use
 
 
+def test_calls_of_closures_in_the_last_place_take_no_room() -> None:
+    """A loop in continuation-passing style: as many continuations call each other as there are turns."""
+    mod = program("""
+def @loop(%n: int32, %k: fn(int32) -> int32) -> int32 {
+  if (%n == 0) { %k(0) } else { @loop(%n - 1, fn (%x: int32) -> int32 { %k(%x + %n) }) }
+}
+def @main(%n: int32) { @loop(%n, fn (%x: int32) -> int32 { %x * 2 }) }""")
+    with limits(frames=2):
+        vm = machine(mod)
+    n = 3000
+    assert vm["main"](number(n)).numpy() == n * (n + 1)
+    seen = machine(mod).record("main", number(50))  # recordings keep callers
+    assert seen.result.numpy() == 50 * 51
+
+
 def test_deep_recursion_needs_no_stack_of_pythons_and_has_a_limit() -> None:
     mod = program("def @main(%n: int32) -> int32 { if (%n == 0) { 0 } else { @main(%n - 1) + 1 } }")
     executable = relay.vm.compile(mod)

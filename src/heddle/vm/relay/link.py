@@ -51,6 +51,7 @@ from heddle.vm.steps import (
     DO0,
     DO1,
     ENTER,
+    INVOKE_LAST,
     JUMP,
     LEAVE,
     TAIL,
@@ -180,9 +181,9 @@ class Linker:
             return DO, call, places, dst
         return TAIL if pc in self._tails else ENTER, self._machine.linked_function(row), places, dst
 
-    def _invoke_closure(self, _: int, closure: int, dst: int, args: Sequence[int]) -> Step:
+    def _invoke_closure(self, pc: int, closure: int, dst: int, args: Sequence[int]) -> Step:
         operands = [self._slot(register) for register in (VM_STATE, closure, *args)]
-        return ENTER_CLOSURE, None, getter(operands), dst
+        return INVOKE_LAST if pc in self._tails else ENTER_CLOSURE, None, getter(operands), dst
 
     def _invoke_packed(
         self, _: int, row: int, inputs: Sequence[int], outputs: Sequence[int], sizes: Sequence[int]
