@@ -80,7 +80,7 @@ def test_a_misspelt_name_is_suggested() -> None:
         resolve("heddle.relax.BlockBuildr")
 
 
-@pytest.mark.parametrize("module", ["heddle.runtime", "heddle.vm", "heddle.vm.relax"])
+@pytest.mark.parametrize("module", ["heddle.runtime", "heddle.vm", "heddle.vm.relax", "heddle.vm.relay"])
 def test_runtime_imports_no_compiler(module: str) -> None:
     program = f"import {module}, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -25,6 +25,7 @@ from heddle.support.limits import limit_rows
 from heddle.tir.schedule.base import PRIMITIVES, Primitive
 from heddle.vm.isa import Effect, FuncKind, InstructionSet, Kind
 from heddle.vm.relax.isa import RELAX
+from heddle.vm.relay.isa import RELAY
 
 _MADE_BY = "<!-- made by `make docs`; change the declarations instead -->\n"
 
@@ -249,7 +250,7 @@ def onnx_page() -> str:
     return page("ONNX support", text, list(support_lines()))
 
 
-INSTRUCTION_SETS = (RELAX,)
+INSTRUCTION_SETS = (RELAX, RELAY)
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops_page,
     "passes.md": passes_page,

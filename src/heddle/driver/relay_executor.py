@@ -8,34 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from heddle.driver.compile import build
+from heddle.driver.relay_vm import compile_functions
 from heddle.graph.values import as_value
 from heddle.ir.expr import Expr, Function, GlobalVar
 from heddle.ir.module import IRModule
-from heddle.lower.relay_to_relax import to_relax
 from heddle.relay.executor import EXECUTORS, Executor
 from heddle.runtime.data import RefValue, map_values
 from heddle.runtime.device import Device
 from heddle.runtime.shape import Array
 from heddle.runtime.tensor import tensor
 from heddle.vm.objects import VMClosure
-from heddle.vm.relax import VirtualMachine
+from heddle.vm.relay import VirtualMachine
 
 
-class MachineExecutor(Executor):
-    """Evaluates expressions of a module by compiled code. Raises: UsageError L0303, L0304 for programs that
+class VMExecutor(Executor):
+    """Evaluates expressions of a module on Relay's machine. Raises: UsageError L0303, L0304 for programs that
     cannot be compiled; else as `Executor`."""
 
-    def __init__(self, mod: IRModule | None, device: Device | None = None) -> None:
+    def __init__(self, mod: IRModule | None, device: Device | None = None, target: Any = None) -> None:
         super().__init__(mod, device)
-        self._interpreter: Any = _Machines(self.mod, self.device)
+        self._interpreter: Any = _Machines(self.mod, self.device, target)
 
 
 class _Machines:
     """What calls the functions of a module, a machine for each."""
 
-    def __init__(self, mod: IRModule, device: Device) -> None:
-        self.mod, self.device = mod, device
+    def __init__(self, mod: IRModule, device: Device, target: Any) -> None:
+        self.mod, self.device, self._target = mod, device, target
         self._calls: dict[int, tuple[Function, Callable[..., Any]]] = {}
         self._constructors = {
             made.tag: made for definition in mod.type_definitions.values() for made in definition.constructors
@@ -59,7 +58,7 @@ class _Machines:
         own = [var.name_hint for var, other in self.mod.functions.items() if other is func]
         name = own[0] if own else self.mod.names().fresh("expression")
         whole = self.mod if own else self.mod.with_functions({**self.mod.functions, GlobalVar(name): func})
-        machine = VirtualMachine(build(to_relax(whole, [name]), exec_mode="compiled"), self.device)
+        machine = VirtualMachine(compile_functions(whole, [name], self._target), self.device)
         return self._callable(machine, machine[name])
 
     def _callable(self, machine: VirtualMachine, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,4 +82,4 @@ class _Machines:
         return tensor(value, self.device) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-EXECUTORS.add("vm", MachineExecutor)
+EXECUTORS.add("vm", VMExecutor)

@@ -168,7 +168,8 @@ def _load_executables_on_demand(module: ModuleType) -> None:
     """Machines lie above the modules' room: it asks for them when a file holds a kind that it does not
     know.
     """
-    module.LOADERS.fill_from(lambda: import_module("heddle.vm.relax"))
+    machines = ("heddle.vm.relax", "heddle.vm.relay")
+    module.LOADERS.fill_from(lambda: [import_module(machine) for machine in machines])
 
 
 def _register_builtins_on_demand(module: ModuleType) -> None:

@@ -119,6 +119,12 @@ _ATTENTION_KERNELS = {
     ),
 }
 
+_RELAY_MACHINE = {
+    "heddle.driver.relay_vm": "VMCompiler compile",
+    "heddle.driver.relay_executor": "VMExecutor",
+    "heddle.vm.relay": "Executable VirtualMachine",
+}
+
 EXPORTS: dict[str, dict[str, str]] = {
     "heddle": {
         "heddle.driver.compile": "compile",
@@ -149,6 +155,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relax.expr": _GRAPH_NODES,
     "heddle.relay": {
+        "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.lower.relay_to_relax": "to_relax",
         "heddle.relay.op": "op_names",
         "heddle.relay.types": "is_dynamic ShapeVar",
@@ -177,6 +184,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay.type_functor": {"heddle.relay.functor": "TypeFunctor TypeMutator TypeVisitor"},
     "heddle.relay.build_module": {"heddle.relay.executor": "bind_params_by_name create_executor"},
     "heddle.relay.backend": {},
+    "heddle.relay.vm": _RELAY_MACHINE,
+    "heddle.relay.backend.vm": _RELAY_MACHINE,
     "heddle.relay.backend.interpreter": {
         "heddle.relay.executor": "Executor Interpreter=Executor",
         "heddle.relay.interpreter": "Closure",
@@ -282,6 +291,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.runtime.function": _GLOBAL_FUNCTIONS + " Function convert",
         "heddle.runtime.kernel_module": "KernelModule",
         "heddle.runtime.module": "FunctionModule Module load_module system_lib",
+        "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.runtime.native.library": "set_num_threads",
         "heddle.runtime.shape": "Array Map Shape",
         "heddle.runtime.storage": "Allocator Storage allocator_for clear_allocators",
@@ -289,7 +299,11 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.runtime.timing": "BenchmarkResult",
         "heddle.runtime.variants": "Variant VariantsModule variants_in",
     },
-    "heddle.runtime.vm": {"heddle.vm.relax": "VMExecutable VMInstrumentReturnKind VirtualMachine"},
+    "heddle.runtime.vm": {
+        "heddle.vm.relax": "VMExecutable VMInstrumentReturnKind VirtualMachine",
+        "heddle.vm.relay": "Executable",
+    },
+    "heddle.runtime.profiler_vm": {"heddle.vm.relay": "VirtualMachineProfiler"},
     "heddle.contrib": {},
     "heddle.contrib.tvmjs": {
         "heddle.runtime.tensor_cache": (

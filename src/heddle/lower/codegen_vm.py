@@ -1,4 +1,4 @@
-"""Bytecode of the Relax machine from lowered graph functions.
+"""Bytecode from lowered graph functions: for every machine, whose builder makes instructions of it.
 
 A variable is a register; parameters come first. A binding is one or a few instructions; a branch is an If,
 its two
@@ -39,6 +39,7 @@ from heddle.runtime.dtype import DataType
 from heddle.runtime.shape import Shape
 from heddle.support.diagnostics import VerifyError
 from heddle.support.span import Span
+from heddle.vm.builder import ProgramBuilder
 from heddle.vm.insight.kernel_cost import METADATA_PREFIX, KernelCost
 from heddle.vm.insight.peak_memory import METADATA_PREFIX as PEAK_METADATA_PREFIX
 from heddle.vm.isa import FuncKind
@@ -53,6 +54,14 @@ def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecB
     global_symbol.
     """
     builder = builder or ExecBuilder()
+    return builder, emit_functions(mod, builder)
+
+
+def emit_functions(mod: IRModule, builder: ProgramBuilder) -> IRModule:
+    """Put the bytecode of a module's graph functions into a machine's builder; the module of what remains.
+
+    Raises: as `vm_codegen`.
+    """
     for func in mod.functions.values():
         if func.dialect == "relax" and "global_symbol" in func.attrs:
             builder.declare_function(str(func.attrs.global_symbol), FuncKind.VM)
@@ -62,10 +71,10 @@ def vm_codegen(mod: IRModule, builder: ExecBuilder | None = None) -> tuple[ExecB
             _FunctionCodegen(builder, mod).function(func, var)
         else:
             rest[var] = _note_cost(builder, var, func)
-    return builder, mod.with_functions(rest)
+    return mod.with_functions(rest)
 
 
-def _note_cost(builder: ExecBuilder, var: GlobalVar, func: BaseFunc) -> BaseFunc:
+def _note_cost(builder: ProgramBuilder, var: GlobalVar, func: BaseFunc) -> BaseFunc:
     """Move what is known of a kernel's work into the executable's metadata: it is no part of the code."""
     cost = func.attrs.get(KERNEL_COST)
     if cost is None:
@@ -79,7 +88,7 @@ def _note_cost(builder: ExecBuilder, var: GlobalVar, func: BaseFunc) -> BaseFunc
 
 
 class _FunctionCodegen:
-    def __init__(self, builder: ExecBuilder, mod: IRModule) -> None:
+    def __init__(self, builder: ProgramBuilder, mod: IRModule) -> None:
         self.builder, self.mod = builder, mod
         self._registers: dict[Var, int] = {}
         self._next = 0

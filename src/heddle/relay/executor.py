@@ -35,9 +35,9 @@ class ADT(tuple[Any, ...]):
 
 
 class Executor:
-    """Evaluates expressions of a module. `kind` "debug": by the interpreter."""
+    """Evaluates expressions of a module. `kind` "debug": by the interpreter, to which no `target` matters."""
 
-    def __init__(self, mod: IRModule | None, device: Device | None = None) -> None:
+    def __init__(self, mod: IRModule | None, device: Device | None = None, target: Any = None) -> None:
         self.mod = infer_module(mod if mod is not None else IRModule())
         self.device = device if device is not None else cpu()
         self._interpreter: Any = RelayInterpreter(self.mod)
@@ -177,7 +177,7 @@ def create_executor(
     params: Mapping[str, Any] | None = None,
 ) -> Any:
     """An executor of a module. With `params`, only `main` is kept, with these parameters known. The
-    interpreter ("debug") makes no code, so no target matters to it; "vm" compiles for this machine.
+    interpreter ("debug") makes no code; "vm" compiles for the target and runs it on Relay's machine.
 
     Raises: Trap (a RuntimeError) Q0105 for an unknown kind.
     """
@@ -188,4 +188,4 @@ def create_executor(
     if params and mod is not None:
         main = bind_params_by_name(mod["main"], params)
         mod = replace(IRModule.from_expr(main), type_definitions=mod.type_definitions)
-    return EXECUTORS[kind](mod, device)
+    return EXECUTORS[kind](mod, device, target)

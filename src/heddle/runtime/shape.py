@@ -22,10 +22,16 @@ class Shape(tuple[int, ...]):
 
 class Array(tuple[Any, ...]):
     """An immutable sequence of runtime values: what a tuple or list becomes when it is passed to a
-    program.
+    program. Among values of data types it is the one with tag 0.
     """
 
     __slots__ = ()
+    tag = 0
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        """Its elements."""
+        return tuple(self)
 
     def __repr__(self) -> str:
         return f"Array({list(self)!r})"

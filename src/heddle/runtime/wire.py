@@ -23,11 +23,15 @@ class Writer:
     """Appends to a byte string."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._parts: list[Buffer] = []
 
     def u8(self, value: int) -> None:
         """One byte, 0 to 255."""
         self._parts.append(struct.pack("<B", value))
+
+    def i32(self, value: int) -> None:
+        """A signed number in 4 bytes, the lowest first."""
+        self._parts.append(struct.pack("<i", value))
 
     def i64(self, value: int) -> None:
         """A signed number in 8 bytes, the lowest first."""
@@ -41,7 +45,7 @@ class Writer:
         """A float64 in 8 bytes, the lowest first."""
         self._parts.append(struct.pack("<d", value))
 
-    def blob(self, data: bytes) -> None:
+    def blob(self, data: Buffer) -> None:
         """A length in bytes, then the bytes."""
         self.u64(len(data))
         self._parts.append(data)
@@ -49,6 +53,11 @@ class Writer:
     def text(self, value: str) -> None:
         """Lone surrogates, which Python has in names of files that are not UTF-8, are stored as escapes."""
         self.blob(value.encode("utf-8", "backslashreplace"))
+
+    def numbers(self, values: Sequence[int]) -> None:
+        """A count, then signed numbers of 8 bytes each."""
+        self.u64(len(values))
+        self._parts.append(np.asarray(values, "<i8").tobytes())
 
     def words(self, values: Sequence[int]) -> None:
         """A length in bytes, then signed numbers of 8 bytes each."""
@@ -80,6 +89,10 @@ class Reader:
         """The error for what was read last, with the section and its offset in the file."""
         return FormatError(F0106, f"section {self._name!r} at byte {self._base + self._at}: {message}")
 
+    def enter(self, name: str) -> None:
+        """What is read from here on belongs to another section."""
+        self._name = name
+
     def _take(self, size_bytes: int) -> memoryview:
         if size_bytes > len(self._data) - self._at:
             raise self.fail(f"expected {size_bytes} more bytes, got {len(self._data) - self._at}")
@@ -90,6 +103,10 @@ class Reader:
     def u8(self) -> int:
         """One byte."""
         return self._take(1)[0]
+
+    def i32(self) -> int:
+        """A signed number of 4 bytes."""
+        return int.from_bytes(self._take(4), "little", signed=True)
 
     def i64(self) -> int:
         """A signed number of 8 bytes."""
@@ -115,6 +132,11 @@ class Reader:
             return str(data, "utf-8")
         except UnicodeDecodeError as error:
             raise self.fail(f"text is not utf-8: {error.reason}") from None
+
+    def numbers(self) -> list[int]:
+        """Signed numbers of 8 bytes each, after their count."""
+        found: list[int] = np.frombuffer(self._take(8 * self.count(8)), "<i8").tolist()
+        return found
 
     def words(self) -> list[int]:
         """Signed numbers of 8 bytes each, after their length in bytes."""

@@ -1,4 +1,5 @@
-"""Virtual machines: what they share. `heddle.vm.relax` is the machine with four instructions."""
+"""Virtual machines: what they share. `heddle.vm.relax` is the machine with four instructions,
+`heddle.vm.relay` the one with TVM's instructions for Relay."""
 
 from heddle.vm.objects import BytecodeError, VMClosure
 

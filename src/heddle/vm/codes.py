@@ -87,6 +87,18 @@ V0308 = declare_code(
     "A recording was given fuel (`record(fuel=...)`) and the program needs more; the instruction set's page "
     "says what each instruction costs.",
 )
+V0309 = declare_code(
+    "V0309",
+    "constant was not loaded",
+    "A program whose large constants lie in a file of their own gets all of them, and no others, before a "
+    "machine is made (`load_late_bound_consts`).",
+)
+V0310 = declare_code(
+    "V0310",
+    "output cannot be written in place",
+    "A result goes into a caller's tensor where the function makes it in one place, with as many elements "
+    "and of this dtype.",
+)
 V0401 = declare_code(
     "V0401", "match_cast failed", "A shape or value at run time differs from what the program states."
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -18,10 +19,28 @@ from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor, tensor_from_bytes
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import IRTypeError, UsageError
-from heddle.vm.codes import V0203
+from heddle.vm.codes import V0203, V0309
 
-Constant = Tensor | Shape | str | int | float | DataType
-_TENSOR, _SHAPE, _STRING, _INT, _FLOAT, _DTYPE = range(6)
+
+@dataclass(frozen=True, slots=True)
+class LateConstant:
+    """A tensor that lies elsewhere: whoever loads the program gives it, by its name, before a machine is
+    made."""
+
+    name: str
+
+
+def not_loaded(value: LateConstant) -> UsageError:
+    """The error of a program that is used without one of its constants (V0309)."""
+    return UsageError(
+        V0309,
+        f"constant {value.name!r} was not loaded",
+        help="load_late_bound_consts(path) of the executable loads them",
+    )
+
+
+Constant = Tensor | Shape | str | int | float | DataType | LateConstant
+_TENSOR, _SHAPE, _STRING, _INT, _FLOAT, _DTYPE, _LATE = range(7)
 _MAX_RANK = 64
 _SAMPLE_BYTES = 128
 
@@ -35,6 +54,8 @@ def constant_key(value: Constant) -> Hashable:
     if isinstance(value, Tensor):
         data = value.raw_bytes()
         return (_TENSOR, value.shape, value.dtype, bytes(data[:: 1 + len(data) // _SAMPLE_BYTES]))
+    if isinstance(value, LateConstant):
+        return (_LATE, value.name)
     if isinstance(value, DataType):
         return (_DTYPE, str(value))
     if isinstance(value, Shape):
@@ -70,6 +91,9 @@ def write_constants(constants: Sequence[Constant]) -> dict[str, bytes | memoryvi
             table.text(value.dtype)
             table.words(value.shape)
             sections[constant_section(number)] = value.raw_bytes()
+        elif isinstance(value, LateConstant):
+            table.u8(_LATE)
+            table.text(value.name)
         elif isinstance(value, DataType):
             table.u8(_DTYPE)
             table.text(value)
@@ -115,6 +139,8 @@ def _read_one(table: Reader, number: int, sections: Mapping[str, Section]) -> Co
         return table.f64()
     if tag == _DTYPE:
         return _read_dtype(table)
+    if tag == _LATE:
+        return LateConstant(table.text())
     raise table.fail(f"constant {number} has unknown tag {tag}")
 
 

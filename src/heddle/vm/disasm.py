@@ -12,7 +12,7 @@ from heddle.runtime.dtype_word import dtype_from_packed
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.support.span import places_text
-from heddle.vm.constants import Constant
+from heddle.vm.constants import Constant, LateConstant
 from heddle.vm.encode import decode_arg
 from heddle.vm.isa import ArgKind, FuncKind, Instruction, Kind, Operand
 from heddle.vm.program import Program
@@ -88,7 +88,8 @@ def dtype_text(words: tuple[int, int, int]) -> str:
 def instruction_text(program: Program, index: int) -> str:
     """One line of a listing, without indentation."""
     instruction = program.instruction(index)
-    return instruction.spec.text.format_map(_shown(program, instruction, _listed, program.isa.separator))
+    shown = _shown(program, instruction, _listed, program.isa.separator)
+    return instruction.spec.text.format_map(shown).rstrip()
 
 
 def _listing(program: Program, start: int, end: int, with_sources: bool) -> str:
@@ -167,6 +168,8 @@ def _constant_text(value: Constant) -> str:
         return f"[{', '.join(map(str, value.shape))}]" if value.shape else "scalar"
     if isinstance(value, Shape):
         return f"shapetuple[{', '.join(map(str, value))}]"
+    if isinstance(value, LateConstant):
+        return f"late {value.name!r}"
     return f'"{value}"' if isinstance(value, str) and not isinstance(value, DataType) else str(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import traceback
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from heddle.runtime.codes import U0601
+from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import HeddleError, Trap, TrapIndexError, TrapTypeError, TrapValueError
 from heddle.vm.builtins.table import BUILTINS, CALLING_BUILTINS
 from heddle.vm.codes import V0302, V0305, V0405, V0408
@@ -60,6 +62,34 @@ def is_true(condition: Any) -> bool:
     raise TrapTypeError(V0405, f"a branch needs a bool or an integer, got {type(condition).__name__}")
 
 
+_INTEGERS: dict[str, Any] = {
+    "bool": ctypes.c_bool,
+    **{f"int{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": getattr(ctypes, f"c_uint{bits}") for bits in (8, 16, 32, 64)},
+}
+"""How an element lies in memory, by its dtype."""
+
+
+def are_equal(value: Any, target: Any) -> bool:
+    """Whether two scalars are the same integer. Raises: TrapTypeError or TrapValueError V0405 for a value
+    that is no bool, integer or tensor with an element of one."""
+    return integer_of(value) == integer_of(target)
+
+
+def integer_of(value: Any) -> int:
+    """The integer that a scalar is. Raises: as `are_equal`."""
+    if isinstance(value, int):
+        return int(value)
+    if not isinstance(value, Tensor):
+        raise TrapTypeError(V0405, f"expected an integer or a tensor, got {type(value).__name__}")
+    element = _INTEGERS.get(value.dtype)
+    if element is None:
+        raise TrapTypeError(V0405, f"expected a bool or integer dtype, got {value.dtype}")
+    if value.layout.num_elements != 1:
+        raise TrapValueError(V0405, f"expected one element, got a tensor of shape {tuple(value.shape)}")
+    return int(element.from_address(value.address).value)
+
+
 FAILURES = (
     HeddleError,
     TypeError,
@@ -82,18 +112,18 @@ _TRAPS: dict[type[Exception], type[Trap]] = {
 _OWN_CODE, _NUMPY = str(Path(__file__).parents[1]), str(Path(np.__file__).parent)
 
 
-def typed_failure(error: Exception, callee: str) -> Trap | None:
+def typed_failure(error: Exception, callee: str, is_instruction: bool = False) -> Trap | None:
     """The trap for an exception that the machine or a builtin raised, because a program's operands fit no
     check; None for what came out of a function of the user's, whose exceptions keep their type.
 
-    `callee` is the function that the failing instruction calls.
+    `callee` is the function that the failing instruction calls, or (`is_instruction`) the instruction itself.
     """
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, HeddleError) or any(not _is_own(frame.filename) for frame in frames[1:]):
         return None
     if isinstance(error, MemoryError):
         return Trap(U0601, f"the system has no memory left for {callee or 'another frame'}")
-    if callee not in BUILTINS or callee in CALLING_BUILTINS:
+    if not is_instruction and (callee not in BUILTINS or callee in CALLING_BUILTINS):
         return None
     for kind, trap in _TRAPS.items():
         if isinstance(error, kind):

@@ -25,7 +25,7 @@ class Kind(Enum):
     READ = "a register that is read"
     WRITE = "a register that is written"
     ARGUMENT = "an argument word: a register that is read, an immediate, a constant or a function"
-    CALLEE = "a row of the function table, which is called with the instruction's list"
+    CALLEE = "a row of the function table, which is called with the instruction's lists"
     FUNCTION = "a row of the function table"
     CONSTANT = "an entry of the constant pool"
     OFFSET = "instructions to jump, counted from this one, not 0"
@@ -66,6 +66,10 @@ _LISTED = (Kind.READ, Kind.ARGUMENT, Kind.FUNCTION, Kind.CONSTANT, Kind.NUMBER)
 VALUE_BITS = 56
 MAX_VALUE = (1 << 55) - 1
 MAX_REGISTERS = 1 << 20
+VOID = 1 << 54
+"""The register of no frame that reads None and drops what is written to it, where a machine has one."""
+VM_STATE = VOID + 1
+"""The register of no frame that is the machine itself."""
 UNDEFINED_ARGS = -2  # num_args of a function that was declared and not defined
 
 
@@ -183,8 +187,8 @@ class Spec:
             raise ValueError(f"{self.mnemonic}: a count of no operand")
         callees = sum(operand.kind is Kind.CALLEE for operand in self.fields)
         lists = sum(operand.is_list for operand in self.fields)
-        if callees and (callees, lists) != (1, 1):
-            raise ValueError(f"{self.mnemonic}: a callee is called with the instruction's one list")
+        if callees > 1 or (callees and not lists):
+            raise ValueError(f"{self.mnemonic}: one callee is called with the instruction's lists")
         reads = [operand for operand in self.fields if operand.kind in (Kind.READ, Kind.ARGUMENT)]
         writes = [operand for operand in self.fields if operand.kind is Kind.WRITE]
         if Effect.RETURNS in self.effects and (len(reads) != 1 or Effect.ENDS not in self.effects):

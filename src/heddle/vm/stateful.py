@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.runtime.data import ConstructorValue, RefValue, map_values
 from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.function import Function
@@ -20,7 +21,7 @@ from heddle.vm.codes import V0302, V0303, V0304, V0306
 from heddle.vm.objects import VMClosure
 from heddle.vm.placement import MachineMemory
 
-_UNCHANGED = (Tensor, Shape, Array, Map, str, Function, VMClosure, Device, DataType, Module)
+_UNCHANGED = (Tensor, Shape, Array, Map, str, Function, VMClosure, Device, DataType, Module, RefValue)
 
 
 class ArgumentCountError(UsageError, AssertionError):
@@ -38,6 +39,8 @@ def convert_argument(value: Any) -> Any:
         return tensor_from_numpy(value)
     if isinstance(value, (list, tuple)):
         return Array(map(convert_argument, value))
+    if isinstance(value, ConstructorValue):
+        return map_values(value, convert_argument, Array)
     if isinstance(value, np.generic):
         return tensor(np.asarray(value))
     if isinstance(value, int):
@@ -72,6 +75,8 @@ class StatefulCalls(ABC):
         if isinstance(value, Tensor):
             where = self.devices[0]
             return value.to_device(where, self.memory.allocator_of(where)).contiguous()
+        if isinstance(value, ConstructorValue):
+            return map_values(value, self._on_device, Array)
         return Array(map(self._on_device, value)) if isinstance(value, Array) else value
 
     def _bind(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:

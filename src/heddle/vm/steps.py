@@ -9,15 +9,17 @@ instruction's arguments are one `itemgetter` over the frame, whatever their kind
     (TAIL, function, getter, dst)     as ENTER, where the result is this function's own: its frame may go
     (INVOKE, None, getter, dst)       as ENTER, for the closure that is the second argument (the first: the
                                       machine)
+    (INVOKE_LAST, None, getter, dst)  as INVOKE, where the result is this function's own: its frame may go
     (LEAVE, src, None, 0)             return frame[src]
     (JUMP,  target, None, 0)          absolute
     (TEST,  src, target, 0)           to target where frame[src] is false, else on
     (CLEAR, None, None, dst)          frame[dst] = None
     (DO0,   callable, None, dst)      frame[dst] = callable()
     (DO1,   callable, src, dst)       frame[dst] = callable(frame[src])
+    (COMPARE, getter, other, target)  to target where the two operands are one integer, else to other
 
 Each machine's `link` makes steps of its instructions; what watches a machine (`insight`) runs those of
-`code`, which has the first seven kinds alone.
+`code`, which has the first eight kinds and COMPARE alone.
 """
 
 from __future__ import annotations
@@ -28,8 +30,10 @@ from typing import Any
 
 from heddle.vm.program import FunctionRow
 
-DO, ENTER, TAIL, INVOKE, LEAVE, JUMP, TEST, CLEAR, DO0, DO1 = range(10)
+DO, ENTER, TAIL, INVOKE, INVOKE_LAST, LEAVE, JUMP, TEST, CLEAR, DO0, DO1, COMPARE = range(12)
 Step = tuple[int, Any, Any, int]
+UNKNOWN = object()
+"""Stands for an operand whose value is not known when bytecode is linked: a register."""
 
 
 class LinkedFunction:

@@ -1,4 +1,4 @@
-"""Tail calls: calls of the program's functions whose result is returned as it is.
+"""Tail calls: calls of the program's functions, or of closures, whose result is returned as it is.
 
     call f   in: %1   dst: %5
     call vm.builtin.null_value  dst: %1       nothing between the call and the return but registers that
@@ -27,12 +27,20 @@ def tail_calls(program: Program, row: FunctionRow) -> frozenset[int]:
     returned: dict[int, int | None] = {}
     found = set()
     for pc, step in enumerate(code):
-        number, written = callee_of(step), _written(program, step)
-        if number is None or written is None or program.functions[number].kind not in _CALLEES:
+        written = _written(program, step)
+        if written is None or not _enters(program, step):
             continue
         if _returned_from(program, code, pc + 1, returned) == written:
             found.add(pc)
     return frozenset(found)
+
+
+def _enters(program: Program, step: Instruction) -> bool:
+    """Whether an instruction may go on in a function of the program: it names one, or calls a closure."""
+    number = callee_of(step)
+    if number is None:
+        return Effect.CALLS in step.spec.effects
+    return program.functions[number].kind in _CALLEES
 
 
 def _written(program: Program, step: Instruction) -> int | None:

@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import heddle
 from heddle import relay
+from heddle.driver.relay_vm import compile_functions
 from heddle.ir.instrument import verify_module
 from heddle.ir.module import IRModule
 from heddle.runtime import allocator_for
@@ -23,7 +25,8 @@ from heddle.support.limits import limits
 from heddle.vm.relax import VirtualMachine
 from tests.unit.relay.programs import floats, listed, plain, program
 
-MODES = pytest.mark.parametrize("mode", ["bytecode", "compiled"])
+MODES = pytest.mark.parametrize("mode", ["bytecode", "compiled", "relay"])
+"""The two modes of Relax's machine, and Relay's own machine."""
 
 
 def with_prelude(text: str) -> IRModule:
@@ -32,8 +35,15 @@ def with_prelude(text: str) -> IRModule:
     return program(text, mod)
 
 
-def machine(mod: IRModule, mode: str) -> VirtualMachine:
-    return VirtualMachine(heddle.compile(mod, exec_mode=mode), heddle.cpu())
+def executable_of(mod: IRModule, mode: str, names: Sequence[str] = ("main",)) -> Any:
+    if mode == "relay":
+        return compile_functions(mod, names)
+    return heddle.compile(relay.to_relax(mod, names), exec_mode=mode)
+
+
+def machine(mod: IRModule, mode: str, names: Sequence[str] = ("main",)) -> Any:
+    """Of Relax or of Relay, as the executable needs."""
+    return VirtualMachine(executable_of(mod, mode, names), heddle.cpu())
 
 
 def number(value: int) -> Tensor:
@@ -65,8 +75,7 @@ def test_values_of_data_types_come_out_and_go_in(mode: str) -> None:
     mod = with_prelude(
         f"{RANGE} def @main(%n: int32) {{ @range(%n, Nil) }} def @total(%l: List[int32]) {{ @sum(%l) }}"
     )
-    executable = heddle.compile(relay.to_relax(mod, ["main", "total"]), exec_mode=mode)
-    vm = VirtualMachine(executable, heddle.cpu())
+    vm = machine(mod, mode, ["main", "total"])
     made = vm["main"](number(5))
     cons, nil = tags_of(mod)
     assert made.tag == cons and len(made.fields) == 2 and made.constructor is None
@@ -100,7 +109,7 @@ type Tree { Leaf(int32), Node((Tree, Tree)) }
 def @grow(%n: int32, %t: Tree) -> Tree { if (%n == 0) { %t } else { @grow(%n - 1, Node((%t, %t))) } }
 def @main(%n: int32) { @grow(%n, Leaf(7)) }
 def @left(%t: Tree) -> int32 { match (%t) { Leaf(%x) => %x, Node((%l, _)) => @left(%l) } }""")
-    vm = VirtualMachine(heddle.compile(relay.to_relax(mod, ["main", "left"]), exec_mode=mode), heddle.cpu())
+    vm = machine(mod, mode, ["main", "left"])
     tree = vm["main"](number(60))
     assert tree.fields[0][0] is tree.fields[0][1]
     assert plain(vm["left"](tree)) == 7
@@ -246,7 +255,7 @@ def test_a_million_steps_in_the_last_place() -> None:
 @MODES
 def test_the_limit_of_calls_is_an_error(mode: str) -> None:
     mod = program("def @main(%n: int32) -> int32 { if (%n == 0) { 0 } else { @main(%n - 1) + 1 } }")
-    executable = heddle.compile(mod, exec_mode=mode)
+    executable = executable_of(mod, mode)
     with limits(frames=500, stack_bytes=1):
         vm = VirtualMachine(executable, heddle.cpu())
     with pytest.raises(Trap, match="V0305") as caught:
@@ -311,9 +320,11 @@ def test_no_clause_fits(mode: str) -> None:
 )
 def test_arguments_that_are_no_list(mode: str, make: Any, code: str) -> None:
     mod = with_prelude("def @main(%l: List[int32]) { @length(%l) }")
-    vm = machine(mod, mode)
+    vm, given = machine(mod, mode), make(tags_of(mod))
+    if mode == "relay" and isinstance(given, tuple):
+        code = "V0411"  # there, a tuple is a value with the tag 0, which no clause fits
     with pytest.raises(Trap, match=code):
-        vm["main"](make(tags_of(mod)))
+        vm["main"](given)
     assert vm["main"](ConstructorValue(tags_of(mod)[1], ())).numpy() == 0
 
 
@@ -368,7 +379,7 @@ def test_branches_that_are_nested_too_deeply_are_refused(kind: str) -> None:
 # ---- memory
 
 
-@pytest.mark.parametrize("mode", ["bytecode", "compiled"])
+@MODES
 def test_nothing_is_left_behind(mode: str) -> None:
     mod = with_prelude("""
 def @main(%x: Tensor[(1000), float32], %n: int32) {

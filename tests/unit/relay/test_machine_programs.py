@@ -1,4 +1,4 @@
-"""Small Relay programs with data types, closures and references: the interpreter and both modes agree."""
+"""Small Relay programs with data types, closures and references: the interpreter and all machines agree."""
 
 from __future__ import annotations
 
@@ -124,14 +124,17 @@ def assert_same(found: Any, wanted: Any) -> None:
     assert np.shape(found) == np.shape(wanted)
 
 
-@pytest.mark.parametrize("how", ["bytecode", "compiled", "sanitize"])
+@pytest.mark.parametrize("how", ["bytecode", "compiled", "sanitize", "relay"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str, how: str) -> None:
     text, make = PROGRAMS[name]
     mod, args = with_prelude(text), make()
     wanted = flat(relay.create_executor("debug", mod).evaluate()(*args))
     mode = "compiled" if how == "compiled" else "bytecode"
-    executable = heddle.compile(mod, exec_mode=mode, sanitize=how == "sanitize")
+    if how == "relay":
+        executable = relay.vm.compile(mod)
+    else:
+        executable = heddle.compile(mod, exec_mode=mode, sanitize=how == "sanitize")
     run = VirtualMachine(executable, heddle.cpu())["main"]
     for _ in range(2):
         assert_same(flat(run(*(heddle.tensor(np.asarray(arg)) for arg in args))), wanted)

@@ -21,6 +21,7 @@ from heddle.vm.isa import Effect, FuncKind, Instruction, InstructionSet, Kind, O
 from heddle.vm.program import FunctionRow, Program
 from heddle.vm.relax import VMExecutable
 from heddle.vm.relax.isa import RELAX
+from heddle.vm.relay.isa import RELAY
 from heddle.vm.tail import tail_calls
 from heddle.vm.verify import verify_program
 
@@ -241,7 +242,7 @@ def test_control_may_not_fall_through() -> None:
     assert broken(HALT0, Instruction(SET, (0, INT32, 1))) == ["V0110"]
 
 
-@pytest.mark.parametrize("isa", [RELAX, TOY], ids=lambda isa: isa.name)
+@pytest.mark.parametrize("isa", [RELAX, TOY, RELAY], ids=lambda isa: isa.name)
 def test_what_passes_the_verifier_reads_nothing_unwritten(isa: InstructionSet) -> None:
     """Random programs from the table; those that pass are walked at random, and a random word is changed."""
     seed = random.Random().randrange(1 << 32)

@@ -26,7 +26,7 @@ from heddle.runtime.native.library import kernel_symbol
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
-from heddle.vm.constants import Constant
+from heddle.vm.constants import Constant, LateConstant, not_loaded
 from heddle.vm.isa import FuncKind
 from heddle.vm.program import Program
 
@@ -114,6 +114,8 @@ class _Constants:
             return _object(Kind.SHAPE, f"heddle_constant_{number}.sizes")
         if isinstance(value, (str, DataType)):
             return "{0, 0, {0}}"
+        if isinstance(value, LateConstant):
+            raise not_loaded(value)
         if isinstance(value, float):
             bits = struct.unpack("<q", struct.pack("<d", value))[0]
             return f"{{{Kind.FLOAT.value}, 0, {{.integer = INT64_C({bits})}}}}"

@@ -12,9 +12,11 @@ from heddle.vm.codes import V0403
 
 @builtin("reshape")
 def reshape(tensor: Tensor, shape: Shape) -> Tensor:
-    """The same memory under another shape. Raises: TrapValueError V0403 where it needs more elements."""
+    """The same memory under another shape. Raises: TrapValueError V0403 where it needs more elements, or a
+    size is negative."""
     layout = layout_of(shape)
-    if layout.num_elements > tensor.layout.num_elements or tensor.layout.strides is not None:
+    is_shape = min(shape, default=0) >= 0 and layout.num_elements <= tensor.layout.num_elements
+    if not is_shape or tensor.layout.strides is not None:
         raise TrapValueError(
             V0403,
             f"cannot view a tensor of shape {tuple(tensor.shape)} as {tuple(shape)}: expected at most "

@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 
 from heddle.support.diagnostics import Trap
 from heddle.vm.codes import V0308
-from heddle.vm.frames import FAILURES, closure_target, is_true, too_deep
+from heddle.vm.frames import FAILURES, are_equal, closure_target, is_true, too_deep
 from heddle.vm.isa import Spec
-from heddle.vm.steps import DO, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction
+from heddle.vm.steps import COMPARE, DO, INVOKE, INVOKE_LAST, JUMP, LEAVE, TAIL, LinkedFunction
 
 
 @dataclass(slots=True)
@@ -83,10 +83,10 @@ class WatchedLoop(ABC, Generic[F]):
                 if self.fuel is not None:
                     self.fuel = self._paid(frame, self.fuel)
                 op, a, b, dst = frame.function.code[frame.pc]
-                if op <= INVOKE:
+                if op <= INVOKE_LAST:
                     operands = b(frame.values)
                     target = a
-                    if op == INVOKE:
+                    if op >= INVOKE:
                         target, operands = closure_target(operands)
                         a = self.machine.invoke_closure
                     if op == DO or target is None:
@@ -112,6 +112,8 @@ class WatchedLoop(ABC, Generic[F]):
                     value = None
                 elif op == JUMP:
                     frame.pc = a
+                elif op == COMPARE:
+                    frame.pc = dst if are_equal(*a(frame.values)) else b
                 else:
                     frame.pc = frame.pc + 1 if is_true(frame.values[a]) else b
                 yield
@@ -132,7 +134,7 @@ class WatchedLoop(ABC, Generic[F]):
         return fuel - spec.fuel
 
     def _enter(self, frames: list[F], op: int, target: LinkedFunction, operands: Sequence[Any]) -> F:
-        if op == TAIL and not self.keeps_callers:
+        if op in (TAIL, INVOKE_LAST) and not self.keeps_callers:
             frame = frames.pop()
             self.left(frame, None, len(frames))
         elif len(frames) > self.machine.max_frames:

@@ -208,9 +208,10 @@ def _add(
     own = operands[site.first_argument :]
     is_tensor = [bool(text) for text in arguments[site.first_argument :]]
     shapes = tuple(tuple(shape) for shape, keep in zip(own, is_tensor, strict=True) if keep)
-    has_shape = site.first_argument and own and own[-1] is not None
-    scalars: Sequence[int] = own[-1] if has_shape else site.integers
     name = site.callee or site.mnemonic
+    takes_sizes = site.first_argument or costs.of(name) is not None
+    has_shape = takes_sizes and own and own[-1] is not None and not is_tensor[-1]
+    scalars: Sequence[int] = own[-1] if has_shape else site.integers
     key = (name, shapes, tuple(scalars))
     row = rows.get(key)
     if row is None:

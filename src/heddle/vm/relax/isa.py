@@ -14,10 +14,9 @@ next is the machine itself. Offsets are relative to their own instruction.
 
 from __future__ import annotations
 
-from heddle.vm.isa import Effect, InstructionSet, Kind, Operand, Spec
+from heddle.vm.isa import VM_STATE, VOID, Effect, InstructionSet, Kind, Operand, Spec
 
-VOID = 1 << 54
-VM_STATE = VOID + 1
+__all__ = ["CALL", "GOTO", "IF", "RELAX", "RET", "VM_STATE", "VOID"]
 
 _DST = Operand("dst", Kind.WRITE, "register to write, or void", special=(VOID,), default=VOID)
 _FUNC = Operand("func", Kind.CALLEE, "row of the function table to call")

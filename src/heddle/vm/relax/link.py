@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle.vm.encode import decode_arg
-from heddle.vm.isa import ArgKind
+from heddle.vm.isa import VOID, ArgKind
 from heddle.vm.program import FunctionRow, Program
-from heddle.vm.relax.isa import CALL, GOTO, RET, VOID
-from heddle.vm.steps import DO, ENTER, JUMP, LEAVE, TAIL, TEST, LinkedFunction, Step, getter
+from heddle.vm.relax.isa import CALL, GOTO, RET
+from heddle.vm.steps import DO, ENTER, JUMP, LEAVE, TAIL, TEST, UNKNOWN, LinkedFunction, Step, getter
 from heddle.vm.tail import tail_calls
 
 
@@ -37,8 +37,6 @@ class _Slots:
         return slot
 
 
-UNKNOWN = object()
-"""Stands for an operand that is a register."""
 Shorten = Callable[[Callable[..., Any], Sequence[Any]], tuple[int, Any] | None]
 
 

@@ -1,96 +1,50 @@
-"""The virtual machine: devices and memory, resolved functions, and the loop that runs bytecode.
-
-Every call from outside has frames of its own, so a callback may call the machine again, and after an
-exception there is nothing to clean up. Calls between functions of the program do not use Python's stack.
-"""
+"""The machine with four instructions: bytecode, and machine code of it (see `heddle.vm.machine`)."""
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Sequence
-from enum import IntEnum
-from functools import partial
 from typing import Any
 
 from heddle.runtime.device import Device
-from heddle.runtime.function import Function, find_global_func, get_global_func, to_value
 from heddle.runtime.module import Module
-from heddle.runtime.tensor import Tensor
-from heddle.runtime.timing import BenchmarkResult
-from heddle.runtime.variants import VariantsModule
-from heddle.support.diagnostics import (
-    HeddleError,
-    TrapTypeError,
-    UsageError,
-    did_you_mean,
-)
-from heddle.support.limits import current_limits
-from heddle.vm.builtins import register_builtins
 from heddle.vm.builtins.closures import invoke_closure
-from heddle.vm.builtins.memory import PLAIN_SCOPES
-from heddle.vm.builtins.table import ALLOCATING_BUILTINS, BUILTINS, check_call
-from heddle.vm.callables import (
-    MachineModule,
-    ProgramFunction,
-    UnknownFunctionError,
-    UnresolvedFunctionError,
-    compact,
-    raw_callable,
-)
-from heddle.vm.codes import V0301, V0303, V0402
-from heddle.vm.dataflow import callee_of
-from heddle.vm.frames import (
-    FAILURES,
-    add_place,
-    closure_target,
-    is_true,
-    too_deep,
-    typed_failure,
-    wrong_count,
-)
+from heddle.vm.callables import MachineModule, raw_callable
+from heddle.vm.frames import wrong_count
 from heddle.vm.insight.lifetimes import CheckedRunner
-from heddle.vm.insight.watchable import Watchable
-from heddle.vm.isa import UNDEFINED_ARGS, ArgKind, FuncKind
+from heddle.vm.isa import UNDEFINED_ARGS, FuncKind
+from heddle.vm.machine import MACHINES, Machine, VMInstrumentReturnKind
 from heddle.vm.objects import VMClosure
-from heddle.vm.placement import MachineMemory, MemoryConfig, placement_of, with_host
-from heddle.vm.program import CHECKS_LIFETIMES, FunctionRow
+from heddle.vm.placement import MemoryConfig
+from heddle.vm.program import FunctionRow
 from heddle.vm.relax.executable import VMExecutable
-from heddle.vm.relax.isa import VM_STATE
 from heddle.vm.relax.link import link_function
 from heddle.vm.relax.native import NativeProgram, native_code
-from heddle.vm.relax.shortcuts import shortcut
-from heddle.vm.stateful import StatefulCalls
-from heddle.vm.steps import CLEAR, DO, DO0, DO1, ENTER, INVOKE, JUMP, LEAVE, TAIL, LinkedFunction
+from heddle.vm.shortcuts import shortcut
+from heddle.vm.steps import DO, ENTER, INVOKE, LinkedFunction
 
-
-class VMInstrumentReturnKind(IntEnum):
-    """What an instrument answers before a call."""
-
-    NO_OP = 0
-    SKIP_RUN = 1
+__all__ = ["RelaxMachineModule", "VMInstrumentReturnKind", "VirtualMachine"]
 
 
 class RelaxMachineModule(MachineModule):
     kind = "relax.VirtualMachine"
 
 
-class VirtualMachine(StatefulCalls, Watchable):
-    """Runs an executable on devices.
-
-    `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
-    "naive", "pooled", or a map from device to one of them. `profile` is TVM's; here every machine profiles.
+class VirtualMachine(Machine):
+    """Runs an executable on devices, as `Machine` says. `profile` is TVM's; here every machine profiles.
 
     An executable that was compiled with `sanitize` is run with checks of lifetimes (`insight/lifetimes.py`).
-    Of an executable with variants, the one that this processor can run best is taken.
-
-    Raises: FormatError F0111, F0112 for code that this processor cannot run;
-    UsageError V0303 for arguments of other kinds (TypeError, ValueError or AssertionError as befits);
-    BytecodeError V01.. for a program that breaks a rule; UnresolvedFunctionError V0301 where a callee is
-    missing.
+    Of an executable of another machine, the class gives that machine: under TVM's name `runtime.vm` scripts
+    find whichever their executables need.
     """
 
-    NAIVE_ALLOCATOR = "naive"
-    POOLED_ALLOCATOR = "pooled"
+    executable_type = VMExecutable
+    module_type = RelaxMachineModule
+
+    def __new__(cls, rt_mod: Any = None, *args: Any, **kwargs: Any) -> Any:
+        other = MACHINES.get(type(rt_mod), cls)
+        if other.executable_type is cls.executable_type:
+            return super().__new__(cls)
+        return other(rt_mod, *args, **kwargs)
 
     def __init__(
         self,
@@ -99,73 +53,21 @@ class VirtualMachine(StatefulCalls, Watchable):
         memory_cfg: MemoryConfig = None,
         profile: bool = False,
     ) -> None:
-        super().__init__()
-        if isinstance(rt_mod, VariantsModule):
-            rt_mod = rt_mod.select()
-        if not isinstance(rt_mod, VMExecutable):
-            raise UsageError(
-                V0303, f"expected an executable or a module with one, got {type(rt_mod).__name__}"
-            )
-        rt_mod.verify()
-        register_builtins()
-        self.executable = rt_mod
-        self.devices = with_host(device)
-        self.max_frames = current_limits().frames
-        checks_lifetimes = rt_mod.program.metadata.get(CHECKS_LIFETIMES) == "yes"
-        self.memory = MachineMemory(memory_cfg, checks_lifetimes)
-        self.allocators = [self.memory.allocator_of(where) for where in self.devices]
-        self.module: Module = RelaxMachineModule(self)
-        self._instrument: Callable[..., Any] | None = None
-        program = rt_mod.program
-        self._constants = [self._place(number, value) for number, value in enumerate(program.constants)]
-        self._linked = {row.name: LinkedFunction(row) for row in program.functions if row.has_bytecode}
-        self._native = self._native_program()
-        self._pool = [self._pool_entry(number, row) for number, row in enumerate(program.functions)]
-        if self._native is not None:
-            self._native.place_constants(self._constants, self._pool)
-        self._rows = {row.name: row for row in program.functions if row.kind is not FuncKind.PACKED}
-        self._numbers = {row.name: number for number, row in enumerate(program.functions)}
-        self._is_linked = self._watched = False
-        if self._native is None or any(row.kind is FuncKind.VM for row in program.functions):
+        super().__init__(rt_mod, device, memory_cfg)
+        if self._native is None or any(row.kind is FuncKind.VM for row in self._rows.values()):
             self._link()
-        if checks_lifetimes:
+        if self.checks_lifetimes:
             self._run = CheckedRunner(self).run_call  # type: ignore[method-assign]
             self.watching_changed()
 
-    @property
-    def host_device(self) -> Device:
-        """The device of the host: the last one."""
-        return self.devices[-1]
-
     # Loading
 
-    def _place(self, number: int, value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
-        placement = placement_of(self.executable.program.memory_scopes.get(number, ""))
-        assert placement is not None  # the verifier has seen it
-        scope, index = placement
-        if index >= len(self.devices):
-            raise UsageError(
-                V0303, f"constant {number} lies on device {index}: there are {len(self.devices)} devices"
-            )
-        if scope not in PLAIN_SCOPES:
-            raise UsageError(
-                V0303, f"memory scope {scope!r} of constant {number} does not exist on {self.devices[index]}"
-            )
-        return value.to_device(self.devices[index], self.allocators[index]).readonly()
-
-    def _resolve_packed(self, name: str) -> Callable[..., Any]:
-        found = self.executable.find_function(name, True) or find_global_func(name)
-        if found is None:
-            raise UnresolvedFunctionError(
-                V0301,
-                f"cannot find function {name!r} in the executable's modules or among the global functions",
-                help="register_global_func makes a python function known",
-            )
-        if name in ALLOCATING_BUILTINS and raw_callable(found) is BUILTINS[name]:
-            return Function(partial(BUILTINS[name], memory=self.memory), name)
-        return found
+    def _function_pool(self) -> list[Any]:
+        self._native = self._native_program()
+        pool = super()._function_pool()
+        if self._native is not None:
+            self._native.place_constants(self._constants, pool)
+        return pool
 
     def _native_program(self) -> NativeProgram | None:
         """What the machine code of compiled functions needs, where there is some."""
@@ -176,15 +78,13 @@ class VirtualMachine(StatefulCalls, Watchable):
 
     def _pool_entry(self, number: int, row: FunctionRow) -> Any:
         if row.kind is FuncKind.PACKED:
-            return self._resolve_packed(row.name)
-        linked = self._linked.get(row.name)
+            return super()._pool_entry(number, row)
         code = native_code(self.executable, row)
         if code is not None and self._native is not None:
+            linked = self._linked.get(row.name)
             return self._native_closure(row, linked, self._native.add_function(number, code))
-        if row.num_args == UNDEFINED_ARGS:
-            return VMClosure(row.name, _undefined(row.name))
-        if row.kind is FuncKind.VM:
-            return VMClosure(row.name, lambda vm, *args: vm._run(linked, args), linked)
+        if row.num_args == UNDEFINED_ARGS or row.kind is FuncKind.VM:
+            return super()._pool_entry(number, row)
         compiled = raw_callable(self._resolve_packed(f"__vmtir__{row.name}"))
         return VMClosure(row.name, lambda vm, *args: vm._run_compiled(row, compiled, args))
 
@@ -203,125 +103,28 @@ class VirtualMachine(StatefulCalls, Watchable):
         )
 
     def watching_changed(self) -> None:
-        """An instrument or a watcher came or went."""
-        self._watched = self._instrument is not None or "_run" in self.__dict__
+        super().watching_changed()
         if self._native is not None:
             self._native.watch(self._watched)
 
-    def pool_entry(self, number: int) -> Any:
-        """What a row of the function table stands for."""
-        return self._pool[number]
-
-    def ensure_linked(self) -> None:
-        if not self._is_linked:
-            self._link()
-
-    def _link(self) -> None:
-        """Decode all functions. With an instrument set, calls go through it: this is the machine's one
-        hook.
-        """
-        self._is_linked = True
-        program = self.executable.program
-        for row in program.functions:
-            if row.has_bytecode:
-                link_function(
-                    program, row, self._linked[row.name], self._callee, self._operand, self._shorten
-                )
+    def _link_function(self, row: FunctionRow, target: LinkedFunction) -> None:
+        link_function(self.executable.program, row, target, self._callee, self._operand, self._shorten)
 
     def _shorten(self, call: Callable[..., Any], operands: Sequence[Any]) -> tuple[int, Any] | None:
         """A quicker form of a call, unless an instrument wants to see it."""
         return None if self._instrument is not None else shortcut(call, operands, self.allocators)
 
     def _callee(self, number: int, num_args: int) -> tuple[int, Any]:
-        entry = self._pool[number]
-        name = self.executable.program.functions[number].name
-        is_builtin = _is_builtin(entry, name)
-        if is_builtin:
-            check_call(name, num_args)
-        if self._instrument is not None:
-            return DO, self._instrumented(entry, name, self._instrument)
-        if name in self._linked:
-            return ENTER, self._linked[name]
-        if isinstance(entry, VMClosure):
-            return DO, lambda *args: entry.impl(self, *args)
-        call = raw_callable(entry)
-        if call is invoke_closure:
-            return INVOKE, None
-        if isinstance(call, types.BuiltinFunctionType) or is_builtin:
-            return DO, call  # kernels and builtins return runtime values
-        return DO, lambda *args: to_value(call(*args))
-
-    def _operand(self, kind: ArgKind, value: int) -> Any:
-        if kind is ArgKind.IMMEDIATE:
-            return value
-        if kind is ArgKind.CONSTANT:
-            return self._constants[value]
-        if kind is ArgKind.FUNCTION:
-            return self._pool[value]
-        return self if value == VM_STATE else None
+        call = self._call_of(number, num_args)
+        if self._instrument is None:
+            linked = self._linked.get(self.executable.program.functions[number].name)
+            if linked is not None:
+                return ENTER, linked
+            if raw_callable(self._pool[number]) is invoke_closure:
+                return INVOKE, None
+        return DO, call
 
     # Running
-
-    def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
-        self.ensure_linked()
-        if len(args) != function.num_args:
-            raise wrong_count(function.name, function.num_args, function.param_names, len(args))
-        frame = function.template.copy()
-        frame[: function.num_args] = args
-        code, pc, max_frames = function.steps, 0, self.max_frames
-        callers: list[tuple[LinkedFunction, list[Any], int]] = []
-        try:
-            while True:
-                op, a, b, dst = code[pc]
-                if op == DO:
-                    frame[dst] = a(*b(frame))
-                    pc += 1
-                elif op == CLEAR:
-                    frame[dst] = None
-                    pc += 1
-                elif op == DO1:
-                    frame[dst] = a(frame[b])
-                    pc += 1
-                elif op == DO0:
-                    frame[dst] = a()
-                    pc += 1
-                elif op <= INVOKE:
-                    args = b(frame)
-                    if op == INVOKE:
-                        a, args = closure_target(args)
-                    if a is None:
-                        frame[dst] = self.invoke_closure(*args)
-                        args = ()
-                        pc += 1
-                        continue
-                    if op != TAIL:
-                        if len(callers) >= max_frames:
-                            raise too_deep(a, max_frames)
-                        callers.append((function, frame, pc))
-                    frame = a.template.copy()
-                    frame[: a.num_args] = args
-                    args = ()  # registers alone keep values: what they drop is free
-                    function, code, pc = a, a.steps, 0
-                elif op == LEAVE:
-                    value = frame[a]
-                    if not callers:
-                        return value
-                    function, frame, pc = callers.pop()
-                    code = function.steps
-                    frame[code[pc][3]] = value
-                    value = None
-                    pc += 1
-                elif op == JUMP:
-                    pc = a
-                elif type(frame[a]) is bool:
-                    pc = pc + 1 if frame[a] else b
-                else:
-                    pc = pc + 1 if is_true(frame[a]) else b
-        except FAILURES as error:
-            blamed = self.blame(error, function, pc)
-            if blamed is error:
-                raise
-            raise blamed from error
 
     def _run_compiled(self, row: FunctionRow, compiled: Callable[..., Any], args: Sequence[Any]) -> Any:
         """A compiled function works on (machine, registers, constants, functions); its result register comes
@@ -331,127 +134,3 @@ class VirtualMachine(StatefulCalls, Watchable):
         registers = [*args, *[None] * (row.register_file_size - row.num_args)]
         compiled(self, registers, self._constants, self._pool)
         return registers[row.num_args]
-
-    def blame(self, error: Exception, function: LinkedFunction, pc: int) -> Exception:
-        """What to raise for an exception at an instruction: typed where it is no user function's, with its
-        place."""
-        step = self.executable.program.instruction(function.first + pc)
-        number = callee_of(step)
-        name = "" if number is None else self.executable.program.functions[number].name
-        found = typed_failure(error, name) or error
-        if isinstance(found, HeddleError):
-            add_place(found, self.executable.program, self._rows[function.name], pc)
-        return found
-
-    def invoke_closure(self, closure: Any, *args: Any) -> Any:
-        """Call a closure of this machine, or any function. Raises: TrapTypeError V0402 for something else."""
-        if isinstance(closure, VMClosure):
-            return closure.impl(self, *args)
-        if callable(closure):
-            return to_value(raw_callable(closure)(*args))
-        raise TrapTypeError(V0402, f"expected a closure, got {type(closure).__name__}")
-
-    # Calling from Python
-
-    def _closure(self, name: str) -> VMClosure:
-        """A saved closure or a function of the program. Raises: UnknownFunctionError V0301."""
-        saved = self._saved.get(name)
-        if saved is not None:
-            return saved
-        if name not in self._rows:
-            known = (*self._saved, *self._rows)
-            raise UnknownFunctionError(
-                V0301,
-                f"the program has no function {name!r}: it has {', '.join(known) or 'none'}",
-                help=did_you_mean(name, known),
-            )
-        found: VMClosure = self._pool[self._numbers[name]]
-        return found
-
-    def _parameters(self, name: str) -> tuple[int, tuple[str, ...]]:
-        self._closure(name)
-        row = self._rows.get(name)
-        return (row.num_args, row.param_names) if row is not None else (0, ())
-
-    def __getitem__(self, name: str) -> Function:
-        """A callable for a saved closure or a function. Raises: UnknownFunctionError V0301 (an
-        AttributeError).
-        """
-        closure = self._closure(name)
-        if closure.direct is not None:
-            return ProgramFunction(closure.direct, name)
-        return ProgramFunction(lambda *args: closure.impl(self, *map(compact, args)), name)
-
-    def get_function(self, name: str) -> Function:
-        """A function of the program, or a saved one. Raises: UnknownFunctionError V0301."""
-        return self[name]
-
-    def trim(self) -> None:
-        """Give the unused memory of the machine's allocators back to the system. They serve other machines
-        too."""
-        for allocator in dict.fromkeys(self.allocators):
-            allocator.clear()
-
-    def set_instrument(self, instrument: Callable[..., Any] | str | None) -> None:
-        """Call `instrument(func, name, before_run, ret_value, *args)` before and after every call
-        instruction.
-
-        Before, an answer of SKIP_RUN leaves the call out and its result is None; after, the answer is
-        ignored. A name stands for a global function that is the instrument. None removes it.
-        """
-        if isinstance(instrument, str):
-            instrument = get_global_func(instrument)
-        self._instrument = raw_callable(instrument) if instrument is not None else None
-        self.watching_changed()
-        self._link()
-
-    def _instrumented(self, entry: Any, name: str, instrument: Callable[..., Any]) -> Callable[..., Any]:
-        shown = entry if isinstance(entry, (Function, VMClosure)) else Function(entry, name)
-
-        def call(*args: Any) -> Any:
-            answer = instrument(shown, name, True, None, *args)
-            if isinstance(answer, int) and answer == VMInstrumentReturnKind.SKIP_RUN:
-                return None
-            result = self.invoke_closure(entry, *args)
-            instrument(shown, name, False, result, *args)
-            return result
-
-        return call
-
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device | None = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        f_preproc: str = "",
-    ) -> Callable[..., BenchmarkResult]:
-        """A function that times `func_name`: a function, a saved name, or `"invoke_stateful"` (given a
-        name).
-        """
-        return self.module.time_evaluator(
-            func_name,
-            dev,
-            number,
-            repeat,
-            min_repeat_ms,
-            cooldown_interval_ms,
-            repeats_to_cooldown,
-            f_preproc,
-        )
-
-
-def _undefined(name: str) -> Callable[..., Any]:
-    def refuse(*_: Any) -> Any:
-        raise UnknownFunctionError(V0301, f"function {name!r} was declared and never defined")
-
-    return refuse
-
-
-def _is_builtin(entry: Any, name: str) -> bool:
-    """Whether a row's entry is the machine's own builtin of that name, not a user's override."""
-    call = raw_callable(entry)
-    return name in BUILTINS and (call.func if isinstance(call, partial) else call) is BUILTINS[name]

@@ -28,7 +28,7 @@ from heddle.runtime.native.library import kernel_symbol
 from heddle.runtime.native.objects import BOOL, CLOSURE, FLOAT, INT, SHAPE, TENSOR, VALUE_BYTES
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
-from heddle.vm.constants import Constant, constant_section
+from heddle.vm.constants import Constant, LateConstant, constant_section, not_loaded
 from heddle.vm.isa import FuncKind
 from heddle.vm.program import Program
 
@@ -122,6 +122,8 @@ def _constant_value(text: _Text, number: int, constant: Constant, place: int) ->
         return _object(SHAPE, name)
     if isinstance(constant, (str, DataType)):
         return _NO_VALUE
+    if isinstance(constant, LateConstant):
+        raise not_loaded(constant)
     kind = BOOL if isinstance(constant, bool) else FLOAT if isinstance(constant, float) else INT
     bits = struct.unpack("<q", struct.pack("<d", constant))[0] if kind == FLOAT else int(constant)
     return f"{_VALUE} {{ i32 {kind}, i32 0, i64 {bits} }}"

@@ -25,8 +25,7 @@ from heddle.runtime.native.methods import make_fast_method
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Allocator
 from heddle.vm.builtins.memory import PLAIN_SCOPES, alloc_storage, alloc_tensor, null_value
-from heddle.vm.relax.link import UNKNOWN
-from heddle.vm.steps import CLEAR, DO0, DO1
+from heddle.vm.steps import CLEAR, DO0, DO1, UNKNOWN
 
 _MAX_BYTES = 1 << 56
 

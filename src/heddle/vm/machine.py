@@ -1,0 +1,425 @@
+"""What the machines share: devices and memory, resolved functions, and the loop that runs bytecode.
+
+Every call from outside has frames of its own, so a callback may call the machine again, and after an
+exception there is nothing to clean up. Calls between functions of the program do not use Python's stack.
+"""
+
+from __future__ import annotations
+
+import types
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from functools import partial
+from typing import Any, ClassVar
+
+from heddle.runtime.device import Device
+from heddle.runtime.function import Function, find_global_func, get_global_func, to_value
+from heddle.runtime.module import Module
+from heddle.runtime.tensor import Tensor
+from heddle.runtime.timing import BenchmarkResult
+from heddle.runtime.variants import VariantsModule
+from heddle.support.diagnostics import HeddleError, TrapTypeError, UsageError, did_you_mean
+from heddle.support.limits import current_limits
+from heddle.vm.builtins import register_builtins
+from heddle.vm.builtins.memory import PLAIN_SCOPES
+from heddle.vm.builtins.table import ALLOCATING_BUILTINS, BUILTINS, check_call
+from heddle.vm.callables import (
+    MachineModule,
+    ProgramFunction,
+    UnknownFunctionError,
+    UnresolvedFunctionError,
+    compact,
+    raw_callable,
+)
+from heddle.vm.codes import V0301, V0303, V0402
+from heddle.vm.constants import LateConstant, not_loaded
+from heddle.vm.dataflow import callee_of
+from heddle.vm.executable import Executable
+from heddle.vm.frames import (
+    FAILURES,
+    add_place,
+    are_equal,
+    closure_target,
+    is_true,
+    too_deep,
+    typed_failure,
+    wrong_count,
+)
+from heddle.vm.insight.watchable import Watchable
+from heddle.vm.isa import UNDEFINED_ARGS, VM_STATE, ArgKind, FuncKind
+from heddle.vm.objects import VMClosure
+from heddle.vm.placement import MachineMemory, MemoryConfig, placement_of, with_host
+from heddle.vm.program import CHECKS_LIFETIMES, FunctionRow
+from heddle.vm.stateful import StatefulCalls
+from heddle.vm.steps import (
+    CLEAR,
+    COMPARE,
+    DO,
+    DO0,
+    DO1,
+    INVOKE,
+    INVOKE_LAST,
+    JUMP,
+    LEAVE,
+    TAIL,
+    LinkedFunction,
+)
+
+
+class VMInstrumentReturnKind(IntEnum):
+    """What an instrument answers before a call."""
+
+    NO_OP = 0
+    SKIP_RUN = 1
+
+
+MACHINES: dict[type[Executable], type[Machine]] = {}
+"""The machine of each kind of executable."""
+
+
+class Machine(StatefulCalls, Watchable):
+    """Runs the bytecode of an executable on devices. Each instruction set has its machine, which says what a
+    row of the function table stands for, and what steps its instructions are.
+
+    `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
+    "naive", "pooled", or a map from device to one of them. Of an executable with variants, the one that this
+    processor can run best is taken.
+
+    Raises: FormatError F0111, F0112 for code that this processor cannot run;
+    UsageError V0303 for arguments of other kinds (TypeError, ValueError or AssertionError as befits);
+    BytecodeError V01.. for a program that breaks a rule; UnresolvedFunctionError V0301 where a callee is
+    missing.
+    """
+
+    executable_type: ClassVar[type[Executable]]
+    module_type: ClassVar[type[MachineModule]]
+
+    NAIVE_ALLOCATOR = "naive"
+    POOLED_ALLOCATOR = "pooled"
+
+    def __init_subclass__(cls) -> None:
+        MACHINES.setdefault(cls.executable_type, cls)
+
+    def __init__(
+        self,
+        rt_mod: Module,
+        device: Device | Sequence[Device],
+        memory_cfg: MemoryConfig = None,
+    ) -> None:
+        super().__init__()
+        if isinstance(rt_mod, VariantsModule):
+            rt_mod = rt_mod.select()
+        if not isinstance(rt_mod, self.executable_type):
+            raise UsageError(
+                V0303, f"expected an executable or a module with one, got {type(rt_mod).__name__}"
+            )
+        rt_mod.verify()
+        register_builtins()
+        self.executable = rt_mod
+        self.devices = with_host(device)
+        self.max_frames = current_limits().frames
+        self.checks_lifetimes = rt_mod.program.metadata.get(CHECKS_LIFETIMES) == "yes"
+        self.memory = MachineMemory(memory_cfg, self.checks_lifetimes)
+        self.allocators = [self.memory.allocator_of(where) for where in self.devices]
+        self.module: Module = self.module_type(self)
+        self._instrument: Callable[..., Any] | None = None
+        program = rt_mod.program
+        self._constants = [self._place(number, value) for number, value in enumerate(program.constants)]
+        self._linked = {row.name: LinkedFunction(row) for row in program.functions if row.has_bytecode}
+        self._pool: list[Any] = self._function_pool()
+        self._rows = {row.name: row for row in program.functions if row.kind is not FuncKind.PACKED}
+        self._numbers = {row.name: number for number, row in enumerate(program.functions)}
+        self._is_linked = self._watched = False
+
+    @property
+    def host_device(self) -> Device:
+        """The device of the host: the last one."""
+        return self.devices[-1]
+
+    # Loading
+
+    def _function_pool(self) -> list[Any]:
+        """What the rows of the function table stand for."""
+        rows = enumerate(self.executable.program.functions)
+        return [self._pool_entry(number, row) for number, row in rows]
+
+    def _pool_entry(self, number: int, row: FunctionRow) -> Any:
+        """What a row stands for: a function from outside, or a closure of bytecode."""
+        if row.kind is FuncKind.PACKED:
+            return self._resolve_packed(row.name)
+        if row.num_args == UNDEFINED_ARGS:
+            return VMClosure(row.name, _undefined(row.name))
+        linked = self._linked.get(row.name)
+        return VMClosure(row.name, lambda vm, *args: vm._run(linked, args), linked)
+
+    def _place(self, number: int, value: Any) -> Any:
+        if isinstance(value, LateConstant):
+            raise not_loaded(value)
+        if not isinstance(value, Tensor):
+            return value
+        placement = placement_of(self.executable.program.memory_scopes.get(number, ""))
+        assert placement is not None  # the verifier has seen it
+        scope, index = placement
+        if index >= len(self.devices):
+            raise UsageError(
+                V0303, f"constant {number} lies on device {index}: there are {len(self.devices)} devices"
+            )
+        if scope not in PLAIN_SCOPES:
+            raise UsageError(
+                V0303, f"memory scope {scope!r} of constant {number} does not exist on {self.devices[index]}"
+            )
+        return value.to_device(self.devices[index], self.allocators[index]).readonly()
+
+    def _resolve_packed(self, name: str) -> Callable[..., Any]:
+        found = self.executable.find_function(name, True) or find_global_func(name)
+        if found is None:
+            raise UnresolvedFunctionError(
+                V0301,
+                f"cannot find function {name!r} in the executable's modules or among the global functions",
+                help="register_global_func makes a python function known",
+            )
+        if name in ALLOCATING_BUILTINS and raw_callable(found) is BUILTINS[name]:
+            return Function(partial(BUILTINS[name], memory=self.memory), name)
+        return found
+
+    def watching_changed(self) -> None:
+        """An instrument or a watcher came or went."""
+        self._watched = self._instrument is not None or "_run" in self.__dict__
+
+    def pool_entry(self, number: int) -> Any:
+        """What a row of the function table stands for."""
+        return self._pool[number]
+
+    def ensure_linked(self) -> None:
+        if not self._is_linked:
+            self._link()
+
+    def _link(self) -> None:
+        """Decode all functions. With an instrument set, calls go through it: this is the machine's one
+        hook.
+        """
+        self._is_linked = True
+        for row in self.executable.program.functions:
+            if row.has_bytecode:
+                self._link_function(row, self._linked[row.name])
+
+    @abstractmethod
+    def _link_function(self, row: FunctionRow, target: LinkedFunction) -> None:
+        """Fill in the steps of a function's instructions."""
+
+    def _is_builtin(self, number: int) -> bool:
+        """Whether a row's entry is the machine's own builtin of that name, not a user's override."""
+        name = self.executable.program.functions[number].name
+        call = raw_callable(self._pool[number])
+        return name in BUILTINS and (call.func if isinstance(call, partial) else call) is BUILTINS[name]
+
+    def _call_of(self, number: int, num_args: int) -> Callable[..., Any]:
+        """What an instruction calls for a row, with so many operands; what it gives is a runtime value.
+
+        Raises: BytecodeError V0408 for a builtin that does not take so many.
+        """
+        entry, name = self._pool[number], self.executable.program.functions[number].name
+        is_builtin = self._is_builtin(number)
+        if is_builtin:
+            check_call(name, num_args)
+        if self._instrument is not None:
+            return self._instrumented(entry, name, self._instrument)
+        if isinstance(entry, VMClosure):
+            return lambda *args: entry.impl(self, *args)
+        call = raw_callable(entry)
+        if isinstance(call, types.BuiltinFunctionType) or is_builtin:
+            return call
+        return lambda *args: to_value(call(*args))
+
+    def _operand(self, kind: ArgKind, value: int) -> Any:
+        if kind is ArgKind.IMMEDIATE:
+            return value
+        if kind is ArgKind.CONSTANT:
+            return self._constants[value]
+        if kind is ArgKind.FUNCTION:
+            return self._pool[value]
+        return self if value == VM_STATE else None
+
+    # Running
+
+    def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
+        self.ensure_linked()
+        if len(args) != function.num_args:
+            raise wrong_count(function.name, function.num_args, function.param_names, len(args))
+        frame = function.template.copy()
+        frame[: function.num_args] = args
+        code, pc, max_frames = function.steps, 0, self.max_frames
+        callers: list[tuple[LinkedFunction, list[Any], int]] = []
+        try:
+            while True:
+                op, a, b, dst = code[pc]
+                if op == DO:
+                    frame[dst] = a(*b(frame))
+                    pc += 1
+                elif op == CLEAR:
+                    frame[dst] = None
+                    pc += 1
+                elif op == DO1:
+                    frame[dst] = a(frame[b])
+                    pc += 1
+                elif op == DO0:
+                    frame[dst] = a()
+                    pc += 1
+                elif op <= INVOKE_LAST:
+                    args = b(frame)
+                    if op >= INVOKE:
+                        a, args = closure_target(args)
+                    if a is None:
+                        frame[dst] = self.invoke_closure(*args)
+                        args = ()
+                        pc += 1
+                        continue
+                    if op != TAIL and op != INVOKE_LAST:
+                        if len(callers) >= max_frames:
+                            raise too_deep(a, max_frames)
+                        callers.append((function, frame, pc))
+                    frame = a.template.copy()
+                    frame[: a.num_args] = args
+                    args = ()  # registers alone keep values: what they drop is free
+                    function, code, pc = a, a.steps, 0
+                elif op == LEAVE:
+                    value = frame[a]
+                    if not callers:
+                        return value
+                    function, frame, pc = callers.pop()
+                    code = function.steps
+                    frame[code[pc][3]] = value
+                    value = None
+                    pc += 1
+                elif op == JUMP:
+                    pc = a
+                elif op == COMPARE:
+                    pc = dst if are_equal(*a(frame)) else b
+                elif type(frame[a]) is bool:
+                    pc = pc + 1 if frame[a] else b
+                else:
+                    pc = pc + 1 if is_true(frame[a]) else b
+        except FAILURES as error:
+            blamed = self.blame(error, function, pc)
+            if blamed is error:
+                raise
+            raise blamed from error
+
+    def blame(self, error: Exception, function: LinkedFunction, pc: int) -> Exception:
+        """What to raise for an exception at an instruction: typed where it is no user function's, with its
+        place."""
+        step = self.executable.program.instruction(function.first + pc)
+        number = callee_of(step)
+        name = step.spec.mnemonic if number is None else self.executable.program.functions[number].name
+        found = typed_failure(error, name, is_instruction=number is None) or error
+        if isinstance(found, HeddleError):
+            add_place(found, self.executable.program, self._rows[function.name], pc)
+        return found
+
+    def invoke_closure(self, closure: Any, *args: Any) -> Any:
+        """Call a closure of this machine, or any function. Raises: TrapTypeError V0402 for something else."""
+        if isinstance(closure, VMClosure):
+            return closure.impl(self, *args)
+        if callable(closure):
+            return to_value(raw_callable(closure)(*args))
+        raise TrapTypeError(V0402, f"expected a closure, got {type(closure).__name__}")
+
+    # Calling from Python
+
+    def _closure(self, name: str) -> VMClosure:
+        """A saved closure or a function of the program. Raises: UnknownFunctionError V0301."""
+        saved = self._saved.get(name)
+        if saved is not None:
+            return saved
+        if name not in self._rows:
+            known = (*self._saved, *self._rows)
+            raise UnknownFunctionError(
+                V0301,
+                f"the program has no function {name!r}: it has {', '.join(known) or 'none'}",
+                help=did_you_mean(name, known),
+            )
+        found: VMClosure = self._pool[self._numbers[name]]
+        return found
+
+    def _parameters(self, name: str) -> tuple[int, tuple[str, ...]]:
+        self._closure(name)
+        row = self._rows.get(name)
+        return (row.num_args, row.param_names) if row is not None else (0, ())
+
+    def __getitem__(self, name: str) -> Function:
+        """A callable for a saved closure or a function. Raises: UnknownFunctionError V0301 (an
+        AttributeError).
+        """
+        closure = self._closure(name)
+        if closure.direct is not None:
+            return ProgramFunction(closure.direct, name)
+        return ProgramFunction(lambda *args: closure.impl(self, *map(compact, args)), name)
+
+    def get_function(self, name: str) -> Function:
+        """A function of the program, or a saved one. Raises: UnknownFunctionError V0301."""
+        return self[name]
+
+    def trim(self) -> None:
+        """Give the unused memory of the machine's allocators back to the system. They serve other machines
+        too."""
+        for allocator in dict.fromkeys(self.allocators):
+            allocator.clear()
+
+    def set_instrument(self, instrument: Callable[..., Any] | str | None) -> None:
+        """Call `instrument(func, name, before_run, ret_value, *args)` before and after every call
+        instruction.
+
+        Before, an answer of SKIP_RUN leaves the call out and its result is None; after, the answer is
+        ignored. A name stands for a global function that is the instrument. None removes it.
+        """
+        if isinstance(instrument, str):
+            instrument = get_global_func(instrument)
+        self._instrument = raw_callable(instrument) if instrument is not None else None
+        self.watching_changed()
+        self._link()
+
+    def _instrumented(self, entry: Any, name: str, instrument: Callable[..., Any]) -> Callable[..., Any]:
+        shown = entry if isinstance(entry, (Function, VMClosure)) else Function(entry, name)
+
+        def call(*args: Any) -> Any:
+            answer = instrument(shown, name, True, None, *args)
+            if isinstance(answer, int) and answer == VMInstrumentReturnKind.SKIP_RUN:
+                return None
+            result = self.invoke_closure(entry, *args)
+            instrument(shown, name, False, result, *args)
+            return result
+
+        return call
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device | None = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times `func_name`: a function, a saved name, or `"invoke_stateful"` (given a
+        name).
+        """
+        return self.module.time_evaluator(
+            func_name,
+            dev,
+            number,
+            repeat,
+            min_repeat_ms,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            f_preproc,
+        )
+
+
+def _undefined(name: str) -> Callable[..., Any]:
+    def refuse(*_: Any) -> Any:
+        raise UnknownFunctionError(V0301, f"function {name!r} was declared and never defined")
+
+    return refuse

@@ -1,0 +1,238 @@
+"""The machine that runs programs of Relay's instruction set (see `heddle.vm.machine`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from heddle.runtime.device import Device
+from heddle.runtime.module import Module
+from heddle.runtime.profiling import Report
+from heddle.runtime.shape import Array
+from heddle.runtime.tensor import Tensor
+from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
+from heddle.support.diagnostics import TrapIndexError, TrapValueError, UsageError, did_you_mean
+from heddle.vm.callables import MachineModule
+from heddle.vm.codes import V0302, V0303, V0304, V0306
+from heddle.vm.machine import Machine
+from heddle.vm.placement import MachineTypeError, MemoryConfig
+from heddle.vm.program import FunctionRow
+from heddle.vm.relay.executable import Executable
+from heddle.vm.relay.link import Linker
+from heddle.vm.relay.outputs import OutputPlan, plan_outputs
+from heddle.vm.stateful import convert_argument
+from heddle.vm.steps import LinkedFunction
+
+_KINDS = {1: "naive", 2: "pooled"}
+
+
+class RelayMachineModule(MachineModule):
+    kind = "relay.VirtualMachine"
+
+
+class VirtualMachine(Machine):
+    """Runs an executable on devices, as `Machine` says. In a map, `memory_cfg` may name the kinds of
+    allocators by TVM's numbers.
+
+    Functions are called by name: `vm["main"](...)`, `invoke("main", ...)`, `run(...)`; or in steps:
+    `set_input`, `invoke_stateful`, `get_outputs`.
+    """
+
+    executable_type = Executable
+    module_type = RelayMachineModule
+    NAIVE_ALLOCATOR = 1  # type: ignore[assignment]
+    POOLED_ALLOCATOR = 2  # type: ignore[assignment]
+
+    def __init__(
+        self, exe: Module, device: Device | Sequence[Device], memory_cfg: MemoryConfig | Any = None
+    ) -> None:
+        if not isinstance(exe, Module):
+            raise MachineTypeError(V0303, f"expected an executable, got {type(exe).__name__}")
+        super().__init__(exe, device, _memory_config(memory_cfg))
+        self._placed: dict[tuple[int, int], Any] = {}
+        self._plans: dict[str, OutputPlan] = {}
+        self._last: str | None = None
+
+    # What linking asks for
+
+    def constant(self, number: int, device_index: int) -> Any:
+        """A constant on one of the devices. Raises: UsageError V0303 for a device that there is not."""
+        value = self._constants[number]
+        if not isinstance(value, Tensor) or device_index == 0:
+            return value
+        if device_index >= len(self.devices):
+            raise UsageError(
+                V0303,
+                f"constant {number} lies on device {device_index}: there are {len(self.devices)} devices",
+            )
+        key = number, device_index
+        if key not in self._placed:
+            where, memory = self.devices[device_index], self.allocators[device_index]
+            self._placed[key] = value.to_device(where, memory).readonly()
+        return self._placed[key]
+
+    def linked_function(self, row: int) -> LinkedFunction:
+        """The steps of a function of the program."""
+        return self._linked[self.executable.program.functions[row].name]
+
+    def instrumented(self, row: int, num_args: int) -> Callable[..., Any] | None:
+        """What calls a function for an instrument; None where there is none."""
+        return None if self._instrument is None else self._call_of(row, num_args)
+
+    def call_of(self, row: int, num_args: int) -> Callable[..., Any]:
+        """What calls a packed function. Raises: BytecodeError V0408."""
+        return self._call_of(row, num_args)
+
+    def _link_function(self, row: FunctionRow, target: LinkedFunction) -> None:
+        Linker(self, self.executable.program, row).link(target)
+
+    # Calling from Python
+
+    def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Bind one argument of the next call: `set_one_input("main", name_or_number, value)`, or by keyword.
+
+        Raises: UnknownFunctionError V0301; TrapIndexError V0306 for a parameter that there is not;
+        TrapValueError V0302 for other arguments.
+        """
+        expected, names = self._parameters(func_name)
+        if len(kwargs) == 1 and not args:
+            args = next(iter(kwargs.items()))
+        elif len(args) != 2 or kwargs:
+            raise TrapValueError(V0302, f"one input of {func_name!r} is a name or number, and a value")
+        key, value = args
+        index = names.index(key) if key in names else key
+        if not isinstance(index, int) or not 0 <= index < expected:
+            raise TrapIndexError(
+                V0306, f"function {func_name!r} has no parameter {key!r}", help=did_you_mean(str(key), names)
+            )
+        bound = self._inputs.setdefault(func_name, [_MISSING] * expected)
+        bound[index] = self._on_device(convert_argument(value))
+
+    def get_input_index(self, input_name: str, func_name: str = "main") -> int:
+        """The number of a parameter, -1 where there is none of that name."""
+        names = self._parameters(func_name)[1]
+        return names.index(input_name) if input_name in names else -1
+
+    def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
+        """What a function gives for arguments, or, without any, for those that were set.
+
+        Raises: as `set_input` and `invoke_stateful`.
+        """
+        self.invoke_stateful(func_name, *args, **kwargs)
+        return self._outputs[func_name]
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """What `main` gives."""
+        return self.invoke("main", *args, **kwargs)
+
+    def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Run a function on arguments, or on those that were set, and keep the result.
+
+        Raises: UnknownFunctionError V0301; TrapValueError V0304 where inputs were not set; Trap V0302.
+        """
+        self._closure(func_name)
+        if args or kwargs or not self._parameters(func_name)[0]:
+            self.set_input(func_name, *args, **kwargs)
+        if any(value is _MISSING for value in self._inputs.get(func_name, [_MISSING])):
+            raise TrapValueError(
+                V0304, f"Input has not been set for function {func_name!r}: call set_input first"
+            )
+        super().invoke_stateful(func_name)
+        self._last = func_name
+
+    def get_outputs(self, func_name: str | None = None) -> Any:
+        """The results of the last `invoke_stateful`: a list, of one where the result is no tuple.
+
+        Raises: TrapValueError V0304 where nothing ran.
+        """
+        name = func_name if func_name is not None else self._last
+        if name is None:
+            raise TrapValueError(V0304, "no outputs: call invoke_stateful before get_outputs")
+        found = self._output(name, ())
+        return list(found) if isinstance(found, Array) else [found]
+
+    def set_outputs(self, func_name: str, *outputs: Any) -> None:
+        """Let the next calls of a function write their results into these tensors, without copies; without
+        any, into new ones again.
+
+        Raises: UnknownFunctionError V0301; UsageError V0310 where the results are not made in one place
+        each, or are of another number.
+        """
+        if not outputs:
+            self._plans.pop(func_name, None)
+            return
+        self._closure(func_name)
+        self.ensure_linked()
+        row = self._rows[func_name]
+        plan = plan_outputs(self.executable.program, row, self._linked[func_name])
+        self._plans[func_name] = plan.into([convert_argument(value) for value in outputs])
+
+    def invoke_with_outputs(
+        self, func_name: str, input_args: Mapping[str, Any], output_args: Sequence[Any]
+    ) -> None:
+        """Call a function on arguments by name and let it write into tensors, for this call.
+
+        Raises: as `set_outputs` and `invoke_stateful`; V0310 where a tensor has other sizes or another dtype.
+        """
+        before = self._plans.get(func_name)
+        self.set_outputs(func_name, *output_args)
+        try:
+            self.invoke_stateful(func_name, **input_args)
+        finally:
+            if before is None:
+                self._plans.pop(func_name, None)
+            else:
+                self._plans[func_name] = before
+
+    def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
+        plan = self._plans.get(function.name) if self._plans else None
+        return super()._run(function if plan is None else plan.function, args)
+
+    def benchmark(
+        self,
+        device: Device | None = None,
+        *args: Any,
+        func_name: str = "main",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: float | None = None,
+        limit_zero_time_iterations: int = 100,
+        end_to_end: bool = False,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        **kwargs: Any,
+    ) -> BenchmarkResult:
+        """Time calls of a function; `end_to_end` binds the arguments for each of them. Units: seconds.
+
+        Raises: UsageError U0801 for numbers that make no sense; what a call raises.
+        """
+        plan = TimingPlan(number, repeat, min_repeat_ms or 0, cooldown_interval_ms, repeats_to_cooldown)
+        if end_to_end:
+            return measure(lambda: self.invoke(func_name, *args, **kwargs), plan)
+        if args or kwargs:
+            self.set_input(func_name, *args, **kwargs)
+        return measure(lambda: self.invoke_stateful(func_name), plan)
+
+
+class VirtualMachineProfiler(VirtualMachine):
+    """A machine whose `profile` tells where the time of a call goes."""
+
+    def profile(self, *args: Any, func: str = "main", collectors: Any = None, **kwargs: Any) -> Report:
+        """Call a function and report calls, time, FLOPs and bytes, as `Watchable.profile` does. There are no
+        other `collectors`."""
+        if collectors is not None:
+            raise UsageError(V0303, "there are no collectors: the report counts time, FLOPs and bytes itself")
+        return super().profile(func, *self._bind(func, args, kwargs))
+
+
+_MISSING = object()
+"""An input that was not set."""
+
+
+def _memory_config(given: Any) -> MemoryConfig:
+    """The configuration with kinds of allocators by name. Raises: MachineTypeError V0303."""
+    if not isinstance(given, Mapping):
+        return given  # type: ignore[no-any-return]
+    if not all(isinstance(device, Device) for device in given):
+        raise MachineTypeError(V0303, "expected memory_cfg to map devices to kinds of allocators")
+    return {device: _KINDS.get(kind) or str(kind) for device, kind in given.items()}
