@@ -155,7 +155,7 @@ def _combined(block: SBlock) -> BufferLoad | None:
     own, term = store.value.a, store.value.b
     while isinstance(term, Cast):
         term = term.value
-    if isinstance(store.value, Add) and isinstance(term, Mul):
+    if isinstance(store.value, Add) and isinstance(term, Mul) and store.indices:
         term = _weighted(term, store.indices)
     if not isinstance(own, BufferLoad) or not isinstance(term, BufferLoad) or not term.indices:
         return None
