@@ -10,6 +10,7 @@ NaN, so its test is false for every x.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -105,8 +106,10 @@ def leaves_of(ctx: NodeContext, forest: Forest, dtype: str) -> Expr:
     word = "uint32" if len(forest.places).bit_length() <= _WORD_BITS else "int64"
     roots = ctx.const(np.arange(len(forest.roots)), word)
     at = ctx.call("broadcast_to", roots, (rows, len(forest.roots)))
+    tables = _Tables.of(ctx, forest, word) if depth else None
     for _ in range(depth):
-        at = _step(ctx, x, at, forest, word)
+        assert tables is not None
+        at = tables.step(ctx, x, at)
     return at
 
 
@@ -122,48 +125,78 @@ def _depth(ctx: NodeContext, forest: Forest) -> int:
     return depth
 
 
-def _step(ctx: NodeContext, rows: Expr, at: Expr, forest: Forest, word: str) -> Expr:
-    """From places (rows, trees) to their children."""
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """What nodes have, by their places: constants that all steps of a walk read. `both` holds the first child
+    above `bits` of the feature; or `feature` and `first` are apart."""
 
-    def here(table: Array, kind: str) -> Expr:
-        return ctx.call("take", ctx.const(table, kind), at, axis=0)
+    word: str
+    bits: int
+    both: Expr | None
+    feature: Expr
+    first: Expr
+    values: Expr
+    kinds: Expr
+    numbers: tuple[int, ...]
+    members: Expr | None
+    lost: Expr | None
 
-    dtype = str(forest.values.dtype)
-    feature, first = _feature_and_child(ctx, forest, here, word)
-    x = ctx.call("gather_elements", rows, feature, axis=1)
-    split = here(forest.of_nodes(forest.values, np.nan), dtype)
-    kind = here(forest.of_nodes(forest.modes, -1), "int32")
-    is_true: Expr | None = None
-    for number in np.unique(forest.modes):
-        if number == MEMBER and forest.members is not None:
-            members = here(forest.of_nodes(forest.members, np.nan), dtype)
-            found = ctx.call(
-                "any", ctx.call("equal", ctx.call("expand_dims", x, axis=(2,)), members), axis=(2,)
-            )
-        elif 0 <= number < MEMBER:
-            found = ctx.call(_MODES[number], x, split)
-        else:
-            ctx.malformed(f"unknown mode {number} of a node")
-        own = ctx.call("equal", kind, ctx.const([number], "int32"))
-        is_true = found if is_true is None else ctx.call("where", own, found, is_true)
-    assert is_true is not None
-    if forest.is_lost.any():
-        lost = ctx.call(
-            "logical_and", ctx.call("isnan", x), here(forest.of_nodes(forest.is_lost, False), "bool")
+    @staticmethod
+    def of(ctx: NodeContext, forest: Forest, word: str) -> _Tables:
+        for number in np.unique(forest.modes):
+            if not (0 <= number < MEMBER or (number == MEMBER and forest.members is not None)):
+                ctx.malformed(f"unknown mode {number} of a node")
+        dtype = str(forest.values.dtype)
+        features = forest.of_nodes(forest.features[: forest.num_nodes], 0)
+        bits = int(features.max(initial=0)).bit_length()
+        fits = len(forest.places).bit_length() + bits <= _WORD_BITS
+        sets = None if forest.members is None else forest.of_nodes(forest.members, np.nan)
+        lost = forest.of_nodes(forest.is_lost, False) if forest.is_lost.any() else None
+        return _Tables(
+            word,
+            bits,
+            ctx.const(forest.first << bits | features, "uint32") if fits else None,
+            ctx.const(features, "int64"),
+            ctx.const(forest.first, word),
+            ctx.const(forest.of_nodes(forest.values, np.nan), dtype),
+            ctx.const(forest.of_nodes(forest.modes, -1), "int32"),
+            tuple(int(number) for number in np.unique(forest.modes)),
+            None if sets is None else ctx.const(sets, dtype),
+            None if lost is None else ctx.const(lost, "bool"),
         )
-        is_true = ctx.call("logical_or", is_true, lost)
-    return ctx.call("add", first, ctx.astype(is_true, word))
 
+    def step(self, ctx: NodeContext, rows: Expr, at: Expr) -> Expr:
+        """From places (rows, trees) to their children."""
 
-def _feature_and_child(ctx: NodeContext, forest: Forest, here: Any, word: str) -> tuple[Expr, Expr]:
-    """The feature that a place tests, and its first child; of one word, where both fit."""
-    features = forest.of_nodes(forest.features[: forest.num_nodes], 0)
-    bits = int(features.max(initial=0)).bit_length()
-    if len(forest.places).bit_length() + bits > _WORD_BITS:
-        return here(features, "int64"), here(forest.first, word)
-    both = here(forest.first << bits | features, "uint32")
-    mask = ctx.const((1 << bits) - 1, "uint32")
-    return ctx.call("bitwise_and", both, mask), ctx.call("right_shift", both, ctx.const(bits, "uint32"))
+        def here(table: Expr) -> Expr:
+            return ctx.call("take", table, at, axis=0)
+
+        feature, first = self._feature_and_child(ctx, here)
+        x = ctx.call("gather_elements", rows, feature, axis=1)
+        split, kind = here(self.values), here(self.kinds)
+        is_true: Expr | None = None
+        for number in self.numbers:
+            if number == MEMBER:
+                assert self.members is not None
+                found = ctx.call("equal", ctx.call("expand_dims", x, axis=(2,)), here(self.members))
+                found = ctx.call("any", found, axis=(2,))
+            else:
+                found = ctx.call(_MODES[number], x, split)
+            own = ctx.call("equal", kind, ctx.const([number], "int32"))
+            is_true = found if is_true is None else ctx.call("where", own, found, is_true)
+        assert is_true is not None
+        if self.lost is not None:
+            lost = ctx.call("logical_and", ctx.call("isnan", x), here(self.lost))
+            is_true = ctx.call("logical_or", is_true, lost)
+        return ctx.call("add", first, ctx.astype(is_true, self.word))
+
+    def _feature_and_child(self, ctx: NodeContext, here: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
+        """The feature that a place tests, and its first child; of one word, where both fit."""
+        if self.both is None:
+            return here(self.feature), here(self.first)
+        both, mask = here(self.both), ctx.const((1 << self.bits) - 1, "uint32")
+        shifted = ctx.call("right_shift", both, ctx.const(self.bits, "uint32"))
+        return ctx.call("bitwise_and", both, mask), shifted
 
 
 def aggregated(ctx: NodeContext, forest: Forest, leaf: Expr, aggregate: str, dtype: str) -> Expr:
