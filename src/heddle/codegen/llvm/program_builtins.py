@@ -632,17 +632,39 @@ def _call_kernel(
 def _call_tir_dyn(emitter: ProgramEmitter, step: Step) -> None:
     """A kernel with the sizes of a shape after its tensors."""
     _, *tensors, shape = step.operands
-    name = kernel_of(step, emitter.kernels)
+    name, rank = kernel_of(step, emitter.kernels), emitter.uses.rank_of(shape)
     slot = emitter.shape_slots.get(number_of(shape)) if kind_of_operand(shape) == "register" else None
-    constant = sizes_of(shape)
-    if name is None or (slot is None and constant is None):
+    if name is None or rank is None:
         emitter.host_call(step)
-        return
-    sizes = [str(size) for size in constant or ()]
-    if slot is not None:
-        places = [_word_at(emitter, slot.memory, axis) for axis in range(len(slot.known))]
-        sizes = [emitter.out.value(f"load i64, ptr {place}") for place in places]
-    _call_kernel(emitter, step, name, tensors, sizes)
+    elif (constant := sizes_of(shape)) is not None:
+        _call_kernel(emitter, step, name, tensors, [str(size) for size in constant])
+    elif slot is not None:
+        _call_kernel(emitter, step, name, tensors, _words(emitter, slot.memory, rank))
+    else:
+        _call_with_object(emitter, step, name, tensors, rank)
+
+
+def _call_with_object(
+    emitter: ProgramEmitter, step: Step, name: str, tensors: Sequence[Expr], rank: int
+) -> None:
+    """Sizes of a shape that others hold, too. The host judges what is no shape of that rank."""
+    out = emitter.out
+    native, other, done = out.label("native"), out.label("other"), out.label("called")
+    count = emitter.call("heddle_sizes", emitter.value(step.operands[-1]), emitter.sizes_out)
+    out.branch(out.value(f"icmp eq i64 {count}, {rank}"), native, other)
+    out.start(other)
+    emitter.host_call(step)
+    out.terminate(f"br label %{done}")
+    out.start(native)
+    sizes = out.value(f"load ptr, ptr {emitter.sizes_out}")
+    _call_kernel(emitter, step, name, tensors, _words(emitter, sizes, rank))
+    out.terminate(f"br label %{done}")
+    out.start(done)
+
+
+def _words(emitter: ProgramEmitter, memory: str, count: int) -> list[str]:
+    """So many words that lie side by side."""
+    return [emitter.out.value(f"load i64, ptr {_word_at(emitter, memory, axis)}") for axis in range(count)]
 
 
 @_writes("make_closure")

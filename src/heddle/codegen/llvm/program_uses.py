@@ -78,6 +78,7 @@ class TensorSlot:
 
 class Uses:
     """`heaps`, `shapes` (with their ranks), `tensors`, `storages`: the registers that need no object.
+    `ranks`: those of all shapes that are made here, objects included.
 
     `frame_reads` says of builtins which operands they take from the frame.
     `handed`: those of storages that one tensor alone takes, once, and which are empty after it.
@@ -109,6 +110,11 @@ class Uses:
             for register, step in made.items()
             if step.name == f"{_PREFIX}make_shape" and self._all_reads(register, self._shape)
             if (sizes := made_sizes(step)) is not None and len(sizes) <= _MAX_FRAME_SIZES
+        }
+        self.ranks = {
+            register: rank
+            for register, steps in self._writers.items()
+            if register >= num_args and (rank := _rank_made(steps)) is not None
         }
         self.tensors, self.storages = self._tensors_and_storages(num_args)
         self.handed = frozenset(
@@ -216,6 +222,13 @@ class Uses:
             return len(known) if all(size >= 0 for size in known) else None
         return self.shapes.get(number_of(shape)) if kind_of_operand(shape) == "register" else None
 
+    def rank_of(self, shape: Expr) -> int | None:
+        """How many sizes a constant shape, or one that is made here, has."""
+        known = sizes_of(shape)
+        if known is not None:
+            return len(known)
+        return self.ranks.get(number_of(shape)) if kind_of_operand(shape) == "register" else None
+
     def _reads_tensor(self, read: _Read, tensor: FrameTensor, tensors: Mapping[int, FrameTensor]) -> bool:
         """Whether a reader takes a tensor of the frame: it must not keep it, nor leave it to the host."""
         step = read.step
@@ -226,7 +239,7 @@ class Uses:
         if read.name == "call_tir_dyn":
             is_sizes = read.place == len(step.operands) - 1
             is_written_out = kernel_of(step, self._kernels) is not None
-            return is_written_out and not is_sizes and self._rank(step.operands[-1]) is not None
+            return is_written_out and not is_sizes and self.rank_of(step.operands[-1]) is not None
         found = self._by_builtin(read).tensor
         if found is not None:
             return found[0] == read.place and bool(found[1](step, tensor.dtype, tensor.rank))
@@ -236,6 +249,14 @@ class Uses:
 def _fills_storage(read: _Read, tensors: Mapping[int, FrameTensor]) -> bool:
     is_storage = read.name == "alloc_tensor" and read.place == 0
     return is_storage and read.step is not None and read.step.dst in tensors
+
+
+def _rank_made(writers: Sequence[Step]) -> int | None:
+    """The rank of the shapes that a register gets, where it gets nothing else and all have the same."""
+    made = [step for step in writers if step.name != f"{_PREFIX}null_value"]
+    sizes = [made_sizes(step) if step.name == f"{_PREFIX}make_shape" else None for step in made]
+    ranks = {None if each is None or len(each) > _MAX_FRAME_SIZES else len(each) for each in sizes}
+    return ranks.pop() if len(ranks) == 1 else None
 
 
 def _goes_back(statements: Sequence[Call]) -> bool:
