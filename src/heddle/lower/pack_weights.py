@@ -184,7 +184,7 @@ def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int, target: 
     if len(own) != 1 or any(region.buffer is buffer for b in other_blocks for region in b.reads):
         return None
     conv = find_convolution([block])
-    tile = None if conv is None else choose_tile(conv, target)
+    tile = None if conv is None else choose_tile(conv, other_blocks, target)
     if conv is not None and tile is not None:
         blocks = weight_blocks(conv, tile) if conv.weights.buffer is buffer else None
         return _Packing(position, blocks, blocks[-1][0]) if blocks else None

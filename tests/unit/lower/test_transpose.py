@@ -9,11 +9,14 @@ import pytest
 
 import heddle
 from heddle import relax
+from heddle.driver.pipeline import default_pipeline
 from heddle.ir.visitor import walk
+from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import Shuffle, Var
 from heddle.script.parser import DEFAULT_NAMES, parse_source
 from heddle.support.span import Source
 from heddle.target import Target
+from heddle.tir.nodes import For, ForKind
 from heddle.tir.transform.transpose_in_registers import _Shuffles
 
 MODEL = """
@@ -149,3 +152,24 @@ def test_shuffles_transpose_a_tile(side: int, count: int) -> None:
     for i, row in enumerate(made.vectors):
         assert held[row] == [(k, i) for k in range(side)]
     assert sum(isinstance(node, Shuffle) for step in made.steps for node in walk(step)) == count
+
+
+def test_a_batch_of_one_image_is_work_for_threads() -> None:
+    """Tokens of an image: of free sizes too, the loop that threads share has more turns than the batch."""
+    shape, body = '("n", 8, "h", "w")', "y = R.permute_dims(R.reshape(x, (n, 8, h * w)), axes=(0, 2, 1))"
+    text = MODEL.format(shape=shape, body=body, dtype="float32")
+    text = text.replace(
+        "        with R", "        n, h, w = T.int64(), T.int64(), T.int64()\n        with R", 1
+    )
+    mod = parse_source(Source("model.py", text), DEFAULT_NAMES)
+    lowered = default_pipeline(Target("llvm"))(mod)
+    loops = [node for func in lowered.functions.values() for node in walk(func) if isinstance(node, For)]
+    (shared,) = [loop for loop in loops if loop.kind is ForKind.PARALLEL]
+    (taken,) = [func for func in lowered.functions.values() if any(node is shared for node in walk(func))]
+    sizes = {"n": 1, "h": 40, "w": 50}
+    known = {var: sizes[var.name] for var in walk(taken) if isinstance(var, Var) and var.name in sizes}
+    assert evaluate(shared.extent, known) >= 8
+    run = relax.VirtualMachine(heddle.compile(mod), heddle.cpu())["main"]
+    for n, h, w in ((0, 3, 4), (1, 1, 1), (1, 40, 50), (2, 9, 7), (3, 16, 4), (1, 13, 5)):
+        x = np.random.default_rng(0).standard_normal((n, 8, h, w), "float32")
+        np.testing.assert_array_equal(run(x).numpy(), x.reshape(n, 8, h * w).transpose(0, 2, 1))

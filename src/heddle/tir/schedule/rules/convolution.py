@@ -30,6 +30,7 @@ from heddle.tir.schedule.rules.convolution_tile import (
     choose_tile,
     find_convolution,
     is_depthwise,
+    tile_cost,
     weight_blocks,
 )
 from heddle.tir.schedule.rules.elementwise import schedule_map
@@ -64,8 +65,9 @@ MAX_LINES = 16
 
 class ConvolutionRule(ScheduleRule):
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
-        conv = find_convolution([block_of(sch, handle) for handle in sch.blocks()])
-        tile = None if conv is None else choose_tile(conv, target)
+        blocks = [block_of(sch, handle) for handle in sch.blocks()]
+        conv = find_convolution(blocks)
+        tile = None if conv is None else choose_tile(conv, blocks, target)
         if conv is None or tile is None:
             return None
         return _scheduled(sch.copy(), conv, tile, target)
@@ -83,7 +85,8 @@ def _scheduled(sch: Schedule, conv: Convolution, tile: ConvolutionTile, target: 
     if conv.extent(row) is not None:
         _schedule_rows(sch, conv, tile, target, None)
         return sch
-    parts, binds = ragged_tiles(conv.domain(row), tile_sizes(tile.pixels))
+    cost = tile_cost(conv, tile.vectors, target)
+    parts, binds = ragged_tiles(conv.domain(row), tile_sizes(tile.pixels), cost)
     made = []
     for part in parts:
         version = sch.copy()

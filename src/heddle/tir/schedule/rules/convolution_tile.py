@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import gcd
 
 from heddle.ir.visitor import walk
@@ -11,8 +12,10 @@ from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.schedule.rules.ragged_tiles import first_size, tile_sizes, tiles_of
 from heddle.tir.schedule.rules.register_tile import steps_side_by_side
-from heddle.tir.schedule.rules.rule import extent_of, is_reduction
+from heddle.tir.schedule.rules.rule import constant_product, extent_of, is_reduction
+from heddle.tir.schedule.rules.transpose import transposed_axes
 
 SPATIAL_NDIMS = (2, 3)
 """Images and volumes."""
@@ -20,6 +23,10 @@ OVERLAP_COST = 0.03
 """What tiles that overlap have to gain, as a share of the peak, over those that do not."""
 FREE_WIDTH = 14
 """The most pixels of a tile where a row may have any number: more would leave more over."""
+FREE_WIDTHS = (*range(5, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112)
+"""Widths of rows for which a tile is chosen that has to do for all."""
+L2_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 64, 16
+"""What the second and the third cache give a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +126,35 @@ class ConvolutionTile:
     vectors: int
 
 
-def choose_tile(conv: Convolution, target: Target) -> ConvolutionTile | None:
-    """The register tile that keeps the multipliers busiest; None for what this rule does not take."""
-    width, blocks = conv.extent(conv.spatial[-1]), conv.extent(conv.c)
-    if conv.lane is None or blocks is None:
+def choose_tile(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> ConvolutionTile | None:
+    """The register tile that keeps the multipliers busiest; None for what this rule does not take. `blocks`
+    are those of the whole function."""
+    width, channel_blocks = conv.extent(conv.spatial[-1]), conv.extent(conv.c)
+    if conv.lane is None or channel_blocks is None:
         return None
     if conv.lane in free_vars(*conv.data.indices) and not is_depthwise(conv):
         return None
-    vectors = 1 if is_depthwise(conv) else gcd(blocks, *_group_sizes(conv))
+    vectors = 1 if is_depthwise(conv) else gcd(channel_blocks, *_group_sizes(conv))
     if width is None:
-        return max(_tiles(FREE_WIDTH, vectors, target), key=lambda tile: _score(tile.pixels, tile.vectors))
+        tiles = _tiles(FREE_WIDTH, vectors, target)
+        has_one_row = all(conv.extent(var) == 1 for var in conv.spatial[:-1])
+        # Of one row, threads share tiles of channels alone: there shall be many. Pixels that are turned lie
+        # side by side in memory: a tile shall have many.
+        if has_one_row or _is_turned(conv, blocks):
+            return max(tiles, key=lambda tile: _score(tile.pixels, tile.vectors))
+        return min(tiles, key=lambda tile: _free_cost(tile.pixels, tile_cost(conv, tile.vectors, target)))
     return max(_tiles(width, vectors, target), key=lambda tile: _row_score(tile, width))
+
+
+def _is_turned(conv: Convolution, blocks: Sequence[SBlock]) -> bool:
+    """Whether the result goes to memory along pixels, not along channels."""
+    after = {conv.result}
+    for block in blocks:
+        if block is not conv.block and any(region.buffer in after for region in block.reads):
+            if transposed_axes(block) is not None:
+                return True
+            after |= {region.buffer for region in block.writes}
+    return False
 
 
 def best_tile(pixels: int, vectors: int, target: Target) -> ConvolutionTile:
@@ -155,6 +180,38 @@ def _row_score(tile: ConvolutionTile, width: int) -> float:
     return _score(tile.pixels, tile.vectors) * width / computed - (OVERLAP_COST if computed > width else 0)
 
 
+@dataclass(frozen=True, slots=True)
+class TileCost:
+    """Cycles of a tile with so many `vectors`, by its pixels. The weights of a step take `weight_cycles` to
+    come, however few pixels they are for."""
+
+    vectors: int
+    weight_cycles: float = 0.0
+
+    def __call__(self, pixels: int) -> float:
+        return max(_tile_cycles(pixels, self.vectors), self.weight_cycles) + 0.25
+
+
+def tile_cost(conv: Convolution, vectors: int, target: Target) -> TileCost:
+    """The cost of tiles of a convolution. All tiles of a row read the same weights, which come from the
+    second cache if they fit there."""
+    lanes = 1 if conv.lane is None else conv.extent(conv.lane) or 1
+    step_bytes = vectors * lanes * conv.weights.dtype.itemsize
+    steps = constant_product([conv.extent(var) for var in conv.reduce]) or 1
+    fits = step_bytes * steps <= target.l2_cache_bytes * 3 // 4
+    return TileCost(vectors, step_bytes / (L2_BYTES_PER_CYCLE if fits else L3_BYTES_PER_CYCLE))
+
+
+@cache
+def _free_cost(pixels: int, cost: TileCost) -> float:
+    """Cycles for a pixel and a vector of channels, on average over usual widths of rows."""
+    sizes, total = tile_sizes(pixels), 0.0
+    for width in FREE_WIDTHS:
+        first = first_size(width, sizes, cost)
+        total += sum(map(cost, tiles_of(width, sizes[first:]))) / width
+    return total / cost.vectors
+
+
 def is_depthwise(conv: Convolution) -> bool:
     """Whether every output channel reads the input channel of its own number."""
     indices = conv.data.indices
@@ -168,12 +225,15 @@ def _group_sizes(conv: Convolution) -> list[int]:
     return sizes or ([1] if conv.c in free_vars(*conv.data.indices) else [])
 
 
+def _tile_cycles(pixels: int, vectors: int) -> float:
+    """Cycles of a tile for one input channel at one tap: two multiply-adds a cycle, as are loads; the sums
+    of a tile must outnumber the multiplications under way."""
+    return max(pixels * vectors / 2, (pixels + vectors + 1) / 2, 4.0)
+
+
 def _score(pixels: int, vectors: int) -> float:
-    """Multiply-adds per cycle, relative to the peak: two a cycle, as are loads; the sums of a tile must
-    outnumber the multiplications under way."""
-    sums = pixels * vectors
-    cycles = max(sums / 2, (pixels + vectors + 1) / 2, 4.0) + 0.25
-    return sums / 2 / cycles - 0.2 / pixels - 0.02 / vectors
+    """Multiply-adds per cycle, relative to the peak."""
+    return pixels * vectors / 2 / (_tile_cycles(pixels, vectors) + 0.25) - 0.2 / pixels - 0.02 / vectors
 
 
 def weight_blocks(conv: Convolution, tile: ConvolutionTile) -> tuple[tuple[int, int], ...] | None:

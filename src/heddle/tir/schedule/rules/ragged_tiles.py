@@ -4,21 +4,32 @@
                                  for t in range(count_1): (7 iterations at begin_1 + t * 7)
                                  ...
 
-Tiles of the first size come first. What they leave is taken by the smallest size that holds it, begun earlier
-so that it ends with the loop, or, where the loop is shorter than that, by smaller ones. Each size is a
-schedule of the same function; `joined` puts their bodies one behind the other.
+Tiles of the largest size come first. What they leave is taken by the smallest size that holds it, begun
+earlier so that it ends with the loop, or, where the loop is shorter than that, by smaller ones. Short loops
+begin with the size that makes the whole cheapest: 36 iterations are five times 7 and 1, not three times 14.
+Which size that is stands in a table, packed into words. Each size is a schedule of the same function;
+`joined` puts their bodies one behind the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.node import replace
 from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import PrimExpr, SizeVar, Var, constant
-from heddle.prim.ops import floordiv, floormod, if_then_else, logical_and
+from heddle.prim.ops import (
+    bitwise_and,
+    cast,
+    floordiv,
+    floormod,
+    if_then_else,
+    logical_and,
+    minimum,
+    shift_right,
+)
 from heddle.tir.nodes import Bind, For, PrimFunc, SBlock, Stmt, seq
 from heddle.tir.schedule.tree import HOLDS, find_loop, replace_stmt, root_block
 from heddle.tir.substitute import substitute_stmt
@@ -35,14 +46,41 @@ class Tiles:
     is_first: bool = False
 
 
+_ENTRY_BITS = 3
+_ENTRIES = 63 // _ENTRY_BITS
+_TABLE = 3 * _ENTRIES - 1
+"""Loops from this length on begin with the largest size."""
+
+
 def tile_sizes(largest: int) -> tuple[int, ...]:
-    """A size, its half, its quarter, and 1."""
-    return tuple(sorted({largest, -(-largest // 2), -(-largest // 4), 1}, reverse=True))
+    """A size, its half (or 4), 3 and 1, as far as they are smaller: 14, 7, 3, 1. With more of them short
+    rows would gain some hundredths, and compiling would take longer by as much as there is more code."""
+    smaller = {max(4, -(-largest // 2)), 3, 1}
+    return (largest, *sorted((size for size in smaller if size < largest), reverse=True))
 
 
-def ragged_tiles(length: PrimExpr, sizes: Sequence[int]) -> tuple[list[Tiles], list[Bind]]:
+def tiles_of(length: int, sizes: Sequence[int]) -> list[int]:
+    """The tiles of a loop that begins with the first of the sizes."""
+    made, rest = [], length
+    for size, smaller in zip(sizes, (*sizes[1:], 0), strict=True):
+        whole, left = divmod(rest, size)
+        is_last = smaller > 0 and left > smaller and length >= size  # the smaller tiles would be several
+        made += [size] * (whole + is_last)
+        rest = 0 if is_last else left
+    return made
+
+
+def first_size(length: int, sizes: Sequence[int], cost: Callable[[int], float]) -> int:
+    """The number of the size to begin with, where a tile of a size takes `cost`."""
+    totals = [sum(map(cost, tiles_of(length, sizes[number:]))) for number in range(len(sizes))]
+    return totals.index(min(totals))
+
+
+def ragged_tiles(
+    length: PrimExpr, sizes: Sequence[int], cost: Callable[[int], float]
+) -> tuple[list[Tiles], list[Bind]]:
     """The tiles of each size for a loop of any length, and the definitions of their numbers. Sizes fall, down
-    to 1."""
+    to 1; `cost` is what a tile of a size takes, in any unit."""
     tiles: list[Tiles] = []
     binds: list[Bind] = []
 
@@ -52,16 +90,35 @@ def ragged_tiles(length: PrimExpr, sizes: Sequence[int]) -> tuple[list[Tiles], l
         return var
 
     zero, one = (constant(n, length.dtype) for n in (0, 1))
+    first = named("first", cast(length.dtype, _first_number(length, sizes, cost)))
     begin, rest = named("begin", zero), named("rest", length)
-    for size, smaller in zip(sizes, (*sizes[1:], 0), strict=True):
-        whole, left = named("whole", floordiv(rest, size)), named("left", floormod(rest, size))
-        is_last = logical_and(left > smaller, length >= size)  # the smaller tiles would be several
+    for number, (size, smaller) in enumerate(zip(sizes, (*sizes[1:], 0), strict=True)):
+        may_begin = first <= number
+        whole = named("whole", if_then_else(may_begin, floordiv(rest, size), zero))
+        left = named("left", rest - whole * size)
+        is_last = logical_and(may_begin, logical_and(left > smaller, length >= size))
         more = named("more", if_then_else(is_last, one, zero)) if smaller else zero
         tiles.append(Tiles(size, begin, named("count", whole + more), not tiles))
         if smaller:
             begin = named("begin", begin + whole * size)
             rest = named("rest", if_then_else(is_last, zero, left))
     return tiles, binds
+
+
+def _first_number(length: PrimExpr, sizes: Sequence[int], cost: Callable[[int], float]) -> PrimExpr:
+    """`first_size` of a length that is not known."""
+    if len(sizes) > 1 << _ENTRY_BITS:
+        raise ValueError(f"{len(sizes)} sizes do not fit into {_ENTRY_BITS} bits")
+    numbers = [first_size(each, sizes, cost) for each in range(_TABLE)] + [0]
+    words = [
+        sum(number << (_ENTRY_BITS * place) for place, number in enumerate(numbers[low : low + _ENTRIES]))
+        for low in range(0, len(numbers), _ENTRIES)
+    ]
+    at = minimum(cast("int64", length), _TABLE)
+    word: PrimExpr = constant(words[-1], "int64")
+    for number in reversed(range(len(words) - 1)):
+        word = if_then_else(at < _ENTRIES * (number + 1), constant(words[number], "int64"), word)
+    return bitwise_and(shift_right(word, floormod(at, _ENTRIES) * _ENTRY_BITS), (1 << _ENTRY_BITS) - 1)
 
 
 def joined(parts: Sequence[tuple[PrimFunc, Var]], binds: Sequence[Bind]) -> PrimFunc:

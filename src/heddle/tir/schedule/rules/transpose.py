@@ -2,7 +2,7 @@
 
 The nest is (other axes on threads) × i × j, where the result is contiguous along j and what is read is
 contiguous along i; `TransposeInRegisters` makes tiles of the two inner loops. Without other axes i runs on
-threads.
+threads; where they are few, or of free size, pieces of i do, too.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from heddle.tir.transform.transpose_in_registers import TRANSPOSE
 
 _LEAST_SIDE = 4
 _MANY = 1024
+_TASKS = 32
+"""With fewer of the other axes, i is cut for threads, too."""
+_TILES_OF_A_TASK = 4
 
 
 class Transpose(ScheduleRule):
@@ -63,8 +66,13 @@ def schedule_transposed(sch: Schedule, handle: SBlockRV, target: Target) -> bool
     if size is not None and size <= 1:
         parallelize(sch, i, iterations(sch, [j]))
     else:
+        work = iterations(sch, [i, j])
+        if size is None or size < _TASKS:  # a batch of one image would be one task
+            piece, i = sch.split_ragged(i, _TILES_OF_A_TASK * side)
+            others.append(piece)
+            work = iterations(sch, [j]) * (_TILES_OF_A_TASK * side)
         outer = sch.fuse(*others) if len(others) > 1 else others[0]
-        parallelize(sch, outer, iterations(sch, [i, j]))
+        parallelize(sch, outer, work)
     sch.annotate(i, TRANSPOSE, side)
     return True
 

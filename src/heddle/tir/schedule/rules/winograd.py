@@ -41,7 +41,7 @@ from heddle.tir.nodes import (
     decl_buffer,
 )
 from heddle.tir.schedule.rules.convolution import NO_UNROLL
-from heddle.tir.schedule.rules.convolution_tile import ConvolutionTile
+from heddle.tir.schedule.rules.convolution_tile import ConvolutionTile, TileCost
 from heddle.tir.schedule.rules.ragged_tiles import Tiles, ragged_tiles, tile_sizes
 from heddle.tir.schedule.rules.rule import GRAIN_ELEMENTS
 from heddle.tir.schedule.rules.winograd_plan import BAND_BYTES, TAPS, WinogradPlan, ceildiv
@@ -199,7 +199,7 @@ class _Writer:
         panels, tiles = self.problem.outs // plan.panel, rows * self.columns
         parts: list[Tiles] = []
         if self.problem.is_free:
-            parts, binds = ragged_tiles(tiles, tile_sizes(tile.pixels))
+            parts, binds = ragged_tiles(tiles, tile_sizes(tile.pixels), TileCost(tile.vectors))
             for bind in binds:
                 self.b.emit(bind)
         work = tiles * plan.panel * self.problem.ins // 8
