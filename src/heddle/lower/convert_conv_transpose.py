@@ -4,7 +4,7 @@
         →
     z = R.nn.conv2d(x, w': (16, 8, 2, 2), padding=1)            one image for each remainder of the position
     y = R.call_tir(cls.alternate_pixels, (z,))
-                            y[n, c, 2 * i + r - 1, 2 * j + s - 1] = z[n, 4 * c + 2 * r + s, i, j]
+                            y[n, c, 2 * i + r - 1, 2 * j + s - 1] = z[n, 4 * (2 * r + s) + c, i, j]
 
 With a stride of s a result takes every s-th tap of the kernel only: tap k meets the results at positions
 i * s + k, so those of remainder r take the taps r, r + s, ..., from the last to the first. The other form,
@@ -122,7 +122,14 @@ class _Converter(BindingRewriter):
         cuts = [_extent(Analyzer().simplify(more)) for more in left]
         parts = [[(part.first, part.count) for part in axis.parts] for axis in axes]
         begins = [axis.begin for axis in axes]
-        made: Expr = self.call_te(alternate_pixels, *images, parts=parts, begins=begins, cuts=cuts)
+        made: Expr = self.call_te(
+            alternate_pixels,
+            *images,
+            parts=parts,
+            begins=begins,
+            cuts=cuts,
+            images_first=_images_first(int(call.attrs.groups)),
+        )
         return made
 
     def _convolution(
@@ -140,7 +147,8 @@ class _Converter(BindingRewriter):
     def _weights(
         self, weight: Expr, axes: Sequence[_Axis], chosen: list[_Remainders], groups: int, shape: list[int]
     ) -> Expr:
-        """(in, out of a group, kernel...) → (out × remainders, in of a group, taps...)."""
+        """(in, out of a group, kernel...) → (remainders × out, in of a group, taps...), or out ×
+        remainders."""
         ins, outs = shape[0] // groups, shape[1]
         for k, (axis, part) in enumerate(zip(axes, chosen, strict=True)):
             kernel = part.kernel(axis.stride)
@@ -149,10 +157,18 @@ class _Converter(BindingRewriter):
         parts = (groups, ins, outs, *(size for part in chosen for size in (part.taps, part.count)))
         weight = self.emit(op.reshape(weight, parts), "parts")
         taps = [3 + 2 * k for k in range(len(axes))]
-        weight = self.emit(op.permute_dims(weight, [0, 2, *(axis + 1 for axis in taps), 1, *taps]), "weights")
+        images = [axis + 1 for axis in taps]
+        order = [0, *images, 2, 1, *taps] if _images_first(groups) else [0, 2, *images, 1, *taps]
+        weight = self.emit(op.permute_dims(weight, order), "weights")
         remainders = prod(part.count for part in chosen)
         flat = (groups * outs * remainders, ins, *(part.taps for part in chosen))
         return self.emit(op.reshape(weight, flat), "weights")
+
+
+def _images_first(groups: int) -> bool:
+    """Whether the images lie one behind the other, each with all channels: then blocks of channels stay
+    blocks. Channels of a group lie together."""
+    return groups == 1
 
 
 def _dims(ty: Any) -> tuple[PrimExpr, ...] | None:

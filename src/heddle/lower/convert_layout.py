@@ -68,10 +68,13 @@ class ConvertToBlockedLayout(Pass):
     target: Target
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        facts = {var: _Facts.of(func) for var, func in mod.functions.items() if isinstance(func, PrimFunc)}
+        lanes = self.target.vector_width_bits // 32
+        facts = {
+            var: _Facts.of(func, lanes) for var, func in mod.functions.items() if isinstance(func, PrimFunc)
+        }
         if not any(fact.is_convolution for fact in facts.values()):
             return mod
-        rewriter = _Rewriter(mod, facts, self.target.vector_width_bits // 32)
+        rewriter = _Rewriter(mod, facts, lanes)
         for var, func in mod.functions.items():
             if func.dialect == "relax":
                 rewriter.update_func(var, rewriter.convert(func))
@@ -84,21 +87,22 @@ class ConvertToBlockedLayout(Pass):
 @dataclass(frozen=True, slots=True)
 class _Facts:
     """`is_convolution`: it correlates images. `wants_blocks`: so much so that its images are blocked.
-    `keeps_channels`: what it does elsewhere leaves every channel in its place, up to a shift."""
+    `keeps_channels`: what it does elsewhere leaves every channel in its place, up to a shift by a number,
+    or by whole blocks."""
 
     is_convolution: bool
     wants_blocks: bool
     keeps_channels: bool
 
     @staticmethod
-    def of(func: PrimFunc) -> _Facts:
+    def of(func: PrimFunc, lanes: int) -> _Facts:
         blocks = plain_nests(func)
         if blocks is None:
             return _Facts(False, False, False)
         found = find_convolution(blocks)
         others = [block for block in blocks if found is None or block is not found.block]
         wants_blocks = found is not None and not _takes_channels_apart(found)
-        return _Facts(found is not None, wants_blocks, all(_keeps_channels(block) for block in others))
+        return _Facts(found is not None, wants_blocks, all(_keeps_channels(block, lanes) for block in others))
 
 
 def _takes_channels_apart(conv: Convolution) -> bool:
@@ -109,7 +113,7 @@ def _takes_channels_apart(conv: Convolution) -> bool:
     return conv.lane is None and is_const_int(_difference(channel, conv.c), 0)
 
 
-def _keeps_channels(block: SBlock) -> bool:
+def _keeps_channels(block: SBlock, lanes: int) -> bool:
     store = block.body
     if not isinstance(store, BufferStore) or len(store.indices) <= CHANNELS:
         return False
@@ -118,7 +122,18 @@ def _keeps_channels(block: SBlock) -> bool:
     loads = [node for node in walk(store.value) if isinstance(node, BufferLoad)]
     images = [load for load in loads if _has_channels(load.buffer)]
     made = store.indices[CHANNELS]
-    return all(isinstance(_difference(load.indices[CHANNELS], made), IntImm) for load in images)
+    shifts = [_difference(load.indices[CHANNELS], made) for load in images]
+    blocks = _whole_blocks(store.buffer, lanes)
+    return all(
+        isinstance(shift, IntImm) or (blocks and Analyzer().can_prove_equal(shift % lanes, 0))
+        for shift in shifts
+    )
+
+
+def _whole_blocks(buffer: Buffer, lanes: int) -> bool:
+    """Whether an image's channels fill blocks of the largest size."""
+    channels = _channels(buffer.shape)
+    return channels > 0 and channels % lanes == 0
 
 
 def _difference(a: PrimExpr, b: PrimExpr) -> PrimExpr:

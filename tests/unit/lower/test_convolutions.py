@@ -314,6 +314,49 @@ def test_a_blocked_layout_spreads_as_far_as_channels_keep_their_places(middle, r
     assert found[: len(ranks)] == ranks and found[-1] == 4
 
 
+DECODER = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        x: R.Tensor(("n", {channels}, "h", "w"), "float32"),
+        s: R.Tensor(("n", 3, "h * 2", "w * 2"), "float32"),
+        a: R.Tensor(({channels}, 3, 3, 3), "float32"),
+        u: R.Tensor(({channels}, {channels}, 2, 2), "float32"),
+        v: R.Tensor((16, {double}, 3, 3), "float32"),
+    ):
+        with R.dataflow():
+            skip = R.nn.relu(R.nn.conv2d(s, a, padding=1))
+            up = R.nn.conv2d_transpose(x, u, strides=(2, 2))
+            both = R.concat([up, skip], axis=1)
+            y = R.nn.conv2d(both, v, padding=1)
+            R.output(y)
+        return y
+"""
+
+
+@pytest.mark.parametrize(("channels", "ranks"), [(32, [5, 5, 5, 4]), (16, [5, 5, 5, 4]), (24, [4, 4, 4, 4])])
+def test_images_that_alternate_stay_in_blocks_where_blocks_are_whole(channels, ranks):
+    """A U-Net's decoder: images of the transposed convolution are one behind the other, each in blocks."""
+    rng = np.random.default_rng(0)
+    shapes = {"a": (channels, 3, 3, 3), "u": (channels, channels, 2, 2), "v": (16, 2 * channels, 3, 3)}
+    weights = {name: rng.standard_normal(shape, "float32") / 9 for name, shape in shapes.items()}
+    source = DECODER.format(channels=channels, double=2 * channels)
+    assert sorted(layouts(source, **weights), reverse=True) == sorted(ranks, reverse=True)
+    mod = relax.transform.BindParams("main", weights)(from_source(source))
+    main = relax.VirtualMachine(heddle.compile(mod), heddle.cpu())["main"]
+    torch = pytest.importorskip("torch", reason="an outside oracle")
+    for n, h, w in ((1, 1, 1), (2, 3, 5), (1, 8, 7)):
+        x, s = (
+            rng.standard_normal(shape, "float32") for shape in ((n, channels, h, w), (n, 3, 2 * h, 2 * w))
+        )
+        wa, wu, wv, tx, ts = (torch.from_numpy(each) for each in (*weights.values(), x, s))
+        up = torch.nn.functional.conv_transpose2d(tx, wu, stride=2)
+        skip = torch.relu(torch.nn.functional.conv2d(ts, wa, padding=1))
+        expected = torch.nn.functional.conv2d(torch.cat([up, skip], 1), wv, padding=1).numpy()
+        np.testing.assert_allclose(main(x, s).numpy(), expected, rtol=1e-3, atol=1e-3)
+
+
 IN_PART = """
 @I.ir_module
 class Module:

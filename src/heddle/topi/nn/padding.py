@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from heddle import te
-from heddle.prim.nodes import PrimExpr, as_expr, is_const_int
+from heddle.prim.nodes import PrimExpr, as_expr, constant, is_const_int
 from heddle.prim.ops import (
     cast,
     floormod,
@@ -115,12 +115,14 @@ def alternate_pixels(
     parts: Sequence[Sequence[tuple[int, int]]],
     begins: Sequence[int],
     cuts: Sequence[int],
+    images_first: bool = False,
 ) -> te.Tensor:
     """Images whose pixels alternate: element p along an axis of stride s comes from place (p + begin) // s of
     the image of remainder (p + begin) % s.
 
     `parts` are, along each axis, the (first, count) of remainders whose images are channels of one tensor;
-    there is a tensor for each combination, the last axis first. `cuts` are the pixels that the result lacks.
+    there is a tensor for each combination, the last axis first. Each channel's images lie side by side, or,
+    with `images_first`, each image's channels do. `cuts` are the pixels that the result lacks.
     Shapes: (n, c * counts, h, w) each → (n, c, h * s - cut, w * s - cut).
     """
     strides = [sum(count for _, count in axis) for axis in parts]
@@ -135,11 +137,15 @@ def alternate_pixels(
         remainders = [place % stride for place, stride in zip(places, strides, strict=True)]
         rest = iter(images)
 
-        def chosen(channel: PrimExpr, axis: int) -> PrimExpr:
+        def chosen(image: Any, count_so_far: int, axis: int) -> PrimExpr:
             if axis == len(parts):
+                channel = image * channels + c if images_first else c * count_so_far + image
                 return next(rest)[(n, channel, *pixel)]  # type: ignore[no-any-return]
             values = [
-                (first + count, chosen(channel * count + (remainders[axis] - first), axis + 1))
+                (
+                    first + count,
+                    chosen(image * count + (remainders[axis] - first), count_so_far * count, axis + 1),
+                )
                 for first, count in parts[axis]
             ]
             value = values[-1][1]
@@ -147,7 +153,7 @@ def alternate_pixels(
                 value = if_then_else(remainders[axis] < end, other, value)
             return value
 
-        return chosen(c, 0)
+        return chosen(constant(0, c.dtype), 1, 0)
 
     result: te.Tensor = te.compute(shape, element, name="alternate_pixels")
     return result
