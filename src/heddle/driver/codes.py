@@ -106,3 +106,22 @@ D0701 = declare_code(
     "call of the ONNX backend does not fit",
     "The device is not the processor, or the inputs have another number or other names than the model's.",
 )
+D0801 = declare_code(
+    "D0801",
+    "session cannot keep this limit",
+    "A session needs a machine at least. A limit of memory needs a program whose memory has a bound, and "
+    "requests that fit under it.",
+)
+D0802 = declare_code(
+    "D0802",
+    "request timed out",
+    "The request's result was not there in the time that it was given: it waited for a machine, or ran too "
+    "long.",
+)
+D0803 = declare_code("D0803", "session is closed", "`close` was called, or the `with` of the session ended.")
+D0804 = declare_code(
+    "D0804",
+    "requests cannot be joined",
+    "Batching joins requests along the first axis, which every input and output must have as one free "
+    "dimension.",
+)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from heddle import __version__
 from heddle.codegen.backend import backend_of
 from heddle.codegen.build import build as build_kernels
 from heddle.codegen.c_source import c_source_modules
@@ -13,7 +14,7 @@ from heddle.codegen.cache import KernelCache
 from heddle.driver.codes import D0103
 from heddle.driver.pipeline import OptionError, default_pipeline
 from heddle.driver.program_cache import BuildOptions, program_cache
-from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, TensorSpec
+from heddle.driver.signature import COMPILER, METADATA_PREFIX, PRECISION, Signature, TensorSpec
 from heddle.driver.variants import is_several, make_variants, targets_of
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.types import ShapeType, TensorType
@@ -182,6 +183,7 @@ def _compiled(
     for var, func in mod.functions.items():
         if isinstance(func, Function):
             builder.metadata[METADATA_PREFIX + var.name_hint] = function_signature(func).to_json()
+    builder.metadata[COMPILER] = f"heddle {__version__}"
     if options.precision != "fp32":
         builder.metadata[PRECISION] = options.precision
     if options.sanitize:

@@ -96,15 +96,7 @@ def make_arguments(
     known = Dimensions()
     for name, value in dims.items():
         known.give(name, value, f"--dim {name}={value}")
-    findings = []
-    for spec in signature.inputs:
-        if spec.name in given:
-            findings += _check_kind(spec, given[spec.name])
-    if findings:
-        raise UsageError(findings)
-    for spec in signature.inputs:
-        if spec.name in given:
-            _learn_dims(spec, given[spec.name], known)
+    _learn(signature, given, known)
     assumed = tuple(name for name in signature.dim_names() if name not in known.values)
     for name in assumed:
         known.give(name, 1, "default")
@@ -117,6 +109,28 @@ def make_arguments(
         for spec in signature.inputs
     }
     return Arguments(arrays, known.values, assumed)
+
+
+def check_arrays(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, int]:
+    """The values that arrays, by parameter name, give to symbolic dimensions. Parameters that have no array
+    are passed over. Raises: UsageError D0202, D0203 for arrays that do not fit.
+    """
+    known = Dimensions()
+    _learn(signature, arrays, known)
+    for spec in signature.inputs:
+        if spec.name in arrays:
+            _check_sizes(spec, arrays[spec.name], known)
+    return known.values
+
+
+def _learn(signature: Signature, given: Mapping[str, Array], known: Dimensions) -> None:
+    """Check kinds, and take dimensions from sizes."""
+    there = [spec for spec in signature.inputs if spec.name in given]
+    findings = [finding for spec in there for finding in _check_kind(spec, given[spec.name])]
+    if findings:
+        raise UsageError(findings)
+    for spec in there:
+        _learn_dims(spec, given[spec.name], known)
 
 
 def _check_names(signature: Signature, given: Mapping[str, Array], dims: Mapping[str, int]) -> None:

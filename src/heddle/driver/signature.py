@@ -19,6 +19,8 @@ Dim = int | str
 METADATA_PREFIX = "signature."
 PRECISION = "precision"
 """Entry of the metadata: what products were computed in, where that is less than the model says."""
+COMPILER = "compiler"
+"""Entry of the metadata: which Heddle made the program. Older files have none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,7 @@ _RELAY_MACHINE = {
 EXPORTS: dict[str, dict[str, str]] = {
     "heddle": {
         "heddle.driver.compile": "compile",
+        "heddle.driver.session": "Batching Session",
         "heddle.runtime.device": _DEVICES,
         "heddle.runtime.dtype": "DataType",
         "heddle.runtime.function": "get_global_func register_global_func",

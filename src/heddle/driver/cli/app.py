@@ -12,6 +12,7 @@ import typer
 from heddle.driver.cli.cache import cache_app
 from heddle.driver.cli.check import check_command
 from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.info import info_command
 from heddle.driver.cli.opt import opt_command
 from heddle.driver.cli.signing import keygen_command, note_machine_code, sign_command, verify_command
 from heddle.driver.codes import D0301
@@ -468,6 +469,7 @@ def explain_command(
 
 app.add_typer(cache_app, name="cache")
 app.command("check")(check_command)
+app.command("info")(info_command)
 app.command("opt")(opt_command)
 app.command("keygen")(keygen_command)
 app.command("sign")(sign_command)

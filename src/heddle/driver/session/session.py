@@ -1,0 +1,352 @@
+"""A model behind one thread-safe call."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from heddle.driver.codes import D0203, D0801, D0802, D0803
+from heddle.driver.inputs import Array, check_arrays, make_arguments
+from heddle.driver.models import find_model
+from heddle.driver.run import CompileOptions, as_arrays, load_or_compile, output_names, signature_of
+from heddle.driver.session.batching import Batcher, Batching, check_batching
+from heddle.driver.session.errors import SessionClosedError, SessionMemoryError, SessionTimeoutError
+from heddle.driver.session.gate import Gate
+from heddle.driver.session.metrics import Counters, SessionMetrics
+from heddle.driver.signature import TensorSpec
+from heddle.runtime.device import cpu
+from heddle.runtime.dtype import DataType
+from heddle.runtime.module import Module
+from heddle.runtime.variants import VariantsModule
+from heddle.support.diagnostics import HeddleError, UsageError
+from heddle.support.settings import settings
+from heddle.vm.insight.peak_memory import peak_memory_bytes, peak_memory_text
+from heddle.vm.relax import VirtualMachine, VMExecutable
+
+Inputs = Mapping[str, Any]
+
+
+class Session:
+    """A model that any number of threads may ask at once.
+
+    `model` is a path as `heddle run` takes it (ONNX, script text, a compiled model), an IRModule, or what
+    `heddle.compile` gave. It is compiled once, for every size. Requests run on at most `num_machines`
+    machines (default: as many as loops have threads), in the order in which they came.
+
+    `memory_limit_bytes` bounds what running requests take together, beside weights, inputs and results: a
+    request waits until there is room for it. It takes a program whose memory has a bound. `batching` joins
+    requests that wait; see `Batching`. `target`, `exec_mode`, `precision`, `trust` and `public_key` are those
+    of `heddle run`.
+
+    A session is a context manager; `close` ends it. In a forked child it begins anew, with machines of its
+    own.
+
+    Raises: what compiling or loading raises; UsageError D0102 for a function that the model does not have,
+    D0801 for a limit that cannot be kept, D0804 for batching that does not suit the program.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | Module | Any,
+        *,
+        function: str = "main",
+        num_machines: int | None = None,
+        memory_limit_bytes: int | None = None,
+        batching: Batching | None = None,
+        target: str | None = None,
+        exec_mode: str = "compiled",
+        precision: str = "fp32",
+        trust: bool = False,
+        public_key: Path | None = None,
+    ) -> None:
+        options = CompileOptions(
+            target, exec_mode=exec_mode, precision=precision, trust=trust, public_key=public_key
+        )
+        self.executable = _executable_of(model, options)
+        self.function = function
+        self.signature = signature_of(self.executable, function)
+        self.num_machines = settings().num_threads if num_machines is None else num_machines
+        self._memory_limit_bytes, self._batching = memory_limit_bytes, batching
+        self._check_limits()
+        if batching is not None:
+            check_batching(batching, self.signature)
+        self._closed = False
+        self._begin()
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Names, element types and shapes of the inputs, in order. Free dimensions are names."""
+        return self.signature.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Names, element types and shapes of the outputs, in order."""
+        return self.signature.outputs
+
+    def run(
+        self, *arrays: Any, inputs: Inputs | None = None, timeout_s: float | None = None
+    ) -> dict[str, Array]:
+        """The outputs by name, as arrays of the caller's own.
+
+        Inputs come in order, or by name: as one dict, `run({"x": x})`, or as `inputs`. Numbers and lists
+        become arrays of the input's element type; arrays must have it.
+
+        `timeout_s` bounds the whole request, in seconds. A call that runs is not interrupted: it ends in a
+        thread of the session, and its result is dropped.
+
+        Raises: UsageError D0202, D0203 for inputs that do not fit; SessionTimeoutError D0802;
+        SessionMemoryError D0801 for a request over the limit; SessionClosedError D0803; Trap for what fails
+        while the program runs.
+        """
+        if timeout_s is None and self._batching is None:
+            return self._counted(self._bound(arrays, inputs))
+        future = self.run_async(*arrays, inputs=inputs)
+        try:
+            return future.result(timeout_s)
+        except FutureTimeoutError as error:
+            if isinstance(error, HeddleError):
+                raise
+            future.cancel()
+            self._counters.time_out()
+            raise SessionTimeoutError(
+                D0802,
+                f"no result after {timeout_s} s, which is the request's timeout",
+                help="more machines or a longer timeout; `metrics()` tells how many requests wait",
+            ) from None
+
+    def run_async(self, *arrays: Any, inputs: Inputs | None = None) -> Future[dict[str, Array]]:
+        """As `run`, at once: a future of the outputs. `asyncio.wrap_future` makes it awaitable.
+
+        Raises: at once what `run` raises for inputs that do not fit; the rest is in the future.
+        """
+        bound = self._bound(arrays, inputs)
+        self._here()
+        if self._batching is None:
+            try:
+                return self._executor().submit(self._counted, bound)
+            except RuntimeError:  # closed since `_bound`
+                raise SessionClosedError(D0803, "the session is closed") from None
+        check_arrays(self.signature, dict(zip((spec.name for spec in self.inputs), bound, strict=True)))
+        start = time.perf_counter()
+        self._counters.begin()
+        answer: Future[dict[str, Array]] = Future()
+        waiting: Future[list[Array]] = Future()
+
+        def done(_: Future[list[Array]]) -> None:
+            error = CancelledError() if waiting.cancelled() else waiting.exception()
+            self._counters.end(time.perf_counter() - start, failed=error is not None)
+            if not answer.set_running_or_notify_cancel():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(self._named(waiting.result()))
+
+        waiting.add_done_callback(done)
+        # Who gave up takes no place in a batch.
+        answer.add_done_callback(lambda _: waiting.cancel())
+        try:
+            self._batcher().submit(bound, waiting)
+        except SessionClosedError:
+            waiting.cancel()
+            raise
+        return answer
+
+    def warm_up(self, dims: Mapping[str, int] | None = None, seed: int = 0) -> None:
+        """Run every machine once on made-up inputs of these sizes (1 for dimensions that are not given), so
+        that requests of such sizes find memory and code ready.
+
+        Raises: UsageError D0201 to D0204 for sizes or inputs that cannot be made up.
+        """
+        arguments = list(make_arguments(self.signature, {}, dict(dims or {}), seed).arrays.values())
+        self._here()
+        with self._warming:
+            taken: list[VirtualMachine] = []
+            try:
+                for _ in range(self.num_machines):
+                    taken.append(self._gate.enter())
+                for machine in taken:
+                    machine[self.function](*arguments)
+            finally:
+                for machine in taken:
+                    self._gate.leave(machine)
+
+    def profile(self, *arrays: Any, inputs: Inputs | None = None) -> Any:
+        """Where the time of one call goes: see `docs/debugging.md`. Other requests go on."""
+        bound = self._bound(arrays, inputs)
+        return VirtualMachine(self.executable, cpu()).profile(self.function, *bound)
+
+    def metrics(self) -> SessionMetrics:
+        """What the session has done, and does at this moment."""
+        self._here()
+        waiting = self._gate.num_waiting + (0 if self._batches is None else self._batches.num_waiting)
+        return self._counters.snapshot(waiting, self.num_machines)
+
+    def close(self) -> None:
+        """Let what runs end, and refuse what comes. Closing again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._here()
+        if self._batches is not None:
+            self._batches.close()
+        if self._threads is not None:
+            self._threads.shutdown()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{spec.name}: {spec.text()}" for spec in self.inputs)
+        outputs = ", ".join(f"{spec.name}: {spec.text()}" for spec in self.outputs)
+        return f"Session({self.function}({inputs}) -> {outputs})"
+
+    # Beginning
+
+    def _check_limits(self) -> None:
+        if self.num_machines < 1:
+            raise UsageError(D0801, f"a session needs a machine, got num_machines={self.num_machines}")
+        if self._memory_limit_bytes is None:
+            return
+        text = peak_memory_text(self.executable.metadata, self.function)
+        if text is None or text.startswith("unbounded"):
+            raise UsageError(
+                D0801,
+                f"the memory of {self.function!r} has no bound, so no limit can be kept: {text or 'unknown'}",
+            )
+
+    def _begin(self) -> None:
+        """The parts that live in one process."""
+        self._process = os.getpid()
+        self._gate: Gate[VirtualMachine] = Gate(
+            lambda: VirtualMachine(self.executable, cpu()), self.num_machines, self._memory_limit_bytes
+        )
+        self._counters = Counters()
+        self._starting, self._warming = threading.Lock(), threading.Lock()
+        self._threads: ThreadPoolExecutor | None = None
+        self._batches: Batcher | None = None
+
+    def _here(self) -> None:
+        """Begin anew in a child process. Raises: SessionClosedError D0803."""
+        if self._process != os.getpid():
+            self._begin()
+
+    def _executor(self) -> ThreadPoolExecutor:
+        with self._starting:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self.num_machines, "heddle-session")
+            return self._threads
+
+    def _batcher(self) -> Batcher:
+        assert self._batching is not None
+        with self._starting:
+            if self._batches is None:
+                self._batches = Batcher(self._call, self._batching, self.num_machines)
+            return self._batches
+
+    # Requests
+
+    def _bound(self, arrays: tuple[Any, ...], inputs: Inputs | None) -> list[Array]:
+        """The arrays of a request, in the order of the inputs."""
+        if self._closed:
+            raise SessionClosedError(D0803, "the session is closed")
+        if inputs is None and len(arrays) == 1 and isinstance(arrays[0], Mapping):
+            inputs, arrays = arrays[0], ()
+        specs = self.signature.inputs
+        if inputs is not None:
+            names = [spec.name for spec in specs]
+            wrong = sorted(set(inputs).symmetric_difference(names))
+            if arrays or wrong:
+                raise UsageError(
+                    D0203,
+                    f"expected the inputs {', '.join(names) or 'none'}, got {', '.join(inputs) or 'none'}"
+                    + (f" and {len(arrays)} without a name" if arrays else ""),
+                )
+            arrays = tuple(inputs[name] for name in names)
+        elif len(arrays) != len(specs):
+            names = [spec.name for spec in specs]
+            raise UsageError(D0203, f"expected {len(names)} inputs ({', '.join(names)}), got {len(arrays)}")
+        return [_as_input(spec, value) for spec, value in zip(specs, arrays, strict=True)]
+
+    def _counted(self, arrays: list[Array]) -> dict[str, Array]:
+        self._here()
+        counters = self._counters
+        counters.begin()
+        start, failed = time.perf_counter(), True
+        try:
+            results = self._call(arrays)
+            failed = False
+        finally:
+            counters.end(time.perf_counter() - start, failed)
+        return self._named(results)
+
+    def _call(self, arrays: list[Array]) -> list[Array]:
+        """One call of the program, when a machine and memory are free."""
+        need = 0 if self._memory_limit_bytes is None else self._need_bytes(arrays, self._memory_limit_bytes)
+        machine = self._gate.enter(need)
+        try:
+            self._counters.call()
+            return as_arrays(machine[self.function](*arrays))
+        finally:
+            self._gate.leave(machine, need)
+
+    def _need_bytes(self, arrays: list[Array], limit_bytes: int) -> int:
+        named = dict(zip((spec.name for spec in self.inputs), arrays, strict=True))
+        dims = check_arrays(self.signature, named)
+        need = peak_memory_bytes(self.executable.metadata, self.function, dims)
+        if need is None:
+            raise SessionMemoryError(D0801, f"the memory of a call has no bound with the sizes {dims}")
+        if need > limit_bytes:
+            raise SessionMemoryError(
+                D0801,
+                f"the request needs up to {need} bytes, and the session may take {limit_bytes}",
+                help="a smaller request, or a session with a higher memory_limit_bytes",
+            )
+        return need
+
+    def _named(self, results: list[Array]) -> dict[str, Array]:
+        return dict(zip(output_names(self.signature, len(results)), results, strict=True))
+
+
+def _executable_of(model: Any, options: CompileOptions) -> VMExecutable:
+    if isinstance(model, str | Path):
+        return load_or_compile(find_model(str(model)), options).executable
+    if isinstance(model, VariantsModule):
+        model = model.select()
+    if isinstance(model, VMExecutable):
+        return model
+    if isinstance(model, Module):
+        raise UsageError(
+            D0203, f"a session needs a program of the machine, got a module of kind {model.kind!r}"
+        )
+    from heddle.driver.compile import compile as compile_module
+
+    return _executable_of(
+        compile_module(model, options.target, exec_mode=options.exec_mode, precision=options.precision),
+        options,
+    )
+
+
+def _as_input(spec: TensorSpec, value: Any) -> Any:
+    """Arrays and tensors as they are; numbers and lists in the input's element type."""
+    if (
+        not isinstance(value, list | tuple | int | float | bool)
+        or spec.kind != "tensor"
+        or spec.dtype is None
+    ):
+        return value
+    return np.asarray(value, DataType(spec.dtype).numpy())
