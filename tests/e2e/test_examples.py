@@ -16,6 +16,7 @@ LIMIT_S = 300
 PRINTED = {
     "deploy_model": ("type of main: R.Tensor((batch, 4)", "batch 1 -> (1, 4)", "batch 100 -> (100, 4)"),
     "serve_from_threads": ("40 requests answered by 3 threads",),
+    "serve_http": ("200 requests answered in fewer calls",),
     "write_an_operator": ("R.call_tir(cls.running_mean, (lv,)", "1 rows agree", "5 rows agree with numpy"),
     "write_a_pass": ("R.add(x, x)", "after:", "R.multiply(x, R.const(2.0", "both compute the same"),
     "schedule_a_matmul": ("in T.parallel(12)", "in T.vectorized(16)", "sch.reorder(", "all agree with numpy"),
@@ -27,6 +28,9 @@ PRINTED = {
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     if name == "deploy_model":
         pytest.importorskip("onnx", reason="the example makes an ONNX file")
+    if name == "serve_http":
+        pytest.importorskip("fastapi", reason="the example needs the extra serve")
+        pytest.importorskip("uvicorn", reason="the example needs the extra serve")
     done = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py"],
         cwd=tmp_path,
