@@ -42,12 +42,23 @@ class Gate(Generic[Machine]):
         self._idle: list[Machine] = []
         self._unmade = count
         self._bytes = 0
+        self.num_inside = 0
         self._line: deque[_Turn[Machine]] = deque()
+
+    # `num_inside`: how many requests have a machine.
 
     @property
     def num_waiting(self) -> int:
         """How many requests stand in the line."""
         return len(self._line)
+
+    def enter_now(self, need_bytes: int = 0) -> Machine | None:
+        """A machine, if nobody waits and there is room. Raises: what making a machine raises."""
+        with self._lock:
+            if self._line or not self._has_room(need_bytes):
+                return None
+            machine = self._take(need_bytes)
+        return self._made(need_bytes) if machine is None else machine
 
     def enter(self, need_bytes: int = 0, timeout_s: float | None = None) -> Machine:
         """A machine, when it is this request's turn. `leave` gives it back.
@@ -92,6 +103,7 @@ class Gate(Generic[Machine]):
     def _take(self, need_bytes: int) -> Machine | None:
         """A machine that is free, or None for the right to make one. The warmest is taken."""
         self._bytes += need_bytes
+        self.num_inside += 1
         if self._idle:
             return self._idle.pop()
         self._unmade -= 1
@@ -99,6 +111,7 @@ class Gate(Generic[Machine]):
 
     def _give_back(self, need_bytes: int) -> None:
         self._bytes -= need_bytes
+        self.num_inside -= 1
         self._let_in()
 
     def _let_in(self) -> None:
@@ -128,10 +141,10 @@ class Gate(Generic[Machine]):
         with self._lock:
             if turn in self._line:
                 self._line.remove(turn)
-            elif turn.machine is not None:
-                self._idle.append(turn.machine)
-                self._bytes -= turn.need_bytes
-            else:
+                self._let_in()
+                return
+            if turn.machine is None:
                 self._unmade += 1
-                self._bytes -= turn.need_bytes
-            self._let_in()
+            else:
+                self._idle.append(turn.machine)
+            self._give_back(turn.need_bytes)

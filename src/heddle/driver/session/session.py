@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +27,7 @@ from heddle.driver.signature import TensorSpec
 from heddle.runtime.device import cpu
 from heddle.runtime.dtype import DataType
 from heddle.runtime.module import Module
+from heddle.runtime.native.library import loops_on_this_thread, native_library
 from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import HeddleError, UsageError
 from heddle.support.settings import settings
@@ -108,7 +110,13 @@ class Session:
         while the program runs.
         """
         if timeout_s is None and self._batching is None:
-            return self._counted(self._bound(arrays, inputs))
+            bound = self._bound(arrays, inputs)
+            self._here()
+            need = self._need_bytes(bound)
+            machine = None if self._num_queued else self._gate.enter_now(need)
+            if machine is not None:
+                return self._finished(lambda: self._run_on(machine, bound, need), self._arrived())
+            return self._submitted(bound).result()
         future = self.run_async(*arrays, inputs=inputs)
         try:
             return future.result(timeout_s)
@@ -131,13 +139,9 @@ class Session:
         bound = self._bound(arrays, inputs)
         self._here()
         if self._batching is None:
-            try:
-                return self._executor().submit(self._counted, bound)
-            except RuntimeError:  # closed since `_bound`
-                raise SessionClosedError(D0803, "the session is closed") from None
+            return self._submitted(bound)
         check_arrays(self.signature, dict(zip((spec.name for spec in self.inputs), bound, strict=True)))
-        start = time.perf_counter()
-        self._counters.begin()
+        start = self._arrived()
         answer: Future[dict[str, Array]] = Future()
         waiting: Future[list[Array]] = Future()
 
@@ -188,7 +192,11 @@ class Session:
     def metrics(self) -> SessionMetrics:
         """What the session has done, and does at this moment."""
         self._here()
-        waiting = self._gate.num_waiting + (0 if self._batches is None else self._batches.num_waiting)
+        waiting = (
+            self._num_queued
+            + self._gate.num_waiting
+            + (0 if self._batches is None else self._batches.num_waiting)
+        )
         return self._counters.snapshot(waiting, self.num_machines)
 
     def close(self) -> None:
@@ -237,6 +245,7 @@ class Session:
         )
         self._counters = Counters()
         self._starting, self._warming = threading.Lock(), threading.Lock()
+        self._num_queued = 0
         self._threads: ThreadPoolExecutor | None = None
         self._batches: Batcher | None = None
 
@@ -282,29 +291,73 @@ class Session:
             raise UsageError(D0203, f"expected {len(names)} inputs ({', '.join(names)}), got {len(arrays)}")
         return [_as_input(spec, value) for spec, value in zip(specs, arrays, strict=True)]
 
-    def _counted(self, arrays: list[Array]) -> dict[str, Array]:
-        self._here()
-        counters = self._counters
-        counters.begin()
-        start, failed = time.perf_counter(), True
+    def _submitted(self, arrays: list[Array]) -> Future[dict[str, Array]]:
+        """A request for the session's own threads. They go from one request to the next; threads that hand a
+        machine to each other would leave it idle until the other one is awake."""
+        start = self._arrived()
+        with self._starting:
+            self._num_queued += 1
+
+        def serve() -> dict[str, Array]:
+            self._leave_queue()
+            return self._finished(lambda: self._call(arrays), start)
+
+        def check(future: Future[dict[str, Array]]) -> None:
+            if future.cancelled():
+                self._leave_queue()
+                self._counters.end(time.perf_counter() - start, failed=True)
+
         try:
-            results = self._call(arrays)
+            future = self._executor().submit(serve)
+        except RuntimeError:  # closed since `_bound`
+            self._leave_queue()
+            self._counters.end(time.perf_counter() - start, failed=True)
+            raise SessionClosedError(D0803, "the session is closed") from None
+        future.add_done_callback(check)
+        return future
+
+    def _leave_queue(self) -> None:
+        with self._starting:
+            self._num_queued -= 1
+
+    def _arrived(self) -> float:
+        self._counters.begin()
+        return time.perf_counter()
+
+    def _finished(self, call: Callable[[], list[Array]], start: float) -> dict[str, Array]:
+        """What a request gives, counted, whether it fails or not."""
+        failed = True
+        try:
+            results = call()
             failed = False
         finally:
-            counters.end(time.perf_counter() - start, failed)
+            self._counters.end(time.perf_counter() - start, failed)
         return self._named(results)
 
     def _call(self, arrays: list[Array]) -> list[Array]:
         """One call of the program, when a machine and memory are free."""
-        need = 0 if self._memory_limit_bytes is None else self._need_bytes(arrays, self._memory_limit_bytes)
-        machine = self._gate.enter(need)
+        need = self._need_bytes(arrays)
+        return self._run_on(self._gate.enter(need), arrays, need)
+
+    def _run_on(self, machine: VirtualMachine, arrays: list[Array], need_bytes: int) -> list[Array]:
+        """One call on a machine, which is given back."""
         try:
             self._counters.call()
-            return as_arrays(machine[self.function](*arrays))
+            with self._threads_of_a_call():
+                return as_arrays(machine[self.function](*arrays))
         finally:
-            self._gate.leave(machine, need)
+            self._gate.leave(machine, need_bytes)
 
-    def _need_bytes(self, arrays: list[Array], limit_bytes: int) -> int:
+    def _threads_of_a_call(self) -> AbstractContextManager[None]:
+        """Loops are shared among threads, unless requests keep all of them busy."""
+        is_crowded = self._gate.num_inside >= native_library().num_threads
+        return loops_on_this_thread() if is_crowded else nullcontext()
+
+    def _need_bytes(self, arrays: list[Array]) -> int:
+        """What a request may need, where a limit is kept."""
+        limit_bytes = self._memory_limit_bytes
+        if limit_bytes is None:
+            return 0
         named = dict(zip((spec.name for spec in self.inputs), arrays, strict=True))
         dims = check_arrays(self.signature, named)
         need = peak_memory_bytes(self.executable.metadata, self.function, dims)

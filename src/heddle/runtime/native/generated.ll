@@ -759,6 +759,15 @@ entry:
   ret void
 }
 
+; Whether this thread runs its loops alone: it asks no workers, and keeps none from others.
+define void @heddle_pool_alone(i32 %is_alone) {
+entry:
+  %v.1 = call ptr @heddle_thread()
+  %is_inside_at.2 = getelementptr i8, ptr %v.1, i64 512
+  store i32 %is_alone, ptr %is_inside_at.2
+  ret void
+}
+
 ; Decide how the parts of a loop are run: how many indices at a time, and in which order.
 define internal void @set_order(ptr %fn, i64 %extent, i64 %parts, i64 %grain, i1 %sweeps) {
 entry:

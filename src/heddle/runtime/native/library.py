@@ -14,7 +14,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from string import Template
@@ -92,6 +93,7 @@ _OTHER_SYMBOLS = (
     "heddle_thread",
     "heddle_thread_setup",
     "heddle_pool_reset",
+    "heddle_pool_alone",
     "heddle_pool_configure",
     "heddle_call_kernel",
     "heddle_glue_configure",
@@ -287,6 +289,7 @@ class NativeLibrary:
         self._configure = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int)(
             self.addresses["heddle_pool_configure"]
         )
+        self.set_alone = ctypes.CFUNCTYPE(None, ctypes.c_int)(self.addresses["heddle_pool_alone"])
         self.thread = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.addresses["heddle_thread"])
         ctypes.CFUNCTYPE(ctypes.c_int)(self.addresses["heddle_thread_setup"])()
         self._reset()
@@ -327,6 +330,18 @@ def native_library() -> NativeLibrary:
             if not _library:
                 _library.append(NativeLibrary())
     return _library[0]
+
+
+@contextmanager
+def loops_on_this_thread() -> Iterator[None]:
+    """Loops of this thread run on it alone meanwhile. Where as many threads call programs as there are
+    processors, that is faster than sharing each loop."""
+    set_alone = native_library().set_alone
+    set_alone(1)
+    try:
+        yield
+    finally:
+        set_alone(0)
 
 
 def set_num_threads(count: int) -> None:

@@ -125,6 +125,12 @@ def heddle_pool_configure(threads: u32, spins: i32) -> None:
     spin_limit.store(spins, RELAXED)
 
 
+@export
+def heddle_pool_alone(is_alone: i32) -> None:
+    """Whether this thread runs its loops alone: it asks no workers, and keeps none from others."""
+    heddle_thread().is_inside = is_alone
+
+
 # ---- parts of a loop
 
 

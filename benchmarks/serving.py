@@ -1,0 +1,77 @@
+"""Requests from many threads: `heddle.Session` beside ONNX Runtime's session, in turn, in one process.
+
+python -m benchmarks.serving bert resnet18 --clients 1,8,64 --threads 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+import heddle
+from benchmarks.measure import relative_error
+from benchmarks.zoo.catalogue import chosen
+from heddle.runtime.native.library import set_num_threads
+
+
+def throughput(call: Callable[[], Any], num_clients: int, seconds: float) -> tuple[float, np.ndarray]:
+    """Requests a second, and the latencies in seconds at 50 and 99 percent."""
+    stop, latencies = time.perf_counter() + seconds, list[float]()
+
+    def client() -> None:
+        while (start := time.perf_counter()) < stop:
+            call()
+            latencies.append(time.perf_counter() - start)
+
+    clients = [threading.Thread(target=client) for _ in range(num_clients)]
+    start = time.perf_counter()
+    for each in clients:
+        each.start()
+    for each in clients:
+        each.join()
+    return len(latencies) / (time.perf_counter() - start), np.percentile(latencies, [50, 99])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("networks", nargs="+", help="names of the zoo")
+    parser.add_argument("--clients", default="1,8,64")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--repeat", type=int, default=2)
+    options = parser.parse_args()
+    set_num_threads(options.threads)
+    for network in chosen(options.networks, "all"):
+        path, arrays = str(network.path()), network.arrays(network.sizes[0])
+        ours = heddle.Session(path, num_machines=options.threads)
+        how = onnxruntime.SessionOptions()
+        how.intra_op_num_threads = options.threads
+        peer = onnxruntime.InferenceSession(path, how, providers=["CPUExecutionProvider"])
+        given = dict(zip(network.inputs, arrays, strict=True))
+        calls = {"heddle": lambda: ours.run(*arrays), "onnxruntime": lambda: peer.run(None, given)}  # noqa: B023
+        error = relative_error(list(calls["heddle"]().values()), calls["onnxruntime"]())
+        for num_clients in map(int, options.clients.split(",")):
+            best: dict[str, tuple[float, np.ndarray]] = {}
+            for _ in range(options.repeat):
+                for name, call in calls.items():
+                    found = throughput(call, num_clients, options.seconds)
+                    best[name] = max(best.get(name, found), found, key=lambda figures: figures[0])
+            text = "; ".join(
+                f"{name} {rate:.0f} requests/s, {1e3 * p50:.1f} and {1e3 * p99:.1f} ms at 50 and 99%"
+                for name, (rate, (p50, p99)) in best.items()
+            )
+            ratio = best["heddle"][0] / best["onnxruntime"][0]
+            print(
+                f"{network.name}, {num_clients} clients: {ratio:.2f} ({text}; error {error:.1e})", flush=True
+            )
+        ours.close()
+
+
+if __name__ == "__main__":
+    main()
