@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +16,9 @@ from benchmarks.engines.engine import Arrays, Engine, Model, Session, flat_array
 from heddle import relax
 from heddle.codegen.cache import kernel_cache
 from heddle.driver.backend import as_argument, as_array
+from heddle.driver.program_cache import program_cache
 from heddle.frontend.onnx import from_onnx
+from heddle.support.private_cache import PrivateCache
 
 
 class HeddleSession(Session):
@@ -37,6 +41,22 @@ def _is_numeric(item: Any) -> bool:
     return isinstance(item, np.ndarray) and item.dtype.kind not in "OUT"
 
 
+@contextmanager
+def empty_caches() -> Iterator[None]:
+    """Kernels and programs that were compiled before, by whomever, are not found inside."""
+    kernels, programs = kernel_cache(), program_cache()
+    kernel_folder, program_folder = kernels.folder, programs.folder
+    with tempfile.TemporaryDirectory(prefix="heddle-bench-cache-") as folder:
+        kernels.move(Path(folder))
+        if program_folder is not None:
+            programs.folder = PrivateCache(Path(folder), program_folder.limit_bytes)
+        try:
+            yield
+        finally:
+            kernels.move(kernel_folder)
+            programs.folder = program_folder
+
+
 class Heddle(Engine):
     """`cold_s` and `warm_s` are the seconds that the last `load` took with an empty and a filled cache."""
 
@@ -51,11 +71,10 @@ class Heddle(Engine):
             from heddle.runtime.native.library import set_num_threads
 
             set_num_threads(model.threads)
-        with tempfile.TemporaryDirectory(prefix="heddle-bench-cache-") as folder:
-            cache = kernel_cache()
-            cache.folder, seconds = Path(folder), []
+        seconds = []
+        with empty_caches():
             for _ in range(2):
-                cache.forget()
+                kernel_cache().forget()
                 start = time.perf_counter()
                 module = from_onnx(str(model.path))
                 executable = heddle.compile(module, target="llvm", precision=self.precision)

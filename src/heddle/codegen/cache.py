@@ -71,7 +71,7 @@ class KernelCache:
     _disk: PrivateCache | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self._disk = None if self.folder is None else PrivateCache(self.folder, self.limit_bytes)
+        self.move(self.folder)
 
     def find(self, source: bytes | None, target: Target) -> CacheEntry | None:
         """The entry of a function, given by its structural bytes, for a target, or None."""
@@ -102,6 +102,12 @@ class KernelCache:
             self._memory.setdefault(key, []).append(entry)
         if self._disk is not None:
             self._disk.write(_file_name(key), _encode(entry))
+
+    def move(self, folder: Path | None) -> None:
+        """Keep what is compiled from now on in another folder, or on no disk; drop what is in memory."""
+        self.folder = folder
+        self._disk = None if folder is None else PrivateCache(folder, self.limit_bytes)
+        self.forget()
 
     def forget(self) -> None:
         """Drop what is in memory."""

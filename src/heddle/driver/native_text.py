@@ -11,6 +11,7 @@ from pathlib import Path
 
 from heddle.runtime.native import library
 from heddle.runtime.native.source import (
+    arguments,
     c_api,
     calls,
     chains,
@@ -49,6 +50,7 @@ PARTS = {
         counting,
         making,
         chains,
+        arguments,
         data,
         stacks,
         calls,

@@ -103,14 +103,16 @@ def _at_size(dim: PrimExpr, size: int) -> int:
 def _problem(func: PrimFunc) -> WinogradProblem | None:
     """The convolution of a function, if it has 3 × 3 taps at stride 1 over blocked images, whole channels of
     a vector on both sides, and at most padding before it and maps behind it."""
-    if find_convolution(plain_nests(func) or []) is None:
+    conv = find_convolution(plain_nests(func) or [])
+    if conv is None or not _has_plain_taps(conv):
+        return None
+    if conv.data.buffer.dtype != "float32" or conv.result.dtype != "float32":
         return None
     sch = Schedule(func)
     handle = next(h for h in sch.blocks() if find_convolution([block_of(sch, h)]) is not None)
     producers = sch.get_producers(handle)
-    inline_maps(sch, keep=[producer.name for producer in producers])
-    conv = find_convolution([block_of(sch, handle)])
-    if conv is None or not _has_plain_taps(conv) or len(sch.blocks()) > 1 + len(producers) + 1:
+    inline_maps(sch, keep=[producer.name for producer in producers])  # the convolution stays as it is
+    if len(sch.blocks()) > 1 + len(producers) + 1:
         return None
     consumers = sch.get_consumers(handle)
     following = sch.realization(SBlockRV(consumers[0].name)) if len(consumers) == 1 else None
@@ -124,7 +126,7 @@ def _problem(func: PrimFunc) -> WinogradProblem | None:
     if source is None or source[0] not in func.buffers or conv.weights.buffer not in func.buffers:
         return None
     sizes = [extent_of(dim) for dim in (*conv.weights.buffer.shape[:2], conv.result.shape[4])]
-    if None in sizes or conv.data.buffer.dtype != "float32" or conv.result.dtype != "float32":
+    if None in sizes:
         return None
     outs, ins, lanes = (size or 0 for size in sizes)
     rows, columns = (dim.value if isinstance(dim, IntImm) else dim for dim in conv.result.shape[2:4])

@@ -10,6 +10,7 @@ packed in the number got, `%k` for the value kind that it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,13 +50,15 @@ TENSOR_FIELDS: dict[str, TensorField] = {
     "device_type": _field("device_type", "int32"),
     "ndim": _field("rank", "int32"),
     "dtype": _field("dtype", "int32"),
+    "dtype_and_ndim": _field("rank", "int64"),
     "shape": _field("sizes", "int64", per_dim=True),
     "strides": _field("strides", "int64", per_dim=True),
+    "stride_array": _field("strides", "handle"),
     "byte_offset": _field("byte_offset", "int64"),
 }
 
 
-def _declare(name: str, num_args: int, effect: str, meaning: str) -> None:
+def _declare(name: str, num_args: int | None, effect: str, meaning: str) -> None:
     OP_RECORDS.add(name, Intrinsic(name, num_args, effect, None, meaning, RAW_MEMORY))
 
 
@@ -64,6 +67,7 @@ _declare("tir.arg_value", 2, READS, "the payload of a kernel argument: args, ind
 _declare("tir.tensor_field", 3, READS, "a field of a DLTensor: tensor, name, dimension")
 _declare("tir.tensor_has_strides", 1, READS, "whether a DLTensor has a stride array")
 _declare("tir.tensor_begin", 1, READS, "the address of a DLTensor's first element")
+_declare("tir.check_args", None, READS, "0, or -1 after an error: args, count, names, table of `ArgTable`")
 _declare("tir.pointer_bits", 1, PURE, "an address as int64")
 OP_RECORDS.add(
     "tir.any_lane",
@@ -100,6 +104,13 @@ def tensor_has_strides(tensor: PrimExpr) -> PrimExpr:
 def tensor_begin(tensor: PrimExpr) -> PrimExpr:
     """`data` moved by `byte_offset`."""
     return _call("handle", "tir.tensor_begin", tensor)
+
+
+def check_args(args: PrimExpr, count: PrimExpr, names: Sequence[str], table: Sequence[int]) -> PrimExpr:
+    """Have the native library check all arguments: int32, 0 where they are right. `table` is an `ArgTable`
+    with what follows it, `names` are those of its messages."""
+    words = (const(word, "int64") for word in table)
+    return _call("int32", "tir.check_args", args, count, StringImm("\0".join(names)), *words)
 
 
 def pointer_bits(pointer: PrimExpr) -> PrimExpr:

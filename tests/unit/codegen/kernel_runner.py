@@ -13,7 +13,9 @@ import numpy as np
 from heddle.codegen import CompiledKernels
 from heddle.runtime.dtype import dtype_of
 from heddle.runtime.dtype_word import dtype_from_packed, packed_dtype
-from heddle.runtime.native.library import kernel_symbol
+from heddle.runtime.native import abi
+from heddle.runtime.native.library import kernel_symbol, native_library
+from heddle.systems.types import ctype_of
 
 KINDS = {0: "None", 1: "an int", 2: "a bool", 3: "a float", 4: "a pointer", 7: "a tensor"}
 
@@ -87,6 +89,7 @@ _SYMBOLS = {
     "heddle_workspace_free": _workspace_free,
 }
 _count = itertools.count()
+_NativeError = ctype_of(abi.Error)
 
 
 class Kernels:
@@ -97,6 +100,7 @@ class Kernels:
         builder = llvm.JITLibraryBuilder().add_object_img(compiled.object_code).add_current_process()
         for name, function in _SYMBOLS.items():
             builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+        builder.import_symbol("heddle_check_args", native_library().addresses["heddle_check_args"])
         for name in compiled.functions:
             builder.export_symbol(kernel_symbol(name))
         self._tracker = builder.link(self._jit, f"kernels{next(_count)}")
@@ -108,7 +112,16 @@ class Kernels:
         status = call(ctypes.addressof(values), len(args))
         assert not _live_workspaces, "a workspace was not given back"
         if status:
+            _take_native_error()
             raise KernelError(*_error)
+
+
+def _take_native_error() -> None:
+    """The error of the native library's own checks, where there is one."""
+    error = _NativeError.from_address(native_library().thread())
+    if error.is_set:
+        error.is_set = 0
+        _set_error(error.word, error.message, error.expected, error.got)
 
 
 def pack(args: Any) -> tuple[Any, list[Any]]:

@@ -99,3 +99,18 @@ def test_build_makes_callable_kernels_for_any_shape(tmp_path: Path) -> None:
         module["f"](a, b)
         np.testing.assert_array_equal(b, a * 2)
     assert cache.counters.compiles == 1
+
+
+def test_a_cache_that_moves_knows_only_what_is_in_its_folder(tmp_path: Path) -> None:
+    """As benchmarks do that want nothing to be there."""
+    cache = KernelCache(tmp_path / "one")
+    compile_module(doubling(), TARGET, cache)
+    cache.move(tmp_path / "two")
+    compile_module(doubling(), TARGET, cache)
+    assert (cache.counters.compiles, cache.counters.hits) == (2, 0)
+    cache.move(tmp_path / "one")
+    compile_module(doubling(), TARGET, cache)
+    cache.move(None)
+    compile_module(doubling(), TARGET, cache)
+    assert (cache.counters.compiles, cache.counters.disk_hits) == (3, 1)
+    assert len(list((tmp_path / "two").glob("kernel-*"))) == 1

@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heddle.codegen import as_module, compile_kernels
+from heddle.codegen import CompiledKernels, as_module, compile_kernels
+from heddle.codegen.llvm.build import emit
+from heddle.codegen.llvm.machine import compile_text
+from heddle.codegen.llvm.passes import lowering_passes
+from heddle.ir.transform import Sequential
 from heddle.prim import ops
 from heddle.prim.nodes import Var
 from heddle.support.diagnostics import UsageError
@@ -22,15 +26,23 @@ B = decl_buffer((n * 2,), "float32", "B")
 K, ALPHA, FLAG = Var("k", "int32"), Var("alpha", "float32"), Var("flag", "bool")
 
 
-@pytest.fixture(scope="module")
-def kernel() -> Kernels:
+def compiled(func: PrimFunc, by_runtime: bool) -> Kernels:
+    """A kernel whose arguments the native library checks, or that checks them itself, as C does."""
+    target = Target("llvm")
+    passes = [each for each in lowering_passes(target) if not isinstance(each, MakePackedAPI)]
+    lowered = Sequential([*passes, MakePackedAPI(by_runtime=by_runtime)])(as_module(func))
+    text = emit(list(lowered.functions.values()), target)
+    code = compile_text(text, target).object_code
+    return Kernels(CompiledKernels(code, (str(func.attrs["global_symbol"]),), target, text))
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["by runtime", "by code"])
+def kernel(request: Any) -> Kernels:
     i = Var("i", "int64")
     scale = ops.select(FLAG, ALPHA, ops.const(0.0, "float32"))
     value = A[ops.floordiv(i, 2), 1] * scale + ops.cast("float32", K)
     body = For(i, 0, n * 2, ForKind.SERIAL, BufferStore(B, value, (i,)))
-    return Kernels(
-        compile_kernels(PrimFunc((A, B, K, ALPHA, FLAG), body, attrs={"global_symbol": "f"}), Target("llvm"))
-    )
+    return compiled(PrimFunc((A, B, K, ALPHA, FLAG), body, attrs={"global_symbol": "f"}), request.param)
 
 
 def arrays(rows: int = 3) -> tuple[Any, Any]:

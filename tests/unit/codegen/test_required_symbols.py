@@ -57,7 +57,7 @@ def test_no_conversion_needs_a_runtime_library(target: str) -> None:
     pairs = itertools.permutations(DTYPES, 2)
     code = compile_kernels({f"{a}_{b}": cast_kernel(a, b) for a, b in pairs}, Target(target)).object_code
     needed = {symbol.decode() for symbol in undefined_symbols(code)}
-    assert needed <= provided_symbols() | {"heddle_set_error"}
+    assert needed <= provided_symbols() | {"heddle_check_args"}
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -27,7 +27,19 @@ def test_types_of_the_interface_are_those_that_files_have():
     assert (VALUE_SIZE_BYTES, PAYLOAD_OFFSET_BYTES) == (16, 8)
     offsets = {name: field.offset_bytes for name, field in TENSOR_FIELDS.items()}
     expected = {"data": 0, "device_type": 8, "ndim": 16, "dtype": 20, "shape": 24, "strides": 32}
-    assert offsets == expected | {"byte_offset": 40}
+    assert offsets == expected | {"byte_offset": 40, "dtype_and_ndim": 16, "stride_array": 32}
+
+
+def test_tables_of_arguments_are_those_that_files_have():
+    """Each is so many words, in this order; see `tests/unit/runtime/test_arguments_checked.py`."""
+    tables = (abi.ArgTable, abi.SameSize, abi.ArgCheck, abi.SizeCheck)
+    assert [ctypes.sizeof(ctype_of(table)) for table in tables] == [24, 32, 56, 16]
+    assert [(form.name, form.value) for form in abi.ArgForm] == [
+        ("TENSOR", 0),
+        ("INT", 1),
+        ("FLOAT", 2),
+        ("POINTER", 3),
+    ]
 
 
 def test_kinds_and_codes_are_those_that_files_have():

@@ -278,6 +278,14 @@ def _arg_value(emitter: ExprEmitter, call: Call) -> str:
     return _byte_load(emitter, emitter.emit(call.args[0]), offset, register_type(call.dtype), 8)
 
 
+def _check_args(emitter: ExprEmitter, call: Call) -> str:
+    args, count = emitter.emit(call.args[0]), emitter.emit(call.args[1])
+    table = emitter.module.words([_index(call, position) for position in range(3, len(call.args))])
+    names = emitter.module.string(_string(call, 2))
+    callee = emitter.module.declare("heddle_check_args", "i32", ["ptr", "i32", "ptr", "ptr"])
+    return emitter.out.value(f"call i32 {callee}(ptr {args}, i32 {count}, ptr {table}, ptr {names})")
+
+
 def _tensor_field(emitter: ExprEmitter, call: Call) -> str:
     field, base = TENSOR_FIELDS[_string(call, 1)], emitter.emit(call.args[0])
     if field.per_dim:
@@ -334,6 +342,7 @@ _TABLE: dict[str, Emit] = {
     "assume": _assume,
     "arg_kind": _arg_kind,
     "arg_value": _arg_value,
+    "check_args": _check_args,
     "tensor_field": _tensor_field,
     "tensor_has_strides": _has_strides,
     "tensor_begin": _tensor_begin,

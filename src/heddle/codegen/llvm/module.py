@@ -19,6 +19,9 @@ from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import AllocBuffer, PrimFunc
 from heddle.tir.program_abi import PROGRAM_CONV
 
+_ENTRY = " noimplicitfloat"
+"""Of entries, which look at words: LLVM need not try what vectors could do for them."""
+
 
 def emit_module(funcs: Sequence[PrimFunc], triple: str, data_layout: str, vector_bits: int) -> str:
     """LLVM IR text of functions that `MakePackedAPI` made. Raises: UsageError G0101, G0103."""
@@ -54,7 +57,7 @@ def _emit_function(module: ModuleWriter, func: PrimFunc, attributes: str) -> Non
         emitter.index_checks.finish(emitter)
         out.terminate("ret i32 0")
     is_kernel = func.attrs.get(CALLING_CONV) == "packed"
-    linked, inline = (kernel_symbol(name), "") if is_kernel else (name, " noinline")
+    linked, inline = (kernel_symbol(name), _ENTRY) if is_kernel else (name, " noinline")
     module.add_function(
         linked, out.build(f"define i32 {symbol(linked)}({', '.join(params)}){inline} {attributes}")
     )

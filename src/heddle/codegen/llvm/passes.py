@@ -70,5 +70,5 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         LowerIntrin(has_ldexp(target.feature_set, target.vector_width_bits)),
         BF16Legalize(narrow),  # after LowerIntrin, whose float16 functions are casts around float32 ones
         LowerSmallFloat(by_bits, NATIVE_HALF["float16"] in target.feature_set),
-        MakePackedAPI(),
+        MakePackedAPI(by_runtime=True),  # checks of arguments are most of a small kernel's code
     )

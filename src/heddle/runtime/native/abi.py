@@ -222,6 +222,54 @@ class DLTensor(Struct):
     byte_offset: i64
 
 
+class ArgForm(IntEnum):
+    """What an argument of a kernel has to be."""
+
+    TENSOR = 0
+    INT = 1
+    FLOAT = 2
+    POINTER = 3
+
+
+class ArgTable(Struct):
+    """What a kernel was compiled for: `num_same` times `SameSize` follow, then for each parameter an
+    `ArgCheck`, and behind that of a tensor, for each dimension a `SizeCheck`."""
+
+    num_params: i64
+    device_type: i64
+    num_same: i64
+
+
+class SameSize(Struct):
+    """Dimension `axis` of parameter `param` is as large as dimension `other_axis` of another parameter; it is
+    that parameter's number where `other_axis` is negative."""
+
+    param: i64
+    axis: i64
+    other: i64
+    other_axis: i64
+
+
+class ArgCheck(Struct):
+    """`form` is an `ArgForm`. Of a tensor: rank, dtype, the bits of its address that are zero, and whether
+    its strides are the kernel's own affair; of an integer: how many bits it may have, and its sign."""
+
+    form: i64
+    rank: i64
+    dtype: i64
+    low_bits: i64
+    has_own_strides: i64
+    num_bits: i64
+    is_signed: i64
+
+
+class SizeCheck(Struct):
+    """A dimension is `size` in the bits of `mask`: in all of them, or in none."""
+
+    size: i64
+    mask: i64
+
+
 class Counted(Struct):
     """The payload of a shape or a tuple: its sizes or its values follow."""
 

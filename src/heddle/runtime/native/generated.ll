@@ -31,6 +31,28 @@
 @bad_device = internal constant [54 x i8] c"device index %g is out of range: there are %e devices\00"
 @no_chain = internal constant [68 x i8] c"expected a chain of rows, (((tensor, tensor), tensor), ...), got %v\00"
 @ragged_chain = internal constant [78 x i8] c"rows of a chain differ: expected a dense one of %e bytes, got one of %g bytes\00"
+@other_count = internal constant [32 x i8] c": expected %e arguments, got %g\00"
+@argument = internal constant [12 x i8] c": argument \00"
+@name_begins = internal constant [4 x i8] c" ('\00"
+@name_ends = internal constant [5 x i8] c"'): \00"
+@no_tensor = internal constant [26 x i8] c"expected a tensor, got %k\00"
+@other_rank = internal constant [31 x i8] c"expected %e dimensions, got %g\00"
+@other_dtype = internal constant [16 x i8] c"expected dtype \00"
+@got_dtype = internal constant [9 x i8] c", got %t\00"
+@other_device = internal constant [44 x i8] c"expected a tensor on device type %e, got %g\00"
+@no_integer = internal constant [25 x i8] c"expected an integer for \00"
+@no_number = internal constant [23 x i8] c"expected a number for \00"
+@got_kind = internal constant [9 x i8] c", got %k\00"
+@too_wide = internal constant [17 x i8] c"%g does not fit \00"
+@no_pointer = internal constant [27 x i8] c"expected a pointer, got %k\00"
+@other_size = internal constant [20 x i8] c"expected dimension \00"
+@size_begins = internal constant [3 x i8] c" (\00"
+@size_ends = internal constant [2 x i8] c")\00"
+@to_be = internal constant [18 x i8] c" to be %e, got %g\00"
+@other_stride = internal constant [17 x i8] c"expected stride \00"
+@takes_dense = internal constant [34 x i8] c" (the kernel takes dense tensors)\00"
+@without_data = internal constant [23 x i8] c"the tensor has no data\00"
+@not_aligned = internal constant [69 x i8] c"expected data aligned to %e bytes, got an address %g bytes past that\00"
 @no_data = internal constant [40 x i8] c"expected a value of a data type, got %v\00"
 @no_reference = internal constant [29 x i8] c"expected a reference, got %v\00"
 @no_such_field = internal constant [65 x i8] c"field %g is out of range: the value of a data type has %e fields\00"
@@ -2801,6 +2823,692 @@ then.311:
   br label %after.313
 after.313:
   ret i32 0
+}
+
+; Put a text behind what is there.
+define internal void @append(ptr %message, ptr %text) {
+entry:
+  %used_at.1 = getelementptr i8, ptr %message, i64 16
+  %used.2 = load i64, ptr %used_at.1
+  br label %loop.3
+loop.3:
+  %text.6 = phi ptr [ %text, %entry ], [ %at.16, %body.4 ]
+  %used.7 = phi i64 [ %used.2, %entry ], [ %used.15, %body.4 ]
+  %v.9 = load i8, ptr %text.6
+  %v.10 = icmp ne i8 %v.9, 0
+  br i1 %v.10, label %and.8, label %after.5
+and.8:
+  %v.11 = icmp slt i64 %used.7, 487
+  br i1 %v.11, label %body.4, label %after.5
+body.4:
+  %text_at.12 = getelementptr i8, ptr %message, i64 24
+  %at.13 = getelementptr [1 x i8], ptr %text_at.12, i64 %used.7
+  %v.14 = load i8, ptr %text.6
+  store i8 %v.14, ptr %at.13
+  %used.15 = add i64 %used.7, 1
+  %at.16 = getelementptr [1 x i8], ptr %text.6, i64 1
+  br label %loop.3
+after.5:
+  %text_at.17 = getelementptr i8, ptr %message, i64 24
+  %at.18 = getelementptr [1 x i8], ptr %text_at.17, i64 %used.7
+  store i8 0, ptr %at.18
+  %used_at.19 = getelementptr i8, ptr %message, i64 16
+  store i64 %used.7, ptr %used_at.19
+  ret void
+}
+
+; Append a number that is not negative.
+define internal void @append_number(ptr %message, i64 %number) {
+entry:
+  %room.1 = alloca [1 x i8], i64 24, align 16
+  %at.2 = getelementptr [1 x i8], ptr %room.1, i64 23
+  store i8 0, ptr %at.2
+  br label %loop.3
+loop.3:
+  %left.6 = phi i64 [ %number, %entry ], [ %left.14, %body.4 ]
+  %at.7 = phi i64 [ 23, %entry ], [ %at.9, %body.4 ]
+  %v.8 = icmp ugt i64 %left.6, 9
+  br i1 %v.8, label %body.4, label %after.5
+body.4:
+  %at.9 = sub i64 %at.7, 1
+  %at.10 = getelementptr [1 x i8], ptr %room.1, i64 %at.9
+  %v.11 = urem i64 %left.6, 10
+  %v.12 = trunc i64 %v.11 to i8
+  %v.13 = add i8 %v.12, 48
+  store i8 %v.13, ptr %at.10
+  %left.14 = udiv i64 %left.6, 10
+  br label %loop.3
+after.5:
+  %at.15 = sub i64 %at.7, 1
+  %at.16 = getelementptr [1 x i8], ptr %room.1, i64 %at.15
+  %v.17 = trunc i64 %left.6 to i8
+  %v.18 = add i8 %v.17, 48
+  store i8 %v.18, ptr %at.16
+  %at.19 = getelementptr [1 x i8], ptr %room.1, i64 %at.15
+  call void @append(ptr %message, ptr %at.19)
+  ret void
+}
+
+; One of several names, counted from 0.
+define internal ptr @name_at(ptr %names, i64 %number) {
+entry:
+  br label %loop.1
+loop.1:
+  %names.4 = phi ptr [ %names, %entry ], [ %at.14, %after.9 ]
+  %number.5 = phi i64 [ %number, %entry ], [ %number.15, %after.9 ]
+  %v.6 = icmp sgt i64 %number.5, 0
+  br i1 %v.6, label %body.2, label %after.3
+body.2:
+  br label %loop.7
+loop.7:
+  %names.10 = phi ptr [ %names.4, %body.2 ], [ %at.13, %body.8 ]
+  %v.11 = load i8, ptr %names.10
+  %v.12 = icmp ne i8 %v.11, 0
+  br i1 %v.12, label %body.8, label %after.9
+body.8:
+  %at.13 = getelementptr [1 x i8], ptr %names.10, i64 1
+  br label %loop.7
+after.9:
+  %at.14 = getelementptr [1 x i8], ptr %names.10, i64 1
+  %number.15 = sub i64 %number.5, 1
+  br label %loop.1
+after.3:
+  ret ptr %names.4
+}
+
+; A message about an argument, which is written when there is something to say.
+define internal void @begin(ptr %message, ptr %names, i64 %index) {
+entry:
+  store ptr %names, ptr %message
+  %index_at.1 = getelementptr i8, ptr %message, i64 8
+  store i64 %index, ptr %index_at.1
+  %used_at.2 = getelementptr i8, ptr %message, i64 16
+  store i64 0, ptr %used_at.2
+  ret void
+}
+
+; Append a text; before the first one, which kernel it is about, and which of its arguments.
+define internal void @add(ptr %message, ptr %text) {
+entry:
+  %used_at.4 = getelementptr i8, ptr %message, i64 16
+  %v.5 = load i64, ptr %used_at.4
+  %v.6 = icmp eq i64 %v.5, 0
+  br i1 %v.6, label %then.1, label %after.3
+then.1:
+  %v.7 = load ptr, ptr %message
+  call void @append(ptr %message, ptr %v.7)
+  call void @append(ptr %message, ptr @argument)
+  %index_at.8 = getelementptr i8, ptr %message, i64 8
+  %v.9 = load i64, ptr %index_at.8
+  call void @append_number(ptr %message, i64 %v.9)
+  call void @append(ptr %message, ptr @name_begins)
+  %v.10 = load ptr, ptr %message
+  %index_at.11 = getelementptr i8, ptr %message, i64 8
+  %v.12 = load i64, ptr %index_at.11
+  %v.13 = mul i64 2, %v.12
+  %v.14 = add i64 %v.13, 1
+  %v.15 = call ptr @name_at(ptr %v.10, i64 %v.14)
+  call void @append(ptr %message, ptr %v.15)
+  call void @append(ptr %message, ptr @name_ends)
+  br label %after.3
+after.3:
+  call void @append(ptr %message, ptr %text)
+  ret void
+}
+
+; Make a message with this end the thread's error.
+define internal i32 @report(ptr %message, ptr %end, i32 %family, i64 %expected, i64 %got) {
+entry:
+  call void @add(ptr %message, ptr %end)
+  %text_at.1 = getelementptr i8, ptr %message, i64 24
+  %at.2 = getelementptr [1 x i8], ptr %text_at.1, i64 0
+  call void @heddle_set_error(i32 %family, ptr %at.2, i64 %expected, i64 %got)
+  ret i32 -1
+}
+
+; Kind and width of a number.
+define internal i32 @find_wrong_scalar(ptr %value, ptr %check, ptr %message, ptr %dtype) {
+entry:
+  %v.1 = load i32, ptr %value
+  %kind.2 = sext i32 %v.1 to i64
+  %v.6 = load i32, ptr %value
+  %v.7 = load i64, ptr %check
+  %v.13 = icmp eq i64 %v.7, 1
+  br i1 %v.13, label %then.10, label %after.12
+then.10:
+  %v.16 = icmp eq i32 %v.6, 1
+  %v.17 = icmp eq i32 %v.6, 2
+  %v.18 = or i1 %v.16, %v.17
+  br label %has_right_kind_end.9
+after.12:
+  %v.22 = icmp eq i64 %v.7, 2
+  br i1 %v.22, label %then.19, label %after.21
+then.19:
+  %v.30 = icmp eq i32 %v.6, 1
+  %v.31 = icmp eq i32 %v.6, 2
+  %v.32 = or i1 %v.30, %v.31
+  br i1 %v.32, label %yes.24, label %or.27
+or.27:
+  %v.33 = icmp eq i32 %v.6, 3
+  br i1 %v.33, label %yes.24, label %no.25
+yes.24:
+  br label %chosen.26
+no.25:
+  br label %chosen.26
+chosen.26:
+  %v.23.34 = phi i1 [ true, %yes.24 ], [ false, %no.25 ]
+  br label %has_right_kind_end.9
+after.21:
+  %v.35 = icmp eq i32 %v.6, 4
+  %v.36 = icmp eq i32 %v.6, 0
+  %v.37 = or i1 %v.35, %v.36
+  br label %has_right_kind_end.9
+has_right_kind_end.9:
+  %result.0.38 = phi i1 [ %v.18, %then.10 ], [ %v.23.34, %chosen.26 ], [ %v.37, %after.21 ]
+  br i1 %result.0.38, label %then.3, label %after.5
+then.3:
+  %v.43 = load i64, ptr %check
+  %v.44 = icmp ne i64 %v.43, 1
+  br i1 %v.44, label %then.39, label %or.42
+or.42:
+  %payload_at.45 = getelementptr i8, ptr %value, i64 8
+  %v.46 = load i64, ptr %payload_at.45
+  %num_bits_at.52 = getelementptr i8, ptr %check, i64 40
+  %v.53 = load i64, ptr %num_bits_at.52
+  %v.54 = icmp eq i64 %v.53, 0
+  br i1 %v.54, label %then.49, label %after.51
+then.49:
+  br label %fits_end.48
+after.51:
+  %num_bits_at.55 = getelementptr i8, ptr %check, i64 40
+  %v.56 = load i64, ptr %num_bits_at.55
+  %shift.57 = sub i64 64, %v.56
+  %is_signed_at.61 = getelementptr i8, ptr %check, i64 48
+  %v.62 = load i64, ptr %is_signed_at.61
+  %v.63 = icmp ne i64 %v.62, 0
+  br i1 %v.63, label %then.58, label %after.60
+then.58:
+  %v.64 = shl i64 %v.46, %shift.57
+  %v.65 = ashr i64 %v.64, %shift.57
+  %v.66 = icmp eq i64 %v.65, %v.46
+  br label %fits_end.48
+after.60:
+  %v.67 = shl i64 %v.46, %shift.57
+  %v.68 = lshr i64 %v.67, %shift.57
+  %v.69 = icmp eq i64 %v.68, %v.46
+  br label %fits_end.48
+fits_end.48:
+  %result.0.70 = phi i1 [ true, %then.49 ], [ %v.66, %then.58 ], [ %v.69, %after.60 ]
+  br i1 %result.0.70, label %then.39, label %after.41
+then.39:
+  ret i32 0
+after.41:
+  call void @add(ptr %message, ptr @too_wide)
+  %payload_at.71 = getelementptr i8, ptr %value, i64 8
+  %v.72 = load i64, ptr %payload_at.71
+  %v.73 = call i32 @report(ptr %message, ptr %dtype, i32 1, i64 0, i64 %v.72)
+  ret i32 %v.73
+after.5:
+  %v.77 = load i64, ptr %check
+  %v.78 = icmp eq i64 %v.77, 3
+  br i1 %v.78, label %then.74, label %after.76
+then.74:
+  %v.79 = call i32 @report(ptr %message, ptr @no_pointer, i32 2, i64 0, i64 %kind.2)
+  ret i32 %v.79
+after.76:
+  %v.83 = load i64, ptr %check
+  %v.84 = icmp eq i64 %v.83, 1
+  br i1 %v.84, label %then.80, label %else.81
+then.80:
+  call void @add(ptr %message, ptr @no_integer)
+  br label %after.82
+else.81:
+  call void @add(ptr %message, ptr @no_number)
+  br label %after.82
+after.82:
+  call void @add(ptr %message, ptr %dtype)
+  %v.85 = call i32 @report(ptr %message, ptr @got_kind, i32 2, i64 0, i64 %kind.2)
+  ret i32 %v.85
+}
+
+; Kind, rank, dtype and device.
+define internal i32 @find_wrong_header(ptr %value, ptr %check, i64 %device, ptr %message, ptr %dtype) {
+entry:
+  %v.4 = load i32, ptr %value
+  %v.5 = icmp ne i32 %v.4, 7
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  %v.6 = load i32, ptr %value
+  %v.7 = sext i32 %v.6 to i64
+  %v.8 = call i32 @report(ptr %message, ptr @no_tensor, i32 2, i64 0, i64 %v.7)
+  ret i32 %v.8
+after.3:
+  %payload_at.15 = getelementptr i8, ptr %value, i64 8
+  %v.16 = load ptr, ptr %payload_at.15
+  %rank_at.20 = getelementptr i8, ptr %v.16, i64 16
+  %v.21 = load i32, ptr %rank_at.20
+  %v.22 = sext i32 %v.21 to i64
+  %rank_at.23 = getelementptr i8, ptr %check, i64 8
+  %v.24 = load i64, ptr %rank_at.23
+  %v.25 = icmp ne i64 %v.22, %v.24
+  br i1 %v.25, label %then.17, label %after.19
+then.17:
+  %rank_at.26 = getelementptr i8, ptr %check, i64 8
+  %v.27 = load i64, ptr %rank_at.26
+  %rank_at.28 = getelementptr i8, ptr %v.16, i64 16
+  %v.29 = load i32, ptr %rank_at.28
+  %v.30 = sext i32 %v.29 to i64
+  %v.31 = call i32 @report(ptr %message, ptr @other_rank, i32 1, i64 %v.27, i64 %v.30)
+  ret i32 %v.31
+after.19:
+  %dtype_at.35 = getelementptr i8, ptr %v.16, i64 20
+  %v.36 = load i32, ptr %dtype_at.35
+  %v.37 = sext i32 %v.36 to i64
+  %dtype_at.38 = getelementptr i8, ptr %check, i64 16
+  %v.39 = load i64, ptr %dtype_at.38
+  %v.40 = icmp ne i64 %v.37, %v.39
+  br i1 %v.40, label %then.32, label %after.34
+then.32:
+  call void @add(ptr %message, ptr @other_dtype)
+  call void @add(ptr %message, ptr %dtype)
+  %dtype_at.41 = getelementptr i8, ptr %check, i64 16
+  %v.42 = load i64, ptr %dtype_at.41
+  %dtype_at.43 = getelementptr i8, ptr %v.16, i64 20
+  %v.44 = load i32, ptr %dtype_at.43
+  %v.45 = sext i32 %v.44 to i64
+  %v.46 = call i32 @report(ptr %message, ptr @got_dtype, i32 2, i64 %v.42, i64 %v.45)
+  ret i32 %v.46
+after.34:
+  %device_type_at.50 = getelementptr i8, ptr %v.16, i64 8
+  %v.51 = load i32, ptr %device_type_at.50
+  %v.52 = sext i32 %v.51 to i64
+  %v.53 = icmp ne i64 %v.52, %device
+  br i1 %v.53, label %then.47, label %after.49
+then.47:
+  %device_type_at.54 = getelementptr i8, ptr %v.16, i64 8
+  %v.55 = load i32, ptr %device_type_at.54
+  %v.56 = sext i32 %v.55 to i64
+  %v.57 = call i32 @report(ptr %message, ptr @other_device, i32 1, i64 %device, i64 %v.56)
+  ret i32 %v.57
+after.49:
+  ret i32 0
+}
+
+; The number of the `SameSize` about a dimension, or -1.
+define internal i64 @same_size_of(ptr %table, i64 %param, i64 %axis) {
+entry:
+  br label %loop.1
+loop.1:
+  %number.4 = phi i64 [ 0, %entry ], [ %number.21, %after.14 ]
+  %num_same_at.5 = getelementptr i8, ptr %table, i64 16
+  %v.6 = load i64, ptr %num_same_at.5
+  %v.7 = icmp slt i64 %number.4, %v.6
+  br i1 %v.7, label %body.2, label %after.3
+body.2:
+  %at.10 = getelementptr [24 x i8], ptr %table, i64 1
+  %at.11 = getelementptr [32 x i8], ptr %at.10, i64 %number.4
+  %v.16 = load i64, ptr %at.11
+  %v.17 = icmp eq i64 %v.16, %param
+  br i1 %v.17, label %and.15, label %after.14
+and.15:
+  %axis_at.18 = getelementptr i8, ptr %at.11, i64 8
+  %v.19 = load i64, ptr %axis_at.18
+  %v.20 = icmp eq i64 %v.19, %axis
+  br i1 %v.20, label %then.12, label %after.14
+then.12:
+  ret i64 %number.4
+after.14:
+  %number.21 = add i64 %number.4, 1
+  br label %loop.1
+after.3:
+  ret i64 -1
+}
+
+; Dimensions of a tensor whose rank is right.
+define internal i32 @find_wrong_size(ptr %args, i64 %param, ptr %check, ptr %table, ptr %names, ptr %message) {
+entry:
+  %at.1 = getelementptr [16 x i8], ptr %args, i64 %param
+  %payload_at.8 = getelementptr i8, ptr %at.1, i64 8
+  %v.9 = load ptr, ptr %payload_at.8
+  br label %loop.10
+loop.10:
+  %axis.13 = phi i64 [ 0, %entry ], [ %axis.88, %after.76 ]
+  %rank_at.14 = getelementptr i8, ptr %check, i64 8
+  %v.15 = load i64, ptr %rank_at.14
+  %v.16 = icmp slt i64 %axis.13, %v.15
+  br i1 %v.16, label %body.11, label %after.12
+body.11:
+  %sizes_at.17 = getelementptr i8, ptr %v.9, i64 24
+  %v.18 = load ptr, ptr %sizes_at.17
+  %at.19 = getelementptr [8 x i8], ptr %v.18, i64 %axis.13
+  %got.20 = load i64, ptr %at.19
+  %number.21 = call i64 @same_size_of(ptr %table, i64 %param, i64 %axis.13)
+  %v.25 = icmp sge i64 %number.21, 0
+  br i1 %v.25, label %then.22, label %else.23
+then.22:
+  %at.28 = getelementptr [24 x i8], ptr %table, i64 1
+  %at.29 = getelementptr [32 x i8], ptr %at.28, i64 %number.21
+  %other_at.30 = getelementptr i8, ptr %at.29, i64 16
+  %v.31 = load i64, ptr %other_at.30
+  %other_axis_at.32 = getelementptr i8, ptr %at.29, i64 24
+  %v.33 = load i64, ptr %other_axis_at.32
+  %v.39 = icmp slt i64 %v.33, 0
+  br i1 %v.39, label %then.36, label %after.38
+then.36:
+  %at.40 = getelementptr [16 x i8], ptr %args, i64 %v.31
+  %payload_at.41 = getelementptr i8, ptr %at.40, i64 8
+  %v.42 = load i64, ptr %payload_at.41
+  br label %size_of_argument_end.35
+after.38:
+  %at.43 = getelementptr [16 x i8], ptr %args, i64 %v.31
+  %payload_at.50 = getelementptr i8, ptr %at.43, i64 8
+  %v.51 = load ptr, ptr %payload_at.50
+  %sizes_at.52 = getelementptr i8, ptr %v.51, i64 24
+  %v.53 = load ptr, ptr %sizes_at.52
+  %at.54 = getelementptr [8 x i8], ptr %v.53, i64 %v.33
+  %v.55 = load i64, ptr %at.54
+  br label %size_of_argument_end.35
+size_of_argument_end.35:
+  %result.0.56 = phi i64 [ %v.42, %then.36 ], [ %v.55, %after.38 ]
+  br label %after.24
+else.23:
+  %at.62 = getelementptr [56 x i8], ptr %check, i64 1
+  %at.63 = getelementptr [16 x i8], ptr %at.62, i64 %axis.13
+  %mask_at.64 = getelementptr i8, ptr %at.63, i64 8
+  %v.65 = load i64, ptr %mask_at.64
+  %v.66 = icmp ne i64 %v.65, 0
+  br i1 %v.66, label %then.57, label %after.59
+then.57:
+  %at.69 = getelementptr [56 x i8], ptr %check, i64 1
+  %at.70 = getelementptr [16 x i8], ptr %at.69, i64 %axis.13
+  %wanted.71 = load i64, ptr %at.70
+  br label %after.59
+after.59:
+  %wanted.72 = phi i64 [ %got.20, %else.23 ], [ %wanted.71, %then.57 ]
+  br label %after.24
+after.24:
+  %wanted.73 = phi i64 [ %result.0.56, %size_of_argument_end.35 ], [ %wanted.72, %after.59 ]
+  %v.77 = icmp ne i64 %got.20, %wanted.73
+  br i1 %v.77, label %then.74, label %after.76
+then.74:
+  call void @add(ptr %message, ptr @other_size)
+  call void @append_number(ptr %message, i64 %axis.13)
+  %v.81 = icmp sge i64 %number.21, 0
+  br i1 %v.81, label %then.78, label %after.80
+then.78:
+  call void @add(ptr %message, ptr @size_begins)
+  %v.82 = load i64, ptr %table
+  %v.83 = mul i64 2, %v.82
+  %v.84 = add i64 %v.83, 1
+  %v.85 = add i64 %v.84, %number.21
+  %v.86 = call ptr @name_at(ptr %names, i64 %v.85)
+  call void @add(ptr %message, ptr %v.86)
+  call void @add(ptr %message, ptr @size_ends)
+  br label %after.80
+after.80:
+  %v.87 = call i32 @report(ptr %message, ptr @to_be, i32 1, i64 %wanted.73, i64 %got.20)
+  ret i32 %v.87
+after.76:
+  %axis.88 = add i64 %axis.13, 1
+  br label %loop.10
+after.12:
+  ret i32 0
+}
+
+; Whether a tensor has no elements.
+define internal i1 @is_empty(ptr %tensor) {
+entry:
+  br label %loop.1
+loop.1:
+  %axis.4 = phi i32 [ 0, %entry ], [ %axis.17, %after.10 ]
+  %rank_at.5 = getelementptr i8, ptr %tensor, i64 16
+  %v.6 = load i32, ptr %rank_at.5
+  %v.7 = icmp slt i32 %axis.4, %v.6
+  br i1 %v.7, label %body.2, label %after.3
+body.2:
+  %sizes_at.11 = getelementptr i8, ptr %tensor, i64 24
+  %v.12 = load ptr, ptr %sizes_at.11
+  %v.13 = sext i32 %axis.4 to i64
+  %at.14 = getelementptr [8 x i8], ptr %v.12, i64 %v.13
+  %v.15 = load i64, ptr %at.14
+  %v.16 = icmp eq i64 %v.15, 0
+  br i1 %v.16, label %then.8, label %after.10
+then.8:
+  ret i1 true
+after.10:
+  %axis.17 = add i32 %axis.4, 1
+  br label %loop.1
+after.3:
+  ret i1 false
+}
+
+; The stride of a dimension where there are no gaps.
+define internal i64 @dense_stride(ptr %tensor, i64 %axis) {
+entry:
+  %rank_at.1 = getelementptr i8, ptr %tensor, i64 16
+  %v.2 = load i32, ptr %rank_at.1
+  %v.3 = sext i32 %v.2 to i64
+  %last.4 = sub i64 %v.3, 1
+  br label %loop.5
+loop.5:
+  %step.8 = phi i64 [ 1, %entry ], [ %step.15, %body.6 ]
+  %last.9 = phi i64 [ %last.4, %entry ], [ %last.16, %body.6 ]
+  %v.10 = icmp sgt i64 %last.9, %axis
+  br i1 %v.10, label %body.6, label %after.7
+body.6:
+  %sizes_at.11 = getelementptr i8, ptr %tensor, i64 24
+  %v.12 = load ptr, ptr %sizes_at.11
+  %at.13 = getelementptr [8 x i8], ptr %v.12, i64 %last.9
+  %v.14 = load i64, ptr %at.13
+  %step.15 = mul i64 %step.8, %v.14
+  %last.16 = sub i64 %last.9, 1
+  br label %loop.5
+after.7:
+  ret i64 %step.8
+}
+
+; Strides and address of a tensor; of an empty one nothing is asked.
+define internal i32 @find_wrong_memory(ptr %tensor, ptr %check, ptr %message) {
+entry:
+  %v.4 = call i1 @is_empty(ptr %tensor)
+  br i1 %v.4, label %then.1, label %after.3
+then.1:
+  ret i32 0
+after.3:
+  %strides_at.5 = getelementptr i8, ptr %tensor, i64 32
+  %strides.6 = load ptr, ptr %strides_at.5
+  br label %loop.7
+loop.7:
+  %axis.10 = phi i64 [ 0, %after.3 ], [ %axis.36, %after.23 ]
+  %rank_at.12 = getelementptr i8, ptr %check, i64 8
+  %v.13 = load i64, ptr %rank_at.12
+  %v.14 = icmp slt i64 %axis.10, %v.13
+  br i1 %v.14, label %and.11, label %after.9
+and.11:
+  %v.16 = icmp ne ptr %strides.6, null
+  br i1 %v.16, label %and.15, label %after.9
+and.15:
+  %has_own_strides_at.17 = getelementptr i8, ptr %check, i64 32
+  %v.18 = load i64, ptr %has_own_strides_at.17
+  %v.19 = icmp eq i64 %v.18, 0
+  br i1 %v.19, label %body.8, label %after.9
+body.8:
+  %wanted.20 = call i64 @dense_stride(ptr %tensor, i64 %axis.10)
+  %at.25 = getelementptr [8 x i8], ptr %strides.6, i64 %axis.10
+  %v.26 = load i64, ptr %at.25
+  %v.27 = icmp ne i64 %v.26, %wanted.20
+  br i1 %v.27, label %and.24, label %after.23
+and.24:
+  %sizes_at.28 = getelementptr i8, ptr %tensor, i64 24
+  %v.29 = load ptr, ptr %sizes_at.28
+  %at.30 = getelementptr [8 x i8], ptr %v.29, i64 %axis.10
+  %v.31 = load i64, ptr %at.30
+  %v.32 = icmp ne i64 %v.31, 1
+  br i1 %v.32, label %then.21, label %after.23
+then.21:
+  call void @add(ptr %message, ptr @other_stride)
+  call void @append_number(ptr %message, i64 %axis.10)
+  call void @add(ptr %message, ptr @to_be)
+  %at.33 = getelementptr [8 x i8], ptr %strides.6, i64 %axis.10
+  %v.34 = load i64, ptr %at.33
+  %v.35 = call i32 @report(ptr %message, ptr @takes_dense, i32 1, i64 %wanted.20, i64 %v.34)
+  ret i32 %v.35
+after.23:
+  %axis.36 = add i64 %axis.10, 1
+  br label %loop.7
+after.9:
+  %v.37 = load ptr, ptr %tensor
+  %v.38 = ptrtoint ptr %v.37 to i64
+  %byte_offset_at.39 = getelementptr i8, ptr %tensor, i64 40
+  %v.40 = load i64, ptr %byte_offset_at.39
+  %address_of_first.41 = add i64 %v.38, %v.40
+  %v.45 = icmp eq i64 %address_of_first.41, 0
+  br i1 %v.45, label %then.42, label %after.44
+then.42:
+  %v.46 = call i32 @report(ptr %message, ptr @without_data, i32 1, i64 0, i64 0)
+  ret i32 %v.46
+after.44:
+  %low_bits_at.47 = getelementptr i8, ptr %check, i64 24
+  %v.48 = load i64, ptr %low_bits_at.47
+  %past.49 = and i64 %address_of_first.41, %v.48
+  %v.53 = icmp ne i64 %past.49, 0
+  br i1 %v.53, label %then.50, label %after.52
+then.50:
+  %low_bits_at.54 = getelementptr i8, ptr %check, i64 24
+  %v.55 = load i64, ptr %low_bits_at.54
+  %v.56 = add i64 %v.55, 1
+  %v.57 = call i32 @report(ptr %message, ptr @not_aligned, i32 1, i64 %v.56, i64 %past.49)
+  ret i32 %v.57
+after.52:
+  ret i32 0
+}
+
+; What can be told of each argument alone, without its memory.
+define internal i32 @find_wrong_kind(ptr %args, ptr %table, ptr %names, ptr %message) {
+entry:
+  %at.5 = getelementptr [24 x i8], ptr %table, i64 1
+  %num_same_at.6 = getelementptr i8, ptr %table, i64 16
+  %v.7 = load i64, ptr %num_same_at.6
+  %at.8 = getelementptr [32 x i8], ptr %at.5, i64 %v.7
+  br label %loop.9
+loop.9:
+  %check.12 = phi ptr [ %at.8, %entry ], [ %at.42, %after.33 ]
+  %index.13 = phi i64 [ 0, %entry ], [ %index.43, %after.33 ]
+  %v.14 = load i64, ptr %table
+  %v.15 = icmp slt i64 %index.13, %v.14
+  br i1 %v.15, label %body.10, label %after.11
+body.10:
+  call void @begin(ptr %message, ptr %names, i64 %index.13)
+  %v.16 = mul i64 2, %index.13
+  %v.17 = add i64 %v.16, 2
+  %dtype.18 = call ptr @name_at(ptr %names, i64 %v.17)
+  %v.22 = load i64, ptr %check.12
+  %v.23 = icmp eq i64 %v.22, 0
+  br i1 %v.23, label %then.19, label %else.20
+then.19:
+  %at.24 = getelementptr [16 x i8], ptr %args, i64 %index.13
+  %device_type_at.25 = getelementptr i8, ptr %table, i64 8
+  %v.26 = load i64, ptr %device_type_at.25
+  %status.27 = call i32 @find_wrong_header(ptr %at.24, ptr %check.12, i64 %v.26, ptr %message, ptr %dtype.18)
+  br label %after.21
+else.20:
+  %at.28 = getelementptr [16 x i8], ptr %args, i64 %index.13
+  %status.29 = call i32 @find_wrong_scalar(ptr %at.28, ptr %check.12, ptr %message, ptr %dtype.18)
+  br label %after.21
+after.21:
+  %status.30 = phi i32 [ %status.27, %then.19 ], [ %status.29, %else.20 ]
+  %v.34 = icmp ne i32 %status.30, 0
+  br i1 %v.34, label %then.31, label %after.33
+then.31:
+  ret i32 %status.30
+after.33:
+  %at.39 = getelementptr [56 x i8], ptr %check.12, i64 1
+  %rank_at.40 = getelementptr i8, ptr %check.12, i64 8
+  %v.41 = load i64, ptr %rank_at.40
+  %at.42 = getelementptr [16 x i8], ptr %at.39, i64 %v.41
+  %index.43 = add i64 %index.13, 1
+  br label %loop.9
+after.11:
+  ret i32 0
+}
+
+; Sizes and memory of all tensors, whose ranks are right.
+define internal i32 @find_wrong_tensors(ptr %args, ptr %table, ptr %names, ptr %message) {
+entry:
+  %at.5 = getelementptr [24 x i8], ptr %table, i64 1
+  %num_same_at.6 = getelementptr i8, ptr %table, i64 16
+  %v.7 = load i64, ptr %num_same_at.6
+  %at.8 = getelementptr [32 x i8], ptr %at.5, i64 %v.7
+  br label %loop.9
+loop.9:
+  %check.12 = phi ptr [ %at.8, %entry ], [ %at.48, %after.18 ]
+  %index.13 = phi i64 [ 0, %entry ], [ %index.49, %after.18 ]
+  %v.14 = load i64, ptr %table
+  %v.15 = icmp slt i64 %index.13, %v.14
+  br i1 %v.15, label %body.10, label %after.11
+body.10:
+  %v.19 = load i64, ptr %check.12
+  %v.20 = icmp eq i64 %v.19, 0
+  br i1 %v.20, label %then.16, label %after.18
+then.16:
+  call void @begin(ptr %message, ptr %names, i64 %index.13)
+  %status.21 = call i32 @find_wrong_size(ptr %args, i64 %index.13, ptr %check.12, ptr %table, ptr %names, ptr %message)
+  %v.25 = icmp eq i32 %status.21, 0
+  br i1 %v.25, label %then.22, label %after.24
+then.22:
+  %at.26 = getelementptr [16 x i8], ptr %args, i64 %index.13
+  %payload_at.33 = getelementptr i8, ptr %at.26, i64 8
+  %v.34 = load ptr, ptr %payload_at.33
+  %status.35 = call i32 @find_wrong_memory(ptr %v.34, ptr %check.12, ptr %message)
+  br label %after.24
+after.24:
+  %status.36 = phi i32 [ %status.21, %then.16 ], [ %status.35, %then.22 ]
+  %v.40 = icmp ne i32 %status.36, 0
+  br i1 %v.40, label %then.37, label %after.39
+then.37:
+  ret i32 %status.36
+after.39:
+  br label %after.18
+after.18:
+  %at.45 = getelementptr [56 x i8], ptr %check.12, i64 1
+  %rank_at.46 = getelementptr i8, ptr %check.12, i64 8
+  %v.47 = load i64, ptr %rank_at.46
+  %at.48 = getelementptr [16 x i8], ptr %at.45, i64 %v.47
+  %index.49 = add i64 %index.13, 1
+  br label %loop.9
+after.11:
+  ret i32 0
+}
+
+; 0, or -1 after heddle_set_error for the first thing that is wrong: kinds of all arguments first, then
+; sizes and memory of tensors.
+define i32 @heddle_check_args(ptr %args, i32 %count, ptr %table, ptr %names) {
+entry:
+  %room.1 = alloca [512 x i8], align 16
+  %v.5 = sext i32 %count to i64
+  %v.6 = load i64, ptr %table
+  %v.7 = icmp ne i64 %v.5, %v.6
+  br i1 %v.7, label %then.2, label %after.4
+then.2:
+  call void @begin(ptr %room.1, ptr %names, i64 0)
+  call void @append(ptr %room.1, ptr %names)
+  call void @append(ptr %room.1, ptr @other_count)
+  %text_at.8 = getelementptr i8, ptr %room.1, i64 24
+  %at.9 = getelementptr [1 x i8], ptr %text_at.8, i64 0
+  %v.10 = load i64, ptr %table
+  %v.11 = sext i32 %count to i64
+  call void @heddle_set_error(i32 2, ptr %at.9, i64 %v.10, i64 %v.11)
+  ret i32 -1
+after.4:
+  %status.12 = call i32 @find_wrong_kind(ptr %args, ptr %table, ptr %names, ptr %room.1)
+  %v.16 = icmp eq i32 %status.12, 0
+  br i1 %v.16, label %then.13, label %after.15
+then.13:
+  %status.17 = call i32 @find_wrong_tensors(ptr %args, ptr %table, ptr %names, ptr %room.1)
+  br label %after.15
+after.15:
+  %status.18 = phi i32 [ %status.12, %after.4 ], [ %status.17, %then.13 ]
+  ret i32 %status.18
 }
 
 define internal i32 @refuse_kind(ptr %message, ptr %value) cold noinline {
