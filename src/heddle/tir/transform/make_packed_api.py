@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
+from heddle.ir.pass_options import option
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.prim.intrinsics import call_extern, ret
@@ -35,6 +36,7 @@ from heddle.prim.ops import (
     not_equal,
 )
 from heddle.prim.substitute import free_vars
+from heddle.runtime.device import DEVICE_TYPES
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.native.abi import Kind
@@ -71,7 +73,7 @@ _HANDLE = DataType("handle")
 class MakePackedAPI(Pass):
     """`device_type` is the number of the device whose tensors the kernels take (1, the CPU)."""
 
-    device_type: int = 1
+    device_type: int = option(1, one_of=tuple(DEVICE_TYPES.values()))
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         table = {}
