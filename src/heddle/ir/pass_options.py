@@ -118,7 +118,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def _is_plain(hint: Any) -> bool:
-    return isinstance(hint, type) and not getattr(hint, "_is_protocol", False)
+    return hint is not Any and isinstance(hint, type) and not getattr(hint, "_is_protocol", False)
 
 
 def as_type(value: Any, hint: Any) -> Any:

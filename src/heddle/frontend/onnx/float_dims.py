@@ -105,9 +105,7 @@ def is_exact_dim(expr: PrimExpr, dtype: str) -> bool:
     return _is_known(_exact_dim, expr, dtype)
 
 
-def _is_known(
-    rule: Callable[[PrimExpr, str], tuple[PrimExpr, Fraction]], expr: PrimExpr, dtype: str
-) -> bool:
+def _is_known(rule: Callable[[PrimExpr, str], tuple[PrimExpr, Fraction]], expr: PrimExpr, dtype: str) -> bool:
     if dtype not in _MAX_NUMERATOR:
         return False
     try:

@@ -357,7 +357,7 @@ class GraphImporter:
             expr = self.call("astype", expr, dtype="int64")
         shape = self.call("tensor_to_shape", expr)
         dims = tuple(self.fresh_dim(f"{identifier(value.name)}_{index}", sizes) for index in range(count))
-        self.builder.match_cast(shape, ShapeType(dims))
+        self.builder.match_cast(shape, ShapeType(dims), identifier(value.name or "sizes"))
         return vector(dims) if ty.ndim else vector(dims).reshape(())
 
     def fresh_dim(self, hint: str, size: bool = True) -> PrimVar:
@@ -374,7 +374,7 @@ class GraphImporter:
             dim if isinstance(dim, (IntImm, PrimVar)) else self.fresh_dim(hint, sizes) for dim in known
         )
         if made != known:
-            self.builder.match_cast(ShapeExpr(known), ShapeType(made))
+            self.builder.match_cast(ShapeExpr(known), ShapeType(made), hint)
         return made
 
     # ---- building
@@ -414,11 +414,11 @@ class GraphImporter:
         """Whether two shapes are known to be equal."""
         return len(a) == len(b) and all(self.simplify.equal(x, y) for x, y in zip(a, b, strict=True))
 
-    def require_equal(self, pairs: Sequence[tuple[PrimExpr, PrimExpr]]) -> None:
-        """Check when the model runs that pairs of scalars (expected, got) are equal."""
+    def require_equal(self, pairs: Sequence[tuple[PrimExpr, PrimExpr]], what: str) -> None:
+        """Check when the model runs that pairs of scalars (expected, got) are equal. Messages name `what`."""
         if pairs:
             expected, got = zip(*pairs, strict=True)
-            self.builder.match_cast(ShapeExpr(got), ShapeType(expected))
+            self.builder.match_cast(ShapeExpr(got), ShapeType(expected), identifier(what))
 
     def common_dim(self, dims: Sequence[PrimExpr]) -> PrimExpr:
         """The dimension that the others must equal: a constant, else a variable, else the first."""

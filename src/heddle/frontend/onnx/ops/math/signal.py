@@ -85,7 +85,7 @@ def stft(ctx: NodeContext) -> Result:
         ctx.malformed("neither a window nor the length of a frame is given")
     length = _length(ctx, 3, ctx.dims(2)[0] if ctx.has(2) else samples)
     count = ops.floordiv(samples - length, step) + 1
-    ctx.importer.require_equal([(samples, ops.maximum(samples, length))])
+    ctx.require_equal([(samples, ops.maximum(samples, length))], "samples")
     (frames,) = ctx.importer.named_dims([count], "frames")
     begin = ctx.call("multiply", ctx.call("arange", 0, frames, 1, dtype="int64"), ctx.size(step))
     within = ctx.call("arange", 0, length, 1, dtype="int64")
