@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heddle.support.diagnostics import HeddleError
 from tests.unit.frontend.onnx.models import model, node
 from tests.unit.frontend.onnx.runtime_oracle import Compared
 
@@ -204,4 +205,9 @@ def test_wrong_parts_of_a_split_are_named() -> None:
             with pytest.raises(HeddleError) as caught:
                 machine["main"](np.zeros(5, np.float32), np.array(sizes))
             shown = str(caught.value)
-            assert word in shown and 'node "cut" (Split)' in shown and "expected 5" in shown and "lv" not in shown
+            assert (
+                word in shown
+                and 'node "cut" (Split)' in shown
+                and "expected 5" in shown
+                and "lv" not in shown
+            )
