@@ -30,6 +30,7 @@ from heddle.runtime.native.source import (
     python_storages,
     python_tensors,
     python_values,
+    sequences,
     stacks,
     thread,
 )
@@ -50,6 +51,7 @@ PARTS = {
         making,
         chains,
         data,
+        sequences,
         stacks,
         calls,
         looking,

@@ -138,8 +138,8 @@ def _declare_unique() -> None:
             ),
             doc=(
                 "The distinct elements in rising order, and on request first positions, inverse and "
-                "counts (int64 vectors). NaN is one value, the greatest; so is a zero of either sign, which is "
-                "given as it occurs first."
+                "counts (int64 vectors). NaN is one value, the greatest; zeros of both signs are one, given "
+                "as it occurs first."
             ),
             infer=_infer_unique,
             reference=_np_unique,

@@ -113,7 +113,7 @@ def row_numbers(x: te.Tensor) -> te.Tensor:
 
 
 def group_starts(x: te.Tensor, order: te.Tensor) -> te.Tensor:
-    """1 where, in sorted order, a new value of the vector x begins, else 0. NaN is one value, the greatest."""
+    """1 where, in sorted order, a new value of the vector x begins, else 0. NaN is one value."""
 
     def element(i: PrimExpr) -> PrimExpr:
         is_new = precedes(x[order[i - 1]], x[order[i]], False)

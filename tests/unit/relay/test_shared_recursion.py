@@ -1,4 +1,4 @@
-"""Expressions that a function bound by a let and the program behind it share, though they name the function."""
+"""Expressions that name a function bound by a let, and that it shares with the program behind the let."""
 
 from __future__ import annotations
 

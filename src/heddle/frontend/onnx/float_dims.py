@@ -1,5 +1,5 @@
-"""Dimensions computed through floats, as `floor(cast(n, float32) * 2.3)`: the result is the one that the model's
-own float arithmetic gives.
+"""Dimensions computed through floats, as `floor(cast(n, float32) * 2.3)`: the result is the one that the
+model's own float arithmetic gives.
 
 The floats are written as expressions of float64 whose constants are already rounded to the model's dtype. A
 dimension times a fraction of few digits is exact in that dtype, so its floor is an integer formula. Another

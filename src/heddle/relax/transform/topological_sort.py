@@ -20,7 +20,6 @@ from heddle.graph.type_relations import symbolic_vars
 from heddle.ir.expr import Expr, Function, Var
 from heddle.ir.node import replace
 from heddle.ir.pass_options import option
-from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Var as PrimVar

@@ -15,8 +15,8 @@ from heddle.graph.copying import Copier
 from heddle.graph.types import VDevice
 from heddle.graph.vdevices import LISTED, listed
 from heddle.ir.module import IRModule
-from heddle.ir.structural import structural_equal
 from heddle.ir.pass_options import option
+from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.support.diagnostics import IRTypeError
 

@@ -8,8 +8,8 @@ from heddle.tir.nodes import Buffer, Stmt
 
 
 def viewed_memory(stmt: Stmt) -> frozenset[Var]:
-    """Pointers to memory that more than one buffer is over (`T.decl_buffer(data=H.data)`), or that expressions
-    name: what is done with it cannot be seen at one buffer's accesses."""
+    """Pointers to memory that more than one buffer is over (`T.decl_buffer(data=H.data)`), or that
+    expressions name: what is done with it cannot be seen at one buffer's accesses."""
     first: dict[Var, Buffer] = {}
     viewed: set[Var] = set()
     for node in walk(stmt):

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import replace
-from heddle.ir.structural import structural_equal
 from heddle.ir.pass_options import option
+from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Add, IntImm, Let, Max, Min, Mul, PrimExpr, Var, constant, is_const_int
