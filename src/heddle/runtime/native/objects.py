@@ -9,7 +9,7 @@ Python.
 | 8, 9 | shape, tuple | Shape, Array |
 | 10 | closure | what `ObjectTranslator.closure` makes of it |
 | 11 | storage | Storage |
-| 12 | foreign | any other object, the Texts of a tensor among them |
+| 12 | foreign | any other object, tensors of strings among them |
 | 13 | data | ConstructorValue |
 | 14 | reference | RefValue |
 """
@@ -32,7 +32,7 @@ from heddle.runtime.native.abi import HEAD_BYTES, IMMORTAL, DLTensor, Flag, Kind
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.memory import words_at
-from heddle.runtime.shape import Array, Shape, Texts
+from heddle.runtime.shape import Array, Shape, Texts, TextTensor
 from heddle.runtime.storage import Storage, allocator_at
 from heddle.runtime.tensor import Tensor, make_tensor
 from heddle.support.diagnostics import Trap, TrapTypeError
@@ -364,7 +364,7 @@ class NativeCell:
 
 
 def _is_nested(value: Any) -> bool:
-    return isinstance(value, (Array, ConstructorValue)) and not isinstance(value, Texts)
+    return isinstance(value, (Array, ConstructorValue)) and not isinstance(value, (Texts, TextTensor))
 
 
 def _items(value: Any) -> Sequence[Any]:

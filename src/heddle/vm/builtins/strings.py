@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from heddle.runtime.shape import Array, Shape, Texts
+from heddle.runtime.shape import Array, Shape, Texts, TextTensor
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import TrapTypeError, TrapValueError
 from heddle.vm.builtins.table import builtin
@@ -40,13 +40,13 @@ def texts_of(value: Any) -> TextArray:
     return made.reshape(shape)
 
 
-def made_of(texts: TextArray) -> Array:
+def made_of(texts: TextArray) -> TextTensor:
     """The value that an array of strings is passed as."""
     return _value(texts.shape, texts.reshape(-1).tolist())
 
 
-def _value(shape: Sequence[int], texts: Iterable[str]) -> Array:
-    return Array((Shape(shape), Texts(texts)))
+def _value(shape: Sequence[int], texts: Iterable[str]) -> TextTensor:
+    return TextTensor((Shape(shape), Texts(texts)))
 
 
 def _paired(a: Any, b: Any) -> tuple[tuple[int, ...], Sequence[str], Sequence[str]]:
