@@ -49,7 +49,8 @@ def check_options(step: Any) -> None:
 
     Raises: UsageError I0508 for a value of another type or beyond the bounds.
     """
-    hints = _hints(type(step))
+    kind: Any = type(step)
+    hints = _hints(kind)
     for item in fields(step):
         if item.name not in hints:
             continue

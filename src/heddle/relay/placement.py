@@ -103,7 +103,7 @@ def _shared_recursion(root: Any) -> tuple[Let, set[int]] | None:
     return None
 
 
-def _copied(func: Function, own: set[int]) -> Any:
+def _copied(func: Any, own: set[int]) -> Any:
     """A function with variables of its own, and copies of some of its expressions."""
     inside, free = post_order(func), set(free_vars(func))
     bound = {id(expr): expr for expr in inside if isinstance(expr, Var) and expr not in free}

@@ -137,6 +137,8 @@ class ObjectTranslator:
         """Kind and payload; the count of a new object is the caller's."""
         if value is None:
             return NONE, 0
+        if isinstance(value, (TextTensor, Texts)):
+            return self._foreign(value)
         if isinstance(value, bool):
             return BOOL, int(value)
         if isinstance(value, int) and _fits_word(value):
@@ -154,6 +156,9 @@ class ObjectTranslator:
         if isinstance(value, Storage):
             runtime().retain(STORAGE, value.payload)
             return STORAGE, value.payload
+        return self._foreign(value)
+
+    def _foreign(self, value: Any) -> tuple[int, int]:
         payload = _new_object(FOREIGN, 0, id(value), _FOREIGN_OWNER)
         _keep(value)
         return FOREIGN, payload
@@ -245,6 +250,8 @@ class ObjectTranslator:
             return None
         if kind == TENSOR:
             return self._tensor(payload)
+        if kind == FOREIGN:
+            return _object_at(_owner(payload)[1])
         if kind == INT:
             return payload
         if kind == BOOL:
@@ -265,7 +272,8 @@ class ObjectTranslator:
             )
         if kind == STORAGE:
             return _storage(payload)
-        return self._machine if kind == MACHINE else _object_at(_owner(payload)[1])
+        assert kind == MACHINE
+        return self._machine
 
     def _from_nested(self, kind: int, payload: int) -> Any:
         """The Python object of a tuple or a value of a data type, as deep as it may be."""
