@@ -31,6 +31,7 @@ class Bounds:
     at_least: int | None = None
 
     def choices(self) -> Collection[Any]:
+        """The values that there are; none where any will do."""
         return self.one_of() if callable(self.one_of) else self.one_of
 
 

@@ -3385,6 +3385,7 @@ chosen.27:
   ret i64 %v.24.29
 }
 
+; A sequence without the element at a place.
 define i32 @heddle_sequence_erase(ptr %context, ptr %register, ptr %sequence, ptr %place) "heddle-simplified" {
 entry:
   %v.7 = load i32, ptr %sequence

@@ -63,6 +63,7 @@ def plain_tensor(value: Pointer[Value]) -> Pointer[DLTensor]:
 
 @inline
 def elements_of(tensor: Pointer[DLTensor]) -> Address:
+    """Where a tensor's first element lies."""
     return offset(cast(Address, tensor.data), i64(tensor.byte_offset))
 
 
@@ -141,6 +142,7 @@ def place_of_new(value: Pointer[Value], count: i64) -> i64:
 def heddle_sequence_erase(
     context: Pointer[Context], register: Pointer[Value], sequence: Pointer[Value], place: Pointer[Value]
 ) -> i32:
+    """A sequence without the element at a place."""
     given = sequence_in(sequence)
     if given == null:
         return Status.ASK_HOST
