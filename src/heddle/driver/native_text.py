@@ -31,6 +31,7 @@ from heddle.runtime.native.source import (
     python_storages,
     python_tensors,
     python_values,
+    sequences,
     stacks,
     thread,
 )
@@ -52,6 +53,7 @@ PARTS = {
         chains,
         arguments,
         data,
+        sequences,
         stacks,
         calls,
         looking,

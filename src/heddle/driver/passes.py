@@ -11,12 +11,12 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from heddle.codegen.pipeline import lowering_passes
 from heddle.driver.codes import D0302, D0303
 from heddle.driver.pipeline import default_pipeline, finalize_passes, legalize_passes, optimize_passes
+from heddle.ir.pass_options import fits, type_text
 from heddle.ir.transform import Pass, Sequential
 from heddle.support.diagnostics import HeddleError, UsageError, did_you_mean
 from heddle.target import Target
@@ -119,12 +119,11 @@ def read_pass(text: str, target: Target) -> Pass:
             help = did_you_mean(key, own) or ("give the target with --target" if key == _TARGET else None)
             expected = ", ".join(own) or "none"
             raise UsageError(D0303, f"pass {name} has no option {key!r}: it has {expected}", help=help)
-        if not _fits(value, hints[key]):
-            expected = (
-                getattr(hints[key], "__name__", "") if isinstance(hints[key], type) else str(hints[key])
+        if not fits(value, hints[key]):
+            raise UsageError(
+                D0303, f"option {key!r} of pass {name}: expected {type_text(hints[key])}, got {value!r}"
             )
-            raise UsageError(D0303, f"option {key!r} of pass {name}: expected {expected}, got {value!r}")
-        given[key] = _as_type(value, hints[key])
+        given[key] = value
     missing = [key for key in own if key not in given and params[key].default is inspect.Parameter.empty]
     if missing:
         raise UsageError(
@@ -160,31 +159,3 @@ def _is_literal(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all(_is_literal(item) for item in value)
     return value is None or isinstance(value, (bool, int, float, str))
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a literal can be a value of an annotated type. A list stands for any sequence."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return True
-    if origin in (Union, UnionType):
-        return any(_fits(value, part) for part in parts)
-    if origin in (tuple, frozenset, Sequence):
-        return isinstance(value, (tuple, list, set)) and all(_fits(item, parts[0]) for item in value)
-    if origin is Mapping:
-        return isinstance(value, dict) and all(
-            _fits(key, parts[0]) and _fits(item, parts[1]) for key, item in value.items()
-        )
-    if hint in (bool, int, float, str, NoneType):
-        return type(value) is hint
-    return False
-
-
-def _as_type(value: Any, hint: Any) -> Any:
-    """A literal as a value of the type that it fits, hashable where passes keep it."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return _as_type(value, next(part for part in parts if _fits(value, part)))
-    if origin is frozenset:
-        return frozenset(value)
-    return tuple(value) if origin in (tuple, Sequence) else value

@@ -92,6 +92,11 @@ I0506 = declare_code(
     "A pass that is not Heddle's own (`module_pass`, or a class of yours) raised an exception, which is the "
     "cause of this error, or returned something that is no module, or a module that does not verify.",
 )
+I0508 = declare_code(
+    "I0508",
+    "option of a pass does not fit",
+    "The value has another type than the option's, or is none that the option takes.",
+)
 I0507 = declare_code(
     "I0507",
     "program does not verify",

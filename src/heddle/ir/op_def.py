@@ -175,6 +175,10 @@ def _names(inputs: tuple[Input, ...], attrs: tuple[AttrSpec, ...]) -> set[str]:
     return {spec.name for spec in inputs} | {spec.name for spec in attrs}
 
 
+DISPATCHES = ("sampling", "sort_scan")
+"""Names of the passes that legalise operators ahead of others."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpDef:
     """An operator of the graph dialects.
@@ -189,7 +193,7 @@ class OpDef:
     - `work(attrs, shapes of tensor operands, shape of the result)`: how many multiply-adds `reference` does
     at most, where that is more than a few for each element read or written.
     - `name` is the same for all dialects; `aliases` are other names that some have.
-    - `dispatch`: "sampling" or "sort_scan" for operators that a pass of that name legalises ahead of others.
+    - `dispatch`: one of DISPATCHES for operators that the pass of that name legalises ahead of others.
     """
 
     name: str
@@ -217,6 +221,8 @@ class OpDef:
             facet = getattr(self, name)
             if isinstance(facet, Without) and not facet.reason:
                 raise UsageError(I0403, f"operator {self.name} has no {name}, and no reason is stated")
+        if self.dispatch not in ("", *DISPATCHES):
+            raise UsageError(I0403, f"operator {self.name} has the dispatch {self.dispatch!r}")
         for alias in self.aliases:
             alias.check(self)
 
@@ -263,6 +269,11 @@ def declare_aliases(record_name: str, aliases: Sequence[OpAlias]) -> OpDef:
     for alias in aliases:
         OP_ALIASES.add(f"{alias.dialect}.{alias.name}", (record, alias), place=place)
     return record
+
+
+def operator_names() -> list[str]:
+    """The names of all graph operators."""
+    return [record.name for _, record in OP_RECORDS.items() if isinstance(record, OpDef)]
 
 
 def op_named(name: str) -> OpDef:

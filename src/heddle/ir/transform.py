@@ -20,6 +20,7 @@ from heddle.ir.codes import I0501, I0502, I0506
 from heddle.ir.expr import GlobalVar
 from heddle.ir.json_codec import save_json
 from heddle.ir.module import IRModule
+from heddle.ir.pass_options import check_options
 from heddle.support.diagnostics import HeddleError, InternalError, UsageError, did_you_mean
 from heddle.support.files import write_bytes
 from heddle.support.private_cache import open_private_folder
@@ -144,11 +145,17 @@ _DEFAULT = PassContext()
 
 
 class Pass(ABC):
-    """The base of passes. `name` is the class name unless given."""
+    """The base of passes, whose options are checked when one is made (`heddle.ir.pass_options`).
+
+    Raises: UsageError I0508 for an option that does not fit.
+    """
 
     opt_level: ClassVar[int] = 0
     requires: ClassVar[tuple[str, ...]] = ()
     establishes: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     @property
     def info(self) -> PassInfo:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.ir.node import Node, added, added_definitions, label, node
 from heddle.runtime.dtype import DataType
@@ -60,9 +60,10 @@ class FuncType(Type):
     """`params` is None for a function whose signature is not known (an opaque packed function).
 
     `type_params` are variables for types that the function is generic in, `type_constraints` relations
-    between them.
+    between them. Symbolic dimensions that a type is the first to name are its own.
     """
 
+    opens_scope: ClassVar[bool] = True
     params: tuple[Type, ...] | None
     ret: Type
     is_pure: bool = True

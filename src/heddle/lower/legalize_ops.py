@@ -20,7 +20,8 @@ from heddle.graph.vdevices import common_device, on_device
 from heddle.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
-from heddle.ir.op_def import OpDef, op_def
+from heddle.ir.op_def import DISPATCHES, OpDef, op_def
+from heddle.ir.pass_options import option
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
 from heddle.lower.codes import L0102
@@ -39,7 +40,7 @@ class LegalizeOps(Pass):
     """
 
     record_operators: bool = False
-    dispatch: str = ""
+    dispatch: str = option("", one_of=("", *DISPATCHES))
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         rewriter = _Legalizer(mod, self.dispatch)

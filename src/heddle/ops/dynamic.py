@@ -138,7 +138,8 @@ def _declare_unique() -> None:
             ),
             doc=(
                 "The distinct elements in rising order, and on request first positions, inverse and "
-                "counts (int64 vectors)."
+                "counts (int64 vectors). NaN is one value, the greatest; zeros of both signs are one, given "
+                "as it occurs first."
             ),
             infer=_infer_unique,
             reference=_np_unique,
@@ -147,7 +148,8 @@ def _declare_unique() -> None:
             samples=tuple(
                 Sample((s,), attrs, ("float32", "int64"), _repeated(s))
                 for s, attrs in (((7,), {}), ((3, 5), every), ((1,), {"return_counts": True}), ((0,), every))
-            ),
+            )
+            + (Sample(((9, 2),), every, ("float16", "float32", "float64"), _with_nan),),
             errors=(
                 ErrorSample(((2, 3),), {"axis": 0}, "R0205", "axis must be None"),
                 ErrorSample(((3,),), {"sorted": False}, "R0205", "sorted"),

@@ -32,6 +32,7 @@ from heddle.ir.op import Op
 from heddle.ir.op_def import OpDef, op_def
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.nodes import Var as PrimVar
 from heddle.relax.metadata import embedded_metadata
 from heddle.support.text import TextBuilder
 from heddle.tir.print_expr import ExprPrinter, Names, quote
@@ -191,7 +192,9 @@ class RelaxPrinter(TypePrinter):
             call = f"R.match_cast({self.expr(value)}, {self.type(binding.ty)})"
             self.out.line(f"{self._target(binding.var)} = {call}")
         elif isinstance(value, Function):
-            self.function(value, self.names.define(binding.var, binding.var.name_hint), private=True)
+            name = self.names.define(binding.var, binding.var.name_hint)
+            with self.names.scope(PrimVar):
+                self.function(value, name, private=True)
         elif isinstance(value, If):
             self._if(binding.var, value)
         else:
@@ -205,10 +208,10 @@ class RelaxPrinter(TypePrinter):
     def _if(self, var: Var, value: If) -> None:
         self.out.line(f"if {self.expr(value.cond)}:")
         target = f"{self._target(var)} = "
-        with self.out.indented():
+        with self.out.indented(), self.names.scope(PrimVar):
             self._sequence(value.true_branch, target)
         self.out.line("else:")
-        with self.out.indented():
+        with self.out.indented(), self.names.scope(PrimVar):
             self._sequence(value.false_branch, target)
 
     # ---- expressions

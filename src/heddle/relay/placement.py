@@ -7,13 +7,17 @@ that stand where a value is expected.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.node import map_children, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
-from heddle.relay.nodes import Let, Match, RefCreate, RefRead, RefWrite
+from heddle.ir.variables import free_vars
+from heddle.relay.nodes import Clause, Let, Match, Pattern, RefCreate, RefRead, RefWrite
 
 _LEAVES = (Var, GlobalVar, Constant, Op, Constructor)
 
@@ -64,6 +68,66 @@ def post_order(root: Any) -> list[Any]:
             todo.append((expr, True))
             todo += [(child, False) for child, _ in reversed(parts(expr)) if id(child) not in seen]
     return found
+
+
+def with_own_recursions(root: Any) -> Any:
+    """The program with expressions of its own in each function that a let binds and that names itself, as far
+    as they name what is bound there and the program behind the let shares them: no place is seen from both.
+    The same object where there are none.
+    """
+    while (found := _shared_recursion(root)) is not None:
+        let, own = found
+        root = _rebuilt(root, {id(let): replace(let, value=_copied(let.value, own))})
+    return root
+
+
+def _shared_recursion(root: Any) -> tuple[Let, set[int]] | None:
+    """A let of a function that names itself, and the expressions in it that name its variable or others that
+    are bound in it, of which some are shared."""
+    exprs = post_order(root)
+    lets = [expr for expr in exprs if isinstance(expr, Let) and isinstance(expr.value, Function)]
+    uses = Counter(id(child) for expr in exprs for child, _ in parts(expr)) if lets else Counter[int]()
+    for let in lets:
+        free, inside = set(free_vars(let.value)), post_order(let.value)
+        if let.var not in free:
+            continue
+        names = {id(expr) for expr in inside if isinstance(expr, Var) and expr not in free - {let.var}}
+        own: set[int] = set()
+        for expr in inside:
+            if any(id(child) in names or id(child) in own for child, _ in parts(expr)):
+                own.add(id(expr))
+        within = Counter(id(child) for expr in inside for child, _ in parts(expr))
+        within[id(let.value)] += 1
+        if any(uses[key] > within[key] for key in own):
+            return let, own
+    return None
+
+
+def _copied(func: Any, own: set[int]) -> Any:
+    """A function with variables of its own, and copies of some of its expressions."""
+    inside, free = post_order(func), set(free_vars(func))
+    bound = {id(expr): expr for expr in inside if isinstance(expr, Var) and expr not in free}
+    for expr in inside:
+        if isinstance(expr, Function):
+            bound.update((id(param), param) for param in expr.params)
+        elif isinstance(expr, Let):
+            bound[id(expr.var)] = expr.var
+    return _rebuilt(func, {key: replace(var) for key, var in bound.items()}, own)
+
+
+def _rebuilt(root: Any, changed: dict[int, Any], copied: Collection[int] = ()) -> Any:
+    """An expression with others in it, by identity of the old ones, and copies of some."""
+    made = dict(changed)
+
+    def new(child: Any) -> Any:
+        is_inner = isinstance(child, (Clause, Pattern))
+        return map_children(child, new) if is_inner else made.get(id(child), child)
+
+    for expr in post_order(root):
+        if id(expr) not in made:
+            other = map_children(expr, new)
+            made[id(expr)] = replace(expr) if other is expr and id(expr) in copied else other
+    return made[id(root)]
 
 
 @dataclass(slots=True, eq=False)

@@ -30,7 +30,7 @@ from heddle.relay.nodes import (
 )
 from heddle.relay.op import find
 from heddle.relay.parser import VERSION
-from heddle.relay.placement import Placement, Scope, is_leaf
+from heddle.relay.placement import Placement, Scope, is_leaf, with_own_recursions
 from heddle.relay.text_values import TextValues
 from heddle.support.trampoline import Recursion, run
 
@@ -70,6 +70,7 @@ class RelayPrinter(TextValues):
         return "\n\n".join(parts) + "\n"
 
     def definition(self, func: Function, head: str) -> str:
+        func = with_own_recursions(func)
         self._placed = Placement(func)
         free = [self._free(var) for var in free_vars(func)]
         self._placed.inner[id(func), 0].lines += free
@@ -77,6 +78,7 @@ class RelayPrinter(TextValues):
 
     def expression(self, expr: Any) -> str:
         """An expression alone; its free variables come first."""
+        expr = with_own_recursions(expr)
         self._placed = Placement(expr)
         scope = self._placed.root
         scope.lines += (

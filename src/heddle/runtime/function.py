@@ -30,7 +30,7 @@ from heddle.runtime.codes import U0401, U0402
 from heddle.runtime.data import ConstructorValue, RefValue, map_values
 from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType, dtype_of
-from heddle.runtime.shape import Array, Map, Shape
+from heddle.runtime.shape import Array, Map, Shape, TextTensor
 from heddle.runtime.tensor import Tensor, from_dlpack, tensor_from_numpy
 from heddle.support.diagnostics import MissingNameError, UsageError, did_you_mean
 from heddle.support.registry import Registry, caller_place
@@ -59,7 +59,22 @@ class Function:
 
 
 _UNCHANGED: frozenset[type] = frozenset(
-    (Tensor, Shape, Array, Map, int, float, bool, str, type(None), Device, DataType, Function, bytes)
+    (
+        Tensor,
+        Shape,
+        Array,
+        TextTensor,
+        Map,
+        int,
+        float,
+        bool,
+        str,
+        type(None),
+        Device,
+        DataType,
+        Function,
+        bytes,
+    )
 )
 _CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial)
 

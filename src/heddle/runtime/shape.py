@@ -57,6 +57,12 @@ class Texts(Array):
     __slots__ = ()
 
 
+class TextTensor(Array):
+    """A tensor of strings: its Shape and its Texts. Machine code passes it on as one object, too."""
+
+    __slots__ = ()
+
+
 class Map(dict[Any, Any]):
     """A mapping of runtime values."""
 

@@ -12,7 +12,8 @@ shared.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from heddle.ir.expr import Expr, StringImm
@@ -122,6 +123,15 @@ class Names:
 
     def __contains__(self, thing: Node) -> bool:
         return thing in self._names
+
+    @contextmanager
+    def scope(self, kind: type[Node]) -> Iterator[None]:
+        """Things of a kind that are named inside have no name after it: their text ends."""
+        before = len(self._names)
+        yield
+        for thing in list(self._names)[before:]:
+            if isinstance(thing, kind):
+                del self._names[thing]
 
 
 class ExprPrinter(Dispatch):

@@ -113,11 +113,11 @@ def row_numbers(x: te.Tensor) -> te.Tensor:
 
 
 def group_starts(x: te.Tensor, order: te.Tensor) -> te.Tensor:
-    """1 where, in sorted order, a new value of the vector x begins, else 0."""
+    """1 where, in sorted order, a new value of the vector x begins, else 0. NaN is one value."""
 
     def element(i: PrimExpr) -> PrimExpr:
-        value, previous = x[order[i]], x[order[i - 1]]
-        return if_then_else(i > 0, cast("int64", not_equal(value, previous)), constant(1, "int64"))
+        is_new = precedes(x[order[i - 1]], x[order[i]], False)
+        return if_then_else(i > 0, cast("int64", is_new), constant(1, "int64"))
 
     result: te.Tensor = te.compute((x.shape[0],), element, name="group_starts")
     return result

@@ -167,5 +167,5 @@ class Module:
 
 
 def test_unknown_orders_are_refused():
-    with pytest.raises(UsageError, match="R0205"):
+    with pytest.raises(UsageError, match="I0508"):
         TopologicalSort("sideways")

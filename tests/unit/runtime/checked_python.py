@@ -22,7 +22,19 @@ TUPLE_ITEMS = tuple.__basicsize__
 _OBJECT = abi.HostObject.layout
 _END = FunctionType((), None)
 _SAVED_STATE = 0xBEEF
-_TYPES = ("none type", "tuple", "bytes", "capsule", "function", "tensor", "storage", "array", "data", "thing")
+_TYPES = (
+    "none type",
+    "tuple",
+    "bytes",
+    "capsule",
+    "function",
+    "tensor",
+    "storage",
+    "array",
+    "data",
+    "texts",
+    "thing",
+)
 
 
 class Python:
@@ -57,6 +69,7 @@ class Python:
             "storage",
             "array",
             "data",
+            "texts",
             "thing",
         ):
             self.types[name] = machine.new(_OBJECT, name)

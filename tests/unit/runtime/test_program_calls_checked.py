@@ -38,8 +38,8 @@ class Program:
         machine.call("heddle_glue_configure", python.types["tensor"], HEADER_SLOT, OWNER_SLOT, *slow)
         elements = python.words(1, 2, ELEMENT_TYPE, FLOAT32)
         machine.call("heddle_arrays_configure", python.types["array"], elements, 2)
-        data, items = python.types["data"], python.types["tuple"]
-        machine.call("heddle_program_configure", *self.hooks, data, items, TAG_SLOT, FIELDS_SLOT)
+        classes = [python.types[name] for name in ("data", "tuple", "texts")]
+        machine.call("heddle_program_configure", *self.hooks, *classes, TAG_SLOT, FIELDS_SLOT)
         machine.store(machine.global_at("host_drop"), Address, machine.function(self.drop_owner))
         self.hooks += slow
         self.keep = python.thing()
@@ -362,16 +362,15 @@ def test_a_result_in_a_tuple_that_fails_drops_those_before_it():
         def work(context, args, result):
             objects = cell[0].objects
             objects.set(0, Kind.INT, 5)
-            objects.foreign(1, cell[0].python.none)
+            objects.shape(1, 2)  # which the host makes
             objects.tuple(2, 0, 1)
             machine.call("heddle_copy", context, result, objects.register(2))
             objects.set(0, Kind.NONE, 0)
             objects.call("heddle_release_all", objects.registers, objects.count)
             return Status.DONE
 
-        program, python = Program(machine, work, 0), machine.state["python"]
+        program = Program(machine, work, 0)
         cell.append(program)
-        python.hold(python.none)
         program.answer = 0
         assert program() == 0
         assert program.called() == ["from"]
@@ -537,3 +536,28 @@ def test_no_memory_for_the_tensor_of_an_array_goes_through_the_host(failing):
         result = program(array)
         assert program.called() == ["to"]
         program.end(result, array)
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_tensor_of_strings_goes_through_as_one_object(is_held):
+    """It comes back as itself, and the program holds it as long as it has it."""
+    with python_machine() as machine:
+        cell = []
+
+        def work(context, args, result):
+            program = cell[0]
+            assert program.python.count(texts) == 2
+            objects = program.objects
+            if is_held:
+                machine.call("heddle_copy", context, objects.register(3), args)
+            machine.call("heddle_copy", context, result, args)
+            return Status.DONE
+
+        program, python = Program(machine, work, 1), machine.state["python"]
+        cell.append(program)
+        texts = python.instance("texts")
+        assert program(texts) == texts
+        assert program.called() == []
+        assert python.count(texts) == 2 + is_held
+        program.objects.clear(3)
+        program.end(texts, texts)

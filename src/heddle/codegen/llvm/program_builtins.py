@@ -14,7 +14,11 @@ from heddle.codegen.llvm.program import ProgramEmitter
 from heddle.codegen.llvm.program_conversions import (
     emit_has_value,
     emit_sequence_at,
+    emit_sequence_concat,
+    emit_sequence_erase,
+    emit_sequence_insert,
     emit_sequence_length,
+    emit_sequence_split,
     emit_shape_to_tensor,
     emit_tensor_to_shape,
     emit_value_of_optional,
@@ -533,6 +537,11 @@ def _shape_to_tensor(emitter: ProgramEmitter, step: Step) -> None:
 _writes("tensor_to_shape")(emit_tensor_to_shape)
 _writes("sequence_length")(emit_sequence_length)
 _writes("sequence_at")(emit_sequence_at)
+_writes("sequence_insert")(emit_sequence_insert)
+_writes("sequence_append")(emit_sequence_insert)
+_writes("sequence_erase")(emit_sequence_erase)
+_writes("sequence_concat")(emit_sequence_concat)
+_writes("sequence_split")(emit_sequence_split)
 _writes("has_value")(emit_has_value)
 _writes("value_of_optional")(emit_value_of_optional)
 

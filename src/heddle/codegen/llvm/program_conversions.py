@@ -6,13 +6,15 @@ also says what is wrong with them. New tensors come from the host's pool, as the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from heddle.codegen.llvm.program import ProgramEmitter
 from heddle.codegen.llvm.types import INT64
-from heddle.codegen.program_steps import Step
+from heddle.codegen.program_steps import Step, words_of
 from heddle.ir.expr import Expr
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
-from heddle.runtime.native.abi import HOST_DEVICE, DLTensor, Kind
+from heddle.runtime.native.abi import HOST_DEVICE, DLTensor, Kind, Status
 from heddle.runtime.native.ir_types import field_offset
 
 _BOOL = DataType("bool")
@@ -132,6 +134,47 @@ def emit_sequence_at(emitter: ProgramEmitter, step: Step) -> None:
     status = emitter.call("heddle_tuple_getitem", "%context", emitter.destination(step), items, index)
     emitter.finish(step, status)
     quick.end()
+
+
+def _ask_runtime(emitter: ProgramEmitter, step: Step, name: str, operands: Sequence[str]) -> None:
+    """Call a function of the library, which may leave the step to the host's builtin."""
+    out = emitter.out
+    status = emitter.call(name, "%context", emitter.destination(step), *operands)
+    quick = _QuickWay(emitter, step)
+    quick.require(out.value(f"icmp ne i32 {status}, {Status.ASK_HOST.value}"))
+    emitter.finish(step, status)
+    quick.end()
+
+
+def emit_sequence_insert(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtins `sequence_insert` and `sequence_append`, which has no place."""
+    operands = [emitter.value(operand) for operand in step.operands]
+    _ask_runtime(emitter, step, "heddle_sequence_insert", [*operands, "null"][:3])
+
+
+def emit_sequence_erase(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `sequence_erase`."""
+    operands = [emitter.value(operand) for operand in step.operands]
+    _ask_runtime(emitter, step, "heddle_sequence_erase", operands)
+
+
+def emit_sequence_concat(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `sequence_concat`."""
+    _with_numbers(emitter, step, "heddle_sequence_concat", 1)
+
+
+def emit_sequence_split(emitter: ProgramEmitter, step: Step) -> None:
+    """Machine code of the builtin `sequence_split`."""
+    _with_numbers(emitter, step, "heddle_sequence_split", 2)
+
+
+def _with_numbers(emitter: ProgramEmitter, step: Step, name: str, num_values: int) -> None:
+    numbers = words_of(step.operands[num_values:])
+    if numbers is None:
+        emitter.host_call(step)
+        return
+    values = [emitter.value(operand) for operand in step.operands[:num_values]]
+    _ask_runtime(emitter, step, name, [*values, *map(str, numbers)])
 
 
 def emit_has_value(emitter: ProgramEmitter, step: Step) -> None:

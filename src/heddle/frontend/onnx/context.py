@@ -185,6 +185,11 @@ class NodeContext:
         """A scalar constant of an input's element type."""
         return const(value, self.dtype(index))
 
+    def require_equal(self, pairs: Sequence[tuple[PrimExpr, PrimExpr]], what: str) -> None:
+        """Check when the model runs that pairs of scalars (expected, got) are equal. Messages name the node
+        and `what`."""
+        self.importer.require_equal(pairs, f"{self.node.label}_{what}")
+
     def size(self, dim: PrimExpr) -> Expr:
         """A size, known or not, as one int64 in one dimension, which broadcasts."""
         if isinstance(dim, IntImm):

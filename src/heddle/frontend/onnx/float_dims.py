@@ -1,51 +1,156 @@
-"""Dimensions computed through floats, as `floor(cast(n, float) * 2.0)`: kept exact as an integer times a
-fraction."""
+"""Dimensions computed through floats, as `floor(cast(n, float32) * 2.3)`: the result is the one that the
+model's own float arithmetic gives.
+
+The floats are written as expressions of float64 whose constants are already rounded to the model's dtype. A
+dimension times a fraction of few digits is exact in that dtype, so its floor is an integer formula. Another
+product or quotient rounds: it stays a computation in that dtype, and nothing but rounding to an integer may
+follow it.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
+from heddle.frontend.onnx.proto import numpy_dtype
 from heddle.prim import ops
+from heddle.prim.intrinsics import ceil, floor, trunc
 from heddle.prim.nodes import Cast, Div, FloatImm, IntImm, Mul, PrimExpr, constant
 
+if TYPE_CHECKING:
+    from heddle.frontend.onnx.importer import GraphImporter
 
-def scaled_dim(expr: PrimExpr) -> tuple[PrimExpr, Fraction]:
-    """An expression of floats as (integer expression, factor). Raises: ValueError where it is no such
-    product."""
+_MAX_NUMERATOR = {"float32": 1 << 4, "float64": 1 << 24}
+"""The greatest odd part of a numerator whose product with a size is exact, up to sizes of 2**20 and 2**29."""
+
+
+def float_constant(value: float, dtype: str) -> PrimExpr:
+    """A number as the dtype has it."""
+    return constant(float(numpy_dtype(dtype).type(value)), "float64")
+
+
+def as_float(item: PrimExpr, dtype: str) -> PrimExpr:
+    """An integer expression, or a constant, as a float of the dtype."""
+    if isinstance(item, (IntImm, FloatImm)):
+        return float_constant(item.value, dtype)
+    return ops.cast("float64", item)
+
+
+def float_product(a: PrimExpr, b: PrimExpr, dtype: str) -> PrimExpr:
+    """a * b, at once where both are constants."""
+    if isinstance(a, FloatImm) and isinstance(b, FloatImm):
+        return float_constant(a.value * b.value, dtype)
+    return ops.multiply(a, b)
+
+
+def float_quotient(a: PrimExpr, b: PrimExpr, dtype: str) -> PrimExpr:
+    """a / b, at once where both are constants."""
+    if isinstance(a, FloatImm) and isinstance(b, FloatImm) and b.value:
+        return float_constant(a.value / b.value, dtype)
+    return ops.div(a, b)
+
+
+def scaled_dim(expr: PrimExpr, dtype: str) -> tuple[PrimExpr, Fraction]:
+    """An expression of floats as (integer expression, factor), of which it is the product, rounded once to
+    the dtype.
+
+    Raises: ValueError where it is no such product, or rounds more than once.
+    """
     if isinstance(expr, FloatImm):
         return constant(1, "int64"), Fraction(expr.value)
     if isinstance(expr, IntImm) or expr.dtype.is_int:
         return expr, Fraction(1)
     if isinstance(expr, Cast):
-        return scaled_dim(expr.value)
+        return scaled_dim(expr.value, dtype)
     if isinstance(expr, Mul):
-        (a, p), (b, q) = scaled_dim(expr.a), scaled_dim(expr.b)
+        (a, p), (b, q) = _exact_dim(expr.a, dtype), _exact_dim(expr.b, dtype)
         return ops.multiply(a, b), p * q
     if isinstance(expr, Div) and isinstance(expr.b, FloatImm) and expr.b.value:
-        a, p = scaled_dim(expr.a)
+        a, p = _exact_dim(expr.a, dtype)
         return a, p / Fraction(expr.b.value)
     raise ValueError(f"{expr} is not a multiple of an integer")
 
 
-def is_scaled_dim(expr: PrimExpr) -> bool:
+def _exact_dim(expr: PrimExpr, dtype: str) -> tuple[PrimExpr, Fraction]:
+    dim, factor = scaled_dim(expr, dtype)
+    if not isinstance(dim, IntImm) and not (_is_short(factor, dtype) and _is_power_of_2(factor.denominator)):
+        raise ValueError(f"{expr} is rounded")
+    return dim, factor
+
+
+def _is_short(factor: Fraction, dtype: str) -> bool:
+    """Whether the floor of a rounded product with a size is that of the exact product."""
+    numerator = abs(factor.numerator)
+    if numerator and _is_power_of_2(factor.denominator):
+        numerator //= numerator & -numerator
+    is_exact = numerator <= _MAX_NUMERATOR[dtype] and factor.denominator <= 1 << 24
+    return is_exact and abs(factor.numerator) <= 1 << 30
+
+
+def _is_power_of_2(number: int) -> bool:
+    return number & (number - 1) == 0
+
+
+def is_scaled_dim(expr: PrimExpr, dtype: str) -> bool:
+    """Whether `scaled_dim` knows the expression, and an integer holds what it is rounded to."""
+    if isinstance(expr, FloatImm):
+        return abs(expr.value) < 1 << 62
+    return _is_known(scaled_dim, expr, dtype)
+
+
+def is_exact_dim(expr: PrimExpr, dtype: str) -> bool:
+    """Whether the dtype holds every value of a scaled dimension."""
+    return _is_known(_exact_dim, expr, dtype)
+
+
+def _is_known(rule: Callable[[PrimExpr, str], tuple[PrimExpr, Fraction]], expr: PrimExpr, dtype: str) -> bool:
+    if dtype not in _MAX_NUMERATOR:
+        return False
     try:
-        scaled_dim(expr)
+        rule(expr, dtype)
     except (ValueError, OverflowError):
         return False
     return True
 
 
-def round_down(expr: PrimExpr) -> PrimExpr | None:
-    """floor(expr) as an integer expression, for a factor that a shape can have."""
-    dim, factor = scaled_dim(expr)
-    if factor.denominator > 1 << 24 or abs(factor.numerator) > 1 << 30:
-        return None
-    return ops.floordiv(ops.multiply(dim, factor.numerator), factor.denominator)
+def whole_dim(importer: GraphImporter, expr: PrimExpr, dtype: str, rounding: str) -> PrimExpr:
+    """A scaled dimension as an integer. `rounding`: "floor", "ceil" or "trunc". What no formula gives is
+    computed once when the model runs, and has a name.
+    """
+    if isinstance(expr, FloatImm):
+        return constant(int(getattr(math, rounding)(expr.value)), "int64")
+    dim, factor = scaled_dim(expr, dtype)
+    total = importer.simplify(ops.multiply(dim, factor.numerator))
+    has_sign = importer.simplify.analyzer.const_int_bound(total).min_value < 0
+    if not _is_short(factor, dtype):
+        made = ops.cast("int64", _ROUNDINGS[rounding](_in_dtype(expr, dtype)))
+        return importer.named_dims([made], "size", not has_sign)[0]
+    if rounding == "ceil":
+        return ops.floordiv(total + (factor.denominator - 1), factor.denominator)
+    divide = ops.truncdiv if rounding == "trunc" and has_sign else ops.floordiv
+    return divide(total, factor.denominator)
 
 
-def round_up(expr: PrimExpr) -> PrimExpr | None:
-    """ceil(expr) as an integer expression."""
-    dim, factor = scaled_dim(expr)
-    if factor.denominator > 1 << 24 or abs(factor.numerator) > 1 << 30:
-        return None
-    return ops.floordiv(ops.multiply(dim, factor.numerator) + (factor.denominator - 1), factor.denominator)
+_ROUNDINGS = {"floor": floor, "ceil": ceil, "trunc": trunc}
+
+
+def _in_dtype(expr: PrimExpr, dtype: str) -> PrimExpr:
+    """A scaled dimension as a computation in the dtype."""
+    if isinstance(expr, Cast):
+        return _in_dtype(expr.value, dtype)
+    if isinstance(expr, (Mul, Div)) and expr.dtype.is_float:
+        return type(expr)(_in_dtype(expr.a, dtype), _in_dtype(expr.b, dtype))
+    return ops.cast(dtype, expr)
+
+
+def scaling(factors: Sequence[Fraction]) -> Iterator[tuple[str, list[float]]]:
+    """The operators that scale a vector of dimensions, rounding once: a product with a number that
+    floats have, and the quotient by another."""
+    above = [float(f if _is_power_of_2(f.denominator) else f.numerator) for f in factors]
+    below = [1.0 if _is_power_of_2(f.denominator) else float(f.denominator) for f in factors]
+    if any(number != 1 for number in above):
+        yield "multiply", above
+    if any(number != 1 for number in below):
+        yield "divide", below

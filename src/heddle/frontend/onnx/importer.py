@@ -19,7 +19,7 @@ from onnx import FunctionProto, GraphProto
 from heddle.frontend.codes import N0105, N0201, N0203, N0301
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.context import NodeContext
-from heddle.frontend.onnx.float_dims import scaled_dim
+from heddle.frontend.onnx.float_dims import scaled_dim, scaling
 from heddle.frontend.onnx.folding import folded
 from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
@@ -298,11 +298,10 @@ class GraphImporter:
         items = list(content.reshape(-1))
         if value.dtype == "bool":
             items = [prim_ops.select(item, constant(1, "int64"), constant(0, "int64")) for item in items]
-        scales = None
+        factors = None
         if DataType(value.dtype).is_float:
-            pairs = [scaled_dim(item) for item in items]
-            items = [dim for dim, _ in pairs]
-            scales = np.asarray([float(scale) for _, scale in pairs]).astype(value.dtype)
+            pairs = [scaled_dim(item, value.dtype) for item in items]
+            items, factors = [dim for dim, _ in pairs], [factor for _, factor in pairs]
         if (
             len(items) == 1
         ):  # a kernel that fuses with what uses it, where a shape would be a value of the machine's
@@ -311,8 +310,8 @@ class GraphImporter:
             made = self.call("shape_to_tensor", ShapeExpr(tuple(items)))
         if value.dtype != "int64":
             made = self.call("astype", made, dtype=value.dtype)
-        if scales is not None and bool((scales != 1).any()):
-            made = self.call("multiply", made, const(scales))
+        for op, numbers in scaling(factors) if factors is not None else ():
+            made = self.call(op, made, const(np.asarray(numbers).astype(value.dtype)))
         return (
             made
             if content.ndim == 1
@@ -358,7 +357,7 @@ class GraphImporter:
             expr = self.call("astype", expr, dtype="int64")
         shape = self.call("tensor_to_shape", expr)
         dims = tuple(self.fresh_dim(f"{identifier(value.name)}_{index}", sizes) for index in range(count))
-        self.builder.match_cast(shape, ShapeType(dims))
+        self.builder.match_cast(shape, ShapeType(dims), identifier(value.name or "sizes"))
         return vector(dims) if ty.ndim else vector(dims).reshape(())
 
     def fresh_dim(self, hint: str, size: bool = True) -> PrimVar:
@@ -375,7 +374,7 @@ class GraphImporter:
             dim if isinstance(dim, (IntImm, PrimVar)) else self.fresh_dim(hint, sizes) for dim in known
         )
         if made != known:
-            self.builder.match_cast(ShapeExpr(known), ShapeType(made))
+            self.builder.match_cast(ShapeExpr(known), ShapeType(made), hint)
         return made
 
     # ---- building
@@ -415,11 +414,11 @@ class GraphImporter:
         """Whether two shapes are known to be equal."""
         return len(a) == len(b) and all(self.simplify.equal(x, y) for x, y in zip(a, b, strict=True))
 
-    def require_equal(self, pairs: Sequence[tuple[PrimExpr, PrimExpr]]) -> None:
-        """Check when the model runs that pairs of scalars (expected, got) are equal."""
+    def require_equal(self, pairs: Sequence[tuple[PrimExpr, PrimExpr]], what: str) -> None:
+        """Check when the model runs that pairs of scalars (expected, got) are equal. Messages name `what`."""
         if pairs:
             expected, got = zip(*pairs, strict=True)
-            self.builder.match_cast(ShapeExpr(got), ShapeType(expected))
+            self.builder.match_cast(ShapeExpr(got), ShapeType(expected), identifier(what))
 
     def common_dim(self, dims: Sequence[PrimExpr]) -> PrimExpr:
         """The dimension that the others must equal: a constant, else a variable, else the first."""

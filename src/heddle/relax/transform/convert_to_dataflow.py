@@ -17,6 +17,7 @@ from heddle.graph.normalize import is_impure_call
 from heddle.ir.expr import Expr, Function, If, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
+from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 
@@ -29,7 +30,7 @@ class ConvertToDataflow(FunctionPass):
     Requires the normal form. A function with `relax.force_pure` is left alone: effects hide in it.
     """
 
-    min_size: int = 2
+    min_size: int = option(2, at_least=1)
     dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -29,6 +29,8 @@ class DeadCodeElimination(Pass):
     whatever its type says: nobody checks what is passed.
     `keep_packed_calls` keeps calls of packed functions, also those that the program calls pure: whoever wrote
     one may watch it run.
+
+    Raises: what `IRModule.get_global_var` raises for an entry function that the module lacks.
     """
 
     entry_functions: tuple[str, ...] | None = None
@@ -38,11 +40,8 @@ class DeadCodeElimination(Pass):
         mod = map_functions(
             mod, ("relax",), lambda _var, func: remove_unused_bindings(func, mod, self.keep_packed_calls)
         )
-        entries = [
-            var
-            for var, func in mod.functions.items()
-            if "global_symbol" in func.attrs or var.name_hint in (self.entry_functions or ())
-        ]
+        entries = [var for var, func in mod.functions.items() if "global_symbol" in func.attrs]
+        entries += [mod.get_global_var(name) for name in self.entry_functions or ()]
         live = reachable(mod, entries)
         if len(live) == len(mod):
             return mod

@@ -20,7 +20,8 @@ from heddle.graph.rewriter import BindingRewriter
 from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
-from heddle.ir.op_def import OpDef, Without, op_def
+from heddle.ir.op_def import OpDef, Without, op_def, operator_names
+from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext, map_functions
 from heddle.ir.types import TupleType
 from heddle.prim.nodes import FloatImm, IntImm
@@ -35,7 +36,7 @@ class FoldConstant(FunctionPass):
     """Requires the normal form. What goes beyond a limit (`heddle.config`) is left to run time too, and so
     are calls of the operators in `keep`."""
 
-    keep: frozenset[str] = frozenset()
+    keep: frozenset[str] = option(frozenset(), one_of=operator_names)
     dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:

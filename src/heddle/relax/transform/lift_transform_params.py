@@ -61,8 +61,10 @@ class LiftTransformParams(Pass):
         ]
         groups = [(f"{var.name_hint}_{SUFFIX}", [var]) for var in stated]
         if self.shared_transform is not False:
-            names = None if self.shared_transform is True else set(self.shared_transform)
-            members = [var for var in stated if names is None or var.name_hint in names]
+            members = stated
+            if self.shared_transform is not True:
+                named = {mod.get_global_var(name) for name in self.shared_transform}
+                members = [var for var in stated if var in named]
             groups = [(SUFFIX, members)] if members else []
         builder = BlockBuilder(mod)
         for name, members in groups:

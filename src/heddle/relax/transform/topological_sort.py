@@ -15,15 +15,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from heddle.graph.codes import R0205
 from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
 from heddle.graph.type_relations import symbolic_vars
 from heddle.ir.expr import Expr, Function, Var
 from heddle.ir.node import replace
+from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Var as PrimVar
-from heddle.support.diagnostics import UsageError
 
 _ORDERS = ("depth-first", "breadth-first")
 _DIRECTIONS = ("from-inputs", "from-outputs")
@@ -33,18 +32,11 @@ _DIRECTIONS = ("from-inputs", "from-outputs")
 class TopologicalSort(FunctionPass):
     """`direction`: "from-inputs" places each binding after what it needs, "from-outputs" works back
     from what the block gives. Ties keep the order that the program had.
-
-    Raises: UsageError R0205 for another option.
     """
 
-    order: str = "depth-first"
-    direction: str = "from-inputs"
+    order: str = option("depth-first", one_of=_ORDERS)
+    direction: str = option("from-inputs", one_of=_DIRECTIONS)
     dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
-
-    def __post_init__(self) -> None:
-        if self.order not in _ORDERS or self.direction not in _DIRECTIONS:
-            given = f"{self.order!r} {self.direction!r}"
-            raise UsageError(R0205, f"expected one of {_ORDERS} and one of {_DIRECTIONS}, got {given}")
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         sorted_: Function = _Sorter(self).visit(func)

@@ -15,6 +15,7 @@ from heddle.graph.copying import Copier
 from heddle.graph.types import VDevice
 from heddle.graph.vdevices import LISTED, listed
 from heddle.ir.module import IRModule
+from heddle.ir.pass_options import option
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.support.diagnostics import IRTypeError
@@ -28,7 +29,7 @@ class UpdateVDevice(Pass):
     """
 
     new_vdevice: VDevice
-    index: int
+    index: int = option(at_least=0)
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         devices = list(listed(mod))

@@ -13,7 +13,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.type_data import Constructor
 from heddle.relay.builders import without_type
 from heddle.relay.nodes import Clause, Let
-from heddle.relay.placement import Placement, Scope, parts
+from heddle.relay.placement import Placement, Scope, parts, with_own_recursions
 from heddle.support.trampoline import Recursion, run
 
 PRIMITIVE = "Primitive"
@@ -48,6 +48,7 @@ class ToANormalForm(Pass):
 
 def ToANormalFormExpr(expr: Any) -> Any:
     """An expression in A-normal form; the same object where it has that form."""
+    expr = with_own_recursions(expr)
     former = _Former(expr)
     return run(former.value(expr) if isinstance(expr, Function) else former.scope(expr, former.root))
 

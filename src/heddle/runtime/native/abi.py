@@ -91,11 +91,13 @@ class Flag(IntEnum):
 
 
 class Status(IntEnum):
-    """What a function of a program gives. `GOES_ON`: its result is a closure that is to be called for it."""
+    """What a function of a program gives. `GOES_ON`: its result is a closure that is to be called for it.
+    `ASK_HOST`: it did nothing, and the host's builtin shall do it."""
 
     FAILED = -1
     DONE = 0
     GOES_ON = 1
+    ASK_HOST = 2
 
 
 class MatchCode(IntEnum):

@@ -91,6 +91,7 @@ declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 $RUN_ON
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.abs.i64(i64, i1)
 declare i64 @llvm.ctlz.i64(i64, i1)
@@ -3794,6 +3795,1292 @@ after.3:
   %payload_at.11 = getelementptr i8, ptr %to, i64 8
   %v.12 = load ptr, ptr %payload_at.11
   call void @heddle_copy(ptr %context, ptr %v.12, ptr %value)
+  ret i32 0
+}
+
+; A tensor of this machine whose elements lie one after the other; null for anything else.
+define internal ptr @plain_tensor(ptr %value) {
+entry:
+  %v.4 = load i32, ptr %value
+  %v.5 = icmp ne i32 %v.4, 7
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  ret ptr null
+after.3:
+  %payload_at.12 = getelementptr i8, ptr %value, i64 8
+  %v.13 = load ptr, ptr %payload_at.12
+  %device_type_at.17 = getelementptr i8, ptr %v.13, i64 8
+  %v.18 = load i32, ptr %device_type_at.17
+  %v.19 = icmp ne i32 %v.18, 1
+  %rank_at.20 = getelementptr i8, ptr %v.13, i64 16
+  %v.21 = load i32, ptr %rank_at.20
+  %v.22 = icmp sgt i32 %v.21, 16
+  %v.23 = or i1 %v.19, %v.22
+  br i1 %v.23, label %then.14, label %after.16
+then.14:
+  ret ptr null
+after.16:
+  %v.24 = call i1 @is_compact(ptr %v.13)
+  %v.25 = select i1 %v.24, ptr %v.13, ptr null
+  ret ptr %v.25
+}
+
+; A position, counted from the end where it is negative; NOWHERE where it is no int64 of rank 0 or out of
+; range.
+define internal i64 @place_in(ptr %value, i64 %count) {
+entry:
+  %tensor.1 = call ptr @plain_tensor(ptr %value)
+  %v.5 = icmp eq ptr %tensor.1, null
+  br i1 %v.5, label %then.2, label %after.4
+then.2:
+  ret i64 -1
+after.4:
+  %dtype_at.9 = getelementptr i8, ptr %tensor.1, i64 20
+  %v.10 = load i32, ptr %dtype_at.9
+  %v.11 = icmp ne i32 %v.10, 81920
+  %rank_at.12 = getelementptr i8, ptr %tensor.1, i64 16
+  %v.13 = load i32, ptr %rank_at.12
+  %v.14 = icmp ne i32 %v.13, 0
+  %v.15 = or i1 %v.11, %v.14
+  br i1 %v.15, label %then.6, label %after.8
+then.6:
+  ret i64 -1
+after.8:
+  %v.18 = load ptr, ptr %tensor.1
+  %byte_offset_at.19 = getelementptr i8, ptr %tensor.1, i64 40
+  %v.20 = load i64, ptr %byte_offset_at.19
+  %at.21 = getelementptr [1 x i8], ptr %v.18, i64 %v.20
+  %given.22 = load i64, ptr %at.21
+  %v.23 = icmp slt i64 %given.22, 0
+  %v.24 = add i64 %given.22, %count
+  %place.25 = select i1 %v.23, i64 %v.24, i64 %given.22
+  %v.26 = icmp sge i64 %place.25, 0
+  %v.27 = icmp slt i64 %place.25, %count
+  %v.28 = and i1 %v.26, %v.27
+  %v.29 = select i1 %v.28, i64 %place.25, i64 -1
+  ret i64 %v.29
+}
+
+; The item goes before the element at a place, or behind all where there is no place.
+define i32 @heddle_sequence_insert(ptr %context, ptr %register, ptr %sequence, ptr %item, ptr %place) "heddle-simplified" {
+entry:
+  %v.7 = load i32, ptr %sequence
+  %v.8 = icmp eq i32 %v.7, 9
+  br i1 %v.8, label %yes.4, label %no.5
+yes.4:
+  %payload_at.13 = getelementptr i8, ptr %sequence, i64 8
+  %v.14 = load ptr, ptr %payload_at.13
+  br label %chosen.6
+no.5:
+  br label %chosen.6
+chosen.6:
+  %v.3.15 = phi ptr [ %v.14, %yes.4 ], [ null, %no.5 ]
+  %v.19 = icmp eq ptr %v.3.15, null
+  br i1 %v.19, label %then.16, label %after.18
+then.16:
+  ret i32 2
+after.18:
+  %count.20 = load i64, ptr %v.3.15
+  %v.24 = icmp ne ptr %place, null
+  br i1 %v.24, label %then.21, label %after.23
+then.21:
+  %at.25 = call i64 @place_of_new(ptr %place, i64 %count.20)
+  %v.29 = icmp eq i64 %at.25, -1
+  br i1 %v.29, label %then.26, label %after.28
+then.26:
+  ret i32 2
+after.28:
+  br label %after.23
+after.23:
+  %at.30 = phi i64 [ %count.20, %after.18 ], [ %at.25, %after.28 ]
+  %v.31 = add i64 %count.20, 1
+  %v.34 = mul i64 16, %v.31
+  %size_bytes.35 = add i64 8, %v.34
+  %v.38 = add i64 %size_bytes.35, 32
+  %v.39 = call ptr @malloc(i64 %v.38)
+  %v.43 = icmp eq ptr %v.39, null
+  br i1 %v.43, label %then.40, label %after.42
+then.40:
+  call void @refuse_memory(i64 %v.38)
+  br label %new_object_end.37
+after.42:
+  store i64 1, ptr %v.39
+  %kind_at.44 = getelementptr i8, ptr %v.39, i64 8
+  store i32 9, ptr %kind_at.44
+  %flags_at.45 = getelementptr i8, ptr %v.39, i64 12
+  store i32 0, ptr %flags_at.45
+  %owner_at.46 = getelementptr i8, ptr %v.39, i64 16
+  store ptr null, ptr %owner_at.46
+  %at.49 = getelementptr [32 x i8], ptr %v.39, i64 1
+  br label %new_object_end.37
+new_object_end.37:
+  %result.0.50 = phi ptr [ null, %then.40 ], [ %at.49, %after.42 ]
+  %v.54 = icmp ne ptr %result.0.50, null
+  br i1 %v.54, label %then.51, label %after.53
+then.51:
+  store i64 %v.31, ptr %result.0.50
+  br label %after.53
+after.53:
+  %v.58 = icmp eq ptr %result.0.50, null
+  br i1 %v.58, label %then.55, label %after.57
+then.55:
+  ret i32 -1
+after.57:
+  %at.61 = getelementptr [8 x i8], ptr %v.3.15, i64 1
+  %at.64 = getelementptr [8 x i8], ptr %result.0.50, i64 1
+  br label %loop.67
+loop.67:
+  %number.70 = phi i64 [ 0, %after.57 ], [ %number.114, %after.93 ]
+  %v.71 = icmp slt i64 %number.70, %at.30
+  br i1 %v.71, label %body.68, label %after.69
+body.68:
+  %at.72 = getelementptr [16 x i8], ptr %at.61, i64 %number.70
+  %at.73 = getelementptr [16 x i8], ptr %at.64, i64 %number.70
+  %kind.74 = load i32, ptr %at.72
+  %payload_at.79 = getelementptr i8, ptr %at.72, i64 8
+  %v.80 = load ptr, ptr %payload_at.79
+  %zero_at.81 = getelementptr i8, ptr %at.73, i64 4
+  %zero_at.82 = getelementptr i8, ptr %at.72, i64 4
+  %v.83 = load i32, ptr %zero_at.82
+  store i32 %v.83, ptr %zero_at.81
+  store i32 %kind.74, ptr %at.73
+  %payload_at.88 = getelementptr i8, ptr %at.73, i64 8
+  store ptr %v.80, ptr %payload_at.88
+  %v.94 = icmp sge i32 %kind.74, 7
+  br i1 %v.94, label %then.91, label %after.93
+then.91:
+  %v.98 = icmp eq i32 %kind.74, 11
+  br i1 %v.98, label %then.95, label %else.96
+then.95:
+  %at.105 = getelementptr [1 x i8], ptr %v.80, i64 -32
+  %v.106 = atomicrmw add ptr %at.105, i64 1 monotonic
+  br label %after.97
+else.96:
+  %at.111 = getelementptr [1 x i8], ptr %v.80, i64 -32
+  %v.112 = load i64, ptr %at.111
+  %v.113 = add i64 %v.112, 1
+  store i64 %v.113, ptr %at.111
+  br label %after.97
+after.97:
+  br label %after.93
+after.93:
+  %number.114 = add i64 %number.70, 1
+  br label %loop.67
+after.69:
+  %at.115 = getelementptr [16 x i8], ptr %at.64, i64 %at.30
+  br label %loop.118
+loop.118:
+  %number.121 = phi i64 [ 0, %after.69 ], [ %number.165, %after.144 ]
+  %v.122 = icmp slt i64 %number.121, 1
+  br i1 %v.122, label %body.119, label %after.120
+body.119:
+  %at.123 = getelementptr [16 x i8], ptr %item, i64 %number.121
+  %at.124 = getelementptr [16 x i8], ptr %at.115, i64 %number.121
+  %kind.125 = load i32, ptr %at.123
+  %payload_at.130 = getelementptr i8, ptr %at.123, i64 8
+  %v.131 = load ptr, ptr %payload_at.130
+  %zero_at.132 = getelementptr i8, ptr %at.124, i64 4
+  %zero_at.133 = getelementptr i8, ptr %at.123, i64 4
+  %v.134 = load i32, ptr %zero_at.133
+  store i32 %v.134, ptr %zero_at.132
+  store i32 %kind.125, ptr %at.124
+  %payload_at.139 = getelementptr i8, ptr %at.124, i64 8
+  store ptr %v.131, ptr %payload_at.139
+  %v.145 = icmp sge i32 %kind.125, 7
+  br i1 %v.145, label %then.142, label %after.144
+then.142:
+  %v.149 = icmp eq i32 %kind.125, 11
+  br i1 %v.149, label %then.146, label %else.147
+then.146:
+  %at.156 = getelementptr [1 x i8], ptr %v.131, i64 -32
+  %v.157 = atomicrmw add ptr %at.156, i64 1 monotonic
+  br label %after.148
+else.147:
+  %at.162 = getelementptr [1 x i8], ptr %v.131, i64 -32
+  %v.163 = load i64, ptr %at.162
+  %v.164 = add i64 %v.163, 1
+  store i64 %v.164, ptr %at.162
+  br label %after.148
+after.148:
+  br label %after.144
+after.144:
+  %number.165 = add i64 %number.121, 1
+  br label %loop.118
+after.120:
+  %v.166 = add i64 %at.30, 1
+  %at.167 = getelementptr [16 x i8], ptr %at.64, i64 %v.166
+  %at.168 = getelementptr [16 x i8], ptr %at.61, i64 %at.30
+  %v.169 = sub i64 %count.20, %at.30
+  br label %loop.172
+loop.172:
+  %number.175 = phi i64 [ 0, %after.120 ], [ %number.219, %after.198 ]
+  %v.176 = icmp slt i64 %number.175, %v.169
+  br i1 %v.176, label %body.173, label %after.174
+body.173:
+  %at.177 = getelementptr [16 x i8], ptr %at.168, i64 %number.175
+  %at.178 = getelementptr [16 x i8], ptr %at.167, i64 %number.175
+  %kind.179 = load i32, ptr %at.177
+  %payload_at.184 = getelementptr i8, ptr %at.177, i64 8
+  %v.185 = load ptr, ptr %payload_at.184
+  %zero_at.186 = getelementptr i8, ptr %at.178, i64 4
+  %zero_at.187 = getelementptr i8, ptr %at.177, i64 4
+  %v.188 = load i32, ptr %zero_at.187
+  store i32 %v.188, ptr %zero_at.186
+  store i32 %kind.179, ptr %at.178
+  %payload_at.193 = getelementptr i8, ptr %at.178, i64 8
+  store ptr %v.185, ptr %payload_at.193
+  %v.199 = icmp sge i32 %kind.179, 7
+  br i1 %v.199, label %then.196, label %after.198
+then.196:
+  %v.203 = icmp eq i32 %kind.179, 11
+  br i1 %v.203, label %then.200, label %else.201
+then.200:
+  %at.210 = getelementptr [1 x i8], ptr %v.185, i64 -32
+  %v.211 = atomicrmw add ptr %at.210, i64 1 monotonic
+  br label %after.202
+else.201:
+  %at.216 = getelementptr [1 x i8], ptr %v.185, i64 -32
+  %v.217 = load i64, ptr %at.216
+  %v.218 = add i64 %v.217, 1
+  store i64 %v.218, ptr %at.216
+  br label %after.202
+after.202:
+  br label %after.198
+after.198:
+  %number.219 = add i64 %number.175, 1
+  br label %loop.172
+after.174:
+  %old_kind.222 = load i32, ptr %register
+  %payload_at.227 = getelementptr i8, ptr %register, i64 8
+  %v.228 = load ptr, ptr %payload_at.227
+  store i32 9, ptr %register
+  %payload_at.233 = getelementptr i8, ptr %register, i64 8
+  store ptr %result.0.50, ptr %payload_at.233
+  %v.237 = icmp sge i32 %old_kind.222, 7
+  br i1 %v.237, label %then.234, label %after.236
+then.234:
+  call void @heddle_release(ptr %context, i32 %old_kind.222, ptr %v.228)
+  br label %after.236
+after.236:
+  ret i32 0
+}
+
+; As `place_in`; a new element may stand behind all.
+define internal i64 @place_of_new(ptr %value, i64 %count) {
+entry:
+  %tensor.1 = call ptr @plain_tensor(ptr %value)
+  %v.5 = icmp eq ptr %tensor.1, null
+  br i1 %v.5, label %then.2, label %after.4
+then.2:
+  ret i64 -1
+after.4:
+  %dtype_at.9 = getelementptr i8, ptr %tensor.1, i64 20
+  %v.10 = load i32, ptr %dtype_at.9
+  %v.11 = icmp ne i32 %v.10, 81920
+  %rank_at.12 = getelementptr i8, ptr %tensor.1, i64 16
+  %v.13 = load i32, ptr %rank_at.12
+  %v.14 = icmp ne i32 %v.13, 0
+  %v.15 = or i1 %v.11, %v.14
+  br i1 %v.15, label %then.6, label %after.8
+then.6:
+  ret i64 -1
+after.8:
+  %v.18 = load ptr, ptr %tensor.1
+  %byte_offset_at.19 = getelementptr i8, ptr %tensor.1, i64 40
+  %v.20 = load i64, ptr %byte_offset_at.19
+  %at.21 = getelementptr [1 x i8], ptr %v.18, i64 %v.20
+  %v.22 = load i64, ptr %at.21
+  %is_end.23 = icmp eq i64 %v.22, %count
+  br i1 %is_end.23, label %yes.25, label %no.26
+yes.25:
+  br label %chosen.27
+no.26:
+  %v.28 = call i64 @place_in(ptr %value, i64 %count)
+  br label %chosen.27
+chosen.27:
+  %v.24.29 = phi i64 [ %count, %yes.25 ], [ %v.28, %no.26 ]
+  ret i64 %v.24.29
+}
+
+; A sequence without the element at a place.
+define i32 @heddle_sequence_erase(ptr %context, ptr %register, ptr %sequence, ptr %place) "heddle-simplified" {
+entry:
+  %v.7 = load i32, ptr %sequence
+  %v.8 = icmp eq i32 %v.7, 9
+  br i1 %v.8, label %yes.4, label %no.5
+yes.4:
+  %payload_at.13 = getelementptr i8, ptr %sequence, i64 8
+  %v.14 = load ptr, ptr %payload_at.13
+  br label %chosen.6
+no.5:
+  br label %chosen.6
+chosen.6:
+  %v.3.15 = phi ptr [ %v.14, %yes.4 ], [ null, %no.5 ]
+  %v.19 = icmp eq ptr %v.3.15, null
+  br i1 %v.19, label %then.16, label %after.18
+then.16:
+  ret i32 2
+after.18:
+  %count.20 = load i64, ptr %v.3.15
+  %at.21 = call i64 @place_in(ptr %place, i64 %count.20)
+  %v.25 = icmp eq i64 %at.21, -1
+  br i1 %v.25, label %then.22, label %after.24
+then.22:
+  ret i32 2
+after.24:
+  %v.26 = sub i64 %count.20, 1
+  %v.29 = mul i64 16, %v.26
+  %size_bytes.30 = add i64 8, %v.29
+  %v.33 = add i64 %size_bytes.30, 32
+  %v.34 = call ptr @malloc(i64 %v.33)
+  %v.38 = icmp eq ptr %v.34, null
+  br i1 %v.38, label %then.35, label %after.37
+then.35:
+  call void @refuse_memory(i64 %v.33)
+  br label %new_object_end.32
+after.37:
+  store i64 1, ptr %v.34
+  %kind_at.39 = getelementptr i8, ptr %v.34, i64 8
+  store i32 9, ptr %kind_at.39
+  %flags_at.40 = getelementptr i8, ptr %v.34, i64 12
+  store i32 0, ptr %flags_at.40
+  %owner_at.41 = getelementptr i8, ptr %v.34, i64 16
+  store ptr null, ptr %owner_at.41
+  %at.44 = getelementptr [32 x i8], ptr %v.34, i64 1
+  br label %new_object_end.32
+new_object_end.32:
+  %result.0.45 = phi ptr [ null, %then.35 ], [ %at.44, %after.37 ]
+  %v.49 = icmp ne ptr %result.0.45, null
+  br i1 %v.49, label %then.46, label %after.48
+then.46:
+  store i64 %v.26, ptr %result.0.45
+  br label %after.48
+after.48:
+  %v.53 = icmp eq ptr %result.0.45, null
+  br i1 %v.53, label %then.50, label %after.52
+then.50:
+  ret i32 -1
+after.52:
+  %at.56 = getelementptr [8 x i8], ptr %v.3.15, i64 1
+  %at.59 = getelementptr [8 x i8], ptr %result.0.45, i64 1
+  br label %loop.62
+loop.62:
+  %number.65 = phi i64 [ 0, %after.52 ], [ %number.109, %after.88 ]
+  %v.66 = icmp slt i64 %number.65, %at.21
+  br i1 %v.66, label %body.63, label %after.64
+body.63:
+  %at.67 = getelementptr [16 x i8], ptr %at.56, i64 %number.65
+  %at.68 = getelementptr [16 x i8], ptr %at.59, i64 %number.65
+  %kind.69 = load i32, ptr %at.67
+  %payload_at.74 = getelementptr i8, ptr %at.67, i64 8
+  %v.75 = load ptr, ptr %payload_at.74
+  %zero_at.76 = getelementptr i8, ptr %at.68, i64 4
+  %zero_at.77 = getelementptr i8, ptr %at.67, i64 4
+  %v.78 = load i32, ptr %zero_at.77
+  store i32 %v.78, ptr %zero_at.76
+  store i32 %kind.69, ptr %at.68
+  %payload_at.83 = getelementptr i8, ptr %at.68, i64 8
+  store ptr %v.75, ptr %payload_at.83
+  %v.89 = icmp sge i32 %kind.69, 7
+  br i1 %v.89, label %then.86, label %after.88
+then.86:
+  %v.93 = icmp eq i32 %kind.69, 11
+  br i1 %v.93, label %then.90, label %else.91
+then.90:
+  %at.100 = getelementptr [1 x i8], ptr %v.75, i64 -32
+  %v.101 = atomicrmw add ptr %at.100, i64 1 monotonic
+  br label %after.92
+else.91:
+  %at.106 = getelementptr [1 x i8], ptr %v.75, i64 -32
+  %v.107 = load i64, ptr %at.106
+  %v.108 = add i64 %v.107, 1
+  store i64 %v.108, ptr %at.106
+  br label %after.92
+after.92:
+  br label %after.88
+after.88:
+  %number.109 = add i64 %number.65, 1
+  br label %loop.62
+after.64:
+  %at.110 = getelementptr [16 x i8], ptr %at.59, i64 %at.21
+  %v.111 = add i64 %at.21, 1
+  %at.112 = getelementptr [16 x i8], ptr %at.56, i64 %v.111
+  %v.113 = sub i64 %count.20, %at.21
+  %v.114 = sub i64 %v.113, 1
+  br label %loop.117
+loop.117:
+  %number.120 = phi i64 [ 0, %after.64 ], [ %number.164, %after.143 ]
+  %v.121 = icmp slt i64 %number.120, %v.114
+  br i1 %v.121, label %body.118, label %after.119
+body.118:
+  %at.122 = getelementptr [16 x i8], ptr %at.112, i64 %number.120
+  %at.123 = getelementptr [16 x i8], ptr %at.110, i64 %number.120
+  %kind.124 = load i32, ptr %at.122
+  %payload_at.129 = getelementptr i8, ptr %at.122, i64 8
+  %v.130 = load ptr, ptr %payload_at.129
+  %zero_at.131 = getelementptr i8, ptr %at.123, i64 4
+  %zero_at.132 = getelementptr i8, ptr %at.122, i64 4
+  %v.133 = load i32, ptr %zero_at.132
+  store i32 %v.133, ptr %zero_at.131
+  store i32 %kind.124, ptr %at.123
+  %payload_at.138 = getelementptr i8, ptr %at.123, i64 8
+  store ptr %v.130, ptr %payload_at.138
+  %v.144 = icmp sge i32 %kind.124, 7
+  br i1 %v.144, label %then.141, label %after.143
+then.141:
+  %v.148 = icmp eq i32 %kind.124, 11
+  br i1 %v.148, label %then.145, label %else.146
+then.145:
+  %at.155 = getelementptr [1 x i8], ptr %v.130, i64 -32
+  %v.156 = atomicrmw add ptr %at.155, i64 1 monotonic
+  br label %after.147
+else.146:
+  %at.161 = getelementptr [1 x i8], ptr %v.130, i64 -32
+  %v.162 = load i64, ptr %at.161
+  %v.163 = add i64 %v.162, 1
+  store i64 %v.163, ptr %at.161
+  br label %after.147
+after.147:
+  br label %after.143
+after.143:
+  %number.164 = add i64 %number.120, 1
+  br label %loop.117
+after.119:
+  %old_kind.167 = load i32, ptr %register
+  %payload_at.172 = getelementptr i8, ptr %register, i64 8
+  %v.173 = load ptr, ptr %payload_at.172
+  store i32 9, ptr %register
+  %payload_at.178 = getelementptr i8, ptr %register, i64 8
+  store ptr %result.0.45, ptr %payload_at.178
+  %v.182 = icmp sge i32 %old_kind.167, 7
+  br i1 %v.182, label %then.179, label %after.181
+then.179:
+  call void @heddle_release(ptr %context, i32 %old_kind.167, ptr %v.173)
+  br label %after.181
+after.181:
+  ret i32 0
+}
+
+; A tensor with memory of its own; null after heddle_set_error.
+define internal ptr @new_host_tensor(ptr %context, i64 %rank, ptr %sizes, i32 %dtype) {
+entry:
+  br label %loop.3
+loop.3:
+  %result.6 = phi i64 [ 1, %entry ], [ %result.20, %body.4 ]
+  %any_negative.7 = phi i1 [ false, %entry ], [ %any_negative.14, %body.4 ]
+  %any_zero.8 = phi i1 [ false, %entry ], [ %any_zero.16, %body.4 ]
+  %number.9 = phi i64 [ 0, %entry ], [ %number.21, %body.4 ]
+  %v.10 = icmp slt i64 %number.9, %rank
+  br i1 %v.10, label %body.4, label %after.5
+body.4:
+  %at.11 = getelementptr [8 x i8], ptr %sizes, i64 %number.9
+  %size.12 = load i64, ptr %at.11
+  %v.13 = icmp slt i64 %size.12, 0
+  %any_negative.14 = or i1 %any_negative.7, %v.13
+  %v.15 = icmp eq i64 %size.12, 0
+  %any_zero.16 = or i1 %any_zero.8, %v.15
+  %v.17 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.6, i64 %size.12)
+  %v.18 = extractvalue { i64, i1 } %v.17, 0
+  %v.19 = extractvalue { i64, i1 } %v.17, 1
+  %result.20 = select i1 %v.19, i64 9223372036854775807, i64 %v.18
+  %number.21 = add i64 %number.9, 1
+  br label %loop.3
+after.5:
+  %known.22 = select i1 %any_zero.8, i64 0, i64 %result.6
+  %v.23 = select i1 %any_negative.7, i64 -1, i64 %known.22
+  %v.26 = lshr i32 %dtype, 8
+  %v.27 = and i32 %v.26, 255
+  %v.28 = lshr i32 %dtype, 16
+  %v.29 = mul i32 %v.27, %v.28
+  %v.30 = add i32 %v.29, 7
+  %v.31 = lshr i32 %v.30, 3
+  %v.32 = zext i32 %v.31 to i64
+  %v.35 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %v.23, i64 %v.32)
+  %v.36 = extractvalue { i64, i1 } %v.35, 0
+  %v.37 = extractvalue { i64, i1 } %v.35, 1
+  %bounded.38 = select i1 %v.37, i64 9223372036854775807, i64 %v.36
+  %v.39 = icmp slt i64 %v.23, 0
+  %v.40 = select i1 %v.39, i64 -1, i64 %bounded.38
+  %v.41 = load ptr, ptr %context
+  %v.42 = load ptr, ptr %context
+  %v.45 = load i64, ptr %v.42
+  %last.46 = sub i64 %v.45, 1
+  %v.47 = icmp eq i32 -1, -1
+  %v.48 = sext i32 -1 to i64
+  %v.49 = select i1 %v.47, i64 %last.46, i64 %v.48
+  %at.52 = getelementptr [8 x i8], ptr %v.41, i64 1
+  %at.53 = getelementptr [8 x i8], ptr %at.52, i64 %v.49
+  %v.54 = load ptr, ptr %at.53
+  %storage.55 = call ptr @pool_take(ptr %v.54, i64 %v.40)
+  %v.59 = icmp eq ptr %storage.55, null
+  br i1 %v.59, label %then.56, label %after.58
+then.56:
+  ret ptr null
+after.58:
+  %at.64 = getelementptr [32 x i8], ptr %storage.55, i64 1
+  %at.65 = getelementptr [1 x i8], ptr %at.64, i64 0
+  %device_type_at.66 = getelementptr i8, ptr %storage.55, i64 16
+  %v.67 = load i32, ptr %device_type_at.66
+  %device_id_at.68 = getelementptr i8, ptr %storage.55, i64 20
+  %v.69 = load i32, ptr %device_id_at.68
+  %v.72 = mul i64 8, %rank
+  %v.73 = add i64 48, %v.72
+  %v.76 = add i64 %v.73, 32
+  %v.77 = call ptr @malloc(i64 %v.76)
+  %v.81 = icmp eq ptr %v.77, null
+  br i1 %v.81, label %then.78, label %after.80
+then.78:
+  call void @refuse_memory(i64 %v.76)
+  br label %new_object_end.75
+after.80:
+  store i64 1, ptr %v.77
+  %kind_at.82 = getelementptr i8, ptr %v.77, i64 8
+  store i32 7, ptr %kind_at.82
+  %flags_at.83 = getelementptr i8, ptr %v.77, i64 12
+  store i32 0, ptr %flags_at.83
+  %owner_at.84 = getelementptr i8, ptr %v.77, i64 16
+  store ptr %storage.55, ptr %owner_at.84
+  %at.87 = getelementptr [32 x i8], ptr %v.77, i64 1
+  br label %new_object_end.75
+new_object_end.75:
+  %result.0.88 = phi ptr [ null, %then.78 ], [ %at.87, %after.80 ]
+  %v.92 = icmp eq ptr %result.0.88, null
+  br i1 %v.92, label %then.89, label %after.91
+then.89:
+  br label %new_tensor_end.71
+after.91:
+  store ptr %at.65, ptr %result.0.88
+  %device_type_at.93 = getelementptr i8, ptr %result.0.88, i64 8
+  store i32 %v.67, ptr %device_type_at.93
+  %device_id_at.94 = getelementptr i8, ptr %result.0.88, i64 12
+  store i32 %v.69, ptr %device_id_at.94
+  %rank_at.95 = getelementptr i8, ptr %result.0.88, i64 16
+  %v.96 = trunc i64 %rank to i32
+  store i32 %v.96, ptr %rank_at.95
+  %dtype_at.97 = getelementptr i8, ptr %result.0.88, i64 20
+  store i32 %dtype, ptr %dtype_at.97
+  %at.98 = getelementptr [48 x i8], ptr %result.0.88, i64 1
+  %sizes_at.99 = getelementptr i8, ptr %result.0.88, i64 24
+  store ptr %at.98, ptr %sizes_at.99
+  %strides_at.100 = getelementptr i8, ptr %result.0.88, i64 32
+  store ptr null, ptr %strides_at.100
+  %byte_offset_at.101 = getelementptr i8, ptr %result.0.88, i64 40
+  store i64 0, ptr %byte_offset_at.101
+  br label %loop.102
+loop.102:
+  %axis.105 = phi i64 [ 0, %after.91 ], [ %axis.110, %body.103 ]
+  %v.106 = icmp slt i64 %axis.105, %rank
+  br i1 %v.106, label %body.103, label %after.104
+body.103:
+  %at.107 = getelementptr [8 x i8], ptr %at.98, i64 %axis.105
+  %at.108 = getelementptr [8 x i8], ptr %sizes, i64 %axis.105
+  %v.109 = load i64, ptr %at.108
+  store i64 %v.109, ptr %at.107
+  %axis.110 = add i64 %axis.105, 1
+  br label %loop.102
+after.104:
+  br label %new_tensor_end.71
+new_tensor_end.71:
+  %result.0.111 = phi ptr [ null, %then.89 ], [ %result.0.88, %after.104 ]
+  %v.115 = icmp eq ptr %result.0.111, null
+  br i1 %v.115, label %then.112, label %after.114
+then.112:
+  %at.122 = getelementptr [1 x i8], ptr %storage.55, i64 -32
+  %v.127 = load atomic i64, ptr %at.122 acquire, align 8
+  %v.128 = icmp eq i64 %v.127, 1
+  br i1 %v.128, label %then.123, label %or.126
+or.126:
+  %v.129 = atomicrmw sub ptr %at.122, i64 1 acq_rel
+  %v.130 = icmp eq i64 %v.129, 1
+  br i1 %v.130, label %then.123, label %after.125
+then.123:
+  call void @pool_give(ptr %storage.55)
+  br label %after.125
+after.125:
+  br label %after.114
+after.114:
+  ret ptr %result.0.111
+}
+
+; So many runs of bytes, each a step behind the last one.
+define internal void @copy_runs(ptr %to, i64 %to_step, ptr %source, i64 %source_step, i64 %row_bytes, i64 %count) {
+entry:
+  %v.4 = icmp eq i64 %row_bytes, %to_step
+  %v.5 = icmp eq i64 %row_bytes, %source_step
+  %v.6 = and i1 %v.4, %v.5
+  br i1 %v.6, label %then.1, label %after.3
+then.1:
+  %v.7 = mul i64 %row_bytes, %count
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %source, i64 %v.7, i1 false)
+  ret void
+after.3:
+  br label %loop.8
+loop.8:
+  %number.11 = phi i64 [ 0, %after.3 ], [ %number.17, %body.9 ]
+  %v.12 = icmp slt i64 %number.11, %count
+  br i1 %v.12, label %body.9, label %after.10
+body.9:
+  %v.13 = mul i64 %number.11, %to_step
+  %at.14 = getelementptr [1 x i8], ptr %to, i64 %v.13
+  %v.15 = mul i64 %number.11, %source_step
+  %at.16 = getelementptr [1 x i8], ptr %source, i64 %v.15
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.14, ptr %at.16, i64 %row_bytes, i1 false)
+  %number.17 = add i64 %number.11, 1
+  br label %loop.8
+after.10:
+  ret void
+}
+
+; The sizes of elements joined along an axis, or a new one; False where they are not plain tensors that
+; fit.
+define internal i1 @joined_sizes(ptr %items, i64 %count, i64 %axis, i64 %is_new, ptr %sizes) {
+entry:
+  %first.1 = call ptr @plain_tensor(ptr %items)
+  %v.5 = icmp eq ptr %first.1, null
+  br i1 %v.5, label %then.2, label %after.4
+then.2:
+  ret i1 false
+after.4:
+  %rank_at.6 = getelementptr i8, ptr %first.1, i64 16
+  %v.7 = load i32, ptr %rank_at.6
+  %rank.8 = sext i32 %v.7 to i64
+  %v.12 = add i64 %rank.8, %is_new
+  %v.13 = icmp sgt i64 %v.12, 16
+  br i1 %v.13, label %then.9, label %after.11
+then.9:
+  ret i1 false
+after.11:
+  br label %loop.14
+loop.14:
+  %number.17 = phi i64 [ 0, %after.11 ], [ %number.72, %after.64 ]
+  %total.18 = phi i64 [ 0, %after.11 ], [ %total.71, %after.64 ]
+  %v.19 = icmp slt i64 %number.17, %count
+  br i1 %v.19, label %body.15, label %after.16
+body.15:
+  %at.20 = getelementptr [16 x i8], ptr %items, i64 %number.17
+  %item.21 = call ptr @plain_tensor(ptr %at.20)
+  %v.25 = icmp eq ptr %item.21, null
+  br i1 %v.25, label %then.22, label %after.24
+then.22:
+  ret i1 false
+after.24:
+  %dtype_at.29 = getelementptr i8, ptr %item.21, i64 20
+  %v.30 = load i32, ptr %dtype_at.29
+  %dtype_at.31 = getelementptr i8, ptr %first.1, i64 20
+  %v.32 = load i32, ptr %dtype_at.31
+  %v.33 = icmp ne i32 %v.30, %v.32
+  %rank_at.34 = getelementptr i8, ptr %item.21, i64 16
+  %v.35 = load i32, ptr %rank_at.34
+  %rank_at.36 = getelementptr i8, ptr %first.1, i64 16
+  %v.37 = load i32, ptr %rank_at.36
+  %v.38 = icmp ne i32 %v.35, %v.37
+  %v.39 = or i1 %v.33, %v.38
+  br i1 %v.39, label %then.26, label %after.28
+then.26:
+  ret i1 false
+after.28:
+  br label %loop.40
+loop.40:
+  %dim.43 = phi i64 [ 0, %after.28 ], [ %dim.61, %after.47 ]
+  %v.44 = icmp slt i64 %dim.43, %rank.8
+  br i1 %v.44, label %body.41, label %after.42
+body.41:
+  %sizes_at.48 = getelementptr i8, ptr %item.21, i64 24
+  %v.49 = load ptr, ptr %sizes_at.48
+  %at.50 = getelementptr [8 x i8], ptr %v.49, i64 %dim.43
+  %v.51 = load i64, ptr %at.50
+  %sizes_at.52 = getelementptr i8, ptr %first.1, i64 24
+  %v.53 = load ptr, ptr %sizes_at.52
+  %at.54 = getelementptr [8 x i8], ptr %v.53, i64 %dim.43
+  %v.55 = load i64, ptr %at.54
+  %v.56 = icmp ne i64 %v.51, %v.55
+  %v.57 = icmp ne i64 %dim.43, %axis
+  %v.58 = icmp ne i64 %is_new, 0
+  %v.59 = or i1 %v.57, %v.58
+  %v.60 = and i1 %v.56, %v.59
+  br i1 %v.60, label %then.45, label %after.47
+then.45:
+  ret i1 false
+after.47:
+  %dim.61 = add i64 %dim.43, 1
+  br label %loop.40
+after.42:
+  %v.65 = icmp eq i64 %is_new, 0
+  br i1 %v.65, label %then.62, label %after.64
+then.62:
+  %sizes_at.66 = getelementptr i8, ptr %item.21, i64 24
+  %v.67 = load ptr, ptr %sizes_at.66
+  %at.68 = getelementptr [8 x i8], ptr %v.67, i64 %axis
+  %v.69 = load i64, ptr %at.68
+  %total.70 = add i64 %total.18, %v.69
+  br label %after.64
+after.64:
+  %total.71 = phi i64 [ %total.18, %after.42 ], [ %total.70, %then.62 ]
+  %number.72 = add i64 %number.17, 1
+  br label %loop.14
+after.16:
+  br label %loop.73
+loop.73:
+  %dim.76 = phi i64 [ 0, %after.16 ], [ %dim.96, %after.81 ]
+  %v.77 = add i64 %rank.8, %is_new
+  %v.78 = icmp slt i64 %dim.76, %v.77
+  br i1 %v.78, label %body.74, label %after.75
+body.74:
+  %v.82 = icmp eq i64 %dim.76, %axis
+  br i1 %v.82, label %then.79, label %else.80
+then.79:
+  %at.83 = getelementptr [8 x i8], ptr %sizes, i64 %dim.76
+  %v.84 = icmp ne i64 %is_new, 0
+  %v.85 = select i1 %v.84, i64 %count, i64 %total.18
+  store i64 %v.85, ptr %at.83
+  br label %after.81
+else.80:
+  %at.86 = getelementptr [8 x i8], ptr %sizes, i64 %dim.76
+  %sizes_at.87 = getelementptr i8, ptr %first.1, i64 24
+  %v.88 = load ptr, ptr %sizes_at.87
+  %v.89 = icmp ne i64 %is_new, 0
+  %v.90 = icmp sgt i64 %dim.76, %axis
+  %v.91 = and i1 %v.89, %v.90
+  %v.92 = sub i64 %dim.76, 1
+  %v.93 = select i1 %v.91, i64 %v.92, i64 %dim.76
+  %at.94 = getelementptr [8 x i8], ptr %v.88, i64 %v.93
+  %v.95 = load i64, ptr %at.94
+  store i64 %v.95, ptr %at.86
+  br label %after.81
+after.81:
+  %dim.96 = add i64 %dim.76, 1
+  br label %loop.73
+after.75:
+  ret i1 true
+}
+
+; The elements after each other along an axis that they have, or along a new one.
+define i32 @heddle_sequence_concat(ptr %context, ptr %register, ptr %sequence, i64 %axis, i64 %is_new) {
+entry:
+  %room.1 = alloca [8 x i8], i64 16, align 16
+  %v.8 = load i32, ptr %sequence
+  %v.9 = icmp eq i32 %v.8, 9
+  br i1 %v.9, label %yes.5, label %no.6
+yes.5:
+  %payload_at.14 = getelementptr i8, ptr %sequence, i64 8
+  %v.15 = load ptr, ptr %payload_at.14
+  br label %chosen.7
+no.6:
+  br label %chosen.7
+chosen.7:
+  %v.4.16 = phi ptr [ %v.15, %yes.5 ], [ null, %no.6 ]
+  %v.20 = icmp eq ptr %v.4.16, null
+  br i1 %v.20, label %then.17, label %after.19
+then.17:
+  ret i32 2
+after.19:
+  %at.23 = getelementptr [8 x i8], ptr %v.4.16, i64 1
+  %count.24 = load i64, ptr %v.4.16
+  %v.28 = icmp eq i64 %count.24, 0
+  br i1 %v.28, label %then.25, label %after.27
+then.25:
+  ret i32 2
+after.27:
+  %first.29 = call ptr @plain_tensor(ptr %at.23)
+  %v.33 = icmp eq ptr %first.29, null
+  br i1 %v.33, label %then.30, label %after.32
+then.30:
+  ret i32 2
+after.32:
+  %rank_at.34 = getelementptr i8, ptr %first.29, i64 16
+  %v.35 = load i32, ptr %rank_at.34
+  %v.36 = sext i32 %v.35 to i64
+  %rank.37 = add i64 %v.36, %is_new
+  %v.38 = icmp slt i64 %axis, 0
+  %v.39 = add i64 %axis, %rank.37
+  %place.40 = select i1 %v.38, i64 %v.39, i64 %axis
+  %v.44 = icmp slt i64 %place.40, 0
+  %v.45 = icmp sge i64 %place.40, %rank.37
+  %v.46 = or i1 %v.44, %v.45
+  br i1 %v.46, label %then.41, label %after.43
+then.41:
+  ret i32 2
+after.43:
+  %v.50 = call i1 @joined_sizes(ptr %at.23, i64 %count.24, i64 %place.40, i64 %is_new, ptr %room.1)
+  br i1 %v.50, label %after.49, label %then.47
+then.47:
+  ret i32 2
+after.49:
+  %dtype_at.51 = getelementptr i8, ptr %first.29, i64 20
+  %v.52 = load i32, ptr %dtype_at.51
+  %made.53 = call ptr @new_host_tensor(ptr %context, i64 %rank.37, ptr %room.1, i32 %v.52)
+  %v.57 = icmp eq ptr %made.53, null
+  br i1 %v.57, label %then.54, label %after.56
+then.54:
+  ret i32 -1
+after.56:
+  br label %loop.60
+loop.60:
+  %result.63 = phi i64 [ 1, %after.56 ], [ %result.77, %body.61 ]
+  %any_negative.64 = phi i1 [ false, %after.56 ], [ %any_negative.71, %body.61 ]
+  %any_zero.65 = phi i1 [ false, %after.56 ], [ %any_zero.73, %body.61 ]
+  %number.66 = phi i64 [ 0, %after.56 ], [ %number.78, %body.61 ]
+  %v.67 = icmp slt i64 %number.66, %place.40
+  br i1 %v.67, label %body.61, label %after.62
+body.61:
+  %at.68 = getelementptr [8 x i8], ptr %room.1, i64 %number.66
+  %size.69 = load i64, ptr %at.68
+  %v.70 = icmp slt i64 %size.69, 0
+  %any_negative.71 = or i1 %any_negative.64, %v.70
+  %v.72 = icmp eq i64 %size.69, 0
+  %any_zero.73 = or i1 %any_zero.65, %v.72
+  %v.74 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.63, i64 %size.69)
+  %v.75 = extractvalue { i64, i1 } %v.74, 0
+  %v.76 = extractvalue { i64, i1 } %v.74, 1
+  %result.77 = select i1 %v.76, i64 9223372036854775807, i64 %v.75
+  %number.78 = add i64 %number.66, 1
+  br label %loop.60
+after.62:
+  %known.79 = select i1 %any_zero.65, i64 0, i64 %result.63
+  %v.80 = select i1 %any_negative.64, i64 -1, i64 %known.79
+  %v.81 = sub i64 %rank.37, %place.40
+  %v.82 = sub i64 %v.81, 1
+  %v.83 = add i64 %place.40, 1
+  %at.84 = getelementptr [8 x i8], ptr %room.1, i64 %v.83
+  br label %loop.87
+loop.87:
+  %result.90 = phi i64 [ 1, %after.62 ], [ %result.104, %body.88 ]
+  %any_negative.91 = phi i1 [ false, %after.62 ], [ %any_negative.98, %body.88 ]
+  %any_zero.92 = phi i1 [ false, %after.62 ], [ %any_zero.100, %body.88 ]
+  %number.93 = phi i64 [ 0, %after.62 ], [ %number.105, %body.88 ]
+  %v.94 = icmp slt i64 %number.93, %v.82
+  br i1 %v.94, label %body.88, label %after.89
+body.88:
+  %at.95 = getelementptr [8 x i8], ptr %at.84, i64 %number.93
+  %size.96 = load i64, ptr %at.95
+  %v.97 = icmp slt i64 %size.96, 0
+  %any_negative.98 = or i1 %any_negative.91, %v.97
+  %v.99 = icmp eq i64 %size.96, 0
+  %any_zero.100 = or i1 %any_zero.92, %v.99
+  %v.101 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.90, i64 %size.96)
+  %v.102 = extractvalue { i64, i1 } %v.101, 0
+  %v.103 = extractvalue { i64, i1 } %v.101, 1
+  %result.104 = select i1 %v.103, i64 9223372036854775807, i64 %v.102
+  %number.105 = add i64 %number.93, 1
+  br label %loop.87
+after.89:
+  %known.106 = select i1 %any_zero.92, i64 0, i64 %result.90
+  %v.107 = select i1 %any_negative.91, i64 -1, i64 %known.106
+  %dtype_at.108 = getelementptr i8, ptr %first.29, i64 20
+  %v.109 = load i32, ptr %dtype_at.108
+  %v.112 = lshr i32 %v.109, 8
+  %v.113 = and i32 %v.112, 255
+  %v.114 = lshr i32 %v.109, 16
+  %v.115 = mul i32 %v.113, %v.114
+  %v.116 = add i32 %v.115, 7
+  %v.117 = lshr i32 %v.116, 3
+  %v.118 = zext i32 %v.117 to i64
+  %inner.119 = mul i64 %v.107, %v.118
+  %v.122 = load ptr, ptr %made.53
+  %byte_offset_at.123 = getelementptr i8, ptr %made.53, i64 40
+  %v.124 = load i64, ptr %byte_offset_at.123
+  %at.125 = getelementptr [1 x i8], ptr %v.122, i64 %v.124
+  %at.126 = getelementptr [8 x i8], ptr %room.1, i64 %place.40
+  %v.127 = load i64, ptr %at.126
+  %step.128 = mul i64 %inner.119, %v.127
+  br label %loop.129
+loop.129:
+  %to.132 = phi ptr [ %at.125, %after.89 ], [ %at.161, %chosen.147 ]
+  %number.133 = phi i64 [ 0, %after.89 ], [ %number.162, %chosen.147 ]
+  %v.134 = icmp slt i64 %number.133, %count.24
+  br i1 %v.134, label %body.130, label %after.131
+body.130:
+  %at.135 = getelementptr [16 x i8], ptr %at.23, i64 %number.133
+  %payload_at.142 = getelementptr i8, ptr %at.135, i64 8
+  %v.143 = load ptr, ptr %payload_at.142
+  %v.148 = icmp ne i64 %is_new, 0
+  br i1 %v.148, label %yes.145, label %no.146
+yes.145:
+  br label %chosen.147
+no.146:
+  %sizes_at.149 = getelementptr i8, ptr %v.143, i64 24
+  %v.150 = load ptr, ptr %sizes_at.149
+  %at.151 = getelementptr [8 x i8], ptr %v.150, i64 %place.40
+  %v.152 = load i64, ptr %at.151
+  %v.153 = mul i64 %inner.119, %v.152
+  br label %chosen.147
+chosen.147:
+  %row_bytes.144.154 = phi i64 [ %inner.119, %yes.145 ], [ %v.153, %no.146 ]
+  %v.157 = load ptr, ptr %v.143
+  %byte_offset_at.158 = getelementptr i8, ptr %v.143, i64 40
+  %v.159 = load i64, ptr %byte_offset_at.158
+  %at.160 = getelementptr [1 x i8], ptr %v.157, i64 %v.159
+  call void @copy_runs(ptr %to.132, i64 %step.128, ptr %at.160, i64 %row_bytes.144.154, i64 %row_bytes.144.154, i64 %v.80)
+  %at.161 = getelementptr [1 x i8], ptr %to.132, i64 %row_bytes.144.154
+  %number.162 = add i64 %number.133, 1
+  br label %loop.129
+after.131:
+  %old_kind.165 = load i32, ptr %register
+  %payload_at.170 = getelementptr i8, ptr %register, i64 8
+  %v.171 = load ptr, ptr %payload_at.170
+  store i32 7, ptr %register
+  %payload_at.176 = getelementptr i8, ptr %register, i64 8
+  store ptr %made.53, ptr %payload_at.176
+  %v.180 = icmp sge i32 %old_kind.165, 7
+  br i1 %v.180, label %then.177, label %after.179
+then.177:
+  call void @heddle_release(ptr %context, i32 %old_kind.165, ptr %v.171)
+  br label %after.179
+after.179:
+  ret i32 0
+}
+
+; How many parts a split makes; NOWHERE where their sizes do not fit.
+define internal i64 @parts_of(i64 %total, ptr %wanted, i64 %keeps_axis) {
+entry:
+  %v.3 = load ptr, ptr %wanted
+  %byte_offset_at.4 = getelementptr i8, ptr %wanted, i64 40
+  %v.5 = load i64, ptr %byte_offset_at.4
+  %at.6 = getelementptr [1 x i8], ptr %v.3, i64 %v.5
+  %rank_at.10 = getelementptr i8, ptr %wanted, i64 16
+  %v.11 = load i32, ptr %rank_at.10
+  %v.12 = icmp eq i32 %v.11, 0
+  br i1 %v.12, label %then.7, label %after.9
+then.7:
+  %size.13 = load i64, ptr %at.6
+  %v.17 = icmp slt i64 %size.13, 1
+  %v.18 = icmp eq i64 %keeps_axis, 0
+  %v.19 = icmp ne i64 %size.13, 1
+  %v.20 = and i1 %v.18, %v.19
+  %v.21 = or i1 %v.17, %v.20
+  br i1 %v.21, label %then.14, label %after.16
+then.14:
+  ret i64 -1
+after.16:
+  %v.22 = add i64 %total, %size.13
+  %v.23 = sub i64 %v.22, 1
+  %v.24 = udiv i64 %v.23, %size.13
+  ret i64 %v.24
+after.9:
+  %sizes_at.25 = getelementptr i8, ptr %wanted, i64 24
+  %v.26 = load ptr, ptr %sizes_at.25
+  %count.27 = load i64, ptr %v.26
+  br label %loop.28
+loop.28:
+  %left.31 = phi i64 [ %total, %after.9 ], [ %left.46, %after.38 ]
+  %number.32 = phi i64 [ 0, %after.9 ], [ %number.47, %after.38 ]
+  %v.33 = icmp slt i64 %number.32, %count.27
+  br i1 %v.33, label %body.29, label %after.30
+body.29:
+  %at.34 = getelementptr [8 x i8], ptr %at.6, i64 %number.32
+  %size.35 = load i64, ptr %at.34
+  %v.39 = icmp slt i64 %size.35, 0
+  %v.40 = icmp sgt i64 %size.35, %left.31
+  %v.41 = or i1 %v.39, %v.40
+  %v.42 = icmp eq i64 %keeps_axis, 0
+  %v.43 = icmp ne i64 %size.35, 1
+  %v.44 = and i1 %v.42, %v.43
+  %v.45 = or i1 %v.41, %v.44
+  br i1 %v.45, label %then.36, label %after.38
+then.36:
+  ret i64 -1
+after.38:
+  %left.46 = sub i64 %left.31, %size.35
+  %number.47 = add i64 %number.32, 1
+  br label %loop.28
+after.30:
+  %v.48 = icmp eq i64 %left.31, 0
+  %v.49 = select i1 %v.48, i64 %count.27, i64 -1
+  ret i64 %v.49
+}
+
+; The parts of a tensor along an axis: of the sizes of a vector, or of one size, the last one less.
+define i32 @heddle_sequence_split(ptr %context, ptr %register, ptr %value, ptr %wanted, i64 %axis, i64 %keeps_axis) {
+entry:
+  %room.1 = alloca [8 x i8], i64 16, align 16
+  %tensor.2 = call ptr @plain_tensor(ptr %value)
+  %parts.3 = call ptr @plain_tensor(ptr %wanted)
+  %v.7 = icmp eq ptr %tensor.2, null
+  %v.8 = icmp eq ptr %parts.3, null
+  %v.9 = or i1 %v.7, %v.8
+  br i1 %v.9, label %then.4, label %after.6
+then.4:
+  ret i32 2
+after.6:
+  %dtype_at.13 = getelementptr i8, ptr %parts.3, i64 20
+  %v.14 = load i32, ptr %dtype_at.13
+  %v.15 = icmp ne i32 %v.14, 81920
+  %rank_at.16 = getelementptr i8, ptr %parts.3, i64 16
+  %v.17 = load i32, ptr %rank_at.16
+  %v.18 = icmp sgt i32 %v.17, 1
+  %v.19 = or i1 %v.15, %v.18
+  %v.20 = icmp slt i64 %axis, 0
+  %v.21 = or i1 %v.19, %v.20
+  %rank_at.22 = getelementptr i8, ptr %tensor.2, i64 16
+  %v.23 = load i32, ptr %rank_at.22
+  %v.24 = sext i32 %v.23 to i64
+  %v.25 = icmp sge i64 %axis, %v.24
+  %v.26 = or i1 %v.21, %v.25
+  br i1 %v.26, label %then.10, label %after.12
+then.10:
+  ret i32 2
+after.12:
+  %sizes_at.27 = getelementptr i8, ptr %tensor.2, i64 24
+  %v.28 = load ptr, ptr %sizes_at.27
+  %at.29 = getelementptr [8 x i8], ptr %v.28, i64 %axis
+  %total.30 = load i64, ptr %at.29
+  %count.31 = call i64 @parts_of(i64 %total.30, ptr %parts.3, i64 %keeps_axis)
+  %v.35 = icmp eq i64 %count.31, -1
+  br i1 %v.35, label %then.32, label %after.34
+then.32:
+  ret i32 2
+after.34:
+  %v.38 = mul i64 16, %count.31
+  %size_bytes.39 = add i64 8, %v.38
+  %v.42 = add i64 %size_bytes.39, 32
+  %v.43 = call ptr @malloc(i64 %v.42)
+  %v.47 = icmp eq ptr %v.43, null
+  br i1 %v.47, label %then.44, label %after.46
+then.44:
+  call void @refuse_memory(i64 %v.42)
+  br label %new_object_end.41
+after.46:
+  store i64 1, ptr %v.43
+  %kind_at.48 = getelementptr i8, ptr %v.43, i64 8
+  store i32 9, ptr %kind_at.48
+  %flags_at.49 = getelementptr i8, ptr %v.43, i64 12
+  store i32 0, ptr %flags_at.49
+  %owner_at.50 = getelementptr i8, ptr %v.43, i64 16
+  store ptr null, ptr %owner_at.50
+  %at.53 = getelementptr [32 x i8], ptr %v.43, i64 1
+  br label %new_object_end.41
+new_object_end.41:
+  %result.0.54 = phi ptr [ null, %then.44 ], [ %at.53, %after.46 ]
+  %v.58 = icmp ne ptr %result.0.54, null
+  br i1 %v.58, label %then.55, label %after.57
+then.55:
+  store i64 %count.31, ptr %result.0.54
+  br label %after.57
+after.57:
+  %v.62 = icmp eq ptr %result.0.54, null
+  br i1 %v.62, label %then.59, label %after.61
+then.59:
+  ret i32 -1
+after.61:
+  br label %loop.63
+loop.63:
+  %number.66 = phi i64 [ 0, %after.61 ], [ %number.76, %body.64 ]
+  %v.67 = icmp slt i64 %number.66, %count.31
+  br i1 %v.67, label %body.64, label %after.65
+body.64:
+  %at.70 = getelementptr [8 x i8], ptr %result.0.54, i64 1
+  %at.71 = getelementptr [16 x i8], ptr %at.70, i64 %number.66
+  store i32 0, ptr %at.71
+  %zero_at.74 = getelementptr i8, ptr %at.71, i64 4
+  store i32 0, ptr %zero_at.74
+  %payload_at.75 = getelementptr i8, ptr %at.71, i64 8
+  store i64 0, ptr %payload_at.75
+  %number.76 = add i64 %number.66, 1
+  br label %loop.63
+after.65:
+  %rank_at.77 = getelementptr i8, ptr %tensor.2, i64 16
+  %v.78 = load i32, ptr %rank_at.77
+  %rank.79 = sext i32 %v.78 to i64
+  br label %loop.80
+loop.80:
+  %dim.83 = phi i64 [ 0, %after.65 ], [ %dim.96, %body.81 ]
+  %to.84 = phi i64 [ 0, %after.65 ], [ %to.95, %body.81 ]
+  %v.85 = icmp slt i64 %dim.83, %rank.79
+  br i1 %v.85, label %body.81, label %after.82
+body.81:
+  %at.86 = getelementptr [8 x i8], ptr %room.1, i64 %to.84
+  %sizes_at.87 = getelementptr i8, ptr %tensor.2, i64 24
+  %v.88 = load ptr, ptr %sizes_at.87
+  %at.89 = getelementptr [8 x i8], ptr %v.88, i64 %dim.83
+  %v.90 = load i64, ptr %at.89
+  store i64 %v.90, ptr %at.86
+  %v.91 = icmp ne i64 %keeps_axis, 0
+  %v.92 = icmp ne i64 %dim.83, %axis
+  %v.93 = or i1 %v.91, %v.92
+  %v.94 = select i1 %v.93, i64 1, i64 0
+  %to.95 = add i64 %to.84, %v.94
+  %dim.96 = add i64 %dim.83, 1
+  br label %loop.80
+after.82:
+  %status.97 = call i32 @fill_parts(ptr %context, ptr %result.0.54, ptr %tensor.2, ptr %parts.3, i64 %axis, i64 %keeps_axis, ptr %room.1)
+  %v.101 = icmp eq i32 %status.97, 0
+  br i1 %v.101, label %then.98, label %else.99
+then.98:
+  %old_kind.104 = load i32, ptr %register
+  %payload_at.109 = getelementptr i8, ptr %register, i64 8
+  %v.110 = load ptr, ptr %payload_at.109
+  store i32 9, ptr %register
+  %payload_at.115 = getelementptr i8, ptr %register, i64 8
+  store ptr %result.0.54, ptr %payload_at.115
+  %v.119 = icmp sge i32 %old_kind.104, 7
+  br i1 %v.119, label %then.116, label %after.118
+then.116:
+  call void @heddle_release(ptr %context, i32 %old_kind.104, ptr %v.110)
+  br label %after.118
+after.118:
+  br label %after.100
+else.99:
+  call void @heddle_release(ptr %context, i32 9, ptr %result.0.54)
+  br label %after.100
+after.100:
+  ret i32 %status.97
+}
+
+; The elements of a split; `sizes` are a part's, that of the axis aside.
+define internal i32 @fill_parts(ptr %context, ptr %made, ptr %tensor, ptr %parts, i64 %axis, i64 %keeps_axis, ptr %sizes) {
+entry:
+  %rank_at.1 = getelementptr i8, ptr %tensor, i64 16
+  %v.2 = load i32, ptr %rank_at.1
+  %rank.3 = sext i32 %v.2 to i64
+  %sizes_at.4 = getelementptr i8, ptr %tensor, i64 24
+  %v.5 = load ptr, ptr %sizes_at.4
+  br label %loop.8
+loop.8:
+  %result.11 = phi i64 [ 1, %entry ], [ %result.25, %body.9 ]
+  %any_negative.12 = phi i1 [ false, %entry ], [ %any_negative.19, %body.9 ]
+  %any_zero.13 = phi i1 [ false, %entry ], [ %any_zero.21, %body.9 ]
+  %number.14 = phi i64 [ 0, %entry ], [ %number.26, %body.9 ]
+  %v.15 = icmp slt i64 %number.14, %axis
+  br i1 %v.15, label %body.9, label %after.10
+body.9:
+  %at.16 = getelementptr [8 x i8], ptr %v.5, i64 %number.14
+  %size.17 = load i64, ptr %at.16
+  %v.18 = icmp slt i64 %size.17, 0
+  %any_negative.19 = or i1 %any_negative.12, %v.18
+  %v.20 = icmp eq i64 %size.17, 0
+  %any_zero.21 = or i1 %any_zero.13, %v.20
+  %v.22 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.11, i64 %size.17)
+  %v.23 = extractvalue { i64, i1 } %v.22, 0
+  %v.24 = extractvalue { i64, i1 } %v.22, 1
+  %result.25 = select i1 %v.24, i64 9223372036854775807, i64 %v.23
+  %number.26 = add i64 %number.14, 1
+  br label %loop.8
+after.10:
+  %known.27 = select i1 %any_zero.13, i64 0, i64 %result.11
+  %v.28 = select i1 %any_negative.12, i64 -1, i64 %known.27
+  %v.29 = sub i64 %rank.3, %axis
+  %v.30 = sub i64 %v.29, 1
+  %sizes_at.31 = getelementptr i8, ptr %tensor, i64 24
+  %v.32 = load ptr, ptr %sizes_at.31
+  %v.33 = add i64 %axis, 1
+  %at.34 = getelementptr [8 x i8], ptr %v.32, i64 %v.33
+  br label %loop.37
+loop.37:
+  %result.40 = phi i64 [ 1, %after.10 ], [ %result.54, %body.38 ]
+  %any_negative.41 = phi i1 [ false, %after.10 ], [ %any_negative.48, %body.38 ]
+  %any_zero.42 = phi i1 [ false, %after.10 ], [ %any_zero.50, %body.38 ]
+  %number.43 = phi i64 [ 0, %after.10 ], [ %number.55, %body.38 ]
+  %v.44 = icmp slt i64 %number.43, %v.30
+  br i1 %v.44, label %body.38, label %after.39
+body.38:
+  %at.45 = getelementptr [8 x i8], ptr %at.34, i64 %number.43
+  %size.46 = load i64, ptr %at.45
+  %v.47 = icmp slt i64 %size.46, 0
+  %any_negative.48 = or i1 %any_negative.41, %v.47
+  %v.49 = icmp eq i64 %size.46, 0
+  %any_zero.50 = or i1 %any_zero.42, %v.49
+  %v.51 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %result.40, i64 %size.46)
+  %v.52 = extractvalue { i64, i1 } %v.51, 0
+  %v.53 = extractvalue { i64, i1 } %v.51, 1
+  %result.54 = select i1 %v.53, i64 9223372036854775807, i64 %v.52
+  %number.55 = add i64 %number.43, 1
+  br label %loop.37
+after.39:
+  %known.56 = select i1 %any_zero.42, i64 0, i64 %result.40
+  %v.57 = select i1 %any_negative.41, i64 -1, i64 %known.56
+  %dtype_at.58 = getelementptr i8, ptr %tensor, i64 20
+  %v.59 = load i32, ptr %dtype_at.58
+  %v.62 = lshr i32 %v.59, 8
+  %v.63 = and i32 %v.62, 255
+  %v.64 = lshr i32 %v.59, 16
+  %v.65 = mul i32 %v.63, %v.64
+  %v.66 = add i32 %v.65, 7
+  %v.67 = lshr i32 %v.66, 3
+  %v.68 = zext i32 %v.67 to i64
+  %inner.69 = mul i64 %v.57, %v.68
+  %sizes_at.70 = getelementptr i8, ptr %tensor, i64 24
+  %v.71 = load ptr, ptr %sizes_at.70
+  %at.72 = getelementptr [8 x i8], ptr %v.71, i64 %axis
+  %v.73 = load i64, ptr %at.72
+  %step.74 = mul i64 %inner.69, %v.73
+  %v.77 = load ptr, ptr %tensor
+  %byte_offset_at.78 = getelementptr i8, ptr %tensor, i64 40
+  %v.79 = load i64, ptr %byte_offset_at.78
+  %at.80 = getelementptr [1 x i8], ptr %v.77, i64 %v.79
+  %sizes_at.81 = getelementptr i8, ptr %tensor, i64 24
+  %v.82 = load ptr, ptr %sizes_at.81
+  %at.83 = getelementptr [8 x i8], ptr %v.82, i64 %axis
+  %left.84 = load i64, ptr %at.83
+  %v.87 = load ptr, ptr %parts
+  %byte_offset_at.88 = getelementptr i8, ptr %parts, i64 40
+  %v.89 = load i64, ptr %byte_offset_at.88
+  %at.90 = getelementptr [1 x i8], ptr %v.87, i64 %v.89
+  br label %loop.91
+loop.91:
+  %source.94 = phi ptr [ %at.80, %after.39 ], [ %at.155, %after.153 ]
+  %left.95 = phi i64 [ %left.84, %after.39 ], [ %left.156, %after.153 ]
+  %number.96 = phi i64 [ 0, %after.39 ], [ %number.157, %after.153 ]
+  %v.97 = load i64, ptr %made
+  %v.98 = icmp slt i64 %number.96, %v.97
+  br i1 %v.98, label %body.92, label %after.93
+body.92:
+  %rank_at.103 = getelementptr i8, ptr %parts, i64 16
+  %v.104 = load i32, ptr %rank_at.103
+  %v.105 = icmp eq i32 %v.104, 0
+  br i1 %v.105, label %yes.100, label %no.101
+yes.100:
+  %v.106 = load i64, ptr %at.90
+  %v.107 = call i64 @llvm.smin.i64(i64 %v.106, i64 %left.95)
+  br label %chosen.102
+no.101:
+  %at.108 = getelementptr [8 x i8], ptr %at.90, i64 %number.96
+  %v.109 = load i64, ptr %at.108
+  br label %chosen.102
+chosen.102:
+  %size.99.110 = phi i64 [ %v.107, %yes.100 ], [ %v.109, %no.101 ]
+  %v.114 = icmp ne i64 %keeps_axis, 0
+  br i1 %v.114, label %then.111, label %after.113
+then.111:
+  %at.115 = getelementptr [8 x i8], ptr %sizes, i64 %axis
+  store i64 %size.99.110, ptr %at.115
+  br label %after.113
+after.113:
+  %v.116 = icmp ne i64 %keeps_axis, 0
+  %v.117 = sub i64 %rank.3, 1
+  %v.118 = select i1 %v.116, i64 %rank.3, i64 %v.117
+  %dtype_at.119 = getelementptr i8, ptr %tensor, i64 20
+  %v.120 = load i32, ptr %dtype_at.119
+  %part.121 = call ptr @new_host_tensor(ptr %context, i64 %v.118, ptr %sizes, i32 %v.120)
+  %v.125 = icmp eq ptr %part.121, null
+  br i1 %v.125, label %then.122, label %after.124
+then.122:
+  ret i32 -1
+after.124:
+  %row_bytes.126 = mul i64 %inner.69, %size.99.110
+  %v.129 = load ptr, ptr %part.121
+  %byte_offset_at.130 = getelementptr i8, ptr %part.121, i64 40
+  %v.131 = load i64, ptr %byte_offset_at.130
+  %at.132 = getelementptr [1 x i8], ptr %v.129, i64 %v.131
+  call void @copy_runs(ptr %at.132, i64 %row_bytes.126, ptr %source.94, i64 %step.74, i64 %row_bytes.126, i64 %v.28)
+  %at.135 = getelementptr [8 x i8], ptr %made, i64 1
+  %at.136 = getelementptr [16 x i8], ptr %at.135, i64 %number.96
+  %old_kind.139 = load i32, ptr %at.136
+  %payload_at.144 = getelementptr i8, ptr %at.136, i64 8
+  %v.145 = load ptr, ptr %payload_at.144
+  store i32 7, ptr %at.136
+  %payload_at.150 = getelementptr i8, ptr %at.136, i64 8
+  store ptr %part.121, ptr %payload_at.150
+  %v.154 = icmp sge i32 %old_kind.139, 7
+  br i1 %v.154, label %then.151, label %after.153
+then.151:
+  call void @heddle_release(ptr %context, i32 %old_kind.139, ptr %v.145)
+  br label %after.153
+after.153:
+  %at.155 = getelementptr [1 x i8], ptr %source.94, i64 %row_bytes.126
+  %left.156 = sub i64 %left.95, %size.99.110
+  %number.157 = add i64 %number.96, 1
+  br label %loop.91
+after.93:
   ret i32 0
 }
 

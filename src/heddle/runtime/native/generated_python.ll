@@ -24,6 +24,7 @@
 @to_native = internal global ptr null, align 8
 @from_native = internal global ptr null, align 8
 @refuse_hook = internal global ptr null, align 8
+@text_type = internal global ptr null, align 8
 @sequence_type = internal global ptr null, align 8
 @call_hook = internal global ptr null, align 8
 @error_hook = internal global ptr null, align 8
@@ -703,8 +704,19 @@ then.136:
   %v.142 = call ptr @PyFloat_FromDouble(double %v.141)
   ret ptr %v.142
 after.138:
-  %v.143 = call ptr @ask_from_native(ptr %keep, ptr %value)
-  ret ptr %v.143
+  %v.146 = icmp eq i32 %kind.1, 12
+  br i1 %v.146, label %then.143, label %after.145
+then.143:
+  %payload_at.151 = getelementptr i8, ptr %value, i64 8
+  %v.152 = load ptr, ptr %payload_at.151
+  %at.155 = getelementptr [1 x i8], ptr %v.152, i64 -32
+  %owner_at.156 = getelementptr i8, ptr %at.155, i64 16
+  %v.157 = load ptr, ptr %owner_at.156
+  call void @Py_IncRef(ptr %v.157)
+  ret ptr %v.157
+after.145:
+  %v.160 = call ptr @ask_from_native(ptr %keep, ptr %value)
+  ret ptr %v.160
 }
 
 define internal ptr @ask_from_native(ptr %keep, ptr %value) {
@@ -790,7 +802,7 @@ after.58:
 ; Write the value of an object; False with the exception set.
 define internal i1 @from_object(ptr %context, ptr %keep, ptr %arg, ptr %value) {
 entry:
-  %room.148 = alloca [8 x i8], align 16
+  %room.154 = alloca [8 x i8], align 16
   store i32 0, ptr %value
   %zero_at.3 = getelementptr i8, ptr %value, i64 4
   store i32 0, ptr %zero_at.3
@@ -917,37 +929,44 @@ lend_end.107:
 after.104:
   br label %after.98
 else.97:
-  %type_at.139 = getelementptr i8, ptr %arg, i64 8
-  %v.140 = load ptr, ptr %type_at.139
-  %v.141 = load ptr, ptr @sequence_type
-  %v.142 = icmp eq ptr %v.140, %v.141
-  br i1 %v.142, label %yes.135, label %or.138
-or.138:
-  %type_at.143 = getelementptr i8, ptr %arg, i64 8
-  %v.144 = load ptr, ptr %type_at.143
-  %v.145 = load ptr, ptr @data_type
-  %v.146 = icmp eq ptr %v.144, %v.145
-  br i1 %v.146, label %yes.135, label %no.136
-yes.135:
-  br label %chosen.137
-no.136:
-  br label %chosen.137
-chosen.137:
-  %v.134.147 = phi i1 [ true, %yes.135 ], [ false, %no.136 ]
-  br i1 %v.134.147, label %then.129, label %after.131
+  %v.132 = load ptr, ptr @text_type
+  %v.133 = icmp eq ptr %type.6, %v.132
+  br i1 %v.133, label %then.129, label %else.130
 then.129:
-  store i64 10000, ptr %room.148
-  %v.149 = call i1 @from_nested(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %room.148)
-  ret i1 %v.149
-after.131:
+  %v.134 = call i1 @hold_object(ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.134
+else.130:
+  %type_at.145 = getelementptr i8, ptr %arg, i64 8
+  %v.146 = load ptr, ptr %type_at.145
+  %v.147 = load ptr, ptr @sequence_type
+  %v.148 = icmp eq ptr %v.146, %v.147
+  br i1 %v.148, label %yes.141, label %or.144
+or.144:
+  %type_at.149 = getelementptr i8, ptr %arg, i64 8
+  %v.150 = load ptr, ptr %type_at.149
+  %v.151 = load ptr, ptr @data_type
+  %v.152 = icmp eq ptr %v.150, %v.151
+  br i1 %v.152, label %yes.141, label %no.142
+yes.141:
+  br label %chosen.143
+no.142:
+  br label %chosen.143
+chosen.143:
+  %v.140.153 = phi i1 [ true, %yes.141 ], [ false, %no.142 ]
+  br i1 %v.140.153, label %then.135, label %after.137
+then.135:
+  store i64 10000, ptr %room.154
+  %v.155 = call i1 @from_nested(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %room.154)
+  ret i1 %v.155
+after.137:
   br label %after.98
 after.98:
   br label %after.53
 after.53:
   br label %after.9
 after.9:
-  %v.150 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
-  ret i1 %v.150
+  %v.156 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.156
 }
 
 define internal i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value) {
@@ -1236,10 +1255,46 @@ after.25:
   ret i1 true
 }
 
-; What Python has: its functions, the classes of sequences, values of data types and tuples, and where
-; tag and fields lie.
-define void @heddle_program_configure(ptr %to, ptr %source, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %sequence, ptr %data, ptr %items, i64 %tag, i64 %fields) {
+; An object that stays one of Python's.
+define internal i1 @hold_object(ptr %keep, ptr %arg, ptr %value) {
 entry:
+  %v.3 = add i64 0, 32
+  %v.4 = call ptr @malloc(i64 %v.3)
+  %v.8 = icmp eq ptr %v.4, null
+  br i1 %v.8, label %then.5, label %after.7
+then.5:
+  call void @refuse_memory(i64 %v.3)
+  br label %new_object_end.2
+after.7:
+  store i64 1, ptr %v.4
+  %kind_at.9 = getelementptr i8, ptr %v.4, i64 8
+  store i32 12, ptr %kind_at.9
+  %flags_at.10 = getelementptr i8, ptr %v.4, i64 12
+  store i32 1, ptr %flags_at.10
+  %owner_at.11 = getelementptr i8, ptr %v.4, i64 16
+  store ptr %arg, ptr %owner_at.11
+  %at.14 = getelementptr [32 x i8], ptr %v.4, i64 1
+  br label %new_object_end.2
+new_object_end.2:
+  %result.0.15 = phi ptr [ null, %then.5 ], [ %at.14, %after.7 ]
+  %v.19 = icmp eq ptr %result.0.15, null
+  br i1 %v.19, label %then.16, label %after.18
+then.16:
+  call void @raise_own_error(ptr %keep)
+  ret i1 false
+after.18:
+  call void @Py_IncRef(ptr %arg)
+  store i32 12, ptr %value
+  %payload_at.24 = getelementptr i8, ptr %value, i64 8
+  store ptr %result.0.15, ptr %payload_at.24
+  ret i1 true
+}
+
+; What Python has: its functions, the classes of sequences, values of data types, tuples and tensors of
+; strings, and where tag and fields lie.
+define void @heddle_program_configure(ptr %to, ptr %source, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %sequence, ptr %data, ptr %items, ptr %texts, i64 %tag, i64 %fields) {
+entry:
+  store ptr %texts, ptr @text_type
   store ptr %data, ptr @data_type
   store ptr %items, ptr @tuple_type
   store i64 %tag, ptr @tag_slot

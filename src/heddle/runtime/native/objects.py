@@ -9,7 +9,7 @@ Python.
 | 8, 9 | shape, tuple | Shape, Array |
 | 10 | closure | what `ObjectTranslator.closure` makes of it |
 | 11 | storage | Storage |
-| 12 | foreign | any other object, the Texts of a tensor among them |
+| 12 | foreign | any other object, tensors of strings among them |
 | 13 | data | ConstructorValue |
 | 14 | reference | RefValue |
 """
@@ -32,7 +32,7 @@ from heddle.runtime.native.abi import HEAD_BYTES, IMMORTAL, DLTensor, Flag, Kind
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.memory import words_at
-from heddle.runtime.shape import Array, Shape, Texts
+from heddle.runtime.shape import Array, Shape, Texts, TextTensor
 from heddle.runtime.storage import Storage, allocator_at
 from heddle.runtime.tensor import Tensor, make_tensor
 from heddle.support.diagnostics import Trap, TrapTypeError
@@ -137,6 +137,8 @@ class ObjectTranslator:
         """Kind and payload; the count of a new object is the caller's."""
         if value is None:
             return NONE, 0
+        if isinstance(value, (TextTensor, Texts)):
+            return self._foreign(value)
         if isinstance(value, bool):
             return BOOL, int(value)
         if isinstance(value, int) and _fits_word(value):
@@ -154,6 +156,9 @@ class ObjectTranslator:
         if isinstance(value, Storage):
             runtime().retain(STORAGE, value.payload)
             return STORAGE, value.payload
+        return self._foreign(value)
+
+    def _foreign(self, value: Any) -> tuple[int, int]:
         payload = _new_object(FOREIGN, 0, id(value), _FOREIGN_OWNER)
         _keep(value)
         return FOREIGN, payload
@@ -245,6 +250,8 @@ class ObjectTranslator:
             return None
         if kind == TENSOR:
             return self._tensor(payload)
+        if kind == FOREIGN:
+            return _object_at(_owner(payload)[1])
         if kind == INT:
             return payload
         if kind == BOOL:
@@ -265,7 +272,8 @@ class ObjectTranslator:
             )
         if kind == STORAGE:
             return _storage(payload)
-        return self._machine if kind == MACHINE else _object_at(_owner(payload)[1])
+        assert kind == MACHINE
+        return self._machine
 
     def _from_nested(self, kind: int, payload: int) -> Any:
         """The Python object of a tuple or a value of a data type, as deep as it may be."""
@@ -364,7 +372,7 @@ class NativeCell:
 
 
 def _is_nested(value: Any) -> bool:
-    return isinstance(value, (Array, ConstructorValue)) and not isinstance(value, Texts)
+    return isinstance(value, (Array, ConstructorValue)) and not isinstance(value, (Texts, TextTensor))
 
 
 def _items(value: Any) -> Sequence[Any]:

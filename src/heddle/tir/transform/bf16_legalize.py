@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import map_children
+from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import (
@@ -29,6 +30,7 @@ from heddle.prim.nodes import (
 from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import Bind, BufferStore, PrimFunc
+from heddle.tir.vector_math.small_float import SMALL_FLOATS
 
 _TESTS = ("tir.isnan", "tir.isinf", "tir.isfinite")
 
@@ -37,7 +39,7 @@ _TESTS = ("tir.isnan", "tir.isinf", "tir.isfinite")
 class BF16Legalize(FunctionPass):
     """`dtypes` are those that the target cannot compute with."""
 
-    dtypes: tuple[str, ...] = ("bfloat16", "float16")
+    dtypes: tuple[str, ...] = option(("bfloat16", "float16"), one_of=("bfloat16", *SMALL_FLOATS))
     strict: bool = False
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 

@@ -16,8 +16,9 @@ from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
-from heddle.prim.nodes import IntImm, PrimExpr, Range, constant, is_const_int
+from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.tir.analysis.access_region import AccessRegions, Box
+from heddle.tir.analysis.views import viewed_memory
 from heddle.tir.nodes import (
     CHECK_BOUNDS,
     AllocBuffer,
@@ -44,14 +45,16 @@ class CompactBuffers(FunctionPass):
     requires: ClassVar[tuple[str, ...]] = ("no blocks",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        return func.with_body(_Compact(CHECK_BOUNDS in func.attrs).visit(func.body))
+        viewed = viewed_memory(func.body)
+        return func.with_body(_Compact(CHECK_BOUNDS in func.attrs, viewed).visit(func.body))
 
 
 class _Compact(Rewriter):
     """With `is_checked`, a buffer shrinks only where its accesses surely lie inside it: one that reads
-    outside shall be found, not be given room."""
+    outside shall be found, not be given room. What `viewed` names keeps its size."""
 
-    def __init__(self, is_checked: bool) -> None:
+    def __init__(self, is_checked: bool, viewed: frozenset[Var]) -> None:
+        self._viewed = viewed
         self._is_checked = is_checked
         self._analyzer = Analyzer()
         self._starts: dict[Buffer, tuple[Buffer, tuple[PrimExpr, ...]]] = {}
@@ -77,7 +80,7 @@ class _Compact(Rewriter):
         boxes = [
             box for box in (collector.reads.get(buffer), collector.writes.get(buffer)) if box is not None
         ]
-        if not boxes or buffer.strides or not buffer.shape:
+        if not boxes or buffer.strides or not buffer.shape or buffer.data in self._viewed:
             return alloc
         box = boxes[0] if len(boxes) == 1 else self._join(boxes[0], boxes[1])
         starts, extents = zip(

@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import Cast, PrimExpr
 from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import PrimFunc
-from heddle.tir.vector_math.small_float import from_float32, rounded_to_odd, to_float32
+from heddle.tir.vector_math.small_float import SMALL_FLOATS, from_float32, rounded_to_odd, to_float32
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class LowerSmallFloat(FunctionPass):
     """`dtypes` are those without conversion instructions. `halves_doubles`: the target has one from float64
     to float16. Requires: no arithmetic on the dtypes."""
 
-    dtypes: tuple[str, ...]
+    dtypes: tuple[str, ...] = option(one_of=SMALL_FLOATS)
     halves_doubles: bool = False
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 

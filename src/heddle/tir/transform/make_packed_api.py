@@ -20,9 +20,11 @@ from dataclasses import dataclass
 
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
+from heddle.ir.pass_options import option
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.prim.intrinsics import call_extern, ret
+from heddle.runtime.device import DEVICE_TYPES
 from heddle.support.diagnostics import UsageError
 from heddle.tir.checked_entry import CheckedEntry
 from heddle.tir.codes import T0502
@@ -37,7 +39,7 @@ class MakePackedAPI(Pass):
     `by_runtime`, most checks are one call of the native library, which the target's kernels are linked to;
     without, all of them are statements."""
 
-    device_type: int = 1
+    device_type: int = option(1, one_of=tuple(DEVICE_TYPES.values()))
     by_runtime: bool = False
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:

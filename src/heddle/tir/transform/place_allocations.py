@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from heddle.ir.node import children, replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter
-from heddle.prim.nodes import LT, is_const_int
+from heddle.prim.nodes import LT, Var, is_const_int
 from heddle.prim.ops import conjuncts
 from heddle.tir.analysis.own_writes import reads_own_writes, stays_apart
+from heddle.tir.analysis.views import viewed_memory
 from heddle.tir.nodes import (
     AllocBuffer,
     Buffer,
@@ -42,15 +43,16 @@ class PlaceAllocations(FunctionPass):
     requires: ClassVar[tuple[str, ...]] = ("no blocks",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        body = _Placer().visit(func.body)
+        body = _Placer(viewed_memory(func.body)).visit(func.body)
         return func if body is func.body else func.with_body(body)
 
 
 class _Placer(Rewriter):
     """Moves allocations without annotations inwards from where they stand. One inside a loop is new in each
-    iteration already: nothing has to be proved of that loop."""
+    iteration already: nothing has to be proved of that loop. What `viewed` names stays where it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, viewed: frozenset[Var]) -> None:
+        self._viewed = viewed
         self._around: tuple[For, ...] = ()
 
     def visit_For(self, node: For) -> Stmt:
@@ -61,7 +63,7 @@ class _Placer(Rewriter):
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
         parts = [self.visit(stmt) for stmt in node.seq]
-        moved = [stmt for stmt in parts if isinstance(stmt, AllocBuffer) and not stmt.annotations]
+        moved = [stmt for stmt in parts if self._may_move(stmt)]
         if not moved:
             same = all(a is b for a, b in zip(parts, node.seq, strict=True))
             return node if same else seq(*parts)
@@ -71,6 +73,10 @@ class _Placer(Rewriter):
         for alloc in moved:
             body = _place(body, alloc, users, self._around)
         return body
+
+    def _may_move(self, stmt: Stmt) -> TypeGuard[AllocBuffer]:
+        is_plain = isinstance(stmt, AllocBuffer) and not stmt.annotations
+        return is_plain and stmt.buffer.data not in self._viewed  # type: ignore[attr-defined]
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node

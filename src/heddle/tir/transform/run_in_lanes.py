@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import replace
+from heddle.ir.pass_options import option
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
@@ -72,7 +73,7 @@ _Step = Callable[[PrimExpr, Var], Stmt]
 class RunInLanes(FunctionPass):
     """`vector_bits` is the width of the target's vectors."""
 
-    vector_bits: int = 256
+    vector_bits: int = option(256, at_least=8)
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from heddle.ir.node import children, replace
+from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext, declare_config
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import IntImm, Var
@@ -39,7 +40,7 @@ MAX_STEPS = 1024
 class UnrollLoop(FunctionPass):
     """`auto_max_step` of 0 leaves serial loops alone unless a local buffer asks for it."""
 
-    auto_max_step: int = 0
+    auto_max_step: int = option(0, at_least=0)
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:

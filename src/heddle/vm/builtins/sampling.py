@@ -122,4 +122,5 @@ def apply_softmax_with_temperature(logits: Tensor, temperature: float) -> None:
 def random_key(place: int) -> Tensor:
     """A key of random numbers that was not there before: int64 of rank 0. `place` tells calls of a program
     apart, so that equal ones are not taken for one."""
-    return tensor(np.asarray((secrets.randbits(63) ^ place) & (1 << 63) - 1, np.int64))
+    key = np.asarray((secrets.randbits(63) ^ place) & (1 << 63) - 1, np.int64)
+    return tensor(key, copy=False)

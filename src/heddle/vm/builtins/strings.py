@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from heddle.runtime.shape import Array, Shape, Texts
+from heddle.runtime.shape import Array, Shape, Texts, TextTensor
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import TrapTypeError, TrapValueError
 from heddle.vm.builtins.table import builtin
@@ -40,13 +40,13 @@ def texts_of(value: Any) -> TextArray:
     return made.reshape(shape)
 
 
-def made_of(texts: TextArray) -> Array:
+def made_of(texts: TextArray) -> TextTensor:
     """The value that an array of strings is passed as."""
     return _value(texts.shape, texts.reshape(-1).tolist())
 
 
-def _value(shape: Sequence[int], texts: Iterable[str]) -> Array:
-    return Array((Shape(shape), Texts(texts)))
+def _value(shape: Sequence[int], texts: Iterable[str]) -> TextTensor:
+    return TextTensor((Shape(shape), Texts(texts)))
 
 
 def _paired(a: Any, b: Any) -> tuple[tuple[int, ...], Sequence[str], Sequence[str]]:
@@ -84,7 +84,7 @@ def _stops(text: str, is_case_sensitive: bool) -> frozenset[str]:
 def string_equal(a: Any, b: Any) -> Tensor:
     """Elementwise, broadcast: bool."""
     shape, first, second = _paired(a, b)
-    return tensor(np.array(list(map(eq, first, second)), np.bool_).reshape(shape))
+    return tensor(np.array(list(map(eq, first, second)), np.bool_).reshape(shape), copy=False)
 
 
 @builtin("string_concat")
@@ -106,7 +106,7 @@ def string_split(value: Any, delimiter: str, most: int) -> Array:
         lengths.append(len(parts))
     width = max(lengths, default=0)
     counts = np.array(lengths, np.int64).reshape(shape)
-    return Array((_value((*shape, width), _filled(flat, lengths, width)), tensor(counts)))
+    return Array((_value((*shape, width), _filled(flat, lengths, width)), tensor(counts, copy=False)))
 
 
 def _filled(flat: list[str], lengths: list[int], width: int) -> list[str]:
@@ -144,7 +144,8 @@ def string_lookup(value: Any, words: str) -> Tensor:
     """The place of every string in a list, its length for one that is not there: int64."""
     table, size = _place_of_word(words), len(_words(words))
     shape, texts = shape_and_texts(value)
-    return tensor(np.array([table.get(text, size) for text in texts], np.int64).reshape(shape))
+    places = np.array([table.get(text, size) for text in texts], np.int64)
+    return tensor(places.reshape(shape), copy=False)
 
 
 @builtin("string_take")

@@ -23,7 +23,7 @@ from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.memory import record_of
 from heddle.runtime.native.methods import make_fast_method, slot_offset
-from heddle.runtime.shape import Array
+from heddle.runtime.shape import Array, TextTensor
 from heddle.runtime.storage import Allocator
 from heddle.support.collection import unseen
 from heddle.support.diagnostics import HeddleError, Trap
@@ -163,7 +163,7 @@ class NativeProgram:
     def call_host(self, function: int, args: int, count: int, result: int) -> None:
         """Call a function of the table, or a closure, for machine code: `count` values at `args`, the result
         to `result`. A failure gets its place in the program."""
-        row, pc = self._place(self._context.call_place)
+        place = self._context.call_place
         try:
             values = self._values(args, count)
             if function == _CLOSURE_CALL:
@@ -175,7 +175,7 @@ class NativeProgram:
             callee = "" if function == _CLOSURE_CALL else self._program.functions[function].name
             blamed = typed_failure(error, callee) or error
             if isinstance(blamed, HeddleError):
-                add_place(blamed, self._program, row, pc)
+                add_place(blamed, self._program, *self._place(place))
             if blamed is error:
                 raise
             raise blamed from error
@@ -266,11 +266,11 @@ def configure_programs() -> None:
     """Tell the native library which Python functions it may ask."""
     if not _configured:
         configure_glue()
-        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 9, *[ctypes.c_int64] * 2)(
+        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 10, *[ctypes.c_int64] * 2)(
             native_library().addresses["heddle_program_configure"]
         )
         hooks = (_to_native, _from_native, _call_host, _refuse, _raise_error, _watch)
-        classes = (Array, ConstructorValue, tuple)
+        classes = (Array, ConstructorValue, tuple, TextTensor)
         slots = slot_offset(ConstructorValue, "tag"), slot_offset(ConstructorValue, "fields")
         configure(*map(id, (*hooks, *classes)), *slots)
         _configured.append(True)

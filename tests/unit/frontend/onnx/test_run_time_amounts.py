@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heddle.support.diagnostics import HeddleError
 from tests.unit.frontend.onnx.models import model, node
 from tests.unit.frontend.onnx.runtime_oracle import Compared
 
@@ -193,3 +194,20 @@ def test_scales_of_a_region_whose_cubic_weights_leave_out_what_is_outside(free: 
     for scales in ((1, 1, 2, 2), (1, 1, 0.5, 3)):
         feed = {"x": _data((2, 1, 2, 4)), "s": np.array(scales, np.float32)}
         assert compared.check(feed, rtol=1e-4) == "equal"
+
+
+def test_wrong_parts_of_a_split_are_named() -> None:
+    """The message names the node and what is wrong, not a variable of ours."""
+    nodes = [node("Split", ["x", "s"], ["a", "b"], "cut", axis=0)]
+    compared = Compared(model(nodes, {"x": ["n"], "s": ([2], "int64")}, ["a", "b"]))
+    for sizes, word in (([2, 2], "cut_sum_of_the_parts"), ([-2, 7], "cut_size_of_each_part")):
+        for machine in compared.machines:
+            with pytest.raises(HeddleError) as caught:
+                machine["main"](np.zeros(5, np.float32), np.array(sizes))
+            shown = str(caught.value)
+            assert (
+                word in shown
+                and 'node "cut" (Split)' in shown
+                and "expected 5" in shown
+                and "lv" not in shown
+            )

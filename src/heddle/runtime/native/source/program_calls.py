@@ -33,6 +33,7 @@ from heddle.runtime.native.source.python_values import (
     refuse_hook,
     sequence_type,
     tag_slot,
+    text_type,
     to_native,
     to_object,
     tuple_type,
@@ -62,11 +63,13 @@ def heddle_program_configure(
     sequence: Object,
     data: Object,
     items: Object,
+    texts: Object,
     tag: i64,
     fields: i64,
 ) -> None:
-    """What Python has: its functions, the classes of sequences, values of data types and tuples, and where
-    tag and fields lie."""
+    """What Python has: its functions, the classes of sequences, values of data types, tuples and tensors of
+    strings, and where tag and fields lie."""
+    text_type.value = texts
     data_type.value = data
     tuple_type.value = items
     tag_slot.value = tag

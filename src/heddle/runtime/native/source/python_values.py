@@ -71,6 +71,7 @@ fields_slot = Global(i64)
 to_native = Global(Pointer[HostObject])  # (keep, object, context, address of a value): writes the value
 from_native = Global(Pointer[HostObject])  # (keep, address of a value): the object
 refuse_hook = Global(Pointer[HostObject])  # (keep, number of arguments): raises
+text_type = Global(Pointer[HostObject])  # the class of tensors of strings
 sequence_type = Global(Pointer[HostObject])  # what tuples become: made of a tuple
 
 nested_too_deep = Text("the stack has no room for the tuples in a result's tuple")
@@ -105,6 +106,8 @@ def to_object(keep: Object, value: Pointer[Value], is_alone: bool) -> Object:
         return counted(_Py_TrueStruct if value.payload != 0 else _Py_FalseStruct)
     if kind == Kind.FLOAT:
         return PyFloat_FromDouble(cast(Pointer[f64], ref(value.payload)).value)
+    if kind == Kind.FOREIGN:
+        return counted(cast(Pointer[HostObject], head_of(payload_of(value)).owner))
     return ask_from_native(keep, value)
 
 
@@ -200,11 +203,25 @@ def from_object(context: Pointer[Context], keep: Object, arg: Object, value: Poi
             is_lent = lend(keep, over, value)
             Py_DecRef(over)
             return is_lent
+    elif type == text_type.value:
+        return hold_object(keep, arg, value)
     elif has_parts(arg):
         left = local(i64)
         left.value = MOST_NESTED
         return from_nested(context, keep, arg, value, left)
     return ask_to_native(context, keep, arg, value)
+
+
+@native
+def hold_object(keep: Object, arg: Object, value: Pointer[Value]) -> bool:
+    """An object that stays one of Python's."""
+    made = new_object(Kind.FOREIGN, 0, arg, Flag.FOREIGN_OWNER)
+    if made == null:
+        raise_own_error(keep)
+        return False
+    Py_IncRef(arg)
+    set_value(value, Kind.FOREIGN, made)
+    return True
 
 
 @inline

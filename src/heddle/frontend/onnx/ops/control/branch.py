@@ -111,7 +111,7 @@ def _require(ctx: NodeContext, condition: Expr, value: bool) -> None:
     """Check when the model runs that a condition has a value."""
     number = ctx.reshape(ctx.astype(condition, "int64"), (1,))
     shape = ctx.importer.call("tensor_to_shape", number)
-    ctx.builder.match_cast(shape, ShapeType((constant(int(value), "int64"),)))
+    ctx.builder.match_cast(shape, ShapeType((constant(int(value), "int64"),)), "condition")
 
 
 @dataclass(frozen=True, slots=True)

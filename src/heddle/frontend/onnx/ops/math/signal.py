@@ -6,6 +6,7 @@ import math
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.tensor.axes import RunTimeAxes, around_axis, fixed_axes, one_axis
+from heddle.frontend.onnx.ops.tensor.rearrange import slice_of
 from heddle.frontend.onnx.proto import dtype_name
 from heddle.frontend.onnx.registry import converts
 from heddle.graph.types import ShapeExpr
@@ -13,6 +14,9 @@ from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.runtime.dtype import DataType
+
+_EXACT_IN_FLOAT32 = 1 << 20
+"""Lengths below this have rows and corners that float32 holds, for frequencies that the rate has."""
 
 
 @converts("DFT", since=17)
@@ -85,7 +89,7 @@ def stft(ctx: NodeContext) -> Result:
         ctx.malformed("neither a window nor the length of a frame is given")
     length = _length(ctx, 3, ctx.dims(2)[0] if ctx.has(2) else samples)
     count = ops.floordiv(samples - length, step) + 1
-    ctx.importer.require_equal([(samples, ops.maximum(samples, length))])
+    ctx.require_equal([(samples, ops.maximum(samples, length))], "samples")
     (frames,) = ctx.importer.named_dims([count], "frames")
     begin = ctx.call("multiply", ctx.call("arange", 0, frames, 1, dtype="int64"), ctx.size(step))
     within = ctx.call("arange", 0, length, 1, dtype="int64")
@@ -130,27 +134,28 @@ def mel_weight_matrix(ctx: NodeContext) -> Result:
     hertz = ctx.call("multiply", hertz, number(700))
     corners = ctx.call("divide", ctx.call("multiply", _number(ctx, length + 1, "float64"), hertz), rate)
     corners = ctx.call("floor", corners)
-    left, centre, right = (_corner(ctx, corners, at, bins) for at in range(3))
-    row = ctx.astype(ctx.call("arange", 0, ops.floordiv(length, 2) + 1, 1, dtype="int64"), "float64")
+    is_short = isinstance(length, IntImm) and length.value < _EXACT_IN_FLOAT32
+    exact = "float32" if is_short and target == "float32" else "float64"  # corners and rows are whole numbers
+    left, centre, right = (ctx.astype(_corner(ctx, corners, at, bins), exact) for at in range(3))
+    row = ctx.astype(ctx.call("arange", 0, ops.floordiv(length, 2) + 1, 1, dtype="int64"), exact)
     return ctx.astype(_triangles(ctx, ctx.call("expand_dims", row, axis=(1,)), left, centre, right), target)
 
 
 def _corner(ctx: NodeContext, corners: Expr, at: int, bins: PrimExpr) -> Expr:
-    index = ctx.call("arange", at, bins + at, 1, dtype="int64")
-    return ctx.reshape(ctx.call("take", corners, index, axis=0), (bins,))
+    begin, end = constant(at, "int64"), ctx.importer.simplify(bins + at)
+    return ctx.reshape(slice_of(ctx, corners, [0], [begin], [end], [1]), (bins,))
 
 
 def _triangles(ctx: NodeContext, row: Expr, left: Expr, centre: Expr, right: Expr) -> Expr:
-    """Rising from `left` to 1 at `centre`, falling to 0 at `right`; a side of no width counts as its top."""
-    zero, one = ctx.const([0], "float64"), ctx.const([1], "float64")
+    """Rising from `left` to 1 at `centre`, falling to 0 at `right`; all are whole numbers."""
+    dtype = str(ctx.type_of(row).dtype)
+    zero, one = ctx.const([0], dtype), ctx.const([1], dtype)
+    falls = ctx.call("greater", row, centre)
 
-    def both(a: Expr, b: Expr) -> Expr:
-        return ctx.call("logical_and", a, b)
+    def side(rising: Expr, falling: Expr) -> Expr:
+        return ctx.call("where", falls, falling, rising)
 
-    rise, fall = ctx.call("subtract", centre, left), ctx.call("subtract", right, centre)
-    up = ctx.call("divide", ctx.call("subtract", row, left), ctx.call("maximum", rise, one))
-    down = ctx.call("divide", ctx.call("subtract", right, row), ctx.call("maximum", fall, one))
-    up = ctx.call("where", ctx.call("equal", rise, zero), one, up)
-    rising = both(ctx.call("greater_equal", row, left), ctx.call("less_equal", row, centre))
-    falling = both(ctx.call("greater_equal", row, centre), ctx.call("less", row, right))
-    return ctx.call("where", falling, down, ctx.call("where", rising, up, zero))
+    reach = side(ctx.call("subtract", row, left), ctx.call("subtract", right, row))
+    width = side(ctx.call("subtract", centre, left), ctx.call("subtract", right, centre))
+    height = ctx.call("divide", reach, ctx.call("maximum", width, one))
+    return ctx.call("where", ctx.call("equal", row, centre), one, ctx.call("maximum", height, zero))

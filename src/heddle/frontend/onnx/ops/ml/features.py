@@ -103,7 +103,7 @@ def one_hot_encoder(ctx: NodeContext) -> Result:
         missing = ctx.call("equal", place, ctx.const(len(keys), "int64"))
         total = ctx.call("sum", ctx.astype(missing, "int64"), axis=tuple(range(ndim)))
         (found,) = ctx.importer.elements_of(tensor_value(total, ctx.node.label)).reshape(-1)
-        ctx.importer.require_equal([(constant(0, "int64"), found)])
+        ctx.require_equal([(constant(0, "int64"), found)], "unknown_values")
     hits = ctx.call(
         "equal", ctx.call("expand_dims", place, axis=(ndim,)), ctx.const(np.arange(len(keys)), "int64")
     )

@@ -51,7 +51,7 @@ def _of_blocks(ctx: NodeContext, x: Expr, axis: int, data: int) -> Expr:
     dim, have = ctx.dims(data)[axis], ctx.dims_of(whole)[axis]
     if ctx.importer.simplify.equal(dim, have):
         return whole
-    ctx.importer.require_equal([(have, ops.maximum(have, dim))])
+    ctx.require_equal([(have, ops.maximum(have, dim))], "blocks")
     return slice_of(ctx, whole, [axis], [constant(0, "int64")], [dim], [1])
 
 

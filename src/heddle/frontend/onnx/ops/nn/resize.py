@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.float_dims import as_float, float_constant, float_product, whole_dim
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import tensor_value
 from heddle.graph.types import ShapeExpr
@@ -91,10 +91,8 @@ def _by_scales(ctx: NodeContext, given: int | np.ndarray) -> dict[int, Target]:
 
 
 def _grown(ctx: NodeContext, dim: PrimExpr, scale: float) -> PrimExpr:
-    if isinstance(dim, IntImm):
-        return IntImm(dim.dtype, int(int(dim) * scale + 1e-6))
-    part = Fraction(scale).limit_denominator(1 << 20)
-    return ctx.importer.simplify(ops.floordiv(ops.multiply(dim, part.numerator), part.denominator))
+    grown = float_product(as_float(dim, "float32"), float_constant(scale, "float32"), "float32")
+    return whole_dim(ctx.importer, grown, "float32", "floor")
 
 
 def _by_run_time_scales(ctx: NodeContext, index: int) -> dict[int, Target]:

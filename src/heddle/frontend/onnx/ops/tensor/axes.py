@@ -82,7 +82,7 @@ def run_time_axes(ctx: NodeContext, index: int, rank: int) -> RunTimeAxes:
     found: PrimExpr = ZERO
     for hit in hits:
         found = found + ops.select(hit, ONE, ZERO)
-    ctx.importer.require_equal([(constant(len(given), "int64"), found)])
+    ctx.require_equal([(constant(len(given), "int64"), found)], "distinct_axes")
     return RunTimeAxes(numbers, hits)
 
 

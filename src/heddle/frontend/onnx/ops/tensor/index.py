@@ -112,7 +112,7 @@ def tensor_scatter(ctx: NodeContext) -> Result:
         place = ctx.call("expand_dims", place, axis=(0,))
     if mode == "circular":
         place = ctx.call("floor_mod", place, ctx.size(size))
-    ctx.importer.require_equal([(size, ops.maximum(size, count))])
+    ctx.require_equal([(size, ops.maximum(size, count))], "written_rows")
     shape = [ctx.dims_of(place)[0], *([1] * (rank - 1))]
     shape[axis] = size
     place = ctx.reshape(place, shape)
@@ -171,13 +171,13 @@ def top_k(ctx: NodeContext) -> Result:
     if not isinstance(count, IntImm):
         count = ctx.importer.named_dims([count], "k")[0]
         # a positive number, which the axis has
-        ctx.importer.require_equal([(count, ops.maximum(ops.minimum(count, size), constant(0, "int64")))])
+        ctx.require_equal([(count, ops.maximum(ops.minimum(count, size), constant(0, "int64")))], "k")
         whole = _sorted_along(ctx, 0, axis)
         return tuple(_first(ctx, part, axis, count) for part in whole)
     if count.value < 0 or (isinstance(size, IntImm) and count.value > size.value):
         ctx.malformed(f"{count} elements of a dimension of {size}")
     if not isinstance(size, IntImm):
-        ctx.importer.require_equal([(size, ops.maximum(size, count))])
+        ctx.require_equal([(size, ops.maximum(size, count))], "k")
     if count.value == 0:  # the operator takes it for all
         parts = _first(ctx, ctx.tensor(0), axis, count)
         return parts, ctx.astype(parts, "int64")

@@ -103,11 +103,11 @@ def _check_sizes(ctx: NodeContext, sizes: list[PrimExpr], total: PrimExpr) -> No
         if known != total.value:
             ctx.malformed(f"the parts have {known} elements together, and the dimension has {total}")
         return
+    # each part lies within the axis: none is so great that the sum overflows
+    ctx.require_equal([(total, ops.maximum(size, total)) for size in free], "size_of_each_part")
     whole = ctx.importer.simplify(sum(free, start=constant(known, "int64")))
-    parts = [(total, ops.maximum(size, total)) for size in free]  # none is so great that the sum overflows
-    ctx.importer.require_equal(
-        [*parts, (total, whole)] if not ctx.importer.simplify.equal(whole, total) else []
-    )
+    if not ctx.importer.simplify.equal(whole, total):
+        ctx.require_equal([(total, whole)], "sum_of_the_parts")
 
 
 def slice_of(

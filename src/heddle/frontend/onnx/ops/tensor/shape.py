@@ -145,7 +145,7 @@ def squeeze(ctx: NodeContext) -> Result:
 def _squeezed_at_run_time(ctx: NodeContext) -> Expr:
     dims = ctx.dims(0)
     axes = run_time_axes(ctx, 1, len(dims))
-    ctx.importer.require_equal([(_ONE, dim) for dim in axes.split(dims)[1]])
+    ctx.require_equal([(_ONE, dim) for dim in axes.split(dims)[1]], "squeezed_sizes")
     return ctx.reshape(ctx.tensor(0), ctx.importer.named_dims(axes.without(dims), "kept"))
 
 
@@ -197,7 +197,7 @@ def expand(ctx: NodeContext) -> Result:
                 ctx.malformed(f"a dimension of {have.value} does not expand to {want.value}")
         whole.append(broadcast_dim(have, want))
     checks = [stretches_to(want, size) for want, size in zip(padded[1], whole, strict=True)]
-    ctx.importer.require_equal([pair for pair in checks if pair is not None])
+    ctx.require_equal([pair for pair in checks if pair is not None], "expanded_sizes")
     if len(own) == rank and ctx.importer.same_dims(own, whole):
         return ctx.tensor(0)
     return ctx.call("broadcast_to", ctx.tensor(0), ShapeExpr(tuple(whole)))

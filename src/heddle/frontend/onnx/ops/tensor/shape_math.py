@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext
-from heddle.frontend.onnx.float_dims import is_scaled_dim, round_down, round_up
+from heddle.frontend.onnx.float_dims import (
+    as_float,
+    float_product,
+    float_quotient,
+    is_exact_dim,
+    is_scaled_dim,
+    whole_dim,
+)
 from heddle.frontend.onnx.proto import DTYPES
 from heddle.frontend.onnx.registry import symbolic
 from heddle.frontend.onnx.values import MAX_CONTENT, Value, is_long, object_array, vector
@@ -45,9 +52,10 @@ def result(ctx: NodeContext, content: Array | None, dtype: str | None = None) ->
     made = ctx.importer.simplify.content(content)
     if any(is_long(item) for item in made.reshape(-1)):
         return None
-    if any(item.dtype.is_float and not is_scaled_dim(item) for item in made.reshape(-1)):
+    kind = dtype or ctx.dtype(0)
+    if any(item.dtype.is_float and not is_scaled_dim(item, kind) for item in made.reshape(-1)):
         return None
-    return Value(content=made, dtype=dtype or ctx.dtype(0))
+    return Value(content=made, dtype=kind)
 
 
 def _zip(function: Callable[..., PrimExpr], arrays: list[Array]) -> Array:
@@ -58,16 +66,6 @@ def _zip(function: Callable[..., PrimExpr], arrays: list[Array]) -> Array:
 
 
 # ---- elementwise
-
-
-def _float_constants(a: Any, b: Any) -> bool:
-    return isinstance(a, FloatImm) and isinstance(b, FloatImm)
-
-
-def _product(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    if _float_constants(a, b):
-        return constant(a.value * b.value, "float64")  # type: ignore[attr-defined]
-    return ops.multiply(a, b)
 
 
 def _arithmetic(ctx: NodeContext, function: Callable[[Any, Any], PrimExpr]) -> Value | None:
@@ -93,7 +91,10 @@ def subtract(ctx: NodeContext) -> Value | None:
 
 @symbolic("Mul")
 def multiply(ctx: NodeContext) -> Value | None:
-    return _arithmetic(ctx, _product)
+    dtype = ctx.dtype(0)
+    if not _is_float(ctx):
+        return _arithmetic(ctx, ops.multiply)
+    return _arithmetic(ctx, lambda a, b: float_product(a, b, dtype))
 
 
 @symbolic("Max")
@@ -116,13 +117,11 @@ def divide(ctx: NodeContext) -> Value | None:
     known = contents(ctx)
     if known is None or any(isinstance(item, IntImm) and item.value == 0 for item in known[1].reshape(-1)):
         return None
-    analyzer = ctx.importer.simplify.analyzer
+    analyzer, dtype = ctx.importer.simplify.analyzer, ctx.dtype(0)
 
     def quotient(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         if a.dtype.is_float:
-            if _float_constants(a, b) and b.value:  # type: ignore[attr-defined]
-                return constant(a.value / b.value, "float64")  # type: ignore[attr-defined]
-            return ops.div(a, b)
+            return float_quotient(a, b, dtype)
         bounds = analyzer.const_int_bound(a), analyzer.const_int_bound(b)
         plain = all(bound.min_value >= 0 for bound in bounds)
         return ops.floordiv(a, b) if plain else ops.truncdiv(a, b)
@@ -151,11 +150,11 @@ def round_float(ctx: NodeContext) -> Value | None:
     known = contents(ctx)
     if known is None or not _is_float(ctx):
         return None
-    rounded = round_down if ctx.node.op_type == "Floor" else round_up
-    items = [rounded(item) if is_scaled_dim(item) else None for item in known[0].reshape(-1)]
-    if any(item is None for item in items):
+    dtype, items = ctx.dtype(0), known[0].reshape(-1)
+    if not all(is_scaled_dim(item, dtype) for item in items):
         return None
-    return result(ctx, object_array([ops.cast("float64", item) for item in items], known[0].shape))
+    whole = [whole_dim(ctx.importer, item, dtype, ctx.node.op_type.lower()) for item in items]
+    return result(ctx, object_array([ops.cast("float64", item) for item in whole], known[0].shape))
 
 
 @symbolic("Cast")
@@ -164,23 +163,31 @@ def cast(ctx: NodeContext) -> Value | None:
     target = DTYPES.get(ctx.attr("to")) if not isinstance(ctx.attr("to"), str) else None
     if known is None or target not in _DTYPES:
         return None
-    items = [_cast(item, DataType(target)) for item in known[0].reshape(-1)]
+    items = [_cast(ctx, item, DataType(target)) for item in known[0].reshape(-1)]
     if any(item is None for item in items):
         return None
     return result(ctx, object_array(items, known[0].shape), target)
 
 
-def _cast(item: PrimExpr, target: DataType) -> PrimExpr | None:
-    """Floats go to integers by truncation, which is the floor of what is not negative."""
+def _cast(ctx: NodeContext, item: PrimExpr, target: DataType) -> PrimExpr | None:
+    """Floats go to integers by truncation."""
     if target.is_bool:
         return item if item.dtype.is_bool else ops.not_equal(item, constant(0, item.dtype))
     if target.is_float:
-        return ops.cast("float64", item) if not item.dtype.is_bool else None
+        return _cast_to_float(ctx, item, str(target)) if not item.dtype.is_bool else None
     if item.dtype.is_bool:
         return ops.select(item, constant(1, "int64"), constant(0, "int64"))
-    if isinstance(item, FloatImm):
-        return constant(int(item.value), "int64") if abs(item.value) < 2**62 else None
-    return round_down(item) if item.dtype.is_float else item
+    if not item.dtype.is_float:
+        return item
+    dtype = ctx.dtype(0)
+    return whole_dim(ctx.importer, item, dtype, "trunc") if is_scaled_dim(item, dtype) else None
+
+
+def _cast_to_float(ctx: NodeContext, item: PrimExpr, target: str) -> PrimExpr | None:
+    if isinstance(item, FloatImm) or item.dtype.is_int:
+        return as_float(item, target)
+    is_kept = all(is_exact_dim(item, dtype) for dtype in {ctx.dtype(0), target})
+    return item if is_kept or target == ctx.dtype(0) else None
 
 
 _COMPARISONS = {

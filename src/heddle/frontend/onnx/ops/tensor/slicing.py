@@ -78,8 +78,8 @@ def _sliced_at_run_time(
     """Bounds for every axis, those that are not named whole. A start before the first is the first."""
     if not len(starts) == len(ends) == len(axes.numbers) == len(steps):
         ctx.malformed("starts, ends, axes and steps have different lengths")
-    ctx.importer.require_equal(
-        [(ops.select(ops.equal(step, 0), constant(1, "int64"), step), step) for step in steps]
+    ctx.require_equal(
+        [(ops.select(ops.equal(step, 0), constant(1, "int64"), step), step) for step in steps], "steps"
     )
     one, far = constant(1, "int64"), constant((1 << 63) - 1, "int64")
     firsts = [ops.maximum(start, -far) for start in starts]
@@ -228,7 +228,7 @@ def _cut_at_run_time(
     if not axes:
         return ctx.tensor(0), widths
     totals = [dims[k] + before[k] + after[k] for k in axes]
-    ctx.importer.require_equal([(ops.maximum(total, _ZERO), total) for total in totals])
+    ctx.require_equal([(ops.maximum(total, _ZERO), total) for total in totals], "padded_sizes")
     low = [ops.minimum(ops.maximum(_ZERO - before[k], _ZERO), dims[k]) for k in axes]
     begin = ctx.importer.named_dims(low, "begin")
     high = [
@@ -272,7 +272,7 @@ def _require_reach(ctx: NodeContext, x: Expr, flat: Sequence[int]) -> None:
     for axis, dim in enumerate(ctx.dims_of(x)):
         least = max(flat[2 * axis : 2 * axis + 2]) + 1
         if least > 1 and not isinstance(dim, IntImm):
-            ctx.importer.require_equal([(dim, ops.maximum(dim, constant(least, "int64")))])
+            ctx.require_equal([(dim, ops.maximum(dim, constant(least, "int64")))], "reflected_sizes")
 
 
 def _cut(ctx: NodeContext, x: Expr, before: list[PrimExpr], after: list[PrimExpr]) -> Expr:
@@ -289,7 +289,7 @@ def _cut(ctx: NodeContext, x: Expr, before: list[PrimExpr], after: list[PrimExpr
         if least < low + high:
             checks.append((ops.maximum(dim, constant(low + high, "int64")), dim))
         plan.append((axis, constant(low, "int64"), ctx.importer.simplify(dim - high), 1))
-    ctx.importer.require_equal(checks)
+    ctx.require_equal(checks, "cut_sizes")
     return slice_of(ctx, x, *(list(column) for column in zip(*plan, strict=True))) if plan else x
 
 

@@ -1,0 +1,133 @@
+"""What options of passes may be: their annotated types, and what their declarations say beyond those.
+
+    min_size: int = option(2, at_least=1)
+    dtypes: tuple[str, ...] = option(("float16",), one_of=("float16", "bfloat16"))
+
+Every pass is checked when it is made, from Python and from text alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from heddle.ir.codes import I0508
+from heddle.support.diagnostics import UsageError, did_you_mean
+
+_METADATA = "heddle.option"
+_SEQUENCES = (tuple, frozenset, set, list, Sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a value, or each item of one with several, has to be. `one_of` may be a function that gives the
+    values."""
+
+    one_of: Collection[Any] | Callable[[], Collection[Any]] = ()
+    at_least: int | None = None
+
+    def choices(self) -> Collection[Any]:
+        """The values that there are; none where any will do."""
+        return self.one_of() if callable(self.one_of) else self.one_of
+
+
+def option(
+    default: Any = MISSING,
+    *,
+    one_of: Collection[Any] | Callable[[], Collection[Any]] = (),
+    at_least: int | None = None,
+) -> Any:
+    """A field of a pass whose values are bounded."""
+    return field(default=default, metadata={_METADATA: Bounds(one_of, at_least)})
+
+
+def check_options(step: Any) -> None:
+    """Check the fields of a pass; lists become what its annotations say.
+
+    Raises: UsageError I0508 for a value of another type or beyond the bounds.
+    """
+    kind: Any = type(step)
+    hints = _hints(kind)
+    for item in fields(step):
+        if item.name not in hints:
+            continue
+        value, hint = getattr(step, item.name), hints[item.name]
+        if not fits(value, hint):
+            _refuse(step, item.name, type_text(hint), value)
+        bounds = item.metadata.get(_METADATA)
+        if bounds is not None:
+            _check_bounds(step, item.name, value, bounds)
+        made = as_type(value, hint)
+        if made is not value:
+            object.__setattr__(step, item.name, made)
+
+
+def _check_bounds(step: Any, name: str, value: Any, bounds: Bounds) -> None:
+    items = value if isinstance(value, (tuple, list, set, frozenset)) else (value,)
+    choices = bounds.choices() if items else ()
+    for item in items:
+        if choices and item not in choices:
+            shown = ", ".join(map(repr, sorted(choices))) if len(choices) <= 8 else "a known name"
+            _refuse(step, name, shown, item, did_you_mean(str(item), list(map(str, choices))))
+        if bounds.at_least is not None and item < bounds.at_least:
+            _refuse(step, name, f"at least {bounds.at_least}", item)
+
+
+def _refuse(step: Any, name: str, expected: str, value: Any, help: str | None = None) -> None:
+    raise UsageError(
+        I0508, f"option {name!r} of pass {type(step).__name__}: expected {expected}, got {value!r}", help=help
+    )
+
+
+@cache
+def _hints(cls: type) -> Mapping[str, Any]:
+    """The types of a pass's fields; those of a user's pass may name what only its function knows."""
+    try:
+        return get_type_hints(cls)
+    except (NameError, TypeError):
+        return {}
+
+
+def type_text(hint: Any) -> str:
+    """A type as messages name it."""
+    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value can be one of an annotated type. A list stands for any sequence, a whole number for a
+    float; what is no plain type (a protocol, a function) is not looked at."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(fits(value, part) for part in parts)
+    if origin in _SEQUENCES:
+        is_several = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+        return is_several and all(fits(item, parts[0]) for item in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            fits(key, parts[0]) and fits(item, parts[1]) for key, item in value.items()
+        )
+    if hint in (None, NoneType):
+        return value is None
+    if hint is int:
+        return isinstance(value, Integral) and not isinstance(value, bool)
+    if hint is float:
+        return isinstance(value, Real) and not isinstance(value, bool)
+    return not _is_plain(hint) or isinstance(value, hint)
+
+
+def _is_plain(hint: Any) -> bool:
+    return hint is not Any and isinstance(hint, type) and not getattr(hint, "_is_protocol", False)
+
+
+def as_type(value: Any, hint: Any) -> Any:
+    """A value as one of the type that it fits, hashable where passes keep it."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return as_type(value, next(part for part in parts if fits(value, part)))
+    if origin is frozenset and not isinstance(value, frozenset):
+        return frozenset(value)
+    return tuple(value) if origin in (tuple, Sequence) and isinstance(value, (list, set)) else value
