@@ -119,6 +119,15 @@ _ATTENTION_KERNELS = {
     ),
 }
 
+_RELAY_BUILD = {
+    "heddle.driver.relay_build": "BuildModule build optimize",
+    "heddle.driver.relay_executor": "AotExecutor GraphExecutor",
+}
+_GRAPH_MODULES = {
+    "heddle.vm.graph": "GraphModule GraphExecutorFactoryModule",
+    "heddle.driver.aot": "AotModule AotExecutorFactoryModule",
+}
+
 _RELAY_MACHINE = {
     "heddle.driver.relay_vm": "VMCompiler compile",
     "heddle.driver.relay_executor": "VMExecutor",
@@ -155,6 +164,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relax.expr": _GRAPH_NODES,
     "heddle.relay": {
+        **_RELAY_BUILD,
         "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.lower.relay_to_relax": "to_relax",
         "heddle.relay.op": "op_names",
@@ -182,8 +192,12 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relay.expr_functor": {"heddle.relay.functor": "ExprFunctor ExprMutator ExprVisitor"},
     "heddle.relay.type_functor": {"heddle.relay.functor": "TypeFunctor TypeMutator TypeVisitor"},
-    "heddle.relay.build_module": {"heddle.relay.executor": "bind_params_by_name create_executor"},
-    "heddle.relay.backend": {},
+    "heddle.relay.build_module": {
+        **_RELAY_BUILD,
+        "heddle.relay.executor": "bind_params_by_name create_executor",
+    },
+    "heddle.relay.backend": {"heddle.driver.relay_build": "Executor Runtime"},
+    "heddle.relay.backend.executor_factory": _GRAPH_MODULES,
     "heddle.relay.vm": _RELAY_MACHINE,
     "heddle.relay.backend.vm": _RELAY_MACHINE,
     "heddle.relay.backend.interpreter": {
@@ -305,6 +319,14 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.runtime.profiler_vm": {"heddle.vm.relay": "VirtualMachineProfiler"},
     "heddle.contrib": {},
+    "heddle.contrib.graph_executor": {"heddle.vm.graph.module": "GraphModule create"},
+    "heddle.contrib.debugger": {},
+    "heddle.contrib.debugger.debug_executor": {
+        "heddle.vm.graph.debug": "GraphModuleDebug create",
+        "heddle.vm.graph": "GraphModule",
+    },
+    "heddle.runtime.executor": {"heddle.driver.aot": "AotModule"},
+    "heddle.runtime.executor.aot_executor": {"heddle.driver.aot": "AotModule"},
     "heddle.contrib.tvmjs": {
         "heddle.runtime.tensor_cache": (
             "_convert_bf16_to_f32=bfloat16_bits_to_float32 _convert_f32_to_bf16=float32_to_bfloat16_bits "
