@@ -168,6 +168,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.lower.relay_to_relax": "to_relax",
         "heddle.relay.op": "op_names",
+        "heddle.relay.transform.function_pass": "build_config",
         "heddle.relay.types": "is_dynamic ShapeVar",
         "heddle.ir.module": "IRModule",
     },
@@ -207,6 +208,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relay.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
+        "heddle.relay.transform.fold_constant": "FoldConstantExpr",
+        "heddle.relay.transform.function_pass": "build_config function_pass",
         "heddle.relay.transform.infer_type": "InferTypeLocal",
         "heddle.relay.transform.to_a_normal_form": "ToANormalFormExpr",
     },
