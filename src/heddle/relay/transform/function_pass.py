@@ -26,9 +26,10 @@ def function_pass(
         info = PassInfo(name or target.__name__, opt_level or 0, tuple(required or ()))
         if not inspect.isclass(target):
             return _over_functions(target, info)
+        owner: Any = target
 
         def build(*args: Any, **kwargs: Any) -> Pass:
-            return _over_functions(target(*args, **kwargs).transform_function, info)
+            return _over_functions(owner(*args, **kwargs).transform_function, info)
 
         return build
 
