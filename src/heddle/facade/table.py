@@ -119,6 +119,13 @@ _ATTENTION_KERNELS = {
     ),
 }
 
+_WITH_FIELDS = {
+    "heddle.relay.with_fields": (
+        "CallWithFields ConstantWithFields FunctionWithFields IfWithFields LetWithFields "
+        "RefCreateWithFields RefReadWithFields RefWriteWithFields TupleGetItemWithFields TupleWithFields "
+        "VarWithFields"
+    ),
+}
 _RELAY_BUILD = {
     "heddle.driver.relay_build": "BuildModule build optimize",
     "heddle.driver.relay_executor": "AotExecutor GraphExecutor",
@@ -165,6 +172,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relax.expr": _GRAPH_NODES,
     "heddle.relay": {
         **_RELAY_BUILD,
+        **_WITH_FIELDS,
+        "heddle.relay.composites": "logsumexp mean_std mean_variance std",
         "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.lower.relay_to_relax": "to_relax",
         "heddle.relay.op": "op_names",
@@ -179,6 +188,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.type_data": "Constructor TypeData",
     },
     "heddle.relay.expr": {
+        **_WITH_FIELDS,
         "heddle.relay.builders": "Function TupleWrapper bind const var",
         "heddle.ir.expr": "Call Constant Expr GlobalVar If Tuple TupleGetItem Var",
         "heddle.relay.nodes": "Let RefCreate RefRead RefWrite",
