@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from heddle.driver.aot import AotExecutorFactoryModule, known_sizes, signature_of
 from heddle.driver.codes import D0103
 from heddle.driver.compile import compile as compile_program
 from heddle.driver.pipeline import OptionError
 from heddle.driver.relay_vm import VMCompiler, one_target
-from heddle.driver.signature import Signature
+from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec, signature_from_json
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.types import TupleType
@@ -24,8 +23,10 @@ from heddle.relay.executor import bind_params_by_name
 from heddle.relay.transform.infer_type import InferType
 from heddle.runtime.module import Module
 from heddle.runtime.tensor import Tensor, tensor
-from heddle.support.diagnostics import did_you_mean
+from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.vm.codes import V0801
 from heddle.vm.graph import GraphExecutorFactoryModule, trace_program
+from heddle.vm.graph.aot import AotExecutorFactoryModule
 from heddle.vm.graph.trace import InputPlan
 from heddle.vm.relay import Executable
 
@@ -214,9 +215,10 @@ def build(
     mod = _as_module(ir_mod)
     bound = _bound(mod, params or {})
     if chosen.name == "aot":
-        executable = compile_program(bound, one_target(target, target_host))
+        executable: Any = compile_program(bound, one_target(target, target_host))
         typed = InferType()(bound)
-        return AotExecutorFactoryModule(executable, mod_name, num_tensors(typed["main"].ret_ty))
+        plans = input_plans(executable.metadata)
+        return AotExecutorFactoryModule(executable, mod_name, plans, num_tensors(typed["main"].ret_ty))
     compiler = VMCompiler()
     compiler.lower(bound, target, target_host)
     compiler.codegen()
@@ -235,8 +237,7 @@ def graph_factory(
 ) -> GraphExecutorFactoryModule:
     """The graph of an executable of Relay's machine. Raises: UsageError V0801 for one that has control flow,
     or inputs of unknown sizes."""
-    inputs = signature_of(executable.metadata).inputs
-    plans = [InputPlan(spec.name, known_sizes(spec), str(spec.dtype)) for spec in inputs]
+    plans = input_plans(executable.metadata)
     traced = trace_program(executable.program, plans)
     return GraphExecutorFactoryModule(
         traced.graph, executable.lib, traced.params, mod_name, links_params, executable.metadata
@@ -246,6 +247,32 @@ def graph_factory(
 def num_tensors(ty: Any) -> int:
     """How many tensors a value of a type has, those in tuples counted."""
     return sum(map(num_tensors, ty.fields)) if isinstance(ty, TupleType) else 1
+
+
+def signature_of(metadata: Mapping[str, str]) -> Signature:
+    """What `main` takes and gives. Raises: UsageError V0801 for inputs that are no tensors of known sizes."""
+    found = signature_from_json(metadata[METADATA_PREFIX + "main"])
+    for spec in found.inputs:
+        known_sizes(spec)
+    return found
+
+
+def known_sizes(spec: TensorSpec) -> tuple[int, ...]:
+    """The sizes of an input. Raises: UsageError V0801 where it is no tensor of known sizes."""
+    sizes = tuple(dim for dim in spec.shape or () if isinstance(dim, int))
+    if spec.kind != "tensor" or spec.dtype is None or spec.shape != sizes:
+        raise UsageError(
+            V0801,
+            f"parameter {spec.name!r} is {spec.text()}: expected a tensor of known sizes",
+            help="the executor 'vm' takes others",
+        )
+    return sizes
+
+
+def input_plans(metadata: Mapping[str, str]) -> list[InputPlan]:
+    """What `main` takes. Raises: as `signature_of`."""
+    inputs = signature_of(metadata).inputs
+    return [InputPlan(spec.name, known_sizes(spec), str(spec.dtype)) for spec in inputs]
 
 
 def _as_module(mod: Any) -> IRModule:

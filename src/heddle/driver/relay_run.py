@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from heddle.driver.aot import AotExecutor
 from heddle.driver.codes import D0102, D0301
 from heddle.driver.compile import function_signature
 from heddle.driver.models import ModelFile, import_model, relay_module
@@ -21,6 +20,7 @@ from heddle.relay.executor import create_executor
 from heddle.runtime.device import cpu
 from heddle.runtime.shape import Array
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.vm.graph.aot import AotExecutor
 from heddle.vm.relay import VirtualMachine
 
 EXECUTORS = ("vm", "graph", "aot", "interpreter")

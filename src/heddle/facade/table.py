@@ -132,7 +132,7 @@ _RELAY_BUILD = {
 }
 _GRAPH_MODULES = {
     "heddle.vm.graph": "GraphModule GraphExecutorFactoryModule",
-    "heddle.driver.aot": "AotModule AotExecutorFactoryModule",
+    "heddle.vm.graph.aot": "AotModule AotExecutorFactoryModule",
 }
 
 _RELAY_MACHINE = {
@@ -338,8 +338,8 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.vm.graph.debug": "GraphModuleDebug create",
         "heddle.vm.graph": "GraphModule",
     },
-    "heddle.runtime.executor": {"heddle.driver.aot": "AotModule"},
-    "heddle.runtime.executor.aot_executor": {"heddle.driver.aot": "AotModule"},
+    "heddle.runtime.executor": {"heddle.vm.graph.aot": "AotModule"},
+    "heddle.runtime.executor.aot_executor": {"heddle.vm.graph.aot": "AotModule"},
     "heddle.contrib.tvmjs": {
         "heddle.runtime.tensor_cache": (
             "_convert_bf16_to_f32=bfloat16_bits_to_float32 _convert_f32_to_bf16=float32_to_bfloat16_bits "

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec, signature_from_json
 from heddle.runtime.artefact import Section, require
 from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.module import Module, SectionData, register_loader
 from heddle.runtime.tensor import Tensor, empty, tensor
-from heddle.runtime.wire import Writer
-from heddle.support.diagnostics import Trap, TrapIndexError, UsageError, did_you_mean
-from heddle.vm.codes import V0801, V0803
+from heddle.runtime.wire import Reader, Writer
+from heddle.support.diagnostics import Trap, TrapIndexError, did_you_mean
+from heddle.vm.codes import V0803
 from heddle.vm.graph.module import StaticModule, one_device
+from heddle.vm.graph.trace import InputPlan
 from heddle.vm.relax import VirtualMachine
 
 
@@ -34,20 +35,18 @@ class AotExecutor(Module):
         "set_input",
     )
 
-    def __init__(self, executable: Any, device: Device, num_outputs: int) -> None:
-        """Raises: UsageError V0801 for inputs that are no tensors of known sizes."""
+    def __init__(
+        self, executable: Any, device: Device, inputs: Sequence[InputPlan], num_outputs: int
+    ) -> None:
         super().__init__()
         self._machine = VirtualMachine(executable, device)
         self._main = self._machine["main"]
-        self._signature = signature_of(executable.metadata)
-        self._num_outputs = num_outputs
-        self._inputs = [
-            empty(known_sizes(spec), DataType(str(spec.dtype)), device) for spec in self._signature.inputs
-        ]
-        self._numbers = {spec.name: number for number, spec in enumerate(self._signature.inputs)}
+        self._plans, self._num_outputs = tuple(inputs), num_outputs
+        self._inputs = [empty(plan.shape, DataType(plan.dtype), device) for plan in self._plans]
+        self._numbers = {plan.name: number for number, plan in enumerate(self._plans)}
         self._outputs: list[Tensor] = []
         for each in self._inputs:
-            each.copyfrom(tensor(each.numpy() * 0))
+            ctypes.memset(each.address, 0, each.size_bytes)
 
     def function_names(self) -> Sequence[str]:
         return tuple(self._METHODS)
@@ -73,7 +72,7 @@ class AotExecutor(Module):
 
     def get_input_name(self, index: int) -> str:
         """The name of an input. Raises: TrapIndexError V0803."""
-        return self._signature.inputs[self._number(index)].name
+        return self._plans[self._number(index)].name
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
         """Sizes and dtypes of the inputs by name."""
@@ -120,11 +119,18 @@ class AotExecutorFactoryModule(Module):
 
     kind = "AotExecutorFactory"
 
-    def __init__(self, executable: Module | None, libmod_name: str = "default", num_outputs: int = 1) -> None:
+    def __init__(
+        self,
+        executable: Module | None,
+        libmod_name: str = "default",
+        inputs: Sequence[InputPlan] = (),
+        num_outputs: int = 1,
+    ) -> None:
         super().__init__()
         if executable is not None:
             self._imports.append(executable)
-        self.libmod_name, self._num_outputs = libmod_name, num_outputs
+        self.libmod_name = libmod_name
+        self.inputs, self.num_outputs = tuple(inputs), num_outputs
 
     def function_names(self) -> Sequence[str]:
         return (self.libmod_name, "list_module_names")
@@ -132,7 +138,7 @@ class AotExecutorFactoryModule(Module):
     def _find(self, name: str) -> Callable[..., Any] | None:
         found: dict[str, Callable[..., Any]] = {
             self.libmod_name: lambda *devices: AotExecutor(
-                self.lib, one_device(list(devices)), self._num_outputs
+                self.lib, one_device(list(devices)), self.inputs, self.num_outputs
             ),
             "list_module_names": lambda: [self.libmod_name],
         }
@@ -167,35 +173,19 @@ class AotExecutorFactoryModule(Module):
         """The compiled program."""
         return self.lib
 
-    def get_executor_config(self) -> Signature:
-        """Names, sizes and dtypes of the inputs and outputs."""
-        return signature_of(self.function_metadata)
+    def get_executor_config(self) -> tuple[InputPlan, ...]:
+        """Names, sizes and dtypes of the inputs."""
+        return self.inputs
 
     def save_sections(self) -> Mapping[str, SectionData]:
         head = Writer()
         head.text(self.libmod_name)
-        head.u64(self._num_outputs)
+        head.u64(self.num_outputs)
+        head.texts([plan.name for plan in self.inputs])
+        head.texts([plan.dtype for plan in self.inputs])
+        for plan in self.inputs:
+            head.words(plan.shape)
         return {"aot": head.bytes()}
-
-
-def signature_of(metadata: Mapping[str, str]) -> Signature:
-    """What `main` takes and gives. Raises: UsageError V0801 for inputs that are no tensors of known sizes."""
-    found = signature_from_json(metadata[METADATA_PREFIX + "main"])
-    for spec in found.inputs:
-        known_sizes(spec)
-    return found
-
-
-def known_sizes(spec: TensorSpec) -> tuple[int, ...]:
-    """The sizes of an input. Raises: UsageError V0801 where it is no tensor of known sizes."""
-    sizes = tuple(dim for dim in spec.shape or () if isinstance(dim, int))
-    if spec.kind != "tensor" or spec.dtype is None or spec.shape != sizes:
-        raise UsageError(
-            V0801,
-            f"parameter {spec.name!r} is {spec.text()}: expected a tensor of known sizes",
-            help="the executor 'vm' takes others",
-        )
-    return sizes
 
 
 def _flat(value: Any) -> list[Tensor]:
@@ -206,9 +196,20 @@ def _flat(value: Any) -> list[Tensor]:
 
 def _load(sections: Mapping[str, Section]) -> AotExecutorFactoryModule:
     head = require(sections, "aot").reader()
-    name, num_outputs = head.text(), head.u64()
+    name, num_outputs, names, dtypes = head.text(), head.u64(), head.texts(), head.texts()
+    if len(names) != len(dtypes):
+        raise head.fail(f"{len(names)} inputs have {len(dtypes)} dtypes")
+    plans = [InputPlan(each, _sizes(head), dtype) for each, dtype in zip(names, dtypes, strict=True)]
     head.done()
-    return AotExecutorFactoryModule(None, name, num_outputs)
+    return AotExecutorFactoryModule(None, name, plans, num_outputs)
+
+
+def _sizes(head: Reader) -> tuple[int, ...]:
+    """Raises: FormatError F0106 for a negative size."""
+    sizes = tuple(head.words())
+    if min(sizes, default=0) < 0:
+        raise head.fail(f"an input has sizes {sizes}")
+    return sizes
 
 
 register_loader(AotExecutorFactoryModule.kind, _load)
