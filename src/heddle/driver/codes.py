@@ -5,8 +5,8 @@ from heddle.support.diagnostics import declare_code
 D0101 = declare_code(
     "D0101",
     "model not found or of unknown kind",
-    "A model is a path that ends in .onnx, .py (script text) or .heddle (a compiled model), or `onnx:NAME`, "
-    "a network "
+    "A model is a path that ends in .onnx, .py (script text), .relay (a Relay program) or .heddle (a "
+    "compiled model), or `onnx:NAME`, a network "
     "that comes with the `onnx` package.",
 )
 D0102 = declare_code(
@@ -31,7 +31,7 @@ D0106 = declare_code(
     "D0106",
     "output has no such name",
     "Nothing is written over the model that a command reads, nor a compiled model to a name that ends in "
-    ".onnx or .py, or in something that says nothing: the suffix decides what is written.",
+    ".onnx, .py or .relay, or in something that says nothing: the suffix decides what is written.",
 )
 D0201 = declare_code(
     "D0201",

@@ -117,18 +117,20 @@ def _pass_text(step: type[Pass]) -> str:
 
 def pass_rows() -> list[tuple[str, str]]:
     """(name, what it does) of each pass, in the order of the names."""
-    return [(step.__name__, first_line(_pass_text(step))) for step in pass_classes().values()]
+    return [(name, first_line(_pass_text(step))) for name, step in pass_classes().items()]
 
 
 def passes_page() -> str:
     """Every pass with its before and after and its contract."""
-    classes = pass_classes().values()
+    classes = pass_classes()
     lines = ["| pass | what it does |", "|---|---|"]
-    lines += [f"| [`{name}`](#{name.lower()}) | {_cell(text)} |" for name, text in pass_rows()]
-    for step in classes:
+    lines += [
+        f"| [`{name}`](#{name.lower().replace('.', '')}) | {_cell(text)} |" for name, text in pass_rows()
+    ]
+    for name, step in classes.items():
         module = step.__module__.replace(".", "/")
         kind = "function by function" if issubclass(step, FunctionPass) else "on whole modules"
-        lines += ["", f"## {step.__name__}", "", _pass_text(step), "", f"Works {kind}; `src/{module}.py`."]
+        lines += ["", f"## {name}", "", _pass_text(step), "", f"Works {kind}; `src/{module}.py`."]
         lines += [f"Requires: {', '.join(step.requires)}."] if step.requires else []
         lines += [f"Establishes: {', '.join(step.establishes)}."] if step.establishes else []
     return page("Passes", f"{len(classes)} passes, from their files.", lines)

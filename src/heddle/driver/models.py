@@ -5,6 +5,7 @@
 | `PATH.onnx` | an ONNX model |
 | `onnx:NAME` | a real network that comes with the `onnx` package |
 | `PATH.py` | script text; nothing in it is executed |
+| `PATH.relay` | the text of a Relay program |
 | `PATH.heddle` | a compiled model |
 """
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from heddle.support.span import Source
 
 _STDIN = "<stdin>"
-SOURCE_SUFFIXES = (".onnx", ".py")
+SOURCE_SUFFIXES = (".onnx", ".py", ".relay")
 SUFFIXES = (*SOURCE_SUFFIXES, ".heddle")
 _LIGHT_MODELS = ("backend", "test", "data", "light")
 
@@ -167,11 +168,40 @@ def import_model(
 
         load_operators()
         return from_onnx(str(model.path), shape_dict=shapes)
+    if model.suffix == ".relay":
+        from heddle.lower.relay_to_relax import to_relax
+
+        mod = relay_module(model)
+        return _trusted(to_relax(mod, _entries(mod)), model.name, trust)
     from heddle.support.files import open_file
     from heddle.support.span import Source
 
     text = _script_text(model.name, lambda: open_file(model.path))
     return import_script(Source(str(model.path), text), model.name, model.path.parent, trust)
+
+
+def _entries(mod: Any) -> list[str]:
+    """`main`, and the other functions of a Relay module that take tensors alone."""
+    from heddle.graph.types import TensorType
+
+    return [
+        var.name_hint
+        for var, func in mod.functions.items()
+        if var.name_hint == "main"
+        or (not func.type_params and all(isinstance(param.ty, TensorType) for param in func.params))
+    ]
+
+
+def relay_module(model: ModelFile) -> Any:
+    """The Relay module of a text, with its types. Raises: ParseError, IRTypeError Q..; UsageError S0102,
+    S0601 for a file that cannot be read.
+    """
+    from heddle.ops.load import load as load_operators
+    from heddle.relay.text import parse
+    from heddle.support.files import open_file
+
+    load_operators()
+    return parse(_script_text(model.name, lambda: open_file(model.path)), str(model.path))
 
 
 def import_stdin(trust: bool = False) -> Any:
@@ -188,15 +218,20 @@ def import_script(source: Source, name: str, folder: Path | None, trust: bool = 
     """The IRModule of a script text, whose weights lie in `folder`. Messages call it `name`. Raises: as
     `import_model`.
     """
-    from heddle.codegen.c_source import c_sources
-    from heddle.driver.capabilities import untrusted_module
     from heddle.ir.module import IRModule
     from heddle.ops.load import load as load_operators
     from heddle.script.parser import DEFAULT_NAMES, parse_source
 
     load_operators()
     parsed = parse_source(source, DEFAULT_NAMES, folder=folder)
-    mod = parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed)
+    return _trusted(parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed), name, trust)
+
+
+def _trusted(mod: Any, name: str, trust: bool) -> Any:
+    """The module of a text, checked and guarded unless it is trusted. Raises: as `import_model`."""
+    from heddle.codegen.c_source import c_sources
+    from heddle.driver.capabilities import untrusted_module
+
     if trust:
         return mod
     sources = c_sources(mod)

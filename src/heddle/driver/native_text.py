@@ -20,6 +20,7 @@ from heddle.runtime.native.source import (
     fork_join,
     forks,
     frames,
+    graphs,
     kernel_calls,
     looking,
     loop_costs,
@@ -61,6 +62,7 @@ PARTS = {
     ),
     "generated_python.ll": (
         forks,
+        graphs,
         python,
         python_tensors,
         kernel_calls,

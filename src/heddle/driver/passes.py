@@ -22,6 +22,8 @@ from heddle.support.diagnostics import HeddleError, UsageError, did_you_mean
 from heddle.target import Target
 
 _PASS_PACKAGES = ("heddle.relax", "heddle.lower", "heddle.tir", "heddle.relay")
+_RELAY = "relay."
+"""What the name of a pass of Relay begins with where there is a pass of that name for others."""
 _TARGET = "target"
 """The option of a pass that is the target of the compilation. It does not stand in a pass's text."""
 NAMED_PIPELINES: Mapping[str, Callable[[Target], tuple[Pass, ...]]] = {
@@ -47,13 +49,15 @@ def modules_below(package: str) -> Iterator[str]:
 
 @cache
 def pass_classes() -> Mapping[str, type[Pass]]:
-    """All passes by name, in the order of the names."""
+    """All passes by name, in the order of the names. What is no pass by itself is not among them."""
     found: dict[str, type[Pass]] = {}
     for package in _PASS_PACKAGES:
         for name in modules_below(package):
             for value in vars(import_module(name)).values():
-                if isinstance(value, type) and issubclass(value, Pass) and value.__module__ == name:
-                    found[value.__name__] = value
+                is_pass = isinstance(value, type) and issubclass(value, Pass) and value.__module__ == name
+                if is_pass and not inspect.isabstract(value):
+                    is_taken = value.__name__ in found
+                    found[f"{_RELAY}{value.__name__}" if is_taken else value.__name__] = value
     return {name: found[name] for name in sorted(found)}
 
 
@@ -90,6 +94,11 @@ def steps_of(steps: Sequence[Pass]) -> tuple[Pass, ...]:
 # ---- passes from text
 
 
+def pass_name(cls: type[Pass]) -> str:
+    """The name under which a pass is found."""
+    return next(name for name, each in pass_classes().items() if each is cls)
+
+
 def pass_signature(cls: type[Pass]) -> str:
     """A pass and its options, as they are written: `UnrollLoop(auto_max_step=0)`."""
     shown = []
@@ -98,7 +107,8 @@ def pass_signature(cls: type[Pass]) -> str:
             continue
         is_shown = param.default is not param.empty and _is_literal(param.default)
         shown.append(f"{name}={param.default!r}" if is_shown else f"{name}=...")
-    return f"{cls.__name__}({', '.join(shown)})" if shown else cls.__name__
+    name = pass_name(cls)
+    return f"{name}({', '.join(shown)})" if shown else name
 
 
 def read_pass(text: str, target: Target) -> Pass:
@@ -145,9 +155,10 @@ def _read_call(text: str) -> tuple[str, dict[str, Any]]:
         call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
         keys = [item.arg for item in call.keywords]
         has_others = call.args or None in keys or len(set(keys)) < len(keys)
-        if not isinstance(call.func, ast.Name) or has_others:
+        name = ast.unparse(call.func)
+        if not all(map(str.isidentifier, name.split("."))) or has_others:
             raise UsageError(D0303, f"{form}, got {text!r}")
-        return call.func.id, {str(item.arg): ast.literal_eval(item.value) for item in call.keywords}
+        return name, {str(item.arg): ast.literal_eval(item.value) for item in call.keywords}
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         if isinstance(error, HeddleError):
             raise

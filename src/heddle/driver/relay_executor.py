@@ -1,22 +1,29 @@
-"""The executor "vm" of Relay programs: functions are compiled when they are first called."""
+"""Executors of Relay programs that compile: functions are compiled when they are first called."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from heddle.driver.relay_build import build
 from heddle.driver.relay_vm import compile_functions
+from heddle.graph.types import TensorType
 from heddle.graph.values import as_value
-from heddle.ir.expr import Expr, Function, GlobalVar
+from heddle.ir.expr import Expr, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
+from heddle.ir.types import TupleType
+from heddle.prim.nodes import IntImm
 from heddle.relay.executor import EXECUTORS, Executor
+from heddle.relay.typed import infer_expr
 from heddle.runtime.data import RefValue, map_values
 from heddle.runtime.device import Device
 from heddle.runtime.shape import Array
 from heddle.runtime.tensor import tensor
+from heddle.support.diagnostics import UsageError
+from heddle.vm.codes import V0801
 from heddle.vm.objects import VMClosure
 from heddle.vm.relay import VirtualMachine
 
@@ -82,4 +89,85 @@ class _Machines:
         return tensor(value, self.device) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
+class _StaticExecutor(VMExecutor):
+    """An executor of programs without control flow. Results are lists of tensors, as they are nested; the
+    arguments and the result have known sizes."""
+
+    kind = ""
+
+    def __init__(self, mod: IRModule | None, device: Device | None = None, target: Any = None) -> None:
+        super().__init__(mod, device, target)
+        self._interpreter = _StaticPrograms(self.mod, self.device, target, self.kind)
+
+    def evaluate(self, expr: Any = None, binds: Mapping[Var, Any] | None = None) -> Any:
+        """As in the base class. Raises: also UsageError V0801 (a ValueError) for programs that have control
+        flow, or results of unknown sizes."""
+        return super().evaluate(expr, binds)
+
+    def _outside(self, value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            return [self._outside(item) for item in value]
+        return super()._outside(value)
+
+
+class GraphExecutor(_StaticExecutor):
+    """Evaluates expressions of a module as graphs of kernels."""
+
+    kind = "graph"
+
+
+class AotExecutor(_StaticExecutor):
+    """Evaluates expressions of a module as native functions."""
+
+    kind = "aot"
+
+
+class _StaticPrograms(_Machines):
+    def __init__(self, mod: IRModule, device: Device, target: Any, kind: str) -> None:
+        super().__init__(mod, device, target)
+        self._kind = kind
+
+    def _compiled(self, func: Function) -> Callable[..., Any]:
+        func = infer_expr(func, self.mod)
+        _require_static(func)
+        whole = self.mod.with_functions({**self.mod.functions, self._main(): func})
+        factory = build(whole, self._target, executor=self._kind)
+        module = factory["default"](self.device)
+        result = func.ret_ty
+
+        def call(*args: Any) -> Any:
+            for number, arg in enumerate(args):
+                module.set_input(number, arg)
+            module.run()
+            count = module.get_num_outputs()
+            found = [as_value(module.get_output(index)).copy() for index in range(count)]
+            return _nested(iter(found), result)
+
+        return call
+
+    def _main(self) -> GlobalVar:
+        return self.mod.get_global_var("main") if self.mod.get("main") is not None else GlobalVar("main")
+
+
+def _require_static(func: Function) -> None:
+    """Raises: UsageError V0801 for a result of unknown sizes."""
+    pending = [func.ret_ty]
+    while pending:
+        ty = pending.pop()
+        if isinstance(ty, TupleType):
+            pending += ty.fields
+        elif not isinstance(ty, TensorType) or not all(isinstance(dim, IntImm) for dim in ty.dims or ()):
+            raise UsageError(
+                V0801,
+                f"the result has type {ty}: expected tensors of known sizes",
+                help="use the executor 'vm'",
+            )
+
+
+def _nested(values: Iterator[Any], ty: Any) -> Any:
+    return tuple(_nested(values, part) for part in ty.fields) if isinstance(ty, TupleType) else next(values)
+
+
 EXECUTORS.add("vm", VMExecutor)
+EXECUTORS.add("graph", GraphExecutor)
+EXECUTORS.add("aot", AotExecutor)

@@ -59,7 +59,7 @@ class CompileOptions:
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """An executable and where the time to get it went. Units: seconds. `exec_mode` is what it was compiled
-    with; it says nothing of an executable from a file.
+    with; it says nothing of an executable from a file. `call` runs it where that is no machine of Relax.
     """
 
     executable: VMExecutable
@@ -68,6 +68,7 @@ class Compiled:
     kernels: Mapping[str, int] = field(default_factory=dict)
     exec_mode: str = "compiled"
     trust: bool = False
+    call: Callable[..., Any] | None = None
 
     @property
     def total_s(self) -> float:
@@ -350,7 +351,7 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
     arguments = make_arguments(signature, options.given, options.dims, options.seed)
     if options.num_threads is not None:
         set_num_threads(options.num_threads)
-    call = VirtualMachine(compiled.executable, cpu())[options.function]
+    call = compiled.call or VirtualMachine(compiled.executable, cpu())[options.function]
     value, latencies = timed(call, list(arguments.arrays.values()), options.repeat)
     results = as_arrays(value)
     names = output_names(signature, len(results))

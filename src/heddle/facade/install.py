@@ -168,7 +168,7 @@ def _load_executables_on_demand(module: ModuleType) -> None:
     """Machines lie above the modules' room: it asks for them when a file holds a kind that it does not
     know.
     """
-    machines = ("heddle.vm.relax", "heddle.vm.relay")
+    machines = ("heddle.vm.relax", "heddle.vm.relay", "heddle.vm.graph", "heddle.vm.graph.aot")
     module.LOADERS.fill_from(lambda: [import_module(machine) for machine in machines])
 
 

@@ -119,6 +119,22 @@ _ATTENTION_KERNELS = {
     ),
 }
 
+_WITH_FIELDS = {
+    "heddle.relay.with_fields": (
+        "CallWithFields ConstantWithFields FunctionWithFields IfWithFields LetWithFields "
+        "RefCreateWithFields RefReadWithFields RefWriteWithFields TupleGetItemWithFields TupleWithFields "
+        "VarWithFields"
+    ),
+}
+_RELAY_BUILD = {
+    "heddle.driver.relay_build": "BuildModule build optimize",
+    "heddle.driver.relay_executor": "AotExecutor GraphExecutor",
+}
+_GRAPH_MODULES = {
+    "heddle.vm.graph": "GraphModule GraphExecutorFactoryModule",
+    "heddle.vm.graph.aot": "AotModule AotExecutorFactoryModule",
+}
+
 _RELAY_MACHINE = {
     "heddle.driver.relay_vm": "VMCompiler compile",
     "heddle.driver.relay_executor": "VMExecutor",
@@ -156,9 +172,13 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relax.expr": _GRAPH_NODES,
     "heddle.relay": {
+        **_RELAY_BUILD,
+        **_WITH_FIELDS,
+        "heddle.relay.composites": "logsumexp mean_std mean_variance std",
         "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.lower.relay_to_relax": "to_relax",
         "heddle.relay.op": "op_names",
+        "heddle.relay.transform.function_pass": "build_config",
         "heddle.relay.types": "is_dynamic ShapeVar",
         "heddle.ir.module": "IRModule",
     },
@@ -169,6 +189,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.type_data": "Constructor TypeData",
     },
     "heddle.relay.expr": {
+        **_WITH_FIELDS,
         "heddle.relay.builders": "Function TupleWrapper bind const var",
         "heddle.ir.expr": "Call Constant Expr GlobalVar If Tuple TupleGetItem Var",
         "heddle.relay.nodes": "Let RefCreate RefRead RefWrite",
@@ -183,8 +204,12 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relay.expr_functor": {"heddle.relay.functor": "ExprFunctor ExprMutator ExprVisitor"},
     "heddle.relay.type_functor": {"heddle.relay.functor": "TypeFunctor TypeMutator TypeVisitor"},
-    "heddle.relay.build_module": {"heddle.relay.executor": "bind_params_by_name create_executor"},
-    "heddle.relay.backend": {},
+    "heddle.relay.build_module": {
+        **_RELAY_BUILD,
+        "heddle.relay.executor": "bind_params_by_name create_executor",
+    },
+    "heddle.relay.backend": {"heddle.driver.relay_build": "Executor Runtime"},
+    "heddle.relay.backend.executor_factory": _GRAPH_MODULES,
     "heddle.relay.vm": _RELAY_MACHINE,
     "heddle.relay.backend.vm": _RELAY_MACHINE,
     "heddle.relay.backend.interpreter": {
@@ -194,6 +219,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relay.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
+        "heddle.relay.transform.fold_constant": "FoldConstantExpr",
+        "heddle.relay.transform.function_pass": "build_config function_pass",
         "heddle.relay.transform.infer_type": "InferTypeLocal",
         "heddle.relay.transform.to_a_normal_form": "ToANormalFormExpr",
     },
@@ -306,6 +333,14 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.runtime.profiler_vm": {"heddle.vm.relay": "VirtualMachineProfiler"},
     "heddle.contrib": {},
+    "heddle.contrib.graph_executor": {"heddle.vm.graph.module": "GraphModule create"},
+    "heddle.contrib.debugger": {},
+    "heddle.contrib.debugger.debug_executor": {
+        "heddle.vm.graph.debug": "GraphModuleDebug create",
+        "heddle.vm.graph": "GraphModule",
+    },
+    "heddle.runtime.executor": {"heddle.vm.graph.aot": "AotModule"},
+    "heddle.runtime.executor.aot_executor": {"heddle.vm.graph.aot": "AotModule"},
     "heddle.contrib.tvmjs": {
         "heddle.runtime.tensor_cache": (
             "_convert_bf16_to_f32=bfloat16_bits_to_float32 _convert_f32_to_bf16=float32_to_bfloat16_bits "

@@ -93,3 +93,8 @@ Q0403 = declare_code(
 Q0404 = declare_code(
     "Q0404", "value cannot be used so", "The program does with a value what its kind does not allow."
 )
+Q0405 = declare_code(
+    "Q0405",
+    "rewriting does not end",
+    "Callbacks of patterns run until the expression stays the same; `rewrite_once` lets one run once.",
+)

@@ -107,6 +107,15 @@ class ExprFunctor:
     def visit_type(self, typ: Any) -> Any:
         return typ
 
+    def _no_method(self, expr: Any) -> Any:
+        """What a method does that no subclass has. Raises: NotImplementedError with its name."""
+        name = _METHODS[type(expr)]
+        raise NotImplementedError(f"{type(self).__name__} has no method {name}")
+
+    visit_function = visit_call = visit_let = visit_var = visit_global_var = visit_if = _no_method
+    visit_tuple = visit_tuple_getitem = visit_constant = visit_constructor = visit_match = _no_method
+    visit_op = visit_ref_create = visit_ref_read = visit_ref_write = _no_method
+
 
 _PLAIN = ("visit_call", "visit_tuple", "visit_tuple_getitem", "visit_ref_create", "visit_ref_read")
 

@@ -217,3 +217,23 @@ V0709 = declare_code(
 V0710 = declare_code(
     "V0710", "parameter is in the cache already", "`tensor_cache.update(name, value, True)` replaces it."
 )
+V0801 = declare_code(
+    "V0801",
+    "program cannot be a graph",
+    "A graph is a list of kernels with known sizes: no branches, closures, recursion or data types. The "
+    "other executors run such programs.",
+)
+V0802 = declare_code(
+    "V0802", "malformed graph", "The JSON text of a graph has nodes before their readers, and plans for all."
+)
+V0803 = declare_code(
+    "V0803",
+    "graph has no such input, output or node",
+    "Inputs are named as the parameters of the program; numbers begin at 0.",
+)
+V0804 = declare_code(
+    "V0804",
+    "tensor cannot be bound",
+    "A tensor that a graph reads or writes in place has the sizes, dtype and device of its input or output, "
+    "and no gaps.",
+)

@@ -43,7 +43,9 @@ _CommandLineError: Any = next(
 """Typer's own copy of click, or the package: as it was built."""
 EXEC_MODE, FP32 = "compiled", "fp32"
 """What options of the compiler are where they are not given."""
-ModelArg = Annotated[str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.heddle or onnx:NAME.")]
+ModelArg = Annotated[
+    str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.relay, PATH.heddle or onnx:NAME.")
+]
 ExecModeOpt = Annotated[
     str | None,
     typer.Option(
@@ -71,6 +73,17 @@ PrecisionOpt = Annotated[
         metavar="PRECISION",
         help="`fp32`, the default, is strict; `bf16` rounds factors of products with weights to bfloat16.",
     ),
+]
+ExecutorOpt = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="Run a Relay program on `vm`, `graph`, `aot` or `interpreter`."),
+]
+ProfileJsonOpt = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile.")]
+ChromeTraceOpt = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto.")
+]
+SanitizeOpt = Annotated[
+    bool, typer.Option("--sanitize", help="Check every access and lifetime, on poisoned memory.")
 ]
 FunctionOpt = Annotated[str, typer.Option(help="Function of the model.")]
 DimOpt = Annotated[
@@ -135,6 +148,16 @@ def options(
     """Compile machine-learning models and run them."""
 
 
+def _compiled(found: Any, options: CompileOptions, executor: str | None, function: str, others: Any) -> Any:
+    """A model for the machine, or for one of Relay's executors, which leaves other options no meaning."""
+    if executor is None:
+        return load_or_compile(found, options)
+    from heddle.driver.relay_run import compile_relay, refuse_others
+
+    refuse_others(*others)
+    return compile_relay(found, executor, function, options)
+
+
 @app.command("run")
 def run_command(
     model: ModelArg,
@@ -147,18 +170,15 @@ def run_command(
     target: TargetOpt = None,
     variant: VariantOpt = None,
     exec_mode: ExecModeOpt = None,
+    executor: ExecutorOpt = None,
     precision: PrecisionOpt = None,
     compare: Annotated[
         str | None, typer.Option(metavar="ENGINE", help="Run in `onnxruntime`, or here in `fp32`, too.")
     ] = None,
-    sanitize: Annotated[
-        bool, typer.Option("--sanitize", help="Check every access and lifetime, on poisoned memory.")
-    ] = False,
+    sanitize: SanitizeOpt = False,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of a call goes.")] = False,
-    profile_json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile.")] = None,
-    chrome_trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto.")
-    ] = None,
+    profile_json: ProfileJsonOpt = None,
+    chrome_trace: ChromeTraceOpt = None,
     trust: TrustOpt = False,
     limit: LimitOpt = None,
     require_signature: SignatureOpt = None,
@@ -182,6 +202,7 @@ def run_command(
                 check_writable(path)
         dims = parse_dims(dim or ())
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
+
         with progress_bar(model) as listener:
             options = CompileOptions(
                 target,
@@ -193,7 +214,8 @@ def run_command(
                 sanitize=sanitize,
                 public_key=require_signature,
             )
-            compiled = load_or_compile(found, options)
+            others = (exec_mode, precision, compare, sanitize, profile, profile_json, chrome_trace)
+            compiled = _compiled(found, options, executor, function, others)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         if compare is not None:
             from heddle.driver.compare import compare as compare_with

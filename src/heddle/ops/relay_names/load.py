@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from heddle.ir.op_def import OpAlias, declare_aliases
-from heddle.ops.relay_names import elementwise, images, losses, networks, positions, reduction, shapes
+from heddle.ops.relay_names import blocks, elementwise, images, losses, networks, positions, reduction, shapes
 
-FAMILIES = (elementwise, shapes, reduction, positions, networks, images, losses)
+FAMILIES = (elementwise, shapes, reduction, positions, networks, images, losses, blocks)
 
 
 def declare() -> None:

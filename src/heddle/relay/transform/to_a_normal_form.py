@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +49,13 @@ class ToANormalForm(Pass):
 
 def ToANormalFormExpr(expr: Any) -> Any:
     """An expression in A-normal form; the same object where it has that form."""
-    expr = with_own_recursions(expr)
-    former = _Former(expr)
+    return formed(with_own_recursions(expr))
+
+
+def formed(expr: Any, named: Collection[int] | None = None) -> Any:
+    """An expression with variables for those of its parts that have these identities; for all, where it is
+    None."""
+    former = _Former(expr, named)
     return run(former.value(expr) if isinstance(expr, Function) else former.scope(expr, former.root))
 
 
@@ -72,8 +78,10 @@ class _Line:
 class _Former:
     """Makes the lets of one program."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, named: Collection[int] | None = None) -> None:
+        """`named` are the identities of the expressions that get variables, None for all."""
         self._placed = Placement(root)
+        self._named = named
         self.root = self._placed.root
         self._lines: dict[int, list[_Line]] = {}
         """The lets of the scopes in progress, by the identity of the scope."""
@@ -130,9 +138,10 @@ class _Former:
                 yield self._let(expr)
                 found = yield self._sequence(expr.body)
             else:
-                value = yield self.value(expr)
-                found = Var("x")
-                self._home(expr).append(_Line(found, value))
+                found = value = yield self.value(expr)
+                if self._named is None or id(expr) in self._named:
+                    found = Var("x")
+                    self._home(expr).append(_Line(found, value))
             self._atoms[id(expr)] = found
         return self._atoms[id(expr)]
 

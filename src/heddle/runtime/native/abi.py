@@ -145,6 +145,14 @@ class Value(Struct):
     payload: i64
 
 
+class GraphCall(Struct):
+    """A call of a kernel whose arguments lie in memory."""
+
+    code: Address
+    values: Pointer[Value]
+    count: i64
+
+
 class Error(Struct):
     """The last error of a thread; `message` ends with a zero byte."""
 

@@ -131,6 +131,34 @@ entry:
   ret void
 }
 
+; -1, or the number of the call that failed after heddle_set_error.
+define i64 @heddle_run_graph(ptr %calls, i64 %count) {
+entry:
+  br label %loop.1
+loop.1:
+  %number.4 = phi i64 [ 0, %entry ], [ %number.18, %after.9 ]
+  %v.5 = icmp slt i64 %number.4, %count
+  br i1 %v.5, label %body.2, label %after.3
+body.2:
+  %at.6 = getelementptr [24 x i8], ptr %calls, i64 %number.4
+  %v.10 = load ptr, ptr %at.6
+  %values_at.11 = getelementptr i8, ptr %at.6, i64 8
+  %v.12 = load ptr, ptr %values_at.11
+  %count_at.13 = getelementptr i8, ptr %at.6, i64 16
+  %v.14 = load i64, ptr %count_at.13
+  %v.15 = trunc i64 %v.14 to i32
+  %v.16 = call i32 %v.10(ptr %v.12, i32 %v.15)
+  %v.17 = icmp ne i32 %v.16, 0
+  br i1 %v.17, label %then.7, label %after.9
+then.7:
+  ret i64 %number.4
+after.9:
+  %number.18 = add i64 %number.4, 1
+  br label %loop.1
+after.3:
+  ret i64 -1
+}
+
 ; function(self, arguments as a tuple)
 define internal ptr @call_with_tuple(ptr %function, ptr %self, ptr %args, i64 %count) {
 entry:

@@ -105,6 +105,7 @@ _OTHER_SYMBOLS = (
     "heddle_arrays_configure",
     "heddle_program_configure",
     "heddle_python_call",
+    "heddle_run_graph",
     "heddle_call_program",
     "heddle_new",
     "heddle_take_storage",

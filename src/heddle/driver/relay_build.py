@@ -1,0 +1,287 @@
+"""`relay.build`: a Relay program for the graph executor, for the ahead-of-time executor, or for the machine.
+
+All three take the way of `relay.vm.compile`: `to_relax`, the pipeline, code generation. A graph is what is
+left of the program's bytecode where it has no control flow; ahead of time it becomes one native function.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from heddle.driver.codes import D0103
+from heddle.driver.compile import compile as compile_program
+from heddle.driver.pipeline import OptionError
+from heddle.driver.relay_vm import VMCompiler, one_target
+from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec, signature_from_json
+from heddle.ir.expr import Function
+from heddle.ir.module import IRModule
+from heddle.ir.types import TupleType
+from heddle.relay.executor import bind_params_by_name
+from heddle.relay.transform.infer_type import InferType
+from heddle.runtime.module import Module
+from heddle.runtime.tensor import Tensor, tensor
+from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.vm.codes import V0801
+from heddle.vm.graph import GraphExecutorFactoryModule, trace_program
+from heddle.vm.graph.aot import AotExecutorFactoryModule
+from heddle.vm.graph.trace import InputPlan
+from heddle.vm.relay import Executable
+
+
+class _Choice:
+    """A name with options. Raises: OptionError D0103 for others than it knows."""
+
+    _KNOWN: ClassVar[Mapping[str, Mapping[str, type]]] = {}
+    flag_registry_name: ClassVar[str] = ""
+
+    def __init__(self, name: str, options: Mapping[str, Any] | None = None) -> None:
+        if name not in self._KNOWN:
+            raise OptionError(
+                D0103,
+                f"there is no {self.flag_registry_name} {name!r}",
+                help=f"expected {' or '.join(map(repr, self._KNOWN))}",
+            )
+        known = self._KNOWN[name]
+        for key, value in (options or {}).items():
+            if key not in known:
+                raise OptionError(
+                    D0103,
+                    f"{self.flag_registry_name} {name!r} has no option {key!r}",
+                    help=did_you_mean(key, known),
+                )
+            if not isinstance(value, known[key]):
+                raise OptionError(D0103, f"option {key!r}: expected {known[key].__name__}, got {value!r}")
+        self.name, self.options = name, dict(options or {})
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of an option; None where it was not given."""
+        return self.options.get(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.options
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and (other.name, other.options) == (self.name, self.options)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.name))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.options!r})"
+
+
+class Executor(_Choice):
+    """Which executor a program is built for: `Executor("graph")`, `Executor("aot")`. With `link-params`,
+    parameters stay inside of the library."""
+
+    flag_registry_name = "executor"
+    _KNOWN: ClassVar[Mapping[str, Mapping[str, type]]] = {
+        "graph": {"link-params": bool},
+        "aot": {
+            "link-params": bool,
+            "unpacked-api": bool,
+            "interface-api": str,
+            "workspace-byte-alignment": int,
+            "constant-byte-alignment": int,
+        },
+    }
+
+
+class Runtime(_Choice):
+    """What a library relies on: `Runtime("cpp")` and `Runtime("crt")` are one here."""
+
+    flag_registry_name = "runtime"
+    _KNOWN: ClassVar[Mapping[str, Mapping[str, type]]] = {
+        "cpp": {"system-lib": bool},
+        "crt": {"system-lib": bool},
+    }
+
+
+@dataclass(slots=True)
+class BuildModule:
+    """Builds a Relay program; what came of it is asked for afterwards."""
+
+    _module: IRModule | None = None
+    _factory: Any = None
+    _params: dict[str, Tensor] = field(default_factory=dict)
+    _signature: Signature | None = None
+
+    def build(
+        self,
+        mod: Any,
+        target: Any = None,
+        target_host: Any = None,
+        executor: Executor | None = None,
+        runtime: Runtime | None = None,
+        workspace_memory_pools: Any = None,
+        constant_memory_pools: Any = None,
+        params: Mapping[str, Any] | None = None,
+        mod_name: str | None = None,
+    ) -> tuple[str, Module | None, dict[str, Tensor]]:
+        """The graph's JSON text (of the graph executor), the module with the code, and the parameters.
+
+        Raises: as `build`.
+        """
+        self._module = _as_module(mod)
+        self._factory = build(
+            self._module,
+            target,
+            target_host,
+            executor or Executor("graph"),
+            runtime or Runtime("cpp"),
+            workspace_memory_pools,
+            constant_memory_pools,
+            params,
+            mod_name or "default",
+        )
+        self._params = self._factory.get_params()
+        self._signature = signature_of(self._factory.function_metadata)
+        return self.get_graph_json(), self.get_module(), self.get_params()
+
+    def optimize(
+        self,
+        mod: Any,
+        target: Any = None,
+        target_host: Any = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> tuple[IRModule, dict[str, Tensor]]:
+        """As the function `optimize`."""
+        made, self._params = VMCompiler().optimize(_as_module(mod), target, target_host, params)
+        self._module = made
+        return made, self._params
+
+    def get_graph_json(self) -> str:
+        """The JSON text of the graph; empty for another executor."""
+        is_graph = isinstance(self._factory, GraphExecutorFactoryModule)
+        return self._factory.get_graph_json() if is_graph else ""
+
+    def get_module(self) -> Module | None:
+        """The module with the code; None where nothing was built."""
+        return None if self._factory is None else self._factory.get_lib()
+
+    def get_params(self) -> dict[str, Tensor]:
+        """The parameters by name."""
+        return dict(self._params)
+
+    def get_irmodule(self) -> IRModule | None:
+        """The program that was built, or its optimised form."""
+        return self._module
+
+    def get_function_metadata(self) -> dict[str, str]:
+        """What is known of the functions and kernels: texts by name."""
+        return {} if self._factory is None else dict(self._factory.function_metadata)
+
+    def get_executor_codegen_metadata(self) -> Signature | None:
+        """Names, sizes and dtypes of the inputs and outputs; None where nothing was built."""
+        return self._signature
+
+    def get_devices(self) -> list[str]:
+        """The devices that the program runs on."""
+        return [] if self._factory is None else ["cpu"]
+
+
+def build(
+    ir_mod: Any,
+    target: Any = None,
+    target_host: Any = None,
+    executor: Executor | str = Executor("graph"),  # noqa: B008 - TVM's default, never changed
+    runtime: Runtime | str = Runtime("cpp"),  # noqa: B008 - as above
+    workspace_memory_pools: Any = None,
+    constant_memory_pools: Any = None,
+    params: Mapping[str, Any] | None = None,
+    mod_name: str = "default",
+) -> Any:
+    """Build `main` of a Relay module, or a Relay function, for an executor; gives its factory.
+
+    `params` are values of parameters by name. `factory[mod_name](device)` makes an executor, `export_library`
+    writes a file that `runtime.load_module` reads. A function instead of a module works with a warning.
+
+    Raises: OptionError D0103 (a ValueError) for options that there are not; UsageError V0801 for a program
+    that a graph cannot be; UsageError L03.. for programs that cannot be compiled; IRTypeError where types do
+    not fit.
+    """
+    if isinstance(ir_mod, Function):
+        warnings.warn(
+            "relay.build takes an IRModule: IRModule.from_expr(func)", DeprecationWarning, stacklevel=2
+        )
+    chosen = Executor(executor) if isinstance(executor, str) else executor
+    if isinstance(runtime, str):
+        Runtime(runtime)
+    if workspace_memory_pools is not None or constant_memory_pools is not None:
+        raise OptionError(D0103, "memory pools are planned by the compiler: there are no pools to choose")
+    mod = _as_module(ir_mod)
+    bound = _bound(mod, params or {})
+    if chosen.name == "aot":
+        executable: Any = compile_program(bound, one_target(target, target_host))
+        typed = InferType()(bound)
+        plans = input_plans(executable.metadata)
+        return AotExecutorFactoryModule(executable, mod_name, plans, num_tensors(typed["main"].ret_ty))
+    compiler = VMCompiler()
+    compiler.lower(bound, target, target_host)
+    compiler.codegen()
+    return graph_factory(compiler.get_exec(), mod_name, links_params=bool(chosen["link-params"]))
+
+
+def optimize(
+    mod: Any, target: Any = None, params: Mapping[str, Any] | None = None
+) -> tuple[IRModule, dict[str, Tensor]]:
+    """The program as operators in normal form, optimised, and the parameters. Raises: as `build`."""
+    return BuildModule().optimize(mod, target, None, params)
+
+
+def graph_factory(
+    executable: Executable, mod_name: str = "default", links_params: bool = False
+) -> GraphExecutorFactoryModule:
+    """The graph of an executable of Relay's machine. Raises: UsageError V0801 for one that has control flow,
+    or inputs of unknown sizes."""
+    plans = input_plans(executable.metadata)
+    traced = trace_program(executable.program, plans)
+    return GraphExecutorFactoryModule(
+        traced.graph, executable.lib, traced.params, mod_name, links_params, executable.metadata
+    )
+
+
+def num_tensors(ty: Any) -> int:
+    """How many tensors a value of a type has, those in tuples counted."""
+    return sum(map(num_tensors, ty.fields)) if isinstance(ty, TupleType) else 1
+
+
+def signature_of(metadata: Mapping[str, str]) -> Signature:
+    """What `main` takes and gives. Raises: UsageError V0801 for inputs that are no tensors of known sizes."""
+    found = signature_from_json(metadata[METADATA_PREFIX + "main"])
+    for spec in found.inputs:
+        known_sizes(spec)
+    return found
+
+
+def known_sizes(spec: TensorSpec) -> tuple[int, ...]:
+    """The sizes of an input. Raises: UsageError V0801 where it is no tensor of known sizes."""
+    sizes = tuple(dim for dim in spec.shape or () if isinstance(dim, int))
+    if spec.kind != "tensor" or spec.dtype is None or spec.shape != sizes:
+        raise UsageError(
+            V0801,
+            f"parameter {spec.name!r} is {spec.text()}: expected a tensor of known sizes",
+            help="the executor 'vm' takes others",
+        )
+    return sizes
+
+
+def input_plans(metadata: Mapping[str, str]) -> list[InputPlan]:
+    """What `main` takes. Raises: as `signature_of`."""
+    inputs = signature_of(metadata).inputs
+    return [InputPlan(spec.name, known_sizes(spec), str(spec.dtype)) for spec in inputs]
+
+
+def _as_module(mod: Any) -> IRModule:
+    return mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
+
+
+def _bound(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
+    if not params:
+        return mod
+    values = {name: value if isinstance(value, Tensor) else tensor(value) for name, value in params.items()}
+    main = mod.get_global_var("main")
+    return mod.with_functions({**mod.functions, main: bind_params_by_name(mod[main], values)})

@@ -1,0 +1,66 @@
+"""Copies of expressions: with variables of their own, and with values in the place of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from heddle.ir.expr import Var
+from heddle.ir.node import Node, children, map_children, replace
+from heddle.ir.variables import free_vars
+from heddle.ir.visitor import post_order_visit, rebuild
+from heddle.relay.builders import without_type
+
+
+def with_own_bindings(expr: Any) -> Any:
+    """The expression with a new variable for each that it binds: a program binds a variable once."""
+    outside = set(free_vars(expr))
+    fresh: dict[Var, Var] = {}
+
+    def note(node: Node) -> None:
+        if isinstance(node, Var) and node not in outside and node not in fresh:
+            fresh[node] = replace(node)
+
+    post_order_visit(expr, note)
+    if not fresh:
+        return expr
+
+    def change(old: Node, new: Any) -> Any:
+        if isinstance(old, Var):
+            return fresh.get(old, new)
+        return without_type(new) if new is not old else new
+
+    return rebuild(expr, change)
+
+
+def with_values(root: Any, values: Mapping[Var, Any]) -> Any:
+    """An expression with values in the place of variables, in these values too; they must not lead to their
+    own variables."""
+    return _replaced(root, lambda node: values.get(node) if isinstance(node, Var) else None)
+
+
+def with_nodes(root: Any, made: Mapping[int, Any]) -> Any:
+    """An expression with others in the place of nodes, by the identity of these. What is put in may hold
+    other nodes that are replaced."""
+    return _replaced(root, lambda node: made.get(id(node)))
+
+
+def _replaced(root: Any, stand_in: Callable[[Any], Any]) -> Any:
+    """The work grows with the number of distinct nodes."""
+    done: dict[int, Any] = {}
+    todo: list[tuple[Any, bool]] = [(root, False)]
+    while todo:
+        node, is_ready = todo.pop()
+        if id(node) in done:
+            continue
+        other = stand_in(node)
+        if not is_ready:
+            below = children(node) if other is None else [other]
+            todo.append((node, True))
+            todo += [(child, False) for child in below if id(child) not in done]
+        elif other is not None:
+            done[id(node)] = done[id(other)]
+        else:
+            found = map_children(node, lambda child: done[id(child)])
+            done[id(node)] = without_type(found) if found is not node else node
+    return done[id(root)]

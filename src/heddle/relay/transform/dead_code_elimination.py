@@ -1,0 +1,85 @@
+"""Lets whose values nobody uses, left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.expr import Function, Var
+from heddle.ir.module import IRModule
+from heddle.relay.nodes import Let
+from heddle.relay.placement import parts, post_order
+from heddle.relay.transform.copying import with_values
+from heddle.relay.transform.effects import has_effects
+from heddle.relay.transform.rewriting import TypedPass, rewrite_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class DeadCodeElimination(TypedPass):
+    """Leave out lets whose variable is not used, where their values have no effects.
+
+        let %y = tanh(%x); let %z = exp(%y); %x
+
+    becomes
+
+        %x
+
+    References, calls of unknown functions and operators with effects stay, unless `ignore_impurity`. With
+    `inline_once`, a value that is used once stands where it is used, unless that is in another scope.
+    """
+
+    inline_once: bool = False
+    ignore_impurity: bool = False
+    opt_level = 1
+
+    def change(self, func: Function, mod: IRModule) -> Function:
+        while True:
+            made = self._once(func)
+            if made is func:
+                return func
+            func = made
+
+    def _once(self, func: Function) -> Function:
+        uses = _uses(func)
+        values: dict[Var, Any] = {}
+        movable = _used_outside_functions(func) if self.inline_once else set()
+
+        def drop(old: Any, new: Any) -> Any:
+            if not isinstance(new, Let):
+                return new
+            is_pure = self.ignore_impurity or not has_effects(new.value)
+            if uses[old.var] == 0 and is_pure:
+                return new.body
+            if old.var in movable and uses[old.var] == 1 and not has_effects(new.value):
+                values[old.var] = new.value
+                return new.body
+            return new
+
+        made: Function = rewrite_nodes(func, drop)
+        return with_values(made, values) if values else made
+
+
+def _uses(root: Any) -> Counter[Var]:
+    """How often each variable is read; a function's own name inside of it does not count."""
+    found: Counter[Var] = Counter()
+    for expr in post_order(root):
+        for child, _ in parts(expr):
+            if isinstance(child, Var):
+                found[child] += 1
+    for expr in post_order(root):
+        if isinstance(expr, Let) and isinstance(expr.value, Function) and found[expr.var]:
+            found[expr.var] -= sum(
+                child is expr.var for inner in post_order(expr.value) for child, _ in parts(inner)
+            )
+    return found
+
+
+def _used_outside_functions(root: Any) -> set[Var]:
+    """Variables that no function but the outermost one, branch or clause reads from outside of itself."""
+    inside: set[Var] = set()
+    for expr in post_order(root):
+        for child, scope in parts(expr):
+            if scope is not None and expr is not root:
+                inside |= {node for node in post_order(child) if isinstance(node, Var)}
+    return {expr.var for expr in post_order(root) if isinstance(expr, Let)} - inside

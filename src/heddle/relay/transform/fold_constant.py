@@ -1,0 +1,106 @@
+"""Operators on constants, computed at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from heddle.graph.types import TensorType
+from heddle.graph.values import as_value
+from heddle.ir.expr import Constant, Function, Tuple, TupleGetItem
+from heddle.ir.module import IRModule
+from heddle.relay.builders import const
+from heddle.relay.interpreter import RelayInterpreter
+from heddle.relay.transform.rewriting import TypedPass, is_call, is_pure_operator, rewrite_nodes, sizes
+from heddle.relay.typed import infer_expr
+from heddle.support.diagnostics import HeddleError
+from heddle.support.limits import current_limits
+
+
+@dataclass(frozen=True, slots=True)
+class FoldConstant(TypedPass):
+    """Compute what is known when a program is compiled.
+
+        add(%x, multiply(2f, 3f))
+
+    becomes
+
+        add(%x, 6f)
+
+    Calls that an effect has stay, as do results of more bytes than the limit `fold_bytes` and calls that an
+    operator refuses. The sizes of a tensor whose type has them are known. With `fold_qnn` false, operators of
+    `qnn` stay.
+    """
+
+    fold_qnn: bool = False
+    opt_level = 2
+
+    def change(self, func: Function, mod: IRModule) -> Function:
+        made: Function = rewrite_nodes(func, _Folder(mod, self.fold_qnn).fold)
+        return made
+
+
+def FoldConstantExpr(expr: Any, mod: IRModule, fold_qnn: bool = False) -> Any:
+    """An expression with its constant parts computed. Raises: IRTypeError where types do not fit."""
+    return rewrite_nodes(infer_expr(expr, mod), _Folder(mod, fold_qnn).fold)
+
+
+class _Folder:
+    def __init__(self, mod: IRModule, fold_qnn: bool) -> None:
+        self._interpreter = RelayInterpreter(mod)
+        self._fold_qnn = fold_qnn
+        self._left_bytes = current_limits().fold_bytes
+
+    def fold(self, old: Any, new: Any) -> Any:
+        if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
+            field = new.tuple_value.fields[new.index]
+            return field if _is_known(new.tuple_value) else new
+        if not is_call(new):
+            return new
+        if is_call(new, "shape_of", "ndarray_size"):
+            return self._sizes(old, new)
+        is_allowed = self._fold_qnn or not new.op.name.startswith("qnn.")
+        if not is_allowed or not is_pure_operator(new.op) or not all(map(_is_known, new.args)):
+            return new
+        return self._value(old, new)
+
+    def _sizes(self, old: Any, new: Any) -> Any:
+        known = sizes(old.args[0])
+        if known is None:
+            return new
+        value = np.asarray(known) if new.op.name == "shape_of" else np.asarray(prod(known))
+        return const(value.astype(str(old.ty.dtype)), str(old.ty.dtype))
+
+    def _value(self, old: Any, new: Any) -> Any:
+        """The value of a call, if there is room for it."""
+        types = old.ty.fields if hasattr(old.ty, "fields") else (old.ty,)
+        if all(isinstance(ty, TensorType) for ty in types) and self._bytes(types) > self._left_bytes:
+            return new
+        try:
+            found = self._interpreter.evaluate(new)
+        except HeddleError:
+            return new  # it is refused where it runs, if it does
+        parts = found if isinstance(found, tuple) else (found,)
+        size = sum(np.asarray(part).nbytes for part in parts)
+        if size > self._left_bytes:
+            return new
+        self._left_bytes -= size
+        made = tuple(_constant(part, ty) for part, ty in zip(parts, types, strict=True))
+        return Tuple(made) if isinstance(found, tuple) else made[0]
+
+    def _bytes(self, types: Any) -> int:
+        known = [
+            [dim.value for dim in ty.dims if hasattr(dim, "value")] for ty in types if ty.dims is not None
+        ]
+        return sum(prod(dims) * ty.dtype.itemsize for dims, ty in zip(known, types, strict=False))
+
+
+def _is_known(expr: Any) -> bool:
+    return all(map(_is_known, expr.fields)) if isinstance(expr, Tuple) else isinstance(expr, Constant)
+
+
+def _constant(value: Any, ty: Any) -> Constant:
+    return const(np.asarray(as_value(value)), str(ty.dtype))

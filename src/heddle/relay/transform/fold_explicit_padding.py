@@ -1,0 +1,76 @@
+"""Padding as an attribute of the operator behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heddle.relay.transform.rewriting import RewritePass, array_of, call, dtype_of, is_call
+
+_LAYOUTS = {f"nn.conv{n}d": ("data_layout", n) for n in (1, 2, 3)}
+_LAYOUTS |= {f"nn.{kind}_pool{n}d": ("layout", n) for n in (1, 2, 3) for kind in ("max", "avg")}
+
+
+@dataclass(frozen=True, slots=True)
+class FoldExplicitPadding(RewritePass):
+    """Take `nn.pad` of spatial axes into a convolution or pooling.
+
+        nn.conv2d(nn.pad(%x, 0f, pad_width=[[0, 0], [0, 0], [1, 1], [1, 1]]), %w, padding=[0, 0, 0, 0])
+
+    becomes
+
+        nn.conv2d(%x, %w, padding=[1, 1, 1, 1])
+
+    Convolutions take zeros. Averages take zeros where they count what is outside, or have no padding so far
+    (they count it then); maxima take the least number of the dtype.
+    """
+
+    def rewrite(self, old: Any, new: Any) -> Any:
+        if not is_call(old, *_LAYOUTS) or not is_call(old.args[0], "nn.pad"):
+            return new
+        layout_name, rank = _LAYOUTS[old.op.name]
+        pad, attrs = old.args[0], dict(old.attrs.items())
+        value, widths = array_of(pad.args[1]), pad.attrs.pad_width
+        layout = str(attrs[layout_name])
+        if value is None or pad.attrs.pad_mode != "constant" or len(layout) != len(widths):
+            return new
+        spatial = [layout.find(axis) for axis in "DHW"[-rank:]]
+        others = [width for place, width in enumerate(widths) if place not in spatial]
+        if min(spatial) < 0 or any(map(any, others)) or not _fits(old, attrs, float(value)):
+            return new
+        own = _both_sides(tuple(attrs["padding"]), rank)
+        sides = [
+            widths[place][side] + own[side * rank + n] for side in (0, 1) for n, place in enumerate(spatial)
+        ]
+        if min(sides) < 0:
+            return new
+        attrs["padding"] = sides
+        if "avg" in old.op.name:
+            attrs["count_include_pad"] = True
+        return call(old.op.name, new.args[0].args[0], *new.args[1:], **attrs)
+
+
+def _both_sides(padding: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Widths before, then behind each axis."""
+    return padding if len(padding) == 2 * rank else (padding * rank if len(padding) == 1 else padding) * 2
+
+
+def _fits(old: Any, attrs: dict[str, Any], value: float) -> bool:
+    """Whether an operator pads with this value by itself."""
+    if "max" in old.op.name:
+        dtype = (
+            np.dtype(dtype_of(old.args[0])) if dtype_of(old.args[0]) != "bfloat16" else np.dtype("float32")
+        )
+        least = -np.inf if dtype.kind == "f" else float(np.iinfo(dtype).min)
+        return value == least or (
+            dtype.kind == "f" and value == float(np.finfo(dtype).min) and not any(attrs["padding"])
+        )
+    if "avg" in old.op.name:
+        return (
+            value == 0
+            and (bool(attrs["count_include_pad"]) or not any(attrs["padding"]))
+            and not attrs["ceil_mode"]
+        )
+    return value == 0

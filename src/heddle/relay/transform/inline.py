@@ -1,0 +1,87 @@
+"""Global functions in the place of their calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.expr import Call, Function, GlobalVar
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, PassContext
+from heddle.ir.visitor import walk_distinct
+from heddle.relay.builders import replace_vars
+from heddle.relay.transform.copying import with_own_bindings
+from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
+
+INLINE = "Inline"
+"""The attribute of a function that is written where it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inline(Pass):
+    """Write functions with the attribute `Inline` where they are called, and leave them out.
+
+        def @f(%x: float32, Inline=1) { tanh(%x) }
+        def @main(%y: float32) { @f(%y) }
+
+    becomes
+
+        def @main(%y: float32) -> float32 { tanh(%y) }
+
+    A function that leads back to itself stays; one of another compiler is called in place as a whole.
+    """
+
+    opt_level = 1
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        inlined = {
+            var.name_hint
+            for var, func in mod.functions.items()
+            if isinstance(func, Function) and func.attrs.get(INLINE) and not _is_recursive(mod, var)
+        }
+        if not inlined:
+            return mod
+        made = map_relay(mod, lambda func: _Inliner(mod, inlined).function(func))
+        uses = {
+            node.name_hint
+            for func in made.functions.values()
+            for node in walk_distinct(func)
+            if isinstance(node, GlobalVar)
+        }
+        gone = inlined - uses
+        return made.with_functions({v: f for v, f in made.functions.items() if v.name_hint not in gone})
+
+
+class _Inliner:
+    def __init__(self, mod: IRModule, names: set[str]) -> None:
+        self._mod, self._names = mod, names
+        self._done: dict[str, Function] = {}
+
+    def function(self, func: Function) -> Function:
+        made: Function = rewrite_nodes(func, self._rewrite)
+        return made
+
+    def _rewrite(self, old: Any, new: Any) -> Any:
+        name = new.op.name_hint if isinstance(new, Call) and isinstance(new.op, GlobalVar) else None
+        if name not in self._names:
+            return new
+        if name not in self._done:
+            self._done[name] = self.function(self._mod[name])
+        func = with_own_bindings(self._done[name])
+        if "Compiler" in func.attrs:
+            return Call(func, new.args, span=new.span)
+        types = dict(zip(func.type_params, new.ty_args, strict=False))
+        return replace_vars(func.body, {**dict(zip(func.params, new.args, strict=True)), **types})
+
+
+def _is_recursive(mod: IRModule, var: GlobalVar) -> bool:
+    """Whether a function leads back to itself."""
+    seen: set[str] = set()
+    todo = [var]
+    while todo:
+        func = mod.get(todo.pop())
+        for node in () if func is None else walk_distinct(func):
+            if isinstance(node, GlobalVar) and node.name_hint not in seen:
+                seen.add(node.name_hint)
+                todo.append(node)
+    return var.name_hint in seen

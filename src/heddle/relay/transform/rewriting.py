@@ -1,0 +1,134 @@
+"""What passes over expressions share: rules for single nodes, types before and after, and building blocks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from heddle.graph.types import TensorType
+from heddle.ir.expr import Call, Constant, Expr, Function
+from heddle.ir.module import IRModule
+from heddle.ir.node import Node
+from heddle.ir.op import Op
+from heddle.ir.op_def import op_def
+from heddle.ir.transform import Pass, PassContext
+from heddle.ir.visitor import rebuild
+from heddle.prim.nodes import IntImm
+from heddle.relay.builders import const, without_type
+from heddle.relay.op import find, relay_call
+from heddle.relay.typed import infer_module
+
+
+class TypedPass(Pass):
+    """A pass that is given Relay functions with types, and whose results have them again."""
+
+    @abstractmethod
+    def change(self, func: Function, mod: IRModule) -> Function:
+        """A function anew; the same object where nothing changed."""
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        typed = infer_module(mod)
+        return map_relay(typed, lambda func: self.change(func, typed))
+
+
+class RewritePass(TypedPass):
+    """A pass that looks at one node at a time, operands first."""
+
+    @abstractmethod
+    def rewrite(self, old: Any, new: Any) -> Any:
+        """What stands for a node: `old` has types, `new` has its operands rewritten. `new` where no rule
+        fits."""
+
+    def change(self, func: Function, mod: IRModule) -> Function:
+        made: Function = rewrite_nodes(func, self.rewrite)
+        return made
+
+
+def map_relay(mod: IRModule, change: Callable[[Function], Function]) -> IRModule:
+    """The module with its Relay functions changed, and their types; the same object where none did."""
+    made = {
+        var: change(func) if isinstance(func, Function) and func.dialect == "relay" else func
+        for var, func in mod.functions.items()
+    }
+    same = all(made[var] is func for var, func in mod.functions.items())
+    return mod if same else infer_module(mod.with_functions(made))
+
+
+def rewrite_nodes(root: Any, rule: Callable[[Any, Any], Any]) -> Any:
+    """Each expression anew of its operands, then the rule's answer. What changed has no types."""
+
+    def change(old: Node, new: Any) -> Any:
+        if not isinstance(old, Expr):
+            return new
+        return rule(old, without_type(new) if new is not old else new)
+
+    return rebuild(root, change)
+
+
+# ---- asking
+
+
+def is_call(expr: Any, *names: str) -> bool:
+    """Whether an expression is a call of one of the operators; of any where none is named."""
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and (not names or expr.op.name in names)
+
+
+def is_pure_operator(op: Any) -> bool:
+    """Whether a call of an operator may be moved, shared or dropped."""
+    if not isinstance(op, Op):
+        return False
+    found = find(op.name)
+    record = found[0] if found is not None else op_def(op)
+    return record is not None and record.is_pure
+
+
+def sizes(expr: Any) -> tuple[int, ...] | None:
+    """The sizes of a typed expression; None where they are not all known."""
+    ty = expr.ty
+    if not isinstance(ty, TensorType) or ty.dims is None:
+        return None
+    known = tuple(dim.value for dim in ty.dims if isinstance(dim, IntImm))
+    return known if len(known) == ty.ndim else None
+
+
+def rank(expr: Any) -> int:
+    """The number of dimensions of a typed expression."""
+    return int(expr.ty.ndim)
+
+
+def dtype_of(expr: Any) -> str:
+    """The dtype of a typed expression."""
+    return str(expr.ty.dtype)
+
+
+def array_of(expr: Any) -> Any:
+    """The value of a constant; None for any other expression."""
+    return np.asarray(expr.data.numpy()) if isinstance(expr, Constant) else None
+
+
+def is_all(expr: Any, value: float) -> bool:
+    """Whether an expression is a constant whose elements are all one number."""
+    found = array_of(expr)
+    return found is not None and found.size > 0 and bool(np.all(found == value))
+
+
+# ---- building
+
+
+def call(name: str, *args: Any, **attrs: Any) -> Call:
+    """A call of an operator."""
+    return relay_call(name, args, attrs)
+
+
+def number(value: Any, like: Any) -> Constant:
+    """A scalar of the dtype of a typed expression."""
+    return const(np.asarray(value, like.ty.dtype.numpy()), dtype_of(like))
+
+
+def along(vector: Any, axis: int, ndim: int) -> Any:
+    """A vector with axes of size 1 after it, so that it broadcasts along `axis` of `ndim` axes."""
+    axis = axis % ndim
+    return vector if axis == ndim - 1 else call("expand_dims", vector, axis=1, num_newaxis=ndim - axis - 1)

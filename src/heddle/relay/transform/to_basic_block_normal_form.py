@@ -1,0 +1,54 @@
+"""Values that branches share with what is around them, with names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heddle.ir.expr import Function
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, PassContext
+from heddle.relay.placement import Placement, parts, post_order
+from heddle.relay.transform.rewriting import map_relay
+from heddle.relay.transform.to_a_normal_form import formed, is_atomic
+
+
+@dataclass(frozen=True, slots=True)
+class ToBasicBlockNormalForm(Pass):
+    """Bind what a function, branch or clause uses of the scopes around it.
+
+        %0 = tanh(%x);
+        if (%c) { %0 } else { exp(%0) }
+
+    becomes
+
+        let %x1 = tanh(%x);
+        if (%c) { %x1 } else { exp(%x1) }
+
+    Values that are used in one scope alone stay where they are.
+    """
+
+    opt_level = 1
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return map_relay(mod, _blocks)
+
+
+def crossing(root: Function) -> set[int]:
+    """The identities of the expressions that a scope uses from another one around it."""
+    placed = Placement(root)
+    found: set[int] = set()
+    for expr in post_order(root):
+        if id(expr) not in placed.home:
+            continue
+        here = placed.inner.get((id(expr), 0), placed.home[id(expr)])
+        for child, number in parts(expr):
+            scope = here if number is None else placed.inner[id(expr), number]
+            if not is_atomic(child) and placed.home.get(id(child)) not in (None, scope):
+                found.add(id(child))
+    return found
+
+
+def _blocks(func: Function) -> Function:
+    named = crossing(func)
+    made: Function = formed(func, named) if named else func
+    return made

@@ -1,0 +1,53 @@
+"""Lets as sharing: each variable is the value that it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.expr import Function, Var
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, PassContext
+from heddle.relay.nodes import Let
+from heddle.relay.placement import post_order
+from heddle.relay.transform.copying import with_values
+from heddle.relay.transform.effects import leads_to_effects
+from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class ToGraphNormalForm(Pass):
+    """Write values in the place of their variables.
+
+        let %y = tanh(%x); add(%y, %y)
+
+    becomes
+
+        %0 = tanh(%x);
+        add(%0, %0)
+
+    Lets of functions that call themselves stay. A program with effects stays: lets keep their order.
+    """
+
+    opt_level = 1
+
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        is_ordered = any(map(leads_to_effects, mod.functions.values()))
+        return mod if is_ordered else map_relay(mod, _graph)
+
+
+def _graph(func: Function) -> Function:
+    values: dict[Var, Any] = {}
+
+    def change(old: Any, new: Any) -> Any:
+        if not isinstance(new, Let) or _calls_itself(old):
+            return new
+        values[old.var] = new.value
+        return new.body
+
+    made: Function = rewrite_nodes(func, change)
+    return with_values(made, values) if values else func
+
+
+def _calls_itself(let: Let) -> bool:
+    return isinstance(let.value, Function) and any(node is let.var for node in post_order(let.value))
