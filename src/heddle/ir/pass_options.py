@@ -103,6 +103,9 @@ def fits(value: Any, hint: Any) -> bool:
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return any(fits(value, part) for part in parts)
+    if origin is tuple and parts[-1] is not Ellipsis:
+        is_several = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+        return is_several and len(value) == len(parts) and all(map(fits, value, parts))
     if origin in _SEQUENCES:
         is_several = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
         return is_several and all(fits(item, parts[0]) for item in value)

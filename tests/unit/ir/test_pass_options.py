@@ -119,3 +119,20 @@ def test_a_users_pass_is_checked_too() -> None:
     for value in (-1, "2"):
         with pytest.raises(UsageError, match="I0508"):
             Mine(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "expected"),
+    [
+        (("a", 1), tuple[str, int], True),
+        (["a", 1], tuple[str, int], True),
+        (("a", "b"), tuple[str, int], False),
+        (("a",), tuple[str, int], False),
+        (("a", 1, 1), tuple[str, int], False),
+        ("ab", tuple[str, str], False),
+        (("a", "b", "c"), tuple[str, ...], True),
+        (("a", 1), tuple[str, ...], False),
+    ],
+)
+def test_tuples_fit_by_place(value: Any, hint: Any, expected: bool) -> None:
+    assert fits(value, hint) is expected

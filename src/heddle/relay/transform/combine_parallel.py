@@ -9,6 +9,7 @@ from typing import Any
 
 from heddle.ir.expr import Function, Tuple
 from heddle.ir.module import IRModule
+from heddle.ir.pass_options import option
 from heddle.relay.placement import post_order
 from heddle.relay.transform.copying import with_nodes
 from heddle.relay.transform.rewriting import TypedPass, call
@@ -18,7 +19,7 @@ from heddle.relay.transform.rewriting import TypedPass, call
 class CombineParallel(TypedPass):
     """What the passes share: `min_num_branches` calls at least become one."""
 
-    min_num_branches: int = 3
+    min_num_branches: int = option(3, at_least=1)
     opt_level = 4
 
     @abstractmethod

@@ -71,9 +71,9 @@ _Step = Callable[[PrimExpr, Var], Stmt]
 
 @dataclass(frozen=True)
 class RunInLanes(FunctionPass):
-    """`vector_bits` is the width of the target's vectors."""
+    """`vector_bits` is the width of the target's vectors; 0 where it has none."""
 
-    vector_bits: int = option(256, at_least=8)
+    vector_bits: int = option(256, at_least=0)
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
