@@ -68,9 +68,10 @@ def show_report(report: RunReport) -> None:
     console = _console()
     precision = "" if report.precision == "fp32" else f", {report.precision}"
     variant = f" (variant {report.variant})" if report.variant else ""
+    where = report.target or "this machine"
     _say(
         console,
-        f"{report.model} on {report.target}{variant}, {report.num_threads} threads{precision}",
+        f"{report.model} on {where}{variant}, {report.num_threads} threads{precision}",
         style="bold",
     )
     for name in report.assumed_dims:
