@@ -15,8 +15,8 @@ import heddle
 from benchmarks.engines.engine import Arrays, Engine, Model, Session, flat_arrays
 from heddle import relax
 from heddle.codegen.cache import kernel_cache
-from heddle.driver.backend import as_argument, as_array
 from heddle.driver.program_cache import program_cache
+from heddle.driver.values import as_argument, as_array
 from heddle.frontend.onnx import from_onnx
 from heddle.support.private_cache import PrivateCache
 

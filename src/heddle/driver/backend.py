@@ -23,14 +23,12 @@ import heddle.frontend.onnx.dependency  # noqa: F401  (it says what to install w
 from heddle.driver.codes import D0103, D0701
 from heddle.driver.compile import build
 from heddle.driver.pipeline import OptionError
+from heddle.driver.values import as_argument, as_array
 from heddle.frontend.onnx.load import from_onnx
 from heddle.frontend.onnx.proto import read_model
 from heddle.frontend.onnx.registry import MAX_OPSET
 from heddle.runtime.device import cpu
-from heddle.runtime.shape import Array, Shape
-from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import UsageError
-from heddle.vm.builtins.strings import made_of, texts_of
 from heddle.vm.relax import VirtualMachine
 
 
@@ -51,7 +49,8 @@ class HeddleRep(BackendRep):  # type: ignore[misc]  # onnx has no types
         """
         if options:
             raise OptionError(D0103, f"run has no option {next(iter(options))!r}")
-        result = self._main(*(as_argument(value) for value in self._in_order(inputs)))
+        given = (_plain(value) for value in self._in_order(inputs))
+        result = self._main(*(as_argument(value) for value in given))
         return tuple(as_array(value) for value in (result if self.num_outputs > 1 else (result,)))
 
     def _in_order(self, inputs: Any) -> list[Any]:
@@ -68,24 +67,11 @@ class HeddleRep(BackendRep):  # type: ignore[misc]  # onnx has no types
         return list(inputs)
 
 
-def as_argument(value: Any) -> Any:
-    """What a machine takes for an array, for a list of arrays, or for an array of texts."""
-    if isinstance(value, TensorProto):
-        value = numpy_helper.to_array(value)
+def _plain(value: Any) -> Any:
+    """A stored tensor as an array, also in lists."""
     if isinstance(value, (list, tuple)):
-        return Array(as_argument(item) for item in value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "OUT":
-        return made_of(value.astype(str).astype(object))
-    return value if value is None else tensor(np.asarray(value))
-
-
-def as_array(value: Any) -> Any:
-    """An array, or a list of arrays, of what a machine gives."""
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Shape):
-        return texts_of(value)
-    if isinstance(value, (tuple, list, Array)):
-        return [as_array(item) for item in value]
-    return value.numpy() if isinstance(value, Tensor) else value
+        return [_plain(item) for item in value]
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
 
 
 class HeddleBackend(Backend):  # type: ignore[misc]  # onnx has no types

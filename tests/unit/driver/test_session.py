@@ -1,6 +1,7 @@
 """A session: names and places of inputs, turns, timeouts, memory, batches, closing, forks."""
 
 import asyncio
+import gc
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ import heddle
 from heddle import Batching, Session
 from heddle.driver.session.gate import Gate
 from heddle.driver.session.metrics import Counters
+from heddle.frontend.onnx import from_onnx
 from heddle.script import from_source
 from heddle.support.diagnostics import UsageError
 
@@ -151,6 +153,50 @@ def test_requests_that_are_given_up_stop_nobody(program):
                 future.cancel()
             time.sleep(0.1)
         check(session.run(x, y), x, y)
+
+
+@pytest.mark.parametrize("batching", [None, Batching(4, 0.001)])
+def test_a_session_that_nobody_has_leaves_no_threads(program, batching):
+    x, y = arrays(2)
+    before = threading.active_count()
+    for _ in range(3):
+        session = Session(program, batching=batching)
+        check(session.run(x, y, timeout_s=60), x, y)
+        del session
+    gc.collect()
+    deadline = time.monotonic() + 30
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+
+
+def test_texts_and_sequences_go_in_and_come_out():
+    onnx = pytest.importorskip("onnx", reason="ONNX models need the extra onnx")
+    make, types = onnx.helper, onnx.TensorProto
+    nodes = [
+        make.make_node("StringNormalizer", ["t"], ["low"], case_change_action="LOWER"),
+        make.make_node("SequenceAt", ["s", "i"], ["one"]),
+        make.make_node("SequenceErase", ["s", "i"], ["rest"]),
+    ]
+    inputs = [
+        make.make_tensor_value_info("t", types.STRING, ["n"]),
+        make.make_tensor_sequence_value_info("s", types.FLOAT, None),
+        make.make_tensor_value_info("i", types.INT64, []),
+    ]
+    outputs = [
+        make.make_tensor_value_info("low", types.STRING, ["n"]),
+        make.make_tensor_value_info("one", types.FLOAT, None),
+        make.make_tensor_sequence_value_info("rest", types.FLOAT, None),
+    ]
+    graph = make.make_graph(nodes, "mixed", inputs, outputs)
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=9)
+    sequence = [np.full((k, 2), k, "float32") for k in range(3)]
+    with Session(from_onnx(model)) as session:
+        for texts in (["Ab", "cD"], np.array(["Ab", "cD"]), np.array(["Ab", "cD"], object)):
+            found = list(session.run(texts, sequence, 1).values())
+            assert found[0].tolist() == ["ab", "cd"]
+            np.testing.assert_array_equal(found[1], sequence[1])
+            assert [item.shape for item in found[2]] == [(0, 2), (2, 2)]
 
 
 def test_memory_is_waited_for_and_refused_where_it_never_suffices():

@@ -120,11 +120,15 @@ class Batcher:
             self._line.append(waiting)
             self._changed.notify()
 
-    def close(self) -> None:
-        """Run what waits, and end the workers."""
+    def end(self) -> None:
+        """Let the workers run what waits, and end."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+
+    def close(self) -> None:
+        """Run what waits, and wait for the workers to end."""
+        self.end()
         for worker in self._workers:
             worker.join()
 
@@ -136,6 +140,7 @@ class Batcher:
                 return
             if batch:
                 self._run(batch)
+            del batch  # its requests keep the session
 
     def _collect(self) -> list[Waiting] | None:
         """The next batch: the oldest request and those that fit to it, in their order, without those that

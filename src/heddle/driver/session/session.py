@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -18,12 +19,13 @@ import numpy as np
 from heddle.driver.codes import D0203, D0801, D0802, D0803
 from heddle.driver.inputs import Array, check_arrays, make_arguments
 from heddle.driver.models import find_model
-from heddle.driver.run import CompileOptions, as_arrays, load_or_compile, output_names, signature_of
+from heddle.driver.run import CompileOptions, load_or_compile, output_names, signature_of
 from heddle.driver.session.batching import Batcher, Batching, check_batching
 from heddle.driver.session.errors import SessionClosedError, SessionMemoryError, SessionTimeoutError
 from heddle.driver.session.gate import Gate
 from heddle.driver.session.metrics import Counters, SessionMetrics
 from heddle.driver.signature import TensorSpec
+from heddle.driver.values import as_argument, as_array
 from heddle.runtime.device import cpu
 from heddle.runtime.dtype import DataType
 from heddle.runtime.module import Module
@@ -100,7 +102,8 @@ class Session:
         """The outputs by name, as arrays of the caller's own.
 
         Inputs come in order, or by name: as one dict, `run({"x": x})`, or as `inputs`. Numbers and lists
-        become arrays of the input's element type; arrays must have it.
+        become arrays of the input's element type; arrays must have it. Texts are arrays of texts, sequences
+        lists of arrays.
 
         `timeout_s` bounds the whole request, in seconds. A call that runs is not interrupted: it ends in a
         thread of the session, and its result is dropped.
@@ -264,7 +267,8 @@ class Session:
         assert self._batching is not None
         with self._starting:
             if self._batches is None:
-                self._batches = Batcher(self._call, self._batching, self.num_machines)
+                self._batches = Batcher(_weak_call(self), self._batching, self.num_machines)
+                weakref.finalize(self, self._batches.end)
             return self._batches
 
     # Requests
@@ -344,9 +348,14 @@ class Session:
         try:
             self._counters.call()
             with self._threads_of_a_call():
-                return as_arrays(machine[self.function](*arrays))
+                return self._results(machine[self.function](*arrays))
         finally:
             self._gate.leave(machine, need_bytes)
+
+    def _results(self, value: Any) -> list[Any]:
+        """The outputs: a program with several gives them as a tuple."""
+        is_one = len(self.outputs) == 1
+        return [as_array(value)] if is_one else [as_array(item) for item in value]
 
     def _threads_of_a_call(self) -> AbstractContextManager[None]:
         """Loops are shared among threads, unless requests keep all of them busy."""
@@ -375,6 +384,19 @@ class Session:
         return dict(zip(output_names(self.signature, len(results)), results, strict=True))
 
 
+def _weak_call(session: Session) -> Callable[[list[Array]], list[Array]]:
+    """A session's calls, for threads that shall not keep it. A request that waits does."""
+    found = weakref.ref(session)
+
+    def call(arrays: list[Array]) -> list[Array]:
+        kept = found()
+        if kept is None:
+            raise SessionClosedError(D0803, "the session is gone")
+        return kept._call(arrays)
+
+    return call
+
+
 def _executable_of(model: Any, options: CompileOptions) -> VMExecutable:
     if isinstance(model, str | Path):
         return load_or_compile(find_model(str(model)), options).executable
@@ -395,11 +417,14 @@ def _executable_of(model: Any, options: CompileOptions) -> VMExecutable:
 
 
 def _as_input(spec: TensorSpec, value: Any) -> Any:
-    """Arrays and tensors as they are; numbers and lists in the input's element type."""
-    if (
-        not isinstance(value, list | tuple | int | float | bool)
-        or spec.kind != "tensor"
-        or spec.dtype is None
-    ):
+    """Arrays and tensors as they are; numbers and lists in the input's element type; texts, and lists of
+    arrays for sequences, as machines take them."""
+    is_list = isinstance(value, list | tuple)
+    if spec.kind != "tensor":
+        if is_list and value and all(isinstance(item, str) for item in value):
+            value = np.asarray(value)
+        is_text = isinstance(value, np.ndarray) and value.dtype.kind in "OUT"
+        return as_argument(value) if is_list or is_text else value
+    if spec.dtype is None or not (is_list or isinstance(value, int | float)):
         return value
     return np.asarray(value, DataType(spec.dtype).numpy())
