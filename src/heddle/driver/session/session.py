@@ -253,7 +253,7 @@ class Session:
         self._batches: Batcher | None = None
 
     def _here(self) -> None:
-        """Begin anew in a child process. Raises: SessionClosedError D0803."""
+        """Begin anew in a child process."""
         if self._process != os.getpid():
             self._begin()
 
