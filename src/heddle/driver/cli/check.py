@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.options import JsonOpt, LimitOpt
 
 
 def check_command(
@@ -16,11 +17,8 @@ def check_command(
     memory: Annotated[
         bool, typer.Option("--memory", help="Show how much memory a call takes, as a formula of free sizes.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Raise or lower a limit of docs/limits.md; may be repeated."),
-    ] = None,
+    as_json: JsonOpt = False,
+    limit: LimitOpt = None,
 ) -> None:
     """Tell everything in an ONNX model that is not supported, and which sizes are free."""
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.options import JsonOpt, LimitOpt, ModelArg, TrustOpt, VariantOpt
 from heddle.driver.info import FunctionInfo, ModelInfo, info
 from heddle.driver.models import find_model
 from heddle.driver.run import check_no_variant
@@ -17,22 +18,14 @@ _SHOWN_OPERATORS = 12
 
 
 def info_command(
-    model: Annotated[str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.heddle or onnx:NAME.")],
-    variant: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Variant of a compiled model; default: the best for this machine."),
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="The model may do what a program of yours may.")
-    ] = False,
+    model: ModelArg,
+    variant: VariantOpt = None,
+    trust: TrustOpt = False,
     all_operators: Annotated[
         bool, typer.Option("--operators", help="Show every operator, not only the most frequent.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Raise or lower a limit of docs/limits.md; may be repeated."),
-    ] = None,
+    as_json: JsonOpt = False,
+    limit: LimitOpt = None,
 ) -> None:
     """Tell what goes into a model and comes out, its sizes, what it is made of and where it comes from."""
 

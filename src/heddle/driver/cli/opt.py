@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.options import LimitOpt
 
 _STDIN = "-"
 
@@ -54,10 +55,7 @@ def opt_command(
     trust: Annotated[
         bool, typer.Option("--trust", help="The text may ask for more than computing, as your own may.")
     ] = False,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Raise or lower a limit of docs/limits.md; may be repeated."),
-    ] = None,
+    limit: LimitOpt = None,
 ) -> None:
     """Run passes on script text and print what they make of it. Nothing in the text is executed."""
 
