@@ -10,19 +10,22 @@ from heddle.runtime.artefact import Section, require
 from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType
 from heddle.runtime.module import Module, SectionData, register_loader
-from heddle.runtime.tensor import Tensor, empty, tensor
+from heddle.runtime.tensor import Tensor, empty
 from heddle.runtime.wire import Reader, Writer
-from heddle.support.diagnostics import Trap, TrapIndexError, did_you_mean
+from heddle.support.diagnostics import TrapIndexError
 from heddle.vm.codes import V0803
+from heddle.vm.graph.inputs import StaticExecutor
 from heddle.vm.graph.module import StaticModule, one_device
 from heddle.vm.graph.trace import InputPlan
 from heddle.vm.relax import VirtualMachine
 
 
-class AotExecutor(Module):
+class AotExecutor(StaticExecutor):
     """Runs `main` of a compiled program: `set_input`, `run`, `get_output`. One thread runs it at a time."""
 
     kind = "AotExecutor"
+    _noun = "program"
+    _UNKNOWN_INPUT = "there is no input {!r}"
     _METHODS: ClassVar[tuple[str, ...]] = (
         "get_input",
         "get_input_index",
@@ -43,58 +46,27 @@ class AotExecutor(Module):
         self._main = self._machine["main"]
         self._plans, self._num_outputs = tuple(inputs), num_outputs
         self._inputs = [empty(plan.shape, DataType(plan.dtype), device) for plan in self._plans]
-        self._numbers = {plan.name: number for number, plan in enumerate(self._plans)}
+        self._name_inputs([plan.name for plan in self._plans])
         self._outputs: list[Tensor] = []
         for each in self._inputs:
             ctypes.memset(each.address, 0, each.size_bytes)
-
-    def function_names(self) -> Sequence[str]:
-        return tuple(self._METHODS)
-
-    def _find(self, name: str) -> Callable[..., Any] | None:
-        return getattr(self, name) if name in self._METHODS else None
 
     def run(self) -> None:
         """Run on the inputs that were set. Raises: Trap with what a kernel reported."""
         self._outputs = _flat(self._main(*self._inputs))
 
-    def get_num_inputs(self) -> int:
-        """How many inputs there are."""
-        return len(self._inputs)
-
     def get_num_outputs(self) -> int:
         """How many results there are."""
         return self._num_outputs
-
-    def get_input_index(self, name: str) -> int:
-        """The number of an input; -1 where there is none of the name."""
-        return self._numbers.get(name, -1)
-
-    def get_input_name(self, index: int) -> str:
-        """The name of an input. Raises: TrapIndexError V0803."""
-        return self._plans[self._number(index)].name
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
         """Sizes and dtypes of the inputs by name."""
         rows = [(name, self._inputs[number]) for name, number in self._numbers.items()]
         return {name: tuple(t.shape) for name, t in rows}, {name: str(t.dtype) for name, t in rows}
 
-    def _number(self, key: str | int) -> int:
-        if isinstance(key, str):
-            if key not in self._numbers:
-                raise Trap(V0803, f"there is no input {key!r}", help=did_you_mean(key, self._numbers))
-            return self._numbers[key]
-        if not 0 <= key < len(self._inputs):
-            raise TrapIndexError(V0803, f"the program has {len(self._inputs)} inputs, and no number {key}")
-        return key
-
-    def set_input(self, key: str | int, value: Any) -> None:
-        """Copy a value into an input. Raises: Trap V0803; what `Tensor.copyfrom` raises."""
-        self.get_input(key).copyfrom(value if isinstance(value, Tensor) else tensor(value))
-
     def get_input(self, key: str | int) -> Tensor:
         """The tensor of an input. Raises: Trap V0803."""
-        return self._inputs[self._number(key)]
+        return self._inputs[self._input_number(key)]
 
     def get_output(self, index: int, out: Tensor | None = None) -> Tensor:
         """A result of the last run, or `out` with a copy of it. Raises: TrapIndexError V0803."""

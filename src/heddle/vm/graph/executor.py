@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,11 +18,12 @@ from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.runtime.params import load_param_dict
 from heddle.runtime.storage import Storage, allocator_for
-from heddle.runtime.tensor import Tensor, storage_tensor, tensor
-from heddle.support.diagnostics import FormatError, Trap, TrapIndexError, UsageError, did_you_mean
+from heddle.runtime.tensor import Tensor, storage_tensor
+from heddle.support.diagnostics import FormatError, TrapIndexError, UsageError
 from heddle.systems.types import ctype_of
 from heddle.vm.callables import UnresolvedFunctionError
 from heddle.vm.codes import V0301, V0802, V0803, V0804
+from heddle.vm.graph.inputs import StaticExecutor
 from heddle.vm.graph.nodes import COPY, RESHAPE, Graph, GraphNode
 
 _Value, _Call = ctype_of(abi.Value), ctype_of(abi.GraphCall)
@@ -37,13 +38,15 @@ class _Step:
     function: Callable[..., Any] | None = None
 
 
-class GraphExecutor(Module):
+class GraphExecutor(StaticExecutor):
     """Runs a graph on a device. Its functions are those of TVM's executor: `set_input`, `run`, ...
 
     Memory is allocated once; results are overwritten by the next run. One thread runs it at a time.
     """
 
     kind = "GraphExecutor"
+    _noun = "graph"
+    _UNKNOWN_INPUT = "Could not find {!r} in graph"
     _METHODS: ClassVar[tuple[str, ...]] = (
         "get_graph_json",
         "get_input",
@@ -76,7 +79,7 @@ class GraphExecutor(Module):
         self._param_names = frozenset(params or ())
         allocator = allocator_for(device)
         self._inputs = [number for number, node in enumerate(graph.nodes) if node.is_input]
-        self._numbers = {graph.nodes[number].name: index for index, number in enumerate(self._inputs)}
+        self._name_inputs([graph.nodes[number].name for number in self._inputs])
         given = {self._input_entry(name): self._param(name, each) for name, each in (params or {}).items()}
         theirs = {graph.entries[entry].storage for entry in given}
         memory = {
@@ -88,12 +91,6 @@ class GraphExecutor(Module):
             for entry in range(self._first[number], self._first[number + 1]):
                 self.tensors.append(self._first_tensor(node, entry, given, memory))
         self._prepare()
-
-    def function_names(self) -> Sequence[str]:
-        return tuple(self._METHODS)
-
-    def _find(self, name: str) -> Callable[..., Any] | None:
-        return getattr(self, name) if name in self._METHODS else None
 
     # Code
 
@@ -205,21 +202,9 @@ class GraphExecutor(Module):
 
     # Inputs
 
-    def get_num_inputs(self) -> int:
-        """How many inputs and parameters there are."""
-        return len(self._inputs)
-
     def get_num_outputs(self) -> int:
         """How many results there are."""
         return len(self.graph.heads)
-
-    def get_input_index(self, name: str) -> int:
-        """The number of an input or parameter; -1 where there is none of the name."""
-        return self._numbers.get(name, -1)
-
-    def get_input_name(self, index: int) -> str:
-        """The name of an input or parameter. Raises: TrapIndexError V0803."""
-        return self.graph.nodes[self._inputs[self._input_number(index)]].name
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
         """Sizes and dtypes of the inputs, parameters apart, by name."""
@@ -227,21 +212,8 @@ class GraphExecutor(Module):
         plans = {name: self.graph.entries[self._input_entry(name)] for name in names}
         return {n: plan.shape for n, plan in plans.items()}, {n: plan.dtype for n, plan in plans.items()}
 
-    def _input_number(self, key: str | int) -> int:
-        if isinstance(key, str):
-            if key not in self._numbers:
-                raise Trap(V0803, f"Could not find {key!r} in graph", help=did_you_mean(key, self._numbers))
-            return self._numbers[key]
-        if not 0 <= key < len(self._inputs):
-            raise TrapIndexError(V0803, f"the graph has {len(self._inputs)} inputs, and no number {key}")
-        return key
-
     def _input_entry(self, key: str | int) -> int:
         return self._first[self._inputs[self._input_number(key)]]
-
-    def set_input(self, key: str | int, value: Any) -> None:
-        """Copy a value into an input. Raises: Trap V0803; what `Tensor.copyfrom` raises."""
-        self.get_input(key).copyfrom(value if isinstance(value, Tensor) else tensor(value))
 
     def get_input(self, key: str | int) -> Tensor:
         """The tensor of an input: its memory is what the graph reads. Raises: Trap V0803."""

@@ -1,0 +1,62 @@
+"""What executors of programs over inputs of known sizes share: functions by name, and inputs by name or
+number."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from heddle.runtime.module import Module
+from heddle.runtime.tensor import Tensor, tensor
+from heddle.support.diagnostics import Trap, TrapIndexError, did_you_mean
+from heddle.vm.codes import V0803
+
+
+class StaticExecutor(Module):
+    """The base of executors. `_METHODS` are the functions of the module; `_noun` and `_UNKNOWN_INPUT` are how
+    messages call the program, and a name that it lacks."""
+
+    _METHODS: ClassVar[tuple[str, ...]]
+    _noun: ClassVar[str]
+    _UNKNOWN_INPUT: ClassVar[str]
+
+    def _name_inputs(self, names: Sequence[str]) -> None:
+        self._input_names = tuple(names)
+        self._numbers = {name: number for number, name in enumerate(names)}
+
+    def function_names(self) -> Sequence[str]:
+        return tuple(self._METHODS)
+
+    def _find(self, name: str) -> Callable[..., Any] | None:
+        return getattr(self, name) if name in self._METHODS else None
+
+    def get_num_inputs(self) -> int:
+        """How many inputs there are, parameters of a graph included."""
+        return len(self._input_names)
+
+    def get_input_index(self, name: str) -> int:
+        """The number of an input; -1 where there is none of the name."""
+        return self._numbers.get(name, -1)
+
+    def get_input_name(self, index: int) -> str:
+        """The name of an input. Raises: TrapIndexError V0803."""
+        return self._input_names[self._input_number(index)]
+
+    def _input_number(self, key: str | int) -> int:
+        if isinstance(key, str):
+            if key not in self._numbers:
+                raise Trap(V0803, self._UNKNOWN_INPUT.format(key), help=did_you_mean(key, self._numbers))
+            return self._numbers[key]
+        count = len(self._input_names)
+        if not 0 <= key < count:
+            raise TrapIndexError(V0803, f"the {self._noun} has {count} inputs, and no number {key}")
+        return key
+
+    @abstractmethod
+    def get_input(self, key: str | int) -> Tensor:
+        """The tensor of an input. Raises: Trap V0803."""
+
+    def set_input(self, key: str | int, value: Any) -> None:
+        """Copy a value into an input. Raises: Trap V0803; what `Tensor.copyfrom` raises."""
+        self.get_input(key).copyfrom(value if isinstance(value, Tensor) else tensor(value))
