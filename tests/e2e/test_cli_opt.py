@@ -145,6 +145,13 @@ def test_a_compiled_model_is_refused(tmp_path: Path) -> None:
 # ---- passes from text
 
 
+@pytest.mark.parametrize("text", ["a.FuseOps", "FuseOp", "relay.NoPass()", "relax.FuseOps"])
+def test_names_that_no_pass_has_are_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_pass(text, TARGET)
+    assert caught.value.code == "D0302"
+
+
 def test_options_of_passes_are_literals() -> None:
     assert read_pass("UnrollLoop", TARGET) == UnrollLoop()
     assert read_pass(" UnrollLoop( auto_max_step = 16 ) ", TARGET) == UnrollLoop(16)
@@ -162,7 +169,7 @@ def test_options_of_passes_are_literals() -> None:
     [
         "",
         "1",
-        "a.FuseOps",
+        "a().FuseOps",
         "FuseOps(",
         "FuseOps; FuseTIR",
         "FuseOps()()",
