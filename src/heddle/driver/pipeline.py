@@ -20,6 +20,7 @@ from heddle.lower.fuse_attention import FuseAttention
 from heddle.lower.fuse_ops import FuseOps
 from heddle.lower.fuse_tir import FuseTIR
 from heddle.lower.legalize_ops import LegalizeOps
+from heddle.lower.loops.fuse_loops import FuseLoops
 from heddle.lower.name_sizes import NameSizes
 from heddle.lower.pack_weights import PackWeights
 from heddle.lower.rewrite_dataflow_reshape import RewriteDataflowReshape
@@ -109,6 +110,7 @@ def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
         ApplyDefaultSchedule(
             target, backend_of(target).schedule_rules
         ),  # loops are tiled, put on threads and into vectors
+        FuseLoops(),  # and a loop of the graph around them is one with them
         ShareKernels(),  # loops that differ in sizes alone are compiled once
     )
 

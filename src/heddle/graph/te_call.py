@@ -63,6 +63,9 @@ class _Placeholders:
         if id(arg) in self._known:
             return self._known[id(arg)]
         name = identifier(getattr(arg, "name_hint", "") or "c")
+        for dim in ty.dims:
+            if isinstance(dim, Var):  # a dimension is never negative, however its variable was made
+                self.fresh.setdefault(dim, Var(dim.name, dim.dtype, None, True))
         made = te.placeholder(tuple(self.scalar(dim) for dim in ty.dims), ty.dtype, name)
         self.graph_args.append(arg)
         self.tensors.append(made)

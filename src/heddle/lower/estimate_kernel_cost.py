@@ -45,7 +45,7 @@ class EstimateKernelCost(FunctionPass):
 
 def kernel_cost(func: PrimFunc) -> KernelCost:
     """What a loop function costs, in the names of its symbolic sizes."""
-    names = _size_names(func)
+    names = size_names(func)
     buffers = func.buffers
     shapes = tuple(tuple(size_text(dim, names) or "?" for dim in buffer.shape) for buffer in buffers)
     scalars = tuple(names[p] for p in func.params if p not in func.buffer_map and p in names)
@@ -68,7 +68,7 @@ def kernel_cost(func: PrimFunc) -> KernelCost:
     )
 
 
-def _size_names(func: PrimFunc) -> dict[Var, str]:
+def size_names(func: PrimFunc) -> dict[Var, str]:
     """A name for each size that a call tells: dimensions that stand alone, and scalar parameters."""
     dims = [dim for buffer in func.buffers for dim in buffer.shape if isinstance(dim, Var)]
     scalars = [param for param in func.params if param not in func.buffer_map]

@@ -27,18 +27,14 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fuse_ops import FUSION_BOUNDARY
 from heddle.lower.legalize_ops import OPERATORS
+from heddle.lower.merged_bodies import MergedBodies, TensorPlace
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
 from heddle.runtime.dtype import DataType
-from heddle.support.names import NameSupply
 from heddle.support.span import at
 from heddle.tir.nodes import (
-    Bind,
     Buffer,
-    BufferLoad,
-    BufferStore,
-    For,
     PrimFunc,
     SBlock,
     SBlockRealize,
@@ -46,8 +42,6 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
-from heddle.tir.schedule.blocks.nest import loop_nest, whole_axes
-from heddle.tir.substitute import StmtSubstituter
 
 
 @dataclass(frozen=True)
@@ -111,10 +105,9 @@ class _Merger:
 
     def __init__(self, mod: IRModule, func: Function) -> None:
         self.mod, self.func = mod, func
-        self.buffer_names, self.block_names = NameSupply(), NameSupply(("root",))
+        self.merged = MergedBodies()
         self.symbols: dict[PrimVar, PrimExpr] = {}
         self.buffers: dict[Var, Buffer] = {}
-        self.allocated: list[Buffer] = []
         self.stmts: list[Stmt] = []
         self.operators: list[str] = []
 
@@ -139,7 +132,7 @@ class _Merger:
         result = self.buffers[body.body]
         handle = PrimVar(f"{result.name}_handle", DataType("handle"))
         buffer_map[handle] = result
-        root = SBlock((), (), (), "root", seq(*self.stmts), None, tuple(self.allocated))
+        root = SBlock((), (), (), "root", seq(*self.stmts), None, tuple(self.merged.allocated))
         attrs: Any = {"tir.noalias": True}
         if FUSION_BOUNDARY in self.func.attrs:
             attrs[FUSION_BOUNDARY] = self.func.attrs[FUSION_BOUNDARY]
@@ -164,6 +157,8 @@ class _Merger:
 
     def _dims(self, ty: TensorType) -> tuple[PrimExpr, ...]:
         for dim in ty.dims or ():
+            if isinstance(dim, PrimVar):  # which is never negative, however the graph's variable was made
+                self.symbols.setdefault(dim, PrimVar(dim.name, dim.dtype, None, True))
             for node in walk(dim):
                 if isinstance(node, PrimVar):
                     self._symbol(node)
@@ -172,7 +167,7 @@ class _Merger:
     def _buffer(self, var: Var) -> Buffer:
         ty = type_of(var)
         assert isinstance(ty, TensorType) and ty.dtype is not None
-        made = decl_buffer(self._dims(ty), ty.dtype, self.buffer_names.fresh(var.name_hint))
+        made = decl_buffer(self._dims(ty), ty.dtype, self.merged.buffer_names.fresh(var.name_hint))
         self.buffers[var] = made
         return made
 
@@ -188,19 +183,21 @@ class _Merger:
         self.operators += callee.attrs.get(OPERATORS, ())
         out = self._buffer(var)
         if not is_result:
-            self.allocated.append(out)
+            self.merged.allocated.append(out)
         given = value.args[1].fields
         actual = [self.buffers[arg] for arg in given if isinstance(arg, Var)]
         place = self._place_of_result(value)
         if place is None:
             actual.append(out)
-        else:
-            self._copy_in(actual[place], out)
+        else:  # what a callee changes in place begins as a copy: the argument stays as it is
+            copied = TensorPlace(actual[place]), TensorPlace(out)
+            self.stmts.append(self.merged.copy(*copied, f"{out.name}_copy"))
             actual[place] = out
         scalars = [arg for arg in given if isinstance(arg, PrimExpr)]
         if len(value.args) > 2 and isinstance(value.args[2], ShapeExpr):
             scalars += value.args[2].values
-        self._copy_body(callee, actual, tuple(substitute(s, self.symbols) for s in scalars))
+        values = tuple(substitute(scalar, self.symbols) for scalar in scalars)
+        self.stmts.append(self.merged.body(callee, [TensorPlace(buffer) for buffer in actual], values))
 
     def _place_of_result(self, call: Call) -> int | None:
         """Which of the tensors of an in-place call takes its result; None where the result has memory of its
@@ -213,75 +210,3 @@ class _Merger:
         given = call.args[1]
         assert isinstance(given, Tuple)
         return sum(isinstance(arg, Var) for arg in given.fields[:index])
-
-    def _copy_in(self, source: Buffer, out: Buffer) -> None:
-        """What a callee changes in place begins as a copy in the merged function, whose argument stays as it
-        is."""
-        axes = whole_axes(out)
-        index = tuple(axis.var for axis in axes)
-        name = self.block_names.fresh(f"{out.name}_copy")
-        self.stmts.append(loop_nest(axes, BufferStore(out, BufferLoad(source, index), index), name))
-
-    def _copy_body(self, callee: PrimFunc, actual: list[Buffer], scalars: tuple[PrimExpr, ...]) -> None:
-        variables: dict[PrimVar, PrimExpr] = {}
-        buffers: dict[Buffer, Buffer] = {}
-        for formal, given in zip(callee.buffers, actual, strict=True):
-            buffers[formal] = given
-            variables[formal.data] = given.data
-            for dim, size in zip(formal.shape, given.shape, strict=True):
-                if isinstance(dim, PrimVar):
-                    variables.setdefault(dim, size)
-        plain = [param for param in callee.params if param not in callee.buffer_map]
-        variables.update(zip(plain, scalars, strict=True))
-        root = callee.body.block  # type: ignore[attr-defined]
-        self._rename_definitions(root, variables)
-        copier = _Copier(variables, buffers, self.block_names)
-        for buffer in root.alloc_buffers:
-            self.allocated.append(copier.new_buffer(buffer, self.buffer_names.fresh(buffer.name)))
-        self.stmts.append(copier.visit(root.body))
-
-    def _rename_definitions(self, root: SBlock, variables: dict[PrimVar, PrimExpr]) -> None:
-        """Loop variables and axes get copies, since a loop function may be used more than once."""
-        for node in walk(root):
-            if isinstance(node, For):
-                variables[node.loop_var] = _copy(node.loop_var)
-            elif isinstance(node, Bind):
-                variables[node.var] = _copy(node.var)
-            elif isinstance(node, SBlock):
-                for axis in node.iter_vars:
-                    variables[axis.var] = _copy(axis.var)
-
-
-def _copy(var: PrimVar) -> PrimVar:
-    return PrimVar(var.name, var.dtype, var.type_annotation, var.is_size)
-
-
-class _Copier(StmtSubstituter):
-    """Copies statements under new names for variables, buffers and blocks."""
-
-    def __init__(
-        self, variables: dict[PrimVar, PrimExpr], buffers: dict[Buffer, Buffer], names: NameSupply
-    ) -> None:
-        super().__init__(variables, buffers)
-        self._block_names = names
-
-    def new_buffer(self, old: Buffer, name: str) -> Buffer:
-        shape = tuple(self.visit(dim) for dim in old.shape)
-        made = decl_buffer(shape, old.dtype, name, scope=old.scope, align_bytes=old.align_bytes)
-        self.buffers[old] = made
-        return made
-
-    def visit_SBlock(self, node: SBlock) -> Any:
-        made = self.default(node)
-        return SBlock(
-            made.iter_vars,
-            made.reads,
-            made.writes,
-            self._block_names.fresh(node.name_hint),
-            made.body,
-            made.init,
-            made.alloc_buffers,
-            made.match_buffers,
-            made.annotations,
-            span=node.span,
-        )

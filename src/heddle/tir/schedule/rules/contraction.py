@@ -33,6 +33,7 @@ from heddle.tir.schedule.rules.deep_contraction import (
     schedule_in_depth,
 )
 from heddle.tir.schedule.rules.elementwise import schedule_map
+from heddle.tir.schedule.rules.merged_rows import with_merged_rows
 from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify, operands
 from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
@@ -67,6 +68,10 @@ class Contraction(ScheduleRule):
         axes = classify(block_of(sch, handle))
         if axes is None or _has_one_column(block_of(sch, handle), axes):
             return None
+        merged = with_merged_rows(sch, handle, axes)
+        if merged is not None:
+            sch, axes = merged.schedule, classify(block_of(merged.schedule, handle))
+            assert axes is not None
         tiles = choose_tile_block(block_of(sch, handle), axes, target)
         tile = choose_tile(block_of(sch, handle), axes, target) if tiles is None else tiles.tile
         if tile is None:
@@ -77,7 +82,7 @@ class Contraction(ScheduleRule):
         if not _lanes_last(block_of(sch, handle), axes.n) and not _has_own_axes(block_of(sch, handle)):
             return None
         sch = sch.copy()
-        _schedule(sch, handle, axes, tile, tiles)
+        _schedule(sch, handle, axes, tile, tiles, merged.view if merged is not None else None)
         return sch
 
 
@@ -96,13 +101,19 @@ def _has_own_axes(block: SBlock) -> bool:
     return len(stored) == len(spatial) and all(index in spatial for index in stored)
 
 
-def _schedule(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: TileBlock | None) -> None:
+def _schedule(
+    sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: TileBlock | None, view: str | None
+) -> None:
+    """`view`: a block that only gives the data other indices."""
     producers = [producer.name for producer in sch.get_producers(handle)]
     count = _ragged_rows(sch, handle, axes, tile)
     inline_maps(sch, keep=producers)
     for name in producers:
-        schedule_map(sch, SBlockRV(name))
+        if name != view:
+            schedule_map(sch, SBlockRV(name))
     pads = pad_edges(sch, handle, axes, tile)
+    if view is not None:
+        sch.compute_inline(view)
     if tiles is None and "n" not in pads.values() and _gains_by_packing(sch, handle, axes, tile):
         pads[packed_copy(sch, handle, axes).name] = "n"
     consumer = _consumer(sch, handle)
