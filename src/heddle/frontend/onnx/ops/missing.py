@@ -46,7 +46,7 @@ lacks("QAttention", "do_rotary, buffers of past and present that are shared", MI
 lacks("RotaryEmbedding", "packed batches, a scale", MICROSOFT)
 lacks("MatMulIntegerToFloat", "scales for each row of a", MICROSOFT)
 lacks("BatchNormalization", "statistics as outputs outside of training")
-lacks("RegexFullMatch", "every form: a regular expression of a model could match for ever")
+lacks("RegexFullMatch", "scripts as `\\p{Greek}`, single bytes as `\\C`")
 lacks("Reshape", "a shape whose number of elements is known only at run time")
 lacks(
     "Resize", "antialiasing with modes of positions other than half_pixel, pytorch_half_pixel and asymmetric"
