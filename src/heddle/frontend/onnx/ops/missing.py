@@ -7,7 +7,6 @@ from heddle.frontend.onnx.registry import MICROSOFT, lacks, refuses
 
 _MAPS = ("maps are no values of ours", "export without maps, with skl2onnx as options={'zipmap': False}")
 
-refuses("ImageDecoder", "images are decoded outside of the model", "give the decoded image as an input")
 refuses(
     "Gradient",
     "the importer does not differentiate",

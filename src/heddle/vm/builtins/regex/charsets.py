@@ -50,6 +50,7 @@ def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def complement(ranges: Ranges) -> Ranges:
+    """The set of all other characters."""
     made, begin = [], 0
     for first, last in ranges:
         if begin < first:
