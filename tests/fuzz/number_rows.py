@@ -23,7 +23,7 @@ SIGNED, UNSIGNED = (
     ("uint4", "uint8", "uint16", "uint32", "uint64"),
 )
 INTS, WIDE_FLOATS, HALVES = (*SIGNED, *UNSIGNED), ("float32", "float64"), ("float16", "bfloat16")
-EIGHTS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+EIGHTS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
 FLOATS = (*WIDE_FLOATS, *HALVES, *EIGHTS)
 ELEMENTARY = (*WIDE_FLOATS, *HALVES)
 ALL = ("bool", *INTS, *FLOATS)
@@ -149,7 +149,7 @@ def converted(source: DataType, target: DataType, x: Any) -> Any:
         values = x.astype(np.float64).tolist() if source.is_float else x.tolist()
         made = [whole(v) if source.is_float else wrapped(int(v), target) for v in values]
         return np.array(made, target.numpy())
-    through = target.code != "float" and source.bits > 16
+    through = (target.code != "float" and source.bits > 16) or source.is_small_float
     return (x.astype(np.float32) if through else x).astype(target.numpy())
 
 

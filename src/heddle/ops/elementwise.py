@@ -152,8 +152,11 @@ class _Binary:
     dtypes: tuple[str, ...] = (*FLOATS, *INTS)
     positive: tuple[str, ...] = ()
     """The dtypes whose samples are positive."""
+    kinds: tuple[str, ...] = ()
+    """Of bool, integer and float, those that it is defined on; all where it is empty."""
 
 
+_BITS = ("bool", "integer")
 _REMAINDER = "the remainder with the sign of rhs; of integers 0 where rhs is"
 _ARITHMETIC = (
     _Binary("add", ops.add, np.add, "lhs + rhs"),
@@ -185,7 +188,9 @@ _ARITHMETIC = (
         ("float32",),
     ),
     _Binary("power", intrinsics.power, values.power, "lhs ** rhs", FLOATS, FLOATS),
-    _Binary("atan2", intrinsics.atan2, np.arctan2, "the angle of the point (rhs, lhs)", FLOATS),
+    _Binary(
+        "atan2", intrinsics.atan2, np.arctan2, "the angle of the point (rhs, lhs)", FLOATS, (), ("float",)
+    ),
     _Binary("maximum", intrinsics.fmaximum, np.maximum, "the greater of lhs and rhs, NaN where one is NaN"),
     _Binary("minimum", intrinsics.fminimum, np.minimum, "the lesser of lhs and rhs, NaN where one is NaN"),
     _Binary(
@@ -195,6 +200,7 @@ _ARITHMETIC = (
         "lhs * 2 ** rhs; 0 where rhs is negative or as great as the width",
         ("int32", "uint8"),
         ("int32",),
+        ("integer",),
     ),
     _Binary(
         "right_shift",
@@ -203,10 +209,19 @@ _ARITHMETIC = (
         "lhs // 2 ** rhs; 0 or -1, as the sign is, where rhs is negative or as great as the width",
         ("int32", "uint8"),
         ("int32",),
+        ("integer",),
     ),
-    _Binary("bitwise_and", ops.bitwise_and, np.bitwise_and, "the bitwise and", ("int32", "uint8")),
-    _Binary("bitwise_or", ops.bitwise_or, np.bitwise_or, "the bitwise or", ("int32", "uint8")),
-    _Binary("bitwise_xor", ops.bitwise_xor, np.bitwise_xor, "the bitwise exclusive or", ("int32", "uint8")),
+    _Binary("bitwise_and", ops.bitwise_and, np.bitwise_and, "the bitwise and", ("int32", "uint8"), (), _BITS),
+    _Binary("bitwise_or", ops.bitwise_or, np.bitwise_or, "the bitwise or", ("int32", "uint8"), (), _BITS),
+    _Binary(
+        "bitwise_xor",
+        ops.bitwise_xor,
+        np.bitwise_xor,
+        "the bitwise exclusive or",
+        ("int32", "uint8"),
+        (),
+        _BITS,
+    ),
 )
 _COMPARISONS = (
     _Binary("equal", ops.equal, np.equal, "whether lhs = rhs"),
@@ -217,10 +232,16 @@ _COMPARISONS = (
     _Binary("greater_equal", ops.greater_equal, np.greater_equal, "whether lhs ≥ rhs"),
 )
 _LOGIC = (
-    _Binary("logical_and", ops.logical_and, np.logical_and, "lhs and rhs", ("bool",)),
-    _Binary("logical_or", ops.logical_or, np.logical_or, "lhs or rhs", ("bool",)),
+    _Binary("logical_and", ops.logical_and, np.logical_and, "lhs and rhs", ("bool",), (), ("bool",)),
+    _Binary("logical_or", ops.logical_or, np.logical_or, "lhs or rhs", ("bool",), (), ("bool",)),
     _Binary(
-        "logical_xor", ops.not_equal, np.logical_xor, "whether exactly one of lhs and rhs holds", ("bool",)
+        "logical_xor",
+        ops.not_equal,
+        np.logical_xor,
+        "whether exactly one of lhs and rhs holds",
+        ("bool",),
+        (),
+        ("bool",),
     ),
 )
 
@@ -253,22 +274,25 @@ def binary_samples(dtypes: tuple[str, ...], positive: tuple[str, ...] = ()) -> t
     )
 
 
-def _declare_binary(row: _Binary, infer: Callable[..., Any], is_bool: bool) -> None:
-    scalar = row.scalar
+def _declare_binary(row: _Binary, is_bool: bool) -> None:
+    scalar, wrong = row.scalar, "float32" if "float" not in row.kinds else "int32"
+    errors = [ErrorSample(((2, 3), (4, 3)), {}, "R0203", "broadcast", row.dtypes[0])]
+    if row.kinds:
+        errors.append(ErrorSample(((2, 3), (2, 3)), {}, "R0204", " or ".join(row.kinds), wrong))
     declare_op(
         OpDef(
             name=row.name,
             inputs=_XY,
             attrs=(),
             doc=f"Elementwise {row.formula}; shapes broadcast and element types are equal.",
-            infer=infer,
+            infer=broadcast_rule(to_bool, row.kinds) if is_bool else broadcast_rule(kinds=row.kinds),
             reference=(lambda attrs, a, b: row.reference(a, b))
             if is_bool
             else (lambda attrs, a, b: _same_dtype(row.reference, a, b)),
             lower=lambda attrs, a, b: elementwise(scalar, a, b, name=row.name),
             layout=ANY_LAYOUT,
             samples=binary_samples(row.dtypes, row.positive),
-            errors=(ErrorSample(((2, 3), (4, 3)), {}, "R0203", "broadcast", row.dtypes[0]),),
+            errors=tuple(errors),
         )
     )
 
@@ -278,6 +302,6 @@ def declare() -> None:
     for unary in _UNARY:
         _declare_unary(unary)
     for row in _ARITHMETIC:
-        _declare_binary(row, broadcast_rule(), False)
+        _declare_binary(row, False)
     for row in (*_COMPARISONS, *_LOGIC):
-        _declare_binary(row, broadcast_rule(to_bool), True)
+        _declare_binary(row, True)

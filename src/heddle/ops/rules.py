@@ -87,14 +87,25 @@ def broadcast_type(ctx: Inference, dtype: DataType | None, *types: TensorType) -
 
 def broadcast_rule(
     result_dtype: Callable[[DataType | None], DataType | None] = lambda dtype: dtype,
+    kinds: Sequence[str] = (),
 ) -> Callable[[Inference], Type]:
-    """Inputs of one dtype that broadcast; the result's dtype is a function of it."""
+    """Inputs of one dtype that broadcast; the result's dtype is a function of it. `kinds`: of bool, integer
+    and float, those that the operator is defined on; by default all."""
 
     def rule(ctx: Inference) -> Type:
         types = ctx.tensors()
-        return broadcast_type(ctx, result_dtype(ctx.same_dtype(*types)), *types)
+        dtype = ctx.same_dtype(*types)
+        for ty in types:
+            if kinds and ty.dtype is not None and _kind_of(ty.dtype) not in kinds:
+                expected = " or ".join(kinds)
+                ctx.fail(R0204, f"expected a {expected} element type, got {ty.dtype}", "convert with astype")
+        return broadcast_type(ctx, result_dtype(dtype), *types)
 
     return rule
+
+
+def _kind_of(dtype: DataType) -> str:
+    return "float" if dtype.is_float else "bool" if dtype.is_bool else "integer"
 
 
 def to_bool(_dtype: DataType | None) -> DataType:

@@ -63,10 +63,15 @@ def convert(value: Value, dtype: DataType) -> Value:
             low = int_range(dtype)[0]
             array = (((array.astype(np.int64) - low) & ((1 << dtype.bits) - 1)) + low).astype(target)
         elif array.dtype != target:
-            array = array.astype(target)
+            array = _in_float32(array).astype(target)
     if dtype.lanes > 1 and array.ndim == 0:
         array = np.full(dtype.lanes, array, dtype=target)
     return array[()]
+
+
+def _in_float32(array: Value) -> Value:
+    """Floats of a byte in float32, which holds each of them: ml_dtypes lacks some of their conversions."""
+    return array.astype(np.float32) if array.dtype.itemsize == 1 and is_float_array(array) else array
 
 
 def _saturated(array: Value, dtype: DataType) -> Value:

@@ -30,6 +30,7 @@ _FLOAT8 = {
     "float8_e5m2": ml_dtypes.float8_e5m2,
     "float8_e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
     "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+    "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
 }
 _SMALL_FLOATS = {**_FLOAT8, "float4_e2m1fn": ml_dtypes.float4_e2m1fn}
 SCALAR_NAMES = (

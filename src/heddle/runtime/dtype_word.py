@@ -16,6 +16,7 @@ DTYPE_CODES = {
     "float8_e4m3fnuz": 11,
     "float8_e5m2": 12,
     "float8_e5m2fnuz": 13,
+    "float8_e8m0fnu": 14,
     "float4_e2m1fn": 17,
 }
 CODE_NAMES = {code: name for name, code in DTYPE_CODES.items() if name != "void"}

@@ -52,6 +52,9 @@ class Limits:
     stack_bytes: int = _limit(
         512 * MIB, "bytes of stack that a machine's compiled code may take, beside that of its thread"
     )
+    image_pixels: int = _limit(
+        1 << 27, "pixels of an image that a model decodes; Pillow itself reads up to 178,956,970"
+    )
     fold_bytes: int = _limit(
         2 * GIB, "bytes of all constants that folding makes from scalars, or makes larger"
     )

@@ -138,6 +138,11 @@ V0410 = declare_code(
 V0411 = declare_code(
     "V0411", "no clause fits", "A match that does not cover every value met one that no clause fits."
 )
+V0412 = declare_code(
+    "V0412",
+    "optional package is missing",
+    "The program needs a package that is not installed. Install the extra that the message names.",
+)
 V0501 = declare_code(
     "V0501",
     "machine is being watched already",

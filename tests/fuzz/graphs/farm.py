@@ -113,7 +113,7 @@ def work(seeds: range, folder: Path) -> Iterator[dict[str, Any]]:
         }
 
 
-def _processor_seconds(pid: int) -> float:
+def processor_seconds(pid: int) -> float:
     """What a process has used, by Linux's books; elsewhere time on the clock."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -145,12 +145,12 @@ class _Worker:
 
     def _next_line(self, hang_s: float) -> str | None:
         """Raises: Empty where the process has worked for `hang_s` and said nothing. A machine may be busy."""
-        begun = _processor_seconds(self.process.pid)
+        begun = processor_seconds(self.process.pid)
         for _ in range(10):
             try:
                 return self.lines.get(timeout=hang_s)
             except Empty:
-                if _processor_seconds(self.process.pid) - begun >= hang_s:
+                if processor_seconds(self.process.pid) - begun >= hang_s:
                     break
         raise Empty
 

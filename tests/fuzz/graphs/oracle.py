@@ -241,7 +241,7 @@ def _hardmax(rows: Any) -> Any:
 
 
 def _log_softmax(rows: Any) -> Any:
-    below = rows - rows.max(axis=1, keepdims=True)
+    below = rows - rows.max(axis=1, keepdims=True, initial=-np.inf)
     return below - np.log(np.exp(below).sum(axis=1, keepdims=True))
 
 

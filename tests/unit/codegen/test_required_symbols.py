@@ -39,6 +39,7 @@ DTYPES = [
     "float64",
     "float8_e4m3fn",
     "float8_e5m2",
+    "float8_e8m0fnu",
 ]
 IS_X86 = Target("llvm").mtriple.startswith("x86_64")
 TARGETS = ("llvm", "llvm -mcpu=x86-64", "llvm -mcpu=haswell") if IS_X86 else ("llvm",)

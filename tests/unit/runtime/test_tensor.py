@@ -32,6 +32,7 @@ DTYPES = [
     "float8_e5m2",
     "float8_e4m3fnuz",
     "float8_e5m2fnuz",
+    "float8_e8m0fnu",
 ]
 
 

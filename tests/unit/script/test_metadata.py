@@ -32,6 +32,7 @@ DTYPES = [
     "bfloat16",
     "float8_e4m3fn",
     "float8_e5m2",
+    "float8_e8m0fnu",
     "bool",
     "int4",
     "uint4",

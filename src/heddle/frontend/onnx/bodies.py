@@ -9,13 +9,16 @@ from typing import Any
 import onnx
 from onnx import FunctionProto, TensorProto, defs, helper, numpy_helper
 
+from heddle.frontend.codes import N0106
 from heddle.frontend.onnx.proto import DTYPES, LoadedModel, Node, attr_value, dtype_name, plain_domain
 from heddle.frontend.onnx.schemas import schema_of
 from heddle.frontend.onnx.values import SequenceKind, Value
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm
+from heddle.support.diagnostics import ImportModelError
 
+_MAX_VERSION = (1 << 31) - 1
 _NUMBERS = {name: number for number, name in DTYPES.items()}
 
 
@@ -43,12 +46,15 @@ class FunctionTable:
         declared = schema_of(node.domain, node.op_type)
         if declared is not None:
             return declared
+        newest = _MAX_VERSION if node.domain else defs.onnx_opset_version()
         try:
-            return defs.get_schema(
-                node.op_type, min(opset, defs.onnx_opset_version()) if not node.domain else opset, node.domain
-            )
+            return defs.get_schema(node.op_type, max(0, min(opset, newest)), node.domain)
         except defs.SchemaError:
             return None
+
+    def newest_schema(self, node: Node) -> Any:
+        """The specification of a node's operator in the newest operator set, or None."""
+        return self.schema(node, _MAX_VERSION)
 
     def has_body(self, node: Node, opset: int) -> bool:
         schema = self.schema(node, opset)
@@ -68,9 +74,13 @@ class FunctionTable:
         version = max([v for v in schema.context_dependent_function_opset_versions if v <= opset] or [0])
         if not version:
             return None
-        text = schema.get_context_dependent_function_with_opset_version(
-            version, _proto_of(node).SerializeToString(), types
-        )
+        try:
+            text = schema.get_context_dependent_function_with_opset_version(
+                version, _proto_of(node).SerializeToString(), types
+            )
+        except (ValueError, RuntimeError) as error:  # what the package that writes the body finds
+            why = str(error).strip() or type(error).__name__
+            raise ImportModelError(N0106, f"{node.op_type} has no body for its inputs: {why}") from error
         body = FunctionProto()
         body.ParseFromString(text)
         return body if body.node else None

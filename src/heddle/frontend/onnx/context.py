@@ -113,7 +113,10 @@ class NodeContext:
 
     def static_dim(self, index: int, axis: int, what: str) -> int:
         """A dimension that must be a constant."""
-        dim = self.dims(index)[axis]
+        dims = self.dims(index)
+        if axis >= len(dims):
+            self.malformed(f"{what} has {len(dims)} dimensions, expected at least {axis + 1}")
+        dim = dims[axis]
         if not isinstance(dim, IntImm):
             self.unsupported(f"{what} must be constant, got {dim}", "fix the dimension with shape_dict")
         return int(dim)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from onnx import FunctionProto, GraphProto
 
-from heddle.frontend.codes import N0105, N0201, N0203, N0301
+from heddle.frontend.codes import N0105, N0106, N0201, N0203, N0301
 from heddle.frontend.onnx.bodies import FunctionTable
 from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.float_dims import scaled_dim, scaling
@@ -343,7 +343,10 @@ class GraphImporter:
     def _read_elements(self, value: Value, sizes: bool) -> np.ndarray[Any, Any]:
         expr = self.tensor_of(value)
         ty = type_of(expr)
-        assert isinstance(ty, TensorType)
+        if not isinstance(ty, TensorType):
+            raise ImportModelError(
+                N0106, "expected a tensor of integers, got a sequence, optional or strings"
+            )
         if ty.dims is None or ty.ndim > 1 or (ty.ndim == 1 and not isinstance(ty.dims[0], IntImm)):
             raise ImportModelError(
                 N0301,

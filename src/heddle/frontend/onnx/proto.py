@@ -43,6 +43,7 @@ DTYPES: dict[int, str] = {
     TensorProto.FLOAT8E5M2: "float8_e5m2",
     TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
     TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    TensorProto.FLOAT8E8M0: "float8_e8m0fnu",
     TensorProto.INT4: "int4",
     TensorProto.UINT4: "uint4",
     TensorProto.INT2: "int2",

@@ -16,6 +16,7 @@ from heddle.prim.ops import (
     equal,
     greater,
     less,
+    logical_and,
     multiply,
     not_equal,
     select,
@@ -31,7 +32,8 @@ from heddle.tir.vector_math.build import Scope, float_bits, int_dtype
 class SmallFloat:
     """`largest`, `overflow` and `nan` are bits of magnitudes: the last finite one, what is larger, NaN.
 
-    `has_infinity`: bits above `largest` start with it. `one_zero`: the bits of minus zero mean NaN.
+    `has_infinity`: bits above `largest` start with it. `one_zero`: the bits of minus zero mean NaN. Without
+    mantissa bits there is no sign and no zero: the bits are an exponent, as those of `float8_e8m0fnu`.
     """
 
     mantissa_bits: int
@@ -49,6 +51,7 @@ SMALL_FLOATS: dict[str, SmallFloat] = {
     "float8_e4m3fn": SmallFloat(3, 7, 0x7E, 0x7F, 0x7F),
     "float8_e5m2fnuz": SmallFloat(2, 16, 0x7F, 0x80, 0x80, one_zero=True),
     "float8_e4m3fnuz": SmallFloat(3, 8, 0x7F, 0x80, 0x80, one_zero=True),
+    "float8_e8m0fnu": SmallFloat(0, 127, 0xFE, 0xFF, 0xFF),
     "float4_e2m1fn": SmallFloat(1, 1, 0x7, 0x7, 0x8),  # what is larger is 6, NaN is minus zero
 }
 
@@ -56,6 +59,8 @@ SMALL_FLOATS: dict[str, SmallFloat] = {
 def to_float32(x: PrimExpr) -> PrimExpr:
     """The magnitude's bits as a float32 that is 2**(127 - bias) too small; then the ends and the sign."""
     form, scope, bits = SMALL_FLOATS[str(x.dtype.element)], Scope(), x.dtype.bits
+    if not form.mantissa_bits:
+        return _power_to_float32(x, form)
     raw = scope.let(cast(int_dtype(x), reinterpret(DataType(f"uint{bits}").with_lanes(x.dtype.lanes), x)))
     size = scope.let(bitwise_and(raw, (1 << (bits - 1)) - 1))
     floats = DataType("float32").with_lanes(x.dtype.lanes)
@@ -89,6 +94,8 @@ def rounded_to_odd(x: PrimExpr) -> PrimExpr:
 def from_float32(x: PrimExpr, target: DataType) -> PrimExpr:
     """Round the mantissa on the bits; below the normal range by a sum whose last place is the least step."""
     form, scope, bits = SMALL_FLOATS[str(target.element)], Scope(), target.element.bits
+    if not form.mantissa_bits:
+        return _power_from_float32(x, target, form)
     x = scope.let(x)
     size = scope.let(absolute(x))
     raw, dropped = scope.let(float_bits(size)), 23 - form.mantissa_bits
@@ -105,4 +112,29 @@ def from_float32(x: PrimExpr, target: DataType) -> PrimExpr:
         unsigned = equal(bitwise_and(found, 0x7F), constant(0, raw.dtype))
         sign = select(unsigned, constant(0, raw.dtype), sign)
     words = cast(DataType(f"uint{bits}").with_lanes(target.lanes), bitwise_or(found, sign))
+    return scope.close(reinterpret(target, words))
+
+
+def _power_to_float32(x: PrimExpr, form: SmallFloat) -> PrimExpr:
+    """The bits are those of a float32's exponent; the least power is a float32 below the normal range."""
+    scope, words = Scope(), DataType(f"uint{x.dtype.bits}").with_lanes(x.dtype.lanes)
+    raw = scope.let(cast(int_dtype(x), reinterpret(words, x)))
+    least = constant(1 << 22, raw.dtype)
+    found = select(equal(raw, constant(0, raw.dtype)), least, shift_left(raw, 23))
+    found = select(equal(raw, constant(form.nan, raw.dtype)), constant(0x7FC00000, raw.dtype), found)
+    return scope.close(reinterpret(DataType("float32").with_lanes(x.dtype.lanes), found))
+
+
+def _power_from_float32(x: PrimExpr, target: DataType, form: SmallFloat) -> PrimExpr:
+    """The nearest power of two, upwards from the middle between two; NaN for what is not positive and what is
+    too large. What is less than the least power becomes that. What lies between it and the next one
+    (the least normal float32) becomes the next, as in ml_dtypes."""
+    scope = Scope()
+    raw = scope.let(float_bits(x))
+    normal = shift_right(add(raw, 1 << 22), 23)
+    tiny = cast(raw.dtype, greater(raw, 1 << 22))
+    found = scope.let(select(less(raw, 1 << 23), tiny, normal))
+    good = logical_and(greater(raw, 0), less(raw, form.largest << 23 | 1 << 22))
+    found = select(good, found, constant(form.nan, raw.dtype))
+    words = cast(DataType(f"uint{target.element.bits}").with_lanes(target.lanes), found)
     return scope.close(reinterpret(target, words))

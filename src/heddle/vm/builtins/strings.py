@@ -15,6 +15,7 @@ import numpy as np
 from heddle.runtime.shape import Array, Shape, Texts, TextTensor
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import TrapTypeError, TrapValueError
+from heddle.vm.builtins.regex import PatternError, compile_pattern
 from heddle.vm.builtins.table import builtin
 from heddle.vm.codes import V0402, V0403
 
@@ -158,3 +159,15 @@ def string_take(places: Tensor, words: str) -> Array:
     made: TextArray = np.empty(at.shape, dtype=object)
     made[...] = np.asarray(table, dtype=object)[at] if at.size else ""
     return made_of(made)
+
+
+@builtin("string_full_match")
+def string_full_match(value: Any, pattern: str) -> Tensor:
+    """Whether all of every string matches a regular expression, in time that grows linearly with it: bool.
+    Raises: TrapValueError V0403 for a malformed pattern."""
+    shape, texts = shape_and_texts(value)
+    try:
+        matches = compile_pattern(pattern).fullmatch
+    except PatternError as error:
+        raise TrapValueError(V0403, f"pattern {pattern[:80]!r}: {error}") from error
+    return tensor(np.array(list(map(matches, texts)), np.bool_).reshape(shape), copy=False)

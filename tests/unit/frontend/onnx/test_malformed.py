@@ -28,7 +28,7 @@ def test_all_findings_at_once() -> None:
     nodes = [
         node("Floof", ["x"], ["a"], "first"),
         node("Reshap", ["a", "a"], ["b"], "second"),
-        node("ImageDecoder", ["b"], ["c"], "third"),
+        node("Mystery", ["b"], ["c"], "third"),
         node("Relu", ["c"], ["d"], "fine"),
     ]
     with pytest.raises(ImportModelError) as caught:

@@ -17,7 +17,7 @@ from tests.unit.frontend.onnx.models import info, node
 def broken_model() -> onnx.ModelProto:
     nodes = [
         node("Relu", ["x"], ["a"], "act"),
-        node("ImageDecoder", ["file"], ["b"], "picture"),
+        helper.make_node("ZipMap", ["file"], ["b"], "picture", domain="ai.onnx.ml"),
         node("Add", ["b", "b"], ["c"], "sum"),
         node("Mystery", ["a"], ["d"], "what"),
         node("Reshape", ["a", "shape"], ["e"], "res"),
@@ -26,7 +26,9 @@ def broken_model() -> onnx.ModelProto:
     inputs = [info("x", ["batch", 3, "h", 7]), info("file", ["r"], "uint8"), info("shape", ["k"], "int64")]
     outputs = [helper.make_empty_tensor_value_info(name) for name in "cdef"]
     graph = helper.make_graph(nodes, "graph", inputs, outputs)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 22), helper.make_opsetid("ai.onnx.ml", 1)]
+    )
 
 
 def test_everything_at_once() -> None:
@@ -35,13 +37,13 @@ def test_everything_at_once() -> None:
     assert codes == {("N0201", "picture"), ("N0201", "what"), ("N0301", "res")}
     assert found.passed_over == ["sum"]
     assert found.free_dims == ["batch", "h", "r", "k"]
-    assert found.opsets == {"": 22}
+    assert found.opsets == {"": 22, "ai.onnx.ml": 1}
     types = dict(found.types)
     assert types["a"] == "float32[batch, 3, h, 7]" and types["f"] == "int64[4]"
     assert "c" not in types
     picture = next(item for item in found.findings if item.code.name == "N0201")
-    assert picture.notes == ("operator set 22; inputs uint8[r]",)
-    assert picture.help == "give the decoded image as an input"
+    assert picture.notes == ("operator set 1 of ai.onnx.ml; inputs uint8[r]",)
+    assert picture.help is not None and "export without maps" in picture.help
 
 
 def test_subgraphs_and_kinds() -> None:
@@ -87,6 +89,6 @@ def test_command(tmp_path: Path, capsys: object) -> None:
 
 
 def test_reasons_are_of_what_is_missing() -> None:
-    assert reason_against("", "ImageDecoder") is not None
+    assert reason_against("ai.onnx.ml", "ZipMap") is not None
     assert reason_against("", "Add") is None
     assert limits_of("", "Resize") and not limits_of("", "Add")

@@ -7,7 +7,6 @@ from heddle.frontend.onnx.registry import MICROSOFT, lacks, refuses
 
 _MAPS = ("maps are no values of ours", "export without maps, with skl2onnx as options={'zipmap': False}")
 
-refuses("ImageDecoder", "images are decoded outside of the model", "give the decoded image as an input")
 refuses(
     "Gradient",
     "the importer does not differentiate",
@@ -46,7 +45,7 @@ lacks("QAttention", "do_rotary, buffers of past and present that are shared", MI
 lacks("RotaryEmbedding", "packed batches, a scale", MICROSOFT)
 lacks("MatMulIntegerToFloat", "scales for each row of a", MICROSOFT)
 lacks("BatchNormalization", "statistics as outputs outside of training")
-lacks("RegexFullMatch", "every form: a regular expression of a model could match for ever")
+lacks("RegexFullMatch", "scripts as `\\p{Greek}`, single bytes as `\\C`")
 lacks("Reshape", "a shape whose number of elements is known only at run time")
 lacks(
     "Resize", "antialiasing with modes of positions other than half_pixel, pytorch_half_pixel and asymmetric"

@@ -132,11 +132,12 @@ def scan(ctx: NodeContext) -> Result:
     num_state = ctx.num_inputs - count
     if num_state < 0 or len(graph.input) != ctx.num_inputs or len(graph.output) < num_state:
         ctx.malformed(f"the body takes {len(graph.input)} values, and the node {ctx.num_inputs}")
+    if count < 1:
+        ctx.malformed(f"num_scan_inputs must be at least 1, got {count}")
     axes = [
-        ctx.axis(axis, ctx.ndim(num_state + i))
-        for i, axis in enumerate(ctx.attr("scan_input_axes", (0,) * count))
+        ctx.axis(axis, ctx.ndim(num_state + i)) for i, axis in enumerate(_each(ctx, "scan_input_axes", count))
     ]
-    backwards = ctx.attr("scan_input_directions", (0,) * count)
+    backwards = _each(ctx, "scan_input_directions", count)
     scanned = [ctx.tensor(index) for index in range(num_state, ctx.num_inputs)]
     length = ctx.dims_of(scanned[0])[axes[0]]
     for index, axis in enumerate(axes):
@@ -164,14 +165,20 @@ def _length_known(ctx: NodeContext, value: Value, length: PrimExpr) -> Value:
     return tensor_value(ctx.cast_shape(expr, (length, *ctx.dims_of(expr)[1:])))
 
 
+def _each(ctx: NodeContext, name: str, count: int) -> Sequence[int]:
+    """An attribute with a number for each of so many values, all 0 by default."""
+    found: Sequence[int] = ctx.attr(name, (0,) * count)
+    if len(found) != count:
+        ctx.malformed(f"{name} has {len(found)} entries for {count} values")
+    return found
+
+
 def _arranged(ctx: NodeContext, collected: list[Value]) -> list[Value]:
     """Scan outputs in their direction, along their axis."""
     count = len(collected)
-    backwards = ctx.attr("scan_output_directions", (0,) * count)
+    backwards, axes = (_each(ctx, f"scan_output_{what}", count) for what in ("directions", "axes"))
     made: list[Value] = []
-    for value, back, axis in zip(
-        collected, backwards, ctx.attr("scan_output_axes", (0,) * count), strict=True
-    ):
+    for value, back, axis in zip(collected, backwards, axes, strict=True):
         expr = ctx.importer.tensor_of(value)
         expr = ctx.call("flip", expr, axis=0) if back else expr
         rank = ctx.type_of(expr).ndim

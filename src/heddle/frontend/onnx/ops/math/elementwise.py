@@ -70,6 +70,8 @@ LARGEST = {
     "float8_e5m2": 57344.0,
     "float8_e5m2fnuz": 57344.0,
 }
+POWERS_OF_TWO = "float8_e8m0fnu"
+_ADDED_TO_FRACTION = {"up": (1 << 52) - 1, "down": 0, "nearest": 1 << 51}
 
 
 def _unary(op: str) -> Callable[[NodeContext], Result]:
@@ -198,6 +200,8 @@ def cast_to(ctx: NodeContext, dtype: str) -> Result:
     ):
         return array_value(convert(known, DataType(dtype)), dtype)
     x = ctx.tensor(0)
+    if dtype == POWERS_OF_TWO and ctx.dtype(0) != dtype:
+        return _to_power_of_two(ctx, ctx.astype(x, "float64"))
     if dtype in LARGEST and ctx.flag("saturate", True) and ctx.dtype(0) != dtype:
         return to_small_float(ctx, ctx.astype(x, "float32"), dtype)
     target = DataType(dtype)
@@ -215,6 +219,25 @@ def to_small_float(ctx: NodeContext, x: Expr, dtype: str) -> Expr:
     """What is larger than the largest number becomes that; NaN stays."""
     limit = LARGEST[dtype]
     return ctx.astype(ctx.call("where", ctx.call("isnan", x), x, ctx.call("clip", x, -limit, limit)), dtype)
+
+
+def _to_power_of_two(ctx: NodeContext, x: Expr) -> Expr:
+    """float64, which holds all powers, by its bits: what is added to the fraction carries into the exponent.
+
+    Beyond the range: its ends, for what is negative the least power; without `saturate` NaN.
+    """
+    mode = ctx.attr("round_mode", "up")
+    if mode not in _ADDED_TO_FRACTION:
+        ctx.malformed(f"round_mode must be one of {', '.join(_ADDED_TO_FRACTION)}, got {mode!r}")
+    inside = ctx.call("clip", x, 2.0**-127, 2.0**127)
+    bits = ctx.call("bitcast", inside, dtype="int64")
+    bits = ctx.call("add", bits, ctx.const(_ADDED_TO_FRACTION[mode], "int64"))
+    power = ctx.call(
+        "subtract", ctx.call("right_shift", bits, ctx.const(52, "int64")), ctx.const(896, "int64")
+    )
+    bad = ctx.call("isnan", x) if ctx.flag("saturate", True) else ctx.call("not_equal", inside, x)
+    power = ctx.call("where", bad, ctx.const(255, "int64"), power)
+    return ctx.call("bitcast", ctx.astype(power, "uint8"), dtype=POWERS_OF_TWO)
 
 
 @converts("BitCast", since=26)

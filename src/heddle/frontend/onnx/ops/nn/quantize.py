@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heddle.frontend.onnx.context import NodeContext, Result
-from heddle.frontend.onnx.ops.math.elementwise import LARGEST, to_small_float
+from heddle.frontend.onnx.ops.math.elementwise import LARGEST, POWERS_OF_TWO, to_small_float
 from heddle.frontend.onnx.ops.math.linear import product, with_common_inner
 from heddle.frontend.onnx.ops.nn.conv import convolved
 from heddle.frontend.onnx.ops.tensor.rearrange import slice_of
@@ -56,10 +56,13 @@ def _of_blocks(ctx: NodeContext, x: Expr, axis: int, data: int) -> Expr:
 
 
 def quantized(ctx: NodeContext, x: Expr, scale: Expr, zero: Expr | None, dtype: str) -> Expr:
-    """saturate(round(x / scale) + zero), ties to even; to floats without the rounding to whole numbers."""
+    """saturate(round(x / scale) + zero), ties to even; to floats without the rounding to whole numbers, and
+    without saturation where `saturate` says so."""
     if dtype in LARGEST:
         made = ctx.binary("divide", x, scale)
-        return to_small_float(ctx, made if zero is None else ctx.binary("add", made, zero), dtype)
+        made = made if zero is None else ctx.binary("add", made, zero)
+        saturate = dtype == "float4_e2m1fn" or ctx.flag("saturate", True)
+        return to_small_float(ctx, made, dtype) if saturate else ctx.astype(made, dtype)
     if dtype not in _RANGES:
         ctx.unsupported(f"quantisation to {dtype}")
     low, high = _RANGES[dtype]
@@ -82,7 +85,11 @@ def quantize_linear(ctx: NodeContext) -> Result:
 def dequantize_linear(ctx: NodeContext) -> Result:
     """(x - zero) * scale. One operator where it can be, which products recognise in their factors."""
     axis, dtype = ctx.attr("axis", 1), ctx.dtype(1)
-    if _is_plain(ctx):
+    if ctx.attr("output_dtype", 0):
+        dtype = dtype_name(ctx.attr("output_dtype"), "the result")
+    if dtype == POWERS_OF_TWO:
+        ctx.malformed("scales that are powers of two need the attribute output_dtype")
+    if _is_plain(ctx) and dtype == ctx.dtype(1):
         zero = ctx.tensor(2) if ctx.has(2) else ctx.like(0, 0)
         axis = 0 if _is_single(ctx) else ctx.axis(axis, ctx.ndim(0))
         return ctx.call("dequantize", ctx.tensor(0), ctx.tensor(1), zero, axis=axis, out_dtype=dtype)

@@ -274,6 +274,8 @@ def _filtered(ctx: NodeContext, x: Expr, axis: int, target: Target, mode: str) -
     dims, dtype = ctx.dims_of(x), ctx.type_of(x).dtype
     scale = _scale(ctx, target, dims[axis])
     shrink = ctx.call("minimum", scale, ctx.const([1], "float32"))
+    if ctx.attr("mode", "nearest") not in _REACH:
+        ctx.malformed(f"mode must be one of {', '.join(_REACH)} with antialiasing, got {mode!r}")
     reach = ctx.call("ceil", ctx.call("divide", ctx.const([_REACH[ctx.attr("mode")]], "float32"), shrink))
     (extra,) = ctx.importer.elements_of(tensor_value(ctx.astype(reach, "int64"), "reach"))
     size = dims[axis]

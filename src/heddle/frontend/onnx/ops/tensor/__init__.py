@@ -5,6 +5,7 @@ from __future__ import annotations
 from heddle.frontend.onnx.ops.tensor import (
     axes,
     create,
+    image,
     index,
     rearrange,
     select,
@@ -16,6 +17,7 @@ from heddle.frontend.onnx.ops.tensor import (
 __all__ = [
     "axes",
     "create",
+    "image",
     "index",
     "rearrange",
     "select",

@@ -102,6 +102,8 @@ def tensor_scatter(ctx: NodeContext) -> Result:
     axis, mode = ctx.axis(ctx.attr("axis", -2), rank), ctx.attr("mode", "linear")
     if axis == 0 or mode not in ("linear", "circular"):
         ctx.malformed(f"axis {axis} and mode {mode!r}")
+    if ctx.ndim(1) != rank:
+        ctx.malformed(f"an update of {ctx.ndim(1)} dimensions for a cache of {rank}")
     dims, count = ctx.dims(0), ctx.dims(1)[axis]
     size, cache = dims[axis], ctx.tensor(0)
     place = ctx.call("arange", 0, size, 1, dtype="int64")

@@ -135,6 +135,8 @@ def slice_of(
 @converts("Tile", since=6)
 def tile(ctx: NodeContext) -> Result:
     repeats = ctx.shape_values(1)
+    if len(repeats) != ctx.ndim(0):
+        ctx.malformed(f"{len(repeats)} repeats for a tensor of {ctx.ndim(0)} dimensions")
     if all(isinstance(count, IntImm) for count in repeats):
         return ctx.call("tile", ctx.tensor(0), repeats=tuple(int(count) for count in repeats))  # type: ignore[call-overload]
     return _tile_symbolic(ctx, repeats)

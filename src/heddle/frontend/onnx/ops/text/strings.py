@@ -7,14 +7,14 @@ from typing import Any
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.control.run_time_sequence import element_value, packed
-from heddle.frontend.onnx.proto import Node
-from heddle.frontend.onnx.registry import converts, denies
+from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import TextKind, Value
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr, StringImm, TupleGetItem
 from heddle.ir.types import AnyType, TupleType
 from heddle.prim.nodes import constant
 from heddle.runtime.dtype import DataType
+from heddle.vm.builtins.regex import PatternError, compile_pattern
 
 
 def text_value(expr: Expr, ndim: int) -> Value:
@@ -75,11 +75,14 @@ def normalize(ctx: NodeContext) -> Result:
     return text_value(packed(ctx, "string_normalize", args, AnyType()), ndim)
 
 
-@denies("RegexFullMatch")
-def regular_expression(node: Node) -> str | None:
-    return "a regular expression of a model could match for ever"
-
-
 @converts("RegexFullMatch", since=20)
 def regex_full_match(ctx: NodeContext) -> Result:
-    ctx.unsupported("a regular expression of a model could match for ever")
+    """The pattern is checked here, so that the machine is not the first to see a malformed one."""
+    pattern = ctx.attr("pattern")
+    try:
+        compile_pattern(pattern)
+    except PatternError as error:
+        ctx.malformed(f"pattern {pattern[:80]!r}: {error}")
+    ty = TensorType(None, DataType("bool"), None, ndim_of(ctx, 0))
+    made = packed(ctx, "string_full_match", [text_expr(ctx, 0), StringImm(pattern)], ty)
+    return element_value(ctx, made, ctx.node.label)

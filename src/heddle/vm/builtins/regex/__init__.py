@@ -1,0 +1,8 @@
+"""Regular expressions in RE2's language, matched in time that grows linearly with the text."""
+
+from __future__ import annotations
+
+from heddle.vm.builtins.regex.matcher import Matcher, compile_pattern
+from heddle.vm.builtins.regex.parse import PatternError
+
+__all__ = ["Matcher", "PatternError", "compile_pattern"]
