@@ -1,4 +1,4 @@
-"""Outputs of functions: where they lie in what a function returns, their names, and what they are as arrays."""
+"""Outputs of functions: where they lie in a result, their names, and what they are as arrays."""
 
 from __future__ import annotations
 
