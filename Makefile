@@ -6,14 +6,16 @@ WORKERS := $(shell $(PYTHON) -c "import importlib.util as u; print('-n 2' if u.f
 # Options of the benchmarks, as in `make bench BENCH="--workloads bert-* --threads 1"`.
 BENCH ?=
 
-.PHONY: check test bench docs native
+.PHONY: check lint test bench docs native
 
-check:
+check: lint
+	$(PYTHON) -m pytest $(WORKERS) tests/arch tests/facade
+
+lint:
 	$(PYTHON) -m ruff format --check src tests benchmarks tools examples
 	$(PYTHON) -m ruff check src tests benchmarks tools examples
 	$(PYTHON) -m mypy
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command as check; check()" --no-cache
-	$(PYTHON) -m pytest $(WORKERS) tests/arch tests/facade
 
 test:
 	$(PYTHON) -m pytest $(WORKERS) tests

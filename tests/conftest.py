@@ -1,21 +1,35 @@
-"""Without `--all` a test of many cases runs with a few of them; `--turn N` takes others.
+"""Which tests run, and how. Without `--all`, tests that are in `costs.toml` run with as many cases as fit a
+budget of time, and those that are marked `long` not at all; all others run with all their cases. `--turn N`
+takes other cases. `--all --record-costs` writes the table anew.
 
 Every test sees the operators declared, as users of the package do. A schedule rule that fails is an error
 here, also in processes that tests start: for users it gives way to the next. Property tests have few,
 deterministic examples and no deadline in time: a slow machine is no failure. Whole programs are not
-kept on disk: tests that replace a part of the compiler must see it run."""
+kept on disk: tests that replace a part of the compiler must see it run. Where Python is not to write its
+bytecode beside the sources, it writes that into a folder of the run's own: else each of the processes that
+tests start would read all of our sources anew."""
 
+import atexit
 import os
+import shutil
 import signal
+import sys
+import tempfile
 from collections import defaultdict
-from zlib import crc32
 
 import pytest
+
+from tests.costs import CostRecorder, read_costs, some_cases
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("HEDDLE_STRICT_RULES", "1")
 os.environ.setdefault("HEDDLE_CACHE", "kernels")
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", "") and "PYTHONPYCACHEPREFIX" not in os.environ:
+    # The workers of xdist and all other processes that are started from here have this environment.
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = tempfile.mkdtemp(prefix="heddle-bytecode-")
+    atexit.register(shutil.rmtree, sys.pycache_prefix, ignore_errors=True)
+    sys.dont_write_bytecode = False
 
 from hypothesis import HealthCheck, settings
 
@@ -27,39 +41,40 @@ settings.register_profile(
 )
 settings.load_profile("tests")
 
-CASES = 4
-"""So many cases of each test run without `--all`."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="all cases of each test, not a few of them")
+    parser.addoption("--all", action="store_true", help="all tests with all their cases")
     parser.addoption(
         "--update", action="store_true", help="write what the compiler makes into the golden cases"
     )
     parser.addoption(
         "--turn", type=int, default=0, metavar="N", help="which of the cases: others for each number"
     )
+    parser.addoption(
+        "--record-costs",
+        action="store_true",
+        help="write what the tests of this run took into tests/costs.toml",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    is_worker = hasattr(config, "workerinput")  # reports go to the process that started the workers
+    if config.getoption("--record-costs") and not is_worker:
+        config.pluginmanager.register(CostRecorder())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out cases, where whole files or folders were asked for."""
+    """Leave out what takes long, where whole files or folders were asked for."""
     is_chosen = config.getoption("keyword") or any("::" in arg for arg in config.args)
     if config.getoption("--all") or config.getoption("--update") or is_chosen:
         return
     by_test = defaultdict(list)
     for item in items:
-        by_test[item.nodeid.partition("[")[0]].append(item)
-    turn = config.getoption("--turn")
-    kept = {item for cases in by_test.values() for item in some_cases(cases, turn)}
+        if item.get_closest_marker("long") is None:
+            by_test[item.nodeid.partition("[")[0]].append(item)
+    turn, costs = config.getoption("--turn"), read_costs()
+    kept = {item for test, cases in by_test.items() for item in some_cases(cases, costs.get(test, 0.0), turn)}
     left_out = [item for item in items if item not in kept]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item in kept]
-
-
-def some_cases(cases: list[pytest.Item], turn: int) -> list[pytest.Item]:
-    """A few cases of one test. All have their turn as the number counts up."""
-    if len(cases) <= CASES:
-        return cases
-    ranked = sorted(cases, key=lambda case: crc32(case.nodeid.encode()))
-    return [ranked[(turn * CASES + place) % len(ranked)] for place in range(CASES)]

@@ -52,7 +52,7 @@ def test_commands_that_do_not_exist_are_found(command: str) -> None:
 
 
 def test_hooks_do_what_make_check_does() -> None:
-    made = (ROOT / "Makefile").read_text().partition("\ncheck:\n")[2].partition("\n\n")[0]
+    made = (ROOT / "Makefile").read_text().partition("\nlint:\n")[2].partition("\n\n")[0]
     for command in _commands(HOOKS):
         words = ("lint_imports", "no-cache") if command == "lint-imports" else command.split()[2:]
         assert all(word in made for word in words), command

@@ -6,9 +6,13 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from tests.e2e.forked_commands import CommandServer
+
 SOURCE = Path(__file__).parents[2] / "src"
+TIMEOUT_S = 300
 
 DENSE = """
 @I.ir_module
@@ -44,14 +48,28 @@ def environment(**extra: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(SOURCE), "COLUMNS": "200", **extra}
 
 
-def heddle(*args: object, cwd: Path | None = None, **env: str) -> Done:
+def heddle(*args: object, cwd: Path | None = None, stdin: bytes = b"", **env: str) -> Done:
+    """Run a command in a process of its own, forked where that makes no difference."""
+    wanted = environment(**env)
+    if not _server().can_run(wanted):
+        return heddle_anew(*args, cwd=cwd, stdin=stdin, **env)
+    return Done(*_server().run([*map(str, args)], cwd, wanted, TIMEOUT_S, stdin))
+
+
+def heddle_anew(*args: object, cwd: Path | None = None, stdin: bytes = b"", **env: str) -> Done:
+    """Run a command in a new process, which imports all that it needs."""
     done = subprocess.run(
         [sys.executable, "-m", "heddle", *map(str, args)],
         capture_output=True,
-        text=True,
+        input=stdin,
         check=False,
         cwd=cwd,
         env=environment(**env),
-        timeout=300,
+        timeout=TIMEOUT_S,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@cache
+def _server() -> CommandServer:
+    return CommandServer(environment())

@@ -23,6 +23,7 @@ from heddle.vm.relax import VirtualMachine
 from tests.e2e import c_file
 from tests.e2e.command_line import heddle as command
 from tests.e2e.model_zoo import LIGHT, exported, light_model, loop_model, sample_inputs, with_logits
+from tests.marks import LARGE
 
 FAST = ("squeezenet",)
 DENSE = """
@@ -103,11 +104,9 @@ def test_wrong_inputs_are_refused_with_a_message(tmp_path: Path) -> None:
 
 @c_file.needs_compiler
 @pytest.mark.parametrize(
-    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in LIGHT]
+    "name", [name if name in FAST else pytest.param(name, marks=LARGE) for name in LIGHT]
 )
-def test_light_cnn(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if name not in FAST and not request.config.getoption("--all"):
-        pytest.skip("the larger networks take a compiler minutes: --all")
+def test_light_cnn(name: str, tmp_path: Path) -> None:
     model = light_model(name)
     stored = {item.name for item in model.graph.initializer}
     image = next(value for value in model.graph.input if value.name not in stored)

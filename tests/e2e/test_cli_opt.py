@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +20,7 @@ from heddle.script import parse
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.transform.unroll_loop import UnrollLoop
-from tests.e2e.command_line import DENSE, Done, environment, heddle
+from tests.e2e.command_line import DENSE, Done, heddle
 
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 TARGET = Target("llvm -mcpu=x86-64-v3")
@@ -48,15 +46,7 @@ def small(tmp_path: Path) -> Path:
 
 
 def from_stdin(text: str | bytes, *args: str) -> Done:
-    done = subprocess.run(
-        [sys.executable, "-m", "heddle", "opt", *args],
-        input=text.encode() if isinstance(text, str) else text,
-        capture_output=True,
-        check=False,
-        env=environment(),
-        timeout=300,
-    )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return heddle("opt", *args, stdin=text.encode() if isinstance(text, str) else text)
 
 
 # ---- the command

@@ -28,6 +28,7 @@ from tests.e2e.model_zoo import (
     stored_light_model,
     with_logits,
 )
+from tests.marks import LARGE
 
 FAST = ("squeezenet", "shufflenet")
 SHAPE_OPS = {"relax.shape_of", "relax.shape_to_tensor", "relax.tensor_to_shape"}
@@ -46,7 +47,7 @@ def agree(model: Any, run: Any, arrays: list[np.ndarray], tolerance: float) -> N
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in LIGHT]
+    "name", [name if name in FAST else pytest.param(name, marks=LARGE) for name in LIGHT]
 )
 def test_light_cnn(name: str) -> None:
     model = light_model(name)
@@ -85,7 +86,7 @@ def compiled(mod: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name == "squeezenet" else pytest.param(name, marks=pytest.mark.slow) for name in LIGHT]
+    "name", [name if name == "squeezenet" else pytest.param(name, marks=LARGE) for name in LIGHT]
 )
 def test_compiled_light_cnn(name: str) -> None:
     """onnx's stored output with constant weights; with random ones ONNX Runtime's, before the softmax too."""

@@ -47,7 +47,7 @@ def test_sizes_stay_symbolic() -> None:
             assert np.abs(got - expected).max() <= MAX_ERROR * np.abs(expected).max()
 
 
-@pytest.mark.slow
+@pytest.mark.long("a network of fifty layers, compiled twice for each target")
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3"])
 def test_a_large_classifier(target: str) -> None:
     model: Any = light_model("resnet50")

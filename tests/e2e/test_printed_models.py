@@ -16,6 +16,7 @@ from heddle.runtime import cpu
 from heddle.script import from_source
 from heddle.vm.relax import VirtualMachine
 from tests.e2e.model_zoo import LIGHT, exported, light_model, loop_model, ramp_input, sample_inputs
+from tests.marks import LARGE
 
 QUICK = ("squeezenet", "shufflenet")
 
@@ -43,7 +44,7 @@ def _same_results(mod: Any, again: Any, args: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LIGHT]
+    "name", [name if name in QUICK else pytest.param(name, marks=LARGE) for name in LIGHT]
 )
 def test_light_cnn(name: str, tmp_path: Path) -> None:
     model = light_model(name)

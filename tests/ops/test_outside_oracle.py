@@ -209,7 +209,7 @@ ORACLES: dict[str, Oracle] = {
     "cumprod": _scan(torch.cumprod),
     "topk": _topk,
     "scatter_elements": _scatter_elements,
-    "bucketize": lambda a, x, b: torch.bucketize(x, b, out_int32=bool(a.out_int32), right=bool(a.right)),
+    "bucketize": lambda a, x, b: torch.searchsorted(b, x, out_int32=bool(a.out_int32), right=bool(a.right)),
     "nn.rms_norm": _rms_norm,
     "nn.batch_norm": _batch_norm,
     "nn.instance_norm": _instance_norm,

@@ -19,10 +19,9 @@ from heddle.driver.models import ModelFile
 from heddle.driver.run import (
     CompileOptions,
     Run,
-    as_arrays,
     latency_summary,
     load_or_compile,
-    output_names,
+    named_outputs,
     signature_of,
     timed,
 )
@@ -109,7 +108,7 @@ def _strict(model: ModelFile, done: Run, repeat: int, _num_threads: int) -> _Oth
     executable = load_or_compile(model, options).executable
     call = VirtualMachine(executable, cpu())[done.function]
     value, latencies = timed(call, list(done.arguments.arrays.values()), repeat)
-    return [row.name for row in done.report.outputs], as_arrays(value), latencies
+    return *named_outputs(signature_of(executable, done.function), value), latencies
 
 
 def compare_precisions(
@@ -131,8 +130,9 @@ def compare_precisions(
     names: list[str] = []
     for each in (precision, "fp32"):
         executable = build_for(mod, as_target(target), params, precision=each)
-        results.append(as_arrays(VirtualMachine(executable, cpu())[function](*args)))
-        names = output_names(signature_of(executable, function), len(results[-1]))
+        value = VirtualMachine(executable, cpu())[function](*args)
+        names, arrays = named_outputs(signature_of(executable, function), value)
+        results.append(arrays)
     rows = zip(names, *results, strict=True)
     return [difference(name, ours, theirs, precision) for name, ours, theirs in rows]
 
@@ -175,6 +175,8 @@ def difference(name: str, ours: Array, theirs: Array, precision: str = "fp32") -
         return row
     if ours.size == 0:
         return row | {"agrees": True, **dict.fromkeys(FIGURES, 0.0)}
+    if ours.dtype == object:  # texts
+        return row | {"agrees": bool((ours == theirs).all())}
     relative, absolute = TOLERANCES.get(str(ours.dtype), (0.0, 0.0))
     if ours.dtype == np.float32:
         relative, absolute = PRECISION_TOLERANCES.get(precision, (relative, absolute))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +18,13 @@ from heddle.driver.signature import COMPILER, METADATA_PREFIX, PRECISION, Signat
 from heddle.driver.variants import is_several, make_variants, targets_of
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.types import ShapeType, TensorType
-from heddle.ir.expr import Function, Tuple, Var
+from heddle.ir.expr import Expr, Function, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass
 from heddle.ir.types import TupleType, Type
 from heddle.lower.codegen_vm import vm_codegen
 from heddle.lower.program_to_tir import program_functions
-from heddle.lower.relay_to_relax import is_relay, to_relax
+from heddle.lower.relay_to_relax import in_relax
 from heddle.ops.load import load as load_operators
 from heddle.prim.nodes import IntImm
 from heddle.relax.transform.bind_params import BindParams
@@ -149,8 +149,7 @@ def build_for(
     if exec_mode not in EXEC_MODES:
         raise OptionError(D0103, f"unknown exec_mode {exec_mode!r}: expected one of {', '.join(EXEC_MODES)}")
     load_operators()
-    if any(is_relay(func) for func in mod.functions.values()):
-        mod = to_relax(mod)
+    mod = in_relax(mod)
     if params:
         mod = BindParams("main", params)(mod)
     default = default_pipeline(chosen, precision)
@@ -271,29 +270,35 @@ def kernel_modules(mod: IRModule, target: Target, cache: KernelCache | None = No
 
 def function_signature(func: Function) -> Signature:
     """The parameters and results of a graph function, as they were written. A result that is a variable has
-    its name, another one its number.
+    its name, another one its number; the parts of a tuple in a tuple are numbered after its name.
     """
     result = func.ret_ty if func.ret_ty is not None else func.body.ty
-    fields = result.fields if isinstance(result, TupleType) else (result,)
     body = func.body.body if isinstance(func.body, SeqExpr) else func.body
-    values = body.fields if isinstance(body, Tuple) else (body,)
-    names = [value.name_hint if isinstance(value, Var) else None for value in values]
-    if len(names) != len(fields):
-        names = [None] * len(fields)
-    outputs = [
-        _spec(name or f"output_{index}", ty)
-        for index, (name, ty) in enumerate(zip(names, fields, strict=True))
-    ]
-    return Signature(tuple(_spec(var.name_hint, var.ty) for var in func.params), tuple(outputs))
+    outputs = tuple(_outputs(body, result, None, ()))
+    return Signature(tuple(_spec(var.name_hint, var.ty) for var in func.params), outputs)
 
 
-def _spec(name: str, ty: Type | None) -> TensorSpec:
+def _outputs(
+    value: Expr | None, ty: Type | None, name: str | None, path: tuple[int, ...]
+) -> Iterator[TensorSpec]:
+    """The outputs in a result, and where they lie in it. `name` is the one that the tuple around it gives."""
+    if isinstance(value, Var) and (path or not isinstance(ty, TupleType)):
+        name = value.name_hint
+    if not isinstance(ty, TupleType):
+        yield _spec(name or "output_0", ty, path)
+        return
+    parts = value.fields if isinstance(value, Tuple) else (None,) * len(ty.fields)
+    for index, (part, part_ty) in enumerate(zip(parts, ty.fields, strict=True)):
+        yield from _outputs(part, part_ty, f"{name}.{index}" if name else f"output_{index}", (*path, index))
+
+
+def _spec(name: str, ty: Type | None, path: tuple[int, ...] = ()) -> TensorSpec:
     if not isinstance(ty, TensorType):
         kind = "shape" if isinstance(ty, ShapeType) else type(ty).__name__.removesuffix("Type").lower()
-        return TensorSpec(name, kind=kind)
+        return TensorSpec(name, kind=kind, path=path)
     shape = (
         None
         if ty.dims is None
         else tuple(int(dim.value) if isinstance(dim, IntImm) else str(dim) for dim in ty.dims)
     )
-    return TensorSpec(name, None if ty.dtype is None else str(ty.dtype), shape)
+    return TensorSpec(name, None if ty.dtype is None else str(ty.dtype), shape, path=path)

@@ -144,11 +144,9 @@ def _script_info(model: ModelFile, trust: bool) -> ModelInfo:
     from heddle.ir.expr import Call, Constant, Function
     from heddle.ir.op import Op
     from heddle.ir.visitor import walk_distinct
-    from heddle.lower.relay_to_relax import is_relay, to_relax
+    from heddle.lower.relay_to_relax import in_relax
 
-    mod = import_model(model, trust=trust)
-    if any(is_relay(func) for func in mod.functions.values()):
-        mod = to_relax(mod)
+    mod = in_relax(import_model(model, trust=trust))
     functions = {var.name_hint: func for var, func in mod.functions.items() if isinstance(func, Function)}
     nodes = [node for func in functions.values() for node in walk_distinct(func)]
     weights = [node.data for node in nodes if isinstance(node, Constant)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +69,12 @@ def compile_relay(model: ModelFile, executor: str, function: str, options: Compi
     call = _MAKE[executor](mod, function, options.target)
     compiled = time.perf_counter()
     found = graph.get(function)
-    metadata = {} if found is None else {METADATA_PREFIX + function: function_signature(found).to_json()}
+    metadata = {}
+    if found is not None:
+        signature = function_signature(found)
+        metadata[METADATA_PREFIX + function] = signature.to_json()
+        if executor in _STATIC:
+            call = _in_tuples(call, [spec.path for spec in signature.outputs])
     phases = {"import": imported - start, "compile": compiled - imported}
     executable: Any = _Described(metadata)
     return Compiled(executable, phases, options.target, trust=options.trust, call=call)
@@ -109,6 +114,20 @@ def _static(module: Any) -> Callable[..., Any]:
     return call
 
 
+def _in_tuples(call: Callable[..., Any], paths: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
+    """A call that gives its outputs in the tuples that the function returns; `call` gives them in one."""
+    return lambda *args: _nested(list(paths), call(*args))
+
+
+def _nested(paths: Sequence[tuple[int, ...]], values: Sequence[Any]) -> Any:
+    if list(paths) == [()]:
+        return values[0]
+    parts: dict[int, list[tuple[tuple[int, ...], Any]]] = {}
+    for path, value in zip(paths, values, strict=True):
+        parts.setdefault(path[0], []).append((path[1:], value))
+    return Array(_nested(*zip(*part, strict=True)) for _, part in sorted(parts.items()))
+
+
 def _interpreter(mod: IRModule, function: str, target: Any) -> Callable[..., Any]:
     run = create_executor("debug", mod).evaluate(mod.get_global_var(function))
     return lambda *args: _values(run(*args))
@@ -118,6 +137,7 @@ def _values(value: Any) -> Any:
     return Array(map(_values, value)) if isinstance(value, tuple) else value
 
 
+_STATIC = ("graph", "aot")
 _MAKE: dict[str, Callable[[IRModule, str, Any], Callable[..., Any]]] = {
     "vm": _machine,
     "graph": _graph,

@@ -13,20 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from heddle.driver.codes import D0102, D0107, D0204, D0301
+from heddle.driver.codes import D0102, D0107, D0301
 from heddle.driver.inputs import Arguments, Array, make_arguments
 from heddle.driver.models import ModelFile, import_model
 from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, signature_from_json
+from heddle.driver.values import as_arrays
 from heddle.runtime.codes import U0509
 from heddle.runtime.device import cpu
 from heddle.runtime.function import Function
 from heddle.runtime.module import is_linked, load_module
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.runtime.native.object_format import check_library
-from heddle.runtime.shape import Array as ValueArray
-from heddle.runtime.shape import Shape
 from heddle.runtime.storage import allocator_for
-from heddle.runtime.tensor import Tensor
 from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
 from heddle.vm.capabilities import check_executable
@@ -353,8 +351,7 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
         set_num_threads(options.num_threads)
     call = compiled.call or VirtualMachine(compiled.executable, cpu())[options.function]
     value, latencies = timed(call, list(arguments.arrays.values()), options.repeat)
-    results = as_arrays(value)
-    names = output_names(signature, len(results))
+    names, results = named_outputs(signature, value)
     report = RunReport(
         model=model.name,
         target=compiled.target,
@@ -365,7 +362,7 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
         phases_s=dict(compiled.phases_s),
         kernels=dict(compiled.kernels),
         inputs=[summary(name, array) for name, array in arguments.arrays.items()],
-        outputs=[summary(name, array) for name, array in zip(names, results, strict=False)],
+        outputs=[summary(name, array) for name, array in zip(names, results, strict=True)],
         latency_ms=latency_summary(latencies),
         repeat=options.repeat,
         peak_memory_bytes=peak_memory_bytes(),
@@ -377,10 +374,17 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
     return Run(report, arguments, results, options.function, compiled.exec_mode, compiled.trust)
 
 
-def output_names(signature: Signature, count: int) -> list[str]:
-    """The names of a function's results, flattened; those that have none are numbered."""
-    names = [spec.name for spec in signature.outputs]
-    return names + [f"output_{index}" for index in range(len(names), count)]
+def named_outputs(signature: Signature, value: Any) -> tuple[list[str], list[Array]]:
+    """The names of a function's outputs and what they are, of what it returned. The parts of a sequence are
+    numbered. Raises: UsageError D0204 for an output that is no array.
+    """
+    names, arrays = list[str](), list[Array]()
+    for spec, output in zip(signature.outputs, signature.values(value), strict=True):
+        found = as_arrays(output)
+        is_one = len(found) == 1
+        names += [spec.name] if is_one else [f"{spec.name}.{index}" for index in range(len(found))]
+        arrays += found
+    return names, arrays
 
 
 def timed(call: Function | Callable[..., Any], args: list[Any], repeat: int) -> tuple[Any, list[float]]:
@@ -402,21 +406,10 @@ def latency_summary(seconds: list[float]) -> dict[str, float]:
     return {"median": float(np.median(figures)), "min": float(figures.min()), "max": float(figures.max())}
 
 
-def as_arrays(value: Any) -> list[Array]:
-    """Results as arrays: tuples are flattened, shapes and numbers become integer arrays."""
-    if isinstance(value, Tensor):
-        return [value.numpy()]
-    if isinstance(value, ValueArray):
-        return [array for item in value for array in as_arrays(item)]
-    if isinstance(value, Shape):
-        return [np.asarray(tuple(value), np.int64)]
-    if isinstance(value, (int, float)):
-        return [np.asarray(value)]
-    raise UsageError(D0204, f"a result of type {type(value).__name__} cannot be shown as an array")
-
-
 def summary(name: str, array: Array) -> ValueSummary:
     """Shape, dtype and statistics."""
+    if array.dtype == object:
+        return ValueSummary(name, "string", array.shape)
     if array.size == 0:
         return ValueSummary(name, str(array.dtype), array.shape)
     values = array.astype(np.float64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from heddle.driver.codes import D0204
@@ -26,13 +26,15 @@ COMPILER = "compiler"
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """One tensor. `shape` is None where it is not known, `dtype` likewise; `kind` is "tensor" or another
-    kind's name.
+    kind's name. `path` says where an output lies in what the function returns: () is all of it, (1,) the
+    second of a tuple, (1, 0) the first of the tuple that is the second.
     """
 
     name: str
     dtype: str | None = None
     shape: tuple[Dim, ...] | None = None
     kind: str = "tensor"
+    path: tuple[int, ...] = ()
 
     def text(self) -> str:
         """`float32[n, 8]`."""
@@ -44,8 +46,25 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
+    """`outputs` are in order and no tuples: the parts of a tuple are outputs, however deep they lie."""
+
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+
+    def values(self, result: Any) -> list[Any]:
+        """What each output is, of what the function returned. Raises: FormatError D0204 where it returned
+        another form of tuples than the signature says."""
+        found = []
+        for spec in self.outputs:
+            value = result
+            for index in spec.path:
+                if not isinstance(value, tuple) or index >= len(value):
+                    raise FormatError(
+                        D0204, f"the signature has an output {spec.name!r} that the function does not return"
+                    )
+                value = value[index]
+            found.append(value)
+        return found
 
     def dim_names(self) -> tuple[str, ...]:
         """The symbolic dimensions of the inputs, in order of appearance."""
@@ -61,7 +80,11 @@ def signature_from_json(text: str) -> Signature:
     """The signature that `to_json` wrote. Raises: FormatError D0204 for anything else."""
     try:
         data = json.loads(text)
-        return Signature(_specs(data["inputs"]), _specs(data["outputs"]))
+        outputs = _specs(data["outputs"])
+        if not any("path" in row for row in data["outputs"]) and len(outputs) > 1:
+            # Older files: the outputs are the parts of one tuple, which may be tuples themselves.
+            outputs = tuple(replace(spec, path=(index,)) for index, spec in enumerate(outputs))
+        return Signature(_specs(data["inputs"]), outputs)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FormatError(D0204, f"the model's signature is malformed: {error}") from error
 
@@ -76,7 +99,10 @@ def _specs(rows: Iterable[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
             raise TypeError(f"dtype {dtype!r} of {name!r}")
         if not isinstance(shape, list | None) or not all(type(dim) in (int, str) for dim in shape or ()):
             raise TypeError(f"shape {shape!r} of {name!r}")
-        specs.append(TensorSpec(name, dtype, None if shape is None else tuple(shape), kind))
+        path = row.get("path", [])
+        if not isinstance(path, list) or not all(type(index) is int and index >= 0 for index in path):
+            raise TypeError(f"path {path!r} of {name!r}")
+        specs.append(TensorSpec(name, dtype, None if shape is None else tuple(shape), kind, tuple(path)))
     return tuple(specs)
 
 

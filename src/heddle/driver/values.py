@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from heddle.runtime.shape import Array, Shape
+from heddle.driver.codes import D0204
+from heddle.runtime.shape import Array, Shape, Texts
 from heddle.runtime.tensor import Tensor, tensor
+from heddle.support.diagnostics import UsageError
 from heddle.vm.builtins.strings import made_of, texts_of
 
 
@@ -21,9 +24,32 @@ def as_argument(value: Any) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """An array, or a list of arrays, of what a machine gives."""
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Shape):
+    """An array, or a list of arrays, of what a machine gives. A tensor of texts becomes an array of objects,
+    a shape and a number arrays of integers or floats; None, the missing optional value, stays."""
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Texts):
         return texts_of(value)
-    if isinstance(value, (tuple, list, Array)):
+    if isinstance(value, Shape):
+        return np.asarray(tuple(value), np.int64)
+    if isinstance(value, (tuple, list)):
         return [as_array(item) for item in value]
+    if isinstance(value, (int, float)):
+        return np.asarray(value)
     return value.numpy() if isinstance(value, Tensor) else value
+
+
+def as_arrays(value: Any) -> list[np.ndarray[Any, Any]]:
+    """What a machine gives as arrays, in order, however deep they lie in tuples.
+
+    Raises: UsageError D0204 for a value that is no array: a closure, say.
+    """
+    return list(_flat(as_array(value)))
+
+
+def _flat(value: Any) -> Iterator[np.ndarray[Any, Any]]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _flat(item)
+    elif isinstance(value, np.ndarray):
+        yield value
+    else:
+        raise UsageError(D0204, f"a result of type {type(value).__name__} cannot be shown as an array")

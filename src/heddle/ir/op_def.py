@@ -118,7 +118,8 @@ class OpAlias:
     - `arguments` says what an argument of the record is made of: an argument of the dialect by its name, or a
       function of all that were given by name (inputs as expressions, None where one is left out, a tuple
       where it is variadic; attributes with defaults). It may raise coded errors where they contradict each
-      other. An argument that is not listed is the dialect's of the same name, else it has its default.
+      other. An argument that is not listed is the dialect's of the same name, else it has its default; an
+      input is never an attribute, nor an attribute one of another kind, unless `arguments` says so.
     - `derived` gives types of inputs that a program leaves open, from all arguments by name: the weight's
       from `units` and the data, say. None where they do not tell.
     - `results(attrs)`: of how many values the result is a tuple; None where it is no tuple.
@@ -156,7 +157,9 @@ class OpAlias:
         return found
 
     def check(self, record: OpDef) -> None:
-        """Raises: UsageError I0403 where a named argument is missing, or a needed one has no source."""
+        """Raises: UsageError I0403 where a named argument is missing, or a needed one has no source, or one
+        without a source would be something else of the same name.
+        """
         own = _names(self.inputs_of(record), self.attrs_of(record))
         known = _names(record.inputs, record.attrs)
         named = {source for source in self.arguments.values() if isinstance(source, str)}
@@ -169,6 +172,28 @@ class OpAlias:
         ):
             if wrong:
                 raise UsageError(I0403, f"alias {self.dialect}.{self.name}: {what} {min(wrong)!r}")
+        self._check_kinds(record)
+
+    def _check_kinds(self, record: OpDef) -> None:
+        """Raises: UsageError I0403 for an argument without a source where the dialect's of the same name is
+        of another kind."""
+        own = {**_kinds(self.attrs_of(record)), **_kinds(self.inputs_of(record))}
+        for name, kind in {**_kinds(record.attrs), **_kinds(record.inputs)}.items():
+            if name not in self.arguments and own.get(name, kind) != kind:
+                raise UsageError(
+                    I0403,
+                    f"alias {self.dialect}.{self.name}: no source of {record.name}'s {kind} {name!r} is "
+                    f"stated, and {self.name}'s is an {own[name]}",
+                    help=f"state it in `arguments`, as {{{name!r}: {name!r}}} where it may be that one",
+                )
+
+
+def _kinds(specs: Sequence[Input | AttrSpec]) -> dict[str, str]:
+    """What the arguments are, by name."""
+    return {
+        spec.name: f"attribute of kind {spec.kind!r}" if isinstance(spec, AttrSpec) else "input"
+        for spec in specs
+    }
 
 
 def _names(inputs: tuple[Input, ...], attrs: tuple[AttrSpec, ...]) -> set[str]:

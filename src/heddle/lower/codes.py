@@ -52,3 +52,12 @@ L0305 = declare_code(
     "branches are nested too deeply",
     "Each clause of a match is a branch inside the one before. Put some of them into a function.",
 )
+
+# ---- schedules
+
+L0401 = declare_code(
+    "L0401",
+    "rule for loops failed",
+    "A warning: the next rule took the function over, or its loops stay as they are. The result is right, "
+    "and the kernel may be slow. Please report it.",
+)

@@ -4,16 +4,20 @@ Loops that were split by hand are straightened first. The first rule that fits a
 functions with the attribute `tir.is_scheduled` are left alone. The chosen rule's name stays as the attribute
 `schedule_rule`.
 
-A rule that fails gives way to the next. Why it failed stays as the attribute `failed_rules`, which
-`heddle explain` shows. With `HEDDLE_STRICT_RULES=1`, as in our tests, the failure is raised.
+A rule that fails gives way to the next. Why it failed is told in a warning (HeddleWarning L0401), one for a
+function, and stays as the attribute `failed_rules`, which `heddle explain` shows. With
+`HEDDLE_STRICT_RULES=1`, as in our tests, the failure is raised.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
+from heddle.lower.codes import L0401
+from heddle.support.diagnostics import Diagnostic, HeddleWarning
 from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc, SBlockRealize
@@ -46,8 +50,8 @@ class ApplyDefaultSchedule(FunctionPass):
             scheduled = self._apply(rule, straight, failed)
             if scheduled is not None:
                 marks: dict[str, Any] = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
-                return _with_failures(scheduled.func.with_attr(marks), failed)
-        return _with_failures(func, failed)
+                return _with_failures(scheduled.func.with_attr(marks), failed, _name_of(func, mod))
+        return _with_failures(func, failed, _name_of(func, mod))
 
     def _apply(self, rule: ScheduleRule, func: PrimFunc, failed: list[str]) -> Schedule | None:
         try:
@@ -63,9 +67,24 @@ def _reason_of(error: Exception) -> str:
     """Why a rule failed, in one line."""
     if isinstance(error, ScheduleError):
         return error.diagnostics[0].message
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
-def _with_failures(func: PrimFunc, failed: list[str]) -> PrimFunc:
-    result: PrimFunc = func.with_attr({FAILED_RULES: tuple(failed)}) if failed else func
+def _name_of(func: PrimFunc, mod: Any) -> str:
+    return next((var.name_hint for var, known in mod.functions.items() if known is func), "a function")
+
+
+def _with_failures(func: PrimFunc, failed: list[str], name: str) -> PrimFunc:
+    if not failed:
+        return func
+    note = Diagnostic(
+        L0401,
+        f"{name} may be slow: a rule for its loops failed",
+        func.span,
+        tuple(failed),
+        "the result is right; `heddle explain` shows what the kernel costs",
+        "warning",
+    )
+    warnings.warn(note.render(), HeddleWarning, stacklevel=2)
+    result: PrimFunc = func.with_attr({FAILED_RULES: tuple(failed)})
     return result

@@ -66,6 +66,11 @@ def is_relay(func: Any) -> bool:
     return isinstance(func, Function) and func.dialect == "relay"
 
 
+def in_relax(mod: IRModule) -> IRModule:
+    """The module as it is where none of its functions is Relay's, else as `to_relax` makes it."""
+    return to_relax(mod) if any(map(is_relay, mod.functions.values())) else mod
+
+
 def to_relax(mod: IRModule, entry_functions: Sequence[str] | None = None) -> IRModule:
     """The module with its Relay functions in normal form: those that the entry functions need. These are
     `main` where there is one, else all that are not generic; functions of other dialects stay.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -102,3 +104,44 @@ def _seconds(call: Callable[[], Any], number: int) -> float:
     for _ in range(number):
         call()
     return time.perf_counter() - start
+
+
+class Benchmarked:
+    """What `benchmark` times: machines and modules that run a function on arguments by place or by name."""
+
+    @abstractmethod
+    def timed_call(
+        self, func_name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], end_to_end: bool
+    ) -> Callable[[], Any]:
+        """The call that is measured, with its arguments bound. `func_name` is None where none was given."""
+
+    def benchmark(
+        self,
+        device: Any = None,
+        *args: Any,
+        func_name: str | None = None,
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: float | None = None,
+        limit_zero_time_iterations: int = 100,
+        end_to_end: bool = False,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        **kwargs: Any,
+    ) -> BenchmarkResult:
+        """Time calls of a function; `end_to_end` binds the arguments for each of them. `args` and `kwargs`
+        are its arguments. Units: seconds. `device` and `limit_zero_time_iterations` are TVM's: the program
+        has its device, and no call takes zero time.
+
+        Raises: UsageError U0801 for numbers that make no sense; what a call raises.
+        """
+        plan = TimingPlan(number, repeat, min_repeat_ms or 0, cooldown_interval_ms, repeats_to_cooldown)
+        return measure(self.timed_call(func_name, args, kwargs, end_to_end), plan)
+
+
+BENCHMARK_OPTIONS = tuple(
+    name
+    for name, parameter in signature(Benchmarked.benchmark).parameters.items()
+    if parameter.kind is Parameter.KEYWORD_ONLY
+)
+"""The options of `benchmark` in TVM's order."""

@@ -31,7 +31,9 @@ Y0206 = declare_code(
     "Types are `bool`, `i8` to `i64`, `u8` to `u64`, structures, `Pointer`, `Array`, `Atomic`, `Function`.",
 )
 Y0207 = declare_code(
-    "Y0207", "name declared twice", "All functions of a program share one text, and so need different names."
+    "Y0207",
+    "name declared twice",
+    "All functions, globals and texts of a program share one text, and so need different names.",
 )
 Y0301 = declare_code(
     "Y0301", "local may be unset", "On some way through the function nothing was assigned to the name yet."

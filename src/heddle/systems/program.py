@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from heddle.support.diagnostics import Diagnostic, VerifyError
+from heddle.support.span import places_text
 from heddle.systems import nodes as t
 from heddle.systems.codes import Y0101, Y0205, Y0206, Y0207, Y0303
 from heddle.systems.scope import Scope, symbol_of
@@ -25,6 +26,7 @@ class Program:
         self.functions: dict[str, t.FunctionTree] = {}
         self.globals: dict[str, Global] = {}
         self.texts: dict[str, Text] = {}
+        self._owners: dict[str, NativeFunction | Global | Text] = {}
         self._signatures: dict[NativeFunction, FunctionTreeHead] = {}
         self._callees: dict[str, set[NativeFunction]] = {}
 
@@ -49,26 +51,33 @@ class Program:
         scope = self.scope(module.__name__)
         for value in vars(module).values():
             if isinstance(value, (Global, Text)) and value.module == module.__name__:
-                self._add_memory(value)
+                yield from self._add_memory(value)
         for name, node in scope.functions.items():
             declared = vars(module)[name]
             if declared.module == module.__name__:
                 yield from self._add(declared, node, scope, is_used=not is_declared_only(declared))
 
-    def _add_memory(self, declared: Global | Text) -> None:
+    def _add_memory(self, declared: Global | Text) -> Iterator[Diagnostic]:
+        name = symbol_of(declared)
+        yield from self._claim(name, declared)
         table: dict[str, Global] | dict[str, Text]
         table = self.globals if isinstance(declared, Global) else self.texts
-        table[symbol_of(declared)] = declared  # type: ignore[assignment]
+        table.setdefault(name, declared)  # type: ignore[arg-type]
+
+    def _claim(self, name: str, declared: NativeFunction | Global | Text) -> Iterator[Diagnostic]:
+        """Functions, globals and texts share the names of one text: what has one first keeps it."""
+        owner = self._owners.setdefault(name, declared)
+        if owner is not declared:
+            first = places_text(self.scope(owner.module).place_of(name)) or owner.module
+            place = self.scope(declared.module).place_of(name)
+            yield Diagnostic(Y0207, f"{name} is declared by {first}, too", place)
 
     def _add(
         self, declared: NativeFunction, node: ast.FunctionDef, scope: Scope, *, is_used: bool = True
     ) -> Iterator[Diagnostic]:
         """Read a function and all that it uses. One that is only declared, and not used, stays out."""
-        known = self.functions.get(declared.name)
-        if known is not None:
-            if known.declared is not declared:
-                message = f"{declared.name} is declared by {known.file}, too"
-                yield Diagnostic(Y0207, message, scope.span(node))
+        if declared.name in self.functions:
+            yield from self._claim(declared.name, declared)
             return
         try:
             tree, reader = self._read(declared, scope, node)
@@ -77,10 +86,11 @@ class Program:
             return
         if not is_used:
             return
+        yield from self._claim(declared.name, declared)
         self.functions[declared.name] = tree
         self._callees[declared.name] = reader.callees
         for memory in reader.memory:
-            self._add_memory(memory)
+            yield from self._add_memory(memory)
         for callee in sorted(reader.callees, key=lambda item: item.name):
             home = self.scope(callee.module)
             yield from self._add(callee, home.functions[callee.name], home)

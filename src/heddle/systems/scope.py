@@ -28,10 +28,18 @@ class Scope:
         path = Path(module.__file__)
         text = path.read_text(encoding="utf-8")
         self.source = Source(str(path), text)
+        body = ast.parse(text).body
         self.functions = {
             node.name: node
-            for node in ast.parse(text).body
+            for node in body
             if isinstance(node, ast.FunctionDef) and isinstance(vars(module).get(node.name), NativeFunction)
+        }
+        self._assignments = {
+            target.id: node
+            for node in body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
         }
 
     def refuse(self, code: Code, message: str, node: ast.AST, help: str | None = None) -> NoReturn:
@@ -42,6 +50,11 @@ class Scope:
         ends = (node.end_lineno, node.end_col_offset) if node.end_lineno == node.lineno else (None, None)
         end = len(line) if ends[1] is None else ends[1]
         return SourceSpan(self.source, node.lineno, node.col_offset + 1, node.lineno, end + 1)
+
+    def place_of(self, name: str) -> SourceSpan | None:
+        """Where the module gives a function, a text or a global its name; None for what another way made."""
+        node = self.functions.get(name) or self._assignments.get(name)
+        return None if node is None else self.span(node)
 
     def find(self, node: ast.expr) -> Any:
         """The object that a name, or a dotted name, of the module means; None where there is none."""

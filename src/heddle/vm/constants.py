@@ -9,7 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -40,9 +42,52 @@ def not_loaded(value: LateConstant) -> UsageError:
 
 
 Constant = Tensor | Shape | str | int | float | DataType | LateConstant
-_TENSOR, _SHAPE, _STRING, _INT, _FLOAT, _DTYPE, _LATE = range(7)
+
+
+class ConstantKind(Enum):
+    """What a constant is. Formats number the kinds in orders of their own."""
+
+    TENSOR = auto()
+    LATE = auto()
+    DTYPE = auto()
+    SHAPE = auto()
+    TEXT = auto()
+    INT = auto()
+    FLOAT = auto()
+
+
+_TYPES: tuple[
+    tuple[type, ConstantKind], ...
+] = (  # a DataType is a text, a Shape and a bool others of these, too
+    (Tensor, ConstantKind.TENSOR),
+    (LateConstant, ConstantKind.LATE),
+    (DataType, ConstantKind.DTYPE),
+    (Shape, ConstantKind.SHAPE),
+    (str, ConstantKind.TEXT),
+    (int, ConstantKind.INT),
+    (float, ConstantKind.FLOAT),
+)
+_TAGS = (
+    ConstantKind.TENSOR,
+    ConstantKind.SHAPE,
+    ConstantKind.TEXT,
+    ConstantKind.INT,
+    ConstantKind.FLOAT,
+    ConstantKind.DTYPE,
+    ConstantKind.LATE,
+)
+"""The kinds by their tags in the table."""
 _MAX_RANK = 64
+_MAX_DIGITS = 40
 _SAMPLE_BYTES = 128
+
+
+def kind_of(value: Any) -> ConstantKind:
+    """What a constant is. Raises: UsageError V0203 for a value that cannot be one."""
+    for kind_type, kind in _TYPES:
+        if isinstance(value, kind_type):
+            return kind
+    raise UsageError(V0203, f"a value of type {type(value).__name__} cannot be a constant")
 
 
 def constant_key(value: Constant) -> Hashable:
@@ -51,22 +96,50 @@ def constant_key(value: Constant) -> Hashable:
 
     Raises: UsageError V0203 for a value that cannot be a constant.
     """
+    kind = kind_of(value)
     if isinstance(value, Tensor):
         data = value.raw_bytes()
-        return (_TENSOR, value.shape, value.dtype, bytes(data[:: 1 + len(data) // _SAMPLE_BYTES]))
-    if isinstance(value, LateConstant):
-        return (_LATE, value.name)
-    if isinstance(value, DataType):
-        return (_DTYPE, str(value))
+        return (kind, value.shape, value.dtype, bytes(data[:: 1 + len(data) // _SAMPLE_BYTES]))
     if isinstance(value, Shape):
-        return (_SHAPE, tuple(value))
-    if isinstance(value, str):
-        return (_STRING, value)
-    if isinstance(value, int):
-        return (_INT, int(value))
+        return (kind, tuple(value))
     if isinstance(value, float):
-        return (_FLOAT, struct.pack("<d", value))
-    raise UsageError(V0203, f"a value of type {type(value).__name__} cannot be a constant")
+        return (kind, struct.pack("<d", value))
+    if isinstance(value, LateConstant):
+        return (kind, value.name)
+    return (kind, str(value) if isinstance(value, str) else int(value))
+
+
+def write_plain(writer: Writer, value: Constant) -> None:
+    """A constant that is neither tensor nor shape: those differ between formats."""
+    if isinstance(value, LateConstant):
+        writer.text(value.name)
+    elif isinstance(value, str):
+        writer.text(value)
+    elif isinstance(value, int):
+        writer.text(str(int(value)))
+    else:
+        assert isinstance(value, float)
+        writer.f64(value)
+
+
+def read_plain(reader: Reader, kind: ConstantKind) -> Constant:
+    """The constant that `write_plain` wrote. Raises: FormatError F0106."""
+    if kind is ConstantKind.FLOAT:
+        return reader.f64()
+    if kind is ConstantKind.DTYPE:
+        return _read_dtype(reader)
+    text = reader.text()
+    if kind is ConstantKind.INT:
+        return parse_integer(reader, text)
+    return LateConstant(text) if kind is ConstantKind.LATE else text
+
+
+def parse_integer(reader: Reader, text: str) -> int:
+    """The integer that a text of a file is. Raises: FormatError F0106."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
+        raise reader.fail(f"expected an integer, got {text[:40]!r}")
+    return int(text)
 
 
 def is_same_constant(a: Constant, b: Constant) -> bool:
@@ -86,29 +159,15 @@ def write_constants(constants: Sequence[Constant]) -> dict[str, bytes | memoryvi
     table, sections = Writer(), {}
     table.u64(len(constants))
     for number, value in enumerate(constants):
+        table.u8(_TAGS.index(kind_of(value)))
         if isinstance(value, Tensor):
-            table.u8(_TENSOR)
             table.text(value.dtype)
             table.words(value.shape)
             sections[constant_section(number)] = value.raw_bytes()
-        elif isinstance(value, LateConstant):
-            table.u8(_LATE)
-            table.text(value.name)
-        elif isinstance(value, DataType):
-            table.u8(_DTYPE)
-            table.text(value)
         elif isinstance(value, Shape):
-            table.u8(_SHAPE)
             table.words(value)
-        elif isinstance(value, str):
-            table.u8(_STRING)
-            table.text(value)
-        elif isinstance(value, int):
-            table.u8(_INT)
-            table.text(str(int(value)))
         else:
-            table.u8(_FLOAT)
-            table.f64(value)
+            write_plain(table, value)
     return {"constants": table.bytes(), **sections}
 
 
@@ -124,24 +183,12 @@ def read_constants(sections: Mapping[str, Section]) -> list[Constant]:
 
 def _read_one(table: Reader, number: int, sections: Mapping[str, Section]) -> Constant:
     tag = table.u8()
-    if tag == _TENSOR:
-        return _read_tensor(table, require(sections, f"constant.{number}"))
-    if tag == _SHAPE:
-        return Shape(table.words())
-    if tag == _STRING:
-        return table.text()
-    if tag == _INT:
-        text = table.text()
-        if not text.removeprefix("-").isdecimal() or not text.isascii() or len(text) > 40:
-            raise table.fail(f"constant {number} is no integer: {text[:40]!r}")
-        return int(text)
-    if tag == _FLOAT:
-        return table.f64()
-    if tag == _DTYPE:
-        return _read_dtype(table)
-    if tag == _LATE:
-        return LateConstant(table.text())
-    raise table.fail(f"constant {number} has unknown tag {tag}")
+    if tag >= len(_TAGS):
+        raise table.fail(f"constant {number} has unknown tag {tag}")
+    kind = _TAGS[tag]
+    if kind is ConstantKind.TENSOR:
+        return _read_tensor(table, require(sections, constant_section(number)))
+    return Shape(table.words()) if kind is ConstantKind.SHAPE else read_plain(table, kind)
 
 
 def _read_dtype(table: Reader) -> DataType:

@@ -392,30 +392,11 @@ class Machine(StatefulCalls, Watchable):
 
         return call
 
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device | None = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        f_preproc: str = "",
-    ) -> Callable[..., BenchmarkResult]:
+    def time_evaluator(self, func_name: str, *options: Any, **named: Any) -> Callable[..., BenchmarkResult]:
         """A function that times `func_name`: a function, a saved name, or `"invoke_stateful"` (given a
-        name).
+        name). The options are those of `Module.time_evaluator`.
         """
-        return self.module.time_evaluator(
-            func_name,
-            dev,
-            number,
-            repeat,
-            min_repeat_ms,
-            cooldown_interval_ms,
-            repeats_to_cooldown,
-            f_preproc,
-        )
+        return self.module.time_evaluator(func_name, *options, **named)
 
 
 def _undefined(name: str) -> Callable[..., Any]:

@@ -102,3 +102,17 @@ def test_what_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "tanh" in err
     (folder / "open.relay").write_text(HEAD + "def @main(%x: float32) { %x")
     assert "open.relay:2" in refused(capsys, "Q0202", "inspect", "open.relay")
+
+
+def test_nested_tuples_have_the_same_outputs_from_every_executor(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "nested.relay").write_text(
+        HEAD + "def @main(%x: Tensor[(3), float32]) { ((tanh(%x), (exp(%x),)), negative(%x)) }\n"
+    )
+    x = np.array([0.5, -1, 2], "float32")
+    np.save(folder / "x.npy", x)
+    for executor in ("vm", "graph", "aot", "interpreter"):
+        found = report(capsys, "nested.relay", "--input", "x=x.npy", "--executor", executor)["outputs"]
+        expected = [float(values.mean()) for values in (np.tanh(x), np.exp(x), -x)]
+        assert [row["mean"] for row in found] == pytest.approx(expected, rel=1e-5)

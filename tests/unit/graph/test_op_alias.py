@@ -139,6 +139,14 @@ def test_inputs_left_out_and_variadic_ones() -> None:
         ({"arguments": {"x9": "data"}}, "matmul has no argument 'x9'"),
         ({"arguments": {"x1": "dat", "x2": "weight"}}, "nn.dense has no argument 'dat'"),
         ({"arguments": {"x1": "data"}}, "nothing gives matmul its argument 'x2'"),
+        (  # not silently an attribute where an input is meant
+            {"attrs": (AttrSpec("x2", "int"), AttrSpec("out_dtype", "dtype")), "arguments": {"x1": "data"}},
+            "no source of matmul's input 'x2' is stated, and nn.dense's is an attribute of kind 'int'",
+        ),
+        (
+            {"attrs": (AttrSpec("out_dtype", "str", ""),), "arguments": {"x1": "data", "x2": "weight"}},
+            "no source of matmul's attribute of kind 'dtype' 'out_dtype' is stated",
+        ),
     ],
 )
 def test_a_mapping_with_a_hole_fails_where_it_is_declared(changes: dict[str, Any], words: str) -> None:

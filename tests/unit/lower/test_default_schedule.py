@@ -15,7 +15,7 @@ from heddle.driver.run import CompileOptions, load_or_compile
 from heddle.ir.module import IRModule
 from heddle.lower.default_schedule import CPU_RULES, FAILED_RULES, ApplyDefaultSchedule
 from heddle.script import from_source
-from heddle.support.diagnostics import InternalError
+from heddle.support.diagnostics import HeddleWarning, InternalError
 from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
@@ -135,17 +135,23 @@ def lenient(monkeypatch):
 
 def test_a_rule_that_fails_gives_way(lenient):
     func = product(BY_HAND["in another order"])
-    made = scheduled(func, rules=(Broken(), Refused(), *CPU_RULES))
+    with pytest.warns(HeddleWarning) as told:
+        made = scheduled(func, rules=(Broken(), Refused(), *CPU_RULES))
     assert made.attrs["schedule_rule"] == "Contraction"
     first, second = made.attrs[FAILED_RULES]
     assert first == "Broken: IndexError: planted"
     assert second.startswith("Refused: factors [2, 2] may leave out iterations")
+    (warning,) = told  # one for the function, with all that failed
+    message = str(warning.message)
+    assert message.startswith(f"warning[L0401]: {func.attrs['global_symbol']} may be slow")
+    assert f"note: {first}\n" in message and f"note: {second}\n" in message
     np.testing.assert_array_equal(computed(made), computed(func))
 
 
 def test_without_a_rule_the_loops_stay(lenient):
     func = product(BY_HAND["in another order"])
-    made = scheduled(func, rules=(Broken(),))
+    with pytest.warns(HeddleWarning, match="L0401"):
+        made = scheduled(func, rules=(Broken(),))
     assert made.attrs[FAILED_RULES] == ("Broken: IndexError: planted",)
     assert "schedule_rule" not in made.attrs
     assert made.body is func.body
@@ -170,7 +176,10 @@ def test_an_explanation_shows_which_rules_failed(lenient, monkeypatch, tmp_path,
         "        return R.matmul(x, w)\n"
     )
     model = find_model(str(path))
-    compiled = load_or_compile(model, CompileOptions(exec_mode="bytecode"))
+    with pytest.warns(
+        HeddleWarning, match=r"warning\[L0401\]: matmul may be slow(?s:.)*Contraction: IndexError"
+    ):
+        compiled = load_or_compile(model, CompileOptions(exec_mode="bytecode"))
     found = explain(model.name, compiled, ExplainOptions(num_threads=1))
     assert [row.failed_rules for row in found.rows] == [("Contraction: IndexError: planted",)]
     show_explanation(found)

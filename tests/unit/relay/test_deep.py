@@ -56,7 +56,7 @@ def test_deep_programs_run() -> None:
     assert infer_module(mod) is mod
 
 
-@pytest.mark.slow
+@pytest.mark.long("a hundred thousand frames")
 def test_recursion_of_100000_calls() -> None:
     text = "def @main(%n: int32) -> int32 { if (%n == 0) { 0 } else { @main(%n - 1) + 1 } }"
     assert run(program(text), 100_000) == 100_000

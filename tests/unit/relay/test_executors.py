@@ -474,5 +474,6 @@ def test_benchmark_times_runs() -> None:
     mod, values = net()
     module = graph(mod)
     found = module.benchmark(heddle.cpu(), repeat=2, number=1, **values)
+    assert len(module.benchmark(heddle.cpu(), "run", 3, 1, **values).results) == 3  # in TVM's order, by place
     assert len(found.results) == 2 and found.min > 0
     assert module.benchmark(heddle.cpu(), repeat=1, number=1, end_to_end=True, **values).mean > 0

@@ -139,6 +139,17 @@ def test_inputs_come_back_as_outputs(count):
         library.end()
 
 
+def test_an_input_begins_where_its_offset_says():
+    with c_machine() as machine:
+        library = Library(machine, echo=(_echo(machine, 1), 1))
+        given = library.tensor(2, 3)
+        machine.store(given + TENSOR.fields["byte_offset"].offset_bytes, i64, 24)
+        assert library.run("echo", given) == Status.DONE
+        (output,) = library.outputs()
+        assert [machine.field(output, TENSOR, name) for name in ("data", "byte_offset")] == [4096 + 24, 0]
+        library.end()
+
+
 def test_results_that_are_no_tensors_are_no_outputs():
     with c_machine() as machine:
 

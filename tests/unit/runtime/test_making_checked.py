@@ -175,6 +175,31 @@ def test_rows_of_a_chain_become_one_tensor(first, rows, width, dtype):
         objects.end()
 
 
+def test_rows_begin_where_their_offset_says():
+    with machine_of() as machine:
+        objects = Objects(machine)
+        data = random.Random(0).randbytes(36)
+        objects.new_tensor(3, 3, 3)
+        machine.memory.write(objects.field(3, "data"), b"\x77" * 12 + data[:24])
+        _shift(objects, 3, 12, 2, 3)
+        objects.new_tensor(4, 2, 3)
+        machine.memory.write(objects.field(4, "data"), b"\x55" * 12 + data[24:36])
+        _shift(objects, 4, 12, 1, 3)
+        assert objects.tuple(5, 3, 4) == Status.DONE
+        assert objects.call("heddle_stack_chain", objects.register(6), objects.register(5)) == Status.DONE
+        assert machine.memory.read(objects.field(6, "data"), 36) == data[:36]
+        objects.end()
+
+
+def _shift(objects, register, byte_offset, *sizes):
+    """Let a tensor begin so far behind its data, with fewer rows."""
+    machine, payload = objects.machine, objects.payload(register)
+    item = TENSOR.fields["byte_offset"]
+    machine.store(payload + item.offset_bytes, sized(item.type), byte_offset)
+    for number, size in enumerate(sizes):
+        machine.store(objects.field(register, "sizes") + 8 * number, i64, size)
+
+
 def _bad_chains(objects):
     """Makers of what is no chain: the kind that the message names."""
 

@@ -146,10 +146,33 @@ def test_all_functions_of_a_program_are_judged_at_once(tmp_path):
     ]
 
 
-def test_two_functions_of_one_name_are_refused(tmp_path):
-    text = "@native\ndef same() -> None:\n    pass\n"
-    with pytest.raises(VerifyError, match=r"Y0207.*same is declared by"):
-        read_program([module_of(tmp_path, text), module_of(tmp_path, text)])
+_DECLARED = [
+    "@native\ndef same() -> None:\n    pass\n",
+    "same = Text('one')\n",
+    "same = Text('another')\n",
+    "same = Global(u64)\n",
+]
+
+
+@pytest.mark.parametrize("first", _DECLARED)
+@pytest.mark.parametrize("second", _DECLARED)
+def test_two_parts_of_one_name_are_refused_with_both_places(tmp_path, first, second):
+    modules = [module_of(tmp_path, text) for text in (first, second)]
+    with pytest.raises(VerifyError, match=r"Y0207.*same is declared by") as caught:
+        read_program(modules)
+    (found,) = caught.value.diagnostics
+    line = 2 if "def" in second else 1
+    assert modules[0].__file__ in found.message
+    assert found.span.source.name == modules[1].__file__
+    assert found.span.source.line(found.span.line) == second.splitlines()[line - 1]
+
+
+def test_a_text_that_another_module_uses_is_one(tmp_path):
+    owner = module_of(tmp_path, "shown = Text('one')\n")
+    user = module_of(tmp_path, "@native\ndef f() -> Pointer[u8]:\n    return shown\n")
+    user.shown = owner.shown
+    assert list(read_program([owner, user]).texts) == ["shown"]
+    assert list(read_program([user]).texts) == ["shown"]
 
 
 @pytest.mark.parametrize("word", ["Pointer[bool]", "Array[bool, 3]", "Atomic[Array[u8, 2]]", "Pointer[int]"])

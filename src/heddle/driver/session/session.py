@@ -19,7 +19,7 @@ import numpy as np
 from heddle.driver.codes import D0203, D0801, D0802, D0803
 from heddle.driver.inputs import Array, check_arrays, make_arguments
 from heddle.driver.models import find_model
-from heddle.driver.run import CompileOptions, load_or_compile, output_names, signature_of
+from heddle.driver.run import CompileOptions, load_or_compile, signature_of
 from heddle.driver.session.batching import Batcher, Batching, check_batching
 from heddle.driver.session.errors import SessionClosedError, SessionMemoryError, SessionTimeoutError
 from heddle.driver.session.gate import Gate
@@ -353,9 +353,8 @@ class Session:
             self._gate.leave(machine, need_bytes)
 
     def _results(self, value: Any) -> list[Any]:
-        """The outputs: a program with several gives them as a tuple."""
-        is_one = len(self.outputs) == 1
-        return [as_array(value)] if is_one else [as_array(item) for item in value]
+        """The outputs, of what the program returned."""
+        return [as_array(output) for output in self.signature.values(value)]
 
     def _threads_of_a_call(self) -> AbstractContextManager[None]:
         """Loops are shared among threads, unless requests keep all of them busy."""
@@ -381,7 +380,7 @@ class Session:
         return need
 
     def _named(self, results: list[Array]) -> dict[str, Array]:
-        return dict(zip(output_names(self.signature, len(results)), results, strict=True))
+        return dict(zip((spec.name for spec in self.outputs), results, strict=True))
 
 
 def _weak_call(session: Session) -> Callable[[list[Array]], list[Array]]:

@@ -210,7 +210,7 @@ def _joined_and_repeated() -> Rows:
     yield "tile", alias("tile", DATA, (attr("reps", "ints"),), repeats="reps")
     yield "repeat", alias("repeat", DATA, (attr("repeats", "int"), attr("axis", "int", None)))
     yield "flip", alias("reverse", DATA, (attr("axis", "int"),), axis=lambda given: [int(given["axis"])])
-    yield "broadcast_to", alias("broadcast_to", DATA, (attr("shape", "ints"),), x="data")
+    yield "broadcast_to", alias("broadcast_to", DATA, (attr("shape", "ints"),), x="data", shape="shape")
     yield (
         "broadcast_to",
         alias(
@@ -220,7 +220,7 @@ def _joined_and_repeated() -> Rows:
             shape=_dims_as_shape("broadcast_type"),
         ),
     )
-    yield "collapse_sum_to", alias("collapse_sum_to", DATA, (attr("shape", "ints"),))
+    yield "collapse_sum_to", alias("collapse_sum_to", DATA, (attr("shape", "ints"),), shape="shape")
     yield (
         "collapse_sum_like",
         alias(
@@ -283,7 +283,7 @@ def _slices_and_sizes() -> Rows:
 def _created() -> Rows:
     """Tensors that are made anew."""
     for name in ("zeros", "ones"):
-        yield name, alias(name, (), (attr("shape", "ints"), attr("dtype", "dtype")))
+        yield name, alias(name, (), (attr("shape", "ints"), attr("dtype", "dtype")), shape="shape")
         yield f"{name}_like", alias(f"{name}_like", DATA, x="data")
     yield (
         "full",
@@ -291,6 +291,7 @@ def _created() -> Rows:
             "full",
             (Input("fill_value"),),
             (attr("shape", "ints", ()), attr("dtype", "dtype", "")),
+            shape="shape",
             dtype=or_none("dtype"),
         ),
     )

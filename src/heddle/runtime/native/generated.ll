@@ -2745,84 +2745,92 @@ then.155:
 after.157:
   %payload_at.211 = getelementptr i8, ptr %room.150, i64 8
   %v.212 = load ptr, ptr %payload_at.211
-  %v.213 = load ptr, ptr %v.212
-  %v.214 = load ptr, ptr %v.98
-  %v.215 = mul i64 %first_rows.107, %row_bytes.144
-  call void @llvm.memcpy.p0.p0.i64(ptr %v.213, ptr %v.214, i64 %v.215, i1 false)
-  %v.219 = load ptr, ptr %v.212
-  %v.220 = mul i64 %first_rows.107, %row_bytes.144
-  %at.221 = getelementptr [1 x i8], ptr %v.219, i64 %v.220
-  br label %loop.224
-loop.224:
-  %chain.227 = phi ptr [ %chain, %after.157 ], [ %at.277, %after.252 ]
-  %rows.228 = phi i64 [ %rows.7, %after.157 ], [ %rows.262, %after.252 ]
-  %v.229 = icmp sgt i64 %rows.228, 0
-  br i1 %v.229, label %body.225, label %after.226
-body.225:
-  %payload_at.236 = getelementptr i8, ptr %chain.227, i64 8
-  %v.237 = load ptr, ptr %payload_at.236
-  %at.240 = getelementptr [8 x i8], ptr %v.237, i64 1
-  %at.241 = getelementptr [16 x i8], ptr %at.240, i64 1
-  %payload_at.248 = getelementptr i8, ptr %at.241, i64 8
-  %v.249 = load ptr, ptr %payload_at.248
-  %v.254 = call i64 @tensor_bytes(ptr %v.249)
-  %v.255 = icmp ne i64 %v.254, %row_bytes.144
-  br i1 %v.255, label %then.250, label %or.253
-or.253:
-  %dtype_at.257 = getelementptr i8, ptr %v.249, i64 20
-  %v.258 = load i32, ptr %dtype_at.257
-  %v.259 = icmp ne i32 %v.258, %dtype.103
-  br i1 %v.259, label %then.250, label %or.256
-or.256:
-  %v.260 = call i1 @is_compact(ptr %v.249)
-  br i1 %v.260, label %after.252, label %then.250
-then.250:
-  %v.261 = call i64 @tensor_bytes(ptr %v.249)
-  call void @heddle_set_error(i32 103169, ptr @ragged_chain, i64 %row_bytes.144, i64 %v.261)
-  br label %copy_rows_end.223
-after.252:
-  %rows.262 = sub i64 %rows.228, 1
-  %v.263 = mul i64 %rows.262, %row_bytes.144
-  %at.264 = getelementptr [1 x i8], ptr %at.221, i64 %v.263
-  %v.265 = load ptr, ptr %v.249
-  call void @llvm.memcpy.p0.p0.i64(ptr %at.264, ptr %v.265, i64 %row_bytes.144, i1 false)
-  %payload_at.272 = getelementptr i8, ptr %chain.227, i64 8
-  %v.273 = load ptr, ptr %payload_at.272
-  %at.276 = getelementptr [8 x i8], ptr %v.273, i64 1
-  %at.277 = getelementptr [16 x i8], ptr %at.276, i64 0
-  br label %loop.224
-after.226:
-  br label %copy_rows_end.223
-copy_rows_end.223:
-  %result.0.278 = phi i1 [ false, %then.250 ], [ true, %after.226 ]
-  br i1 %result.0.278, label %after.218, label %then.216
-then.216:
-  %old_kind.281 = load i32, ptr %room.150
-  %payload_at.286 = getelementptr i8, ptr %room.150, i64 8
+  %v.215 = load ptr, ptr %v.212
+  %byte_offset_at.216 = getelementptr i8, ptr %v.212, i64 40
+  %v.217 = load i64, ptr %byte_offset_at.216
+  %at.218 = getelementptr [1 x i8], ptr %v.215, i64 %v.217
+  %v.221 = load ptr, ptr %v.98
+  %byte_offset_at.222 = getelementptr i8, ptr %v.98, i64 40
+  %v.223 = load i64, ptr %byte_offset_at.222
+  %at.224 = getelementptr [1 x i8], ptr %v.221, i64 %v.223
+  %v.225 = mul i64 %first_rows.107, %row_bytes.144
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.218, ptr %at.224, i64 %v.225, i1 false)
+  %v.229 = mul i64 %first_rows.107, %row_bytes.144
+  %at.230 = getelementptr [1 x i8], ptr %at.218, i64 %v.229
+  br label %loop.233
+loop.233:
+  %chain.236 = phi ptr [ %chain, %after.157 ], [ %at.291, %after.261 ]
+  %rows.237 = phi i64 [ %rows.7, %after.157 ], [ %rows.271, %after.261 ]
+  %v.238 = icmp sgt i64 %rows.237, 0
+  br i1 %v.238, label %body.234, label %after.235
+body.234:
+  %payload_at.245 = getelementptr i8, ptr %chain.236, i64 8
+  %v.246 = load ptr, ptr %payload_at.245
+  %at.249 = getelementptr [8 x i8], ptr %v.246, i64 1
+  %at.250 = getelementptr [16 x i8], ptr %at.249, i64 1
+  %payload_at.257 = getelementptr i8, ptr %at.250, i64 8
+  %v.258 = load ptr, ptr %payload_at.257
+  %v.263 = call i64 @tensor_bytes(ptr %v.258)
+  %v.264 = icmp ne i64 %v.263, %row_bytes.144
+  br i1 %v.264, label %then.259, label %or.262
+or.262:
+  %dtype_at.266 = getelementptr i8, ptr %v.258, i64 20
+  %v.267 = load i32, ptr %dtype_at.266
+  %v.268 = icmp ne i32 %v.267, %dtype.103
+  br i1 %v.268, label %then.259, label %or.265
+or.265:
+  %v.269 = call i1 @is_compact(ptr %v.258)
+  br i1 %v.269, label %after.261, label %then.259
+then.259:
+  %v.270 = call i64 @tensor_bytes(ptr %v.258)
+  call void @heddle_set_error(i32 103169, ptr @ragged_chain, i64 %row_bytes.144, i64 %v.270)
+  br label %copy_rows_end.232
+after.261:
+  %rows.271 = sub i64 %rows.237, 1
+  %v.272 = mul i64 %rows.271, %row_bytes.144
+  %at.273 = getelementptr [1 x i8], ptr %at.230, i64 %v.272
+  %v.276 = load ptr, ptr %v.258
+  %byte_offset_at.277 = getelementptr i8, ptr %v.258, i64 40
+  %v.278 = load i64, ptr %byte_offset_at.277
+  %at.279 = getelementptr [1 x i8], ptr %v.276, i64 %v.278
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.273, ptr %at.279, i64 %row_bytes.144, i1 false)
+  %payload_at.286 = getelementptr i8, ptr %chain.236, i64 8
   %v.287 = load ptr, ptr %payload_at.286
+  %at.290 = getelementptr [8 x i8], ptr %v.287, i64 1
+  %at.291 = getelementptr [16 x i8], ptr %at.290, i64 0
+  br label %loop.233
+after.235:
+  br label %copy_rows_end.232
+copy_rows_end.232:
+  %result.0.292 = phi i1 [ false, %then.259 ], [ true, %after.235 ]
+  br i1 %result.0.292, label %after.228, label %then.226
+then.226:
+  %old_kind.295 = load i32, ptr %room.150
+  %payload_at.300 = getelementptr i8, ptr %room.150, i64 8
+  %v.301 = load ptr, ptr %payload_at.300
   store i32 0, ptr %room.150
-  %payload_at.292 = getelementptr i8, ptr %room.150, i64 8
-  store ptr null, ptr %payload_at.292
-  %v.296 = icmp sge i32 %old_kind.281, 7
-  br i1 %v.296, label %then.293, label %after.295
-then.293:
-  call void @heddle_release(ptr %context, i32 %old_kind.281, ptr %v.287)
-  br label %after.295
-after.295:
+  %payload_at.306 = getelementptr i8, ptr %room.150, i64 8
+  store ptr null, ptr %payload_at.306
+  %v.310 = icmp sge i32 %old_kind.295, 7
+  br i1 %v.310, label %then.307, label %after.309
+then.307:
+  call void @heddle_release(ptr %context, i32 %old_kind.295, ptr %v.301)
+  br label %after.309
+after.309:
   ret i32 -1
-after.218:
-  %old_kind.299 = load i32, ptr %register
-  %payload_at.304 = getelementptr i8, ptr %register, i64 8
-  %v.305 = load ptr, ptr %payload_at.304
+after.228:
+  %old_kind.313 = load i32, ptr %register
+  %payload_at.318 = getelementptr i8, ptr %register, i64 8
+  %v.319 = load ptr, ptr %payload_at.318
   store i32 7, ptr %register
-  %payload_at.310 = getelementptr i8, ptr %register, i64 8
-  store ptr %v.212, ptr %payload_at.310
-  %v.314 = icmp sge i32 %old_kind.299, 7
-  br i1 %v.314, label %then.311, label %after.313
-then.311:
-  call void @heddle_release(ptr %context, i32 %old_kind.299, ptr %v.305)
-  br label %after.313
-after.313:
+  %payload_at.324 = getelementptr i8, ptr %register, i64 8
+  store ptr %v.212, ptr %payload_at.324
+  %v.328 = icmp sge i32 %old_kind.313, 7
+  br i1 %v.328, label %then.325, label %after.327
+then.325:
+  call void @heddle_release(ptr %context, i32 %old_kind.313, ptr %v.319)
+  br label %after.327
+after.327:
   ret i32 0
 }
 

@@ -163,7 +163,7 @@ after.33:
   %room.39 = alloca [16 x i8], i64 %count.30, align 16
   br label %loop.42
 loop.42:
-  %number.45 = phi i64 [ 0, %after.33 ], [ %number.72, %after.56 ]
+  %number.45 = phi i64 [ 0, %after.33 ], [ %number.79, %after.56 ]
   %v.46 = icmp slt i64 %number.45, %count.30
   br i1 %v.46, label %body.43, label %after.44
 body.43:
@@ -186,40 +186,47 @@ after.56:
   call void @llvm.memcpy.p0.p0.i64(ptr %lent.53, ptr %v.59, i64 48, i1 false)
   %strides_at.60 = getelementptr i8, ptr %lent.53, i64 32
   store ptr null, ptr %strides_at.60
-  %at.61 = getelementptr [16 x i8], ptr %room.39, i64 %number.45
-  store i32 0, ptr %at.61
-  %zero_at.64 = getelementptr i8, ptr %at.61, i64 4
-  store i32 0, ptr %zero_at.64
-  %payload_at.65 = getelementptr i8, ptr %at.61, i64 8
-  store i64 0, ptr %payload_at.65
-  %at.66 = getelementptr [16 x i8], ptr %room.39, i64 %number.45
-  store i32 7, ptr %at.66
-  %payload_at.71 = getelementptr i8, ptr %at.66, i64 8
-  store ptr %lent.53, ptr %payload_at.71
-  %number.72 = add i64 %number.45, 1
+  %v.63 = load ptr, ptr %lent.53
+  %byte_offset_at.64 = getelementptr i8, ptr %lent.53, i64 40
+  %v.65 = load i64, ptr %byte_offset_at.64
+  %at.66 = getelementptr [1 x i8], ptr %v.63, i64 %v.65
+  store ptr %at.66, ptr %lent.53
+  %byte_offset_at.67 = getelementptr i8, ptr %lent.53, i64 40
+  store i64 0, ptr %byte_offset_at.67
+  %at.68 = getelementptr [16 x i8], ptr %room.39, i64 %number.45
+  store i32 0, ptr %at.68
+  %zero_at.71 = getelementptr i8, ptr %at.68, i64 4
+  store i32 0, ptr %zero_at.71
+  %payload_at.72 = getelementptr i8, ptr %at.68, i64 8
+  store i64 0, ptr %payload_at.72
+  %at.73 = getelementptr [16 x i8], ptr %room.39, i64 %number.45
+  store i32 7, ptr %at.73
+  %payload_at.78 = getelementptr i8, ptr %at.73, i64 8
+  store ptr %lent.53, ptr %payload_at.78
+  %number.79 = add i64 %number.45, 1
   br label %loop.42
 after.44:
   br label %lend_inputs_end.41
 lend_inputs_end.41:
-  %result.0.73 = phi i64 [ %number.45, %then.47 ], [ %number.45, %then.54 ], [ %count.30, %after.44 ]
-  %v.77 = icmp eq i64 %result.0.73, %count.30
-  br i1 %v.77, label %then.74, label %after.76
-then.74:
-  %error_place_at.78 = getelementptr i8, ptr %program, i64 48
-  store i64 -1, ptr %error_place_at.78
-  %stack_limit_at.79 = getelementptr i8, ptr %program, i64 56
-  %v.80 = call ptr @stack_limit()
-  store ptr %v.80, ptr %stack_limit_at.79
-  %stack_left_at.81 = getelementptr i8, ptr %program, i64 104
-  store i64 1073741824, ptr %stack_left_at.81
-  %v.82 = load ptr, ptr %at.29
-  %result_at.83 = getelementptr i8, ptr %program, i64 128
-  %status.84 = call i32 @run_code(ptr %program, ptr %v.82, ptr %room.39, ptr %result_at.83)
-  br label %after.76
-after.76:
-  %status.85 = phi i32 [ -1, %lend_inputs_end.41 ], [ %status.84, %then.74 ]
-  call void @heddle_release_all(ptr null, ptr %room.39, i64 %result.0.73)
-  ret i32 %status.85
+  %result.0.80 = phi i64 [ %number.45, %then.47 ], [ %number.45, %then.54 ], [ %count.30, %after.44 ]
+  %v.84 = icmp eq i64 %result.0.80, %count.30
+  br i1 %v.84, label %then.81, label %after.83
+then.81:
+  %error_place_at.85 = getelementptr i8, ptr %program, i64 48
+  store i64 -1, ptr %error_place_at.85
+  %stack_limit_at.86 = getelementptr i8, ptr %program, i64 56
+  %v.87 = call ptr @stack_limit()
+  store ptr %v.87, ptr %stack_limit_at.86
+  %stack_left_at.88 = getelementptr i8, ptr %program, i64 104
+  store i64 1073741824, ptr %stack_left_at.88
+  %v.89 = load ptr, ptr %at.29
+  %result_at.90 = getelementptr i8, ptr %program, i64 128
+  %status.91 = call i32 @run_code(ptr %program, ptr %v.89, ptr %room.39, ptr %result_at.90)
+  br label %after.83
+after.83:
+  %status.92 = phi i32 [ -1, %lend_inputs_end.41 ], [ %status.91, %then.81 ]
+  call void @heddle_release_all(ptr null, ptr %room.39, i64 %result.0.80)
+  ret i32 %status.92
 }
 
 define i32 @heddle_num_outputs(ptr %program) {

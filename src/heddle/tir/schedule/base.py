@@ -105,7 +105,7 @@ class ScheduleBase:
         self._target = "main" if "main" in names else names[0]
         self._is_checked = debug_mask not in ("none", 0)
         self._revised: dict[str, Any] = {}
-        self._values: dict[Var, int] = {}
+        self._values: dict[Var, PrimExpr] = {}
         self._random = random.Random(None if seed == -1 else seed)
         self.trace = Trace()
 
@@ -172,14 +172,14 @@ class ScheduleBase:
     def _sampled(self, value: int) -> Var:
         """A variable that stands for a sampled number."""
         var = Var(f"v{len(self._values)}", DataType("int32"))
-        self._values[var] = int(value)
+        self._values[var] = constant(int(value))
         return var
 
     def _evaluated(self, value: Any) -> Any:
         """An argument with sampled numbers put in."""
         if not self._values:
             return value
-        found = map_handles(value, {id(var): constant(n) for var, n in self._values.items()})
+        found = map_handles(value, {id(var): number for var, number in self._values.items()})
         return _plain(found) if found is not value else value
 
     def _value_of(self, expr: Any) -> int | None:

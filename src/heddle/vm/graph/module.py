@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from heddle.runtime.device import Device
 from heddle.runtime.module import Module
 from heddle.runtime.tensor import Tensor
-from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
+from heddle.runtime.timing import BENCHMARK_OPTIONS, Benchmarked, BenchmarkResult
 from heddle.support.diagnostics import UsageError
 from heddle.vm.codes import V0303
 from heddle.vm.graph.executor import GraphExecutor
 from heddle.vm.graph.nodes import Graph, graph_from_json
 
 
-class StaticModule:
+class StaticModule(Benchmarked):
     """A program over inputs of known sizes: `set_input`, `run`, `get_output`. `module` has its functions."""
 
     def __init__(self, module: Module) -> None:
@@ -71,22 +71,16 @@ class StaticModule:
         found: Callable[..., Any] = self.module[key]
         return found
 
-    def benchmark(
-        self,
-        device: Device | None = None,
-        func_name: str = "run",
-        repeat: int = 5,
-        number: int = 5,
-        min_repeat_ms: float | None = None,
-        limit_zero_time_iterations: int = 100,
-        end_to_end: bool = False,
-        cooldown_interval_ms: int = 0,
-        repeats_to_cooldown: int = 1,
-        **kwargs: Any,
-    ) -> BenchmarkResult:
-        """Time a function of the module; `end_to_end` copies the inputs in `kwargs` and the results for each
-        call. Units: seconds. Raises: UsageError U0801 for numbers that make no sense."""
-        plan = TimingPlan(number, repeat, min_repeat_ms or 0, cooldown_interval_ms, repeats_to_cooldown)
+    def benchmark(self, device: Device | None = None, *options: Any, **kwargs: Any) -> BenchmarkResult:
+        """Time a function of the module, by default `run`, as `Benchmarked.benchmark` does; `options` are its
+        options in their order. `end_to_end` copies the inputs in `kwargs` and the results for each call."""
+        named = zip(BENCHMARK_OPTIONS[: len(options)], options, strict=True)
+        return super().benchmark(device, **dict(named), **kwargs)
+
+    def timed_call(
+        self, func_name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], end_to_end: bool
+    ) -> Callable[[], Any]:
+        """The call that `benchmark` measures."""
         self.set_input(**kwargs)
 
         def whole() -> None:
@@ -94,7 +88,7 @@ class StaticModule:
             for index in range(self.get_num_outputs()):
                 self.get_output(index).numpy().copy()
 
-        return measure(whole if end_to_end else self[func_name], plan)
+        return whole if end_to_end else self[func_name or "run"]
 
 
 class GraphModule(StaticModule):

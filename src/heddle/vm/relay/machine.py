@@ -10,7 +10,7 @@ from heddle.runtime.module import Module
 from heddle.runtime.profiling import Report
 from heddle.runtime.shape import Array
 from heddle.runtime.tensor import Tensor
-from heddle.runtime.timing import BenchmarkResult, TimingPlan, measure
+from heddle.runtime.timing import Benchmarked
 from heddle.support.diagnostics import TrapIndexError, TrapValueError, UsageError, did_you_mean
 from heddle.vm.callables import MachineModule
 from heddle.vm.codes import V0302, V0303, V0304, V0306
@@ -30,7 +30,7 @@ class RelayMachineModule(MachineModule):
     kind = "relay.VirtualMachine"
 
 
-class VirtualMachine(Machine):
+class VirtualMachine(Machine, Benchmarked):
     """Runs an executable on devices, as `Machine` says. In a map, `memory_cfg` may name the kinds of
     allocators by TVM's numbers.
 
@@ -188,30 +188,16 @@ class VirtualMachine(Machine):
         plan = self._plans.get(function.name) if self._plans else None
         return super()._run(function if plan is None else plan.function, args)
 
-    def benchmark(
-        self,
-        device: Device | None = None,
-        *args: Any,
-        func_name: str = "main",
-        repeat: int = 5,
-        number: int = 5,
-        min_repeat_ms: float | None = None,
-        limit_zero_time_iterations: int = 100,
-        end_to_end: bool = False,
-        cooldown_interval_ms: int = 0,
-        repeats_to_cooldown: int = 1,
-        **kwargs: Any,
-    ) -> BenchmarkResult:
-        """Time calls of a function; `end_to_end` binds the arguments for each of them. Units: seconds.
-
-        Raises: UsageError U0801 for numbers that make no sense; what a call raises.
-        """
-        plan = TimingPlan(number, repeat, min_repeat_ms or 0, cooldown_interval_ms, repeats_to_cooldown)
+    def timed_call(
+        self, func_name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], end_to_end: bool
+    ) -> Callable[[], Any]:
+        """The call that `benchmark` measures, of `main` where no name is given."""
+        name = func_name or "main"
         if end_to_end:
-            return measure(lambda: self.invoke(func_name, *args, **kwargs), plan)
+            return lambda: self.invoke(name, *args, **kwargs)
         if args or kwargs:
-            self.set_input(func_name, *args, **kwargs)
-        return measure(lambda: self.invoke_stateful(func_name), plan)
+            self.set_input(name, *args, **kwargs)
+        return lambda: self.invoke_stateful(name)
 
 
 class VirtualMachineProfiler(VirtualMachine):

@@ -24,14 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from heddle.runtime.device import CPU
-from heddle.runtime.dtype import DataType
 from heddle.runtime.params import read_tensor, write_tensor
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.runtime.wire import Reader, Writer
-from heddle.support.diagnostics import IRTypeError, UsageError
+from heddle.support.diagnostics import UsageError
 from heddle.vm.codes import V0303
-from heddle.vm.constants import Constant, LateConstant
+from heddle.vm.constants import Constant, ConstantKind, kind_of, parse_integer, read_plain, write_plain
 from heddle.vm.insight.kernel_cost import METADATA_PREFIX
 from heddle.vm.isa import FuncKind, Instruction, Kind
 from heddle.vm.program import FunctionRow, Program
@@ -39,7 +38,16 @@ from heddle.vm.relay.isa import INVOKE_PACKED, LOAD_CONST, RELAY
 
 MAGIC = 0xD225DE2F4214151D
 VERSION = "heddle 1"
-_TENSOR, _LATE, _SHAPE, _TEXT, _INT, _FLOAT, _DTYPE = range(7)
+_KINDS = (
+    ConstantKind.TENSOR,
+    ConstantKind.LATE,
+    ConstantKind.SHAPE,
+    ConstantKind.TEXT,
+    ConstantKind.INT,
+    ConstantKind.FLOAT,
+    ConstantKind.DTYPE,
+)
+"""The kinds of constants by their numbers in the file."""
 _SIZES, _COST = "sizes", "cost"
 _MASK = (1 << 64) - 1
 
@@ -106,27 +114,13 @@ def _steps(program: Program) -> Iterator[Instruction]:
 
 
 def _write_constant(writer: Writer, value: Constant) -> None:
+    writer.i32(_KINDS.index(kind_of(value)))
     if isinstance(value, Tensor):
-        writer.i32(_TENSOR)
         write_tensor(writer, value)
-    elif isinstance(value, LateConstant):
-        writer.i32(_LATE)
-        writer.text(value.name)
     elif isinstance(value, Shape):
-        writer.i32(_SHAPE)
         writer.numbers(value)
-    elif isinstance(value, DataType):
-        writer.i32(_DTYPE)
-        writer.text(value)
-    elif isinstance(value, str):
-        writer.i32(_TEXT)
-        writer.text(value)
-    elif isinstance(value, int):
-        writer.i32(_INT)
-        writer.text(str(int(value)))
     else:
-        writer.i32(_FLOAT)
-        writer.f64(value)
+        write_plain(writer, value)
 
 
 def _write_primitives(writer: Writer, program: Program, numbering: _Numbering) -> None:
@@ -254,33 +248,13 @@ def _read_header(reader: Reader) -> int:
 
 
 def _read_constant(reader: Reader) -> Constant:
-    kind = reader.i32()
-    if kind == _TENSOR:
+    number = reader.i32()
+    if not 0 <= number < len(_KINDS):
+        raise reader.fail(f"Invalid VM file format in the constants section: unknown kind {number}")
+    kind = _KINDS[number]
+    if kind is ConstantKind.TENSOR:
         return read_tensor(reader)
-    if kind == _LATE:
-        return LateConstant(reader.text())
-    if kind == _SHAPE:
-        return Shape(reader.numbers())
-    if kind == _TEXT:
-        return reader.text()
-    if kind == _INT:
-        return _integer(reader, reader.text())
-    if kind == _FLOAT:
-        return reader.f64()
-    if kind == _DTYPE:
-        text = reader.text()
-        try:
-            return DataType(text)
-        except IRTypeError:
-            raise reader.fail(f"unknown dtype {text[:40]!r}") from None
-    raise reader.fail(f"Invalid VM file format in the constants section: unknown kind {kind}")
-
-
-def _integer(reader: Reader, text: str) -> int:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 40):
-        raise reader.fail(f"expected a number, got {text[:40]!r}")
-    return int(text)
+    return Shape(reader.numbers()) if kind is ConstantKind.SHAPE else read_plain(reader, kind)
 
 
 def _read_known(reader: Reader, num_primitives: int) -> dict[int, dict[str, str]]:
@@ -302,7 +276,7 @@ class _Code:
         self.offsets: list[int] = []
         self._reader, self._num_functions = reader, num_functions
         self._sizes = {
-            number: _integer(reader, entries.get(_SIZES, "0")) for number, entries in known.items()
+            number: parse_integer(reader, entries.get(_SIZES, "0")) for number, entries in known.items()
         }
 
     def read(self, names: Sequence[str]) -> list[FunctionRow]:
@@ -319,7 +293,7 @@ class _Code:
         head = reader.texts()
         if len(head) != 3:
             raise self._fail(f"expected a name and two numbers, got {len(head)} texts")
-        name, size, count = head[0], _integer(reader, head[1]), _integer(reader, head[2])
+        name, size, count = head[0], parse_integer(reader, head[1]), parse_integer(reader, head[2])
         params, devices = reader.texts(), reader.numbers()
         if len(devices) != len(params) or any(devices):
             raise self._fail("each parameter has a device, the first")

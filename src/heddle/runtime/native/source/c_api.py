@@ -18,7 +18,7 @@ from heddle.runtime.native.abi import (
     Value,
 )
 from heddle.runtime.native.source.calls import Code, run_code
-from heddle.runtime.native.source.chains import is_compact
+from heddle.runtime.native.source.chains import elements_of, is_compact
 from heddle.runtime.native.source.counting import heddle_release_all
 from heddle.runtime.native.source.fork_join import heddle_pool_configure, heddle_pool_reset
 from heddle.runtime.native.source.making import heddle_new
@@ -184,7 +184,8 @@ def find_function(name: Pointer[u8]) -> i64:
 
 @inline
 def lend_inputs(inputs: Pointer[Pointer[DLTensor]], values: Pointer[Value], count: i64) -> i64:
-    """How many inputs became values: all of them, or those before one that is refused."""
+    """How many inputs became values: all of them, or those before one that is refused. What a machine has of
+    a tensor begins at its data, without an offset."""
     number: i64 = 0
     while number < count:
         if not is_compact(inputs[number]):
@@ -193,8 +194,11 @@ def lend_inputs(inputs: Pointer[Pointer[DLTensor]], values: Pointer[Value], coun
         lent = heddle_new(Kind.TENSOR, i64(size_of(DLTensor)), null, 0)
         if lent == null:
             return number
-        copy(cast(Pointer[DLTensor], lent), inputs[number])
-        cast(Pointer[DLTensor], lent).strides = null
+        tensor = cast(Pointer[DLTensor], lent)
+        copy(tensor, inputs[number])
+        tensor.strides = null
+        tensor.data = elements_of(tensor)
+        tensor.byte_offset = 0
         clear(values[number])
         set_value(values[number], Kind.TENSOR, lent)
         number += 1

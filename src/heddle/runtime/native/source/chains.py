@@ -51,6 +51,12 @@ def tensor_in(register: Pointer[Value]) -> Pointer[DLTensor]:
 
 
 @inline
+def elements_of(tensor: Pointer[DLTensor]) -> Address:
+    """Where a tensor's first element lies."""
+    return offset(cast(Address, tensor.data), i64(tensor.byte_offset))
+
+
+@inline
 def older(pair: Pointer[Value]) -> Pointer[Value]:
     """All of a chain but its last row."""
     return items_of(cast(Pointer[Counted], payload_of(pair)))[0]
@@ -111,7 +117,7 @@ def copy_rows(chain: Pointer[Value], rows: i64, to: Address, row_bytes: i64, dty
             heddle_set_error(DIFFERS, ragged_chain, row_bytes, tensor_bytes(row))
             return False
         rows -= 1
-        copy(offset(to, rows * row_bytes), row.data, row_bytes)
+        copy(offset(to, rows * row_bytes), elements_of(row), row_bytes)
         chain = older(chain)
     return True
 
@@ -136,8 +142,9 @@ def heddle_stack_chain(context: Pointer[Context], register: Pointer[Value], chai
     if not make_room(context, temporary, rank, sizes, dtype):
         return Status.FAILED
     made = tensor_in(temporary)
-    copy(made.data, first.data, first_rows * row_bytes)
-    if not copy_rows(chain, rows, offset(made.data, first_rows * row_bytes), row_bytes, dtype):
+    to = elements_of(made)
+    copy(to, elements_of(first), first_rows * row_bytes)
+    if not copy_rows(chain, rows, offset(to, first_rows * row_bytes), row_bytes, dtype):
         put(context, temporary, Kind.NONE, null)
         return Status.FAILED
     put(context, register, Kind.TENSOR, cast(Address, made))

@@ -14,7 +14,7 @@ from heddle.runtime.native.abi import (
     Status,
     Value,
 )
-from heddle.runtime.native.source.chains import is_compact, tensor_in
+from heddle.runtime.native.source.chains import elements_of, is_compact, tensor_in
 from heddle.runtime.native.source.counting import copy_values, heddle_release, put, release_storage
 from heddle.runtime.native.source.making import (
     bytes_of,
@@ -59,12 +59,6 @@ def plain_tensor(value: Pointer[Value]) -> Pointer[DLTensor]:
     if (tensor.device_type != CPU_DEVICE) | (tensor.rank > MOST_AXES):
         return null
     return tensor if is_compact(tensor) else null
-
-
-@inline
-def elements_of(tensor: Pointer[DLTensor]) -> Address:
-    """Where a tensor's first element lies."""
-    return offset(cast(Address, tensor.data), i64(tensor.byte_offset))
 
 
 @native
