@@ -88,11 +88,13 @@ class Step:
         return const(np.asarray(value), wanted)
 
     def ty(self, k: int) -> TensorType:
+        """The type of an argument that is a tensor."""
         found = self.types[k]
         assert isinstance(found, TensorType)
         return found
 
     def dtype(self, k: int) -> str:
+        """The element type of an argument."""
         return str(self.ty(k).dtype)
 
     def dims(self, k: int) -> tuple[Any, ...]:
@@ -110,9 +112,11 @@ class Step:
         return int(found.value)
 
     def ndim(self, k: int) -> int:
+        """The number of dimensions of an argument."""
         return len(self.dims(k))
 
     def axis(self, value: Any, k: int = 0) -> int:
+        """An axis of an argument, counted from 0."""
         return int(value) % max(self.ndim(k), 1)
 
     def refuse(self, why: str) -> NoReturn:
@@ -126,15 +130,19 @@ class Step:
         return self.words.shaped("sum", x, self.args[k], self.types[k])
 
     def reshaped(self, x: Expr, k: int) -> Expr:
+        """The elements of `x` in the shape of an argument."""
         return self.words.shaped("reshape", x, self.args[k], self.types[k])
 
     def spread(self, x: Expr, k: int) -> Expr:
+        """`x` broadcast to the shape of an argument."""
         return self.words.shaped("broadcast", x, self.args[k], self.types[k])
 
     def zeros(self, k: int) -> Expr:
+        """Zeros like an argument."""
         return self("zeros_like", self.args[k])
 
     def term(self, x: Any) -> Term:
+        """An expression for a formula."""
         return Term(self, x)
 
     def through(self, rule: Through) -> tuple[Cotangent, ...]:
@@ -152,6 +160,7 @@ class Term:
     expr: Any
 
     def op(self, name: str, *args: Any, **attrs: Any) -> Term:
+        """An operator of this expression and others."""
         given = (arg.expr if isinstance(arg, Term) else arg for arg in args)
         return Term(self.step, self.step(name, self.expr, *given, **attrs))
 

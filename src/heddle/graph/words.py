@@ -24,20 +24,25 @@ class GraphWords:
         self._builder = builder
 
     def call(self, name: str, args: Sequence[Any], attrs: Mapping[str, Any]) -> Expr:
+        """A call of a record, bound to a variable."""
         return self._builder.emit(call_op(name, *args, **attrs))
 
     def matmul(self, a: Expr, b: Expr, ranks: tuple[int, int]) -> Expr:
+        """The product of matrices, or of stacks of them."""
         return self.call("matmul", (a, b), {})
 
     def shaped(self, kind: str, x: Expr, like: Expr, like_type: Type) -> Expr:
+        """`x` in the shape of `like`, by its sizes, symbolic ones too."""
         return self.call(_SHAPED[kind], (x, ShapeExpr(_dims(like_type))), {})
 
     def cut(self, x: Expr, like: Expr, like_type: Type) -> Expr:
+        """The first elements along each axis, as many as `like` has."""
         dims = _dims(like_type)
         count = len(dims)
         return self.call("strided_slice", (x, list(range(count)), [0] * count, list(dims), [1] * count), {})
 
     def split_axis(self, x: Expr, dims: Sequence[Any], axis: int, first: int, second: int) -> Expr:
+        """An axis as two, by a reshape."""
         size = dims[axis]
         pair = [
             size // second if first < 0 else as_dim(first),
@@ -46,6 +51,7 @@ class GraphWords:
         return self.call("reshape", (x, ShapeExpr((*dims[:axis], *pair, *dims[axis + 1 :]))), {})
 
     def join_axes(self, x: Expr, dims: Sequence[Any], axis: int) -> Expr:
+        """An axis and the next as one, by a reshape."""
         joined = dims[axis] * dims[axis + 1]
         return self.call("reshape", (x, ShapeExpr((*dims[:axis], joined, *dims[axis + 2 :]))), {})
 

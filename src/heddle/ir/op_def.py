@@ -194,8 +194,8 @@ class OpDef:
     at most, where that is more than a few for each element read or written.
     - `name` is the same for all dialects; `aliases` are other names that some have.
     - `dispatch`: one of DISPATCHES for operators that the pass of that name legalises ahead of others.
-    - `gradient`: how a gradient of the result becomes gradients of the arguments (`graph.gradient`), given
-    with `declare_gradient`; `check_gradients` finds operators about which nothing is said.
+    - `gradient`: how a gradient of the result becomes gradients of the arguments (`graph.gradient`), here or
+    by `declare_gradient`; `check_gradients` finds operators about which nothing is said.
     """
 
     name: str

@@ -150,10 +150,12 @@ class RelayWords:
     """The words of `graph.gradient` as Relay's expressions."""
 
     def call(self, name: str, args: Sequence[Any], attrs: Mapping[str, Any]) -> Expr:
+        """A call of the Relay operator that a record is."""
         other = _OTHERS.get(name)
         return relay_call(name, args, attrs) if other is None else other(args, attrs)
 
     def matmul(self, a: Expr, b: Expr, ranks: tuple[int, int]) -> Expr:
+        """The product of matrices, or of stacks of them."""
         if ranks == (2, 2):
             return relay_call("nn.matmul", (a, b), {})
         if ranks == (3, 3):
@@ -168,14 +170,18 @@ class RelayWords:
         return relay_call("einsum", (Tuple((a, b)),), {"equation": f"{one},{two}->{letters}xz"})
 
     def shaped(self, kind: str, x: Expr, like: Expr, like_type: Type) -> Expr:
+        """`x` in the shape of `like`."""
         names = {"reshape": "reshape_like", "broadcast": "broadcast_to_like", "sum": "collapse_sum_like"}
         return relay_call(names[kind], (x, like), {})
 
     def cut(self, x: Expr, like: Expr, like_type: Type) -> Expr:
+        """The first elements along each axis, as many as `like` has."""
         return relay_call("slice_like", (x, like), {})
 
     def split_axis(self, x: Expr, dims: Sequence[Any], axis: int, first: int, second: int) -> Expr:
+        """An axis as two, by a reshape."""
         return relay_call("reshape", (x,), {"newshape": [0] * axis + [-4, first, second, -2]})
 
     def join_axes(self, x: Expr, dims: Sequence[Any], axis: int) -> Expr:
+        """An axis and the next as one, by a reshape."""
         return relay_call("reshape", (x,), {"newshape": [0] * axis + [-3, -2]})

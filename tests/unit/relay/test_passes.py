@@ -528,7 +528,8 @@ def test_work_grows_with_distinct_nodes(doublings: int) -> None:
 EVERY = {
     name: cls
     for name, cls in pass_classes().items()
-    if cls.__module__.startswith("heddle.relay") and name not in ("FastMath", "FirstOrderGradient", "MergeComposite")
+    if cls.__module__.startswith("heddle.relay")
+    and name not in ("FastMath", "FirstOrderGradient", "MergeComposite")
 }
 
 
