@@ -221,6 +221,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
         "heddle.relay.transform.fold_constant": "FoldConstantExpr",
         "heddle.relay.transform.function_pass": "build_config function_pass",
+        "heddle.relay.transform.gradient": "gradient",
         "heddle.relay.transform.infer_type": "InferTypeLocal",
         "heddle.relay.transform.to_a_normal_form": "ToANormalFormExpr",
     },

@@ -50,6 +50,11 @@ R0208 = declare_code(
 R0209 = declare_code(
     "R0209", "tensor has too many dimensions", "Tensors have at most 64 dimensions, as numpy's arrays do."
 )
+R0210 = declare_code(
+    "R0210",
+    "no gradient",
+    "The operator's record states no gradient, or not for these arguments; the message says why.",
+)
 R0301 = declare_code("R0301", "undefined variable", "A variable is used where no definition reaches it.")
 R0302 = declare_code("R0302", "variable defined twice", "Each variable is bound once in a function.")
 R0305 = declare_code(

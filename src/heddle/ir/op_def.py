@@ -219,6 +219,8 @@ class OpDef:
     at most, where that is more than a few for each element read or written.
     - `name` is the same for all dialects; `aliases` are other names that some have.
     - `dispatch`: one of DISPATCHES for operators that the pass of that name legalises ahead of others.
+    - `gradient`: how a gradient of the result becomes gradients of the arguments (`graph.gradient`), here or
+    by `declare_gradient`; `check_gradients` finds operators about which nothing is said.
     """
 
     name: str
@@ -237,6 +239,7 @@ class OpDef:
     aliases: tuple[OpAlias, ...] = ()
     dispatch: str = ""
     work: Callable[[Any, Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None
+    gradient: Any = Without("")
 
     def __post_init__(self) -> None:
         ways = [self.lower, self.decompose, self.opaque]
@@ -294,6 +297,29 @@ def declare_aliases(record_name: str, aliases: Sequence[OpAlias]) -> OpDef:
     for alias in aliases:
         OP_ALIASES.add(f"{alias.dialect}.{alias.name}", (record, alias), place=place)
     return record
+
+
+def declare_gradient(record_name: str, gradient: Any) -> OpDef:
+    """Say how the gradient of a declared operator is found, or why there is none. Raises: UsageError I0403
+    where it was said before; MissingNameError S0202."""
+    known = op_named(record_name)
+    if not isinstance(known.gradient, Without) or known.gradient.reason:
+        raise UsageError(I0403, f"operator {record_name} has a gradient already")
+    record = replace(known, gradient=gradient)
+    OP_RECORDS.add(record.key, record, override=True, place=OP_RECORDS.place(record.key))
+    for alias in record.aliases:
+        name = f"{alias.dialect}.{alias.name}"
+        OP_ALIASES.add(name, (record, alias), override=True, place=OP_ALIASES.place(name))
+    return record
+
+
+def check_gradients() -> None:
+    """Raises: UsageError I0403 for an operator with code, about whose gradient nothing is said."""
+    for _, record in OP_RECORDS.items():
+        if not isinstance(record, OpDef) or record.opaque is not None:
+            continue
+        if isinstance(record.gradient, Without) and not record.gradient.reason:
+            raise UsageError(I0403, f"operator {record.name} has no gradient, and no reason is stated")
 
 
 def operator_names() -> list[str]:

@@ -24,7 +24,8 @@ from heddle.ops import (
     slicing,
     sorting,
 )
-from heddle.ops.nn import activation, attention, conv, loss, norm, pad, pool
+from heddle.ops.gradients import load as gradients
+from heddle.ops.nn import activation, attention, conv, loss, norm, pad, pool, pool_gradient
 from heddle.ops.relay_names import load as relay_names
 
 FAMILIES = (
@@ -40,6 +41,7 @@ FAMILIES = (
     norm,
     conv,
     pool,
+    pool_gradient,
     pad,
     image,
     grid,
@@ -67,3 +69,4 @@ def declare() -> None:
     for family in FAMILIES:
         family.declare()
     relay_names.declare()
+    gradients.declare()

@@ -77,6 +77,15 @@ Q0310 = declare_code(
     "Q0310", "arguments do not fit the operator", "The operator's rule on types refuses the arguments."
 )
 
+# ---- gradients
+
+Q0501 = declare_code(
+    "Q0501",
+    "no gradient of the function",
+    "First-order gradients are of functions of tensors without control flow; parameters and results are "
+    "tensors, tuples and data types of these.",
+)
+
 # ---- interpreter
 
 Q0401 = declare_code("Q0401", "no clause fits", "A `match?` met a value that none of its clauses fits.")

@@ -113,6 +113,15 @@ ROWS: list[tuple[str, list[Any], dict[str, Any], Any]] = [
     ("ones_like", [(S, I)], {}, np.ones_like),
     ("full", [((), F)], {"shape": [2, 2], "dtype": "int32"}, lambda v: np.full((2, 2), v.astype("int32"))),
     ("full_like", [(S, F), ((), F)], {}, lambda x, v: np.full_like(x, v)),
+    *(
+        (
+            "fixed_point_multiply",
+            [(S, I)],
+            {"multiplier": 1717986918, "shift": shift},
+            lambda x, shift=shift: np.floor(x * (1717986918 / 2.0**31) * 2.0**shift + 0.5).astype("int32"),
+        )
+        for shift in (0, 3, -2)
+    ),
     ("cumsum", [(S, F)], {"axis": 1}, lambda x: x.cumsum(1)),
     ("sort", [(S, F)], {"axis": 1, "is_ascend": False}, lambda x: -np.sort(-x, 1)),
     ("argsort", [(S, F)], {}, lambda x: np.argsort(x, -1).astype("int32")),
@@ -231,6 +240,24 @@ def test_take_gather_and_topk() -> None:
     values, places = value(word("topk", "")(const(x), k=2).astuple())
     np.testing.assert_array_equal(values, -np.sort(-x, 1)[:, :2])
     np.testing.assert_array_equal(np.take_along_axis(x, places, 1), values)
+
+
+def test_unravel_index_and_sparse_to_dense() -> None:
+    shape, flat = np.array([4, 1, 5], "int32"), np.array([[0, 19, 7], [5, 4, 11]], "int32")
+    for given in (flat, flat[0], flat[0, 1]):
+        found = value(word("unravel_index", "")(const(np.asarray(given)), const(shape)))
+        np.testing.assert_array_equal(found, np.array(np.unravel_index(given, (4, 1, 5))))
+    places, values = np.array([[0, 2], [3, 1]], "int32"), np.array([5, 7], "int32")
+    found = value(
+        word("sparse_to_dense", "")(const(places), const(values), const(np.int32(9)), output_shape=[4, 3])
+    )
+    wanted = np.full((4, 3), 9, "int32")
+    wanted[places[:, 0], places[:, 1]] = values
+    np.testing.assert_array_equal(found, wanted)
+    one = value(word("sparse_to_dense", "")(const(np.array([1, 3], "int32")), const(2.5), output_shape=[5]))
+    np.testing.assert_array_equal(one, np.array([0, 2.5, 0, 2.5, 0], "float32"))
+    scalar = value(word("sparse_to_dense", "")(const(np.int32(3)), const(2.5), output_shape=[5]))
+    np.testing.assert_array_equal(scalar, np.array([0, 0, 0, 2.5, 0], "float32"))
 
 
 def test_batch_norm_pad_and_norms() -> None:

@@ -13,6 +13,7 @@ from heddle.ir.expr import Expr
 from heddle.ir.structural import assert_structural_equal
 from heddle.relay.placement import with_own_recursions
 from heddle.relay.transform.to_a_normal_form import ToANormalForm
+from heddle.relay.transform.to_basic_block_normal_form import ToBasicBlockNormalForm
 from heddle.relay.typed import infer_module
 from tests.unit.relay.programs import run
 
@@ -58,12 +59,13 @@ def test_text_and_values(uses: Callable[[Expr, Expr], tuple[Expr, Expr]]) -> Non
     mod = infer_module(sharing(uses))
     back = relay.parse(mod.astext())
     assert_structural_equal(back, mod)
-    formed = infer_module(ToANormalForm()(mod))
-    assert_structural_equal(relay.parse(formed.astext()), formed)
+    formed = [infer_module(step(mod)) for step in (ToANormalForm(), ToBasicBlockNormalForm())]
+    for each in formed:
+        assert_structural_equal(relay.parse(each.astext()), each)
     for x in (-2.0, 0.0, 3.0):
         expected = x + (x if x < 0 else -(int(x) + 1) - 1) - 1
-        found = [float(np.asarray(run(each, np.float32(x)))) for each in (mod, formed, back)]
-        assert found == [expected] * 3
+        found = [float(np.asarray(run(each, np.float32(x)))) for each in (mod, *formed, back)]
+        assert found == [expected] * 4
 
 
 def test_the_same_object_where_nothing_is_shared() -> None:

@@ -191,3 +191,18 @@ def test_matches_are_named_too() -> None:
         "type T { A(int32), B } def @main(%n: int32) { (match (A(%n)) { A(%k) => %k + 1, B => 0 }) * 2 }"
     )
     assert run(made, 3) == 8 and any(isinstance(e, Match) for e in post_order(made["main"]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def @main(%x: float32) { let %b = { let %c = %x; let %d = { let %e = %c + 1f; %e }; %d * %c }; %b }",
+        "def @main(%x: float32) { let %r = ref(%x); let %a = { let %b = ref_write(%r, 1f); "
+        "let %c = { let %d = ref_write(%r, ref_read(%r) + 2f); () }; () }; ref_read(%r) }",
+    ],
+)
+def test_lets_in_the_lets_of_a_value_move_out(text: str) -> None:
+    made = formed(text)
+    assert_formed(made["main"])
+    x = floats(1)[0]
+    np.testing.assert_array_equal(run(made, x), run(program(text), x))

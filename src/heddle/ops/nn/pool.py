@@ -28,16 +28,18 @@ from heddle.topi.nn.window import output_size, pads, permuted, spatial_letters, 
 _LAYOUT = Without("the layout is an attribute")
 
 
-def _rule(kind: str, ndim: int) -> Callable[[Inference], Type]:
+def pool_rule(kind: str, ndim: int, data_at: int = 0) -> Callable[[Inference], Type]:
+    """The type of a pool, whose data is the argument `data_at`."""
     spatial = spatial_letters(ndim)
 
     def infer(ctx: Inference) -> Type:
-        data, attrs = ctx.tensor(0), ctx.attrs
+        data, attrs = ctx.tensor(data_at), ctx.attrs
         if kind != "max":
             require_float(ctx, data)
         at = checked_positions(ctx, str(attrs.layout), "NC" + spatial)
-        if attrs.out_layout not in (None, "", attrs.layout):
-            ctx.attr_error(f"out_layout must be the layout {attrs.layout}, got {attrs.out_layout}")
+        out_layout = attrs.get("out_layout")
+        if out_layout not in (None, "", attrs.layout):
+            ctx.attr_error(f"out_layout must be the layout {attrs.layout}, got {out_layout}")
         sizes = spread_attr(ctx, "pool_size", attrs.pool_size, ndim)
         window = window_attrs(ctx, ndim)
         require_ndim(ctx, data, ndim + 2, "data")
@@ -56,7 +58,7 @@ def _rule(kind: str, ndim: int) -> Callable[[Inference], Type]:
     return infer
 
 
-def _reference(kind: str) -> Callable[[Any, Any], Any]:
+def pool_reference(kind: str) -> Callable[[Any, Any], Any]:
     """Window by window: the elements of the data in it, and how many of its places lie in the padded data."""
 
     def reference(attrs: Any, data: Any) -> Any:
@@ -160,8 +162,8 @@ def _declare(kind: str, ndim: int) -> None:
                 f"{ndim} spatial axes. A window that "
                 "`ceil_mode` adds starts within the data or the padding before it."
             ),
-            infer=_rule(kind, ndim),
-            reference=_reference(kind),
+            infer=pool_rule(kind, ndim),
+            reference=pool_reference(kind),
             lower=lower,
             work=pool_work,
             layout=_LAYOUT,

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 
 from heddle.ir.op_def import OpAlias, declare_aliases
-from heddle.ops.relay_names import blocks, elementwise, images, losses, networks, positions, reduction, shapes
+from heddle.ops.relay_names import (
+    blocks,
+    elementwise,
+    fixed_point,
+    images,
+    losses,
+    networks,
+    positions,
+    reduction,
+    shapes,
+)
 
-FAMILIES = (elementwise, shapes, reduction, positions, networks, images, losses, blocks)
+FAMILIES = (elementwise, shapes, reduction, positions, networks, images, losses, blocks, fixed_point)
 
 
 def declare() -> None:

@@ -184,6 +184,21 @@ def _pools() -> Rows:
                 ),
             )
             yield (
+                f"nn.{kind}_pool{ndim}d_grad",
+                alias(
+                    f"nn.{kind}_pool{ndim}d_grad",
+                    (Input("out_grad"), Input("data")),
+                    (
+                        attr("pool_size", "ints"),
+                        *_window(ndim),
+                        *layout,
+                        attr("ceil_mode", "bool", False),
+                        *counted,
+                    ),
+                    grad="out_grad",
+                ),
+            )
+            yield (
                 f"nn.adaptive_{kind}_pool{ndim}d",
                 alias(
                     f"nn.adaptive_{kind}_pool{ndim}d",

@@ -36,7 +36,7 @@ class EtaExpand(TypedPass):
             for child, _ in parts(expr):
                 is_callee = isinstance(expr, Call) and child is expr.op
                 if not is_callee and self._is_wanted(child) and child not in wrappers:
-                    wrappers[child] = _wrapper(child, mod)
+                    wrappers[child] = wrapper(child, mod)
         if not wrappers:
             return func
 
@@ -58,7 +58,7 @@ class EtaExpand(TypedPass):
         return isinstance(expr, GlobalVar) and self.expand_global_var
 
 
-def _wrapper(callee: Any, mod: IRModule) -> Function:
+def wrapper(callee: Any, mod: IRModule) -> Function:
     """A function that calls what it wraps."""
     if isinstance(callee, GlobalVar):
         func = mod[callee]

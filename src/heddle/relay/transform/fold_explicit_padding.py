@@ -40,7 +40,7 @@ class FoldExplicitPadding(RewritePass):
         others = [width for place, width in enumerate(widths) if place not in spatial]
         if min(spatial) < 0 or any(map(any, others)) or not _fits(old, attrs, float(value)):
             return new
-        own = _both_sides(tuple(attrs["padding"]), rank)
+        own = both_sides(tuple(attrs["padding"]), rank)
         sides = [
             widths[place][side] + own[side * rank + n] for side in (0, 1) for n, place in enumerate(spatial)
         ]
@@ -52,7 +52,7 @@ class FoldExplicitPadding(RewritePass):
         return call(old.op.name, new.args[0].args[0], *new.args[1:], **attrs)
 
 
-def _both_sides(padding: tuple[int, ...], rank: int) -> tuple[int, ...]:
+def both_sides(padding: tuple[int, ...], rank: int) -> tuple[int, ...]:
     """Widths before, then behind each axis."""
     return padding if len(padding) == 2 * rank else (padding * rank if len(padding) == 1 else padding) * 2
 

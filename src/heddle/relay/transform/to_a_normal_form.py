@@ -125,8 +125,11 @@ class _Former:
         return self._lines[id(self._placed.home[id(expr)])]
 
     def _open(self, expr: Let) -> None:
-        """A let where a value is expected: its lines are those of the scope around it."""
-        self._lines[id(self._placed.inner[id(expr), 0])] = self._home(expr)
+        """A let where a value is expected: its lines are those of the scope around it. One in the body of
+        such a let is a line of the same scope."""
+        scope = self._placed.inner.get((id(expr), 0))
+        if scope is not None:
+            self._lines[id(scope)] = self._home(expr)
 
     def atom(self, expr: Any) -> Recursion:
         """What stands for an expression where it is used."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
-from heddle.relay.placement import Placement, parts, post_order
+from heddle.relay.placement import Placement, parts, post_order, with_own_recursions
 from heddle.relay.transform.rewriting import map_relay
 from heddle.relay.transform.to_a_normal_form import formed, is_atomic
 
@@ -24,7 +24,8 @@ class ToBasicBlockNormalForm(Pass):
         let %x1 = tanh(%x);
         if (%c) { %x1 } else { exp(%x1) }
 
-    Values that are used in one scope alone stay where they are.
+    Values that are used in one scope alone stay where they are. A function that calls itself and shares what
+    names it with the program behind its let gets expressions of its own, as in A-normal form.
     """
 
     opt_level = 1
@@ -49,6 +50,7 @@ def crossing(root: Function) -> set[int]:
 
 
 def _blocks(func: Function) -> Function:
-    named = crossing(func)
-    made: Function = formed(func, named) if named else func
+    own: Function = with_own_recursions(func)
+    named = crossing(own)
+    made: Function = formed(own, named) if named else own
     return made

@@ -3,7 +3,7 @@
     x = i * 2                      (x is not used)
     for j in 0 .. 4: evaluate(0)                         →      (nothing)
     A[i] = A[i]
-    alloc T                        (T is not used)
+    alloc T; decl U over T         (neither is used)
 
 A load is no effect: what only reads is dropped.
 """
@@ -88,6 +88,10 @@ class _Remover(Rewriter):
         return node if self._uses[node.var] > 0 or has_effect(node.value) else _NOTHING
 
     def visit_AllocBuffer(self, node: AllocBuffer) -> Stmt:
+        return node if self._uses[node.buffer.data] > 0 else _NOTHING
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        """A view that nothing uses goes with the memory that it would show."""
         return node if self._uses[node.buffer.data] > 0 else _NOTHING
 
     def visit_Evaluate(self, node: Evaluate) -> Stmt:

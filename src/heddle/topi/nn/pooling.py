@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle import te
@@ -72,6 +72,25 @@ def pool(
         narrowed: te.Tensor = te.compute(shape, lambda *i: cast(data.dtype, joined[i]), name=name)
         return narrowed
 
+    count = window_count(data.shape, at, sizes, steps, before, after, spaces, may_leave, count_include_pad)
+    averaged: te.Tensor = te.compute(
+        shape, lambda *i: cast(data.dtype, joined[i] / cast(wide, maximum(count(i), 1))), name=name
+    )
+    return averaged
+
+
+def window_count(
+    shape: Sequence[PrimExpr],
+    at: Sequence[int],
+    sizes: Sequence[int],
+    steps: Sequence[int],
+    before: Sequence[int],
+    after: Sequence[int],
+    spaces: Sequence[int],
+    may_leave: Sequence[Any],
+    count_include_pad: bool,
+) -> Callable[[Sequence[PrimExpr]], PrimExpr]:
+    """How many elements of the data, or of the padded data, lie in the window of an index of the result."""
     most = math.prod(size + before[k] + after[k] for k, size in enumerate(sizes))
     counter = "int32" if most < 1 << 31 else "int64"  # lanes multiply and convert the narrower one faster
 
@@ -79,16 +98,13 @@ def pool(
         result = constant(1, counter)
         for k, axis in enumerate(at):
             low = constant(0 if count_include_pad else before[k], "int64")
-            size = data.shape[axis] + before[k]
+            size = shape[axis] + before[k]
             high = size + after[k] if count_include_pad else size
             found = _taps_between(index[axis] * steps[k], low, high, sizes[k], spaces[k], bool(may_leave[k]))
             result = result * cast(counter, found)
         return result
 
-    averaged: te.Tensor = te.compute(
-        shape, lambda *i: cast(data.dtype, joined[i] / cast(wide, maximum(count(i), 1))), name=name
-    )
-    return averaged
+    return count
 
 
 def _padded(data: te.Tensor, shape: Sequence[PrimExpr], low: dict[int, int], fill: PrimExpr) -> te.Tensor:
