@@ -9,6 +9,7 @@ cannot have; tests of that, and of what a command imports, start processes of th
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import os
 import signal
@@ -107,11 +108,12 @@ def _import_all() -> None:
     import heddle.driver.compile
     import heddle.driver.explain
     import heddle.driver.stages
-    import heddle.frontend.onnx
     import heddle.ops
     import heddle.script
     from heddle.support.settings import settings
 
+    if importlib.util.find_spec("onnx"):  # an extra
+        import heddle.frontend.onnx
     heddle.ops.load()
     settings.cache_clear()
     gc.collect()
