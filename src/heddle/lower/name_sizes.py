@@ -154,6 +154,8 @@ class _Namer(StmtSubstituter):
         self.dropped = frozenset(dropped)
         self._known: list[tuple[PrimExpr, PrimExpr]] = []
         self._sizes: list[tuple[PrimExpr, PrimVar]] = []
+        self._values: list[list[int]] = []
+        self._underived: set[bytes] = set()
         self._names = NameSupply(var.name for var in func.params)
         self._analyzer = Analyzer()
 
@@ -165,6 +167,8 @@ class _Namer(StmtSubstituter):
             size = SizeVar(self._names.fresh(first.name), str(dim.dtype))
             self._known.append((dim, size))
             self._sizes.append((dim, size))
+            self._values.append(_at_samples(dim) if len(free_vars(dim)) == 1 else [])
+            self._underived.clear()  # of the new size more may follow
 
     def visit_BinaryExpr(self, node: Any) -> Any:
         if not isinstance(node, BinaryExpr) or not self.dropped & set(free_vars(node)):
@@ -185,16 +189,25 @@ class _Namer(StmtSubstituter):
             return None
         if not all(isinstance(node, _OF_FORMULAS) for node in walk(formula)):
             return None  # what memory holds is no size
-        wanted = [int(evaluate(formula, {variables[0]: sample})) for sample in _SAMPLES]
-        for dim, size in self._sizes:
+        key = structural_digest(formula)
+        if key in self._underived:
+            return None
+        wanted = _at_samples(formula)
+        for (dim, size), values in zip(self._sizes, self._values, strict=True):
             if free_vars(dim) != variables or size.dtype != formula.dtype:
                 continue
-            values = [int(evaluate(dim, {variables[0]: sample})) for sample in _SAMPLES]
             for make in _candidates(values, wanted):
                 if self._analyzer.can_prove_equal(make(dim), formula):
                     found: PrimExpr = make(size)
                     return found
+        self._underived.add(key)
         return None
+
+
+def _at_samples(formula: PrimExpr) -> list[int]:
+    """The values of a formula of one size at the samples."""
+    (size,) = free_vars(formula)
+    return [int(evaluate(formula, {size: sample})) for sample in _SAMPLES]
 
 
 def _candidates(values: list[int], wanted: list[int]) -> list[Any]:
