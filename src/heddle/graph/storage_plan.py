@@ -15,6 +15,7 @@ from functools import reduce
 from heddle.arith import Analyzer
 from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Var
+from heddle.ir.structural import structural_digest
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm, PrimExpr, Range, constant
 from heddle.prim.nodes import Var as PrimVar
@@ -30,6 +31,9 @@ MAX_FORMULAS = 16
 """So many formulas of sizes a storage has at most."""
 SAMPLE = 64
 """What a dimension is where sizes are compared that no proof orders."""
+_POINTS = ((SAMPLE, SAMPLE), (1, 1), (2, 3), (7, 7), (1000, 1), (1, 1000), (97, 33))
+"""What the dimensions are, one after the other in turn: a storage that is too small at one of these needs no
+proof. The first is the sample."""
 
 
 def size_bytes(shape: ShapeExpr, dtype: DataType) -> PrimExpr:
@@ -64,11 +68,14 @@ class StorageSizes:
     def __init__(self, bounds: Mapping[str, int]) -> None:
         self._bounds = bounds
         self._analyzer = Analyzer()
-        self._samples: dict[PrimExpr, int | None] = {}
+        self._known: dict[bytes, PrimExpr] = {}
+        self._at_points: dict[PrimExpr, tuple[int | None, ...]] = {}
+        self._places: dict[PrimVar, int] = {}
+        self._covers: dict[tuple[PrimExpr, PrimExpr], bool] = {}
 
     def bounded(self, size: PrimExpr) -> PrimExpr:
         """The size with stated upper bounds put in, rounded up to the alignment where it is constant. A bound
-        is not put into a formula that may be larger below it."""
+        is not put into a formula that may be larger below it. Equal sizes are one object."""
         size = self._analyzer.simplify(size)
         for var in free_vars(size):
             if var.name in self._bounds:
@@ -77,8 +84,8 @@ class StorageSizes:
                 if self._grows(size, at_most, var, most):
                     size = at_most
         if isinstance(size, IntImm):
-            return constant(-(-size.value // ALIGN_BYTES) * ALIGN_BYTES, "int64")
-        return size
+            size = constant(-(-size.value // ALIGN_BYTES) * ALIGN_BYTES, "int64")
+        return self._known.setdefault(structural_digest(size), size)
 
     def _grows(self, size: PrimExpr, at_most: PrimExpr, var: PrimVar, most: PrimExpr) -> bool:
         """Whether a size is largest where a dimension is."""
@@ -126,20 +133,43 @@ class StorageSizes:
             if isinstance(have, IntImm) and isinstance(size, IntImm):
                 if have.value >= size.value:
                     return True
-            elif self._analyzer.can_prove_equal(have, size) or self._analyzer.can_prove_greater_equal(
-                have - size, 0
-            ):
+            elif self._is_at_least(have, size):
                 return True
         return False
 
+    def _is_at_least(self, have: PrimExpr, size: PrimExpr) -> bool:
+        """Whether one size is certainly no less than another; judged once for each two of them."""
+        if have is size:
+            return True
+        if (have, size) not in self._covers:
+            pairs = zip(self._points(have), self._points(size), strict=True)
+            is_less = any(a is not None and b is not None and a < b for a, b in pairs)
+            self._covers[have, size] = not is_less and (
+                self._analyzer.can_prove_equal(have, size)
+                or self._analyzer.can_prove_greater_equal(have - size, 0)
+            )
+        return self._covers[have, size]
+
     def _sample(self, size: PrimExpr) -> int | None:
-        if size not in self._samples:
-            try:
-                value = evaluate(size, dict.fromkeys(free_vars(size), SAMPLE))
-            except TrapValueError:  # it divides by what is 0 there
-                value = None
-            self._samples[size] = value
-        return self._samples[size]
+        return self._points(size)[0]
+
+    def _points(self, size: PrimExpr) -> tuple[int | None, ...]:
+        """A size at all points; None where it divides by what is 0 there."""
+        if size not in self._at_points:
+            dims = free_vars(size)
+            for dim in dims:
+                self._places.setdefault(dim, len(self._places))
+            self._at_points[size] = tuple(
+                _value(size, {dim: point[self._places[dim] % 2] for dim in dims}) for point in _POINTS
+            )
+        return self._at_points[size]
+
+
+def _value(size: PrimExpr, dims: Mapping[PrimVar, int]) -> int | None:
+    try:
+        return int(evaluate(size, dims))
+    except TrapValueError:
+        return None
 
 
 def _merged(sizes: list[PrimExpr], size: PrimExpr) -> list[PrimExpr]:
