@@ -99,7 +99,7 @@ def type_text(hint: Any) -> str:
 
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value can be one of an annotated type. A list stands for any sequence, a whole number for a
-    float; what is no plain type (a protocol, a function) is not looked at."""
+    float; of a function only that it can be called; a protocol is not looked at."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return any(fits(value, part) for part in parts)
@@ -113,6 +113,8 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, Mapping) and all(
             fits(key, parts[0]) and fits(item, parts[1]) for key, item in value.items()
         )
+    if origin is Callable:
+        return callable(value)
     if hint in (None, NoneType):
         return value is None
     if hint is int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import heddle
 from heddle import relay
@@ -16,6 +17,9 @@ from heddle.runtime.data import ConstructorValue
 from heddle.support.diagnostics import HeddleError
 from tests.unit.relay.programs import listed, plain, program, run
 from tests.unit.relay.test_operators import ROWS, _call
+
+torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
+against_torch = pytest.mark.skipif(torch is None, reason="torch is not here to compare with")
 
 MODES = ("first_order", "higher_order")
 MACHINES = ("debug", "vm", "aot")
@@ -151,6 +155,7 @@ NETWORKS: dict[str, tuple[str, Any, list[tuple[int, ...]]]] = {
 }
 
 
+@against_torch
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_against_torch(name: str, mode: str) -> None:
@@ -295,6 +300,7 @@ def test_second_gradients(modes: tuple[str, str]) -> None:
     close(found, wanted)
 
 
+@against_torch
 def test_free_sizes() -> None:
     """A dense layer, a norm and a broadcast of a free batch."""
     text = (

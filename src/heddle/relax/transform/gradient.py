@@ -18,6 +18,7 @@ from heddle.graph.words import GraphWords
 from heddle.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import op_def
+from heddle.ir.pass_options import option
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
 from heddle.relax.transform.dead_code_elimination import remove_unused_bindings
@@ -50,7 +51,7 @@ class Gradient(Pass):
 
     func_name: str
     require_grads: Sequence[int] | None = None
-    target_index: int = 0
+    target_index: int = option(0, at_least=0)
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         name = f"{self.func_name}_adjoint"
