@@ -321,6 +321,12 @@ def test_free_sizes() -> None:
     ("text", "mode", "words"),
     [
         ("def @main(%x: float32) { if (%x < 0f) { %x } else { 1f } }", "first_order", "no If"),
+        (
+            "def @main(%n: int32, %x: float32) { let %f = fn (%i: int32, %y: float32) -> float32 "
+            "{ if (%i < %n) { %f(%i + 1, %y * %x) } else { %y } }; %f(0, %x) }",
+            "first_order",
+            "no Call",
+        ),
         ("def @main(%f: fn (float32) -> float32) { %f(1f) }", "higher_order", "no gradient"),
         ("def @main(%x: float32) { %x }", "third_order", "mode must be"),
         ("def @main(%x: Tensor[(3), float32]) { cumprod(%x) }", "first_order", "no gradient of cumprod"),

@@ -51,6 +51,9 @@ from heddle.support.limits import current_limits, exceeded
 from heddle.support.names import NameSupply, identifier
 from heddle.support.span import ModelSpan, at
 
+MOST_SIZES = 1024
+"""Elements of a shape, or of a list of axes, that is computed when the model runs. Each gets a variable."""
+
 
 class GraphImporter:
     """Builds calls with `builder`, whose open function is the one that is being imported."""
@@ -354,6 +357,12 @@ class GraphImporter:
                 f"{ty}",
             )
         count = 1 if ty.ndim == 0 else int(ty.dims[0])  # type: ignore[call-overload]
+        if count > MOST_SIZES:
+            raise ImportModelError(
+                N0301,
+                f"a shape that is computed when the model runs has at most {MOST_SIZES} elements, "
+                f"got {count}",
+            )
         if ty.ndim == 0:
             expr = self.call("reshape", expr, (1,))
         if ty.dtype != "int64":

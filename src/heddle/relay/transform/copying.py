@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from heddle.ir.expr import Var
+from heddle.ir.codes import I0501
+from heddle.ir.expr import Function, Var
 from heddle.ir.node import Node, children, map_children, replace
 from heddle.ir.variables import free_vars
 from heddle.ir.visitor import post_order_visit, rebuild
 from heddle.relay.builders import without_type
+from heddle.relay.nodes import Let
+from heddle.relay.placement import post_order
+from heddle.support.diagnostics import InternalError
 
 
 def with_own_bindings(expr: Any) -> Any:
@@ -39,6 +43,11 @@ def with_values(root: Any, values: Mapping[Var, Any]) -> Any:
     return _replaced(root, lambda node: values.get(node) if isinstance(node, Var) else None)
 
 
+def calls_itself(let: Let) -> bool:
+    """Whether a let is of a function that calls itself: no value can stand in the place of its variable."""
+    return isinstance(let.value, Function) and any(node is let.var for node in post_order(let.value))
+
+
 def with_nodes(root: Any, made: Mapping[int, Any]) -> Any:
     """An expression with others in the place of nodes, by the identity of these. What is put in may hold
     other nodes that are replaced."""
@@ -48,6 +57,7 @@ def with_nodes(root: Any, made: Mapping[int, Any]) -> Any:
 def _replaced(root: Any, stand_in: Callable[[Any], Any]) -> Any:
     """The work grows with the number of distinct nodes."""
     done: dict[int, Any] = {}
+    begun: set[int] = set()  # what is not done yet of these, the walk came by
     todo: list[tuple[Any, bool]] = [(root, False)]
     while todo:
         node, is_ready = todo.pop()
@@ -55,6 +65,9 @@ def _replaced(root: Any, stand_in: Callable[[Any], Any]) -> Any:
             continue
         other = stand_in(node)
         if not is_ready:
+            if id(node) in begun:
+                raise InternalError(I0501, f"{type(node).__name__} stands in its own place")
+            begun.add(id(node))
             below = children(node) if other is None else [other]
             todo.append((node, True))
             todo += [(child, False) for child in below if id(child) not in done]

@@ -18,7 +18,7 @@ from heddle.relay.expand import expand, placeholder
 from heddle.relay.nodes import Let
 from heddle.relay.op import relay_call
 from heddle.relay.placement import post_order
-from heddle.relay.transform.copying import with_values
+from heddle.relay.transform.copying import calls_itself, with_values
 from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
 from heddle.relay.typed import infer_expr, infer_module
 from heddle.relay.words import RelayWords
@@ -56,7 +56,7 @@ def _without_lets(func: Function) -> Function:
     values: dict[Var, Any] = {}
 
     def change(old: Any, new: Any) -> Any:
-        if not isinstance(new, Let):
+        if not isinstance(new, Let) or calls_itself(old):
             return new
         values[old.var] = new.value
         return new.body

@@ -9,8 +9,7 @@ from heddle.ir.expr import Function, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.relay.nodes import Let
-from heddle.relay.placement import post_order
-from heddle.relay.transform.copying import with_values
+from heddle.relay.transform.copying import calls_itself, with_values
 from heddle.relay.transform.effects import leads_to_effects
 from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
 
@@ -40,14 +39,10 @@ def _graph(func: Function) -> Function:
     values: dict[Var, Any] = {}
 
     def change(old: Any, new: Any) -> Any:
-        if not isinstance(new, Let) or _calls_itself(old):
+        if not isinstance(new, Let) or calls_itself(old):
             return new
         values[old.var] = new.value
         return new.body
 
     made: Function = rewrite_nodes(func, change)
     return with_values(made, values) if values else func
-
-
-def _calls_itself(let: Let) -> bool:
-    return isinstance(let.value, Function) and any(node is let.var for node in post_order(let.value))
