@@ -33,6 +33,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from heddle.support.registry import Registry
+from heddle.support.shown import Shown
 from heddle.support.span import Span, ambient_span
 
 
@@ -80,7 +81,7 @@ C = TypeVar("C")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Node:
+class Node(Shown):
     """The base of all IR nodes; see the module's text."""
 
     span: Span | None = dataclasses.field(
@@ -123,6 +124,9 @@ class Node:
     def script(self, **options: Any) -> str:
         """This node as text of its dialect."""
         return to_text(self, **options)
+
+    def _shown_text(self, **options: Any) -> str:
+        return self.script(**options)
 
     def astext(self, show_meta_data: bool = True, annotate: Callable[[Any], str] | None = None) -> str:
         """This node as a file of its dialect has it; `annotate` gives what follows an expression of Relay."""
