@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import html
+import operator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import heddle
-from heddle import relax, te, tir
+from heddle import relax, relay, te, tir
 from heddle.ir.structural import assert_structural_equal
+from heddle.ir.visitor import walk
 from heddle.script import ir as I
 from heddle.script import relax as R
 from heddle.script import tir as T
-from heddle.support.diagnostics import MissingNameError
+from heddle.support.diagnostics import IRTypeError, MissingNameError, ParseError, UsageError
 
 
 @I.ir_module
@@ -116,3 +118,171 @@ def test_void_is_an_element_type_left_open() -> None:
 
     assert_structural_equal(said.without_attr("global_symbol"), unsaid.without_attr("global_symbol"))
     assert said.ret_ty.dtype == "float32"
+
+
+# ---- operators and properties of Relax expressions
+
+
+def tensor_var(name: str, dtype: str = "float32", shape: Any = (2, 3)) -> Any:
+    return relax.Var(name, R.Tensor(shape, dtype))
+
+
+def run_emitted(value: Any, params: list[Any], *arrays: np.ndarray) -> np.ndarray:
+    """What a function that gives `value` computes of `arrays`, compiled."""
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        builder.emit_func_output(builder.emit(value))
+    machine = relax.VirtualMachine(relax.build(builder.get(), "llvm"), heddle.cpu())
+    result: np.ndarray = machine["main"](*map(heddle.runtime.tensor, arrays)).numpy()
+    return result
+
+
+OPERATORS = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "mod": operator.mod,
+    "power": operator.pow,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_build_relax_calls(name: str) -> None:
+    x, y = tensor_var("x"), tensor_var("y")
+    assert_structural_equal(
+        relax.Function([x, y], OPERATORS[name](x, y)), relax.Function([x, y], getattr(relax.op, name)(x, y))
+    )
+    a = np.array([[1.5, 2.0, 3.0], [0.5, 4.0, 2.0]], "float32")
+    b = np.array([[2.0, 2.0, 1.0], [1.0, 3.0, 5.0]], "float32")
+    result = run_emitted(OPERATORS[name](x, y), [x, y], a, b)
+    assert result.dtype == OPERATORS[name](a, b).dtype
+    np.testing.assert_allclose(result, OPERATORS[name](a, b), rtol=1e-6)
+
+
+def test_operators_nest_and_mix_with_constants_on_both_sides() -> None:
+    x = tensor_var("x")
+    a = np.array([[1.5, -2.0, 3.0], [0.5, 4.0, -1.0]], "float32")
+    two = relax.const(2.0)
+    np.testing.assert_allclose(run_emitted(two - (-x * x) / two, [x], a), 2 + a * a / 2, rtol=1e-6)
+    assert_structural_equal(two + two, relax.op.add(two, two))
+    np.testing.assert_array_equal(run_emitted(x.astype("int32"), [x], a), a.astype("int32"))
+
+
+@pytest.mark.parametrize("make", [lambda x: x + 1.0, lambda x: 1.0 - x, lambda x: x < 2, lambda x: x * None])
+def test_a_number_is_made_a_constant_first(make: Any) -> None:
+    with pytest.raises(IRTypeError, match=r"R0103(.|\n)*convert it with `const` first"):
+        make(tensor_var("x"))
+
+
+def test_equality_stays_identity() -> None:
+    x, y = tensor_var("x"), tensor_var("x")
+    assert x == x and x != y and {x: 1, y: 2}[y] == 2
+
+
+def test_relay_keeps_its_own_operators() -> None:
+    x = relay.var("x", shape=(2, 3))
+    parsed = relay.parse_expr("fn (%y: Tensor[(2, 3), float32]) { %y }").params[0]
+    for value in (x, relay.Var("z", relay.TensorType((2, 3))), parsed, relay.exp(x), relay.const(1.0)):
+        assert (value + x).op.name == (value + value).op.name == "add"
+        assert (-value).op.name == "negative" and value.astype("int8").op.name == "cast"
+    assert isinstance(x, relay.Var) and (relax.Tuple([x, x])[1] + x).op.name == "add"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        x // x
+    again = heddle.ir.load_json(heddle.ir.save_json(relay.Function([x], x)))
+    assert (again.params[0] + again.params[0]).op.name == "add"
+
+
+def test_fields_of_tuples() -> None:
+    x, y = tensor_var("x"), tensor_var("y", "int32", (4,))
+    pair = relax.Var("pair", R.Tuple(x.ty, y.ty))
+    assert_structural_equal(pair[1], relax.TupleGetItem(pair, 1))
+    assert pair[1].ty.dtype == pair[-1].ty.dtype == "int32" and pair[-2].index == 0
+    assert [field.index for field in pair] == [0, 1]
+    assert list(relax.Tuple([x, y])) == [x, y]
+    for index in (2, -3):
+        with pytest.raises(IndexError, match="I0310"):
+            pair[index]
+    for wrong in (lambda: x[0], lambda: pair["a"], lambda: iter(x), lambda: list(relax.Var("u"))):
+        with pytest.raises(UsageError, match="I0310"):
+            wrong()
+    assert relax.Var("u")[3].index == 3  # what has no type yet may be a tuple
+
+
+def test_properties_of_types() -> None:
+    n = tir.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n, 8), "float16"))
+    assert x.shape[0] is n and list(x.shape) == list(x.ty.dims) and x.dtype == "float16" and x.ndim == 2
+    assert x.struct_info is x.ty and relax.const(1.0).dtype == "float32"
+    assert relax.Var("s", R.Prim("int64")).dtype == "int64"
+    bare = relax.op.add(x, x)
+    for name in ("shape", "dtype", "ndim", "struct_info"):
+        with pytest.raises(MissingNameError, match=r"I0304(.|\n)*BlockBuilder"):
+            getattr(bare, name)
+    for var, name in ((relax.Var("t", R.Tuple()), "shape"), (relax.Var("t", R.Tensor(ndim=2)), "dtype")):
+        with pytest.raises(MissingNameError, match=f"I0309.*{name}"):
+            getattr(var, name)
+
+
+# ---- types as words of scripts
+
+
+def test_a_word_of_a_type_is_a_type() -> None:
+    x = relax.Var("x", R.Tensor((2, 3), "float32"))
+    assert_structural_equal(x.ty, relax.TensorType((2, 3), "float32"))
+    assert relax.Var("x", R.Tensor).ty.ndim == -1 and isinstance(relax.Var("x", R.Object).ty, relax.AnyType)
+    with pytest.raises(IRTypeError, match=r"I0311.*str"):
+        relax.Var("x", "float32")
+
+
+def test_names_among_sizes_are_symbolic() -> None:
+    ty = relax.Var("x", R.Tensor(("n", 8, "n * 2 + m"), "float32")).ty
+    n, eight, last = ty.dims
+    assert isinstance(n, tir.Var) and n.name == "n" and int(eight) == 8
+    assert str(last) == "n * 2 + m" and n in list(walk(last))
+    pair = relax.Var("p", R.Tuple(R.Tensor(("n",)), R.Tensor(("n",)))).ty
+    assert pair.fields[0].dims[0] is pair.fields[1].dims[0] and pair.fields[0].dims[0] is not n
+    for wrong in ("n +", "f(n)", "n / 2", "1 // 0", "1.5", "n.a"):
+        with pytest.raises(ParseError, match="R0401"):
+            relax.Var("x", R.Tensor((wrong,)))
+
+
+def test_a_free_size_by_name_runs() -> None:
+    x = relax.Var("x", R.Tensor(("n", 8), "float32"))
+    for size in (0, 1, 7):
+        a = np.arange(size * 8, dtype="float32").reshape(size, 8)
+        np.testing.assert_array_equal(run_emitted(x + x, [x], a), a + a)
+
+
+@pytest.mark.parametrize("make", [relax.TensorType, relax.TensorStructInfo, relax.ShapeType])
+def test_names_in_types_say_what_to_do(make: Any) -> None:
+    with pytest.raises(IRTypeError, match=r'K0102.*\'n\'(.|\n)*tir.Var\("n", "int64"\)'):
+        make(("n", 8))
+
+
+@pytest.mark.parametrize("call_tir", [R.call_tir, relax.op.call_tir, relax.call_tir])
+def test_call_tir_takes_words_of_types(call_tir: Any) -> None:
+    x = tensor_var("x")
+    name = relax.GlobalVar("f")
+    word, ty = R.Tensor((2, 3), "float32"), relax.TensorType((2, 3), "float32")
+    wanted = relax.op.call_tir(name, [x], ty)
+    assert_structural_equal(call_tir(name, [x], word), wanted)
+    assert_structural_equal(call_tir(name, [x], out_sinfo=word), wanted)
+    assert_structural_equal(call_tir(name, [x], [word, word]), relax.op.call_tir(name, [x], [ty, ty]))
+
+
+def test_call_tir_built_in_python_runs() -> None:
+    a = te.placeholder((2, 3), "float32", name="A")
+    x = tensor_var("x")
+    builder = relax.BlockBuilder()
+    name = builder.add_func(kernel(a, te.compute((2, 3), lambda i, j: a[i, j] + 1.0), name="f"), "f")
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(R.call_tir(name, [x], R.Tensor((2, 3), "float32"))))
+    machine = relax.VirtualMachine(relax.build(builder.get(), "llvm"), heddle.cpu())
+    value = np.ones((2, 3), "float32")
+    np.testing.assert_array_equal(machine["main"](heddle.runtime.tensor(value)).numpy(), value + 1)

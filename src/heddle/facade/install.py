@@ -182,7 +182,8 @@ def _register_builtins_on_demand(module: ModuleType) -> None:
 
 def _load_expression_operators_on_demand(module: ModuleType) -> None:
     """What Python's operators on expressions build lies above: the table asks for it when one is used."""
-    module.EXPRESSION_OPERATORS.fill_from(lambda: import_module("heddle.relay.op"))
+    rooms = ("heddle.relax.operators", "heddle.relay.op")
+    module.EXPRESSION_OPERATORS.fill_from(lambda: [import_module(room) for room in rooms])
 
 
 def _load_executors_on_demand(module: ModuleType) -> None:

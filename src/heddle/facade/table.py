@@ -190,8 +190,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relay.expr": {
         **_WITH_FIELDS,
-        "heddle.relay.builders": "Function TupleWrapper bind const var",
-        "heddle.ir.expr": "Call Constant Expr GlobalVar If Tuple TupleGetItem Var",
+        "heddle.relay.builders": "Function TupleWrapper Var bind const var",
+        "heddle.ir.expr": "Call Constant Expr GlobalVar If Tuple TupleGetItem",
         "heddle.relay.nodes": "Let RefCreate RefRead RefWrite",
     },
     "heddle.relay.function": {"heddle.relay.builders": "Function"},

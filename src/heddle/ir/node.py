@@ -16,7 +16,7 @@ Semantics of fields:
 - plain fields are compared, hashed, visited and saved;
 - `defines()` the same, and variables met for the first time inside are definitions;
 - `label()` is saved and visited but not compared (name hints, inferred types);
-- `added()` is a plain field that older files lack;
+- `added()` is a plain field that older files lack, `added_label()` a label that they lack;
 - `derived()` is recomputed from the other fields.
 
 `span` is the last, keyword-only field of each node; when it is not given, the ambient span is taken.
@@ -68,6 +68,11 @@ def added(*, default: Any) -> Any:
 def added_definitions(*, default: tuple[()]) -> Any:
     """As `added`, for a tuple of variables that are defined here."""
     return dataclasses.field(default=default, metadata={"mode": Mode.DEF, "added": True})
+
+
+def added_label(*, default: Any) -> Any:
+    """As `label()`, for a field that came after files were written."""
+    return dataclasses.field(default=default, metadata={"mode": Mode.LABEL, "added": True})
 
 
 def derived(*, init: Literal[False] = False) -> Any:
@@ -148,7 +153,7 @@ def _mode(field: dataclasses.Field[Any]) -> Mode:
 @dataclass_transform(
     frozen_default=True,
     eq_default=False,
-    field_specifiers=(dataclasses.field, added, added_definitions, defines, label, derived),
+    field_specifiers=(dataclasses.field, added, added_definitions, added_label, defines, label, derived),
 )
 def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[type[C]], type[C]]:
     """Declare a node class under the name that JSON and messages use.
