@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import html
+import importlib
 import operator
+import subprocess
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import heddle
-from heddle import relax, relay, te, tir
+from heddle import ir, relax, relay, te, tir
+from heddle.driver.named_pipelines import PIPELINE_MAP
+from heddle.facade.table import ALIASES, EXPORTS
 from heddle.ir.structural import assert_structural_equal
 from heddle.ir.visitor import walk
 from heddle.script import ir as I
 from heddle.script import relax as R
 from heddle.script import tir as T
-from heddle.support.diagnostics import IRTypeError, MissingNameError, ParseError, UsageError
+from heddle.support.diagnostics import IRTypeError, MissingNameError, ParseError, UsageError, VerifyError
 
 
 @I.ir_module
@@ -286,3 +292,149 @@ def test_call_tir_built_in_python_runs() -> None:
     machine = relax.VirtualMachine(relax.build(builder.get(), "llvm"), heddle.cpu())
     value = np.ones((2, 3), "float32")
     np.testing.assert_array_equal(machine["main"](heddle.runtime.tensor(value)).numpy(), value + 1)
+
+
+# ---- passes and pipelines
+
+
+@pytest.fixture
+def own_pipelines() -> Iterator[None]:
+    """Pipelines that a test registers go again."""
+    known = dict(PIPELINE_MAP)
+    yield
+    PIPELINE_MAP.clear()
+    PIPELINE_MAP.update(known)
+
+
+@I.ir_module
+class Both:
+    @T.prim_func
+    def loops(a: T.Buffer((2,), "float32")):
+        a[0] = 1.0
+
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        with R.dataflow():
+            y = R.nn.relu(x)
+            R.output(y)
+        return y
+
+
+def test_passes_over_functions_see_their_dialect_alone() -> None:
+    seen = []
+
+    @relax.transform.function_pass(opt_level=1, name="Graphs")
+    def graphs(func: Any, mod: Any, ctx: Any) -> Any:
+        seen.append(func)
+        return func.with_attr("seen", mod is Both)
+
+    @tir.transform.prim_func_pass(opt_level=0)
+    class Loops:
+        def __init__(self, mark: str) -> None:
+            self.mark = mark
+
+        def transform_function(self, func: Any, mod: Any, ctx: Any) -> Any:
+            return func.with_attr("mark", self.mark)
+
+    assert graphs.info.name == "Graphs" and graphs.info.opt_level == 1
+    made = graphs(Both)
+    assert seen == [Both["main"]] and made["main"].attrs["seen"] and made["loops"] is Both["loops"]
+    made = Loops("m")(Both)
+    assert made["loops"].attrs["mark"] == "m" and made["main"] is Both["main"]
+    assert relax.transform.function_pass(lambda func, mod, ctx: func, opt_level=0)(Both) is Both
+
+
+def test_passes_over_dataflow_blocks() -> None:
+    @relax.transform.dataflowblock_pass(opt_level=0)
+    def to_exp(block: Any, mod: Any, ctx: Any) -> Any:
+        bindings = [
+            relax.VarBinding(b.var, relax.op.exp(relax.op.abs(b.value.args[0]))) for b in block.bindings
+        ]
+        return relax.DataflowBlock(bindings)
+
+    made = to_exp(Both)
+    assert relax.analysis.well_formed(made) and made["loops"] is Both["loops"]
+    machine = relax.VirtualMachine(relax.build(made, "llvm"), heddle.cpu())
+    x = np.array([[-1, 0, 2], [3, -4, 1]], "float32")
+    result = machine["main"](heddle.runtime.tensor(x)).numpy()
+    np.testing.assert_allclose(result, np.exp(np.abs(x)), rtol=1e-5)
+    assert relax.transform.dataflowblock_pass(lambda block, mod, ctx: block, opt_level=0)(Both) is Both
+
+
+def test_pass_instruments_of_plain_classes() -> None:
+    @ir.instrument.pass_instrument
+    class Names:
+        def __init__(self, start: str) -> None:
+            self.names = [start]
+
+        def run_before_pass(self, mod: Any, info: Any) -> None:
+            self.names.append(info.name)
+
+    names = Names("start")
+    assert isinstance(names, ir.instrument.PassInstrument) and Names.__name__ == "Names"
+    with ir.transform.PassContext(instruments=[names]):
+        relax.transform.Normalize()(Both)
+        relax.transform.FoldConstant()(Both)
+    assert names.names == ["start", "Normalize", "FoldConstant"]
+
+
+def test_the_instrument_of_well_formedness_names_the_pass() -> None:
+    stray = relax.Var("stray", R.Tensor((2, 3), "float32"))
+
+    @relax.transform.function_pass(opt_level=0)
+    def breaks(func: Any, mod: Any, ctx: Any) -> Any:
+        return relax.Function(func.params, relax.SeqExpr([], stray), stray.ty)
+
+    with ir.transform.PassContext(instruments=[relax.ir.instrument.WellFormedInstrument()]):
+        relax.transform.FoldConstant()(Both)
+        with pytest.raises(VerifyError, match="stray") as caught:
+            breaks(Both)
+    assert caught.value.__notes__ == ["after pass breaks"]
+
+
+@pytest.mark.usefixtures("own_pipelines")
+def test_pipelines_by_name() -> None:
+    fused = relax.get_pipeline()(Both)
+    assert any("call_tir" in str(b.value) for b in fused["main"].body.bindings())
+    built = relax.get_pipeline("default_build")(Both)
+    assert_structural_equal(built, relax.get_default_pipeline(heddle.target.Target("llvm"))(Both))
+    runs = []
+
+    @relax.register_pipeline("mine")
+    def mine(mark: str = "plain") -> Any:
+        @ir.transform.module_pass(opt_level=0)
+        def run(mod: Any, ctx: Any) -> Any:
+            runs.append(mark)
+            return relax.get_pipeline("default")(mod)
+
+        return run
+
+    relax.get_pipeline("mine", mark="loud")(Both)
+    machine = relax.VirtualMachine(relax.build(Both, "llvm", relax_pipeline="mine"), heddle.cpu())
+    x = np.array([[-1, 0, 2], [3, -4, 1]], "float32")
+    np.testing.assert_array_equal(machine["main"](heddle.runtime.tensor(x)).numpy(), np.maximum(x, 0))
+    assert runs == ["loud", "plain"]
+    with pytest.raises(ValueError, match=r"D0103.*registered already"):
+        relax.register_pipeline("mine")
+    with pytest.raises(ValueError, match=r"D0103.*'mime'(.|\n)*did you mean 'mine'"):
+        relax.get_pipeline("mime")
+
+
+@pytest.mark.parametrize("module", sorted(EXPORTS))
+def test_dir_lists_every_public_name_and_each_resolves(module: str) -> None:
+    facade = importlib.import_module(module)
+    listed = set(dir(facade))
+    wanted = {word.partition("=")[0] for words in EXPORTS[module].values() for word in words.split()}
+    below = {n[len(module) + 1 :] for n in (*EXPORTS, *ALIASES) if n.rpartition(".")[0] == module}
+    assert wanted | below <= listed
+
+
+def test_dir_lists_passes_and_submodules_before_they_are_asked_for() -> None:
+    program = (
+        "import heddle, heddle.relax.transform as t\n"
+        "assert {'FoldConstant', 'FuseOps', 'function_pass'} <= set(dir(t)) and 'Var' not in dir(t)\n"
+        "assert {'relax', 'tirx', 'frontend', 'compile'} <= set(dir(heddle))\n"
+        "import heddle.relay; assert {'add', 'nn', 'Var'} <= set(dir(heddle.relay))\n"
+        "assert all(getattr(heddle, n, None) is not None for n in ('relax', 'compile', 'tir'))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -86,6 +86,7 @@ _SCHEDULE = {
 _HOISTING = {
     "heddle.tir.transform.hoist_if": "HoistIfThenElse",
     "heddle.tir.transform.simplify": "StmtSimplify=Simplify",
+    "heddle.tir.transform.user_passes": "prim_func_pass",
 }
 _GRAPH_NODES = {
     "heddle.ir.expr": (
@@ -168,7 +169,10 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.relax.script": "call_dps_packed call_packed call_tir prim_value",
         "heddle.vm.relax": "ExecBuilder VMExecutable VMInstrumentReturnKind VirtualMachine",
         "heddle.driver.compile": "build",
-        "heddle.driver.pipeline": "default_build_pipeline=default_pipeline",
+        "heddle.driver.pipeline": "get_default_pipeline=default_pipeline",
+        "heddle.driver.named_pipelines": (
+            "default_build_pipeline get_pipeline register_pipeline zero_pipeline"
+        ),
     },
     "heddle.relax.expr": _GRAPH_NODES,
     "heddle.relay": {
@@ -237,10 +241,18 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relax.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
         "heddle.relax.transform.lower_runtime_builtin": "VMBuiltinLower=LowerRuntimeBuiltin",
+        "heddle.relax.transform.user_passes": "dataflowblock_pass function_pass",
     },
     "heddle.relax.backend": {},
     "heddle.relax.utils": {"heddle.graph.copying": "copy_with_new_vars"},
-    "heddle.relax.pipeline": {"heddle.driver.pipeline": "get_default_pipeline=default_pipeline"},
+    "heddle.relax.pipeline": {
+        "heddle.driver.pipeline": "get_default_pipeline=default_pipeline",
+        "heddle.driver.named_pipelines": (
+            "PIPELINE_MAP default_build_pipeline get_pipeline register_pipeline zero_pipeline"
+        ),
+    },
+    "heddle.relax.ir": {},
+    "heddle.relax.ir.instrument": {"heddle.relax.analysis.instrument": "WellFormedInstrument"},
     "heddle.ir": {
         "heddle.ir.expr": "BaseFunc Call Constant Expr GlobalVar StringImm Tuple TupleGetItem Var",
         "heddle.ir.types": "FuncType PointerType PrimType TupleType Type",
@@ -264,7 +276,9 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.instrument": "PrintAfterAll PrintBeforeAll",
     },
     "heddle.instrument": {
-        "heddle.ir.instrument": "DumpIR PassTimingInstrument PrintAfterAll PrintBeforeAll VerifyEach",
+        "heddle.ir.instrument": (
+            "DumpIR PassTimingInstrument PrintAfterAll PrintBeforeAll VerifyEach pass_instrument"
+        ),
         "heddle.ir.transform": "PassInstrument",
         "heddle.driver.compile_profile": "CompileProfile",
     },
