@@ -438,3 +438,92 @@ def test_dir_lists_passes_and_submodules_before_they_are_asked_for() -> None:
         "assert all(getattr(heddle, n, None) is not None for n in ('relax', 'compile', 'tir'))\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# ---- visitors and mutators
+
+
+@I.ir_module
+class Sums:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((2, 3), "float32"):
+        with R.dataflow():
+            a = R.add(x, x)
+            b = R.add(a, R.const(1.0))
+            R.output(b)
+        if c:
+            d = R.add(b, x)
+        else:
+            d = R.nn.relu(b)
+        return d
+
+
+def run_sums(mod: Any, flag: bool) -> np.ndarray:
+    machine = relax.VirtualMachine(relax.build(mod, "llvm"), heddle.cpu())
+    x = np.array([[-1, 0, 2], [3, -4, 1]], "float32")
+    result: np.ndarray = machine["main"](*map(heddle.runtime.tensor, (x, np.array(flag)))).numpy()
+    return result
+
+
+def test_a_visitor_sees_every_call_and_definition() -> None:
+    @relax.expr_functor.visitor
+    class Names(relax.PyExprVisitor):
+        def __init__(self) -> None:
+            self.calls: list[str] = []
+            self.defined: list[str] = []
+
+        def visit_call_(self, call: Any) -> None:
+            self.calls.append(call.op.name)
+            super().visit_call_(call)
+
+        def visit_var_def_(self, var: Any) -> None:
+            self.defined.append(var.name_hint)
+
+        visit_dataflow_var_def_ = visit_var_def_
+
+    names = Names()
+    names.visit_expr(Sums["main"])
+    assert names.calls == ["relax.add", "relax.add", "relax.add", "relax.nn.relu"]
+    assert {"x", "c", "a", "b", "d"} <= set(names.defined)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_mutator_makes_programs_that_run(flag: bool) -> None:
+    @relax.expr_functor.mutator
+    class Change(relax.PyExprMutator):
+        def visit_call_(self, call: Any) -> Any:
+            call = self.visit_expr_post_order(call)
+            if call.op == heddle.ir.Op.get("relax.add"):
+                one = self.builder_.emit(relax.op.multiply(call.args[0], relax.const(3.0)))
+                return relax.op.subtract(one, relax.op.exp(call.args[1]))  # nested: it is normalised
+            return call
+
+    change = Change(Sums)
+    change.builder_.update_func(Sums.get_global_var("main"), change.visit_expr(Sums["main"]))
+    made = change.builder_.get()
+    assert relax.analysis.well_formed(made)
+    x = np.array([[-1, 0, 2], [3, -4, 1]], "float32")
+    b = 3 * (3 * x - np.exp(x)) - np.exp(np.float32(1))
+    np.testing.assert_allclose(
+        run_sums(made, flag), 3 * b - np.exp(x) if flag else np.maximum(b, 0), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_a_mutator_that_changes_nothing_keeps_the_function() -> None:
+    assert relax.PyExprMutator(Sums).visit_expr(Sums["main"]) is Sums["main"]
+
+
+def test_a_mutator_follows_types_that_change() -> None:
+    class Half(relax.PyExprMutator):
+        def visit_var_def_(self, var: Any) -> Any:
+            if var.name_hint != "x":
+                return super().visit_var_def_(var)
+            new = relax.Var("x", R.Tensor((2, 3), "float64"))
+            self.set_var_remap(var, new)
+            return new
+
+        def visit_constant_(self, op: Any) -> Any:
+            return relax.const(op.data.numpy(), "float64")
+
+    made = Half(Sums).visit_expr(Sums["main"])
+    assert made.ret_ty.dtype == "float64" and relax.analysis.well_formed(made)

@@ -166,6 +166,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.graph.op_builder": "const",
         "heddle.graph.infer": "get_type=type_of",
         "heddle.graph.rewriter": "BindingRewriter",
+        "heddle.relax.expr_functor": "PyExprMutator PyExprVisitor",
         "heddle.relax.script": "call_dps_packed call_packed call_tir prim_value",
         "heddle.vm.relax": "ExecBuilder VMExecutable VMInstrumentReturnKind VirtualMachine",
         "heddle.driver.compile": "build",
