@@ -102,8 +102,8 @@ def build(
     module) that takes the graph module to what code generation accepts; `tir_pipeline` is None or such a pass
     over the loop functions, before the passes of code generation. `exec_mode`: "bytecode" leaves graph
     functions to the machine's interpreter, "compiled" makes machine code of them too. Kernels are looked up
-    in `cache`, by default the process's; there, with the default pipelines, the whole program is looked up first
-    (`heddle.driver.program_cache`).
+    in `cache`, by default the process's; there, with the default pipelines, the whole program is looked up
+    first (`heddle.driver.program_cache`).
 
     `precision`: "fp32" computes as the model says; "bf16" rounds the factors of products with constant
     weights to bfloat16 and adds up in float32 (`relax.transform.ContractInBfloat16`). It belongs to the

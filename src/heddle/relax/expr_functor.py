@@ -169,6 +169,8 @@ class PyExprMutator(_Functor):
 
     def visit_expr_post_order(self, expr: Expr) -> Any:
         """The expression with its parts visited, in normal form; its own method is not called."""
+        if isinstance(expr, Constant):  # it has two methods, one of which calls the other
+            return expr
         made = getattr(PyExprMutator, self._name(expr))(self, expr)
         is_nested = isinstance(made, (Function, SeqExpr, If))
         return made if is_nested or not self.builder_.scopes else self.builder_.value(made)
