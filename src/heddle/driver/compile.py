@@ -12,6 +12,7 @@ from heddle.codegen.build import build as build_kernels
 from heddle.codegen.c_source import c_source_modules
 from heddle.codegen.cache import KernelCache
 from heddle.driver.codes import D0103
+from heddle.driver.named_pipelines import PIPELINE_MAP, get_pipeline
 from heddle.driver.pipeline import OptionError, default_pipeline
 from heddle.driver.program_cache import BuildOptions, program_cache
 from heddle.driver.signature import COMPILER, METADATA_PREFIX, PRECISION, Signature, TensorSpec
@@ -97,12 +98,12 @@ def build(
     targets, into a `VariantsModule` of executables. Relay functions go through `to_relax` first.
 
     `params` are values of parameters of `main` by name; they become constants. `relax_pipeline` is "default",
-    None for a module that is lowered already, or a pass (any function from module to module) that takes the
-    graph module to what code generation accepts; `tir_pipeline` is None or such a pass over the loop
-    functions, before the passes of code generation. `exec_mode`: "bytecode" leaves graph functions to the
-    machine's interpreter, "compiled" makes machine code of them too. Kernels are looked up in `cache`, by
-    default the process's; there, with the default pipelines, the whole program is looked up first
-    (`heddle.driver.program_cache`).
+    a registered name, None for a module that is lowered already, or a pass (any function from module to
+    module) that takes the graph module to what code generation accepts; `tir_pipeline` is None or such a pass
+    over the loop functions, before the passes of code generation. `exec_mode`: "bytecode" leaves graph
+    functions to the machine's interpreter, "compiled" makes machine code of them too. Kernels are looked up
+    in `cache`, by default the process's; there, with the default pipelines, the whole program is looked up
+    first (`heddle.driver.program_cache`).
 
     `precision`: "fp32" computes as the model says; "bf16" rounds the factors of products with constant
     weights to bfloat16 and adds up in float32 (`relax.transform.ContractInBfloat16`). It belongs to the
@@ -166,7 +167,8 @@ def build_for(
         return _compiled(mod, chosen, pipeline, lower_loops, options, cache)
 
     options = BuildOptions(exec_mode, precision, sanitize)
-    is_default = all(isinstance(each, str) for each in (relax_pipeline, tir_pipeline)) and cache is None
+    is_default = isinstance(relax_pipeline, str) and relax_pipeline == "default"
+    is_default = is_default and isinstance(tir_pipeline, str) and cache is None
     return program_cache().get(mod, chosen, options, make) if is_default else make()
 
 
@@ -214,6 +216,8 @@ def _pipeline(option: str, given: Any, default: Pass | None) -> Callable[[Any], 
     if given is None or (isinstance(given, str) and given == "default"):
         chosen = default if given is not None else None
         return chosen if chosen is not None else lambda mod: mod
+    if isinstance(given, str) and option == "relax_pipeline" and given in PIPELINE_MAP:
+        return get_pipeline(given)  # type: ignore[no-any-return]
     if not callable(given):
         raise OptionError(D0103, f"unknown {option} {given!r}: expected 'default', None or a pass")
     return given  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec, spec_from_file_location
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
@@ -50,6 +51,17 @@ def pass_module(module: str, name: str) -> str | None:
     file = _WORD_STARTS.sub("_", name).lower()
     candidates = (f"{package}.{file}" for package in PASSES.get(module, ()))
     return next((candidate for candidate in candidates if find_spec(candidate) is not None), None)
+
+
+@cache
+def _passes(module: str) -> frozenset[str]:
+    """The passes of a public module: the class of each pass's file, by its name. It imports them."""
+    found = set()
+    for package in PASSES.get(module, ()):
+        for info in iter_modules(import_module(package).__path__):
+            members = vars(import_module(f"{package}.{info.name}"))
+            found |= {name for name in members if pass_module(module, name) == f"{package}.{info.name}"}
+    return frozenset(found)
 
 
 class FacadeModule(ModuleType):
@@ -95,7 +107,17 @@ class FacadeModule(ModuleType):
         return error
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *exported(self.__name__)})
+        words = dir(import_module(WORDS[self.__name__])) if self.__name__ in WORDS else ()
+        return sorted({*super().__dir__(), *exported(self.__name__), *words, *self._submodules()})
+
+    def _submodules(self) -> set[str]:
+        """Modules below, whether they were imported or not, and the passes in them."""
+        own = {info.name for info in iter_modules(getattr(self, "__path__", ()))}
+        start = f"{self.__name__}."
+        below = {
+            name[len(start) :].partition(".")[0] for name in (*EXPORTS, *ALIASES) if name.startswith(start)
+        }
+        return {name for name in {*own, *below} if not name.startswith("_")} | _passes(self.__name__)
 
 
 class _RoomLoader(SourceFileLoader):
@@ -182,7 +204,8 @@ def _register_builtins_on_demand(module: ModuleType) -> None:
 
 def _load_expression_operators_on_demand(module: ModuleType) -> None:
     """What Python's operators on expressions build lies above: the table asks for it when one is used."""
-    module.EXPRESSION_OPERATORS.fill_from(lambda: import_module("heddle.relay.op"))
+    rooms = ("heddle.relax.operators", "heddle.relay.op")
+    module.EXPRESSION_OPERATORS.fill_from(lambda: [import_module(room) for room in rooms])
 
 
 def _load_executors_on_demand(module: ModuleType) -> None:

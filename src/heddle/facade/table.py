@@ -86,6 +86,7 @@ _SCHEDULE = {
 _HOISTING = {
     "heddle.tir.transform.hoist_if": "HoistIfThenElse",
     "heddle.tir.transform.simplify": "StmtSimplify=Simplify",
+    "heddle.tir.transform.user_passes": "prim_func_pass",
 }
 _GRAPH_NODES = {
     "heddle.ir.expr": (
@@ -165,10 +166,14 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.graph.op_builder": "const",
         "heddle.graph.infer": "get_type=type_of",
         "heddle.graph.rewriter": "BindingRewriter",
+        "heddle.relax.expr_functor": "PyExprMutator PyExprVisitor",
         "heddle.relax.script": "call_dps_packed call_packed call_tir prim_value",
         "heddle.vm.relax": "ExecBuilder VMExecutable VMInstrumentReturnKind VirtualMachine",
         "heddle.driver.compile": "build",
-        "heddle.driver.pipeline": "default_build_pipeline=default_pipeline",
+        "heddle.driver.pipeline": "get_default_pipeline=default_pipeline",
+        "heddle.driver.named_pipelines": (
+            "default_build_pipeline get_pipeline register_pipeline zero_pipeline"
+        ),
     },
     "heddle.relax.expr": _GRAPH_NODES,
     "heddle.relay": {
@@ -190,8 +195,8 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relay.expr": {
         **_WITH_FIELDS,
-        "heddle.relay.builders": "Function TupleWrapper bind const var",
-        "heddle.ir.expr": "Call Constant Expr GlobalVar If Tuple TupleGetItem Var",
+        "heddle.relay.builders": "Function TupleWrapper Var bind const var",
+        "heddle.ir.expr": "Call Constant Expr GlobalVar If Tuple TupleGetItem",
         "heddle.relay.nodes": "Let RefCreate RefRead RefWrite",
     },
     "heddle.relay.function": {"heddle.relay.builders": "Function"},
@@ -237,10 +242,18 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relax.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
         "heddle.relax.transform.lower_runtime_builtin": "VMBuiltinLower=LowerRuntimeBuiltin",
+        "heddle.relax.transform.user_passes": "dataflowblock_pass function_pass",
     },
     "heddle.relax.backend": {},
     "heddle.relax.utils": {"heddle.graph.copying": "copy_with_new_vars"},
-    "heddle.relax.pipeline": {"heddle.driver.pipeline": "get_default_pipeline=default_pipeline"},
+    "heddle.relax.pipeline": {
+        "heddle.driver.pipeline": "get_default_pipeline=default_pipeline",
+        "heddle.driver.named_pipelines": (
+            "PIPELINE_MAP default_build_pipeline get_pipeline register_pipeline zero_pipeline"
+        ),
+    },
+    "heddle.relax.ir": {},
+    "heddle.relax.ir.instrument": {"heddle.relax.analysis.instrument": "WellFormedInstrument"},
     "heddle.ir": {
         "heddle.ir.expr": "BaseFunc Call Constant Expr GlobalVar StringImm Tuple TupleGetItem Var",
         "heddle.ir.types": "FuncType PointerType PrimType TupleType Type",
@@ -264,7 +277,9 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.instrument": "PrintAfterAll PrintBeforeAll",
     },
     "heddle.instrument": {
-        "heddle.ir.instrument": "DumpIR PassTimingInstrument PrintAfterAll PrintBeforeAll VerifyEach",
+        "heddle.ir.instrument": (
+            "DumpIR PassTimingInstrument PrintAfterAll PrintBeforeAll VerifyEach pass_instrument"
+        ),
         "heddle.ir.transform": "PassInstrument",
         "heddle.driver.compile_profile": "CompileProfile",
     },

@@ -12,7 +12,7 @@ from heddle.graph.op_builder import build_call
 from heddle.ir.expr import Call
 from heddle.ir.op import GRAPH_PREFIX, OP_RECORDS
 from heddle.ir.op_def import OpDef
-from heddle.ir.types import Type
+from heddle.ir.types import Type, type_given
 
 TYPE_KEYWORDS = ("ty_args", "out_ty", "out_sinfo", "sinfo_args")
 """What result types among the arguments may be called."""
@@ -34,7 +34,8 @@ class OpWord:
 def _types_in(value: Any) -> tuple[Type, ...]:
     """The types that an argument consists of, none where it is something else."""
     items = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    return items if all(isinstance(item, Type) for item in items) else ()
+    are_types = all(isinstance(item, Type) or hasattr(item, "as_type") for item in items)
+    return tuple(type_given(item) for item in items) if are_types else ()
 
 
 @dataclass(frozen=True, slots=True)

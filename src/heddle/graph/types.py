@@ -14,6 +14,7 @@ from heddle.graph.codes import R0101, R0209
 from heddle.ir.expr import Expr
 from heddle.ir.node import Node, node
 from heddle.ir.types import Type
+from heddle.prim.codes import K0102
 from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant
 from heddle.runtime.device import Device, device
 from heddle.runtime.dtype import DataType
@@ -138,7 +139,13 @@ def dims(values: Any) -> tuple[PrimExpr, ...]:
 
 
 def dim(value: Any) -> PrimExpr:
-    """One dimension. Raises: IRTypeError R0101 where it is no integer, or none of 64 bits."""
+    """One dimension. Raises: IRTypeError R0101 for no integer, or none of 64 bits; K0102 for a name."""
+    if isinstance(value, str):
+        raise IRTypeError(
+            K0102,
+            f"expected a dimension, got the string {value!r}",
+            help='a symbolic size is a variable: n = tir.Var("n", "int64"); scripts and R.Tensor take names',
+        )
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise IRTypeError(R0101, f"a dimension must be an integer of 64 bits, got {value}")
     expr = as_expr(value, "int64")

@@ -43,6 +43,17 @@ I0307 = declare_code(
 I0308 = declare_code(
     "I0308", "type defined twice", "Two data types of a module have the same name; rename one of them."
 )
+I0309 = declare_code(
+    "I0309",
+    "the type does not say that",
+    "The type of the expression is no tensor, or one whose shape or element type is not known.",
+)
+I0310 = declare_code(
+    "I0310",
+    "no such field",
+    "`x[i]` chooses a field of a tuple by a number that is less than the number of fields.",
+)
+I0311 = declare_code("I0311", "not a type", 'A type was expected, such as `R.Tensor((n, 4), "float32")`.')
 I0401 = declare_code("I0401", "unknown operator", "No operator of this name is declared.")
 I0402 = declare_code("I0402", "unknown attribute", "The operator or node has no attribute of this name.")
 I0501 = declare_code(

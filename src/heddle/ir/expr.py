@@ -10,16 +10,20 @@ type is part of its definition and is compared there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import heddle.ir.tensor_values  # noqa: F401  (registers how constants' tensors compare and are saved)
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
 from heddle.ir.codes import I0304
-from heddle.ir.expr_operators import ExpressionOperators
-from heddle.ir.node import Node, added, children, defines, label, node
-from heddle.ir.types import AnyType, Type
+from heddle.ir.expr_operators import ExpressionOperators, TypedParts, check_field, iterate_fields
+from heddle.ir.node import Node, added, added_label, children, defines, label, node
+from heddle.ir.types import AnyType, Type, type_given
 from heddle.ir.visitor import walk_distinct
 from heddle.support.diagnostics import UsageError
+
+DIALECT_FAMILIES = ("relax", "relay")
+"""The families of nodes that tell the dialect of the expression around them."""
 
 
 class Expr(Node, ExpressionOperators):
@@ -32,11 +36,30 @@ class Expr(Node, ExpressionOperators):
         return Call(self, args, attrs_of(attrs))
 
     @property
+    def operand_dialect(self) -> str:
+        return self.text_family if self.text_family in DIALECT_FAMILIES else ""
+
+    @property
     def checked_type(self) -> Type:
         """The type. Raises: UsageError I0304 before inference."""
         if self.ty is None:
             raise UsageError(I0304, "the expression has no type before inference", span=self.span)
         return self.ty  # type: ignore[no-any-return]
+
+
+class GraphExpr(Expr, TypedParts):
+    """The base of expressions of graphs whose values may be tensors or tuples."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: int) -> Expr:
+        """A field of a tuple. Raises: TrapIndexError I0310 (an IndexError), UsageError I0310."""
+        place = check_field(self.ty, index, self.span)
+        fields = getattr(self.ty, "fields", None)
+        return TupleGetItem(self, place, None if fields is None else fields[place])
+
+    def __iter__(self) -> Iterator[Expr]:
+        return iterate_fields(self)
 
 
 class BaseFunc(Expr):
@@ -70,12 +93,22 @@ class BaseFunc(Expr):
 
 
 @node("ir.Var", identity=True)
-class Var(Expr):
-    """A variable of a graph dialect. Two variables of one name are two variables."""
+class Var(GraphExpr):
+    """A variable of a graph dialect. Two variables of one name are two variables. `dialect` says what
+    operators on it build."""
 
     name_hint: str = label()
     ty: Type | None = None
     is_dataflow: bool = False
+    dialect: str = added_label(default="relax")
+
+    def __post_init__(self) -> None:
+        if self.ty is not None and not isinstance(self.ty, Type):
+            self.set_derived("ty", type_given(self.ty))
+
+    @property
+    def operand_dialect(self) -> str:
+        return self.dialect
 
     @property
     def name(self) -> str:
@@ -101,18 +134,18 @@ class GlobalVar(Expr):
 
 
 @node("ir.Constant")
-class Constant(Expr):
+class Constant(GraphExpr):
     """A tensor known at compile time; `data` is a `runtime.Tensor` on the host."""
 
     data: Any
     ty: Type | None = label(default=None)
 
+    @property
+    def operand_dialect(self) -> str:
+        return "relay" if self.ty is None else ""  # Relax's constants have their type from the start
 
-DIALECT_FAMILIES = ("relax", "relay")
-"""The families of nodes that tell the dialect of the expression around them."""
 
-
-class _Compound(Expr):
+class _Compound(GraphExpr):
     """The base of shared expressions that are made of others."""
 
     __slots__ = ()
@@ -124,6 +157,14 @@ class _Compound(Expr):
             if not isinstance(part, (_Compound, Type)) and part.text_family in DIALECT_FAMILIES:
                 return part.text_family
         return "ir"
+
+    @property
+    def operand_dialect(self) -> str:
+        """That of the first part which tells one."""
+        for part in walk_distinct(*children(self)):
+            if isinstance(part, Expr) and not isinstance(part, _Compound) and part.operand_dialect:
+                return part.operand_dialect
+        return ""
 
 
 @node("ir.Tuple")
@@ -139,6 +180,9 @@ class Tuple(_Compound):
 
     def __getitem__(self, index: int) -> Expr:
         return self.fields[index]
+
+    def __iter__(self) -> Iterator[Expr]:
+        return iter(self.fields)
 
 
 @node("ir.TupleGetItem")

@@ -29,6 +29,18 @@ def verify_module(mod: IRModule) -> list[Diagnostic]:
     return [finding for func in mod.functions.values() for finding in verify_function(func, mod)]
 
 
+def pass_instrument(pi_cls: type | None = None) -> Any:
+    """Decorator: a class with some of the methods of PassInstrument becomes an instrument."""
+
+    def make(cls: type) -> type:
+        if issubclass(cls, PassInstrument):
+            return cls
+        words = {"__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        return type(cls.__name__, (cls, PassInstrument), words)
+
+    return make if pi_cls is None else make(pi_cls)
+
+
 class VerifyEach(PassInstrument):
     """Verify the module before the first pass and after every pass, and check the contract of each pass.
 

@@ -16,7 +16,7 @@ Semantics of fields:
 - plain fields are compared, hashed, visited and saved;
 - `defines()` the same, and variables met for the first time inside are definitions;
 - `label()` is saved and visited but not compared (name hints, inferred types);
-- `added()` is a plain field that older files lack;
+- `added()` is a plain field that older files lack, `added_label()` a label that they lack;
 - `derived()` is recomputed from the other fields.
 
 `span` is the last, keyword-only field of each node; when it is not given, the ambient span is taken.
@@ -33,6 +33,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from heddle.support.registry import Registry
+from heddle.support.shown import Shown
 from heddle.support.span import Span, ambient_span
 
 
@@ -69,6 +70,11 @@ def added_definitions(*, default: tuple[()]) -> Any:
     return dataclasses.field(default=default, metadata={"mode": Mode.DEF, "added": True})
 
 
+def added_label(*, default: Any) -> Any:
+    """As `label()`, for a field that came after files were written."""
+    return dataclasses.field(default=default, metadata={"mode": Mode.LABEL, "added": True})
+
+
 def derived(*, init: Literal[False] = False) -> Any:
     """A field that `__post_init__` sets from the others."""
     return dataclasses.field(init=init, metadata={"mode": Mode.DERIVED})
@@ -80,7 +86,7 @@ C = TypeVar("C")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Node:
+class Node(Shown):
     """The base of all IR nodes; see the module's text."""
 
     span: Span | None = dataclasses.field(
@@ -124,6 +130,9 @@ class Node:
         """This node as text of its dialect."""
         return to_text(self, **options)
 
+    def _shown_text(self, **options: Any) -> str:
+        return self.script(**options)
+
     def astext(self, show_meta_data: bool = True, annotate: Callable[[Any], str] | None = None) -> str:
         """This node as a file of its dialect has it; `annotate` gives what follows an expression of Relay."""
         return to_text(self, version=True, show_meta=show_meta_data, annotate=annotate)
@@ -144,7 +153,7 @@ def _mode(field: dataclasses.Field[Any]) -> Mode:
 @dataclass_transform(
     frozen_default=True,
     eq_default=False,
-    field_specifiers=(dataclasses.field, added, added_definitions, defines, label, derived),
+    field_specifiers=(dataclasses.field, added, added_definitions, added_label, defines, label, derived),
 )
 def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[type[C]], type[C]]:
     """Declare a node class under the name that JSON and messages use.

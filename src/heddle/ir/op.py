@@ -37,6 +37,10 @@ class Op(Expr):
         """That of the dialect whose own name this is."""
         return "ir" if self.name in OP_RECORDS or f"relay.{self.name}" not in OP_ALIASES else "relay"
 
+    @property
+    def operand_dialect(self) -> str:
+        return self.name.partition(".")[0] if self.name in OP_RECORDS else self.text_family
+
     @staticmethod
     def get(name: str) -> Op:
         """Raises: UsageError I0401 with the nearest name."""

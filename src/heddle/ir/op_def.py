@@ -274,7 +274,9 @@ def bind_attrs(op_name: str, specs: Sequence[AttrSpec], given: Mapping[str, Any]
     for spec in specs:
         if spec.name not in given and spec.default is REQUIRED:
             raise UsageError(I0403, f"operator {op_name} needs the attribute {spec.name!r}")
-        values[spec.name] = given.get(spec.name, spec.default)
+        value = given.get(spec.name, spec.default)
+        is_unsaid = spec.kind == "dtype" and spec.default is None and value == "void"  # as TVM writes it
+        values[spec.name] = None if is_unsaid else value
     return values
 
 

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from heddle.ir.codes import I0311
 from heddle.ir.node import Node, added, added_definitions, label, node
 from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import IRTypeError
 
 
 class Type(Node):
     """The base of all types."""
 
     __slots__ = ()
+
+
+def type_given(value: Any) -> Type:
+    """The type that a value is, or stands for: words of scripts such as `R.Tensor((4,))` have `as_type`.
+
+    Raises: IRTypeError I0311.
+    """
+    if isinstance(value, Type):
+        return value
+    make = getattr(value, "as_type", None)
+    if make is None:
+        raise IRTypeError(I0311, f"expected a type, got {type(value).__name__}")
+    made: Type = make()
+    return made
 
 
 @node("ir.PrimType")
@@ -44,6 +60,8 @@ class TupleType(Type):
 @node("ir.AnyType")
 class AnyType(Type):
     """Any runtime value: the top of the type lattice."""
+
+    is_top: ClassVar[bool] = True
 
 
 @node("ir.TypeVar", identity=True)

@@ -21,6 +21,7 @@ from heddle.ir.expr import Call, DataTypeImm, Expr, ExternFunc, StringImm
 from heddle.ir.op import Op
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr, as_expr
+from heddle.relax.dim_text import NamedDims
 from heddle.relax.metadata import raw_const
 
 Dim = _Function[[_Value], _Value]
@@ -38,6 +39,14 @@ class TypeWord:
         """`R.Tensor` alone is a type too; with arguments it is a more precise one."""
         assert self.options is not None
         return self.options(*args, **kwargs)
+
+    def as_type(self) -> Type:
+        """The type, outside of a script. A name among the sizes is a new symbolic variable: `"n"` is one
+        inside of a word, and another one in the next word.
+
+        Raises: ParseError R0401 for a size that is no expression.
+        """
+        return self.build(NamedDims())
 
 
 def _resolve(value: _Value, dim: Dim) -> Type:

@@ -1,7 +1,7 @@
 """The relay dialect: functional programs with lets, closures, data types, matching, references and
 polymorphism."""
 
-from heddle.ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, TupleGetItem
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall, TypeData, TypeKind
 from heddle.ir.types import TupleType, Type, TypeVar
 from heddle.relay.builders import (
@@ -9,6 +9,7 @@ from heddle.relay.builders import (
     FuncType,
     TensorType,
     TupleWrapper,
+    Var,
     bind,
     const,
     scalar_type,

@@ -9,9 +9,10 @@ import numpy as np
 
 from heddle.graph.types import TensorType as GraphTensorType
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Constant, Expr, TupleGetItem, Var
+from heddle.ir.expr import Constant, Expr, TupleGetItem
 from heddle.ir.expr import Function as CoreFunction
 from heddle.ir.expr import Tuple as TupleExpr
+from heddle.ir.expr import Var as CoreVar
 from heddle.ir.node import Node, replace
 from heddle.ir.types import FuncType as CoreFuncType
 from heddle.ir.types import Type
@@ -59,6 +60,17 @@ class FuncType(metaclass=_Stands):
         )
 
 
+class Var(metaclass=_Stands):
+    """`Var(name_hint, type_annotation=None)`: a variable of Relay."""
+
+    stands_for: ClassVar[type] = CoreVar
+
+    def __new__(  # type: ignore[misc]
+        cls, name_hint: str, type_annotation: Type | None = None, span: Span | None = None
+    ) -> CoreVar:
+        return CoreVar(name_hint, type_annotation, dialect="relay", span=span or ambient_span())
+
+
 class Function(metaclass=_Stands):
     """`Function(params, body, ret_type=None, type_params=None, attrs=None)`."""
 
@@ -66,7 +78,7 @@ class Function(metaclass=_Stands):
 
     def __new__(  # type: ignore[misc]
         cls,
-        params: Sequence[Var],
+        params: Sequence[CoreVar],
         body: Expr,
         ret_type: Type | None = None,
         type_params: Sequence[Type] | None = None,
@@ -95,7 +107,7 @@ def var(
     shape: Sequence[Any] | None = None,
     dtype: str = "float32",
     span: Span | None = None,
-) -> Var:
+) -> CoreVar:
     """A variable of a type, of the tensor type of `shape` and `dtype`, or of a type that inference finds. A
     type that is a string is that of a scalar.
 
@@ -109,7 +121,7 @@ def var(
         type_annotation = TensorType(shape, dtype)
     elif isinstance(type_annotation, str):
         type_annotation = scalar_type(type_annotation)
-    return Var(name_hint, type_annotation, span=span or ambient_span())
+    return CoreVar(name_hint, type_annotation, dialect="relay", span=span or ambient_span())
 
 
 _NARROWED = {"int64": "int32", "float64": "float32"}
@@ -212,5 +224,5 @@ def replace_vars(node: Any, binds: Mapping[Any, Any]) -> Any:
 
 def without_type(node: Any) -> Any:
     """An expression before inference; a variable's type is part of it."""
-    has_type = isinstance(node, Expr) and "ty" in node.init_names and not isinstance(node, Var)
+    has_type = isinstance(node, Expr) and "ty" in node.init_names and not isinstance(node, CoreVar)
     return replace(node, ty=None) if has_type and node.ty is not None else node

@@ -56,7 +56,7 @@ def placeholder(ty: Type, hint: str = "x") -> Expr:
     """A variable of a type, a tuple of them for a tuple type; each `?` is a new symbolic dimension."""
     if isinstance(ty, TupleType):
         return Tuple(tuple(placeholder(item, f"{hint}_{place}") for place, item in enumerate(ty.fields)))
-    return Var(hint, with_symbols(ty))
+    return Var(hint, with_symbols(ty), dialect="relay")
 
 
 def with_symbols(ty: Type) -> Type:

@@ -112,7 +112,7 @@ class ExprParser(TypeParser):
         start = self.place
         name = self.expect_kind("local", "a variable, as in %x")
         span = self.span_from(start)
-        return Var(name.value, self._annotation(":"), span=span)
+        return Var(name.value, self._annotation(":"), span=span, dialect="relay")
 
     def _annotation(self, mark: str) -> Type | None:
         """A type after a mark; None for `_` and where there is none: inference finds it."""
@@ -145,7 +145,7 @@ class ExprParser(TypeParser):
                 result = yield self.binary()
                 if not self.accept(";"):
                     break
-                lets.append((Var("_", None, span=self.span_from(start)), result, start))
+                lets.append((Var("_", None, span=self.span_from(start), dialect="relay"), result, start))
         for var, value, start in reversed(lets):
             result = Let(var, value, result, span=self.span_from(start))
         self.scopes.pop()

@@ -22,7 +22,7 @@ def while_loop(
 
     `cond(*vars)` says whether to go on, `loop_bodies(*vars)` gives the next values.
     """
-    loop = Var("while_loop")
+    loop = Var("while_loop", dialect="relay")
     fresh = tuple(loop_vars)
     following = [as_expr(value) for value in loop_bodies(*fresh)]
     body = If(as_expr(cond(*fresh)), loop(*following), Tuple(fresh))

@@ -241,6 +241,6 @@ def _cast(value: Expr, dtype: str) -> Call:
 
 
 for _name in ("add", "subtract", "multiply", "divide", "less", "less_equal", "greater", "greater_equal"):
-    EXPRESSION_OPERATORS.add(_name, _binary(_name))
-EXPRESSION_OPERATORS.add("negative", lambda value: relay_call("negative", (value,), {}))
-EXPRESSION_OPERATORS.add("cast", _cast)
+    EXPRESSION_OPERATORS.add(PREFIX + _name, _binary(_name))
+EXPRESSION_OPERATORS.add(PREFIX + "negative", lambda value: relay_call("negative", (value,), {}))
+EXPRESSION_OPERATORS.add(PREFIX + "cast", _cast)

@@ -117,7 +117,10 @@ class Module:
         return self.get_function(name, True)
 
     def __call__(self, *args: Any) -> Any:
-        return self[self.entry_name](*args)
+        """Call `main`, or the only function whatever its name. Raises: MissingNameError U0501."""
+        names = self.function_names()
+        is_only = len(names) == 1 and not self.implements_function(self.entry_name, True)
+        return self[names[0] if is_only else self.entry_name](*args)
 
     def time_evaluator(
         self,

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from heddle.prim.nodes import Var, as_expr, constant
 from heddle.prim.ops import max_value, maximum, min_value, minimum, multiply
 from heddle.te.tensor import CommReducer, Reduce
+from heddle.tir.nodes import IterVar
 
 
 def comm_reducer(
     fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:
-    """A reduction from a combining function and the identity of a dtype (of several for tuples of values)."""
+    """A reduction from a combining function and the identity of a dtype (of several for tuples of values).
 
-    def reduce(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
+    It reduces over an axis, or axes in a list. Given values in their place, it combines them:
+    `max(x, 0)`, `max(x, y, z)`.
+    """
+
+    def reduce(expr: Any, axis: Any, where: Any = None, init: Any = None, *more: Any) -> Any:
+        if not isinstance(axis, (IterVar, list, tuple)):
+            values = [value for value in (axis, where, init) if value is not None]
+            return functools.reduce(fcombine, [*values, *more], as_expr(expr))
         sources = tuple(as_expr(e) for e in (expr if isinstance(expr, tuple) else (expr,)))
         lhs = tuple(Var(f"x{k}", source.dtype) for k, source in enumerate(sources))
         rhs = tuple(Var(f"y{k}", source.dtype) for k, source in enumerate(sources))

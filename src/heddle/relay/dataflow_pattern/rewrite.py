@@ -190,7 +190,7 @@ def _as_call(found: _Match, number: int, attrs: Mapping[str, Any]) -> Call:
             if isinstance(node, Call) and isinstance(node.op, Op):
                 names.append(node.op.name)
         elif id(node) not in kept and not isinstance(node, Op):
-            var = Var(f"FunctionVar_{number}_{len(params)}", getattr(node, "ty", None))
+            var = Var(f"FunctionVar_{number}_{len(params)}", getattr(node, "ty", None), dialect="relay")
             params[id(node)] = var, node
             body[id(node)] = var
     result = with_nodes(found.root, body)

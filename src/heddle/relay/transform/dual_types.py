@@ -165,12 +165,12 @@ class DualTypes:
             pair = (own, self.constructor(own))
             source, target = pair if kind == "lift" else (pair[1], pair[0])
             fields = [replace_vars(item, types) for item in own.inputs]
-            parts = [Var("x") for _ in fields]
+            parts = [Var("x", dialect="relay") for _ in fields]
             made = [self._over(kind, item, var) for item, var in zip(fields, parts, strict=True)]
             result = sequence(made, Tuple(())) if kind == "seed" else Call(target, tuple(made))
             pattern = PatternConstructor(source, tuple(map(PatternVar, parts)))
             clauses.append(Clause(pattern, result))
-        param = Var("x", given)
+        param = Var("x", given, dialect="relay")
         return Function((param,), Match(param, tuple(clauses)), wanted, dialect="relay")
 
 

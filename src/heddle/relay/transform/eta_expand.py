@@ -69,5 +69,5 @@ def wrapper(callee: Any, mod: IRModule) -> Function:
             TypeCall(definition.header, definition.type_vars) if definition.type_vars else definition.header
         )
         ty = FuncType(tuple(callee.inputs), result, True, tuple(definition.type_vars))
-    params = tuple(Var(f"eta{place}", each) for place, each in enumerate(ty.params or ()))
+    params = tuple(Var(f"eta{place}", each, dialect="relay") for place, each in enumerate(ty.params or ()))
     return Function(params, Call(callee, params), ty.ret, type_params=ty.type_params, dialect="relay")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from heddle.ir.expr import Function
-from heddle.ir.module import IRModule
-from heddle.ir.transform import CallbackPass, Pass, PassContext, PassInfo, map_functions
+from heddle.ir.pass_makers import decorated_pass, over_functions
+from heddle.ir.transform import PassContext
+
+_over_relay = over_functions(Function, "relay")
 
 
 def function_pass(
@@ -22,29 +23,7 @@ def function_pass(
     Used as `@function_pass(opt_level=1)`. A name that is not given is that of the function or class.
     """
 
-    def make(target: Any) -> Any:
-        info = PassInfo(name or target.__name__, opt_level or 0, tuple(required or ()))
-        if not inspect.isclass(target):
-            return _over_functions(target, info)
-        owner: Any = target
-
-        def build(*args: Any, **kwargs: Any) -> Pass:
-            return _over_functions(owner(*args, **kwargs).transform_function, info)
-
-        return build
-
-    return make if pass_func is None else make(pass_func)
-
-
-def _over_functions(function: Callable[..., Any], info: PassInfo) -> Pass:
-    def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        def change(_var: Any, func: Any) -> Any:
-            return function(func, mod, ctx) if isinstance(func, Function) else func
-
-        return map_functions(mod, ("relay",), change)
-
-    run.__module__ = str(getattr(function, "__module__", ""))  # whose fault a fault in it is
-    return CallbackPass(run, info)
+    return decorated_pass(pass_func, (opt_level, name, required), "transform_function", _over_relay)
 
 
 def build_config(

@@ -68,7 +68,7 @@ def higher_order(func: Function, mod: IRModule) -> Function:
         lines.append((Var(hint), value))
         return lines[-1][0]
 
-    params = tuple(Var(param.name_hint, param.ty, span=param.span) for param in func.params)
+    params = tuple(Var(param.name_hint, param.ty, span=param.span, dialect="relay") for param in func.params)
     lifted = [bound(param.name_hint, types.lifted(param.ty, param)) for param in params]
     result = bound("result", Call(bound("dual", dual), tuple(lifted)))
     found = TupleGetItem(result, 0)
@@ -128,7 +128,9 @@ class _Maker:
             raise UsageError(Q0501, "the function is fused", span=func.span, help="run DefuseOps first")
         params = []
         for param in func.params:
-            self._duals[param] = Var(param.name_hint, self._types.of(param.ty), span=param.span)
+            self._duals[param] = Var(
+                param.name_hint, self._types.of(param.ty), span=param.span, dialect="relay"
+            )
             params.append(self._duals[param])
         body = yield self._scope(func.body)
         result = TupleType((self._types.of(func.ret_ty), BACK))
@@ -143,7 +145,7 @@ class _Maker:
 
     def _let(self, scope: _Scope, let: Let) -> Recursion:
         var, value = let.var, let.value
-        dual = self._duals[var] = Var(var.name_hint, span=var.span)
+        dual = self._duals[var] = Var(var.name_hint, span=var.span, dialect="relay")
         if isinstance(value, Call) and isinstance(value.op, Op):
             self._operator(scope, dual, var, value)
         elif isinstance(value, Function):
@@ -194,7 +196,7 @@ class _Maker:
 
     def _pattern(self, pattern: Pattern) -> Pattern:
         if isinstance(pattern, PatternVar):
-            self._duals[pattern.var] = Var(pattern.var.name_hint, span=pattern.var.span)
+            self._duals[pattern.var] = Var(pattern.var.name_hint, span=pattern.var.span, dialect="relay")
             return PatternVar(self._duals[pattern.var])
         if isinstance(pattern, PatternConstructor):
             inner = tuple(map(self._pattern, pattern.patterns))

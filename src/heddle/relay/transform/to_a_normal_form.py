@@ -143,7 +143,7 @@ class _Former:
             else:
                 found = value = yield self.value(expr)
                 if self._named is None or id(expr) in self._named:
-                    found = Var("x")
+                    found = Var("x", dialect="relay")
                     self._home(expr).append(_Line(found, value))
             self._atoms[id(expr)] = found
         return self._atoms[id(expr)]

@@ -48,9 +48,10 @@ class Schedule(QueryMethods, LoopMethods, BlockMethods, BufferMethods, LayoutMet
         realize: SBlockRealize = find_block(self.func, handle.name).stmt
         return realize
 
-    def show(self) -> None:
-        """Print the module as it is now."""
-        print(self.mod)
+    def show(self, style: str | None = None, black_format: bool | None = None) -> None:
+        """Print the module as it is now, then the trace of what was done."""
+        self.mod.show(style, black_format)
+        self.trace.show(style, black_format)
 
     def blocks(self) -> list[SBlockRV]:
         """All blocks but the root, in order of the text."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from heddle.prim.nodes import PrimExpr, Var
 from heddle.runtime.dtype import DataType
+from heddle.support.shown import Shown
 from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
 from heddle.tir.schedule.instruction import Instruction
 from heddle.tir.schedule.trace_json import apply_json_to_schedule, trace_to_json
@@ -27,7 +28,7 @@ DecisionProvider = Callable[[Instruction, Mapping[str, Any], Any], Any]
 """(instruction, its arguments, its recorded decision) → the decision to take."""
 
 
-class Trace:
+class Trace(Shown):
     """Instructions in order, and what those that sample decided."""
 
     def __init__(self, insts: Any = (), decisions: Mapping[Instruction, Any] | None = None) -> None:
