@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from heddle.graph.core_ops import CALL_TIR
 from heddle.graph.rewriter import is_call
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Tuple, Var
@@ -76,7 +77,7 @@ class Numbers:
         return self.known[leaf]
 
     def _computed(self, value: Expr | None) -> PrimExpr | None:
-        found = callee_and_scalars(value) if isinstance(value, Call) and is_call(value, _CALL) else None
+        found = callee_and_scalars(value) if isinstance(value, Call) and is_call(value, CALL_TIR) else None
         if found is None:
             return self.of(value) if isinstance(value, (Var, Constant)) else None
         assert isinstance(value, Call) and isinstance(value.args[1], Tuple)
@@ -85,6 +86,3 @@ class Numbers:
         if not isinstance(callee, PrimFunc) or any(arg is None for arg in args):
             return None
         return number_of(callee, [arg for arg in args if arg is not None], found[1])
-
-
-_CALL = "relax.call_tir"
