@@ -13,7 +13,6 @@ one that stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from heddle.arith import Analyzer
@@ -21,6 +20,7 @@ from heddle.graph.core_ops import CALL_TIR
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
 from heddle.graph.rewriter import is_call, loop_call
+from heddle.graph.type_relations import symbolic_vars
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
@@ -211,8 +211,8 @@ class _Reader:
             needed |= {value.tuple_value} if isinstance(value.tuple_value, Var) else set()
         elif isinstance(value, Var):
             needed.add(value)
-        elif loop_call(value) is not None and is_call(value, CALL_TIR):
-            callee, args = loop_call(value)  # type: ignore[misc]
+        elif (found := loop_call(value)) is not None:
+            callee, args = found
             if not isinstance(self.mod[callee], PrimFunc):
                 return False
             needed |= {arg for arg in args.fields if isinstance(arg, Var)}
@@ -223,14 +223,14 @@ class _Reader:
 
     def _keeps_types(self) -> bool:
         """Whether every size is one that the caller knows, and carried values keep theirs."""
-        bound = set(_sizes(param.ty for param in self.func.params))
+        bound = {var for param in self.func.params for var in symbolic_vars(type_of(param))}
         made = [type_of(binding.var) for binding in self.loop.calls]
         made += [type_of(row) for row in self.loop.rows.values()]
         tensors = [part for ty in made for part in (ty.fields if isinstance(ty, TupleType) else (ty,))]
         if not all(isinstance(ty, TensorType) and ty.dims is not None and ty.dtype for ty in tensors):
             return False
-        sizes = [*_sizes(tensors), *(var for check in self.loop.checks for var in _sizes([check.ty]))]
-        if not set(sizes) <= bound:
+        stated = [*tensors, *(check.ty for check in self.loop.checks)]
+        if not all(bound.issuperset(symbolic_vars(ty)) for ty in stated):
             return False
         return all(
             isinstance(type_of(leaf), TensorType) and _same_type(self.func.params[k].ty, type_of(leaf))
@@ -240,16 +240,6 @@ class _Reader:
 
 def _is_number(dtype: DataType) -> bool:
     return dtype.is_int or dtype.is_bool
-
-
-def _sizes(types: Iterable[object]) -> list[PrimVar]:
-    dims: list[PrimExpr] = []
-    for ty in types:
-        if isinstance(ty, TensorType):
-            dims += ty.dims or ()
-        elif isinstance(ty, ShapeType):
-            dims += ty.values or ()
-    return list(free_vars(*dims))
 
 
 def _same_type(a: object, b: object) -> bool:

@@ -13,6 +13,7 @@ from heddle.ir.visitor import post_order_visit, rebuild
 from heddle.relay.builders import without_type
 from heddle.relay.nodes import Let
 from heddle.relay.placement import post_order
+from heddle.relay.transform.rewriting import rewrite_nodes
 from heddle.support.diagnostics import InternalError
 
 
@@ -77,3 +78,17 @@ def _replaced(root: Any, stand_in: Callable[[Any], Any]) -> Any:
             found = map_children(node, lambda child: done[id(child)])
             done[id(node)] = without_type(found) if found is not node else node
     return done[id(root)]
+
+
+def without_lets(func: Function) -> Function:
+    """The function with what lets bind in the places of their variables; lets of local recursion stay."""
+    values: dict[Var, Any] = {}
+
+    def change(old: Any, new: Any) -> Any:
+        if not isinstance(new, Let) or calls_itself(old):
+            return new
+        values[old.var] = new.value
+        return new.body
+
+    made: Function = rewrite_nodes(func, change)
+    return with_values(made, values) if values else func

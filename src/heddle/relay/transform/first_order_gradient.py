@@ -15,11 +15,10 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType, Type
 from heddle.relay.codes import Q0501
 from heddle.relay.expand import expand, placeholder
-from heddle.relay.nodes import Let
 from heddle.relay.op import relay_call
 from heddle.relay.placement import post_order
-from heddle.relay.transform.copying import calls_itself, with_values
-from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
+from heddle.relay.transform.copying import without_lets
+from heddle.relay.transform.rewriting import map_relay
 from heddle.relay.typed import infer_expr, infer_module
 from heddle.relay.words import RelayWords
 from heddle.support.diagnostics import UsageError
@@ -45,24 +44,11 @@ class FirstOrderGradient(Pass):
 
 def first_order(func: Function, mod: IRModule) -> Function:
     """The function with the gradients of its parameters beside its result. Raises: UsageError Q0501."""
-    func = infer_expr(_without_lets(func), mod)
+    func = infer_expr(without_lets(func), mod)
     way = _Backwards(func)
     body = Tuple((func.body, Tuple(way.run())))
     attrs = {key: value for key, value in func.attrs.items() if key != "global_symbol"}
     return Function(func.params, body, None, attrs=attrs_of(attrs), dialect="relay", span=func.span)
-
-
-def _without_lets(func: Function) -> Function:
-    values: dict[Var, Any] = {}
-
-    def change(old: Any, new: Any) -> Any:
-        if not isinstance(new, Let) or calls_itself(old):
-            return new
-        values[old.var] = new.value
-        return new.body
-
-    made: Function = rewrite_nodes(func, change)
-    return with_values(made, values) if values else func
 
 
 def call_back(call: Call, args: Any, result: Any, grad: Cotangent) -> tuple[Cotangent, ...]:

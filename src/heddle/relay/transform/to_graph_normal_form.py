@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from heddle.ir.expr import Function, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
-from heddle.relay.nodes import Let
-from heddle.relay.transform.copying import calls_itself, with_values
+from heddle.relay.transform.copying import without_lets
 from heddle.relay.transform.effects import leads_to_effects
-from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
+from heddle.relay.transform.rewriting import map_relay
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +29,4 @@ class ToGraphNormalForm(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         is_ordered = any(map(leads_to_effects, mod.functions.values()))
-        return mod if is_ordered else map_relay(mod, _graph)
-
-
-def _graph(func: Function) -> Function:
-    values: dict[Var, Any] = {}
-
-    def change(old: Any, new: Any) -> Any:
-        if not isinstance(new, Let) or calls_itself(old):
-            return new
-        values[old.var] = new.value
-        return new.body
-
-    made: Function = rewrite_nodes(func, change)
-    return with_values(made, values) if values else func
+        return mod if is_ordered else map_relay(mod, without_lets)
