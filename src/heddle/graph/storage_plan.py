@@ -34,6 +34,9 @@ SAMPLE = 64
 _POINTS = ((SAMPLE, SAMPLE), (1, 1), (2, 3), (7, 7), (1000, 1), (1, 1000), (97, 33))
 """What the dimensions are, one after the other in turn: a storage that is too small at one of these needs no
 proof. The first is the sample."""
+_SPREADS, _WIDEST = 4, 1500
+"""Further points, at which each dimension has a value of its own up to the widest: those of unrelated tensors
+differ there."""
 
 
 def size_bytes(shape: ShapeExpr, dtype: DataType) -> PrimExpr:
@@ -142,10 +145,10 @@ class StorageSizes:
         if have is size:
             return True
         if (have, size) not in self._covers:
-            pairs = zip(self._points(have), self._points(size), strict=True)
-            is_less = any(a is not None and b is not None and a < b for a, b in pairs)
-            self._covers[have, size] = not is_less and (
-                self._analyzer.can_prove_equal(have, size)
+            points = zip(self._points(have), self._points(size), strict=True)
+            known = [(a, b) for a, b in points if a is not None and b is not None]
+            self._covers[have, size] = all(a >= b for a, b in known) and (
+                (all(a == b for a, b in known) and self._analyzer.can_prove_equal(have, size))
                 or self._analyzer.can_prove_greater_equal(have - size, 0)
             )
         return self._covers[have, size]
@@ -159,10 +162,15 @@ class StorageSizes:
             dims = free_vars(size)
             for dim in dims:
                 self._places.setdefault(dim, len(self._places))
-            self._at_points[size] = tuple(
-                _value(size, {dim: point[self._places[dim] % 2] for dim in dims}) for point in _POINTS
-            )
+            points = [{dim: point[self._places[dim] % 2] for dim in dims} for point in _POINTS]
+            points += [{dim: _spread(self._places[dim], k) for dim in dims} for k in range(_SPREADS)]
+            self._at_points[size] = tuple(_value(size, point) for point in points)
         return self._at_points[size]
+
+
+def _spread(place: int, point: int) -> int:
+    """A dimension's value at one of the further points: any numbers that do not go together."""
+    return 1 + (place * 40503 + point * 30011 + 17) * 2654435761 % (1 << 32) * _WIDEST // (1 << 32)
 
 
 def _value(size: PrimExpr, dims: Mapping[PrimVar, int]) -> int | None:
