@@ -178,8 +178,8 @@ def _squeezed(ctx: NodeContext, axes: Sequence[int] | None) -> Expr:
 
 @converts("Unsqueeze", since=1)
 def unsqueeze_1(ctx: NodeContext) -> Result:
-    """Before operator set 11 the standard wants axes that are not negative. Negative ones count from the end of
-    the result, as they do later, and in ONNX Runtime."""
+    """Before operator set 11 the standard wants axes that are not negative. Negative ones count from the end
+    of the result, as they do later, and in ONNX Runtime."""
     return _unsqueezed(ctx, ctx.attr("axes"))
 
 
