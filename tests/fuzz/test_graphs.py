@@ -116,6 +116,13 @@ EXAMPLES = {
         np.asarray(300),
         21,
     ),
+    "ThresholdedRelu of bfloat16": (
+        helper.make_node("ThresholdedRelu", ["x"], ["y"], alpha=0.3),
+        {"x": np.full(1, 0.3).astype(BFLOAT16)},
+        "reference",
+        np.zeros(1),
+        22,
+    ),
     "Masks of Dropout before its twelfth operator set": (
         helper.make_node("Dropout", ["x"], ["y", "mask"]),
         {"x": _X},

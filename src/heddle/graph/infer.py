@@ -132,10 +132,15 @@ class Inference:
             return
         self.assume_equal(maximum(dim, constant(least, dim.dtype)), dim)
 
-    def require_elements(self, size: PrimExpr, readers: Sequence[PrimExpr], what: str) -> None:
-        """Fail where an axis without elements is read by a tensor of indices, of shape `readers`, that has
-        some.
-        """
+    def require_elements(
+        self,
+        size: PrimExpr,
+        readers: Sequence[PrimExpr],
+        what: str,
+        message: str = "{} has no elements to be read",
+    ) -> None:
+        """Fail where an axis without elements is read by a tensor, of shape `readers`, that has some. The
+        message has `what` in its braces."""
         if isinstance(size, IntImm) and size.value > 0:
             return
         number: PrimExpr = constant(1, "int64")
@@ -143,7 +148,7 @@ class Inference:
             number = number * dim
         needed = self.analyzer.simplify(minimum(number, constant(1, "int64")))
         if isinstance(size, IntImm) and isinstance(needed, IntImm) and needed.value > size.value:
-            self.shape_error(f"{what} has no elements to be read")
+            self.shape_error(message.format(what))
         self.assume_equal(maximum(size, needed), size)
 
     def require_multiple(self, dim: PrimExpr, factor: int, message: str) -> None:

@@ -12,7 +12,8 @@ from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
-from heddle.ops.rules import require_float, require_int, require_ndim, unknown_dims
+from heddle.ops.rules import NO_PIXELS, require_float, require_int, require_ndim, unknown_dims
+from heddle.prim.nodes import constant
 from heddle.runtime.dtype import DataType
 from heddle.topi import detection as topi
 from heddle.topi import nms
@@ -100,9 +101,10 @@ def _infer_roi_align(ctx: Inference) -> Type:
     if static(rois.dims[1], "the number of coordinates") != 4:
         ctx.shape_error(f"a region must have 4 coordinates, got {rois.dims[1]}")
     ctx.require_equal(rois.dims[0], images.dims[0], "the numbers of rois and batch_indices")
+    dims = (rois.dims[0], x.dims[1], *(constant(size, "int64") for size in ctx.attrs.pooled_size))
     for dim in x.dims[2:]:
-        ctx.require_at_least(dim, 1, "an image without elements cannot be sampled")
-    return TensorType((rois.dims[0], x.dims[1], *ctx.attrs.pooled_size), x.dtype)
+        ctx.require_elements(dim, dims, "sampled", NO_PIXELS)
+    return TensorType(dims, x.dtype)
 
 
 def _np_roi_align(attrs: Any, x: Any, rois: Any, images: Any) -> Any:

@@ -12,7 +12,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
-from heddle.ops.rules import require_float, require_ndim, unknown_dims
+from heddle.ops.rules import NO_PIXELS, require_float, require_ndim, unknown_dims
 from heddle.prim.nodes import constant
 from heddle.topi import grid as topi
 from heddle.topi.dims import product, simplified, static
@@ -43,9 +43,10 @@ def _infer_grid_sample(ctx: Inference) -> Type:
     if static(grid.dims[-1], "the last dimension of the grid") != x.ndim - 2:
         ctx.shape_error(f"the grid must have {x.ndim - 2} coordinates, got {grid.dims[-1]}")
     ctx.require_equal(x.dims[0], grid.dims[0], "batches of data and grid")
+    dims = (x.dims[0], x.dims[1], *grid.dims[1:-1])
     for dim in x.dims[2:]:
-        ctx.require_at_least(dim, 1, "an image without elements cannot be sampled")
-    return TensorType((x.dims[0], x.dims[1], *grid.dims[1:-1]), x.dtype)
+        ctx.require_elements(dim, dims, "sampled", NO_PIXELS)
+    return TensorType(dims, x.dtype)
 
 
 def _reflected(at: Any, low: float, high: float) -> Any:
@@ -96,8 +97,10 @@ def _np_taps(attrs: Any, at: Any, size: int) -> list[tuple[Any, Any, Any]]:
 
 def _np_grid_sample(attrs: Any, x: Any, grid: Any) -> Any:
     ndim = x.ndim - 2
-    if 0 in x.shape[2:]:
-        raise ValueError("an image without elements cannot be sampled")
+    if 0 in (*x.shape, *grid.shape[1:-1]):
+        if 0 not in (*x.shape[:2], *grid.shape[1:-1]):
+            raise ValueError(NO_PIXELS.format("sampled"))
+        return np.zeros((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     positions = grid.astype(np.float32)
     axes = [_np_taps(attrs, positions[..., ndim - 1 - k], x.shape[2 + k]) for k in range(ndim)]
     batch = np.arange(x.shape[0]).reshape(-1, *(1,) * ndim)

@@ -14,7 +14,7 @@ from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Withou
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.nn.window import checked_positions, numpy_layout
-from heddle.ops.rules import require_ndim, unknown_dims
+from heddle.ops.rules import NO_PIXELS, require_ndim, unknown_dims
 from heddle.runtime.dtype import DataType
 from heddle.topi import image as topi
 from heddle.topi.dims import static
@@ -48,8 +48,9 @@ def _rule(ndim: int) -> Callable[[Inference], Type]:
             return unknown_dims(dtype, ndim + 2)
         dims = list(x.dims)
         for axis, dim in zip(at, size, strict=True):
-            ctx.require_at_least(dims[axis], 1, "an image without elements cannot be resized")
             dims[axis] = dim
+        for axis in at:
+            ctx.require_elements(x.dims[axis], dims, "resized", NO_PIXELS)
         return TensorType(tuple(dims), dtype)
 
     return infer
@@ -120,8 +121,11 @@ def _reference(attrs: Any, data: Any, size: Any, geometry: Any = None) -> Any:
     letters = "NC" + spatial_letters(ndim)
     x: Any = numpy_layout(data, attrs.layout, letters)
     dtype = DataType(attrs.out_dtype).numpy() if attrs.out_dtype else data.dtype
+    result: Any = np.zeros((*x.shape[:2], *size), np.float64)
+    if not result.size:
+        return numpy_layout(result, letters, attrs.layout).astype(dtype)
     if 0 in x.shape[2:]:
-        raise ValueError("an image without elements cannot be resized")
+        raise ValueError(NO_PIXELS.format("resized"))
     roi = attrs.roi or (0.0,) * ndim + (1.0,) * ndim
     scales = [None] * ndim if geometry is None else geometry[0]
     if geometry is not None:
@@ -130,7 +134,6 @@ def _reference(attrs: Any, data: Any, size: Any, geometry: Any = None) -> Any:
         _np_source(attrs, m, n, (roi[k], roi[k + ndim]), scales[k])
         for k, (m, n) in enumerate(zip(size, x.shape[2:], strict=True))
     ]
-    result: Any = np.zeros((*x.shape[:2], *size), np.float64)
     for at in itertools.product(*(range(m) for m in size)):
         here = [sources[k][i] for k, i in enumerate(at)]
         outside = any(h < 0 or h > n - 1 for h, n in zip(here, x.shape[2:], strict=True))

@@ -14,6 +14,9 @@ from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import broadcast_dim
 
+NO_PIXELS = "an image without elements cannot be {}"
+"""Of operators that read images where their results have elements."""
+
 
 def contraction_work(_attrs: Any, shapes: Sequence[tuple[int, ...]], result: tuple[int, ...]) -> int:
     """Multiply-adds of a product over common dimensions, those of a matrix product exactly: m k, k n and m n

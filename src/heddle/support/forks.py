@@ -45,7 +45,8 @@ class ForkLock:
     def __init__(self, rank: Rank, lock: Any = None) -> None:
         self.rank = rank
         self._lock = threading.RLock() if lock is None else lock
-        _locks.add(self)
+        with _table:
+            _locks.add(self)
 
     def __enter__(self) -> ForkLock:
         self._lock.acquire()
@@ -61,17 +62,33 @@ class ForkLock:
         self._lock.release()
 
 
+_table = threading.RLock()
+"""Of `_locks`. Who forks waits for no lock while it has this one: others make locks while they hold some."""
 _locks: weakref.WeakSet[ForkLock] = weakref.WeakSet()
 _held: list[ForkLock] = []
 
 
 def _take_all() -> None:
-    for lock in sorted(_locks, key=lambda lock: lock.rank):
-        lock.acquire()
-        _held.append(lock)
+    """Take all locks, and the table of them: none is made until the fork is over."""
+    while True:
+        with _table:
+            known = sorted(_locks, key=lambda lock: lock.rank)
+        for lock in known:
+            lock.acquire()
+            _held.append(lock)
+        _table.acquire()
+        if set(_held).issuperset(_locks):
+            return
+        _table.release()  # locks were made since, and somebody may hold them
+        _release_held()
 
 
 def _give_all() -> None:
+    _release_held()
+    _table.release()
+
+
+def _release_held() -> None:
     while _held:
         _held.pop().release()
 

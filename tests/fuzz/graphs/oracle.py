@@ -230,7 +230,7 @@ def _exactly(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
 
 def _of_rows(function: Callable[[Any], Any], x: Any, axis: int) -> Any:
     """As before operator set 13: the dimensions from `axis` on count as one. Rounded once."""
-    rows = x.reshape(math.prod(x.shape[:axis]), -1)
+    rows = x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
     return function(rows.astype(np.float64)).astype(x.dtype).reshape(x.shape)
 
 

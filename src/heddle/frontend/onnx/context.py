@@ -4,6 +4,7 @@ calls."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -15,7 +16,8 @@ from heddle.graph.infer import type_of
 from heddle.graph.op_builder import const
 from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Expr, Tuple, TupleGetItem
-from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
+from heddle.prim.ops import multiply
 from heddle.support.diagnostics import Code, ImportModelError
 
 if TYPE_CHECKING:
@@ -150,6 +152,13 @@ class NodeContext:
         """
         return tuple(self.importer.elements_of(self.value(index), sizes).reshape(-1))
 
+    def number(self, index: int) -> PrimExpr:
+        """The first element of an integer input. Raises: N0106 where there is none."""
+        found = self.shape_values(index, sizes=False)
+        if not found:
+            self.malformed(f"input {index} must be a number, got no elements")
+        return found[0]
+
     # ---- attributes
 
     def attr(self, name: str, default: Any = MISSING) -> Any:
@@ -208,9 +217,15 @@ class NodeContext:
 
     def reshape(self, expr: Expr, dims: Sequence[Any]) -> Expr:
         target = self.importer.simplify.dims(_as_dims(dims))
-        if self.importer.same_dims(self.dims_of(expr), target):
+        own = self.dims_of(expr)
+        if self.importer.same_dims(own, target):
             return expr
-        return self.call("reshape", expr, ShapeExpr(target))
+        if not any(is_const_int(dim, 0) for dim in target):
+            return self.call("reshape", expr, ShapeExpr(target))
+        # To the operator, 0 is the input's dimension.
+        nothing: PrimExpr = constant(0, "int64")
+        self.require_equal([(nothing, reduce(multiply, own, constant(1, "int64")))], "reshape_sizes")
+        return self.call("zeros", ShapeExpr(target), dtype=str(self.type_of(expr).dtype))
 
     def item(self, expr: Expr, index: int) -> Expr:
         """A field of a tuple."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from heddle import te
 from heddle.prim.intrinsics import exp, log, power, rsqrt, sqrt
-from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.nodes import PrimExpr, constant, is_const_int
 from heddle.prim.ops import add, all, cast, maximum, minimum, multiply, select
 from heddle.topi.dims import positive_axes, positive_axis, simplified
 from heddle.topi.reduce import accumulator, kept_index, mean_square, moments, moments_of, reduce_element
@@ -134,8 +134,10 @@ def group_norm(
 
     average, spread = moments_of(shape, grouped, over)
 
+    width = constant(1, "int64") if is_const_int(size, 0) else size  # without channels there is no element
+
     def element(*i: PrimExpr) -> PrimExpr:
-        at = kept_index((*i[:channel], i[channel] // size, i[channel] % size, *i[channel + 1 :]), over)
+        at = kept_index((*i[:channel], i[channel] // width, i[channel] % width, *i[channel + 1 :]), over)
         value = (cast(wide, x[i]) - average[at]) * rsqrt(spread[at] + constant(epsilon, wide))
         return cast(x.dtype, _affine(value, gamma, beta, (i[channel],)))
 

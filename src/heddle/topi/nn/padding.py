@@ -172,7 +172,7 @@ def pixel_unshuffle(x: te.Tensor, factor: int, blocks_first: bool = False) -> te
     def element(*index: PrimExpr) -> PrimExpr:
         c, h, w = index[-3:]
         channel, within = c // (factor * factor), c % (factor * factor)
-        if blocks_first:
+        if blocks_first and not is_const_int(channels, 0):
             channel, within = c % channels, c // channels
         row, column = within // factor, within % factor
         result: PrimExpr = x[(*index[:-3], channel, h * factor + row, w * factor + column)]

@@ -41,7 +41,7 @@ from heddle.ir.attrs import NO_ATTRS, attrs_of
 from heddle.ir.expr import Call, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.op import Op
 from heddle.ir.types import AnyType, FuncType, TupleType, Type
-from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.nodes import PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
@@ -150,7 +150,8 @@ def scan(ctx: NodeContext) -> Result:
         scanned[index] = ctx.cast_shape(scanned[index], (length, *ctx.dims_of(scanned[index])[1:]))
 
     def rows(body: _Body, i: Expr) -> list[Value]:
-        return [tensor_value(ctx.call("take", item, i, axis=0, mode="clip")) for item in body.extra]
+        mode = "fast" if is_const_int(length, 0) else "clip"  # rows that there are not, nobody reads
+        return [tensor_value(ctx.call("take", item, i, axis=0, mode=mode)) for item in body.extra]
 
     plan = _plan(ctx, graph, [ctx.value(index) for index in range(num_state)], scanned, rows, is_scan=True)
     trips = ctx.importer.tensor_of(Value(content=object_array([length], ()), dtype="int64"))

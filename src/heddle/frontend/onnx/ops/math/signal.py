@@ -53,7 +53,7 @@ def _transformed(ctx: NodeContext, axes: RunTimeAxes) -> Expr:
 def _length(ctx: NodeContext, index: int, default: PrimExpr) -> PrimExpr:
     if not ctx.has(index):
         return ctx.importer.named_dims([default], "length")[0]
-    found = ctx.shape_values(index, sizes=False)[0]
+    found = ctx.number(index)
     if isinstance(found, IntImm) and found.value < 1:
         ctx.malformed(f"a length of {found}")
     (length,) = ctx.importer.named_dims([ops.maximum(found, 1)], "length")

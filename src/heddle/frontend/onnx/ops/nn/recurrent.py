@@ -18,7 +18,6 @@ from heddle.frontend.onnx.ops.tensor.rearrange import joined
 from heddle.frontend.onnx.proto import DTYPES, Node
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, tensor_value
-from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm, PrimExpr
 
@@ -190,9 +189,9 @@ def _direction(
     that is over keeps its states and gives zeros; backwards, one that has not begun."""
     hidden = weights.hidden(ctx)
     steps, batch, size = ctx.dims_of(x)
-    flat = ctx.call("reshape", x, ShapeExpr((steps * batch, size)))  # one product for all steps
+    flat = ctx.reshape(x, (steps * batch, size))  # one product for all steps
     product = weights.projected(ctx, flat, way)
-    projected = ctx.call("reshape", product, ShapeExpr((steps, batch, ctx.dims_of(product)[1])))
+    projected = ctx.reshape(product, (steps, batch, ctx.dims_of(product)[1]))
     names = weights.recurrent(ctx, way)
     rows, dtype = _GATES[kind] * hidden, ctx.dtype(0)
     own = ctx.call("zeros", (rows,), dtype=dtype)

@@ -41,6 +41,8 @@ def grid_sample(ctx: NodeContext) -> Result:
 def col2im(ctx: NodeContext) -> Result:
     image, block = ctx.shape_values(1), ctx.shape_values(2)
     ndim = len(image)
+    if not ndim or len(block) != ndim:
+        ctx.malformed(f"an image of {ndim} and blocks of {len(block)} dimensions")
     return ctx.call(
         "image.col2im",
         ctx.tensor(0),
@@ -97,7 +99,10 @@ def _product(dims: tuple[PrimExpr, ...]) -> PrimExpr:
 @converts("AffineGrid", since=20)
 def affine_grid(ctx: NodeContext) -> Result:
     """Positions of `grid_sample` for images of a size (n, c, spatial...), each moved by its matrix."""
-    batch, _, *spatial = ctx.importer.named_dims(ctx.shape_values(1), "size")
+    size = ctx.shape_values(1)
+    if len(size) not in (4, 5):
+        ctx.malformed(f"the size must have 4 or 5 numbers, got {len(size)}")
+    batch, _, *spatial = ctx.importer.named_dims(size, "size")
     ndim = len(spatial)
     matrices = ctx.cast_shape(ctx.tensor(0), (batch, ndim, ndim + 1))
     made = ctx.call(

@@ -59,6 +59,8 @@ def constant_of_shape(ctx: NodeContext) -> Result:
 def value_range(ctx: NodeContext) -> Result:
     dtype = ctx.dtype(0)
     known = [ctx.array(index) for index in range(3)]
+    if any(array is not None and not array.size for array in known):
+        ctx.malformed("start, limit and delta must be numbers, one of them has no elements")
     if all(array is not None for array in known):
         start, stop, step = (array.reshape(-1)[0].item() for array in known if array is not None)
         if step == 0:
@@ -73,7 +75,7 @@ def value_range(ctx: NodeContext) -> Result:
             return array_value((start + np.arange(count) * step).astype(dtype))
     if DataType(dtype).is_float:
         return _range_of_floats(ctx, dtype)
-    start, stop, step = (ctx.shape_values(index, sizes=False)[0] for index in range(3))
+    start, stop, step = (ctx.number(index) for index in range(3))
     return ctx.call("arange", start, stop, step, dtype=dtype)
 
 
@@ -111,7 +113,7 @@ def eye_like(ctx: NodeContext) -> Result:
 
 @converts("Trilu")
 def trilu(ctx: NodeContext) -> Result:
-    offset = ctx.shape_values(1, sizes=False)[0] if ctx.has(1) else 0
+    offset = ctx.number(1) if ctx.has(1) else 0
     op = "triu" if ctx.flag("upper", True) else "tril"
     x: Expr = ctx.tensor(0)
     return ctx.call(op, x, offset)

@@ -13,7 +13,7 @@ from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import tensor_value
 from heddle.ir.expr import Expr
 from heddle.prim import ops
-from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.runtime.dtype import DataType
 
 
@@ -106,6 +106,8 @@ def tensor_scatter(ctx: NodeContext) -> Result:
         ctx.malformed(f"an update of {ctx.ndim(1)} dimensions for a cache of {rank}")
     dims, count = ctx.dims(0), ctx.dims(1)[axis]
     size, cache = dims[axis], ctx.tensor(0)
+    if is_const_int(count, 0):
+        return cache
     place = ctx.call("arange", 0, size, 1, dtype="int64")
     if ctx.has(2):
         first = ctx.astype(ctx.tensor(2), "int64")
@@ -167,7 +169,7 @@ def _integer(ctx: NodeContext, index: int) -> PrimExpr:
 
 @converts("TopK", since=1)
 def top_k(ctx: NodeContext) -> Result:
-    count = constant(ctx.attr("k"), "int64") if ctx.opset < 10 else ctx.shape_values(1, sizes=False)[0]
+    count = constant(ctx.attr("k"), "int64") if ctx.opset < 10 else ctx.number(1)
     axis = ctx.axis(ctx.attr("axis", -1), ctx.ndim(0))
     size = ctx.dims(0)[axis]
     if not isinstance(count, IntImm):

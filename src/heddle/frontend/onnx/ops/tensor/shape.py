@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
+from math import prod
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.tensor.axes import known_axes, run_time_axes
@@ -34,6 +36,8 @@ def reshape(ctx: NodeContext) -> Result:
 def resolved(ctx: NodeContext, target: Sequence[PrimExpr]) -> list[PrimExpr]:
     """The dimensions that a target with 0 and -1 means."""
     own = ctx.dims(0)
+    if _are_sizes(own, target):
+        return list(target)
     dims: list[PrimExpr | None] = []
     for axis, size in enumerate(target):
         if is_const_int(size, 0) and not ctx.flag("allowzero"):
@@ -54,6 +58,18 @@ def resolved(ctx: NodeContext, target: Sequence[PrimExpr]) -> list[PrimExpr]:
     if rest is None:
         ctx.malformed(f"{product(own)} elements do not fit the shape {[str(size) for size in target]}")
     return [rest if dim is None else dim for dim in dims]
+
+
+def _are_sizes(own: Sequence[PrimExpr], target: Sequence[PrimExpr]) -> bool:
+    """Whether nothing is to be brought into a shape of constants without elements, which it would not fit if
+    0 were the input's dimension. Bodies of specifications compute such shapes from sizes, and mean them: a
+    symbolic size that is 0 when the model runs is not the input's dimension either."""
+    sizes = [dim.value for dim in (*own, *target) if isinstance(dim, IntImm)]
+    if len(sizes) < len(own) + len(target) or min(sizes) < 0:
+        return False
+    dims, wanted = sizes[: len(own)], sizes[len(own) :]
+    copied = [dims[axis] if size == 0 and axis < len(dims) else size for axis, size in enumerate(wanted)]
+    return prod(dims) == prod(wanted) == 0 and prod(copied) > 0
 
 
 def _check_size(ctx: NodeContext, own: Sequence[PrimExpr], target: Sequence[PrimExpr]) -> None:
@@ -86,14 +102,10 @@ def product(dims: Sequence[PrimExpr]) -> PrimExpr:
 def quotient(simplify: Simplifier, total: Sequence[PrimExpr], parts: Sequence[PrimExpr]) -> PrimExpr | None:
     """product(total) / product(parts), equal factors cancelled first; None where constants do not divide."""
     above, below = _factors(total), _factors(parts)
-    constants = [1, 1]
-    rest: list[list[PrimExpr]] = [[], []]
-    for side, factors in enumerate((above, below)):
-        for factor in factors:
-            if isinstance(factor, IntImm):
-                constants[side] *= factor.value
-            else:
-                rest[side].append(factor)
+    rest: list[list[PrimExpr]] = [[f for f in side if not isinstance(f, IntImm)] for side in (above, below)]
+    numbers = [Counter(f.value for f in side if isinstance(f, IntImm)) for side in (above, below)]
+    shared = numbers[0] & numbers[1]  # of (0, 3, 32) by (0, 3, 4) 8 is left
+    constants = [prod((side - shared).elements()) for side in numbers]
     for factor in list(rest[1]):
         same = next((item for item in rest[0] if simplify.equal(item, factor)), None)
         if same is not None:
@@ -166,6 +178,8 @@ def _squeezed(ctx: NodeContext, axes: Sequence[int] | None) -> Expr:
 
 @converts("Unsqueeze", since=1)
 def unsqueeze_1(ctx: NodeContext) -> Result:
+    """Before operator set 11 the standard wants axes that are not negative. Negative ones count from the end
+    of the result, as they do later, and in ONNX Runtime."""
     return _unsqueezed(ctx, ctx.attr("axes"))
 
 
