@@ -23,6 +23,7 @@ MOST_FILES = {
     "A schedule rule": 2,
     "A kind of targets": 3,
     "An intrinsic of loop functions": 1,
+    "A dialect": 3,
 }
 """How many files an addition may touch at most: more means that a fact is in two places."""
 

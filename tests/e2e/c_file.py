@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,12 @@ from heddle.runtime.dtype_word import packed_dtype
 from heddle.vm.relax.executable import VMExecutable
 
 HEADERS = Path(str(native_package.__file__)).parent
-COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+_CLANG_OF_ZIG = [sys.executable, "-m", "ziglang", "cc"]
+COMMANDS = {name: [name] for name in ("gcc", "clang") if shutil.which(name)}
+"""The compilers of this machine. The clang in the package ziglang stands in for one of the system's."""
+if "clang" not in COMMANDS and find_spec("ziglang") is not None:
+    COMMANDS["clang"] = _CLANG_OF_ZIG
+COMPILERS = list(COMMANDS)
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror")
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 needs_compiler = pytest.mark.skipif(not COMPILERS, reason="no gcc and no clang on this machine")
@@ -114,7 +121,10 @@ def compiled(files: CFiles, flags: Sequence[str] = (), compiler: str | None = No
     """The program beside a C file."""
     folder = files.source.parent
     (folder / "main.c").write_text(MAIN)
-    command = [compiler or COMPILERS[0], *STRICT, *flags, f"-I{HEADERS}"]
+    command = COMMANDS[compiler or COMPILERS[0]]
+    if command is _CLANG_OF_ZIG:  # it comes without the address sanitizer's library
+        flags = [flag.replace("address,", "") for flag in flags]
+    command = [*command, *STRICT, *flags, f"-I{HEADERS}"]
     command += [] if files.weights is None else ["-DWEIGHTS"]
     done = subprocess.run(
         [*command, "model.c", "main.c", "-o", "program", "-lm"],
@@ -129,7 +139,7 @@ def compiled(files: CFiles, flags: Sequence[str] = (), compiler: str | None = No
 
 def compiled_object(files: CFiles) -> bytes:
     """The object code of a C file."""
-    command = [COMPILERS[0], *STRICT, "-O2", f"-I{HEADERS}", "-c", "model.c", "-o", "model.o"]
+    command = [*COMMANDS[COMPILERS[0]], *STRICT, "-O2", f"-I{HEADERS}", "-c", "model.c", "-o", "model.o"]
     subprocess.run(command, cwd=files.source.parent, check=True)
     return (files.source.parent / "model.o").read_bytes()
 

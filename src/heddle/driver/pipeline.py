@@ -23,6 +23,7 @@ from heddle.lower.legalize_ops import LegalizeOps
 from heddle.lower.loops.fuse_loops import FuseLoops
 from heddle.lower.name_sizes import NameSizes
 from heddle.lower.pack_weights import PackWeights
+from heddle.lower.place_kernels import PlaceKernels
 from heddle.lower.rewrite_dataflow_reshape import RewriteDataflowReshape
 from heddle.lower.share_kernels import ShareKernels
 from heddle.lower.vm_shape_lower import VMShapeLower
@@ -112,6 +113,7 @@ def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
         ),  # loops are tiled, put on threads and into vectors
         FuseLoops(),  # and a loop of the graph around them is one with them
         ShareKernels(),  # loops that differ in sizes alone are compiled once
+        PlaceKernels(),  # and each runs on one device
     )
 
 

@@ -29,6 +29,13 @@ def symbolic_vars(ty: Type) -> tuple[Var, ...]:
     return tuple(dict.fromkeys(free_vars(ty)))
 
 
+def sizes_of_type(ty: object) -> tuple[PrimExpr, ...] | None:
+    """The sizes of a tensor or a shape, where its type says them."""
+    if isinstance(ty, TensorType):
+        return ty.dims
+    return ty.values if isinstance(ty, ShapeType) else None
+
+
 def definable_vars(ty: Type) -> tuple[Var, ...]:
     """The symbolic dimensions that matching a value against a type can bind: those that stand alone as a
     dimension."""
@@ -37,13 +44,7 @@ def definable_vars(ty: Type) -> tuple[Var, ...]:
         if isinstance(item, TupleType):
             found.extend(definable_vars(item))
             continue
-        values = (
-            item.dims
-            if isinstance(item, TensorType)
-            else item.values
-            if isinstance(item, ShapeType)
-            else None
-        )
+        values = sizes_of_type(item)
         if isinstance(item, PrimType) and item.value is not None:
             values = (item.value,)
         found.extend(value for value in values or () if isinstance(value, Var))

@@ -34,6 +34,7 @@ from heddle.lower.codes import L0101, L0201, L0202
 from heddle.lower.default_schedule import FAILED_RULES
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.lower.estimate_peak_memory import PEAK_MEMORY
+from heddle.lower.place_kernels import RUNTIME_DEVICE
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
 from heddle.runtime.dtype import DataType
 from heddle.runtime.shape import Shape
@@ -43,7 +44,7 @@ from heddle.vm.builder import ProgramBuilder
 from heddle.vm.insight.kernel_cost import METADATA_PREFIX, KernelCost
 from heddle.vm.insight.peak_memory import METADATA_PREFIX as PEAK_METADATA_PREFIX
 from heddle.vm.isa import FuncKind
-from heddle.vm.placement import placement_text
+from heddle.vm.placement import KERNEL_DEVICE_PREFIX, placement_text
 from heddle.vm.relax.builder import ExecBuilder
 
 
@@ -70,8 +71,19 @@ def emit_functions(mod: IRModule, builder: ProgramBuilder) -> IRModule:
         if func.dialect == "relax":
             _FunctionCodegen(builder, mod).function(func, var)
         else:
-            rest[var] = _note_cost(builder, var, func)
+            rest[var] = _note_device(builder, var, _note_cost(builder, var, func))
     return mod.with_functions(rest)
+
+
+def _note_device(builder: ProgramBuilder, var: GlobalVar, func: BaseFunc) -> BaseFunc:
+    """Move the number of the device that runs a kernel into the executable's metadata, unless it is the
+    first."""
+    index = -1 if func.attrs.get("tir.is_host_func") else func.attrs.get(RUNTIME_DEVICE)
+    if index is None:
+        return func
+    name = str(func.attrs.get("global_symbol") or var.name_hint)
+    builder.metadata[KERNEL_DEVICE_PREFIX + name] = str(int(index))
+    return func.without_attr(RUNTIME_DEVICE) if RUNTIME_DEVICE in func.attrs else func
 
 
 def _note_cost(builder: ProgramBuilder, var: GlobalVar, func: BaseFunc) -> BaseFunc:

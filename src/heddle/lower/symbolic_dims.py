@@ -7,8 +7,8 @@ from typing import Any
 
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
-from heddle.graph.type_relations import erase_vars, is_base_of, symbolic_vars
-from heddle.graph.types import ShapeExpr, ShapeType, TensorType
+from heddle.graph.type_relations import erase_vars, is_base_of, sizes_of_type, symbolic_vars
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Call, Expr, Function, If, Tuple, Var
 from heddle.ir.node import replace
 from heddle.ir.types import PrimType, TupleType, Type
@@ -61,7 +61,7 @@ def dims_of_type(ty: Type) -> list[PrimExpr]:
         return [dim for item in ty.fields for dim in dims_of_type(item)]
     if isinstance(ty, PrimType):
         return [] if ty.value is None or not free_vars(ty.value) else [ty.value]
-    dims = ty.dims if isinstance(ty, TensorType) else ty.values if isinstance(ty, ShapeType) else None
+    dims = sizes_of_type(ty)
     return [dim for dim in dims or () if free_vars(dim)]
 
 

@@ -11,6 +11,11 @@ U0202 = declare_code(
     "device not available",
     "Memory can be had only on devices that this process can reach; at present that is the CPU.",
 )
+U0203 = declare_code(
+    "U0203",
+    "memory cannot be copied between devices",
+    "What crosses from one device to another is compact: elements lie one after the other.",
+)
 U0301 = declare_code(
     "U0301", "shapes do not fit", "Two tensors, or a tensor and a view of it, need matching sizes."
 )

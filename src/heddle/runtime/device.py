@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from heddle.runtime.codes import U0201
+from heddle.runtime.device_api import DEVICE_APIS, DeviceApi, api_of_type
 from heddle.support.diagnostics import UsageError, did_you_mean
 
 CPU = 1
@@ -70,10 +71,25 @@ class Device:
     @property
     def exist(self) -> bool:
         """Whether this process can allocate memory there."""
-        return self.device_type == CPU
+        found = DEVICE_APIS.get(self.device_type)
+        return found is not None and found.exists(self.device_id)
 
-    def sync(self) -> None:
-        """Wait for the device's pending work. The CPU has none: kernels return when they are done."""
+    @property
+    def api(self) -> DeviceApi:
+        """What devices of its type can do. Raises: UsageError U0202 where the device cannot be reached."""
+        return api_of_type(self.device_type, self.device_id, str(self))
+
+    @property
+    def is_host(self) -> bool:
+        """Whether the host reads and writes its memory; not so where the device cannot be reached."""
+        found = DEVICE_APIS.get(self.device_type)
+        return found is not None and found.is_host
+
+    def sync(self, stream: int | None = None) -> None:
+        """Wait for the device's pending work, or that of one stream. The CPU has none: kernels return when
+        they are done."""
+        if self.device_type != CPU:
+            self.api.synchronise(self.device_id, stream)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Device):

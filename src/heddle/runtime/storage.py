@@ -1,7 +1,8 @@
 """Memory for tensors: storages, the allocators that lend them, and their books.
 
 One allocator serves a (device, kind) pair for the whole process, Python's requests and those of compiled
-programs alike: it is a pool of the native library (`native/source/memory.py`). A `Storage` gives its block
+programs alike: it is a pool of the native library (`native/source/memory.py`), or, for memory that is not the
+host's, blocks of the device's record (`device_api`). A `Storage` gives its block
 back when the last reference dies; tensors on it hold such a reference. Blocks start at a multiple of
 `ALIGN_BYTES` and are not cleared.
 
@@ -20,13 +21,15 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, NoReturn
 
-from heddle.runtime.codes import U0202, U0601, U0602
-from heddle.runtime.device import CPU, Device, cpu
+from heddle.runtime.codes import U0601, U0602
+from heddle.runtime.device import Device, cpu
+from heddle.runtime.device_api.api import DEFAULT_STREAM
 from heddle.runtime.native import abi
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.memory import record_of
 from heddle.runtime.native.methods import make_fast_method, slot_offset
+from heddle.runtime.size_class import block_bytes
 from heddle.support.diagnostics import Trap, TrapValueError, UsageError
 from heddle.support.forks import ForkLock, Rank
 from heddle.support.settings import system_memory_bytes
@@ -80,8 +83,6 @@ class Allocator:
     """
 
     def __init__(self, device: Device, kind: str) -> None:
-        if device.device_type != CPU:
-            raise UsageError(U0202, f"no memory can be allocated on {device}: only the cpu is available")
         self.device = device
         self.kind = kind
         self.books = Pool(
@@ -98,6 +99,10 @@ class Allocator:
         self._own_limit: int | None = None
         self._lock = ForkLock(Rank.LEAF)
         self._listeners: tuple[AllocationListener, ...] = ()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the pool known to native code, which lends from it."""
         self.payload_of, self._share = _storage_methods()
         self._take = self._taker(0)
         register = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(
@@ -203,6 +208,99 @@ def _absurd(size_bytes: int, device: Device) -> Trap:
     return Trap(U0601, f"the system has no {size_bytes} bytes of memory for {device}")
 
 
+class DeviceStorage(Storage):
+    """A block on loan from a device's own memory. It has no payload: machine code of the host never sees
+    it."""
+
+    __slots__ = ()
+    _allocator: DeviceAllocator
+
+    def __init__(self, allocator: DeviceAllocator, address: int, size_bytes: int) -> None:
+        self._allocator, self.address, self.size_bytes = allocator, address, size_bytes
+
+    def __del__(self) -> None:
+        self._allocator.give_back(self.address, self.size_bytes)
+
+
+class DeviceAllocator(Allocator):
+    """Memory of a device that is not the host's, by its record; kinds, books and limits as of the host's.
+
+    Free blocks are kept by size class. They are given back in the device's order of work, so that a block may
+    be lent again while work on it is pending.
+    """
+
+    def _prepare(self) -> None:
+        self._api, self._number = self.device.api, self.device.device_id
+        self._free: dict[int, list[int]] = {}
+
+    def alloc(self, size_bytes: int) -> Storage:
+        if not 0 <= size_bytes < _MAX_BYTES:
+            raise _absurd(size_bytes, self.device)
+        amount = block_bytes(size_bytes)
+        with self._lock:
+            address = self._take_block(amount)
+            self.books.bytes_in_use += amount
+            self.books.peak_bytes = max(self.books.peak_bytes, self.books.bytes_in_use)
+        if self.kind == POISONED:
+            self._poison(address, amount)
+        return DeviceStorage(self, address, size_bytes)
+
+    def _take_block(self, amount: int) -> int:
+        """A kept block of a class, or a fresh one. The lock is held."""
+        books = self.books
+        books.num_allocations += 1
+        if books.num_allocations - 1 == books.failing_allocation:
+            raise Trap(U0601, f"the system has no {amount} bytes of memory left on {self.device}")
+        kept = self._free.get(amount)
+        if kept:
+            books.cached_bytes -= amount
+            return kept.pop()
+        limit = self._own_limit
+        if limit is not None and books.bytes_in_use + books.cached_bytes + amount > limit:
+            self._clear_locked()
+            if books.bytes_in_use + amount > limit:
+                raise Trap(
+                    U0601,
+                    f"memory limit of {limit} bytes reached: {amount} more bytes do not fit into it",
+                    notes=[f"on {self.device}: {books.bytes_in_use} bytes are in use"],
+                )
+        books.num_fresh_blocks += 1
+        return self._api.allocate(self._number, amount)
+
+    def _poison(self, address: int, amount: int) -> None:
+        ones = ctypes.create_string_buffer(b"\xff" * amount, amount)
+        self._api.copy_in(self._number, ctypes.addressof(ones), address, amount, DEFAULT_STREAM)
+
+    def give_back(self, address: int, size_bytes: int) -> None:
+        """Take back a block that was lent."""
+        amount = block_bytes(size_bytes)
+        if self.kind == POISONED:
+            self._poison(address, amount)
+        with self._lock:
+            self.books.bytes_in_use -= amount
+            if self.kind == POOLED:
+                self._free.setdefault(amount, []).append(address)
+                self.books.cached_bytes += amount
+                return
+        self._api.free(self._number, address)
+
+    def lender(self, size_bytes: int) -> Callable[[], Storage | None]:
+        if not 0 <= size_bytes < _MAX_BYTES:
+            raise _absurd(size_bytes, self.device)
+        return lambda: self.alloc(size_bytes)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._clear_locked()
+
+    def _clear_locked(self) -> None:
+        for blocks in self._free.values():
+            for address in blocks:
+                self._api.free(self._number, address)
+        self._free.clear()
+        self.books.cached_bytes = 0
+
+
 @cache
 def _storage_methods() -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Builtin functions: the payload of a storage, and a storage for a payload."""
@@ -242,7 +340,8 @@ def allocator_for(device: Device | None = None, kind: str = POOLED) -> Allocator
         return found
     if kind not in KINDS:
         raise UsageError(U0602, f"unknown allocator kind {kind!r}: expected one of {', '.join(KINDS)}")
-    return _allocators.setdefault((where, kind), Allocator(where, kind))
+    made = Allocator if where.api.is_host else DeviceAllocator
+    return _allocators.setdefault((where, kind), made(where, kind))
 
 
 def allocator_at(address: int) -> Allocator:

@@ -30,6 +30,7 @@ import numpy as np
 
 from heddle.runtime.codes import U0202, U0301, U0302, U0304, U0602
 from heddle.runtime.device import CPU, Device, cpu
+from heddle.runtime.device_api.api import DEFAULT_STREAM, refuse_layout
 from heddle.runtime.dlpack import export_capsule, import_capsule
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.runtime.dtype_word import CODE_NAMES, DTYPE_CODES, dtype_from_packed
@@ -112,12 +113,15 @@ class Tensor:
         return make_tensor(self.address, self.layout, self.dtype, self.device, _Lent(self))
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A numpy view that shares the memory and keeps it alive, not writable where the tensor is not.
+        """A numpy view that shares the memory and keeps it alive, not writable where the tensor is not; of
+        memory that the host cannot read, a copy.
 
         Dtypes: bfloat16, float8, float4 and integers of 2 and 4 bits come as ml_dtypes types.
 
         Shapes: a dtype with lanes adds them as the last axis.
         """
+        if is_far(self):
+            return self.copyto(cpu(0)).numpy()
         dtype = self.dtype
         element = _FEW_BITS.get(dtype.element) or dtype.numpy()
         layout, width = self.layout, element.itemsize
@@ -144,7 +148,10 @@ class Tensor:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._require_writable()
-        self.numpy()[key] = value.numpy() if isinstance(value, Tensor) else value
+        values = self.numpy()
+        values[key] = value.numpy() if isinstance(value, Tensor) else value
+        if is_far(self):
+            self.copyfrom(values)
 
     def _require_writable(self) -> None:
         if self.is_readonly:
@@ -161,6 +168,9 @@ class Tensor:
         Raises: TrapValueError U0301 where the shapes differ, U0304 where the memory is a program's.
         """
         self._require_writable()
+        if is_far(self) or (isinstance(source, Tensor) and is_far(source)):
+            copy_far(source if isinstance(source, Tensor) else np.asarray(source), self)
+            return self
         values = source.numpy() if isinstance(source, Tensor) else np.asarray(source)
         if self._lies_as(values):
             ctypes.memmove(self.address, values.__array_interface__["data"][0], values.nbytes)
@@ -236,6 +246,49 @@ class Tensor:
     def __repr__(self) -> str:
         head = f"Tensor(shape={tuple(self.shape)}, dtype={str(self.dtype)!r}, device={self.device})"
         return f"{head}\n{self.numpy()!r}"
+
+
+def is_far(tensor: Tensor) -> bool:
+    """Whether the host cannot read the tensor's memory by its address."""
+    return tensor.device.device_type != CPU and not tensor.device.is_host
+
+
+def copy_far(source: Tensor | np.ndarray[Any, Any], target: Tensor) -> None:
+    """Copy where one side at least is far. Both are compact; another dtype is cast on the host.
+
+    Raises: TrapValueError U0301 where the shapes differ; UsageError U0203 for strides, U0202.
+    """
+    shape = tuple(source.shape)
+    if shape != tuple(target.shape):
+        raise TrapValueError(U0301, f"shapes differ: expected {tuple(target.shape)}, got {shape}")
+    if isinstance(source, Tensor) and is_far(source):
+        _copy_from_far(source, target)
+        return
+    if not target.is_contiguous:
+        raise refuse_layout(str(target.device))
+    near = empty(shape, target.dtype).copyfrom(source)
+    target.device.api.copy_in(
+        target.device.device_id, near.address, target.address, target.size_bytes, DEFAULT_STREAM
+    )
+
+
+def _copy_from_far(source: Tensor, target: Tensor) -> None:
+    where, to = source.device, target.device
+    if not source.is_contiguous:
+        raise refuse_layout(str(where))
+    is_same = source.dtype == target.dtype and target.is_contiguous
+    if is_same and where.device_type == to.device_type:
+        numbers = where.device_id, to.device_id
+        where.api.copy_across(numbers, source.address, target.address, source.size_bytes)
+        return
+    if is_same and not is_far(target):
+        near = target
+    else:
+        near = empty(source.shape, source.dtype)
+    where.api.copy_out(where.device_id, source.address, near.address, source.size_bytes, DEFAULT_STREAM)
+    where.sync(DEFAULT_STREAM)
+    if near is not target:
+        target.copyfrom(near)
 
 
 # CPython lays slots out in the order of their names, after the object's head.

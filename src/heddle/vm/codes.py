@@ -99,6 +99,13 @@ V0310 = declare_code(
     "A result goes into a caller's tensor where the function makes it in one place, with as many elements "
     "and of this dtype.",
 )
+V0311 = declare_code(
+    "V0311",
+    "device does not run machine code of programs",
+    "Machine code of a whole program, or what runs a graph, reads memory and calls kernels as the host "
+    "does. On devices with memory of their own, bytecode runs, which launches kernels through the device's "
+    "record.",
+)
 V0401 = declare_code(
     "V0401", "match_cast failed", "A shape or value at run time differs from what the program states."
 )

@@ -49,7 +49,15 @@ from heddle.vm.frames import (
 from heddle.vm.insight.watchable import Watchable
 from heddle.vm.isa import UNDEFINED_ARGS, VM_STATE, ArgKind, FuncKind
 from heddle.vm.objects import VMClosure
-from heddle.vm.placement import MachineMemory, MemoryConfig, placement_of, with_host
+from heddle.vm.placement import (
+    KERNEL_DEVICE_PREFIX,
+    MachineMemory,
+    MemoryConfig,
+    is_device_number,
+    launcher,
+    placement_of,
+    with_host,
+)
 from heddle.vm.program import CHECKS_LIFETIMES, FunctionRow
 from heddle.vm.stateful import StatefulCalls
 from heddle.vm.steps import (
@@ -122,6 +130,7 @@ class Machine(StatefulCalls, Watchable):
         self.checks_lifetimes = rt_mod.program.metadata.get(CHECKS_LIFETIMES) == "yes"
         self.memory = MachineMemory(memory_cfg, self.checks_lifetimes)
         self.allocators = [self.memory.allocator_of(where) for where in self.devices]
+        self._has_far_memory = not all(where.is_host for where in self.devices)
         self.module: Module = self.module_type(self)
         self._instrument: Callable[..., Any] | None = None
         program = rt_mod.program
@@ -181,7 +190,25 @@ class Machine(StatefulCalls, Watchable):
             )
         if name in ALLOCATING_BUILTINS and raw_callable(found) is BUILTINS[name]:
             return Function(partial(BUILTINS[name], memory=self.memory), name)
-        return found
+        return self._launched(name, found) if self._has_far_memory and name not in BUILTINS else found
+
+    def _launched(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
+        """What calls a kernel of the program: on a device with memory of its own, the device launches it.
+        Which device that is, the executable says; a function from outside is called as it is.
+
+        Raises: UsageError V0303 for a device that there is not.
+        """
+        if self.executable.find_function(name, True) is None:
+            return found
+        text = self.executable.program.metadata.get(KERNEL_DEVICE_PREFIX + name, "0")
+        if not is_device_number(text, len(self.devices)):
+            raise UsageError(
+                V0303, f"kernel {name!r} runs on device {text[:20]}: there are {len(self.devices)} devices"
+            )
+        where = self.devices[int(text)]
+        if where.is_host:
+            return found
+        return Function(launcher(where, raw_callable(found)), name)
 
     def watching_changed(self) -> None:
         """An instrument or a watcher came or went."""

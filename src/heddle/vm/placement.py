@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from heddle.runtime.device import CPU, Device, cpu
+from heddle.runtime.device_api.api import DEFAULT_STREAM
 from heddle.runtime.dtype import dtype_of
 from heddle.runtime.layout import layout_of
 from heddle.runtime.storage import POISONED, Allocator, allocator_for
@@ -39,6 +40,23 @@ def placement_of(text: str) -> tuple[str, int] | None:
     if not mark:
         return scope, 0
     return (scope, int(number)) if number.isascii() and number.isdecimal() and len(number) < 10 else None
+
+
+KERNEL_DEVICE_PREFIX = "device."
+"""Metadata of an executable: with a kernel's name, the number of the machine's device that runs it where that
+is not the first; -1 is the host."""
+
+
+def is_device_number(text: str, count: int) -> bool:
+    """Whether a text is the number of one of `count` devices, or -1."""
+    is_number = text.isascii() and text.isdecimal() and len(text) < 10
+    return text == "-1" or (is_number and int(text) < count)
+
+
+def launcher(where: Device, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """What launches a kernel on a device."""
+    launch, number = where.api.launch, where.device_id
+    return lambda *args: launch(number, kernel, args, DEFAULT_STREAM)
 
 
 def with_host(device: Device | Sequence[Device]) -> list[Device]:

@@ -23,6 +23,7 @@ from heddle.graph.core_ops import CALL_TIR
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
 from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.type_relations import sizes_of_type
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Constant, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
@@ -295,7 +296,7 @@ def _sizes_of(loop: CountedLoop, call: Call) -> dict[PrimVar, PrimExpr] | None:
     wanted: list[PrimExpr] = []
     for param, arg in zip(loop.func.params, call.args, strict=True):
         ty, given = param.ty, type_of(arg)
-        own, sizes = _dims(ty) or (), _dims(given)
+        own, sizes = sizes_of_type(ty) or (), sizes_of_type(given)
         if not own:
             continue
         wanted += own
@@ -305,12 +306,6 @@ def _sizes_of(loop: CountedLoop, call: Call) -> dict[PrimVar, PrimExpr] | None:
             if isinstance(dim, PrimVar):
                 found.setdefault(dim, size)
     return found if set(free_vars(*wanted)) <= set(found) else None
-
-
-def _dims(ty: object) -> tuple[PrimExpr, ...] | None:
-    if isinstance(ty, TensorType):
-        return ty.dims
-    return ty.values if isinstance(ty, ShapeType) else None
 
 
 def _turns_of(loop: CountedLoop, start: IntImm) -> PrimExpr:

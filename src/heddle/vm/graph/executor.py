@@ -22,7 +22,7 @@ from heddle.runtime.tensor import Tensor, storage_tensor
 from heddle.support.diagnostics import FormatError, TrapIndexError, UsageError
 from heddle.systems.types import ctype_of
 from heddle.vm.callables import UnresolvedFunctionError
-from heddle.vm.codes import V0301, V0802, V0803, V0804
+from heddle.vm.codes import V0301, V0311, V0802, V0803, V0804
 from heddle.vm.graph.inputs import StaticExecutor
 from heddle.vm.graph.nodes import COPY, RESHAPE, Graph, GraphNode
 
@@ -70,10 +70,12 @@ class GraphExecutor(StaticExecutor):
         self, graph: Graph, lib: Module | None, device: Device, params: Mapping[str, Tensor] | None = None
     ) -> None:
         """Raises: UnresolvedFunctionError V0301 for a kernel that `lib` and the global functions lack;
-        UsageError U0202 for a device that cannot be reached."""
+        UsageError U0202 for a device that cannot be reached, V0311 for one whose memory is not the host's."""
         super().__init__()
         if lib is not None:
             self._imports.append(lib)
+        if device.exist and not device.is_host:
+            raise UsageError(V0311, f"graphs call their kernels in machine code, which {device} does not run")
         self.graph, self.device = graph, device
         self._first = graph.first_entries
         self._param_names = frozenset(params or ())

@@ -7,8 +7,10 @@ from typing import Any
 
 from heddle.runtime.device import Device
 from heddle.runtime.module import Module
+from heddle.support.diagnostics import UsageError
 from heddle.vm.builtins.closures import invoke_closure
 from heddle.vm.callables import MachineModule, raw_callable
+from heddle.vm.codes import V0311
 from heddle.vm.frames import wrong_count
 from heddle.vm.insight.lifetimes import CheckedRunner
 from heddle.vm.isa import UNDEFINED_ARGS, FuncKind
@@ -70,10 +72,20 @@ class VirtualMachine(Machine):
         return pool
 
     def _native_program(self) -> NativeProgram | None:
-        """What the machine code of compiled functions needs, where there is some."""
+        """What the machine code of compiled functions needs, where there is some.
+
+        Raises: UsageError V0311 on a device whose memory is not the host's.
+        """
         program = self.executable.program
         if not any(native_code(self.executable, row) for row in program.functions):
             return None
+        far = next((where for where in self.devices if not where.is_host), None)
+        if far is not None:
+            raise UsageError(
+                V0311,
+                f"machine code of a program does not run on {far}",
+                help='compile it with exec_mode="bytecode"',
+            )
         return NativeProgram(self, program, self.allocators)
 
     def _pool_entry(self, number: int, row: FunctionRow) -> Any:
