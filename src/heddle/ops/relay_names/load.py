@@ -13,11 +13,23 @@ from heddle.ops.relay_names import (
     losses,
     networks,
     positions,
+    quantized,
     reduction,
     shapes,
 )
 
-FAMILIES = (elementwise, shapes, reduction, positions, networks, images, losses, blocks, fixed_point)
+FAMILIES = (
+    elementwise,
+    shapes,
+    reduction,
+    positions,
+    networks,
+    images,
+    losses,
+    blocks,
+    fixed_point,
+    quantized,
+)
 
 
 def declare() -> None:
