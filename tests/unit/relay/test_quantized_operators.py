@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 from heddle.ir.module import IRModule
+from heddle.ir.structural import assert_structural_equal
 from heddle.relay import Any as AnyDim
 from heddle.relay import Function, TensorType, Tuple, Var, const, create_executor, parse, var
+from heddle.relay.analysis import list_op_freqs
+from heddle.relay.op_attrs import register_op_attr, register_qnn_legalize, reset_op_attr
 from heddle.relay.qnn import op as qnn
+from heddle.relay.qnn import transform
 from heddle.support.diagnostics import HeddleError
 from tests.unit.relay.programs import plain
 
@@ -31,6 +35,10 @@ def run(build: Any, *values: Any, kinds: tuple[str, ...] = ("debug", "vm"), step
     again = parse(mod.astext())
     found = [plain(create_executor(kind, mod).evaluate()(*values)) for kind in kinds]
     found.append(plain(create_executor("debug", again).evaluate()(*values)))
+    plainly = transform.CanonicalizeOps()(mod)
+    assert not any(name.startswith("qnn.") for name in list_op_freqs(plainly))
+    assert_structural_equal(parse(plainly.astext()), plainly)
+    found.append(plain(create_executor("debug", plainly).evaluate()(*values)))
     for other in found[1:]:
         assert other.dtype == found[0].dtype
         np.testing.assert_allclose(other, found[0], rtol=0, atol=steps)
@@ -379,3 +387,22 @@ def test_unknown_sizes() -> None:
 def test_wrong_calls(build: Any, words: str) -> None:
     with pytest.raises(HeddleError, match=words):
         run(build, integers("int8", 2, 3))
+
+
+def test_users_say_what_calls_become() -> None:
+    def doubled(attrs: Any, inputs: list[Any], types: list[Any]) -> Any:
+        assert len(types) == len(inputs) + 1
+        return None if inputs[0].name_hint == "kept" else qnn.dequantize(inputs[0], const(2.0), inputs[2])
+
+    register_qnn_legalize("qnn.dequantize", doubled)
+    try:
+        for name, wanted in (("x", 2.0), ("kept", 1.0)):
+            x = var(name, shape=(1,), dtype="int8")
+            mod = IRModule.from_expr(Function([x], qnn.dequantize(x, const(1.0), const(0))))
+            made = transform.Legalize()(mod)
+            value = plain(create_executor("debug", made).evaluate()(np.ones(1, "int8")))
+            assert value.tolist() == [wanted]
+    finally:
+        reset_op_attr("qnn.dequantize", "FTVMQnnLegalize")
+    with pytest.raises(HeddleError, match="I0401"):
+        register_op_attr("no.such", "FTVMLegalize", doubled)
