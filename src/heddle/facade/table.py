@@ -230,6 +230,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.relay.transform.infer_type": "InferTypeLocal",
         "heddle.relay.transform.to_a_normal_form": "ToANormalFormExpr",
     },
+    "heddle.relay.quantize": {},
     "heddle.relay.qnn": {},
     "heddle.relay.qnn.op": {},
     "heddle.relay.qnn.transform": {
