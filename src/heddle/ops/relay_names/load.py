@@ -16,11 +16,13 @@ from heddle.ops.relay_names import (
     quantized,
     reduction,
     shapes,
+    special,
 )
 
 FAMILIES = (
     elementwise,
     shapes,
+    special,
     reduction,
     positions,
     networks,
