@@ -291,7 +291,7 @@ def _fixed_per_axis(given: Given) -> Any:
     if given["is_lshift_required"]:
         wide = call_op("left_shift", wide, factor("left_shift"))
     product = call_op("multiply", wide, factor("fp_multiplier"))
-    shift = const(31, "int64")
+    shift: Any = const(31, "int64")
     if given["is_rshift_required"]:
         shift = call_op("add", factor("right_shift"), shift)
     half = call_op("left_shift", const(1, "int64"), call_op("subtract", shift, const(1, "int64")))

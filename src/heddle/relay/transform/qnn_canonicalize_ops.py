@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from heddle.ir.codes import I0501
 from heddle.ir.expr import Call, Constant, Tuple, Var
-from heddle.ir.op import OP_ALIASES
 from heddle.relay.expand import expand, placeholder
 from heddle.relay.transform.rewriting import RewritePass, along, call, is_call, rank
-from heddle.support.diagnostics import InternalError
+from heddle.relay.words import RelayWords
 
 _QNN = "qnn."
 
@@ -36,7 +33,7 @@ class QnnCanonicalizeOps(RewritePass):
             return _real(old, *new.args)
         inputs: dict[Any, Any] = {}
         holders = [_holder(before, after, inputs) for before, after in zip(old.args, new.args, strict=True)]
-        return _Words(inputs, old.op.name).of(expand(old.op.name, holders, old.attrs))
+        return _Said(inputs, old.op.name).of(expand(old.op.name, holders, old.attrs))
 
 
 def _real(old: Any, data: Any, scale: Any, zero: Any) -> Any:
@@ -53,7 +50,7 @@ def _real(old: Any, data: Any, scale: Any, zero: Any) -> Any:
 
 def _holder(old: Any, new: Any, inputs: dict[Any, Any]) -> Any:
     """A typed stand-in for an argument, as the rules of operators take it; constants are seen by them."""
-    if isinstance(new, Constant):
+    if isinstance(old, Constant):
         return old
     if isinstance(new, Tuple):
         return Tuple(tuple(_holder(a, b, inputs) for a, b in zip(old.fields, new.fields, strict=True)))
@@ -62,7 +59,10 @@ def _holder(old: Any, new: Any, inputs: dict[Any, Any]) -> Any:
     return made
 
 
-class _Words:
+_WORDS = RelayWords()
+
+
+class _Said:
     """An expression of records in Relay's words. It is as deep as one operator's rule is long."""
 
     def __init__(self, inputs: dict[Any, Any], name: str) -> None:
@@ -86,27 +86,4 @@ class _Words:
         attrs = {key: value for key, value in expr.attrs.items() if value is not None}
         if name == "matmul":
             return call(self._product, *args, **attrs, transpose_b=False)
-        if name in _RULES:
-            return _RULES[name](args, attrs)
-        word = _SAME.get(name, name)
-        if f"relay.{word}" not in OP_ALIASES:
-            raise InternalError(I0501, f"{name} has no name in Relay")
-        return call(word, *args, **attrs)
-
-
-def _clip(args: list[Any], attrs: dict[str, Any]) -> Any:
-    low, high = (float(arg.value) for arg in args[1:])
-    return call("clip", args[0], a_min=low, a_max=high)
-
-
-_SAME = {"astype": "cast", "bitcast": "reinterpret", "nn.leakyrelu": "nn.leaky_relu"}
-"""Records that Relay has under another name, with the same attributes."""
-_RULES: dict[str, Callable[[list[Any], dict[str, Any]], Any]] = {
-    "clip": _clip,
-    "concat": lambda args, attrs: call("concatenate", args[0], **attrs),
-    "expand_dims": lambda args, attrs: call(
-        "expand_dims", args[0], axis=min(attrs["axis"]), num_newaxis=len(attrs["axis"])
-    ),
-    "reshape": lambda args, attrs: call("reshape", args[0], newshape=[dim.value for dim in args[1].values]),
-    "permute_dims": lambda args, attrs: call("transpose", args[0], axes=attrs["axes"]),
-}
+        return _WORDS.call(name, args, attrs)
