@@ -65,15 +65,16 @@ class Analyzer:
             self._bind_range(var, value, allow_override)
             return
         term = self._simplified(as_expr(value))
+        is_new = self._know.terms.is_new(var)
         self._check_unbound(var, ("value", self._know.terms.key(term)), allow_override)
         self._know.facts.values[id(var)] = term
-        self._know.forget()
+        self._know.learnt_of(is_new)
 
     def _bind_range(self, var: Var, value: Range, allow_override: bool) -> None:
         know = self._know
         low, extent = self._simplified(value.min), self._simplified(value.extent)
         terms = know.terms
-        terms.intern(var)
+        is_new = terms.is_new(var)
         self._check_unbound(var, ("range", terms.key(low), terms.key(extent)), allow_override)
         key = terms.key(var)
         if isinstance(extent, IntImm) and extent.value == 1:
@@ -87,7 +88,7 @@ class Analyzer:
         know.facts.bounds[key] = clamp(bounds[0][0], high)
         if last is not None and not (isinstance(low, IntImm) and isinstance(extent, IntImm)):
             know.facts.ranges[id(var)] = (var, terms.form(low), last)
-        know.forget()
+        know.learnt_of(is_new)
 
     def _check_unbound(self, var: Var, told: tuple[Any, ...], allow_override: bool) -> None:
         self._know.terms.intern(var)
@@ -103,6 +104,7 @@ class Analyzer:
         """Tell a constant bound or a residue class of a variable; without `override` a bound is met
         with the old."""
         know = self._know
+        is_new = know.terms.is_new(var)
         key = know.terms.key(know.terms.intern(var))
         if isinstance(info, ModularSet):
             know.facts.moduli[key] = residue(info.coeff, info.base)
@@ -111,7 +113,7 @@ class Analyzer:
             if not override and key in know.facts.bounds:
                 bound = intersect(bound, know.facts.bounds[key])
             know.facts.bounds[key] = bound
-        know.forget()
+        know.learnt_of(is_new)
 
     def mark_global_non_neg(self, expr: Any) -> None:
         """Tell that an expression, often a dimension, is never negative."""
@@ -132,6 +134,9 @@ class Analyzer:
     def constraint_scope(self, condition: Any) -> Iterator[None]:
         """Inside the `with` block, the condition holds."""
         node = self._simplified(as_expr(condition))
+        if isinstance(node, IntImm) and node.value:
+            yield  # nothing is learnt: what was worked out stays
+            return
         saved = self._know.enter()
         try:
             assume(self._know, node)

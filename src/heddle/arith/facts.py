@@ -74,6 +74,12 @@ class Knowledge:
         """Drop the caches because facts were added."""
         self.caches = Caches()
 
+    def learnt_of(self, is_new: bool) -> None:
+        """Drop the caches because something was told of a variable, unless it is new: in no term yet, so
+        that nothing in them speaks of it."""
+        if not is_new:
+            self.forget()
+
     def enter(self) -> tuple[Facts, Caches]:
         """Open a scope; the returned state is for `leave`."""
         saved = (self.facts, self.caches)

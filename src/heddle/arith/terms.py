@@ -121,6 +121,10 @@ class TermTable:
 
     # -- storing -----------------------------------------------------------------------------------
 
+    def is_new(self, var: Any) -> bool:
+        """Whether no term that was stored so far holds a variable."""
+        return id(var) not in self._stored
+
     def intern(self, expr: Any) -> Any:
         """The stored twin of an expression; the expression itself if it is the first of its structure."""
         found = self._stored.get(id(expr))

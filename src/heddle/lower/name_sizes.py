@@ -16,6 +16,7 @@ stays as it is; so does one that has the old size itself as a dimension.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,12 +172,19 @@ class _Namer(StmtSubstituter):
             self._underived.clear()  # of the new size more may follow
 
     def visit_BinaryExpr(self, node: Any) -> Any:
-        if not isinstance(node, BinaryExpr) or not self.dropped & set(free_vars(node)):
-            return super().visit_BinaryExpr(node)
+        return self._formula(node, super().visit_BinaryExpr)
+
+    def visit_Select(self, node: Select) -> Any:
+        return self._formula(node, super().default)
+
+    def _formula(self, node: Any, parts: Callable[[Any], Any]) -> Any:
+        """A formula of the new sizes; `parts` gives the node with its operands rewritten."""
+        if not self.dropped & set(free_vars(node)):
+            return parts(node)
         for formula, given in self._known:
             if structural_equal(formula, node):
                 return given
-        made = super().visit_BinaryExpr(node)
+        made = parts(node)
         if self.dropped & set(free_vars(made)) and (found := self._derived(node)) is not None:
             self._known.append((node, found))
             return found

@@ -64,6 +64,8 @@ class IndexMap(Node):
         pairs = [(axis, cast(axis.dtype, dim)) for axis, dim in zip(self.initial_indices, shape, strict=True)]
         domain = {axis: IntervalSet(constant(0, dim.dtype), dim - 1) for axis, dim in pairs}
         for axis, dim in pairs:
+            if not isinstance(dim, IntImm):
+                analyzer.mark_global_non_neg(dim)
             analyzer.bind(axis, Range(dim))
         sizes = [
             analyzer.simplify(analyzer.int_set(index, domain).max_value + 1) for index in self.final_indices

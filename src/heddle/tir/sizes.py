@@ -8,8 +8,9 @@ Constants of float32 count as sizes too, by their bits: layers of quantised netw
 
 Sizes are the integer constants of indices, conditions, extents and values, below 2**30, dimensions
 of the parameters' buffers, and the grain of parallel loops. What decides what code is made is none: extents
-of loops that are unrolled or become vectors, and of short serial ones; divisors, but where a parallel loop's
-row divides once; memory of known size that a function allocates; arguments of intrinsics; hints.
+of loops that are unrolled or become vectors, and of short serial ones; divisors, but where a row of a
+parallel loop that holds others divides once; memory of known size that a function allocates; arguments of
+intrinsics; hints.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from heddle.ir.node import Map, map_children, replace
 from heddle.ir.structural import structural_digest
+from heddle.ir.visitor import walk
 from heddle.prim.intrinsics import reinterpret
 from heddle.prim.nodes import Broadcast, Call, FloatImm, IntImm, PrimExpr, Ramp, Var
 from heddle.prim.ops import cast
@@ -173,7 +175,7 @@ class _SizeRewriter(StmtSubstituter):
         if node.kind not in _RUN_TIME_LOOPS or _is_short(node):
             return replace(node, body=self.visit(node.body))
         first, extent = self.visit(node.min), self.visit(node.extent)
-        if node.kind is ForKind.PARALLEL:
+        if node.kind is ForKind.PARALLEL and any(isinstance(inner, For) for inner in walk(node.body)):
             self._rows.add(node.loop_var)
         notes = self._with_grain(node.annotations) if node.kind is ForKind.PARALLEL else node.annotations
         return replace(node, min=first, extent=extent, annotations=notes, body=self.visit(node.body))

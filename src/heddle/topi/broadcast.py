@@ -9,7 +9,7 @@ from heddle import te
 from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import EQ, IntImm, Min, PrimExpr, Select, Var, constant, is_const_int
-from heddle.prim.ops import cast, equal, select
+from heddle.prim.ops import cast, equal, greater_equal, select
 from heddle.prim.substitute import free_vars, substitute
 
 
@@ -74,8 +74,16 @@ def choices(dim: PrimExpr) -> list[PrimExpr]:
 
 
 def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether two dimensions are known to be equal."""
-    return a is b or structural_equal(a, b) or Analyzer().can_prove_equal(a, b)
+    """Whether two dimensions are known to be equal, none being less than 0."""
+    if a is b or structural_equal(a, b) or Analyzer().can_prove_equal(a, b):
+        return True
+    formulas = [dim for dim in (a, b) if not isinstance(dim, (IntImm, Var))]
+    if not formulas or not set(free_vars(a)) & set(free_vars(b)):
+        return False
+    analyzer = Analyzer()
+    for dim in formulas:
+        analyzer.assume(greater_equal(dim, 0))
+    return analyzer.can_prove_equal(a, b)
 
 
 def stretches_to(dim: PrimExpr, size: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:

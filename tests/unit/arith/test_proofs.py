@@ -11,9 +11,11 @@ import pytest
 from expressions import show
 
 from heddle.arith import Analyzer
+from heddle.ir.structural import structural_equal
+from heddle.ir.visitor import walk
 from heddle.prim import ops
 from heddle.prim.evaluate import evaluate
-from heddle.prim.nodes import IntImm, Range, SizeVar, Var
+from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, Range, SizeVar, Var
 from heddle.prim.ops import logical_and as land
 from heddle.prim.ops import maximum as pmax
 from heddle.prim.ops import minimum as pmin
@@ -88,6 +90,46 @@ def test_provable(condition: Any) -> None:
 @pytest.mark.parametrize("condition", UNPROVABLE, ids=show)
 def test_unprovable(condition: Any) -> None:
     assert not analyzer().can_prove(condition)
+
+
+JOINED = [
+    (x - x % 4, x // 4 * 4),
+    (x - (x + 1) % 4 + 3, (x + 1) // 4 * 4 + 2),
+    ((n - (n + 1) % 2 + 1) // 2, (n + 1) // 2),
+    (x // 2 - x // 4 * 2, x // 2 % 2),
+    ((n + 1) // 2 - (n + 3) // 4 * 2, ((n + 1) // 2 + 1) % 2 - 1),
+    (x // 3 * 5 - x // 6 * 10, x // 3 % 2 * 5),
+]
+"""Sizes of what was padded to a whole number of steps, and what these differ by."""
+
+
+@pytest.mark.parametrize(("given", "wanted"), JOINED, ids=show)
+def test_remainders_and_quotients_join(given: Any, wanted: Any) -> None:
+    made = analyzer().simplify(given)
+    assert structural_equal(made, analyzer().simplify(wanted))
+    assert num_divisions(made) <= num_divisions(wanted)
+    for value in range(-13, 30):
+        at = {x: value, n: abs(value)}
+        assert evaluate(made, at) == evaluate(given, at)
+
+
+def num_divisions(expr: Any) -> int:
+    return sum(isinstance(node, (FloorDiv, FloorMod)) for node in walk(expr))
+
+
+def test_what_is_told_of_a_variable_holds_at_once() -> None:
+    """Also where terms with it, or proofs that failed, are remembered."""
+    ana = Analyzer()
+    assert not ana.can_prove(x + z < 12)
+    ana.bind(x, Range(IntImm("int64", 0), IntImm("int64", 4)))
+    assert not ana.can_prove(x + z < 12)
+    ana.bind(z, Range(IntImm("int64", 0), IntImm("int64", 8)))
+    assert ana.can_prove(x + z < 12)
+    assert ana.can_prove(y < 3) is False
+    ana.bind(y, IntImm("int64", 2))
+    assert ana.can_prove(y < 3)
+    ana.bind(z, Range(IntImm("int64", 0), IntImm("int64", 80)), allow_override=True)
+    assert not ana.can_prove(x + z < 12)
 
 
 def test_proofs_under_constraints() -> None:

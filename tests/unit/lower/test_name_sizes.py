@@ -103,6 +103,29 @@ def test_relations_between_sizes_are_kept():
     assert any("+ 1) // 2" in str(dim) for dim in halves)
 
 
+def test_a_choice_of_sizes_has_a_name_too():
+    """The length of what broadcasts is a choice: `b if a == 1 else a`."""
+    first, second = SizeVar("first"), SizeVar("second")
+    x = Var("x", TensorType((4, first, 8), "float32"))
+    y = Var("y", TensorType((4, second, 8), "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            added = builder.emit(op.add(x, y))
+            made = builder.emit(op.matmul(added, const(np.ones((8, 24), "float32"))))
+            out = builder.emit_output(op.nn.relu(made))
+        builder.emit_func_output(out)
+    mod = builder.get()
+    before, after = before_and_after(mod)
+    products = [[f for name, f in loops(m).items() if "matmul" in name] for m in (before, after)]
+    assert [any(formulas(func) for func in funcs) for funcs in products] == [True, False]
+    machine = heddle.relax.VirtualMachine(heddle.compile(mod), heddle.cpu())
+    for a, b in ((3, 1), (1, 5), (4, 4)):
+        given = [np.random.default_rng(k).standard_normal((4, k, 8)).astype("float32") for k in (a, b)]
+        wanted = np.maximum((given[0] + given[1]) @ np.ones((8, 24), "float32"), 0)
+        np.testing.assert_allclose(machine["main"](*given).numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_sizes_that_are_dimensions_stay():
     before, after = before_and_after(network(["skip"], free_images()))
     assert after is before

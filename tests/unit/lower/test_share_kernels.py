@@ -7,16 +7,16 @@ import heddle
 from heddle.driver.pipeline import legalize_passes, optimize_passes
 from heddle.graph.op_builder import const
 from heddle.graph.rewriter import is_call
-from heddle.ir.expr import Call, Var
+from heddle.ir.expr import Call, Tuple, Var
 from heddle.ir.transform import PassContext, Sequential
 from heddle.ir.visitor import walk
 from heddle.lower.share_kernels import ShareKernels
-from heddle.prim.nodes import SizeVar
+from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, SizeVar
 from heddle.relax import BlockBuilder, TensorType, op
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.script import from_source
 from heddle.target import Target
-from heddle.tir.nodes import PrimFunc
+from heddle.tir.nodes import For, PrimFunc
 
 LAYERS = 6
 
@@ -118,6 +118,22 @@ def test_profiles_count_the_same_work(exec_mode):
         return sum(row.flops for row in counted), sum(row.moved_bytes for row in counted), len(counted)
 
     assert work(True) == work(False)
+
+
+def test_flat_maps_of_other_sizes_stay_apart():
+    """Their one loop takes its index apart: by constants that is nothing, by sizes a division an element."""
+    n = SizeVar("n")
+    arguments = [Var(f"x{k}", TensorType((n, k, 5, 16), "float32")) for k in range(3, 9)]
+    builder = BlockBuilder()
+    with builder.function("main", arguments):
+        with builder.dataflow():
+            made = builder.emit_output(Tuple(tuple(builder.emit(op.nn.relu(x)) for x in arguments)))
+        builder.emit_func_output(made)
+    for func in kernels(scheduled(builder.get())):
+        loops = [node for node in walk(func.body) if isinstance(node, For)]
+        inner = [loop for loop in loops if not any(isinstance(node, For) for node in walk(loop.body))]
+        divisors = [n.b for loop in inner for n in walk(loop) if isinstance(n, (FloorDiv, FloorMod))]
+        assert inner and all(isinstance(divisor, IntImm) for divisor in divisors)
 
 
 def test_few_functions_stay():

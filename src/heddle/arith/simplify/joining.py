@@ -4,6 +4,8 @@ where terms cancel.
 x // 4 * 4 + x % 4  →  x                  x % 4 + x // 4 % 2 * 4  →  x % 8
 x - x // 4 * 4      →  x % 4              (m + 1) * n - m * n     →  n
 (m + x // n) * n + x % n  →  m * n + x
+x + 1 - (x + 1) % 4       →  (x + 1) // 4 * 4
+x // 2 - x // 4 * 2       →  x // 2 % 2
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 from heddle.arith.const_int_bound import bound_of
 from heddle.arith.facts import Knowledge
 from heddle.arith.linear import LinearForm
-from heddle.arith.simplify.division import floordiv_form
+from heddle.arith.simplify.division import floordiv_form, floormod_form
 from heddle.arith.terms import has_sum_factor
 from heddle.prim.nodes import FloorDiv, FloorMod, IntImm
 
@@ -61,7 +63,8 @@ def _join_once(know: Knowledge, form: LinearForm) -> LinearForm | None:
             if rest:
                 scale = LinearForm(form.dtype, 0, {know.terms.mono(rest): (coef, rest)})
             if cls is FloorMod:
-                joined = _join_mod(know, form, scale, factor) or _join_mods(know, form, scale, factor)
+                rules = (_join_mod, _join_mods, _join_whole)
+                joined = next((made for rule in rules if (made := rule(know, form, scale, factor))), None)
             else:
                 joined = _join_div(know, form, scale, factor)
             if joined is not None:
@@ -120,21 +123,62 @@ def _join_mods(know: Knowledge, form: LinearForm, scale: LinearForm, mod: Any) -
     return None
 
 
+def _join_whole(know: Knowledge, form: LinearForm, scale: LinearForm, mod: Any) -> LinearForm | None:
+    """s*x - s*(x % k) = s*k*(x // k) for a constant k; the constant of x need not be there. `scale` is the
+    factor of x % k, -s."""
+    if not isinstance(mod.b, IntImm) or mod.b.value <= 0:
+        return None
+    terms, size = know.terms, mod.b.value
+    x = terms.form(mod.a)
+    needed = _scaled(know, x, scale.scaled(-1))
+    if not needed.terms or not _contains(form, needed):
+        return None
+    joined = form.plus(needed, -1)
+    joined.add_form(terms.product(terms.atom(mod), scale), -1)
+    whole = floordiv_form(know, x, LinearForm(form.dtype, size)).scaled(size)
+    joined.add_form(_scaled(know, whole, scale.scaled(-1)))
+    return joined
+
+
 def _join_div(know: Knowledge, form: LinearForm, scale: LinearForm, div: Any) -> LinearForm | None:
     """s*x - s*k*(x // k) = s*(x % k); the constant of x need not be there. `scale` is the factor of x
     // k, -s*k."""
     terms = know.terms
-    x, k = terms.form(div.a), terms.form(div.b)
-    outer = _exact_quotient(know, scale.scaled(-1), k)
-    if outer is None:
-        return None
-    needed = _scaled(know, x, outer)
-    if not needed.terms or not _contains(form, needed):
-        return None
-    joined = form.plus(needed, -1)
-    joined.add_form(terms.product(terms.atom(div), scale), -1)
-    joined.add_form(_scaled(know, terms.atom(terms.make(FloorMod, div.a, div.b)), outer))
-    return joined
+    for x, k in _dividends(know, form, scale, div):
+        outer = _exact_quotient(know, scale.scaled(-1), k)
+        if outer is None:
+            continue
+        needed = _scaled(know, x, outer)
+        if not needed.terms or not _contains(form, needed):
+            continue
+        joined = form.plus(needed, -1)
+        joined.add_form(terms.product(terms.atom(div), scale), -1)
+        joined.add_form(_scaled(know, floormod_form(know, x, k), outer))
+        return joined
+    return None
+
+
+def _dividends(
+    know: Knowledge, form: LinearForm, scale: LinearForm, div: Any
+) -> Iterator[tuple[LinearForm, LinearForm]]:
+    """x and k with x // k the quotient: its own, and those of a quotient in the form with the factor -scale /
+    k: y // (a*b) is (z // a + c) // b where y = z + a*c."""
+    terms = know.terms
+    y, size = terms.form(div.a), terms.form(div.b)
+    yield y, size
+    if size.terms or scale.terms:
+        return
+    for coef, factors in form.terms.values():
+        inner = factors[0]
+        if len(factors) != 1 or not isinstance(inner, FloorDiv) or not isinstance(inner.b, IntImm):
+            continue
+        part = inner.b.value
+        if not 1 < part < size.const or size.const % part or coef * (size.const // part) != -scale.const:
+            continue
+        apart = y.plus(terms.form(inner.a), -1)
+        if not apart.terms and apart.const % part == 0:
+            x = terms.atom(inner).plus_const(apart.const // part)
+            yield x, LinearForm(form.dtype, size.const // part)
 
 
 def _exact_quotient(know: Knowledge, a: LinearForm, b: LinearForm) -> LinearForm | None:

@@ -4,7 +4,7 @@ model's own float arithmetic gives.
 The floats are written as expressions of float64 whose constants are already rounded to the model's dtype. A
 dimension times a fraction of few digits is exact in that dtype, so its floor is an integer formula. Another
 product or quotient rounds: it stays a computation in that dtype, and nothing but rounding to an integer may
-follow it.
+follow it. Sums, differences and extremes of exact ones are exact too: they are formed of the numerators.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _MAX_NUMERATOR = {"float32": 1 << 4, "float64": 1 << 24}
 """The greatest odd part of a numerator whose product with a size is exact, up to sizes of 2**20 and 2**29."""
+_MAX_SUMMAND, _MAX_PARTS = 1 << 20, 1 << 4
+"""Of a constant that is added: its greatest numerator and denominator."""
 
 
 def float_constant(value: float, dtype: str) -> PrimExpr:
@@ -50,6 +52,35 @@ def float_quotient(a: PrimExpr, b: PrimExpr, dtype: str) -> PrimExpr:
     if isinstance(a, FloatImm) and isinstance(b, FloatImm) and b.value:
         return float_constant(a.value / b.value, dtype)
     return ops.div(a, b)
+
+
+def float_combined(
+    a: PrimExpr, b: PrimExpr, dtype: str, function: Callable[[PrimExpr, PrimExpr], PrimExpr]
+) -> PrimExpr | None:
+    """The sum, difference, maximum or minimum of two floats, by the function that forms it of integers; None
+    where the dtype may round one of them or the result."""
+    if isinstance(a, FloatImm) and isinstance(b, FloatImm):
+        made = function(a, b)
+        if isinstance(made, FloatImm):
+            return float_constant(made.value, dtype)
+    parts = [_numerator(item, dtype) for item in (a, b)]
+    if None in parts:
+        return None
+    (x, below_x), (y, below_y) = (part for part in parts if part is not None)
+    below = max(below_x, below_y)
+    above = function(ops.multiply(x, below // below_x), ops.multiply(y, below // below_y))
+    whole = ops.cast("float64", above)
+    return whole if below == 1 else ops.div(whole, constant(float(below), "float64"))
+
+
+def _numerator(expr: PrimExpr, dtype: str) -> tuple[PrimExpr, int] | None:
+    """An exact multiple of an integer as the quotient of an integer expression by a power of two."""
+    if not is_exact_dim(expr, dtype):
+        return None
+    dim, factor = scaled_dim(expr, dtype)
+    if isinstance(dim, IntImm) and (abs(factor.numerator) > _MAX_SUMMAND or factor.denominator > _MAX_PARTS):
+        return None
+    return ops.multiply(dim, factor.numerator), factor.denominator
 
 
 def scaled_dim(expr: PrimExpr, dtype: str) -> tuple[PrimExpr, Fraction]:

@@ -41,6 +41,8 @@ class AccessRegions:
         self._inner: set[Var] = set()
         self._local: set[Buffer] = set()
         self._analyzer = Analyzer()
+        self._waiting: list[For] = []
+        """The loops around, outermost first, of which no index has asked yet: most ask for none."""
 
     def visit(self, node: Any) -> None:
         if isinstance(node, For):
@@ -66,14 +68,24 @@ class AccessRegions:
 
     def _loop(self, node: For) -> None:
         self._inner.add(node.loop_var)
-        first, last = node.min, node.min + node.extent - 1
-        low, high = (self._analyzer.int_set(end, self._dom) for end in (first, last))
-        self._dom[node.loop_var] = IntervalSet(low.min_value, high.max_value)
-        self._analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), allow_override=True)
+        self._waiting.append(node)
         self._children(node)
+        if self._waiting:
+            self._waiting.pop()
+
+    def _bind_loops(self) -> None:
+        """Tell the ranges of the loops around."""
+        for node in self._waiting:
+            first, last = node.min, node.min + node.extent - 1
+            low, high = (self._analyzer.int_set(end, self._dom) for end in (first, last))
+            self._dom[node.loop_var] = IntervalSet(low.min_value, high.max_value)
+            span = Range.from_min_extent(node.min, node.extent)
+            self._analyzer.bind(node.loop_var, span, allow_override=True)
+        self._waiting.clear()
 
     def _nested_block(self, node: SBlockRealize) -> None:
         """An inner block touches what it declares."""
+        self._bind_loops()
         block = node.block
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
             self._inner.add(axis.var)
@@ -107,6 +119,7 @@ class AccessRegions:
             return index, index
         if not any(var in self._inner for var in free_vars(index)):
             return (index, index) if not _has_load(index) else None
+        self._bind_loops()
         found = self._analyzer.int_set(index, self._dom)
         if found.min_value is neg_inf or found.max_value is pos_inf:
             return None

@@ -107,7 +107,12 @@ def _reads_neighbours(loads: list[BufferLoad]) -> bool:
 
 
 def _load_pattern(load: BufferLoad, store: BufferStore) -> OpPattern:
-    """How a load's index relates to the store's."""
+    """How a load's index relates to the store's. An axis of another size, as of what is padded or cut at its
+    end, is no element for an element."""
+    made = {i: size for i, size in zip(store.indices, store.buffer.shape, strict=True) if isinstance(i, Var)}
+    for index, size in zip(load.indices, load.buffer.shape, strict=True):
+        if isinstance(index, Var) and index in made and not structural_equal(made[index], size):
+            return OpPattern.INJECTIVE
     if len(load.indices) == len(store.indices) and structural_equal(
         tuple(load.indices), tuple(store.indices)
     ):

@@ -130,3 +130,78 @@ def test_a_float_of_a_size_as_a_tensor() -> None:
     compared = Compared(model(nodes, {"x": ["n"]}, ["y", "z"], stored))
     for size in SIZES:
         assert compared.check({"x": np.zeros(size, np.float32)}, rtol=0) == "equal"
+
+
+# ---- padding to whole steps, as TensorFlow's "same"
+
+
+def same_padding(kernel: int, stride: int, size: Any, dtype: int = TensorProto.FLOAT) -> ModelProto:
+    """`max((ceil(n / stride) - 1) * stride + kernel - n, 0)` in floats, a half of it before, the rest behind,
+    then a convolution."""
+    element = {TensorProto.FLOAT: np.float32, TensorProto.DOUBLE: np.float64}[dtype]
+    numbers = {"stride": stride, "one": 1, "kernel": kernel, "zero": 0, "two": 2}
+    stored: dict[str, Any] = {name: np.array(value, element) for name, value in numbers.items()}
+    stored |= {"axis": np.array(2), "first": np.array([0]), "none": np.zeros(2, np.int64)}
+    stored["w"] = np.linspace(-1, 1, 2 * kernel).reshape(1, 2, kernel).astype(np.float32)
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "axis"], ["i"]),
+        node("Cast", ["i"], ["n"], to=dtype),
+        node("Div", ["n", "stride"], ["d"]),
+        node("Ceil", ["d"], ["steps"]),
+        node("Sub", ["steps", "one"], ["a"]),
+        node("Mul", ["a", "stride"], ["b"]),
+        node("Add", ["b", "kernel"], ["c"]),
+        node("Sub", ["c", "n"], ["e"]),
+        node("Clip", ["e", "zero", ""], ["total"]),
+        node("Div", ["total", "two"], ["h"]),
+        node("Cast", ["h"], ["before"], to=TensorProto.INT64),
+        node("Cast", ["before"], ["before_f"], to=dtype),
+        node("Sub", ["total", "before_f"], ["after_f"]),
+        node("Cast", ["after_f"], ["after"], to=TensorProto.INT64),
+        node("Unsqueeze", ["before", "first"], ["before_1"]),
+        node("Unsqueeze", ["after", "first"], ["after_1"]),
+        node("Concat", ["none", "before_1", "none", "after_1"], ["pads"], axis=0),
+        node("Pad", ["x", "pads"], ["p"]),
+        node("Conv", ["p", "w"], ["y"], kernel_shape=[kernel], strides=[stride]),
+    ]
+    return model(nodes, {"x": [1, 2, size]}, ["y"], stored)
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.DOUBLE])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 2), (5, 2), (3, 1), (7, 4), (2, 3)])
+def test_padding_to_whole_steps(kernel: int, stride: int, dtype: int) -> None:
+    free = same_padding(kernel, stride, "n", dtype)
+    compared = Compared(free)
+    for size in (1, 2, 3, 4, 7, 8, 31, 97):
+        x = np.random.default_rng(size).standard_normal((1, 2, size)).astype("float32")
+        assert compared.check({"x": x}, rtol=1e-4, atol=1e-5) == "equal"
+        known = dims_of(from_onnx(same_padding(kernel, stride, size, dtype)))
+        assert [int(dim) for dim in known] == [1, 1, -(-size // stride)]
+
+
+def test_padding_to_whole_steps_is_a_formula() -> None:
+    """No size is read when it runs, layer after layer."""
+    assert [str(dims_of(from_onnx(same_padding(3, stride, "n")))[2]) for stride in (1, 2)] == [
+        "n",
+        "(n + 1) // 2",
+    ]
+
+
+EXACT = [
+    [("Mul", 0.5), ("Add", 0.25), ("Mul", 4.0)],
+    [("Sub", 3.0), ("Max", 0.0)],
+    [("Mul", 1.5), ("Min", 7.25)],
+    [("Div", 3.0), ("Add", 1.0)],
+    [("Mul", 2.3), ("Sub", 1.0), ("Max", 0.0)],
+    [("Add", 0.1), ("Sub", 0.1)],
+]
+
+
+@pytest.mark.parametrize("rounding", ["Floor", "Ceil", "Cast"])
+@pytest.mark.parametrize("chain", EXACT)
+def test_sums_and_extremes(chain: list[tuple[str, float]], rounding: str) -> None:
+    """Exact ones are formulas; others are the model's own float arithmetic."""
+    compared = Compared(computed([*chain, ("Max", 0.0)], rounding))
+    for size in SIZES:
+        assert compared.check({"x": np.zeros(size, np.float32)}) == "equal"

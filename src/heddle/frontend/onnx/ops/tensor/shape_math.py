@@ -14,6 +14,7 @@ import numpy as np
 from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.float_dims import (
     as_float,
+    float_combined,
     float_product,
     float_quotient,
     is_exact_dim,
@@ -79,14 +80,29 @@ def _arithmetic(ctx: NodeContext, function: Callable[[Any, Any], PrimExpr]) -> V
     return result(ctx, made[0])
 
 
+def _exact(ctx: NodeContext, function: Callable[[Any, Any], PrimExpr]) -> Value | None:
+    """As `_arithmetic`; of floats where it rounds nothing."""
+    if not _is_float(ctx):
+        return _arithmetic(ctx, function)
+    dtype = ctx.dtype(0)
+
+    def combined(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        made = float_combined(a, b, dtype, function)
+        if made is None:
+            raise ValueError(f"{dtype} may round {a} or {b}")
+        return made
+
+    return _arithmetic(ctx, combined)
+
+
 @symbolic("Add", "Sum")
 def add(ctx: NodeContext) -> Value | None:
-    return _arithmetic(ctx, ops.add) if not _is_float(ctx) else None
+    return _exact(ctx, ops.add)
 
 
 @symbolic("Sub")
 def subtract(ctx: NodeContext) -> Value | None:
-    return _arithmetic(ctx, ops.subtract) if not _is_float(ctx) else None
+    return _exact(ctx, ops.subtract)
 
 
 @symbolic("Mul")
@@ -99,12 +115,36 @@ def multiply(ctx: NodeContext) -> Value | None:
 
 @symbolic("Max")
 def maximum(ctx: NodeContext) -> Value | None:
-    return _arithmetic(ctx, ops.maximum) if not _is_float(ctx) else None
+    return _exact(ctx, ops.maximum)
 
 
 @symbolic("Min")
 def minimum(ctx: NodeContext) -> Value | None:
-    return _arithmetic(ctx, ops.minimum) if not _is_float(ctx) else None
+    return _exact(ctx, ops.minimum)
+
+
+@symbolic("Clip")
+def clip(ctx: NodeContext) -> Value | None:
+    """Between bounds that are inputs, each of which may be missing."""
+    first = ctx.inputs[0]
+    known = first.elements() if first is not None and first.dtype in _DTYPES else None
+    if known is None or ctx.opset < 11:
+        return None
+    for position, function in ((1, ops.maximum), (2, ops.minimum)):
+        if not ctx.has(position):
+            continue
+        bound = ctx.value(position).elements()
+        if bound is None or bound.size != 1:
+            return None
+        limit = bound.reshape(-1)[0]
+        items = [
+            float_combined(item, limit, ctx.dtype(0), function) if _is_float(ctx) else function(item, limit)
+            for item in known.reshape(-1)
+        ]
+        if any(item is None for item in items):
+            return None
+        known = object_array(items, known.shape)
+    return result(ctx, known)
 
 
 def _is_float(ctx: NodeContext) -> bool:
