@@ -230,6 +230,13 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.relay.transform.infer_type": "InferTypeLocal",
         "heddle.relay.transform.to_a_normal_form": "ToANormalFormExpr",
     },
+    "heddle.relay.quantize": {},
+    "heddle.relay.qnn": {},
+    "heddle.relay.qnn.op": {},
+    "heddle.relay.qnn.transform": {
+        "heddle.relay.transform.qnn_canonicalize_ops": "CanonicalizeOps=QnnCanonicalizeOps",
+        "heddle.relay.transform.legalize": "Legalize=QnnLegalize",
+    },
     "heddle.error": {
         "heddle.support.diagnostics": "DiagnosticError=HeddleError TVMError=HeddleError",
     },
@@ -259,6 +266,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.types": "FuncType PointerType PrimType TupleType Type",
         "heddle.ir.module": "IRModule",
         "heddle.ir.op": "Op",
+        "heddle.relay.op_attrs": "register_op_attr",
         "heddle.ir.node": "Map Node",
         "heddle.ir.structural": _STRUCTURAL,
         "heddle.ir.json_codec": "load_json save_json",

@@ -104,12 +104,13 @@ def default_attrs(name: str, given: Mapping[str, Any]) -> Attrs:
 _KINDS: dict[str, tuple[type, ...]] = {
     "int": (int, np.integer),
     "float": (int, float, np.integer, np.floating),
+    "floats": (int, float, np.integer, np.floating),
     "bool": (bool, int),
     "str": (str,),
     "dtype": (str,),
 }
-_DEPTH = {"ints": 1, "pairs": 2}
-"""How deeply the lists of a kind of integers may be nested."""
+_DEPTH = {"ints": 1, "floats": 1, "pairs": 2}
+"""How deeply the lists of a kind of numbers may be nested."""
 
 
 def _checked(name: str, specs: Sequence[AttrSpec], attrs: Mapping[str, Any]) -> Attrs:
@@ -160,7 +161,32 @@ def _variance(
     return relay_call("variance", (data, mean), attrs)
 
 
+def _stft(
+    data: Any,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Any = None,
+    normalized: bool = False,
+    onesided: bool = True,
+) -> Call:
+    attrs = {"n_fft": n_fft, "hop_length": hop_length, "win_length": win_length}
+    args = (data,) if window is None else (data, window)
+    return relay_call("stft", args, {**attrs, "normalized": normalized, "onesided": onesided})
+
+
+def _matrix_set_diag(data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Call:
+    first, last = k if isinstance(k, (tuple, list)) else (k, k)
+    above, _, below = align.partition("_")
+    if {above, below} - {"LEFT", "RIGHT"}:
+        raise UsageError(R0205, f"matrix_set_diag: align is like RIGHT_LEFT, got {align!r}")
+    sides = {"super_diag_right_align": above == "RIGHT", "sub_diag_right_align": below == "RIGHT"}
+    return relay_call("matrix_set_diag", (data, diagonal), {"k1": first, "k2": last, **sides})
+
+
 _IN_OTHER_ORDER: dict[str, Any] = {
+    "matrix_set_diag": _matrix_set_diag,
+    "stft": _stft,
     "clip": _clip,
     "gather": _gather,
     "nn.pad": _pad,

@@ -112,6 +112,8 @@ def _topk(args: Sequence[Any], attrs: Attributes) -> Call:
 _OTHERS: dict[str, Callable[[Sequence[Any], Attributes], Expr]] = {
     "permute_dims": _renamed("transpose", axes="axes"),
     "astype": _renamed("cast", dtype="dtype"),
+    "bitcast": _renamed("reinterpret", dtype="dtype"),
+    "nn.leakyrelu": _renamed("nn.leaky_relu", alpha="alpha"),
     "expand_dims": _expand_dims,
     "squeeze": _renamed("squeeze", axis="axis"),
     "reshape": _reshape,

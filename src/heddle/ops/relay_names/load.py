@@ -13,11 +13,25 @@ from heddle.ops.relay_names import (
     losses,
     networks,
     positions,
+    quantized,
     reduction,
     shapes,
+    special,
 )
 
-FAMILIES = (elementwise, shapes, reduction, positions, networks, images, losses, blocks, fixed_point)
+FAMILIES = (
+    elementwise,
+    shapes,
+    special,
+    reduction,
+    positions,
+    networks,
+    images,
+    losses,
+    blocks,
+    fixed_point,
+    quantized,
+)
 
 
 def declare() -> None:

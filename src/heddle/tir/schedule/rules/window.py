@@ -25,6 +25,7 @@ from heddle.tir.schedule.rules.rule import (
     local_result,
     loop_extents,
     parallelize,
+    try_primitive,
     unrolled_vectors,
 )
 from heddle.tir.schedule.schedule import SBlockRV, Schedule
@@ -45,8 +46,7 @@ class Window(ScheduleRule):
         handle = reductions[0]
         if sch.get_producers(handle) or len(sch.get_consumers(handle)) > MAX_CONSUMERS:
             return None
-        _schedule(sch, handle)
-        return sch
+        return sch if _schedule(sch, handle) else None
 
 
 def _reduces_beside_lanes(block: SBlock) -> bool:
@@ -63,7 +63,8 @@ def _reduces_beside_lanes(block: SBlock) -> bool:
     return all(load.indices[-1] is lane for load in loads) and lane not in free_vars(*others)
 
 
-def _schedule(sch: Schedule, handle: SBlockRV) -> None:
+def _schedule(sch: Schedule, handle: SBlockRV) -> bool:
+    """Whether it could be done: what follows may read channels in blocks of another size."""
     block = block_of(sch, handle)
     consumer = local_result(sch, handle)
     loops = dict(zip((axis.var for axis in block.iter_vars), sch.get_loops(handle), strict=True))
@@ -79,7 +80,9 @@ def _schedule(sch: Schedule, handle: SBlockRV) -> None:
     shared = sch.fuse(*tasks) if len(tasks) > 1 else tasks[0]
     parallelize(sch, shared, work)
     place = inner[0] if inner else shared
-    sch.reverse_compute_at(consumer, place)
+    if not try_primitive(sch, lambda: sch.reverse_compute_at(consumer, place)):
+        return False
     unrolled_vectors(sch, consumer, place)
     sch.vectorize(lane)
     sch.decompose_reduction(handle, reduce[0])
+    return True

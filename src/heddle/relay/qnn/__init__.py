@@ -1,0 +1,1 @@
+"""Relay's quantised operators and their passes."""

@@ -1,0 +1,78 @@
+"""What a quantised network is to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from typing import Any
+
+from heddle.relay.codes import Q0101
+from heddle.support.diagnostics import UsageError, did_you_mean
+
+MODES = ("global_scale", "max", "percentile", "kl_divergence")
+WEIGHT_SCALES = ("power2", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class QConfig:
+    """Settings of `quantize`; a context in which they hold.
+
+    - `calibrate_mode`: the range of data is `global_scale`, or found in samples: all (`max`), all but 1 in
+      100,000 (`percentile`), or by the divergence of histograms (`kl_divergence`).
+    - `weight_scale`: each output channel's largest magnitude (`max`), or the next power of 2 (`power2`).
+    - `skip_conv_layers`: convolutions that stay, by number; `skip_dense_layer`: all of `nn.dense` stay.
+    - `do_simulation`: floats that are rounded and limited as integers would be.
+    - `calibrate_chunk_by`: inputs of how many products are kept at a time; -1 for all.
+    """
+
+    nbit_input: int = 8
+    nbit_weight: int = 8
+    dtype_input: str = "int8"
+    dtype_weight: str = "int8"
+    calibrate_mode: str = "global_scale"
+    global_scale: float = 8.0
+    weight_scale: str = "power2"
+    skip_dense_layer: bool = True
+    skip_conv_layers: Sequence[int] | None = (0,)
+    do_simulation: bool = False
+    calibrate_chunk_by: int = -1
+    _tokens: list[Token[Any]] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Raises: UsageError Q0101."""
+        for what, words in (("calibrate_mode", MODES), ("weight_scale", WEIGHT_SCALES)):
+            if getattr(self, what) not in words:
+                given = getattr(self, what)
+                raise UsageError(Q0101, f"{what} is one of {', '.join(words)}, got {given!r}")
+        for what in ("nbit_input", "nbit_weight"):
+            if not 2 <= getattr(self, what) <= 8:
+                raise UsageError(Q0101, f"{what} is 2 to 8, got {getattr(self, what)}")
+        for what in ("dtype_input", "dtype_weight"):
+            if getattr(self, what) != "int8":
+                raise UsageError(Q0101, f"{what} is int8, got {getattr(self, what)!r}")
+
+    def __enter__(self) -> QConfig:
+        self._tokens.append(_CURRENT.set(self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _CURRENT.reset(self._tokens.pop())
+
+
+_DEFAULT = QConfig()
+_CURRENT: ContextVar[QConfig] = ContextVar("qconfig", default=_DEFAULT)
+
+
+def current_qconfig() -> QConfig:
+    """The settings that hold here."""
+    return _CURRENT.get()
+
+
+def qconfig(**kwargs: Any) -> QConfig:
+    """Settings, those that are not given by default: `with qconfig(...):`. Raises: UsageError Q0101."""
+    known = [name for name in QConfig.__dataclass_fields__ if not name.startswith("_")]
+    for name in kwargs:
+        if name not in known:
+            raise UsageError(Q0101, f"qconfig has no setting {name!r}", help=did_you_mean(name, known))
+    return QConfig(**kwargs)

@@ -1,0 +1,36 @@
+"""What users say that operators are for their target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.relay.op_attrs import op_attr
+from heddle.relay.transform.rewriting import RewritePass, is_call
+
+
+@dataclass(frozen=True, slots=True)
+class Legalize(RewritePass):
+    """Let functions of users say what calls become.
+
+        nn.relu(%x)
+
+    becomes, after `register_legalize("nn.relu", lambda attrs, args, types: relay.maximum(args[0], zero))`,
+
+        maximum(%x, 0f)
+
+    `types` are those of the arguments and of the result. None leaves a call as it is.
+    """
+
+    legalize_map_attr_name: str = "FTVMLegalize"
+    opt_level = 1
+
+    def rewrite(self, old: Any, new: Any) -> Any:
+        hook = op_attr(old.op.name, self.legalize_map_attr_name) if is_call(old) else None
+        made = None if hook is None else hook(old.attrs, list(new.args), [*(a.ty for a in old.args), old.ty])
+        return new if made is None else made
+
+
+def QnnLegalize() -> Legalize:
+    """Let functions of users (`register_qnn_legalize`) say what calls become, before `qnn` is written out."""
+    return Legalize("FTVMQnnLegalize")
