@@ -21,6 +21,9 @@ SPATIAL_NDIMS = (2, 3)
 """Images and volumes."""
 OVERLAP_COST = 0.03
 """What tiles that overlap have to gain, as a share of the peak, over those that do not."""
+TURNED_COST = 0.5
+"""What is lost, over its pixels, where a tile goes to memory along pixels: each channel's part is of a line of
+the cache, of which the next tile needs the rest."""
 FREE_WIDTH = 14
 """The most pixels of a tile where a row may have any number: more would leave more over."""
 FREE_WIDTHS = (*range(5, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112)
@@ -143,7 +146,11 @@ def choose_tile(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> 
         if has_one_row or _is_turned(conv, blocks):
             return max(tiles, key=lambda tile: _score(tile.pixels, tile.vectors))
         return min(tiles, key=lambda tile: _free_cost(tile.pixels, tile_cost(conv, tile.vectors, target)))
-    return max(_tiles(width, vectors, target), key=lambda tile: _row_score(tile, width))
+    turned_cost = TURNED_COST if _is_turned(conv, blocks) else 0
+    return max(
+        _tiles(width, vectors, target),
+        key=lambda tile: _row_score(tile, width) - turned_cost / tile.pixels,
+    )
 
 
 def _is_turned(conv: Convolution, blocks: Sequence[SBlock]) -> bool:
