@@ -22,8 +22,8 @@ SPATIAL_NDIMS = (2, 3)
 OVERLAP_COST = 0.03
 """What tiles that overlap have to gain, as a share of the peak, over those that do not."""
 TURNED_COST = 0.5
-"""What is lost, over its pixels, where a tile goes to memory along pixels: each channel's part is of a line of
-the cache, of which the next tile needs the rest."""
+"""What is lost, over its pixels, where a tile goes to memory along pixels: for each channel it fills a part
+of a cache's line, of which the next tile needs the rest."""
 FREE_WIDTH = 14
 """The most pixels of a tile where a row may have any number: more would leave more over."""
 FREE_WIDTHS = (*range(5, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112)
