@@ -389,6 +389,11 @@ class GraphImporter:
             self.builder.match_cast(ShapeExpr(known), ShapeType(made), hint)
         return made
 
+    def short_dims(self, dims: Sequence[PrimExpr], hint: str) -> tuple[PrimExpr, ...]:
+        """Scalar expressions as formulas; where one of them is long, as `named_dims`."""
+        known = self.simplify.dims(dims)
+        return self.named_dims(dims, hint) if any(map(is_long, known)) else known
+
     # ---- building
 
     def call(self, op: str, *args: Any, **attrs: Any) -> Expr:

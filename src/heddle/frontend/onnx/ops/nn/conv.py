@@ -7,8 +7,10 @@ from typing import Any
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import converts
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
-from heddle.prim.nodes import IntImm
+from heddle.prim import ops
+from heddle.prim.nodes import IntImm, PrimExpr, constant
 
 LAYOUTS = {1: ("NCW", "OIW", "IOW"), 2: ("NCHW", "OIHW", "IOHW"), 3: ("NCDHW", "OIDHW", "IODHW")}
 
@@ -33,7 +35,7 @@ def paddings(
 ) -> tuple[int, ...]:
     """Padding before each dimension, then after each, from `pads` or `auto_pad`."""
     rank = len(kernel)
-    mode = ctx.attr("auto_pad", "NOTSET") or "NOTSET"
+    mode = _pad_mode(ctx)
     if mode == "NOTSET":
         pads = tuple(ctx.attr("pads", None) or (0,) * (2 * rank))
         if len(pads) != 2 * rank:
@@ -41,28 +43,60 @@ def paddings(
         return pads
     if mode == "VALID":
         return (0,) * (2 * rank)
-    if mode not in ("SAME_UPPER", "SAME_LOWER"):
-        ctx.malformed(f"unknown auto_pad {mode!r}")
-    total = [
-        _same_padding(ctx, axis, *window)
-        for axis, window in enumerate(zip(kernel, strides, dilations, strict=True))
-    ]
+    total = []
+    for axis, window in enumerate(zip(kernel, strides, dilations, strict=True)):
+        dim = _same_padding(ctx, axis, *window)
+        if not isinstance(dim, IntImm):
+            ctx.unsupported(
+                f"auto_pad of a symbolic dimension with stride {strides[axis]}", "fix it with shape_dict"
+            )
+        total.append(int(dim.value))
     small, large = [pad // 2 for pad in total], [pad - pad // 2 for pad in total]
     return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
 
 
-def _same_padding(ctx: NodeContext, axis: int, kernel: int, stride: int, dilation: int) -> int:
+def _pad_mode(ctx: NodeContext) -> str:
+    mode: str = ctx.attr("auto_pad", "NOTSET") or "NOTSET"
+    if mode not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        ctx.malformed(f"unknown auto_pad {mode!r}")
+    return mode
+
+
+def _same_padding(ctx: NodeContext, axis: int, kernel: int, stride: int, dilation: int) -> PrimExpr:
     """What makes the output ceil(input / stride) long; with stride 1 it does not depend on the input."""
     reach = (kernel - 1) * dilation + 1
-    dim = ctx.dims(0)[axis + 2]
     if stride == 1:
-        return reach - 1
-    if not isinstance(dim, IntImm):
-        ctx.unsupported(
-            f"auto_pad of a symbolic dimension {dim} with stride {stride}", "fix it with shape_dict"
-        )
-    size = int(dim)
-    return max(0, (-(-size // stride) - 1) * stride + reach - size)
+        return constant(reach - 1, "int64")
+    size = ctx.dims(0)[axis + 2]
+    total = (ops.ceildiv(size, stride) - 1) * stride + reach - size
+    return ctx.importer.simplify(ops.maximum(total, 0))
+
+
+def padded(
+    ctx: NodeContext,
+    x: Expr,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    fill: float = 0,
+) -> tuple[Expr, tuple[int, ...]]:
+    """The data, and the padding that the operator itself adds. Where `auto_pad` pads by sizes that only a run
+    knows, the data is padded before, with `fill`."""
+    rank, mode = len(kernel), _pad_mode(ctx)
+    if not mode.startswith("SAME"):
+        return x, paddings(ctx, kernel, strides, dilations)
+    windows = enumerate(zip(kernel, strides, dilations, strict=True))
+    total = [_same_padding(ctx, axis, *window) for axis, window in windows]
+    if all(isinstance(amount, IntImm) for amount in total):
+        return x, paddings(ctx, kernel, strides, dilations)
+    zero = constant(0, "int64")
+    widths: list[PrimExpr] = [zero] * 4
+    for amount in total:
+        small = ops.floordiv(amount, 2)
+        widths += [small, amount - small] if mode == "SAME_UPPER" else [amount - small, small]
+    amounts = ShapeExpr(ctx.importer.short_dims(widths, "pad"))
+    made = ctx.call("dynamic_pad", x, ctx.const(fill, str(ctx.type_of(x).dtype)), amounts)
+    return made, (0,) * (2 * rank)
 
 
 def kernel_shape(ctx: NodeContext, index: int, rank: int) -> tuple[int, ...]:
@@ -88,12 +122,13 @@ def convolved(
     rank = spatial_rank(ctx)
     strides, dilations = window_attr(ctx, "strides", rank), window_attr(ctx, "dilations", rank)
     layout, kernel_layout, _ = LAYOUTS[rank]
+    x, padding = padded(ctx, x, kernel_shape(ctx, weight_index, rank), strides, dilations)
     made = ctx.call(
         f"nn.conv{rank}d",
         x,
         weight,
         strides=strides,
-        padding=paddings(ctx, kernel_shape(ctx, weight_index, rank), strides, dilations),
+        padding=padding,
         dilation=dilations,
         groups=ctx.attr("group", 1),
         data_layout=layout,
@@ -147,10 +182,10 @@ def _transpose_pads(
     before: list[int] = []
     after: list[int] = []
     for axis in range(rank):
-        size = ctx.static_dim(0, axis + 2, "the input of a transposed convolution with a stated output")
-        wanted = shape[axis + len(shape) - rank] if shape is not None else size * strides[axis]
-        full = strides[axis] * (size - 1) + extra[axis] + (kernel[axis] - 1) * dilations[axis] + 1
-        total = full - wanted
+        total = extra[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - strides[axis]
+        if shape is not None:
+            size = ctx.static_dim(0, axis + 2, "the input of a transposed convolution with a stated output")
+            total += strides[axis] * size - shape[axis + len(shape) - rank]
         low = total // 2 if mode == "SAME_UPPER" else total - total // 2
         before.append(low)
         after.append(total - low)

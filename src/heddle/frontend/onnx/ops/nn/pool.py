@@ -9,7 +9,7 @@ import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.math.reduce import norm_of
-from heddle.frontend.onnx.ops.nn.conv import LAYOUTS, paddings, spatial_rank, window_attr
+from heddle.frontend.onnx.ops.nn.conv import LAYOUTS, padded, paddings, spatial_rank, window_attr
 from heddle.frontend.onnx.ops.tensor.shape import product
 from heddle.frontend.onnx.registry import converts
 from heddle.ir.expr import Expr
@@ -17,28 +17,39 @@ from heddle.prim.nodes import PrimExpr, constant
 from heddle.runtime.dtype import DataType
 
 
-def _pool(ctx: NodeContext, x: Expr, op: str, count_include_pad: bool = False) -> Expr:
+def _pool(ctx: NodeContext, x: Expr, op: str, count_include_pad: bool = False, fill: float = 0) -> Expr:
+    """`fill`: what data is padded with where only a run knows how far."""
     rank = spatial_rank(ctx)
     kernel, strides = window_attr(ctx, "kernel_shape", rank), window_attr(ctx, "strides", rank)
     dilations = window_attr(ctx, "dilations", rank)
-    return ctx.call(
-        f"nn.{op}_pool{rank}d",
-        x,
-        pool_size=kernel,
-        strides=strides,
-        padding=paddings(ctx, kernel, strides, dilations),
-        dilation=dilations,
-        ceil_mode=ctx.flag("ceil_mode"),
-        count_include_pad=count_include_pad,
-        layout=LAYOUTS[rank][0],
-    )
+    data, padding = padded(ctx, x, kernel, strides, dilations, fill)
+
+    def pooled(values: Expr, counts_pads: bool) -> Expr:
+        return ctx.call(
+            f"nn.{op}_pool{rank}d",
+            values,
+            pool_size=kernel,
+            strides=strides,
+            padding=padding,
+            dilation=dilations,
+            ceil_mode=ctx.flag("ceil_mode"),
+            count_include_pad=counts_pads,
+            layout=LAYOUTS[rank][0],
+        )
+
+    if data is x or op != "avg" or count_include_pad:
+        return pooled(data, count_include_pad)
+    one = constant(1, "int64")
+    ones = ctx.call("ones", (one, one, *ctx.dims_of(x)[2:]), dtype=str(ctx.type_of(x).dtype))
+    parts = pooled(padded(ctx, ones, kernel, strides, dilations)[0], True)
+    return ctx.call("divide", pooled(data, True), parts)  # of the share of each window that is data
 
 
 @converts("MaxPool")
 def max_pool(ctx: NodeContext) -> Result:
     x = ctx.tensor(0)
     wide = x if DataType(ctx.dtype(0)).is_float else ctx.astype(x, "float32")
-    made = _pool(ctx, wide, "max")
+    made = _pool(ctx, wide, "max", fill=-math.inf)
     result = ctx.astype(made, ctx.dtype(0))
     return (result, _places(ctx, wide, ctx.dims_of(made)[2:])) if ctx.has_output(1) else result
 

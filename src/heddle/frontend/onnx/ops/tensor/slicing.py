@@ -11,7 +11,7 @@ from heddle.frontend.onnx.ops.tensor.axes import RunTimeAxes, fixed_axes, known_
 from heddle.frontend.onnx.ops.tensor.rearrange import slice_of
 from heddle.frontend.onnx.ops.tensor.shape_math import result
 from heddle.frontend.onnx.registry import converts, symbolic
-from heddle.frontend.onnx.values import Value, content_value, is_long, vector
+from heddle.frontend.onnx.values import Value, content_value, vector
 from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
 from heddle.prim import ops
@@ -191,14 +191,11 @@ def _padded_at_run_time(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequen
         ctx.malformed(f"unknown mode {mode!r}")
     x, widths = _cut_at_run_time(ctx, *_sides(ctx, pads, axes))
     value = ctx.astype(ctx.tensor(2), ctx.dtype(0)) if ctx.has(2) else ctx.like(0, 0)
-    formulas = ctx.importer.simplify.dims(widths)
-    if any(is_long(width) for width in formulas):
-        formulas = ctx.importer.named_dims(widths, "pad")
     return ctx.call(
         "dynamic_pad",
         x,
         ctx.reshape(value, ()),
-        ShapeExpr(formulas),
+        ShapeExpr(ctx.importer.short_dims(widths, "pad")),
         pad_mode=_MODES[mode],
     )
 
