@@ -23,6 +23,7 @@ from heddle.support.diagnostics import TrapIndexError
 CHECKED_INDEX = "tir.checked_index"
 MESSAGE = "index %g is out of range for an axis of %e elements"
 """`%g` and `%e` stand for the index and the number of elements."""
+MESSAGE_SOMEWHERE = "an index is out of range for an axis of %e elements"
 
 
 def checked_positions(indices: Any, size: Any, from_end: Any = True, mask: Any = True) -> Any:

@@ -14,7 +14,7 @@ from heddle.codegen.llvm.types import INT64, memory_type, register_type
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from heddle.ir.node import children
 from heddle.ir.visitor import walk
-from heddle.prim.checked_index import CHECKED_INDEX, MESSAGE
+from heddle.prim.checked_index import CHECKED_INDEX, MESSAGE, MESSAGE_SOMEWHERE
 from heddle.prim.nodes import Call, IntImm, PrimExpr, as_expr
 from heddle.prim.ops import cast
 from heddle.support.diagnostics import UsageError
@@ -48,7 +48,7 @@ class StmtEmitter(MemoryEmitter):
         super().__init__(module, out, scopes)
         self._emit_parallel = emit_parallel
         self._workspaces: list[str] = []
-        self.index_checks = IndexChecks()
+        self.index_checks = IndexChecks(self.divisors.values)
 
     def visit_Call(self, node: Call) -> str:
         return emit_call(self, node)
@@ -86,9 +86,7 @@ class StmtEmitter(MemoryEmitter):
             self.emit(value)
 
     def _return(self, value: PrimExpr) -> None:
-        operand = self.emit(cast("int32", value))
-        self.index_checks.finish(self)
-        self.leave(operand)
+        self.leave(self.emit(cast("int32", value)))
 
     def leave(self, status: str) -> None:
         """Return from the function, workspaces given back."""
@@ -156,6 +154,10 @@ class StmtEmitter(MemoryEmitter):
         self._report(INDEX_ERROR, MESSAGE, size, given)
         self.out.start(passed)
 
+    def index_error_somewhere(self, size: str) -> None:
+        """Leave for an index that the kernel itself wrote over."""
+        self._report(INDEX_ERROR, MESSAGE_SOMEWHERE, size, "0")
+
     def _report(self, kind: int, text: str, expected: str, got: str) -> None:
         callee = self.module.declare("heddle_set_error", "void", ["i32", "ptr", "i64", "i64"])
         message = self.module.string(text)
@@ -204,7 +206,7 @@ class StmtEmitter(MemoryEmitter):
     def visit_While(self, node: While) -> None:
         head, body, end = self.out.label("while"), self.out.label("do"), self.out.label("done")
         self.out.start(head)
-        with self.conditional():
+        with self.conditional(), self.index_checks.moving():
             self.out.branch(self.emit(node.condition), body, end)
             self.out.start(body)
             self.scoped(node.body)
@@ -242,12 +244,13 @@ class StmtEmitter(MemoryEmitter):
         self.env[node.loop_var] = counter
         if self.is_nonnegative(node.min):
             self.nonnegative.add(node.loop_var)
-        checks = self.index_checks
-        outside, checks.outside = checks.outside, known
         nonzero, self.divisors.nonzero = self.divisors.nonzero, self.divisors.inside(node.extent)
-        with self.open_loop() as state:
+        with (
+            self.open_loop() as state,
+            self.index_checks.inside(node.loop_var, known, self.num_conditions) as settle,
+        ):
             self.scoped(node.body)
-        checks.outside, self.divisors.nonzero = outside, nonzero
+        self.divisors.nonzero = nonzero
         self._jump(latch)
         self.out.start(latch)
         wrap = " nsw" if node.loop_var.dtype.is_signed else " nuw"
@@ -255,6 +258,7 @@ class StmtEmitter(MemoryEmitter):
         metadata = self._loop_metadata(node, state.divides_conditionally)
         self.out.terminate(f"br label %{head}, !llvm.loop {metadata}")
         self.out.start(done)
+        settle(self, begin, end)
 
     def _loop_metadata(self, node: For, keep_scalar: bool) -> str:
         """Ask LLVM to leave alone what the schedule arranged: loops with vector code, or marked so."""

@@ -219,7 +219,7 @@ def _llvm_operand(emitter: ExprEmitter, arg: PrimExpr) -> tuple[str, str]:
 
 
 def _checked_index(emitter: Any, call: Call) -> str:
-    position: str = emitter.index_checks.emit(emitter, call)
+    position: str = emitter.index_checks.emit(emitter, call, emitter.num_conditions)
     return position
 
 
