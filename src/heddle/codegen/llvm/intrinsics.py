@@ -337,6 +337,7 @@ _TABLE: dict[str, Emit] = {
     "call_llvm_pure_intrin": _llvm_intrinsic,
     "address_of": _address_of,
     "checked_index": _checked_index,
+    "require_index": _checked_index,
     "tvm_access_ptr": _access_ptr,
     "prefetch": _prefetch,
     "assume": _assume,
