@@ -6,8 +6,8 @@ U1001 that names it, where an element is read or written through it. Machine cod
 the access (a comparison and a branch that is never taken); numpy references and interpreters raise the same.
 In vector code a fourth argument, a mask, says which lanes are asked.
 
-`tir.require_index(i, n, from_end)` raises the same error and gives the same value. It has an effect, so that it
-stays as a statement where nobody asks for the value.
+`tir.require_index(i, n, from_end)` raises the same error and gives the same value. It has an effect, so that
+it stays as a statement where nobody asks for the value.
 """
 
 from __future__ import annotations

@@ -269,8 +269,12 @@ m (float[r, c] table, int64[t, k] places, float[k, c] x) => (float[k, c] p, floa
 
 
 @pytest.mark.parametrize("mode", ["compiled", "bytecode"])
-@pytest.mark.parametrize(("places", "wrong"), [([[0, 1], [3, -9], [7, 2]], -9), ([[0, 1], [2, 4], [-8, 5]], 4)])
-def test_an_index_out_of_range_in_a_loop_names_its_node(mode: str, places: list[list[int]], wrong: int) -> None:
+@pytest.mark.parametrize(
+    ("places", "wrong"), [([[0, 1], [3, -9], [7, 2]], -9), ([[0, 1], [2, 4], [-8, 5]], 4)]
+)
+def test_an_index_out_of_range_in_a_loop_names_its_node(
+    mode: str, places: list[list[int]], wrong: int
+) -> None:
     model = model_of(LOOKUPS)
     body = model.graph.node[0].attribute
     inner = next(attr.g for attr in body if attr.name == "body")
@@ -285,10 +289,14 @@ def test_an_index_out_of_range_in_a_loop_names_its_node(mode: str, places: list[
 def test_turns_that_an_input_states_have_a_limit() -> None:
     """Nothing else would end a loop that collects no rows."""
     with heddle.config.limits(loop_turns=5):
-        machine = relax.VirtualMachine(heddle.compile(from_onnx(model_of(NESTED)), target="llvm"), heddle.cpu())
+        machine = relax.VirtualMachine(
+            heddle.compile(from_onnx(model_of(NESTED)), target="llvm"), heddle.cpu()
+        )
     machine["main"](ROWS, np.array(5))
     machine["main"](ROWS, np.array(-(2**63)))
     for turns in (6, 2**62, 2**63 - 1):
-        with pytest.raises(Trap, match=f"would turn {turns} times, and the limit 'loop_turns' is 5") as caught:
+        with pytest.raises(
+            Trap, match=f"would turn {turns} times, and the limit 'loop_turns' is 5"
+        ) as caught:
             machine["main"](ROWS, np.array(turns))
         assert caught.value.code == "U0604"

@@ -8,13 +8,12 @@ from heddle.codegen.codes import G0101
 from heddle.codegen.error_kinds import ERROR_KINDS, INDEX_ERROR
 from heddle.codegen.expressions import is_speculatable
 from heddle.codegen.llvm.emit_memory import AliasScopes, MemoryEmitter
-from heddle.codegen.llvm.index_checks import IndexChecks
+from heddle.codegen.llvm.index_checks import IndexChecks, checks_in
 from heddle.codegen.llvm.intrinsics import emit_call
 from heddle.codegen.llvm.types import INT64, memory_type, register_type
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from heddle.ir.node import children
-from heddle.ir.visitor import walk
-from heddle.prim.checked_index import CHECKED_INDEX, MESSAGE, MESSAGE_SOMEWHERE
+from heddle.prim.checked_index import MESSAGE, MESSAGE_SOMEWHERE
 from heddle.prim.nodes import Call, IntImm, PrimExpr, as_expr
 from heddle.prim.ops import cast
 from heddle.support.diagnostics import UsageError
@@ -69,10 +68,22 @@ class StmtEmitter(MemoryEmitter):
             self.nonnegative.add(node.var)
 
     def visit_BufferStore(self, node: BufferStore) -> None:
-        checks = self.index_checks
-        outer, checks.is_store = checks.is_store, any(_is_checked(index) for index in node.indices)
-        self.store(node.buffer, self.flat_index(node.buffer, node.indices), node.value, node.predicate)
-        checks.is_store = outer
+        index = self.flat_index(node.buffer, node.indices)
+        checks = checks_in(index)
+        if not checks:
+            self.store(node.buffer, index, node.value, node.predicate)
+            return
+        may_wait = node.predicate is None and not checks_in(node.value)
+        with self.index_checks.written_through(self, index, may_wait) as outside:
+            if outside is None:
+                self.store(node.buffer, index, node.value, node.predicate)
+                return
+            skipped, stored = self.out.label("skipped"), self.out.label("inside")
+            self.out.branch(outside, skipped, stored, self.unlikely())
+            self.out.start(stored)
+            with self.conditional():
+                self.store(node.buffer, index, node.value, None)
+            self.out.start(skipped)
 
     def visit_Evaluate(self, node: Evaluate) -> None:
         value = node.value
@@ -269,10 +280,6 @@ class StmtEmitter(MemoryEmitter):
             options.append('!{!"llvm.loop.unroll.disable"}')
         names = ", ".join(self.module.metadata_once(option) for option in options)
         return self.module.metadata(f"distinct !{{{{self}}, {names}}}")
-
-
-def _is_checked(index: PrimExpr) -> bool:
-    return any(isinstance(node, Call) and node.op.name == CHECKED_INDEX for node in walk(index))
 
 
 def has_vector_code(stmt: Stmt) -> bool:

@@ -6,7 +6,8 @@ bounds instead, and the loop remembers that one was outside, or, where a conditi
 iteration. Where the loop ends this is looked at once; code that hardly ever runs then finds the first index
 that is outside and leaves.
 
-One that is written through, or is not known again where its loop ends, leaves at once too: from 0 to the size
+One that is written through waits too, and nothing is stored for it meanwhile. Where what is stored depends on
+a check of its own, or the index is not known again where its loop ends, it leaves at once: from 0 to the size
 it is a position as it is, and only others are looked at closer.
 """
 
@@ -19,7 +20,11 @@ from typing import Any, Protocol
 
 from heddle.codegen.llvm.types import register_type
 from heddle.codegen.llvm.writer import FunctionWriter
-from heddle.prim.nodes import Call, IntImm, PrimExpr, Var, is_const_int
+from heddle.ir.node import Node, children
+from heddle.ir.structural import structural_equal
+from heddle.ir.visitor import walk
+from heddle.prim.checked_index import CHECKED_INDEX
+from heddle.prim.nodes import Add, Call, Cast, IntImm, Mul, PrimExpr, Sub, Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
 
@@ -31,6 +36,8 @@ class Emitter(Protocol):
     env: dict[Any, str]
 
     def emit(self, expr: Any) -> str: ...
+
+    def emit_index(self, expr: PrimExpr) -> str: ...
 
     def splat(self, operand: str, dtype: DataType, lanes: int) -> str: ...
 
@@ -69,13 +76,17 @@ class _Loop:
 
 @dataclass
 class IndexChecks:
-    """The checks of one function. `is_store` says that the index under way is written through, `is_moving`
-    that it may change within an iteration. `values` has what variables are bound to, in order.
+    """The checks of one function. `may_wait` says that the check under way may wait for the end of its loop;
+    `is_moving` that the index may change within an iteration. `values` has what variables are bound to, in
+    order. `_known` are the checks of the store under way that were made, with their positions; `_outside`
+    collects the conditions under which those that wait are outside, while they are made.
     """
 
     values: dict[Var, PrimExpr]
-    is_store: bool = False
+    may_wait: bool = True
     is_moving: bool = False
+    _outside: list[str] | None = None
+    _known: list[tuple[Call, str]] = field(default_factory=list)
     _loop: _Loop | None = None
 
     # ---- loops
@@ -96,6 +107,24 @@ class IndexChecks:
         before, self.is_moving = self.is_moving, True
         yield
         self.is_moving = before
+
+    @contextmanager
+    def written_through(self, emitter: Emitter, index: PrimExpr, may_wait: bool) -> Iterator[str | None]:
+        """A store to `index`: the checks of the index that are always made come first, and what is stored
+        finds their positions. Gives the condition under which nothing may be stored; None where the store has
+        only to follow.
+        """
+        before = self.may_wait, self._known, self._outside
+        checks = _made_first(index)
+        self.may_wait, self._known, self._outside = may_wait and len(checks) == len(checks_in(index)), [], []
+        for check in checks:
+            self._known.append((check, emitter.emit_index(check)))
+        some = None
+        for bad in self._outside:
+            some = bad if some is None else emitter.out.value(f"or i1 {some}, {bad}")
+        self.may_wait, self._outside = False, None
+        yield some
+        self.may_wait, self._known, self._outside = before
 
     def _settle(self, emitter: Emitter, loop: _Loop, begin: str, end: str) -> None:
         """Look at the checks that waited for the end of a loop."""
@@ -125,9 +154,7 @@ class IndexChecks:
         emitter.index_error_somewhere(emitter.emit(check.call.args[1]))
         out.start(passed)
 
-    def _search(
-        self, emitter: Emitter, loop: _Loop, checks: list[_Waiting], begin: str, end: str
-    ) -> None:
+    def _search(self, emitter: Emitter, loop: _Loop, checks: list[_Waiting], begin: str, end: str) -> None:
         """Go through the iterations again, for the first index outside, if one was."""
         out, ty = emitter.out, register_type(loop.var.dtype)
         some = out.value(f"load i1, ptr {checks[0].slot}, align 1")
@@ -163,6 +190,9 @@ class IndexChecks:
 
     def emit(self, emitter: Emitter, call: Call, conditions: int) -> str:
         """The position that an index means."""
+        for known, position in self._known:
+            if structural_equal(known, call):
+                return position
         index, extent = call.args[0], call.args[1]
         assert isinstance(index, PrimExpr)
         assert isinstance(extent, PrimExpr)
@@ -199,7 +229,7 @@ class IndexChecks:
         """The variables of the loop's body that an index needs; None where the check cannot wait."""
         loop = self._loop
         assert loop is not None
-        if self.is_store or self.is_moving or not loop.known.issuperset(free_vars(extent)):
+        if not self.may_wait or self.is_moving or not loop.known.issuperset(free_vars(extent)):
             return None
         found: dict[Var, None] = {}
         pending = list(free_vars(index))
@@ -242,7 +272,28 @@ class IndexChecks:
             before = out.value(f"load i1, ptr {slot}, align 1")
             out.effect(f"store i1 {out.value(f'or i1 {before}, {bad}')}, ptr {slot}, align 1")
         loop.waiting.append(_Waiting(call, slot, is_guarded, bound))
+        if self._outside is not None:
+            self._outside.append(bad)
+            return position
         return out.value(f"select i1 {bad}, i64 0, i64 {position}")
+
+
+def checks_in(expr: PrimExpr) -> list[Call]:
+    """The checks in an expression."""
+    return [node for node in walk(expr) if isinstance(node, Call) and node.op.name == CHECKED_INDEX]
+
+
+def _made_first(index: PrimExpr) -> list[Call]:
+    """The checks that an index always makes, and of which nothing in it that is read depends."""
+    found: list[Call] = []
+    pending: list[Node] = [index]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Call) and node.op.name == CHECKED_INDEX and len(checks_in(node)) == 1:
+            found.append(node)
+        elif isinstance(node, (Add, Sub, Mul, Cast)):
+            pending += children(node)
+    return found
 
 
 def _last(dtype: DataType) -> int:

@@ -38,8 +38,8 @@ from heddle.lower.loops.counted_loop import CountedLoop, counted_loop
 from heddle.lower.loops.loop_kernel import LoopKernel, loop_kernel
 from heddle.lower.loops.numbers import Numbers
 from heddle.prim.checked_index import CHECKED_INDEX
-from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Call as PrimCall
+from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import if_then_else, less_equal, maximum

@@ -70,8 +70,8 @@ class _Hoister(Rewriter):
             loops.append(store)
             store = store.body
         if not isinstance(store, BufferStore):
-            made = self.visit(node.body)
-            return node if made is node.body else replace(node, body=made)
+            body = self.visit(node.body)
+            return node if body is node.body else replace(node, body=body)
         exprs = (*store.indices, store.value)
         checks = [check for expr in exprs for check in _always(expr) if self._can_move(check)]
         moved = _outside(loops, checks)
