@@ -16,9 +16,11 @@ from heddle.support.diagnostics import TrapIndexError
 
 HEAD = '<ir_version: 10, opset_import: ["" : 18]>\n'
 ELEMENTS = """
-m (float[n] x, int64[k] i, float[k] u) => (float[n] y) {{ y = ScatterElements<axis=0, reduction="{0}">(x, i, u) }}"""
+m (float[n] x, int64[k] i, float[k] u) => (float[n] y) {{
+  y = ScatterElements<axis=0, reduction="{0}">(x, i, u) }}"""
 PLACES = """
-m (float[n, c] x, int64[k, 2] i, float[k] u) => (float[n, c] y) {{ y = ScatterND<reduction="{0}">(x, i, u) }}"""
+m (float[n, c] x, int64[k, 2] i, float[k] u) => (float[n, c] y) {{
+  y = ScatterND<reduction="{0}">(x, i, u) }}"""
 
 
 def model_and_arrays(text: str, how: str, count: int) -> tuple[Any, list[np.ndarray]]:
