@@ -73,17 +73,8 @@ class StmtEmitter(MemoryEmitter):
         if not checks:
             self.store(node.buffer, index, node.value, node.predicate)
             return
-        may_wait = node.predicate is None and not checks_in(node.value)
-        with self.index_checks.written_through(self, index, may_wait) as outside:
-            if outside is None:
-                self.store(node.buffer, index, node.value, node.predicate)
-                return
-            skipped, stored = self.out.label("skipped"), self.out.label("inside")
-            self.out.branch(outside, skipped, stored, self.unlikely())
-            self.out.start(stored)
-            with self.conditional():
-                self.store(node.buffer, index, node.value, None)
-            self.out.start(skipped)
+        with self.index_checks.written_through(self, index, may_wait=not checks_in(node.value)):
+            self.store(node.buffer, index, node.value, node.predicate)
 
     def visit_Evaluate(self, node: Evaluate) -> None:
         value = node.value

@@ -6,9 +6,10 @@ bounds instead, and the loop remembers that one was outside, or, where a conditi
 iteration. Where the loop ends this is looked at once; code that hardly ever runs then finds the first index
 that is outside and leaves.
 
-One that is written through waits too, and nothing is stored for it meanwhile. Where what is stored depends on
-a check of its own, or the index is not known again where its loop ends, it leaves at once: from 0 to the size
-it is a position as it is, and only others are looked at closer.
+One that is written through waits too: what a kernel that fails has written is undefined, but inside its
+buffer. Where what is stored depends on a check (an element that something is added to), or the index is not known
+again where its loop ends, it leaves at once: from 0 to the size it is a position as it is, and only others
+are looked at closer.
 """
 
 from __future__ import annotations
@@ -78,14 +79,12 @@ class _Loop:
 class IndexChecks:
     """The checks of one function. `may_wait` says that the check under way may wait for the end of its loop;
     `is_moving` that the index may change within an iteration. `values` has what variables are bound to, in
-    order. `_known` are the checks of the store under way that were made, with their positions; `_outside`
-    collects the conditions under which those that wait are outside, while they are made.
+    order. `_known` are the checks of the store under way that were made, with their positions.
     """
 
     values: dict[Var, PrimExpr]
     may_wait: bool = True
     is_moving: bool = False
-    _outside: list[str] | None = None
     _known: list[tuple[Call, str]] = field(default_factory=list)
     _loop: _Loop | None = None
 
@@ -109,22 +108,16 @@ class IndexChecks:
         self.is_moving = before
 
     @contextmanager
-    def written_through(self, emitter: Emitter, index: PrimExpr, may_wait: bool) -> Iterator[str | None]:
-        """A store to `index`: the checks of the index that are always made come first, and what is stored
-        finds their positions. Gives the condition under which nothing may be stored; None where the store has
-        only to follow.
-        """
-        before = self.may_wait, self._known, self._outside
-        checks = _made_first(index)
-        self.may_wait, self._known, self._outside = may_wait and len(checks) == len(checks_in(index)), [], []
-        for check in checks:
-            self._known.append((check, emitter.emit_index(check)))
-        some = None
-        for bad in self._outside:
-            some = bad if some is None else emitter.out.value(f"or i1 {some}, {bad}")
-        self.may_wait, self._outside = False, None
-        yield some
-        self.may_wait, self._known, self._outside = before
+    def written_through(self, emitter: Emitter, index: PrimExpr, may_wait: bool) -> Iterator[None]:
+        """A store to `index`. Where its checks may not wait, those that are always made come first, and the
+        value that is stored finds their positions."""
+        before = self.may_wait, self._known
+        self.may_wait, self._known = may_wait, []
+        if not may_wait:
+            for check in _made_first(index):
+                self._known.append((check, emitter.emit_index(check)))
+        yield
+        self.may_wait, self._known = before
 
     def _settle(self, emitter: Emitter, loop: _Loop, begin: str, end: str) -> None:
         """Look at the checks that waited for the end of a loop."""
@@ -272,9 +265,6 @@ class IndexChecks:
             before = out.value(f"load i1, ptr {slot}, align 1")
             out.effect(f"store i1 {out.value(f'or i1 {before}, {bad}')}, ptr {slot}, align 1")
         loop.waiting.append(_Waiting(call, slot, is_guarded, bound))
-        if self._outside is not None:
-            self._outside.append(bad)
-            return position
         return out.value(f"select i1 {bad}, i64 0, i64 {position}")
 
 
