@@ -27,3 +27,26 @@ def test_children_of_a_busy_process_do_their_work() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "60 of 60 children done, 0 hung, 0 faults" in done.stdout
+
+
+_FAILS_AT_FORK = """
+import os, sys
+os.register_at_fork(after_in_child=lambda: 1 // 0)
+from tests.fuzz.forks import main
+sys.argv = ["forks", "--count", "3"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_exceptions_that_python_only_reports_are_faults() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FAILS_AT_FORK],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=environment(),
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "0 of 3 children done, 0 hung, 3 faults" in done.stdout

@@ -224,9 +224,10 @@ def limits_page() -> str:
         "beyond another one is refused with S0601. To raise a limit: `--limit NAME=VALUE` on the command "
         "line, `with heddle.config.limits(NAME=VALUE):` in Python.\n\n"
         "Loops of models are never unrolled by their number of iterations. That number has a limit where the "
-        "model states it; inputs and conditions may let a loop run for as long as they say. Loops of "
-        "untrusted text have a limit when they run (U0604). What a model allocates while it runs is "
-        "bounded by `memory_limit_bytes` of the allocator."
+        "model states it, and where an input states it of a loop that becomes one loop function (U0604). "
+        "Other loops run for as long as inputs and conditions say; Ctrl-C ends the command line at every "
+        "moment. Loops of untrusted text have a limit when they run (U0604). What a model allocates while it "
+        "runs is bounded by `memory_limit_bytes` of the allocator."
     )
     return page("Limits", text, lines)
 

@@ -5,6 +5,9 @@ or i + n for a negative i where `from_end` is 1. An index outside [-n, n) (or [0
 U1001 that names it, where an element is read or written through it. Machine code leaves the kernel before
 the access (a comparison and a branch that is never taken); numpy references and interpreters raise the same.
 In vector code a fourth argument, a mask, says which lanes are asked.
+
+`tir.require_index(i, n, from_end)` raises the same error and gives the same value. It has an effect, so that
+it stays as a statement where nobody asks for the value.
 """
 
 from __future__ import annotations
@@ -14,15 +17,17 @@ from typing import Any
 import numpy as np
 
 from heddle.ir.op import OP_RECORDS, Op
-from heddle.prim.intrinsics import PURE, SAFE, Intrinsic
+from heddle.prim.intrinsics import PURE, SAFE, WRITES, Intrinsic
 from heddle.prim.nodes import Call, PrimExpr, as_expr, constant
 from heddle.prim.ops import cast
 from heddle.runtime.codes import U1001
 from heddle.support.diagnostics import TrapIndexError
 
 CHECKED_INDEX = "tir.checked_index"
+REQUIRE_INDEX = "tir.require_index"
 MESSAGE = "index %g is out of range for an axis of %e elements"
 """`%g` and `%e` stand for the index and the number of elements."""
+MESSAGE_SOMEWHERE = "an index is out of range for an axis of %e elements"
 
 
 def checked_positions(indices: Any, size: Any, from_end: Any = True, mask: Any = True) -> Any:
@@ -51,9 +56,13 @@ def _evaluate(indices: Any, size: Any, from_end: Any, mask: Any = True) -> Any:
     return checked_positions(indices, size, bool(np.any(from_end)), mask)
 
 
-OP_RECORDS.add(
-    CHECKED_INDEX,
-    Intrinsic(
-        CHECKED_INDEX, None, PURE, _evaluate, "the position that an index means, which must be valid", SAFE
-    ),
-)
+def require_index(checked: Call) -> Call:
+    """A check alone, as a statement's value."""
+    return Call(checked.dtype, Op.get(REQUIRE_INDEX), checked.args)
+
+
+for _name, _effect, _meaning in (
+    (CHECKED_INDEX, PURE, "the position that an index means, which must be valid"),
+    (REQUIRE_INDEX, WRITES, "an index must be valid"),
+):
+    OP_RECORDS.add(_name, Intrinsic(_name, None, _effect, _evaluate, _meaning, SAFE))

@@ -148,7 +148,9 @@ U0604 = declare_code(
     "U0604",
     "loops take too long",
     "A loop function from untrusted text would take more steps in one call than the limit `kernel_steps` "
-    "has. The limit is that of the compilation: `--limit kernel_steps=VALUE`.",
+    "has, or an input of a model asks a loop that nothing else ends for more turns than the limit "
+    "`loop_turns`. The limits are those of the compilation: `--limit kernel_steps=VALUE`, "
+    "`--limit loop_turns=VALUE`.",
 )
 U0701 = declare_code("U0701", "bad thread count", "The pool runs 1 to 1024 threads.")
 U0801 = declare_code(

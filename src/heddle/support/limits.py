@@ -45,7 +45,9 @@ class Limits:
         1 << 44, "turns of innermost loops in one call of a loop function from untrusted text"
     )
     loop_turns: int = _limit(
-        1 << 32, "turns of a loop of a model that the model states, with those of the loops around it"
+        1 << 32,
+        "turns of a loop of a model: those that the model states, with those of the loops around it, and "
+        "those that an input states, where nothing else ends the loop",
     )
     call_depth: int = _limit(1_000_000, "expressions inside one another that the Relay interpreter computes")
     frames: int = _limit(250_000, "calls inside one another that a machine runs as bytecode")

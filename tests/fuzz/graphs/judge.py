@@ -54,6 +54,7 @@ OPTIONAL_PASSES = (
     "PeelLastPair",
     "CountRows",
     "HoistDivisions",
+    "HoistIndexChecks",
     "HoistIfThenElse",
     "StorageRewrite",
     "UnrollLoop",

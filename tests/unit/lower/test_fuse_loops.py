@@ -17,6 +17,7 @@ from heddle.frontend.onnx import from_onnx
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.script import parse
+from heddle.support.diagnostics import Trap, TrapIndexError
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 
@@ -254,3 +255,48 @@ def test_what_counts_decides(start: int, step: int, is_kernel: bool) -> None:
         count = max(0, -(-(turns - start) // step))
         np.testing.assert_array_equal(got[0].numpy(), x * 2.0**count)
         assert int(got[1].numpy()) == start + count * step
+
+
+LOOKUPS = """
+m (float[r, c] table, int64[t, k] places, float[k, c] x) => (float[k, c] p, float[t, k, c] rows) {
+  p, rows = Scan <num_scan_inputs = 1, body = body (float[k, c] u, int64[k] at)
+      => (float[k, c] w, float[k, c] row) {
+    row = Gather <axis = 0> (table, at)
+    s = Sin (u)
+    w = Add (s, row)
+  }> (x, places)
+}"""
+
+
+@pytest.mark.parametrize("mode", ["compiled", "bytecode"])
+@pytest.mark.parametrize(
+    ("places", "wrong"), [([[0, 1], [3, -9], [7, 2]], -9), ([[0, 1], [2, 4], [-8, 5]], 4)]
+)
+def test_an_index_out_of_range_in_a_loop_names_its_node(
+    mode: str, places: list[list[int]], wrong: int
+) -> None:
+    model = model_of(LOOKUPS)
+    body = model.graph.node[0].attribute
+    inner = next(attr.g for attr in body if attr.name == "body")
+    inner.node[0].name = "look"
+    executable = heddle.compile(from_onnx(model), target="llvm", exec_mode=mode)
+    machine = relax.VirtualMachine(executable, heddle.cpu())
+    with pytest.raises(TrapIndexError, match=f"index {wrong} is out of range for an axis of 4") as caught:
+        machine["main"](np.zeros((4, 3), "float32"), np.array(places), np.zeros((2, 3), "float32"))
+    assert '"look" (Gather)' in str(caught.value)
+
+
+def test_turns_that_an_input_states_have_a_limit() -> None:
+    """Nothing else would end a loop that collects no rows."""
+    with heddle.config.limits(loop_turns=5):
+        machine = relax.VirtualMachine(
+            heddle.compile(from_onnx(model_of(NESTED)), target="llvm"), heddle.cpu()
+        )
+    machine["main"](ROWS, np.array(5))
+    machine["main"](ROWS, np.array(-(2**63)))
+    for turns in (6, 2**62, 2**63 - 1):
+        with pytest.raises(
+            Trap, match=f"would turn {turns} times, and the limit 'loop_turns' is 5"
+        ) as caught:
+            machine["main"](ROWS, np.array(turns))
+        assert caught.value.code == "U0604"

@@ -9,7 +9,7 @@ from heddle.codegen.c.types import element_type, suffix
 from heddle.codegen.c.writer import symbol
 from heddle.codegen.codes import G0101
 from heddle.ir.expr import StringImm
-from heddle.prim.checked_index import CHECKED_INDEX
+from heddle.prim.checked_index import CHECKED_INDEX, REQUIRE_INDEX
 from heddle.prim.nodes import Call, IntImm, PrimExpr
 from heddle.support.diagnostics import UsageError
 from heddle.tir.kernel_abi import TENSOR_FIELDS
@@ -270,6 +270,7 @@ _TABLE: dict[str, Emit] = {
     "call_pure_extern": _extern,
     "address_of": _address_of,
     CHECKED_INDEX.removeprefix("tir."): _checked_index,
+    REQUIRE_INDEX.removeprefix("tir."): _checked_index,
     "tvm_access_ptr": _access_ptr,
     "prefetch": _nothing,
     "assume": _nothing,

@@ -16,6 +16,7 @@ from heddle.tir.transform.count_rows import CountRows
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
+from heddle.tir.transform.hoist_index_checks import HoistIndexChecks
 from heddle.tir.transform.lower_blocks import LowerBlocks
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
 from heddle.tir.transform.lower_small_float import LowerSmallFloat
@@ -39,6 +40,7 @@ def lowering_passes(_: Target) -> tuple[Pass, ...]:
         CheckBounds(),
         FlattenBuffer(),
         Simplify(),
+        HoistIndexChecks(),
         VectorizeLoop(enable=False),
         HoistIfThenElse(),
         StorageRewrite(),

@@ -34,7 +34,8 @@ class Divisors:
         self._is_nonnegative = is_nonnegative
 
     def copy_from(self, other: Divisors) -> None:
-        self.nonzero, self.values = other.nonzero, dict(other.values)
+        self.nonzero = other.nonzero
+        self.values.update(other.values)
 
     def inside(self, extent: PrimExpr) -> tuple[PrimExpr, ...]:
         """What is not zero in a loop of that extent."""

@@ -97,7 +97,7 @@ class ExprEmitter(Dispatch):
         self.divisors = Divisors(self.is_nonnegative)
         self._in_index = False
         self._quotients: dict[tuple[str, str], str] = {}
-        self._conditions = 0
+        self.num_conditions = 0
         self._loops: list[OpenLoop] = []
 
     def emit(self, expr: Any) -> str:
@@ -134,18 +134,18 @@ class ExprEmitter(Dispatch):
     def conditional(self) -> Iterator[None]:
         """Code that a condition may pass over."""
         known, self._quotients = self._quotients, dict(self._quotients)
-        self._conditions += 1
+        self.num_conditions += 1
         try:
             yield
         finally:
             self._quotients = known
-            self._conditions -= 1
+            self.num_conditions -= 1
 
     @contextmanager
     def open_loop(self) -> Iterator[OpenLoop]:
         """The body of a loop."""
         known, self._quotients = self._quotients, dict(self._quotients)
-        self._loops.append(OpenLoop(self._conditions))
+        self._loops.append(OpenLoop(self.num_conditions))
         try:
             yield self._loops[-1]
         finally:
@@ -320,7 +320,7 @@ class ExprEmitter(Dispatch):
         if key not in self._quotients:
             self._quotients[key] = self.out.value(f"{op} {key[1]}")
             for loop in self._loops if divisor is None else ():
-                loop.divides_conditionally |= self._conditions > loop.conditions
+                loop.divides_conditionally |= self.num_conditions > loop.conditions
         return self._quotients[key]
 
     def _signed(self, op: str, node: ArithExpr, a: str, b: str, ty: str) -> str:

@@ -8,13 +8,12 @@ from heddle.codegen.codes import G0101
 from heddle.codegen.error_kinds import ERROR_KINDS, INDEX_ERROR
 from heddle.codegen.expressions import is_speculatable
 from heddle.codegen.llvm.emit_memory import AliasScopes, MemoryEmitter
-from heddle.codegen.llvm.index_checks import IndexChecks
+from heddle.codegen.llvm.index_checks import IndexChecks, checks_in
 from heddle.codegen.llvm.intrinsics import emit_call
 from heddle.codegen.llvm.types import INT64, memory_type, register_type
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from heddle.ir.node import children
-from heddle.ir.visitor import walk
-from heddle.prim.checked_index import CHECKED_INDEX, MESSAGE
+from heddle.prim.checked_index import MESSAGE, MESSAGE_SOMEWHERE
 from heddle.prim.nodes import Call, IntImm, PrimExpr, as_expr
 from heddle.prim.ops import cast
 from heddle.support.diagnostics import UsageError
@@ -48,7 +47,7 @@ class StmtEmitter(MemoryEmitter):
         super().__init__(module, out, scopes)
         self._emit_parallel = emit_parallel
         self._workspaces: list[str] = []
-        self.index_checks = IndexChecks()
+        self.index_checks = IndexChecks(self.divisors.values)
 
     def visit_Call(self, node: Call) -> str:
         return emit_call(self, node)
@@ -69,10 +68,13 @@ class StmtEmitter(MemoryEmitter):
             self.nonnegative.add(node.var)
 
     def visit_BufferStore(self, node: BufferStore) -> None:
-        checks = self.index_checks
-        outer, checks.is_store = checks.is_store, any(_is_checked(index) for index in node.indices)
-        self.store(node.buffer, self.flat_index(node.buffer, node.indices), node.value, node.predicate)
-        checks.is_store = outer
+        index = self.flat_index(node.buffer, node.indices)
+        checks = checks_in(index)
+        if not checks:
+            self.store(node.buffer, index, node.value, node.predicate)
+            return
+        with self.index_checks.written_through(self, index, may_wait=not checks_in(node.value)):
+            self.store(node.buffer, index, node.value, node.predicate)
 
     def visit_Evaluate(self, node: Evaluate) -> None:
         value = node.value
@@ -86,9 +88,7 @@ class StmtEmitter(MemoryEmitter):
             self.emit(value)
 
     def _return(self, value: PrimExpr) -> None:
-        operand = self.emit(cast("int32", value))
-        self.index_checks.finish(self)
-        self.leave(operand)
+        self.leave(self.emit(cast("int32", value)))
 
     def leave(self, status: str) -> None:
         """Return from the function, workspaces given back."""
@@ -156,6 +156,10 @@ class StmtEmitter(MemoryEmitter):
         self._report(INDEX_ERROR, MESSAGE, size, given)
         self.out.start(passed)
 
+    def index_error_somewhere(self, size: str) -> None:
+        """Leave for an index that the kernel itself wrote over."""
+        self._report(INDEX_ERROR, MESSAGE_SOMEWHERE, size, "0")
+
     def _report(self, kind: int, text: str, expected: str, got: str) -> None:
         callee = self.module.declare("heddle_set_error", "void", ["i32", "ptr", "i64", "i64"])
         message = self.module.string(text)
@@ -204,7 +208,7 @@ class StmtEmitter(MemoryEmitter):
     def visit_While(self, node: While) -> None:
         head, body, end = self.out.label("while"), self.out.label("do"), self.out.label("done")
         self.out.start(head)
-        with self.conditional():
+        with self.conditional(), self.index_checks.moving():
             self.out.branch(self.emit(node.condition), body, end)
             self.out.start(body)
             self.scoped(node.body)
@@ -242,12 +246,13 @@ class StmtEmitter(MemoryEmitter):
         self.env[node.loop_var] = counter
         if self.is_nonnegative(node.min):
             self.nonnegative.add(node.loop_var)
-        checks = self.index_checks
-        outside, checks.outside = checks.outside, known
         nonzero, self.divisors.nonzero = self.divisors.nonzero, self.divisors.inside(node.extent)
-        with self.open_loop() as state:
+        with (
+            self.open_loop() as state,
+            self.index_checks.inside(node.loop_var, known, self.num_conditions) as settle,
+        ):
             self.scoped(node.body)
-        checks.outside, self.divisors.nonzero = outside, nonzero
+        self.divisors.nonzero = nonzero
         self._jump(latch)
         self.out.start(latch)
         wrap = " nsw" if node.loop_var.dtype.is_signed else " nuw"
@@ -255,6 +260,7 @@ class StmtEmitter(MemoryEmitter):
         metadata = self._loop_metadata(node, state.divides_conditionally)
         self.out.terminate(f"br label %{head}, !llvm.loop {metadata}")
         self.out.start(done)
+        settle(self, begin, end)
 
     def _loop_metadata(self, node: For, keep_scalar: bool) -> str:
         """Ask LLVM to leave alone what the schedule arranged: loops with vector code, or marked so."""
@@ -265,10 +271,6 @@ class StmtEmitter(MemoryEmitter):
             options.append('!{!"llvm.loop.unroll.disable"}')
         names = ", ".join(self.module.metadata_once(option) for option in options)
         return self.module.metadata(f"distinct !{{{{self}}, {names}}}")
-
-
-def _is_checked(index: PrimExpr) -> bool:
-    return any(isinstance(node, Call) and node.op.name == CHECKED_INDEX for node in walk(index))
 
 
 def has_vector_code(stmt: Stmt) -> bool:

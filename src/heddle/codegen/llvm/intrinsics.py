@@ -219,7 +219,7 @@ def _llvm_operand(emitter: ExprEmitter, arg: PrimExpr) -> tuple[str, str]:
 
 
 def _checked_index(emitter: Any, call: Call) -> str:
-    position: str = emitter.index_checks.emit(emitter, call)
+    position: str = emitter.index_checks.emit(emitter, call, emitter.num_conditions)
     return position
 
 
@@ -337,6 +337,7 @@ _TABLE: dict[str, Emit] = {
     "call_llvm_pure_intrin": _llvm_intrinsic,
     "address_of": _address_of,
     "checked_index": _checked_index,
+    "require_index": _checked_index,
     "tvm_access_ptr": _access_ptr,
     "prefetch": _prefetch,
     "assume": _assume,

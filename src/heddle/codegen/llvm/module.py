@@ -51,10 +51,8 @@ def _emit_function(module: ModuleWriter, func: PrimFunc, attributes: str) -> Non
     for position, param in enumerate(func.params):
         emitter.env[param] = f"%p{position}"
         params.append(f"{_param_type(func, param)} %p{position}")
-    emitter.index_checks.params = frozenset(emitter.env)
     emitter.scoped(func.body)
     if not out.terminated:
-        emitter.index_checks.finish(emitter)
         out.terminate("ret i32 0")
     is_kernel = func.attrs.get(CALLING_CONV) == "packed"
     linked, inline = (kernel_symbol(name), _ENTRY) if is_kernel else (name, " noinline")

@@ -60,14 +60,12 @@ class ParallelLoops:
         for position, var in enumerate(captured):
             slot = out.value(f"getelementptr inbounds {context_ty}, ptr %ctx, i32 0, i32 {position}")
             inner.env[var] = out.value(f"load {register_type(var.dtype)}, ptr {slot}")
-        inner.index_checks.params = frozenset(inner.env)
         ty, first = register_type(node.loop_var.dtype), inner.emit_index(node.min)
         bounds = []
         for bound in ("%begin", "%end"):
             moved = inner.convert(bound, INT64, node.loop_var.dtype)
             bounds.append(out.value(f"add nsw {ty} {first}, {moved}"))
         inner.loop(node, *bounds)
-        inner.index_checks.finish(inner)
         inner.leave("0")
         header = (
             f"define internal i32 {symbol(name)}(i64 %begin, i64 %end, ptr noalias %ctx) {self._header_tail}"

@@ -14,6 +14,7 @@ from heddle.tir.transform.fit_tiles import FitTiles
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
+from heddle.tir.transform.hoist_index_checks import HoistIndexChecks
 from heddle.tir.transform.lower_blocks import LowerBlocks
 from heddle.tir.transform.lower_dot_products import LowerDotProducts
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
@@ -50,6 +51,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         CheckBounds(),  # of functions that ask for it: indices still have their dimensions
         FlattenBuffer(),  # one index an access: what vectorising and storage sharing look at
         Simplify(),  # guards that always hold go before they become masks
+        HoistIndexChecks(),  # before rows run in lanes: the check has a loop of its own
         FitTiles(),  # before loops become vector code and unroll
         RunInLanes(
             target.vector_width_bits

@@ -22,7 +22,7 @@ from heddle.arith import Analyzer
 from heddle.graph.core_ops import CALL_TIR
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
-from heddle.graph.rewriter import BindingRewriter, is_call
+from heddle.graph.rewriter import BindingRewriter, is_call, loop_call
 from heddle.graph.type_relations import sizes_of_type
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.attrs import attrs_of
@@ -32,23 +32,37 @@ from heddle.ir.node import Map
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk, walk_distinct
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.loops.counted_loop import CountedLoop, counted_loop
 from heddle.lower.loops.loop_kernel import LoopKernel, loop_kernel
 from heddle.lower.loops.numbers import Numbers
+from heddle.prim.checked_index import CHECKED_INDEX
+from heddle.prim.nodes import Call as PrimCall
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import if_then_else, maximum
+from heddle.prim.ops import if_then_else, less_equal, maximum
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
-from heddle.tir.nodes import BufferLoad, BufferStore, PrimFunc, SBlock, SBlockRealize, decl_buffer
+from heddle.support.limits import current_limits
+from heddle.support.span import Span, at, derive
+from heddle.tir.nodes import (
+    AssertStmt,
+    BufferLoad,
+    BufferStore,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    decl_buffer,
+    seq,
+)
 from heddle.tir.schedule.blocks.nest import loop_nest
 
 _STACK = "vm.builtin.stack_chain"
 _MOST_TURNS = (1 << 31) - 1
 """A loop that is to turn more often than that ends by something else."""
+_TOO_MANY = "the loop would turn %g times, and the limit 'loop_turns' is %e"
 
 
 @dataclass(frozen=True)
@@ -185,7 +199,8 @@ class _Caller(BindingRewriter):
             return call
         self.num_fused += 1
         self._check_sizes(loop, sizes, turns)
-        return self._results(var, call, loop, kernel, sizes | {kernel.turns: turns})
+        with at(_places(self.module, loop, call)):
+            return self._results(var, call, loop, kernel, sizes | {kernel.turns: turns})
 
     def _is_taken(self, var: Var, call: Call, loop: CountedLoop) -> bool:
         """Whether chains begin empty, and whoever takes one makes a tensor of it."""
@@ -283,6 +298,22 @@ class _Caller(BindingRewriter):
         return self._parts[var]
 
 
+def _places(mod: IRModule, loop: CountedLoop, call: Call) -> Span | None:
+    """Where a loop's function came from: first the calls of a turn that may meet an index out of range, for a
+    message shows the first places, then the loop, then the other calls."""
+    calls = [binding.value for binding in loop.calls if loop_call(binding.value) is not None]
+    checked = [value.span for value in calls if _checks(mod, value)]
+    return derive("FuseLoops", *checked, call.span, *(value.span for value in calls))
+
+
+def _checks(mod: IRModule, value: Expr) -> bool:
+    """Whether a called loop function checks indices."""
+    found = loop_call(value)
+    assert found is not None
+    nodes = walk_distinct(mod[found[0]])
+    return any(isinstance(node, PrimCall) and node.op.name == CHECKED_INDEX for node in nodes)
+
+
 def _is_stack(value: Expr) -> bool:
     if not isinstance(value, Call) or not is_call(value, "relax.call_pure_packed"):
         return False
@@ -318,16 +349,18 @@ def _turns_of(loop: CountedLoop, start: IntImm) -> PrimExpr:
 
 
 def _turns_function(turns: PrimExpr, numbers: list[PrimVar]) -> tuple[PrimFunc, list[PrimVar]]:
-    """A loop function that puts `turns` into a tensor of one element, and the sizes that it takes."""
+    """A loop function that puts `turns` into a tensor of one element, and the sizes that it takes. More turns
+    than the limit `loop_turns` are an error U0604: nothing else would end them."""
     buffers = [decl_buffer((), number.dtype, number.name) for number in numbers]
     out = decl_buffer((constant(1, "int64"),), "int64", "turns")
     sizes = [var for var in free_vars(turns) if var not in numbers]
     own = [PrimVar(var.name, var.dtype, None, var.is_size) for var in sizes]
     loads = {number: BufferLoad(buffer, ()) for number, buffer in zip(numbers, buffers, strict=True)}
     value = substitute(turns, loads | dict(zip(sizes, own, strict=True)))
-    root = SBlock(
-        (), (), (), "root", loop_nest([], BufferStore(out, value, (constant(0, "int64"),)), "turns")
-    )
+    most = constant(current_limits().loop_turns, "int64")
+    fits = AssertStmt(less_equal(value, most), _TOO_MANY, "StepsError", most, value)
+    store = loop_nest([], BufferStore(out, value, (constant(0, "int64"),)), "turns")
+    root = SBlock((), (), (), "root", seq(fits, store))
     handles = [PrimVar(f"{buffer.name}_handle", DataType("handle")) for buffer in (*buffers, out)]
     func = PrimFunc(
         (*handles, *own),
