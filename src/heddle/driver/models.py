@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 _STDIN = "<stdin>"
 SOURCE_SUFFIXES = (".onnx", ".py", ".relay")
 SUFFIXES = (*SOURCE_SUFFIXES, ".heddle")
+_IN_PYTHON = "in Python, heddle.compile(module, example_inputs=(x,)) compiles its module by way of ONNX"
+_FOREIGN = {
+    (".pt", ".pth", ".ckpt", ".bin"): f"this is a file of PyTorch, which only PyTorch loads: {_IN_PYTHON}",
+    (".pt2",): "heddle.compile(torch.export.load(path)) compiles an exported program of PyTorch, in Python",
+    (".safetensors",): f"this holds weights without their network: {_IN_PYTHON}",
+    (".pb", ".h5", ".keras"): "convert a TensorFlow model to ONNX first: python -m tf2onnx.convert --help",
+    (
+        ".tflite",
+    ): "convert it to ONNX first: python -m tf2onnx.convert --tflite MODEL.tflite --output MODEL.onnx",
+    (".pkl", ".joblib"): "convert a model of scikit-learn to ONNX first, with skl2onnx.to_onnx(model, x)",
+}
+"""Files of others, by suffix: how to come to one that is known."""
 _LIGHT_MODELS = ("backend", "test", "data", "light")
 
 
@@ -64,6 +76,7 @@ def find_model(text: str) -> ModelFile:
             D0101,
             f"model {text!r} is of unknown kind: expected a path that ends in {', '.join(SUFFIXES)}, or "
             "onnx:NAME",
+            help=next((text for suffixes, text in _FOREIGN.items() if path.suffix.lower() in suffixes), None),
         )
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "no ordinary file"
