@@ -6,7 +6,7 @@
 | `onnx:NAME` | a real network that comes with the `onnx` package |
 | `PATH.py` | script text; nothing in it is executed |
 | `PATH.relay` | the text of a Relay program |
-| `PATH.heddle` | a compiled model |
+| `PATH.heddle`, `PATH.so` | a compiled model |
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _STDIN = "<stdin>"
 SOURCE_SUFFIXES = (".onnx", ".py", ".relay")
-SUFFIXES = (*SOURCE_SUFFIXES, ".heddle")
+COMPILED_SUFFIXES = (".heddle", ".so", ".dylib")
+SUFFIXES = (*SOURCE_SUFFIXES, *COMPILED_SUFFIXES)
 _IN_PYTHON = "in Python, heddle.compile(module, example_inputs=(x,)) compiles its module by way of ONNX"
 _FOREIGN = {
     (".pt", ".pth", ".ckpt", ".bin"): f"this is a file of PyTorch, which only PyTorch loads: {_IN_PYTHON}",
@@ -53,8 +54,8 @@ class ModelFile:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the file holds a compiled program (`.heddle`)."""
-        return self.suffix == ".heddle"
+        """Whether the file holds a compiled program."""
+        return self.suffix in COMPILED_SUFFIXES
 
     @property
     def suffix(self) -> str:
