@@ -40,10 +40,10 @@ _C_TYPES = {
 }
 """Element type → C type; the 16-bit floats are their bits. Others are `void`."""
 _WORDS_OF_C = """
-auto bool break case char const continue default do double else enum extern false float for goto if inline int
-long register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile
-while int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t and or not xor class delete new this
-template program inputs argc argv main status i
+auto bool break case char const continue default do double else enum extern false float for goto if inline
+int long register restrict return short signed sizeof static struct switch true typedef union unsigned void
+volatile while int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t and or not xor class
+delete new this template program inputs argc argv main status i
 """
 _NAMES_TAKEN = frozenset(_WORDS_OF_C.split())
 """What a parameter cannot be called: words of C and C++, and names that the functions here use."""
