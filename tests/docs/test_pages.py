@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import re
 from pathlib import Path
 
 import pytest
 
 from heddle.driver.docs import PAGES
+from heddle.support import settings
 from heddle.support.diagnostics import CODES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -23,6 +25,12 @@ def test_generated_page_is_fresh(name: str) -> None:
             pytest.skip(f"the page is of operator set {newest}, which the installed onnx lacks")
     made = PAGES[name]()
     assert (DOCS / name).read_text() == made, f"docs/{name} is stale: run `make docs`"
+
+
+def test_every_setting_is_on_its_page() -> None:
+    read = set(re.findall(r'"((?:HEDDLE|OMP|XDG)_[A-Z_]+)"', Path(settings.__file__).read_text()))
+    page = PAGES["settings.md"]()
+    assert read and not [name for name in read if name not in page]
 
 
 def test_codes_have_a_meaning() -> None:

@@ -96,6 +96,18 @@ D0107 = declare_code(
     "A file that ends in `.c` holds a program as C, which target `c` makes of a model. `--arena` is for such "
     "a file.",
 )
+D0108 = declare_code(
+    "D0108",
+    "not something to compile",
+    "`heddle.compile` takes modules and functions of Heddle, the path of a model, an ONNX model and a "
+    "PyTorch module or exported program.",
+)
+D0109 = declare_code(
+    "D0109",
+    "C file cannot be written",
+    "A library's header, `model.h`, and with `--main` the program `main.c` lie beside it. Files of somebody "
+    "else are not overwritten, and only functions that take tensors can be called from C.",
+)
 D0601 = declare_code(
     "D0601",
     "name of the public interface is unknown",

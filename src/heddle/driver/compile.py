@@ -16,6 +16,7 @@ from heddle.driver.named_pipelines import PIPELINE_MAP, get_pipeline
 from heddle.driver.pipeline import OptionError, default_pipeline
 from heddle.driver.program_cache import BuildOptions, program_cache
 from heddle.driver.signature import COMPILER, METADATA_PREFIX, PRECISION, Signature, TensorSpec
+from heddle.driver.sources import is_example, module_of
 from heddle.driver.variants import is_several, make_variants, targets_of
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.types import ShapeType, TensorType
@@ -51,15 +52,28 @@ def compile(
     exec_mode: str = "compiled",
     precision: str = "fp32",
     sanitize: bool = False,
+    example_inputs: Any = None,
+    dynamic_shapes: Any = None,
 ) -> Module:
     """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel
     module.
+
+    `mod` is an IRModule or a function, the path of a model as `heddle run` takes it (`m.onnx`, script text
+    `m.py`, which is not trusted, `m.relay`), an `onnx.ModelProto`, or a model of PyTorch: a module with
+    `example_inputs` and, for free sizes, `dynamic_shapes`, or a `torch.export.ExportedProgram`
+    (`heddle.frontend.torch_export.from_torch` says what these are). Example inputs may also stand second,
+    as in `heddle.compile(module, (x,))`.
 
     `target` is a Target or its text; by default the current target, else this machine. A list of targets
     gives one module with a variant for each, of which a machine takes the best that it can run
     (`heddle.runtime.variants`). The other options are those of `build`; `exec_mode` is "compiled" unless it
     is given.
+
+    Raises: as `build`; UsageError D0101, D0108 for what is no model, and what importers raise.
     """
+    if example_inputs is None and is_example(target):
+        example_inputs, target = target, None
+    mod = module_of(mod, example_inputs, dynamic_shapes)
     functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
     if any(isinstance(func, Function) for func in functions):
         module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)

@@ -19,6 +19,7 @@ from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import REQUIRED, AttrSpec, Input, OpDef, Without
 from heddle.ir.transform import FunctionPass, Pass
 from heddle.ops.load import load as load_operators
+from heddle.support import settings
 from heddle.support.diagnostics import CODES
 from heddle.support.files import write_bytes
 from heddle.support.limits import limit_rows
@@ -232,6 +233,21 @@ def limits_page() -> str:
     return page("Limits", text, lines)
 
 
+# ---- settings
+
+
+def settings_page() -> str:
+    """The environment variables, which `heddle.support.settings` reads."""
+    _, _, table = (settings.__doc__ or "").partition("\n\n")
+    text = (
+        "Environment variables are read once, when the first setting is asked for; one that has no meaning "
+        "is an error (S0301). What a single call or command does is said by its arguments instead. Limits on "
+        "models are options, too ([limits](limits.md)). Programs in libraries, from C too, read "
+        "`HEDDLE_NUM_THREADS` alone."
+    )
+    return page("Settings", text, table.strip().splitlines())
+
+
 # ---- ONNX
 
 
@@ -261,6 +277,7 @@ PAGES: dict[str, Callable[[], str]] = {
     **{f"isa-{isa.name}.md": partial(isa_page, isa) for isa in INSTRUCTION_SETS},
     "schedule.md": schedule_page,
     "limits.md": limits_page,
+    "settings.md": settings_page,
     "onnx-support.md": onnx_page,
 }
 

@@ -4,8 +4,10 @@ checked.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ import numpy as np
 from heddle.driver.codes import D0201, D0202, D0203, D0204
 from heddle.driver.signature import Dim, Signature, TensorSpec, evaluate_dim
 from heddle.runtime.dtype import DataType
+from heddle.support.codes import S0101
 from heddle.support.diagnostics import Diagnostic, UsageError, did_you_mean
-from heddle.support.files import open_file
+from heddle.support.files import atomic_writer, open_file
 
 Array = np.ndarray[Any, Any]
 MADE_UP_INT_LIMIT = 2
@@ -72,6 +75,34 @@ def read_array(name: str, path: str) -> Array:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(D0203, f"input {name!r}: {path} is no readable .npy file: {reason}") from error
     return np.asarray(array)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for results, if there is none yet. Raises: UsageError S0101."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(S0101, f"cannot write to {folder}: {why}") from error
+
+
+def write_arrays(folder: Path, arrays: Iterable[tuple[str, Array]]) -> list[Path]:
+    """Write each array as NAME.npy. What a file's name should not have becomes `_`; names that are the same
+    then are numbered. Texts are written as arrays of characters of one width. Raises: UsageError S0101.
+    """
+    make_folder(folder)
+    written = list[Path]()
+    for name, array in arrays:
+        stem = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "output"
+        path, number = folder / f"{stem}.npy", 1
+        while path in written:
+            number += 1
+            path = folder / f"{stem}_{number}.npy"
+        with atomic_writer(path) as file:
+            plain = array.astype(str) if array.dtype == object else array
+            np.lib.format.write_array(file, np.asarray(plain, order="C"), allow_pickle=False)
+        written.append(path)
+    return written
 
 
 @dataclass(frozen=True, slots=True)

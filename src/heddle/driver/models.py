@@ -6,7 +6,7 @@
 | `onnx:NAME` | a real network that comes with the `onnx` package |
 | `PATH.py` | script text; nothing in it is executed |
 | `PATH.relay` | the text of a Relay program |
-| `PATH.heddle` | a compiled model |
+| `PATH.heddle`, `PATH.so` | a compiled model |
 """
 
 from __future__ import annotations
@@ -28,7 +28,20 @@ if TYPE_CHECKING:
 
 _STDIN = "<stdin>"
 SOURCE_SUFFIXES = (".onnx", ".py", ".relay")
-SUFFIXES = (*SOURCE_SUFFIXES, ".heddle")
+COMPILED_SUFFIXES = (".heddle", ".so", ".dylib")
+SUFFIXES = (*SOURCE_SUFFIXES, *COMPILED_SUFFIXES)
+_IN_PYTHON = "in Python, heddle.compile(module, example_inputs=(x,)) compiles its module by way of ONNX"
+_FOREIGN = {
+    (".pt", ".pth", ".ckpt", ".bin"): f"this is a file of PyTorch, which only PyTorch loads: {_IN_PYTHON}",
+    (".pt2",): "heddle.compile(torch.export.load(path)) compiles an exported program of PyTorch, in Python",
+    (".safetensors",): f"this holds weights without their network: {_IN_PYTHON}",
+    (".pb", ".h5", ".keras"): "convert a TensorFlow model to ONNX first: python -m tf2onnx.convert --help",
+    (
+        ".tflite",
+    ): "convert it to ONNX first: python -m tf2onnx.convert --tflite MODEL.tflite --output MODEL.onnx",
+    (".pkl", ".joblib"): "convert a model of scikit-learn to ONNX first, with skl2onnx.to_onnx(model, x)",
+}
+"""Files of others, by suffix: how to come to one that is known."""
 _LIGHT_MODELS = ("backend", "test", "data", "light")
 
 
@@ -41,8 +54,8 @@ class ModelFile:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the file holds a compiled program (`.heddle`)."""
-        return self.suffix == ".heddle"
+        """Whether the file holds a compiled program."""
+        return self.suffix in COMPILED_SUFFIXES
 
     @property
     def suffix(self) -> str:
@@ -64,6 +77,7 @@ def find_model(text: str) -> ModelFile:
             D0101,
             f"model {text!r} is of unknown kind: expected a path that ends in {', '.join(SUFFIXES)}, or "
             "onnx:NAME",
+            help=next((text for suffixes, text in _FOREIGN.items() if path.suffix.lower() in suffixes), None),
         )
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "no ordinary file"

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.driver import c_interface
 from heddle.driver.codes import D0102, D0107, D0301
 from heddle.driver.inputs import Arguments, Array, make_arguments
 from heddle.driver.models import ModelFile, import_model
@@ -28,6 +29,7 @@ from heddle.runtime.storage import allocator_for
 from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
 from heddle.vm.capabilities import check_executable
+from heddle.vm.executable import LIBRARY_PREFIX
 from heddle.vm.insight.peak_memory import peak_memory_bytes as peak_memory_bound
 from heddle.vm.relax import VirtualMachine, VMExecutable
 
@@ -39,7 +41,7 @@ class CompileOptions:
     `heddle.compile`. `variant` is that of a compiled model which is to be loaded, by default the one that
     this machine takes. With `trust` the model is run as a program of the user's own is. With `public_key` a
     compiled model is loaded only if the key's owner signed it. `instruments` see the passes of a model
-    that is not compiled.
+    that is not compiled. `prefix` is what the names of a library begin with.
     """
 
     target: str | None = None
@@ -52,6 +54,7 @@ class CompileOptions:
     sanitize: bool = False
     instruments: tuple[Any, ...] = ()
     public_key: Path | None = None
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,10 @@ def _compile(model: ModelFile, options: CompileOptions) -> Compiled:
     target = as_target(options.target)
     clock = PhaseClock(target, options.listener or ignore)
     clock.enter("import", model.name)
-    return _compile_module(import_model(model, trust=options.trust), target, options, clock)
+    mod = import_model(model, trust=options.trust)
+    if options.prefix:
+        mod = mod.with_attr(LIBRARY_PREFIX, options.prefix)
+    return _compile_module(mod, target, options, clock)
 
 
 def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) -> Compiled:
@@ -223,14 +229,27 @@ def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileO
 
 
 def compile_to_file(
-    model: ModelFile, output: Path, targets: Sequence[str], options: CompileOptions, with_arena: bool = False
+    model: ModelFile,
+    output: Path,
+    targets: Sequence[str],
+    options: CompileOptions,
+    with_arena: bool = False,
+    with_main: bool = False,
 ) -> dict[str, Any]:
-    """Compile a model for one target, by default this machine, or for several, and write the file. The
-    result is what there is to tell about it.
+    """Compile a model for one target, by default this machine, or for several, and write the file; for a
+    library its header beside it, and `main.c` if it is asked for. The result is what there is to tell.
 
-    Raises: UsageError U0509 for a library of several, D0107 for a C file of what is not compiled to C.
+    Raises: UsageError U0509 for a library of several, D0107 for a C file of what is not compiled to C, D0109
+    for headers and programs that cannot be written, D0301 for options of libraries where there is none.
     """
     made: Compiled | CompiledVariants
+    if is_linked(output):
+        c_interface.check_own_header(output)
+        if with_main:
+            c_interface.check_no_main(output)
+    elif with_main or options.prefix:
+        name = "--main" if with_main else "--prefix"
+        raise UsageError(D0301, f"{name} is for libraries, and {output.name} is none", help="-o model.so")
     if output.suffix.lower() == ".c":
         return _compile_to_c(model, output, targets, options, with_arena)
     if with_arena:
@@ -247,7 +266,9 @@ def compile_to_file(
         made = load_or_compile(model, replace(options, target=targets[0] if targets else None))
         target, names = made.target, []
     made.executable.export_library(output)
+    facts = _c_facts(made, output, options.prefix, with_main) if isinstance(made, Compiled) else {}
     return {
+        **facts,
         "model": model.name,
         "output": str(output),
         "target": target,
@@ -257,6 +278,23 @@ def compile_to_file(
         "phases_s": dict(made.phases_s),
         "kernels": dict(made.kernels),
     }
+
+
+def _c_facts(made: Compiled, output: Path, prefix: str, with_main: bool) -> dict[str, Any]:
+    """Write the C files of a library and tell of them; nothing for another file."""
+    if not is_linked(output):
+        return {}
+    metadata = made.executable.metadata
+    known = {
+        name.removeprefix(METADATA_PREFIX): text
+        for name, text in metadata.items()
+        if name.startswith(METADATA_PREFIX)
+    }
+    facts = {"header": str(c_interface.write_header(output, known, prefix))}
+    if with_main:
+        facts["main"] = str(c_interface.write_main(output, known, prefix))
+        facts["cc"] = c_interface.cc_line(output)
+    return facts
 
 
 def _compile_to_c(
@@ -341,6 +379,10 @@ class Run:
     function: str = "main"
     exec_mode: str = "compiled"
     trust: bool = False
+
+    def named_results(self) -> list[tuple[ValueSummary, Array]]:
+        """The results, and what the report says of each."""
+        return list(zip(self.report.outputs, self.results, strict=True))
 
 
 def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:

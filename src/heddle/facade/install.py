@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -187,11 +187,11 @@ def _load_dialects_on_demand(module: ModuleType) -> None:
 
 
 def _load_executables_on_demand(module: ModuleType) -> None:
-    """Machines lie above the modules' room: it asks for them when a file holds a kind that it does not
-    know.
+    """Machines lie above the modules' room: it asks for one after the other when a file holds a kind that it
+    does not know.
     """
     machines = ("heddle.vm.relax", "heddle.vm.relay", "heddle.vm.graph", "heddle.vm.graph.aot")
-    module.LOADERS.fill_from(lambda: [import_module(machine) for machine in machines])
+    module.LOADERS.fill_from(*(partial(import_module, machine) for machine in machines))
 
 
 def _register_builtins_on_demand(module: ModuleType) -> None:

@@ -342,6 +342,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.runtime.dtype": "DataType dtype_of",
         "heddle.runtime.function": _GLOBAL_FUNCTIONS + " Function convert",
         "heddle.runtime.kernel_module": "KernelModule",
+        "heddle.runtime.library_program": "LibraryProgram",
         "heddle.runtime.module": "FunctionModule Module load_module system_lib",
         "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.runtime.native.library": "set_num_threads",

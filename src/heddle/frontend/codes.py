@@ -74,3 +74,15 @@ N0402 = declare_code(
     "Query heads come in groups of equal size for each head of keys; sizes are at least 1; kernels have "
     "float32, float16 and bfloat16.",
 )
+N0501 = declare_code(
+    "N0501",
+    "PyTorch model cannot be exported",
+    "PyTorch's exporters to ONNX, through which PyTorch models are imported, do not take the model. The "
+    "message says what they say.",
+)
+N0502 = declare_code(
+    "N0502",
+    "example inputs are missing or not wanted",
+    "A module of PyTorch is exported with an example of its arguments. A program that `torch.export` made "
+    "has them already.",
+)

@@ -131,6 +131,12 @@ U0514 = declare_code(
     "LLVM cannot be loaded",
     "The package llvmlite is missing, damaged, for another Python, or there is no memory for it.",
 )
+U0515 = declare_code(
+    "U0515",
+    "library holds no program to run",
+    "`heddle.runtime.LibraryProgram` runs shared libraries that heddle exported. They have the functions of "
+    "heddle.h, with the prefix that they were exported with.",
+)
 U0601 = declare_code(
     "U0601",
     "memory limit reached",

@@ -14,7 +14,9 @@ _FRESH, _USED = b"dltensor", b"used_dltensor"
 _FRESH_VERSIONED, _USED_VERSIONED = b"dltensor_versioned", b"used_dltensor_versioned"
 
 
-class _DLTensor(ctypes.Structure):
+class DLTensor(ctypes.Structure):
+    """A tensor's header, as C has it."""
+
     _fields_ = (
         ("data", ctypes.c_void_p),
         ("device_type", ctypes.c_int32),
@@ -33,7 +35,7 @@ _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Managed(ctypes.Structure):
-    _fields_ = (("tensor", _DLTensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
+    _fields_ = (("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
 
 
 class _ManagedVersioned(ctypes.Structure):
@@ -43,7 +45,7 @@ class _ManagedVersioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", _Deleter),
         ("flags", ctypes.c_uint64),
-        ("tensor", _DLTensor),
+        ("tensor", DLTensor),
     )
 
 
@@ -92,7 +94,7 @@ def export_capsule(header_address: int, owner: object, versioned: bool = False) 
     write then, else `dltensor`. `owner` lives until the consumer calls the deleter.
     """
     managed = _ManagedVersioned(major=1) if versioned else _Managed()
-    managed.tensor = _DLTensor.from_address(header_address)
+    managed.tensor = DLTensor.from_address(header_address)
     managed.context, managed.deleter = None, _deleter
     address = ctypes.addressof(managed)
     _on_loan[address] = (managed, owner)
@@ -112,7 +114,7 @@ class _Borrowed:
             self._deleter(self._address)
 
 
-def _consume(capsule: Any) -> tuple[_DLTensor, object]:
+def _consume(capsule: Any) -> tuple[DLTensor, object]:
     """What a capsule describes, and who must live as long as its memory is used."""
     for fresh, used, kind in (
         (_FRESH, _USED, _Managed),

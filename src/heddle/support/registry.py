@@ -26,34 +26,44 @@ class Registry(Generic[V]):
         self.what = what
         self._entries: dict[str, V] = {}
         self._places: dict[str, str] = {}
-        self._source: Callable[[], object] | None = None
+        self._sources: list[Callable[[], object]] = []
         self._filling = ForkLock(Rank.IMPORTING)
         self._is_filling = False
 
-    def fill_from(self, source: Callable[[], object]) -> None:
-        """Call `source`, once, before a look-up fails or the table is listed: it declares what is still
-        missing.
+    def fill_from(self, *sources: Callable[[], object]) -> None:
+        """Call `sources`, each once and in order, before a look-up fails, until one declares the name; all of
+        them before the table is listed. They declare what is still missing.
         """
-        self._source = source
+        self._sources = list(sources)
 
     def fill(self) -> None:
-        """Call the source, if it was not called yet. Other threads wait until all is declared; the source
+        """Call the sources that were not called yet. Other threads wait until all is declared; a source
         itself sees what it declared so far.
 
-        The source may import modules, so a module's import must not look anything up: two threads could wait
+        A source may import modules, so a module's import must not look anything up: two threads could wait
         for each other then.
         """
-        if self._source is None:
-            return
+        while self._call_next_source(None):
+            pass
+
+    def _fill_for(self, name: str) -> None:
+        while name not in self._entries and self._call_next_source(name):
+            pass
+
+    def _call_next_source(self, name: str | None) -> bool:
+        """Call the next source, unless another thread has declared `name` meanwhile; whether to go on."""
+        if not self._sources:
+            return False
         with self._filling:
-            if self._source is None or self._is_filling:
-                return
+            if not self._sources or self._is_filling or name in self._entries:
+                return False
             self._is_filling = True
             try:
-                self._source()
+                self._sources[0]()
             finally:
                 self._is_filling = False
-            self._source = None
+            del self._sources[0]
+            return True
 
     def add(self, name: str, value: V, *, override: bool = False, place: str | None = None) -> V:
         """Declare `name`. `place` (file:line) is the caller's unless given. Raises: UsageError S0201."""
@@ -67,8 +77,7 @@ class Registry(Generic[V]):
         return value
 
     def get(self, name: str) -> V | None:
-        if name not in self._entries:
-            self.fill()
+        self._fill_for(name)
         return self._entries.get(name)
 
     def remove(self, name: str) -> None:
@@ -86,8 +95,7 @@ class Registry(Generic[V]):
         return self._entries[name]
 
     def __contains__(self, name: str) -> bool:
-        if name not in self._entries:
-            self.fill()
+        self._fill_for(name)
         return name in self._entries
 
     def __iter__(self) -> Iterator[str]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -95,3 +96,18 @@ def test_imports_look_nothing_up() -> None:
     """A thread that imports a module and one that fills a table would wait for each other."""
     ended = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, check=False, text=True)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_sources_are_asked_in_order_until_one_has_the_name() -> None:
+    table: Registry[int] = Registry("thing")
+    asked: list[str] = []
+
+    def source(name: str, number: int) -> None:
+        asked.append(name)
+        table.add(name, number)
+
+    table.fill_from(*(partial(source, name, number) for number, name in enumerate("abcd")))
+    assert table.get("b") == 1 and asked == ["a", "b"]
+    assert "a" in table and table["b"] == 1 and asked == ["a", "b"]
+    assert list(table) == ["a", "b", "c", "d"] and asked == ["a", "b", "c", "d"]
+    assert table.get("e") is None and asked == ["a", "b", "c", "d"]

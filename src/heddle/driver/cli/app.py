@@ -37,7 +37,7 @@ from heddle.driver.cli.options import (
 )
 from heddle.driver.cli.signing import keygen_command, note_machine_code, sign_command, verify_command
 from heddle.driver.codes import D0301
-from heddle.driver.inputs import parse_dims, parse_pairs, read_array
+from heddle.driver.inputs import make_folder, parse_dims, parse_pairs, read_array, write_arrays
 from heddle.driver.models import check_not_model, check_output, find_model
 from heddle.driver.run import (
     CompileOptions,
@@ -53,7 +53,6 @@ from heddle.support.diagnostics import UsageError
 app = typer.Typer(
     help="Compile machine-learning models and run them.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -128,6 +127,10 @@ def run_command(
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of a call goes.")] = False,
     profile_json: ProfileJsonOpt = None,
     chrome_trace: ChromeTraceOpt = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Write the outputs there, each as NAME.npy."),
+    ] = None,
     trust: TrustOpt = False,
     limit: LimitOpt = None,
     require_signature: SignatureOpt = None,
@@ -149,6 +152,8 @@ def run_command(
             if path is not None:
                 check_not_model(found, path)
                 check_writable(path)
+        if output is not None:
+            make_folder(output)
         dims = parse_dims(dim or ())
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
 
@@ -166,6 +171,8 @@ def run_command(
             others = (exec_mode, precision, compare, sanitize, profile, profile_json, chrome_trace)
             compiled = _compiled(found, options, executor, function, others)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
+        if output is not None:
+            write_arrays(output, [(made.name, array) for made, array in done.named_results()])
         if compare is not None:
             from heddle.driver.compare import compare as compare_with
 
@@ -205,12 +212,25 @@ def compile_command(
             help="Of a C file: memory is one static array, and malloc is never called. Sizes must be fixed.",
         ),
     ] = False,
+    main: Annotated[
+        bool,
+        typer.Option(
+            "--main", help="Beside a library, write main.c, which runs it, and show how to build it."
+        ),
+    ] = False,
+    prefix: Annotated[
+        str,
+        typer.Option(metavar="NAME_", help="What all names of a library begin with: several link together."),
+    ] = "",
     profile: Annotated[
         bool, typer.Option("--profile", help="Tell where the time goes: by pass and by loop function.")
     ] = False,
     as_json: JsonOpt = False,
 ) -> None:
-    """Compile a model into one file that runs without the compiler; with target c, into a C file."""
+    """Compile a model into one file that runs without the compiler; with target c, into a C file.
+
+    A library (.so, .dylib, .a) gets a header beside it with the model's functions in C types.
+    """
 
     def command() -> int:
         from heddle.driver.cli.show import progress_bar, show_text
@@ -231,8 +251,9 @@ def compile_command(
                 precision=precision or FP32,
                 trust=trust,
                 instruments=(watch,) if profile else (),
+                prefix=prefix,
             )
-            facts = compile_to_file(found, output, target or (), options, arena)
+            facts = compile_to_file(found, output, target or (), options, arena, main)
         if profile:
             facts["profile"] = watch.as_dict()
         if as_json:
@@ -242,6 +263,11 @@ def compile_command(
             size = facts["size_bytes"] / 2**20
             what = facts["target"] or f"the variants {', '.join(facts['variants'])}"
             show_text(f"{output}: {size:.2f} MiB in {seconds:.2f} s for {what}")
+            for name in ("header", "main"):
+                if name in facts:
+                    show_text(f"  {facts[name]}")
+            if "cc" in facts:
+                show_text(f"  {facts['cc']}")
             if "constant_bytes" in facts:
                 where = f" in {facts['weights']}" if facts["weights"] else ""
                 show_text(f"  constants: {facts['constant_bytes']} bytes{where}")
@@ -445,6 +471,14 @@ app.command("opt")(opt_command)
 app.command("keygen")(keygen_command)
 app.command("sign")(sign_command)
 app.command("verify")(verify_command)
+
+
+@app.command("include-dir")
+def include_dir_command() -> None:
+    """Print the folder of heddle.h, for `cc -I$(heddle include-dir)`."""
+    from heddle.driver.c_interface import INCLUDE_DIR
+
+    typer.echo(str(INCLUDE_DIR))
 
 
 @app.command("ops")

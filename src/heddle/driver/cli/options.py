@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 ModelArg = Annotated[
-    str, typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.relay, PATH.heddle or onnx:NAME.")
+    str,
+    typer.Argument(help="PATH.onnx, PATH.py (script text), PATH.relay, PATH.heddle, PATH.so or onnx:NAME."),
 ]
 ExecModeOpt = Annotated[
     str | None,

@@ -10,14 +10,137 @@
 @needs_host = internal constant [72 x i8] c"the program calls a function of the host language, which is not in here\00"
 @threads_variable = internal constant [19 x i8] c"HEDDLE_NUM_THREADS\00"
 @number_format = internal constant [5 x i8] c"%lld\00"
+@int_text = internal constant [4 x i8] c"int\00"
+@uint_text = internal constant [5 x i8] c"uint\00"
+@float_text = internal constant [6 x i8] c"float\00"
+@bfloat_text = internal constant [7 x i8] c"bfloat\00"
+@bool_text = internal constant [5 x i8] c"bool\00"
+@float8_e4m3fn_text = internal constant [14 x i8] c"float8_e4m3fn\00"
+@float8_e4m3fnuz_text = internal constant [16 x i8] c"float8_e4m3fnuz\00"
+@float8_e5m2_text = internal constant [12 x i8] c"float8_e5m2\00"
+@float8_e5m2fnuz_text = internal constant [16 x i8] c"float8_e5m2fnuz\00"
+@float8_e8m0fnu_text = internal constant [15 x i8] c"float8_e8m0fnu\00"
+@float4_text = internal constant [14 x i8] c"float4_e2m1fn\00"
+@code_text = internal constant [6 x i8] c"code \00"
 
+declare i32 @snprintf(ptr, i64, ptr, ...)
 declare i32 @atoi(ptr)
 declare ptr @getenv(ptr)
 declare i64 @sysconf(i32)
 declare i32 @strcmp(ptr, ptr)
-declare i32 @snprintf(ptr, i64, ptr, ...)
 declare i32 @llvm.smin.i32(i32, i32)
 declare i32 @llvm.smax.i32(i32, i32)
+
+; Copy a text without its end; where the next one goes.
+define internal ptr @write_text(ptr %to, ptr %text) {
+entry:
+  br label %loop.1
+loop.1:
+  %to.4 = phi ptr [ %to, %entry ], [ %at.9, %body.2 ]
+  %text.5 = phi ptr [ %text, %entry ], [ %at.10, %body.2 ]
+  %v.6 = load i8, ptr %text.5
+  %v.7 = icmp ne i8 %v.6, 0
+  br i1 %v.7, label %body.2, label %after.3
+body.2:
+  %v.8 = load i8, ptr %text.5
+  store i8 %v.8, ptr %to.4
+  %at.9 = getelementptr [1 x i8], ptr %to.4, i64 1
+  %at.10 = getelementptr [1 x i8], ptr %text.5, i64 1
+  br label %loop.1
+after.3:
+  ret ptr %to.4
+}
+
+; The name of a dtype's code, which the number of bits follows; null for one that names a whole dtype.
+define internal ptr @name_of_code(i64 %code) {
+entry:
+  %v.4 = icmp eq i64 %code, 0
+  br i1 %v.4, label %then.1, label %after.3
+then.1:
+  ret ptr @int_text
+after.3:
+  %v.8 = icmp eq i64 %code, 1
+  br i1 %v.8, label %then.5, label %after.7
+then.5:
+  ret ptr @uint_text
+after.7:
+  %v.12 = icmp eq i64 %code, 2
+  br i1 %v.12, label %then.9, label %after.11
+then.9:
+  ret ptr @float_text
+after.11:
+  %v.13 = icmp eq i64 %code, 4
+  %v.14 = select i1 %v.13, ptr @bfloat_text, ptr null
+  ret ptr %v.14
+}
+
+; The name of a dtype that its code says alone; null for others.
+define internal ptr @name_of_dtype(i64 %code) {
+entry:
+  %v.4 = icmp eq i64 %code, 6
+  br i1 %v.4, label %then.1, label %after.3
+then.1:
+  ret ptr @bool_text
+after.3:
+  %v.8 = icmp eq i64 %code, 10
+  br i1 %v.8, label %then.5, label %after.7
+then.5:
+  ret ptr @float8_e4m3fn_text
+after.7:
+  %v.12 = icmp eq i64 %code, 11
+  br i1 %v.12, label %then.9, label %after.11
+then.9:
+  ret ptr @float8_e4m3fnuz_text
+after.11:
+  %v.16 = icmp eq i64 %code, 12
+  br i1 %v.16, label %then.13, label %after.15
+then.13:
+  ret ptr @float8_e5m2_text
+after.15:
+  %v.20 = icmp eq i64 %code, 13
+  br i1 %v.20, label %then.17, label %after.19
+then.17:
+  ret ptr @float8_e5m2fnuz_text
+after.19:
+  %v.24 = icmp eq i64 %code, 14
+  br i1 %v.24, label %then.21, label %after.23
+then.21:
+  ret ptr @float8_e8m0fnu_text
+after.23:
+  %v.25 = icmp eq i64 %code, 17
+  %v.26 = select i1 %v.25, ptr @float4_text, ptr null
+  ret ptr %v.26
+}
+
+; Write the spelling of a dtype in less than DIGITS_BYTES; where the next text goes.
+define internal ptr @write_dtype(ptr %to, i64 %word) {
+entry:
+  %code.1 = and i64 %word, 255
+  %whole.2 = call ptr @name_of_dtype(i64 %code.1)
+  %v.6 = icmp ne ptr %whole.2, null
+  br i1 %v.6, label %then.3, label %after.5
+then.3:
+  %v.7 = call ptr @write_text(ptr %to, ptr %whole.2)
+  ret ptr %v.7
+after.5:
+  %name.8 = call ptr @name_of_code(i64 %code.1)
+  %v.12 = icmp eq ptr %name.8, null
+  br i1 %v.12, label %then.9, label %after.11
+then.9:
+  %to.13 = call ptr @write_text(ptr %to, ptr @code_text)
+  %v.14 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.13, i64 24, ptr @number_format, i64 %code.1)
+  %v.15 = sext i32 %v.14 to i64
+  %at.16 = getelementptr [1 x i8], ptr %to.13, i64 %v.15
+  ret ptr %at.16
+after.11:
+  %to.17 = call ptr @write_text(ptr %to, ptr %name.8)
+  %v.18 = ashr i64 %word, 8
+  %v.19 = and i64 %v.18, 255
+  %v.20 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.17, i64 24, ptr @number_format, i64 %v.19)
+  %v.21 = sext i32 %v.20 to i64
+  %at.22 = getelementptr [1 x i8], ptr %to.17, i64 %v.21
+  ret ptr %at.22
+}
 
 ; Make the library's pools, once. A second thread waits for the first.
 define internal void @set_up() {
@@ -310,8 +433,8 @@ after.6:
   %at.11 = getelementptr [1 x i8], ptr %at.2, i64 1000
   br label %loop.12
 loop.12:
-  %source.15 = phi ptr [ %at.10, %after.6 ], [ %source.47, %after.25 ]
-  %to.16 = phi ptr [ %at.2, %after.6 ], [ %to.48, %after.25 ]
+  %source.15 = phi ptr [ %at.10, %after.6 ], [ %source.60, %after.25 ]
+  %to.16 = phi ptr [ %at.2, %after.6 ], [ %to.61, %after.25 ]
   %v.18 = load i8, ptr %source.15
   %v.19 = icmp ne i8 %v.18, 0
   br i1 %v.19, label %and.17, label %after.14
@@ -325,35 +448,52 @@ body.13:
   %v.28 = icmp eq i8 %v.27, 37
   br i1 %v.28, label %and.26, label %else.24
 and.26:
-  %v.29 = icmp ne i8 %letter.22, 0
+  %v.29 = icmp eq i8 %letter.22, 116
   br i1 %v.29, label %then.23, label %else.24
 then.23:
-  %v.34 = icmp eq i8 %letter.22, 101
-  br i1 %v.34, label %yes.31, label %no.32
-yes.31:
-  %expected_at.35 = getelementptr i8, ptr %v.3, i64 8
-  %v.36 = load i64, ptr %expected_at.35
-  br label %chosen.33
-no.32:
-  %got_at.37 = getelementptr i8, ptr %v.3, i64 16
-  %v.38 = load i64, ptr %got_at.37
-  br label %chosen.33
-chosen.33:
-  %number.30.39 = phi i64 [ %v.36, %yes.31 ], [ %v.38, %no.32 ]
-  %v.40 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.16, i64 24, ptr @number_format, i64 %number.30.39)
-  %v.41 = sext i32 %v.40 to i64
-  %at.42 = getelementptr [1 x i8], ptr %to.16, i64 %v.41
-  %at.43 = getelementptr [1 x i8], ptr %source.15, i64 2
+  %got_at.30 = getelementptr i8, ptr %v.3, i64 16
+  %v.31 = load i64, ptr %got_at.30
+  %to.32 = call ptr @write_dtype(ptr %to.16, i64 %v.31)
+  %at.33 = getelementptr [1 x i8], ptr %source.15, i64 2
   br label %after.25
 else.24:
-  %v.44 = load i8, ptr %source.15
-  store i8 %v.44, ptr %to.16
-  %at.45 = getelementptr [1 x i8], ptr %to.16, i64 1
-  %at.46 = getelementptr [1 x i8], ptr %source.15, i64 1
+  %v.38 = load i8, ptr %source.15
+  %v.39 = icmp eq i8 %v.38, 37
+  br i1 %v.39, label %and.37, label %else.35
+and.37:
+  %v.40 = icmp ne i8 %letter.22, 0
+  br i1 %v.40, label %then.34, label %else.35
+then.34:
+  %v.45 = icmp eq i8 %letter.22, 101
+  br i1 %v.45, label %yes.42, label %no.43
+yes.42:
+  %expected_at.46 = getelementptr i8, ptr %v.3, i64 8
+  %v.47 = load i64, ptr %expected_at.46
+  br label %chosen.44
+no.43:
+  %got_at.48 = getelementptr i8, ptr %v.3, i64 16
+  %v.49 = load i64, ptr %got_at.48
+  br label %chosen.44
+chosen.44:
+  %number.41.50 = phi i64 [ %v.47, %yes.42 ], [ %v.49, %no.43 ]
+  %v.51 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.16, i64 24, ptr @number_format, i64 %number.41.50)
+  %v.52 = sext i32 %v.51 to i64
+  %at.53 = getelementptr [1 x i8], ptr %to.16, i64 %v.52
+  %at.54 = getelementptr [1 x i8], ptr %source.15, i64 2
+  br label %after.36
+else.35:
+  %v.55 = load i8, ptr %source.15
+  store i8 %v.55, ptr %to.16
+  %at.56 = getelementptr [1 x i8], ptr %to.16, i64 1
+  %at.57 = getelementptr [1 x i8], ptr %source.15, i64 1
+  br label %after.36
+after.36:
+  %source.58 = phi ptr [ %at.54, %chosen.44 ], [ %at.57, %else.35 ]
+  %to.59 = phi ptr [ %at.53, %chosen.44 ], [ %at.56, %else.35 ]
   br label %after.25
 after.25:
-  %source.47 = phi ptr [ %at.43, %chosen.33 ], [ %at.46, %else.24 ]
-  %to.48 = phi ptr [ %at.42, %chosen.33 ], [ %at.45, %else.24 ]
+  %source.60 = phi ptr [ %at.33, %then.23 ], [ %source.58, %after.36 ]
+  %to.61 = phi ptr [ %to.32, %then.23 ], [ %to.59, %after.36 ]
   br label %loop.12
 after.14:
   store i8 0, ptr %to.16

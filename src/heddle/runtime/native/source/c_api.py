@@ -4,6 +4,7 @@ The library's tables, `heddle_program`, are made when it is exported.
 """
 
 from heddle.runtime.device import CPU
+from heddle.runtime.dtype_word import DTYPE_CODES
 from heddle.runtime.native.abi import (
     BAD_ARGUMENT,
     BAD_CALL,
@@ -21,6 +22,7 @@ from heddle.runtime.native.source.calls import Code, run_code
 from heddle.runtime.native.source.chains import elements_of, is_compact
 from heddle.runtime.native.source.counting import heddle_release_all
 from heddle.runtime.native.source.fork_join import heddle_pool_configure, heddle_pool_reset
+from heddle.runtime.native.source.looking import DL_BOOL, DL_INT, DL_UINT
 from heddle.runtime.native.source.making import heddle_new
 from heddle.runtime.native.source.system import calloc, free
 from heddle.runtime.native.source.thread import (
@@ -64,7 +66,16 @@ SET_UP = 2
 ERROR_BYTES = 1024
 PERCENT = 37  # the letters of messages
 LETTER_E = 101
-DIGITS_BYTES = 24  # of the longest number
+LETTER_T = 116
+DIGITS_BYTES = 24  # of the longest number, or the longest name of a dtype
+DL_FLOAT = DTYPE_CODES["float"]
+DL_BFLOAT = DTYPE_CODES["bfloat"]
+DL_FLOAT8_E4M3FN = DTYPE_CODES["float8_e4m3fn"]
+DL_FLOAT8_E4M3FNUZ = DTYPE_CODES["float8_e4m3fnuz"]
+DL_FLOAT8_E5M2 = DTYPE_CODES["float8_e5m2"]
+DL_FLOAT8_E5M2FNUZ = DTYPE_CODES["float8_e5m2fnuz"]
+DL_FLOAT8_E8M0FNU = DTYPE_CODES["float8_e8m0fnu"]
+DL_FLOAT4_E2M1FN = DTYPE_CODES["float4_e2m1fn"]
 SEGMENTS_BYTES = 1 << 30  # of stack that a program may take beside its thread's
 
 
@@ -86,6 +97,18 @@ not_compact = Text("argument %g has strides: pass tensors without gaps")
 needs_host = Text("the program calls a function of the host language, which is not in here")
 threads_variable = Text("HEDDLE_NUM_THREADS")
 number_format = Text("%lld")
+int_text = Text("int")
+uint_text = Text("uint")
+float_text = Text("float")
+bfloat_text = Text("bfloat")
+bool_text = Text("bool")
+float8_e4m3fn_text = Text("float8_e4m3fn")
+float8_e4m3fnuz_text = Text("float8_e4m3fnuz")
+float8_e5m2_text = Text("float8_e5m2")
+float8_e5m2fnuz_text = Text("float8_e5m2fnuz")
+float8_e8m0fnu_text = Text("float8_e8m0fnu")
+float4_text = Text("float4_e2m1fn")
+code_text = Text("code ")
 
 
 @external
@@ -110,6 +133,61 @@ def sysconf(what: i32) -> i64: ...
 )
 def write_number(to: Pointer[u8], size_bytes: u64, number: i64) -> i32:
     """Write a number in decimal digits; how many."""
+
+
+@native
+def write_text(to: Pointer[u8], text: Pointer[u8]) -> Pointer[u8]:
+    """Copy a text without its end; where the next one goes."""
+    while text.value != 0:
+        to.value = text.value
+        to = offset(to, 1)
+        text = offset(text, 1)
+    return to
+
+
+@native
+def name_of_code(code: i64) -> Pointer[u8]:
+    """The name of a dtype's code, which the number of bits follows; null for one that names a whole dtype."""
+    if code == DL_INT:
+        return int_text
+    if code == DL_UINT:
+        return uint_text
+    if code == DL_FLOAT:
+        return float_text
+    return bfloat_text if code == DL_BFLOAT else null
+
+
+@native
+def name_of_dtype(code: i64) -> Pointer[u8]:
+    """The name of a dtype that its code says alone; null for others."""
+    if code == DL_BOOL:
+        return bool_text
+    if code == DL_FLOAT8_E4M3FN:
+        return float8_e4m3fn_text
+    if code == DL_FLOAT8_E4M3FNUZ:
+        return float8_e4m3fnuz_text
+    if code == DL_FLOAT8_E5M2:
+        return float8_e5m2_text
+    if code == DL_FLOAT8_E5M2FNUZ:
+        return float8_e5m2fnuz_text
+    if code == DL_FLOAT8_E8M0FNU:
+        return float8_e8m0fnu_text
+    return float4_text if code == DL_FLOAT4_E2M1FN else null
+
+
+@native
+def write_dtype(to: Pointer[u8], word: i64) -> Pointer[u8]:
+    """Write the spelling of a dtype in less than DIGITS_BYTES; where the next text goes."""
+    code = word & 255
+    whole = name_of_dtype(code)
+    if whole != null:
+        return write_text(to, whole)
+    name = name_of_code(code)
+    if name == null:
+        to = write_text(to, code_text)
+        return offset(to, write_number(to, DIGITS_BYTES, code))
+    to = write_text(to, name)
+    return offset(to, write_number(to, DIGITS_BYTES, (word >> 8) & 255))
 
 
 # ---- opening and closing
@@ -271,7 +349,10 @@ def heddle_error(program: Pointer[Program]) -> Pointer[u8]:
     last = offset(text, ERROR_BYTES - DIGITS_BYTES)
     while source.value != 0 and to < last:
         letter = source[1]
-        if source.value == PERCENT and letter != 0:
+        if source.value == PERCENT and letter == LETTER_T:
+            to = write_dtype(to, error.got)
+            source = offset(source, 2)
+        elif source.value == PERCENT and letter != 0:
             number = error.expected if letter == LETTER_E else error.got
             to = offset(to, write_number(to, DIGITS_BYTES, number))
             source = offset(source, 2)
