@@ -7,9 +7,9 @@ iteration. Where the loop ends this is looked at once; code that hardly ever run
 that is outside and leaves.
 
 One that is written through waits too: what a kernel that fails has written is undefined, but inside its
-buffer. Where what is stored depends on a check (an element that something is added to), or the index is not known
-again where its loop ends, it leaves at once: from 0 to the size it is a position as it is, and only others
-are looked at closer.
+buffer. Where what is stored depends on a check (an element that something is added to), or the index is not
+known again where its loop ends, it leaves at once: from 0 to the size it is a position as it is, and only
+others are looked at closer.
 """
 
 from __future__ import annotations
