@@ -10,6 +10,7 @@ bytecode beside the sources, it writes that into a folder of the run's own: else
 tests start would read all of our sources anew."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -74,3 +75,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=list(left_out))
         config.pluginmanager.get_plugin("choice").say(config, choice.line)
         items[:] = choice.kept
+
+
+def pytest_collection_finish() -> None:
+    """The modules and items live as long as the run: let no collection look at them again. Most of what tests
+    that collect took was that."""
+    gc.collect()
+    gc.freeze()

@@ -309,7 +309,13 @@ class _Keyer:
             self._parts.append(b"=%d:%b" % (len(key), key))
 
     def _node(self, value: Node, defining: bool) -> None:
-        if value.identity:
+        if value.is_plain and not self._with_labels and self._by_identity is None:
+            parts = self._parts  # what the general way writes, without tasks
+            parts.append(b"<" + value.node_kind.encode())
+            for name, _ in value.compared:
+                key = _value_key(getattr(value, name))
+                parts.append(b"=%d:%b" % (len(key), key))
+        elif value.identity:
             number = self._numbers.get(value)
             if number is not None:
                 self._parts.append(b"#%d;" % number)
