@@ -180,11 +180,9 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
         made.added_defaults = {f.name: f.default for f in fields if "added" in f.metadata}  # type: ignore[attr-defined]
         made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
         made.init_values = staticmethod(_reader(made.init_names))  # type: ignore[attr-defined]
-        has_plain_fields = all(f.type in _PLAIN_TYPES for f in fields if f.init)
-        made.is_leaf = identity or has_plain_fields  # type: ignore[attr-defined]
-        made.is_plain = (  # type: ignore[attr-defined]
-            not identity and not made.opens_scope and all(f.type in _PLAIN_TYPES for f in fields)
-        )
+        made.is_leaf = identity or all(f.type in _PLAIN_TYPES for f in fields if f.init)  # type: ignore[attr-defined]
+        has_plain_fields = all(f.type in _PLAIN_TYPES for f in fields)
+        made.is_plain = has_plain_fields and not identity and not made.opens_scope  # type: ignore[attr-defined]
         NODE_KINDS.add(kind, made)  # type: ignore[arg-type]
         return made
 
