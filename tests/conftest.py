@@ -1,6 +1,6 @@
-"""Which tests run, and how. Without `--all`, tests that are in `costs.toml` run with as many cases as fit a
-budget of time, and those that are marked `long` not at all; all others run with all their cases. `--turn N`
-takes other cases. `--all --record-costs` writes the table anew.
+"""Which tests run, and how. Without `--all`, tests that are in `costs.toml` run with as many cases as fit the
+budget of time that it states, and those that are marked `long` not at all; all others run with all their
+cases. `--turn N` takes other cases. `--all --record-costs` writes the table anew.
 
 Every test sees the operators declared, as users of the package do. A schedule rule that fails is an error
 here, also in processes that tests start: for users it gives way to the next. Property tests have few,
@@ -10,16 +10,16 @@ bytecode beside the sources, it writes that into a folder of the run's own: else
 tests start would read all of our sources anew."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
 import sys
 import tempfile
-from collections import defaultdict
 
 import pytest
 
-from tests.costs import CostRecorder, read_costs, some_cases
+from tests.costs import ChoiceReporter, CostRecorder, choose, read_costs
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -59,8 +59,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")  # reports go to the process that started the workers
+    config.pluginmanager.register(ChoiceReporter(), "choice")
     if config.getoption("--record-costs") and not is_worker:
-        config.pluginmanager.register(CostRecorder())
+        config.pluginmanager.register(CostRecorder(config.getoption("--all")))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -68,13 +69,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_chosen = config.getoption("keyword") or any("::" in arg for arg in config.args)
     if config.getoption("--all") or config.getoption("--update") or is_chosen:
         return
-    by_test = defaultdict(list)
-    for item in items:
-        if item.get_closest_marker("long") is None:
-            by_test[item.nodeid.partition("[")[0]].append(item)
-    turn, costs = config.getoption("--turn"), read_costs()
-    kept = {item for test, cases in by_test.items() for item in some_cases(cases, costs.get(test, 0.0), turn)}
-    left_out = [item for item in items if item not in kept]
+    choice = choose(items, read_costs(), config.getoption("--turn"))
+    left_out = set(items) - set(choice.kept)
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item in kept]
+        config.hook.pytest_deselected(items=list(left_out))
+        config.pluginmanager.get_plugin("choice").say(config, choice.line)
+        items[:] = choice.kept
+
+
+def pytest_collection_finish() -> None:
+    """The modules and items live as long as the run: let no collection look at them again. Most of what tests
+    that collect took was that."""
+    gc.collect()
+    gc.freeze()

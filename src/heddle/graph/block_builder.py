@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from heddle.graph.codes import R0501
@@ -28,7 +29,7 @@ from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import BaseFunc, Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
-from heddle.ir.structural import structural_digest, structural_equal
+from heddle.ir.structural import structural_digest, structural_equal, structural_start
 from heddle.ir.types import Type
 from heddle.support.diagnostics import UsageError
 from heddle.support.span import Span, ambient_span
@@ -46,6 +47,18 @@ class _FunctionFrame:
     known: dict[Var, Expr] = field(default_factory=dict)
 
 
+@dataclass
+class _Added:
+    """A function that was added to a module. Its digest is made where another one begins alike."""
+
+    var: GlobalVar
+    func: BaseFunc
+
+    @cached_property
+    def digest(self) -> bytes:
+        return structural_digest(self.func)
+
+
 class BlockBuilder(Normalizer):
     """Collects bindings into functions and functions into a module; values are normalised and typed on the
     way."""
@@ -53,7 +66,7 @@ class BlockBuilder(Normalizer):
     def __init__(self, mod: IRModule | None = None) -> None:
         super().__init__(mod.clone() if mod is not None else IRModule())
         self._frames: list[_FunctionFrame] = []
-        self._by_digest: dict[bytes, list[GlobalVar]] = {}
+        self._alike: dict[bytes, list[_Added]] = {}
         self.global_names = self.module.names()
 
     @property
@@ -200,13 +213,14 @@ class BlockBuilder(Normalizer):
     def add_func(self, func: BaseFunc, name: str) -> GlobalVar:
         """Add a function under a name made unique. An equal private loop function is shared instead."""
         bare = func.without_attr("global_symbol") if "global_symbol" in func.attrs else func
-        digest = structural_digest(bare)
-        for var in self._by_digest.get(digest, ()):
-            if structural_equal(bare, self.module[var]):
-                return var
+        alike = self._alike.setdefault(structural_start(bare), [])
+        digest = structural_digest(bare) if alike else b""
+        for other in alike:
+            if other.digest == digest and structural_equal(bare, self.module[other.var]):
+                return other.var
         var = GlobalVar(self.global_names.fresh(name), function_type(func))
         self.module[var] = bare
-        self._by_digest.setdefault(digest, []).append(var)
+        alike.append(_Added(var, bare))
         return var
 
     def update_func(self, var: GlobalVar, func: BaseFunc) -> None:

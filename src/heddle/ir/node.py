@@ -108,6 +108,8 @@ class Node(Shown):
     """The defaults of fields that JSON may lack."""
     is_leaf: ClassVar[bool] = False
     """No node lies below: an identity node, or one whose fields are plain values by their types."""
+    is_plain: ClassVar[bool] = False
+    """A leaf of few fields that names nothing, such as an immediate."""
 
     @classmethod
     def make(cls, *values: Any, span: Span | None) -> Any:
@@ -179,6 +181,8 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
         made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
         made.init_values = staticmethod(_reader(made.init_names))  # type: ignore[attr-defined]
         made.is_leaf = identity or all(f.type in _PLAIN_TYPES for f in fields if f.init)  # type: ignore[attr-defined]
+        has_plain_fields = all(f.type in _PLAIN_TYPES for f in fields)
+        made.is_plain = has_plain_fields and not identity and not made.opens_scope  # type: ignore[attr-defined]
         NODE_KINDS.add(kind, made)  # type: ignore[arg-type]
         return made
 
@@ -236,12 +240,21 @@ EMPTY_MAP = Map()
 def children(node: Node) -> list[Node]:
     """The nodes directly below, in field order. Identity nodes have none."""
     found: list[Node] = []
-    if not node.is_leaf:
-        _collect(node.init_values(node), found)
+    if node.is_leaf:
+        return found
+    for value in node.init_values(node):
+        if isinstance(value, Node):
+            found.append(value)
+        elif type(value) is tuple:
+            if value:
+                _collect(value, found)
+        elif type(value) is Map and value:
+            for pair in value.items():
+                _collect(pair, found)
     return found
 
 
-def _collect(values: Any, found: list[Node]) -> None:
+def _collect(values: tuple[Any, ...], found: list[Node]) -> None:
     for value in values:
         if isinstance(value, Node):
             found.append(value)

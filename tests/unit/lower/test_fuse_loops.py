@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -126,11 +127,18 @@ def scheduled_graph(mod: IRModule) -> IRModule:
     return run_passes(optimized, OptOptions(pipeline="legalize", target=TARGET))
 
 
+@cache
+def machine(model: bytes, mode: str) -> relax.VirtualMachine:
+    """A model is compiled once for all that it is run with."""
+    executable = heddle.compile(from_onnx(onnx.load_from_string(model)), target="llvm", exec_mode=mode)
+    return relax.VirtualMachine(executable, heddle.cpu())
+
+
 def check(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
-    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
+    content = model.SerializeToString(deterministic=True)
+    expected = onnxruntime.InferenceSession(content).run(None, feed)
     for mode in ("compiled", "bytecode"):
-        executable = heddle.compile(from_onnx(model), target="llvm", exec_mode=mode)
-        got: Any = relax.VirtualMachine(executable, heddle.cpu())["main"](*feed.values())
+        got: Any = machine(content, mode)["main"](*feed.values())
         results = list(got) if len(expected) > 1 else [got]
         for mine, theirs in zip(results, expected, strict=True):
             array = mine.numpy()

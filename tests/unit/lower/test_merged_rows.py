@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ def program(last: str, a: Any, b: Any) -> IRModule:
     return parse(PROGRAM.format(a=text[0], b=text[1], last=code))
 
 
+@cache
+def machine(last: str, a: Any, b: Any) -> relax.VirtualMachine:
+    return relax.VirtualMachine(heddle.compile(program(last, a, b), target="llvm"), heddle.cpu())
+
+
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("is_free", [True, False], ids=["free", "known"])
 @pytest.mark.parametrize("last", LAST)
@@ -57,8 +63,7 @@ def test_rows_of_all_sequences(last: str, is_free: bool, sizes: tuple[int, int])
     rng = np.random.default_rng()
     x, w = rng.standard_normal((*sizes, 24), "float32"), rng.standard_normal((24, 40), "float32")
     r, s = rng.standard_normal((*sizes, 40), "float32"), rng.standard_normal(40, "float32")
-    mod = program(last, "a", "b") if is_free else program(last, *sizes)
-    got = relax.VirtualMachine(heddle.compile(mod, target="llvm"), heddle.cpu())["main"](x, w, r, s).numpy()
+    got = machine(last, *(("a", "b") if is_free else sizes))["main"](x, w, r, s).numpy()
     np.testing.assert_allclose(got, LAST[last][1](x @ w + s, r), rtol=1e-4, atol=1e-4)
 
 

@@ -77,6 +77,8 @@ def only_own_objects() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # as `conftest.py` does
 
 
 def bytes_in_use() -> int:
