@@ -4,6 +4,8 @@ import struct
 
 import pytest
 
+from heddle.runtime.dtype import DataType
+from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.native import abi
 from heddle.runtime.native.abi import Kind, Status
 from heddle.runtime.native.source import c_api
@@ -233,6 +235,12 @@ def test_the_host_is_not_in_a_library():
         library.end()
 
 
+DTYPES = (
+    *("bool", "int2", "int8", "int64", "uint4", "uint16", "float16", "float64", "bfloat16", "float4_e2m1fn"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+)
+
+
 @pytest.mark.parametrize(
     ("text", "expected", "got", "shown"),
     [
@@ -241,10 +249,13 @@ def test_the_host_is_not_in_a_library():
         ("%e and %g", -5, 1 << 62, f"-5 and {1 << 62}"),
         ("%g%g%e", 1, -(1 << 63), f"-{1 << 63}-{1 << 63}1"),
         ("100%", 1, 2, "100%"),
-        ("%v %t", 1, 2, "2 2"),
+        ("%v", 1, 2, "2"),
+        ("got %t!", 1, 3 | 7 << 8, "got code 3!"),
+        ("%t", 1, 255, "code 255"),
+        *(("%t", 1, packed_dtype(DataType(name)), name) for name in DTYPES),
     ],
 )
-def test_numbers_stand_in_messages(text, expected, got, shown):
+def test_numbers_and_dtypes_stand_in_messages(text, expected, got, shown):
     with c_machine() as machine:
         library = Library(machine)
         machine.call("heddle_set_error", 5, _text(machine, text), expected, got)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from heddle.driver.cli.options import (
     JsonOpt,
     LimitOpt,
     ModelArg,
+    OutputFolderOpt,
     PrecisionOpt,
     ProfileJsonOpt,
     SanitizeOpt,
@@ -127,10 +129,7 @@ def run_command(
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time of a call goes.")] = False,
     profile_json: ProfileJsonOpt = None,
     chrome_trace: ChromeTraceOpt = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Write the outputs there, each as NAME.npy."),
-    ] = None,
+    output: OutputFolderOpt = None,
     trust: TrustOpt = False,
     limit: LimitOpt = None,
     require_signature: SignatureOpt = None,
@@ -148,12 +147,7 @@ def run_command(
             precision=precision,
             sanitize="yes" if sanitize else None,
         )
-        for path in (profile_json, chrome_trace):
-            if path is not None:
-                check_not_model(found, path)
-                check_writable(path)
-        if output is not None:
-            make_folder(output)
+        _check_results(found, (profile_json, chrome_trace), output)
         dims = parse_dims(dim or ())
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
 
@@ -171,8 +165,7 @@ def run_command(
             others = (exec_mode, precision, compare, sanitize, profile, profile_json, chrome_trace)
             compiled = _compiled(found, options, executor, function, others)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
-        if output is not None:
-            write_arrays(output, [(made.name, array) for made, array in done.named_results()])
+        _write_outputs(done, output)
         if compare is not None:
             from heddle.driver.compare import compare as compare_with
 
@@ -497,6 +490,22 @@ def passes_command() -> None:
 
     for name, first_line in pass_rows():
         typer.echo(f"{name:<28} {first_line}")
+
+
+def _check_results(model: Any, files: Sequence[Path | None], folder: Path | None) -> None:
+    """Fail before the work where its results could not be kept. Raises: UsageError D0106, S0101."""
+    for path in files:
+        if path is not None:
+            check_not_model(model, path)
+            check_writable(path)
+    if folder is not None:
+        make_folder(folder)
+
+
+def _write_outputs(done: Any, folder: Path | None) -> None:
+    """Write what a run gave, if that is wanted."""
+    if folder is not None:
+        write_arrays(folder, [(made.name, array) for made, array in done.named_results()])
 
 
 def _profiled(compiled: Any, done: Any, function: str, as_json: Path | None, trace: Path | None) -> Any:

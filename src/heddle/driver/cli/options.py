@@ -43,6 +43,10 @@ ExecutorOpt = Annotated[
     str | None,
     typer.Option(metavar="KIND", help="Run a Relay program on `vm`, `graph`, `aot` or `interpreter`."),
 ]
+OutputFolderOpt = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="DIR", help="Write the outputs there, each as NAME.npy."),
+]
 ProfileJsonOpt = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile.")]
 ChromeTraceOpt = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a trace for chrome://tracing or Perfetto.")

@@ -32,7 +32,7 @@ declare i32 @llvm.smin.i32(i32, i32)
 declare i32 @llvm.smax.i32(i32, i32)
 
 ; Copy a text without its end; where the next one goes.
-define internal ptr @write_text(ptr %to, ptr %text) {
+define internal ptr @put_text(ptr %to, ptr %text) {
 entry:
   br label %loop.1
 loop.1:
@@ -120,20 +120,20 @@ entry:
   %v.6 = icmp ne ptr %whole.2, null
   br i1 %v.6, label %then.3, label %after.5
 then.3:
-  %v.7 = call ptr @write_text(ptr %to, ptr %whole.2)
+  %v.7 = call ptr @put_text(ptr %to, ptr %whole.2)
   ret ptr %v.7
 after.5:
   %name.8 = call ptr @name_of_code(i64 %code.1)
   %v.12 = icmp eq ptr %name.8, null
   br i1 %v.12, label %then.9, label %after.11
 then.9:
-  %to.13 = call ptr @write_text(ptr %to, ptr @code_text)
+  %to.13 = call ptr @put_text(ptr %to, ptr @code_text)
   %v.14 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.13, i64 24, ptr @number_format, i64 %code.1)
   %v.15 = sext i32 %v.14 to i64
   %at.16 = getelementptr [1 x i8], ptr %to.13, i64 %v.15
   ret ptr %at.16
 after.11:
-  %to.17 = call ptr @write_text(ptr %to, ptr %name.8)
+  %to.17 = call ptr @put_text(ptr %to, ptr %name.8)
   %v.18 = ashr i64 %word, 8
   %v.19 = and i64 %v.18, 255
   %v.20 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.17, i64 24, ptr @number_format, i64 %v.19)

@@ -136,7 +136,7 @@ def write_number(to: Pointer[u8], size_bytes: u64, number: i64) -> i32:
 
 
 @native
-def write_text(to: Pointer[u8], text: Pointer[u8]) -> Pointer[u8]:
+def put_text(to: Pointer[u8], text: Pointer[u8]) -> Pointer[u8]:
     """Copy a text without its end; where the next one goes."""
     while text.value != 0:
         to.value = text.value
@@ -181,12 +181,12 @@ def write_dtype(to: Pointer[u8], word: i64) -> Pointer[u8]:
     code = word & 255
     whole = name_of_dtype(code)
     if whole != null:
-        return write_text(to, whole)
+        return put_text(to, whole)
     name = name_of_code(code)
     if name == null:
-        to = write_text(to, code_text)
+        to = put_text(to, code_text)
         return offset(to, write_number(to, DIGITS_BYTES, code))
-    to = write_text(to, name)
+    to = put_text(to, name)
     return offset(to, write_number(to, DIGITS_BYTES, (word >> 8) & 255))
 
 
