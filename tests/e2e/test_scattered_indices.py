@@ -1,4 +1,4 @@
-"""Scatters name the first index that is out of range, as it was given, and what they store stays in their buffers."""
+"""Scatters name the first index that is out of range, as it was given."""
 
 from __future__ import annotations
 
