@@ -1,4 +1,4 @@
-"""Scatters name the first index that is out of range, as it was given, and store only into their buffers."""
+"""Scatters name the first index that is out of range, as it was given."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ class Emitter(Protocol):
 
     def emit(self, expr: Any) -> str: ...
 
-    def emit_index(self, expr: PrimExpr) -> str: ...
+    def emit_index(self, expr: PrimExpr) -> str:
+        """An index, whose arithmetic does not overflow."""
 
     def splat(self, operand: str, dtype: DataType, lanes: int) -> str: ...
 
@@ -46,11 +47,14 @@ class Emitter(Protocol):
 
     def index_error(self, bad: str, lanes: int, given: str, size: str) -> None: ...
 
-    def index_error_somewhere(self, size: str) -> None: ...
+    def index_error_somewhere(self, size: str) -> None:
+        """Leave with an error that names no index."""
 
-    def open_loop(self) -> AbstractContextManager[Any]: ...
+    def open_loop(self) -> AbstractContextManager[Any]:
+        """The body of a loop."""
 
-    def unlikely(self) -> str: ...
+    def unlikely(self) -> str:
+        """Branch weights: the first way is hardly ever taken."""
 
 
 @dataclass(frozen=True, slots=True)
