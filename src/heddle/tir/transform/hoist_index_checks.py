@@ -95,12 +95,14 @@ class _Hoister(Rewriter):
 
 
 def _outside(loops: list[For], checks: list[Call]) -> list[Call]:
-    """The checks that some loop does not change, and another does."""
+    """The checks that some loop does not change, and another does. None where one loop's turns depend on
+    another's: before the nest it is not known which turn at all."""
     own, found = {loop.loop_var for loop in loops}, []
+    if own & {var for loop in loops for var in free_vars(loop.min, loop.extent)}:
+        return []
     for check in checks:
         used = [loop for loop in loops if loop.loop_var in free_vars(check)]
-        bounds = {var for loop in used for var in free_vars(loop.min, loop.extent)}
-        if used and len(used) < len(loops) and not bounds & own:
+        if used and len(used) < len(loops):
             found.append(check)
     return found
 

@@ -67,8 +67,20 @@ def written(x: T.handle, i: T.handle, y: T.handle):
             Y[a, b] = X[a, T.call_intrin("int64", "checked_index", I[b], m, 1)]
 
 
+@T.prim_func
+def ragged(x: T.handle, i: T.handle, y: T.handle):
+    n, m, k = T.int64(), T.int64(), T.int64()
+    X = T.match_buffer(x, (n, m), "float32")
+    I = T.match_buffer(i, (k,), "int64")
+    Y = T.match_buffer(y, (n, k), "float32")
+    for a in range((n + 1) // 2):
+        for c in range(T.min(n - a * 2, T.int64(2))):
+            for b in range(k):
+                Y[a * 2 + c, b] = X[a * 2 + c, T.call_intrin("int64", "checked_index", I[b], m, 1)]
+
+
 MOVES = {"columns": (columns, True), "elements": (elements, False), "guarded": (guarded, False)}
-MOVES |= {"written": (written, False)}
+MOVES |= {"written": (written, False), "ragged": (ragged, False)}
 
 
 def hoisted(func: PrimFunc) -> PrimFunc:
