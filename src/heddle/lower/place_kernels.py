@@ -48,7 +48,6 @@ class PlaceKernels(Pass):
 class _Placer(BindingRewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self._module = mod
         cpus = [k for k, vdevice in enumerate(listed(mod)) if vdevice.device.device_type == CPU]
         self._same = dict.fromkeys(cpus, cpus[0] if cpus else 0)
         self._placed: dict[tuple[GlobalVar, int], GlobalVar] = {}
@@ -58,13 +57,13 @@ class _Placer(BindingRewriter):
         if found is None:
             return value
         assert isinstance(value, Call)
-        index = next((device_index(self._module, ty.vdevice) for ty in tensor_types(type_of(value))), 0)
+        index = next((device_index(self.module, ty.vdevice) for ty in tensor_types(type_of(value))), 0)
         placed = self._on(found[0], self._same.get(index, index))
         return value if placed is found[0] else with_callee(value, placed, found[1])
 
     def _on(self, callee: GlobalVar, index: int) -> GlobalVar:
         """The function for a device: itself for the first."""
-        func = self._module.get(callee)
+        func = self.module.get(callee)
         if index == 0 or not isinstance(func, PrimFunc):
             return callee
         key = callee, index

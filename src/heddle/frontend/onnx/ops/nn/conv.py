@@ -34,8 +34,7 @@ def paddings(
     ctx: NodeContext, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[int, ...]:
     """Padding before each dimension, then after each, from `pads` or `auto_pad`."""
-    rank = len(kernel)
-    mode = _pad_mode(ctx)
+    rank, mode = len(kernel), _pad_mode(ctx)
     if mode == "NOTSET":
         pads = tuple(ctx.attr("pads", None) or (0,) * (2 * rank))
         if len(pads) != 2 * rank:
@@ -43,16 +42,15 @@ def paddings(
         return pads
     if mode == "VALID":
         return (0,) * (2 * rank)
-    total = []
-    for axis, window in enumerate(zip(kernel, strides, dilations, strict=True)):
-        dim = _same_padding(ctx, axis, *window)
-        if not isinstance(dim, IntImm):
+    known = []
+    for total, stride in zip(_same_padding(ctx, kernel, strides, dilations), strides, strict=True):
+        if not isinstance(total, IntImm):
             ctx.unsupported(
-                f"auto_pad of a symbolic dimension with stride {strides[axis]}", "fix it with shape_dict"
+                f"auto_pad of a symbolic dimension with stride {stride}", "fix it with shape_dict"
             )
-        total.append(int(dim.value))
-    small, large = [pad // 2 for pad in total], [pad - pad // 2 for pad in total]
-    return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
+        known.append(_sides(mode, int(total.value)))
+    before, after = zip(*known, strict=True)
+    return (*before, *after)
 
 
 def _pad_mode(ctx: NodeContext) -> str:
@@ -62,14 +60,26 @@ def _pad_mode(ctx: NodeContext) -> str:
     return mode
 
 
-def _same_padding(ctx: NodeContext, axis: int, kernel: int, stride: int, dilation: int) -> PrimExpr:
-    """What makes the output ceil(input / stride) long; with stride 1 it does not depend on the input."""
-    reach = (kernel - 1) * dilation + 1
-    if stride == 1:
-        return constant(reach - 1, "int64")
-    size = ctx.dims(0)[axis + 2]
-    total = (ops.ceildiv(size, stride) - 1) * stride + reach - size
-    return ctx.importer.simplify(ops.maximum(total, 0))
+def _same_padding(
+    ctx: NodeContext, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[PrimExpr]:
+    """For each dimension what makes the output ceil(input / stride) long; with stride 1 it does not depend on
+    the input."""
+    found: list[PrimExpr] = []
+    for size, taps, stride, dilation in zip(ctx.dims(0)[2:], kernel, strides, dilations, strict=True):
+        reach = (taps - 1) * dilation + 1
+        if stride == 1:
+            found.append(constant(reach - 1, "int64"))
+        else:
+            total = (ops.ceildiv(size, stride) - 1) * stride + reach - size
+            found.append(ctx.importer.simplify(ops.maximum(total, 0)))
+    return found
+
+
+def _sides(mode: str, total: Any) -> tuple[Any, Any]:
+    """What of an amount lies before and what after: the odd one after where `auto_pad` is SAME_UPPER."""
+    small = total // 2
+    return (small, total - small) if mode == "SAME_UPPER" else (total - small, small)
 
 
 def padded(
@@ -82,21 +92,15 @@ def padded(
 ) -> tuple[Expr, tuple[int, ...]]:
     """The data, and the padding that the operator itself adds. Where `auto_pad` pads by sizes that only a run
     knows, the data is padded before, with `fill`."""
-    rank, mode = len(kernel), _pad_mode(ctx)
-    if not mode.startswith("SAME"):
-        return x, paddings(ctx, kernel, strides, dilations)
-    windows = enumerate(zip(kernel, strides, dilations, strict=True))
-    total = [_same_padding(ctx, axis, *window) for axis, window in windows]
+    mode = _pad_mode(ctx)
+    total = _same_padding(ctx, kernel, strides, dilations) if mode.startswith("SAME") else []
     if all(isinstance(amount, IntImm) for amount in total):
         return x, paddings(ctx, kernel, strides, dilations)
     zero = constant(0, "int64")
-    widths: list[PrimExpr] = [zero] * 4
-    for amount in total:
-        small = ops.floordiv(amount, 2)
-        widths += [small, amount - small] if mode == "SAME_UPPER" else [amount - small, small]
+    widths = [zero] * 4 + [side for amount in total for side in _sides(mode, amount)]
     amounts = ShapeExpr(ctx.importer.short_dims(widths, "pad"))
     made = ctx.call("dynamic_pad", x, ctx.const(fill, str(ctx.type_of(x).dtype)), amounts)
-    return made, (0,) * (2 * rank)
+    return made, (0,) * (2 * len(kernel))
 
 
 def kernel_shape(ctx: NodeContext, index: int, rank: int) -> tuple[int, ...]:
@@ -186,7 +190,7 @@ def _transpose_pads(
         if shape is not None:
             size = ctx.static_dim(0, axis + 2, "the input of a transposed convolution with a stated output")
             total += strides[axis] * size - shape[axis + len(shape) - rank]
-        low = total // 2 if mode == "SAME_UPPER" else total - total // 2
-        before.append(low)
-        after.append(total - low)
+        sides = _sides(mode, total)
+        before.append(sides[0])
+        after.append(sides[1])
     return (*before, *after)
