@@ -24,6 +24,7 @@ from heddle.lower.loops.fuse_loops import FuseLoops
 from heddle.lower.name_sizes import NameSizes
 from heddle.lower.pack_weights import PackWeights
 from heddle.lower.place_kernels import PlaceKernels
+from heddle.lower.prove_indices import ProveIndices
 from heddle.lower.rewrite_dataflow_reshape import RewriteDataflowReshape
 from heddle.lower.share_kernels import ShareKernels
 from heddle.lower.vm_shape_lower import VMShapeLower
@@ -98,6 +99,7 @@ def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
         RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
         CanonicalizeBindings(True),  # decompositions leave names for names
+        ProveIndices(),  # indices that cannot be out of range are not checked
         FuseAttention(),  # scores of attention live no longer than a few rows
         FuseOps(record_boundaries=True),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one

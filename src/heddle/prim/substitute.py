@@ -31,23 +31,25 @@ class Substituter(Rewriter):
         return folded if folded is not None else type(node)(a, b, span=node.span)
 
 
-class _SharedSubstituter(Substituter):
-    """Rewrites each binary node once: one that is shared stays shared."""
+class SharedSubstituter(Substituter):
+    """Rewrites each node once, for rules that do not depend on where it stands: one that is shared stays
+    shared, and the work grows with the number of distinct nodes."""
 
     def __init__(self, mapping: Mapping[Var, PrimExpr] | Callable[[Var], PrimExpr | None]) -> None:
         super().__init__(mapping)
         self._made: dict[int, tuple[Any, Any]] = {}
 
-    def visit_BinaryExpr(self, node: Any) -> Any:
+    def visit(self, node: Any) -> Any:
+        """What becomes of a node; of one that was visited before, what became of it then."""
         known = self._made.get(id(node))
         if known is None:
-            known = self._made[id(node)] = node, super().visit_BinaryExpr(node)
+            known = self._made[id(node)] = node, super().visit(node)
         return known[1]
 
 
 def substitute(expr: Any, mapping: Mapping[Var, PrimExpr] | Callable[[Var], PrimExpr | None]) -> Any:
     """`expr` with variables replaced; the same object where none occurs."""
-    return _SharedSubstituter(mapping).visit(expr)
+    return SharedSubstituter(mapping).visit(expr)
 
 
 def free_vars(*exprs: Node) -> tuple[Var, ...]:

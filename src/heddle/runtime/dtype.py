@@ -114,6 +114,12 @@ class DataType(str):
         return self.code == "uint"
 
     @property
+    def may_index(self) -> bool:
+        """Whether elements are integers of at least 32 bits: positions in tensors often are. Compiled
+        programs rely on what constants of such a dtype hold."""
+        return self.is_int and self.bits >= 32
+
+    @property
     def is_float(self) -> bool:
         """Whether elements are floats of any format."""
         return self.code in ("float", "bfloat") or self.is_small_float

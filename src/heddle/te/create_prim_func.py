@@ -8,7 +8,7 @@ from typing import Any
 
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import select
-from heddle.prim.substitute import Substituter, substitute
+from heddle.prim.substitute import SharedSubstituter, substitute
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.names import NameSupply
@@ -146,7 +146,7 @@ class _Creator:
         return SBlockRealize((), constant(True), block)
 
 
-class _ToBuffers(Substituter):
+class _ToBuffers(SharedSubstituter):
     """Reads of tensors become loads of their buffers; axes become iteration variables."""
 
     def __init__(self, creator: _Creator, mapping: Mapping[Var, PrimExpr]) -> None:

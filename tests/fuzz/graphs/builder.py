@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, helper, numpy_helper
 
-from tests.fuzz.graphs.oracle import Refused, evaluate, value_info
+from tests.fuzz.graphs.oracle import Refused, evaluate, used_names, value_info
 from tests.fuzz.graphs.values import (
     BOOL,
     EPSILON,
@@ -351,19 +351,6 @@ def is_in_set(node: NodeProto, opset: int) -> bool:
     except onnx.checker.ValidationError:
         return False
     return True
-
-
-def used_names(node: NodeProto) -> list[str]:
-    """What a node reads, in its subgraphs too."""
-    names = dict.fromkeys(name for name in node.input if name)
-    for attr in node.attribute:
-        for graph in [attr.g] if attr.HasField("g") else attr.graphs:
-            own = {item.name for item in (*graph.input, *graph.initializer)}
-            for inner in graph.node:
-                names |= dict.fromkeys(name for name in used_names(inner) if name not in own)
-                own |= set(inner.output)
-            names |= dict.fromkeys(item.name for item in graph.output if item.name not in own)
-    return list(names)
 
 
 def _tensor(array: np.ndarray[Any, Any], name: str) -> onnx.TensorProto:

@@ -8,9 +8,8 @@ from collections.abc import Collection, Sequence
 import onnx
 from onnx import numpy_helper
 
-from tests.fuzz.graphs.builder import used_names
 from tests.fuzz.graphs.judge import Case, Ways
-from tests.fuzz.graphs.oracle import value_info
+from tests.fuzz.graphs.oracle import used_names, value_info
 from tests.fuzz.graphs.values import Value, is_fixed
 
 

@@ -43,8 +43,14 @@ class AccessRegions:
         self._analyzer = Analyzer()
         self._waiting: list[For] = []
         """The loops around, outermost first, of which no index has asked yet: most ask for none."""
+        self._seen: set[int] = set()
+        """Expressions of the innermost loop that were looked at: a shared one is, once."""
 
     def visit(self, node: Any) -> None:
+        if isinstance(node, PrimExpr):
+            if id(node) in self._seen:
+                return
+            self._seen.add(id(node))
         if isinstance(node, For):
             self._loop(node)
         elif isinstance(node, SBlockRealize):
@@ -69,7 +75,9 @@ class AccessRegions:
     def _loop(self, node: For) -> None:
         self._inner.add(node.loop_var)
         self._waiting.append(node)
+        outer, self._seen = self._seen, set()
         self._children(node)
+        self._seen = outer
         if self._waiting:
             self._waiting.pop()
 

@@ -153,11 +153,12 @@ class Executable(AnyExecutable):
     # Constants in a file of their own
 
     def get_late_bound_consts(self, byte_limit: int) -> dict[str, Tensor]:
-        """The tensors of at least so many bytes, by the names that they get."""
+        """The tensors of at least so many bytes, by the names that they get. Integers of 32 bits and more
+        are not among them: kernels rely on what they hold, so that they cannot be given later."""
         return {
             f"const_{number}": value
             for number, value in enumerate(self.program.constants)
-            if isinstance(value, Tensor) and value.size_bytes >= byte_limit
+            if isinstance(value, Tensor) and value.size_bytes >= byte_limit and not value.dtype.may_index
         }
 
     def move_late_bound_consts(self, path: str | os.PathLike[str], byte_limit: int) -> None:

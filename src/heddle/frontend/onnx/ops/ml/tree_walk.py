@@ -5,7 +5,8 @@ A walk is at places. The two children of a node lie side by side, first the one 
     at = first[at] + (x[feature[at]] <= value[at])
 
 The first child and the feature of a place share one word where they fit. A leaf leads to itself: its value is
-NaN, so its test is false for every x.
+NaN, so its test is false for every x. Behind the last place lies one that no walk comes to: with it every
+table has a row for each number that the formula may give, so that no step checks its index (`ProveIndices`).
 """
 
 from __future__ import annotations
@@ -55,15 +56,18 @@ class Forest:
 
     @cached_property
     def places(self) -> Array:
-        """The node or leaf at each place: roots first, then the children of each node."""
+        """The node or leaf at each place: roots first, then the children of each node, then a leaf that
+        stands nowhere."""
         pairs = self.onward[:, : self.num_nodes].T.reshape(-1)
-        return np.concatenate([self.roots, pairs])
+        return np.concatenate([self.roots, pairs, [self.num_nodes]])
 
     @cached_property
     def first(self) -> Array:
-        """Where the first child of each place lies; a leaf's is the leaf."""
+        """Where the first child of each place lies; a leaf's is the leaf. The last place leads to place 0."""
         pairs = len(self.roots) + 2 * self.places
-        return np.where(self.is_leaf, np.arange(len(self.places)), pairs)
+        own = np.arange(len(self.places))
+        own[-1] = 0
+        return np.where(self.is_leaf, own, pairs)
 
     @property
     def is_leaf(self) -> Array:
@@ -128,10 +132,11 @@ def _depth(ctx: NodeContext, forest: Forest) -> int:
 @dataclass(frozen=True, slots=True)
 class _Tables:
     """What nodes have, by their places: constants that all steps of a walk read. `both` holds the first child
-    above `bits` of the feature; or `feature` and `first` are apart."""
+    above `bits` of the feature; or `feature` and `first` are apart. `last_feature` is the greatest."""
 
     word: str
     bits: int
+    last_feature: int
     both: Expr | None
     feature: Expr
     first: Expr
@@ -148,13 +153,15 @@ class _Tables:
                 ctx.malformed(f"unknown mode {number} of a node")
         dtype = str(forest.values.dtype)
         features = forest.of_nodes(forest.features[: forest.num_nodes], 0)
-        bits = int(features.max(initial=0)).bit_length()
+        last = int(features.max(initial=0))
+        bits = last.bit_length()
         fits = len(forest.places).bit_length() + bits <= _WORD_BITS
         sets = None if forest.members is None else forest.of_nodes(forest.members, np.nan)
         lost = forest.of_nodes(forest.is_lost, False) if forest.is_lost.any() else None
         return _Tables(
             word,
             bits,
+            last,
             ctx.const(forest.first << bits | features, "uint32") if fits else None,
             ctx.const(features, "int64"),
             ctx.const(forest.first, word),
@@ -196,7 +203,10 @@ class _Tables:
             return here(self.feature), here(self.first)
         both, mask = here(self.both), ctx.const((1 << self.bits) - 1, "uint32")
         shifted = ctx.call("right_shift", both, ctx.const(self.bits, "uint32"))
-        return ctx.call("bitwise_and", both, mask), shifted
+        feature = ctx.call("bitwise_and", both, mask)
+        if self.last_feature < (1 << self.bits) - 1:  # within the range that is known of it
+            feature = ctx.call("minimum", feature, ctx.const(self.last_feature, "uint32"))
+        return feature, shifted
 
 
 def aggregated(ctx: NodeContext, forest: Forest, leaf: Expr, aggregate: str, dtype: str) -> Expr:
