@@ -40,6 +40,7 @@ from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
 from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForInference
 from heddle.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from heddle.relax.transform.fold_constant import FoldConstant
+from heddle.relax.transform.index_whole_rows import IndexWholeRows
 from heddle.relax.transform.kill_after_last_use import KillAfterLastUse
 from heddle.relax.transform.lambda_lift import LambdaLift
 from heddle.relax.transform.lower_alloc_tensor import LowerAllocTensor
@@ -70,6 +71,7 @@ def _optimize_for_cpu(target: Target, precision: str) -> tuple[Pass, ...]:
         ConvertConv1D(),  # sequences are images of one row
         ConvertConvTranspose(),  # images that grow are several images, whose pixels alternate
         CanonicalizeBindings(True),  # names for names go, so that later passes see through them
+        IndexWholeRows(),  # an index that is repeated for each element of a row is that of the row
         FoldConstant(),  # what is known is computed
         BindConstantArguments(),  # bodies of loops know their weights
         FoldConstant(),  # and so does what is computed of them

@@ -136,6 +136,7 @@ def test_bytes_of_constants_prove_nothing() -> None:
 
 def test_a_forest_walks_without_checks() -> None:
     from benchmarks.zoo.tables import forest
+
     from heddle.frontend.onnx import from_onnx
 
     before, after = before_and_after(from_onnx(forest(3, 4)))
