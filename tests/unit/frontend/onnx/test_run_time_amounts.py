@@ -211,3 +211,23 @@ def test_wrong_parts_of_a_split_are_named() -> None:
                 and "expected 5" in shown
                 and "lv" not in shown
             )
+
+
+@pytest.mark.parametrize(
+    "fixed", list(itertools.chain(*(itertools.combinations("seat", k) for k in range(5))))
+)
+def test_what_of_a_slice_is_constant(fixed: tuple[str, ...]) -> None:
+    """Starts, ends, axes and steps (`t`), each constant or an input."""
+    given = {
+        "s": np.array([-1, -3]),
+        "e": np.array([2**63 - 1, 4]),
+        "a": np.array([1, -3]),
+        "t": np.array([1, 1]),
+    }
+    constants = {name: given[name] for name in fixed}
+    inputs: dict[str, Any] = {"x": (FREE, "float32")}
+    inputs |= {name: ((2,), "int64") for name in given if name not in fixed}
+    compared = Compared(model([node("Slice", ["x", *"seat"], ["y"])], inputs, ["y"], constants))
+    for shape in SHAPES:
+        rest = {name: value for name, value in given.items() if name not in fixed}
+        assert compared.check({"x": _data(shape), **rest}) == "equal"

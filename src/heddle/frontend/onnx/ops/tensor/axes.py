@@ -78,19 +78,12 @@ def run_time_axes(ctx: NodeContext, index: int, rank: int) -> RunTimeAxes:
     if len(given) > rank:
         ctx.malformed(f"{len(given)} axes of a tensor of {rank} dimensions")
     numbers = tuple(ops.select(ops.less(axis, 0), axis + rank, axis) for axis in given)
-    hits = tuple(_any([ops.equal(number, axis) for number in numbers]) for axis in range(rank))
+    hits = tuple(ops.any(*(ops.equal(number, axis) for number in numbers)) for axis in range(rank))
     found: PrimExpr = ZERO
     for hit in hits:
         found = found + ops.select(hit, ONE, ZERO)
     ctx.require_equal([(constant(len(given), "int64"), found)], "distinct_axes")
     return RunTimeAxes(numbers, hits)
-
-
-def _any(conditions: Sequence[PrimExpr]) -> PrimExpr:
-    found: PrimExpr = constant(False, "bool")
-    for condition in conditions:
-        found = condition if isinstance(found, IntImm) else ops.logical_or(found, condition)
-    return found
 
 
 def fixed_axes(axes: Sequence[int], rank: int) -> RunTimeAxes:
