@@ -152,7 +152,10 @@ def _channels(shape: Sequence[Any]) -> int:
 
 
 def _block(channels: int, dtype: Any, lanes: int) -> int | None:
-    """The size of blocks of an image's channels; images of small integers are read by dot products."""
+    """The size of blocks of an image's channels, if their number is known; images of small integers are read
+    by dot products."""
+    if channels == 0:
+        return None
     return channel_block(channels, lanes, is_summed_by_dots=dtype.is_int and dtype.bits <= _NARROW_BITS)
 
 

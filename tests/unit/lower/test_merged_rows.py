@@ -79,3 +79,26 @@ def test_few_rows_of_many_sequences_are_one_axis(a: Any, b: Any, merged: bool) -
     [sums] = [n for n in walk(func) if isinstance(n, For) and n.kind is ForKind.PARALLEL]
     names = {n.loop_var.name for n in walk(sums) if isinstance(n, For)}
     assert any(name.startswith("ax0_1") for name in names) == merged, names
+
+
+@pytest.mark.parametrize("squeezed", [0, 1])
+def test_a_reader_that_drops_an_axis_of_one_row(squeezed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEDDLE_STRICT_RULES", "1")  # a rule that fails is an error
+    dims = (1, 7, 16, 24) if squeezed == 0 else (7, 1, 16, 24)
+    mod = parse(
+        f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor({dims}, "float32"), w: R.Tensor((24, 40), "float32")):
+        with R.dataflow():
+            p = R.matmul(x, w)
+            y = R.squeeze(p, axis=[{squeezed}])
+            R.output(y)
+        return y
+"""
+    )
+    rng = np.random.default_rng()
+    x, w = rng.standard_normal(dims, "float32"), rng.standard_normal((24, 40), "float32")
+    got = relax.VirtualMachine(heddle.compile(mod, target="llvm"), heddle.cpu())["main"](x, w).numpy()
+    np.testing.assert_allclose(got, (x @ w).squeeze(squeezed), rtol=1e-4, atol=1e-4)

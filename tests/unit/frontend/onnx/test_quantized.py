@@ -407,3 +407,27 @@ def test_printed_saved_and_loaded(tmp_path: Path) -> None:
     constants = stage_modules(mod)["scheduled"]["main"]
     stored = [node.data for node in walk(constants) if isinstance(node, Constant) and node.data.ndim == 4]
     assert [str(data.dtype) for data in stored] == ["int8"]
+
+
+def test_images_of_bytes_with_free_channels_beside_a_convolution() -> None:
+    """Their number is not known, so that they are in no blocks."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[d, c, 4, e] x, float[5, 2, 1, 1] v, float s) => (uint8[d, c, 4, p] y, float[a, b, f, h] z)
+        <uint8 k = {1}, uint8[1, 4] w = {6, 12, 4, 1}, uint8 m = {3}, float r = {0.05},
+         float[1, 2, 1, 1] u = {1, 0.25}>
+        {
+            q = QuantizeLinear (x, s, k)
+            o = DequantizeLinear (q, s, k)
+            y = QLinearMatMul (q, r, m, w, r, k, r, m)
+            t = Conv (v, u)
+            z = Mul (o, t)
+        }"""
+    )
+    rng = np.random.default_rng()
+    x = rng.standard_normal((5, 3, 4, 1)).astype("float32")
+    v, s = rng.standard_normal((5, 2, 1, 1)).astype("float32"), np.float32(0.03)
+    expected = ReferenceEvaluator(model).run(None, {"x": x, "v": v, "s": s})
+    made = heddle.backend.prepare(model).run([x, v, s])
+    np.testing.assert_allclose(made[1], expected[1], rtol=1e-4, atol=1e-5)
+    assert np.abs(made[0].astype(int) - expected[0].astype(int)).max() <= 1

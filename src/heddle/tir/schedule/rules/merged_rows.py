@@ -86,8 +86,7 @@ def _gains(block: SBlock, rows: Sequence[Var]) -> bool:
 
 def _merge(sch: Schedule, handle: SBlockRV, axes: Axes, rows: Sequence[Var]) -> str:
     inline_maps(sch, keep=[producer.name for producer in sch.get_producers(handle)])
-    consumers = sch.get_consumers(handle)
-    consumer = consumers[0] if len(consumers) == 1 else sch.cache_write(handle, 0, "global")
+    consumer = _consumer_by_rows(sch, handle, rows) or sch.cache_write(handle, 0, "global")
     block = block_of(sch, handle)
     data = operands(block, axes)[0]
     which = [region.buffer for region in block.reads].index(data.buffer)
@@ -111,6 +110,22 @@ def _merge(sch: Schedule, handle: SBlockRV, axes: Axes, rows: Sequence[Var]) -> 
     sch.transform_layout(handle, ("write", 0), _merged(place, sizes))
     sch.transform_layout(handle, ("read", which), _merged(start, sizes))
     return view.name
+
+
+def _consumer_by_rows(sch: Schedule, handle: SBlockRV, rows: Sequence[Var]) -> SBlockRV | None:
+    """The one block that reads the result, if its axes of rows are axes of its own side by side: one that
+    drops an axis of a single row, for example, has none for it."""
+    consumers = sch.get_consumers(handle)
+    if len(consumers) != 1:
+        return None
+    (write,), consumer = block_of(sch, handle).writes, block_of(sch, consumers[0])
+    place = _place([part.min for part in write.region], rows)
+    read = next(region for region in consumer.reads if region.buffer is write.buffer)
+    if place is None:
+        return None
+    own = [axis.var for axis in consumer.iter_vars]
+    taken = [part.min for part in read.region[place : place + len(rows)]]
+    return consumers[0] if _place(own, taken) is not None else None  # type: ignore[arg-type]
 
 
 def _merged(place: int, sizes: Sequence[PrimExpr]) -> Callable[..., tuple[PrimExpr, ...]]:
