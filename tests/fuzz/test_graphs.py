@@ -185,6 +185,13 @@ EXAMPLES = {
         np.asarray([-0.25, 0.75]),
         21,
     ),
+    "Unsqueeze by axes of both signs before its eleventh operator set": (
+        helper.make_node("Unsqueeze", ["x"], ["y"], axes=[2, -3]),
+        {"x": np.zeros((2, 5))},
+        "reference",
+        np.zeros((2, 1, 1, 5)),
+        9,
+    ),
     "Rows of loops that do not run": (
         helper.make_node("Loop", ["trips", "go"], ["y"], body=_ROWS),
         {"trips": np.asarray(3), "go": np.asarray(False), "x": _X},
