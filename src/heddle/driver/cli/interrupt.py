@@ -5,8 +5,8 @@ runs compiled code, which may take hours. A thread waits for the signal's number
 gets at once; if Python has not noticed the signal a little later, the thread ends the program.
 
 CPython notes an interrupt of code that `exec` reads from text (dataclasses are made that way) as one that
-nobody caught, whoever catches it, and at the end of `python -m` kills the process by the signal. A program that
-was interrupted ends before that.
+nobody caught, whoever catches it, and at the end of `python -m` kills the process by the signal. A program
+that was interrupted ends before that.
 """
 
 from __future__ import annotations
