@@ -1,5 +1,6 @@
 """`python -m heddle` and the program `heddle`."""
 
+import os
 import sys
 
 _INTERRUPTED = 130
@@ -13,7 +14,8 @@ def run() -> int:
         return main()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
-        return _INTERRUPTED
+        sys.stderr.flush()
+        os._exit(_INTERRUPTED)  # nothing is under way; see `heddle.driver.cli.interrupt`
 
 
 if __name__ == "__main__":

@@ -185,6 +185,25 @@ EXAMPLES = {
         np.asarray([-0.25, 0.75]),
         21,
     ),
+    "Unsqueeze by negative axes that are an attribute": (
+        helper.make_node("Unsqueeze", ["x"], ["y"], axes=[2, -3]),
+        {"x": np.zeros((2, 5))},
+        "reference",
+        np.zeros((2, 1, 1, 5)),
+        9,
+    ),
+    "QLinearMatMul along nothing": (
+        helper.make_node("QLinearMatMul", [*"abcdefgh"], ["y"]),
+        {
+            "a": np.zeros((4, 0), "uint8"),
+            "d": np.zeros((0, 3), "uint8"),
+            **{name: np.float32(0.5) for name in "beg"},
+            **{name: np.uint8(213) for name in "cfh"},
+        },
+        "runtime",
+        np.full((4, 3), 213),
+        21,
+    ),
     "Rows of loops that do not run": (
         helper.make_node("Loop", ["trips", "go"], ["y"], body=_ROWS),
         {"trips": np.asarray(3), "go": np.asarray(False), "x": _X},

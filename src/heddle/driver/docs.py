@@ -226,8 +226,13 @@ def limits_page() -> str:
         "line, `with heddle.config.limits(NAME=VALUE):` in Python.\n\n"
         "Loops of models are never unrolled by their number of iterations. That number has a limit where the "
         "model states it, and where an input states it of a loop that becomes one loop function (U0604). "
-        "Other loops run for as long as inputs and conditions say; Ctrl-C ends the command line at every "
-        "moment. Loops of untrusted text have a limit when they run (U0604). What a model allocates while it "
+        "Other loops, and functions that call themselves, run for as long as inputs and conditions say, and "
+        "an interrupt ends them: Ctrl-C ends the command line at every moment, with 130. In a Python program "
+        "the handlers of signals run in the main thread between two turns or calls, about a second later at "
+        "most, in bytecode and in machine code; KeyboardInterrupt leaves the machine ready for other calls. "
+        "A kernel that runs is not interrupted, nor is a library made for C programs, where a signal does "
+        "what it does there. "
+        "Loops of untrusted text have a limit when they run (U0604). What a model allocates while it "
         "runs is bounded by `memory_limit_bytes` of the allocator."
     )
     return page("Limits", text, lines)

@@ -36,6 +36,7 @@ from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 from heddle.relax.transform.contract_in_bfloat16 import ContractInBfloat16
 from heddle.relax.transform.contract_quantized import ContractQuantized
 from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
+from heddle.relax.transform.copy_written_constants import CopyWrittenConstants
 from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
 from heddle.relax.transform.decompose_ops_for_inference import DecomposeOpsForInference
 from heddle.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
@@ -106,6 +107,7 @@ def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
         FuseOps(record_boundaries=True),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
         RewriteDataflowReshape(),  # what only renumbers elements becomes a view
+        CopyWrittenConstants(),  # a constant is not written over
         WidenGroups(target),  # groups of channels that fill no vector are read together
         ConvertToBlockedLayout(target),  # images lie as convolutions make and take them
         NameSizes(),  # sizes of free tensors that are formulas get names

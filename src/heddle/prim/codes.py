@@ -27,3 +27,9 @@ K0106 = declare_code(
     "A constant must lie in the range of its dtype. Values that a program computes wrap; constants that are "
     "written do not.",
 )
+K0107 = declare_code(
+    "K0107",
+    "floats have no bits or truth here",
+    "Bitwise operators and shifts take integers and bools, `and`, `or` and `not` take conditions. A float is "
+    "compared first (`x != 0`), or its bits are taken by `reinterpret`.",
+)

@@ -339,8 +339,9 @@ def ldexp(x: Any, n: Any) -> PrimExpr:
 
 
 def popcount(x: Any) -> PrimExpr:
-    """How many bits of an integer are set, in its dtype."""
+    """How many bits of an integer are set, in its dtype. Raises: IRTypeError K0107 for a float."""
     x = as_expr(x)
+    ops.not_floats("popcount", x)
     return Call(x.dtype, Op.get("tir.popcount"), (x,))
 
 

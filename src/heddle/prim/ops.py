@@ -11,7 +11,7 @@ from functools import reduce
 from typing import Any
 
 from heddle.ir.op import Op
-from heddle.prim.codes import K0101, K0104
+from heddle.prim.codes import K0101, K0104, K0107
 from heddle.prim.nodes import (
     EQ,
     GE,
@@ -337,9 +337,17 @@ def greater_equal(a: Any, b: Any) -> PrimExpr:
     return binary(GE, a, b)
 
 
+def not_floats(operation: str, *operands: PrimExpr) -> None:
+    """Raises: IRTypeError K0107 where an operand is a float."""
+    for operand in operands:
+        if operand.dtype.is_float:
+            raise IRTypeError(K0107, f"{operation}: expected integers or conditions, got {operand.dtype}")
+
+
 def logical_and(a: Any, b: Any) -> PrimExpr:
-    """Both; a constant side is folded."""
+    """Both; a constant side is folded. Raises: IRTypeError K0107 for floats."""
     a, b = match_types(a, b)
+    not_floats("and", a, b)
     for one, other in ((a, b), (b, a)):
         if isinstance(one, IntImm):
             return other if one.value else one
@@ -347,8 +355,9 @@ def logical_and(a: Any, b: Any) -> PrimExpr:
 
 
 def logical_or(a: Any, b: Any) -> PrimExpr:
-    """Whether one of two conditions holds."""
+    """Whether one of two conditions holds. Raises: IRTypeError K0107 for floats."""
     a, b = match_types(a, b)
+    not_floats("or", a, b)
     for one, other in ((a, b), (b, a)):
         if isinstance(one, IntImm):
             return one if one.value else other
@@ -356,8 +365,9 @@ def logical_or(a: Any, b: Any) -> PrimExpr:
 
 
 def logical_not(a: Any) -> PrimExpr:
-    """Whether a condition does not hold."""
+    """Whether a condition does not hold. Raises: IRTypeError K0107 for a float."""
     a = as_expr(a)
+    not_floats("not", a)
     if isinstance(a, IntImm):
         return constant(not a.value, "bool")
     return a.a if isinstance(a, Not) else Not(a)
@@ -407,12 +417,13 @@ def call_intrin(dtype: str, name: str, *args: Any) -> PrimExpr:
 def _bitwise(name: str, fold: Callable[[int, int], int]) -> Callable[[Any, Any], PrimExpr]:
     def build(a: Any, b: Any) -> PrimExpr:
         a, b = match_types(a, b)
+        not_floats(name, a, b)
         if isinstance(a, IntImm) and isinstance(b, IntImm):
             return IntImm(a.dtype, wrap_int(fold(a.value, b.value), a.dtype))
         return call_intrin(a.dtype, name, a, b)
 
     build.__name__ = name
-    build.__doc__ = f"`{name}` of two integers."
+    build.__doc__ = f"`{name}` of two integers. Raises: IRTypeError K0107 for floats."
     return build
 
 
@@ -424,6 +435,7 @@ bitwise_xor = _bitwise("bitwise_xor", lambda a, b: a ^ b)
 def _shift(name: str, evaluate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], PrimExpr]:
     def build(a: Any, b: Any) -> PrimExpr:
         a, b = match_types(a, b)
+        not_floats(name, a, b)
         if isinstance(a, IntImm) and isinstance(b, IntImm):
             return IntImm(a.dtype, int(convert(evaluate(rounded(a), rounded(b)), a.dtype)))
         return call_intrin(a.dtype, name, a, b)
@@ -437,8 +449,12 @@ shift_left, shift_right = _shift("shift_left", shifted_left), _shift("shift_righ
 
 
 def bitwise_not(a: Any) -> PrimExpr:
-    """The complement of the bits of an integer; of a bool its negation."""
+    """The complement of the bits of an integer; of a bool its negation.
+
+    Raises: IRTypeError K0107 for a float.
+    """
     a = as_expr(a)
+    not_floats("bitwise_not", a)
     if isinstance(a, IntImm):
         return IntImm(a.dtype, wrap_int(~a.value, a.dtype)) if not a.dtype.is_bool else logical_not(a)
     return logical_not(a) if a.dtype.is_bool else call_intrin(a.dtype, "bitwise_not", a)

@@ -97,7 +97,8 @@ V0310 = declare_code(
     "V0310",
     "output cannot be written in place",
     "A result goes into a caller's tensor where the function makes it in one place, with as many elements "
-    "and of this dtype.",
+    "and of this dtype. The tensor is writable, in one piece, and shares no memory with other results or "
+    "with arguments.",
 )
 V0311 = declare_code(
     "V0311",

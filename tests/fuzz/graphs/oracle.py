@@ -250,6 +250,8 @@ def _exactly(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
         return [_by_neighbours(x, attrs)]
     if node.op_type == "GroupNormalization":
         return [_normalised_groups(node, given, attrs)]
+    if node.op_type == "Unsqueeze":
+        return [np.expand_dims(x, tuple(attrs["axes"]))]
     if node.op_type == "GlobalMaxPool":
         return [x.max(axis=tuple(range(2, x.ndim)), keepdims=True)]
     form = node.op_type + attrs.get("approximate", b"").decode().replace("none", "")
@@ -373,6 +375,8 @@ def _applies(rule: Mapping[str, Any], node: NodeProto, given: Mapping[str, Any])
     if "negative_input" in rule and not _elements(node, given, rule["negative_input"], lambda item: item < 0):
         return False
     attrs = {attr.name: helper.get_attribute_value(attr) for attr in node.attribute}
+    if "some_negative" in rule and all(axis >= 0 for axis in attrs.get(rule["some_negative"], ())):
+        return False
     for index, wanted in rule.get("holds", {}).items():
         if not _elements(node, given, int(index), lambda item, wanted=wanted: item in wanted):  # type: ignore[misc]
             return False

@@ -16,7 +16,7 @@ from heddle.driver.session.gate import Gate
 from heddle.driver.session.metrics import Counters
 from heddle.frontend.onnx import from_onnx
 from heddle.script import from_source
-from heddle.support.diagnostics import UsageError
+from heddle.support.diagnostics import HeddleError, UsageError
 
 TWO = from_source("""
 @I.ir_module
@@ -331,3 +331,74 @@ def test_percentiles_are_right_to_four_percent():
     for share, found in ((50, latency.p50_s), (90, latency.p90_s), (99, latency.p99_s)):
         assert found == pytest.approx(np.percentile(seconds, share), rel=0.05)
     assert latency.max_s == seconds.max()
+
+
+@pytest.mark.parametrize("timeout_s", [None, 60])
+@pytest.mark.parametrize("batching", [None, Batching(8, 0.001)])
+def test_a_callback_may_ask_the_session(program, batching, timeout_s):
+    """The one thread of the session runs the callback."""
+    made, done = [], threading.Event()
+
+    def ask(_):
+        try:
+            made.append(session.run(x, y, timeout_s=timeout_s))
+        finally:
+            done.set()
+
+    x, y = arrays(3)
+    with Session(program, num_machines=1, batching=batching) as session:
+        session.run_async(*arrays(2)).add_done_callback(ask)
+        assert done.wait(60)
+        check(made[0], x, y)
+        with pytest.raises(HeddleError):
+            session.run(x, y[:, :3])
+        check(session.run(x, y), x, y)
+
+
+@pytest.mark.parametrize("batching", [None, Batching(8, 0.001)])
+@pytest.mark.parametrize("num_machines", [1, 2])
+def test_a_callback_may_close_the_session(program, batching, num_machines):
+    session, errors, done = (
+        Session(program, num_machines=num_machines, batching=batching),
+        [],
+        threading.Event(),
+    )
+
+    def close(_):
+        try:
+            session.close()
+        except BaseException as error:
+            errors.append(error)
+        done.set()
+
+    session.run_async(*arrays(2)).add_done_callback(close)
+    assert done.wait(60)
+    assert errors == []
+    with pytest.raises(UsageError, match="D0803"):
+        session.run(*arrays(2))
+
+
+def test_a_callback_that_fails_stops_nobody(program):
+    with Session(program, num_machines=1, batching=Batching(8, 0.001)) as session:
+        x, y = arrays(3)
+        session.run_async(x, y).add_done_callback(lambda _: 1 / 0)
+        check(session.run(x, y), x, y)
+
+
+@pytest.mark.parametrize("change", ["fewer rows", "other rows", "another type"])
+def test_a_caller_who_changes_an_array_gets_the_error_alone(program, change):
+    """A batch waits until it is full; a request that waits in it gets another form meanwhile."""
+    with Session(program, num_machines=1, batching=Batching(7, 60)) as session:
+        given = [arrays(rows, seed=rows) for rows in (2, 3, 2)]
+        wrong = given[1][0] = given[1][0].copy()
+        futures = [session.run_async(*pair) for pair in given[:2]]
+        if change == "fewer rows":
+            wrong.resize((1, 4), refcheck=False)
+        elif change == "other rows":
+            wrong.shape = (4, 3)
+        else:
+            wrong.dtype = np.int32
+        futures.append(session.run_async(*given[2]))  # the batch is full
+        for number in (0, 2):
+            check(futures[number].result(20), *given[number])
+        assert isinstance(futures[1].exception(60), HeddleError)

@@ -444,6 +444,47 @@ def test_results_that_cannot_be_written_there(name: str, inputs: Any, outputs: l
     assert isinstance(vm.invoke("one", np.ones(2, "float32")), Tensor)
 
 
+def _fixed(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        lambda x: _fixed(np.zeros(2, "float32")),
+        lambda x: np.zeros(4, "float32")[::2],
+        lambda x: np.zeros(2, "float32")[::-1],
+        lambda x: np.zeros(12, "uint8")[1:9].view("float32"),
+        lambda x: tensor(np.zeros(2, "float32")).readonly(),
+        lambda x: [0.0, 0.0],
+        lambda x: 1.0,
+        lambda x: x,
+        lambda x: x.reshape((2, 1)),
+    ],
+    ids=["fixed", "steps", "backwards", "aside", "a program's", "list", "number", "argument", "view"],
+)
+def test_results_that_would_be_lost_or_lie_over_arguments(output: Any) -> None:
+    vm, x = machine(program(OUTPUTS), "one"), tensor(np.ones(2, "float32"))
+    made = output(x)
+    with pytest.raises(HeddleError, match="V0310"):
+        vm.invoke_with_outputs("one", {"x": x}, [made])
+    np.testing.assert_array_equal(x.numpy(), 1)
+    np.testing.assert_allclose(vm.invoke("one", x).numpy(), np.exp(x.numpy()), rtol=1e-5)
+
+
+def test_results_that_would_lie_over_each_other() -> None:
+    vm, x, room = machine(program(OUTPUTS), "main"), floats(3, 2), np.zeros(20, "float32")
+    given = {"x": x, "c": np.bool_(True)}
+    for first, second in ((room[:12], room[8:14]), (room[:12], room[:6])):
+        with pytest.raises(HeddleError, match="results 0 and 1 were given memory that overlaps"):
+            vm.invoke_with_outputs("main", given, [tensor(first, copy=False), tensor(second, copy=False)])
+    np.testing.assert_array_equal(room, 0)
+    vm.invoke_with_outputs("main", given, [room[:12], room[12:18].reshape(3, 2)])  # side by side
+    np.testing.assert_allclose(room[:12], np.exp(np.concatenate([x, x])).reshape(-1), rtol=1e-5)
+    np.testing.assert_allclose(room[12:18].reshape(3, 2), np.tanh(x), rtol=1e-5)
+
+
 def test_compiling_step_by_step_with_parameters() -> None:
     weight = floats(3)
     mod = program("def @main(%x: Tensor[(3), float32], %w: Tensor[(3), float32]) { %x * %w }")

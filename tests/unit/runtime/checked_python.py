@@ -47,6 +47,7 @@ class Python:
         self.contents: dict[int, Any] = {}
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.fails: str = ""
+        self.seconds, self.num_asked, self.is_interrupted = 1, 0, False
         machine.state["python"] = self
         names = {
             "int": "PyLong_Type",
@@ -244,6 +245,14 @@ def _clear_error(machine: Machine) -> None:
     _python(machine).raised = False
 
 
+def _check_signals(machine: Machine) -> int:
+    """0, or -1 with an exception where a handler raises one."""
+    python = _python(machine)
+    python.num_asked += 1
+    python.raised |= python.is_interrupted
+    return -int(python.is_interrupted)
+
+
 def _set_item(machine: Machine, items: int, number: int, item: int) -> int:
     _python(machine)
     machine.store(items + TUPLE_ITEMS + 8 * number, i64, item)
@@ -273,6 +282,8 @@ PYTHON_MODELS: dict[str, Callable[..., Any]] = {
     "PyFloat_FromDouble": _float_of,
     "PyErr_Occurred": lambda machine: int(_python(machine).raised),
     "PyErr_Clear": _clear_error,
+    "PyErr_CheckSignals": _check_signals,
+    "time": lambda machine, result: machine.state["python"].seconds,
     "PyEval_SaveThread": _save_thread,
     "PyEval_RestoreThread": _restore_thread,
     "PyTuple_New": lambda machine, count: _python(machine).new_tuple(count),

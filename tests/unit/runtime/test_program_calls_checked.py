@@ -561,3 +561,38 @@ def test_a_tensor_of_strings_goes_through_as_one_object(is_held):
         assert python.count(texts) == 2 + is_held
         program.objects.clear(3)
         program.end(texts, texts)
+
+
+def test_signals_are_asked_for_once_a_second_and_end_a_program_without_end():
+    """A cycle of functions in tail position: each turn leaves a closure for the next one."""
+    with python_machine() as machine:
+        python, turns = machine.state["python"], []
+
+        def turn(context, args, result):
+            turns.append(python.seconds)
+            if len(turns) == 100:
+                python.seconds += 1
+            if len(turns) == 200:
+                python.seconds, python.is_interrupted = python.seconds + 1, True
+            return machine.call("heddle_make_closure", context, result, 0, 0, args) or Status.GOES_ON
+
+        program = Program(machine, turn, 0)
+        entry = struct.pack("<qq", machine.function(turn), 0)
+        program.objects.set_context("functions", python.words(*struct.unpack("<qq", entry)))
+        program.objects.set_context("host_call", machine.address_of(program_calls.heddle_python_call))
+        program.objects.set_context("asks", 1)
+        assert program() == 0
+        assert len(turns) in range(200, 217)
+        assert python.num_asked == 3
+        assert program.raised()
+        python.is_interrupted = False
+        program.end()
+
+
+def test_a_program_that_nobody_asks_for_calls_no_host():
+    with python_machine() as machine:
+        program = Program(machine, lambda context, args, result: Status.DONE, 0)
+        for _ in range(64):
+            machine.state["python"].drop(program())
+        assert machine.state["python"].num_asked == 0
+        program.end()

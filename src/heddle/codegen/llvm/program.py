@@ -170,6 +170,7 @@ class ProgramEmitter:
 
     def _again(self, operands: Sequence[Expr], held: frozenset[int]) -> None:
         """Begin anew: values that leave their register anyway move, the others get a holder more."""
+        self.check(self.call("heddle_turn", "%context"))
         args, count = self.arguments(operands), len(operands)
         if len(held) > _MOST_DROPS:
             registers = self.registers, str(self.num_registers)

@@ -14,6 +14,7 @@ from heddle.driver.cli.cache import cache_app
 from heddle.driver.cli.check import check_command
 from heddle.driver.cli.entry import ExitCode, guarded
 from heddle.driver.cli.info import info_command
+from heddle.driver.cli.interrupt import INTERRUPTED
 from heddle.driver.cli.opt import opt_command
 from heddle.driver.cli.options import (
     ChromeTraceOpt,
@@ -71,13 +72,15 @@ def run_app(args: list[str]) -> int:
     """Run a command line. Commands end with their exit code."""
     try:
         code = app(args=args, prog_name="heddle", standalone_mode=False)
-    except typer.Abort as error:  # what click makes of an interrupt
+    except typer.Abort as error:  # what click makes of an interrupt; newer ones end with its code
         raise KeyboardInterrupt from error
     except _CommandLineError as error:
         error.show()
         return int(error.exit_code)
     except SystemExit as leave:
         return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else ExitCode.DONE
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
-from heddle.driver.cli.interrupt import end_on_interrupt
+from heddle.driver.cli.interrupt import INTERRUPTED, end_on_interrupt, interrupted
 from heddle.driver.codes import D0401, D0501
 from heddle.support.codes import S0101, S0701, S0702, S0703
 from heddle.support.diagnostics import (
@@ -47,7 +47,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     OUTPUTS_DIFFER = 3
     INTERNAL = 70
-    INTERRUPTED = 130
+    INTERRUPTED = INTERRUPTED
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -124,8 +124,7 @@ def guarded(command: Callable[[], int], changed_limits: Sequence[str] | None = N
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return ExitCode.INTERRUPTED
+        return interrupted()
     except BrokenPipeError:
         _drop_output()  # its reader has gone
         return ExitCode.BAD_INPUT

@@ -3,19 +3,45 @@
 Python looks at signals between its own instructions: not while it imports a library, waits for a helper, or
 runs compiled code, which may take hours. A thread waits for the signal's number in a pipe, which the process
 gets at once; if Python has not noticed the signal a little later, the thread ends the program.
+
+CPython notes an interrupt of code that `exec` reads from text (dataclasses are made that way) as one that
+nobody caught, whoever catches it, and at the end of `python -m` kills the process by the signal. A program
+that was interrupted ends before that.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import socket
+import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
 INTERRUPTED = 130
 _GRACE_S = 1.0
 """For Python to notice; from there on KeyboardInterrupt ends the program, or the debugger's command."""
+
+_interrupted = threading.Event()
+
+
+def interrupted() -> int:
+    """Say, once, that an interrupt ends the program, which shall end with the code that this gives."""
+    if not _interrupted.is_set():
+        _interrupted.set()
+        with suppress(OSError, ValueError):
+            sys.stderr.write("interrupted\n")
+    return INTERRUPTED
+
+
+def _end() -> None:
+    if _interrupted.is_set():
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(INTERRUPTED)
 
 
 def end_on_interrupt() -> None:
@@ -40,6 +66,7 @@ def end_on_interrupt() -> None:
                     os._exit(INTERRUPTED)
                 taken.clear()
 
+    atexit.register(_end)  # after what is registered later
     signal.signal(signal.SIGINT, take)
     signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=watch, name="heddle-interrupt", daemon=True).start()

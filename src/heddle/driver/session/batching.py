@@ -79,6 +79,11 @@ class Waiting:
     future: Future[list[Array]]
     arrived_s: float
 
+    @property
+    def is_as_it_came(self) -> bool:
+        """Whether the caller has left the arrays their forms."""
+        return key_of(self.arrays) == self.key and all(len(array) == self.rows for array in self.arrays)
+
 
 def key_of(arrays: Sequence[Array]) -> tuple[Any, ...]:
     """Element types and sizes beside the rows."""
@@ -130,7 +135,12 @@ class Batcher:
         """Run what waits, and wait for the workers to end."""
         self.end()
         for worker in self._workers:
-            worker.join()
+            if worker is not threading.current_thread():  # a callback of a request closes
+                worker.join()
+
+    def is_own_thread(self) -> bool:
+        """Whether a worker calls, in a callback of a request: it must not wait for workers."""
+        return threading.current_thread() in self._workers
 
     def _work(self) -> None:
         while True:
@@ -181,10 +191,17 @@ class Batcher:
 
     def _run(self, batch: list[Waiting]) -> None:
         """One call for all. Where it fails each request has a call of its own, so that an error meets the
-        request that it belongs to."""
-        if len(batch) == 1:
-            self._run_alone(batch[0])
-            return
+        request that it belongs to. So has one whose arrays were given another form meanwhile."""
+        joined = []
+        for waiting in batch:
+            if len(batch) > 1 and waiting.is_as_it_came:
+                joined.append(waiting)
+            else:
+                self._run_alone(waiting)
+        if joined:
+            self._run_joined(joined)
+
+    def _run_joined(self, batch: list[Waiting]) -> None:
         made: Future[list[Array]] = Future()
         _settle(made, lambda: self._call(_joined(batch)))
         if made.exception() is not None:
@@ -202,8 +219,13 @@ class Batcher:
 
 
 def _joined(batch: Sequence[Waiting]) -> list[Array]:
-    """The rows of all requests, for each input."""
-    return [np.concatenate(parts) for parts in zip(*(item.arrays for item in batch), strict=True)]
+    """The rows of all requests, for each input. Raises: UsageError D0804 where they are not as many as there
+    were, for a caller changes an array's form at this moment."""
+    made = [np.concatenate(parts) for parts in zip(*(item.arrays for item in batch), strict=True)]
+    num_rows = sum(item.rows for item in batch)
+    if any(len(array) != num_rows for array in made):
+        raise UsageError(D0804, f"{num_rows} rows were to be joined, and there are others now")
+    return made
 
 
 def _settle(future: Future[list[Array]], call: Callable[[], list[Array]]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -106,12 +107,18 @@ class Session:
         lists of arrays.
 
         `timeout_s` bounds the whole request, in seconds. A call that runs is not interrupted: it ends in a
-        thread of the session, and its result is dropped.
+        thread of the session, and its result is dropped. A callback of a request, which a thread of the
+        session runs, may ask the session, too: the call runs there, whatever its timeout.
+
+        Arrays are read until the result is there. A caller who changes them before may get a wrong result;
+        no other request does.
 
         Raises: UsageError D0202, D0203 for inputs that do not fit; SessionTimeoutError D0802;
         SessionMemoryError D0801 for a request over the limit; SessionClosedError D0803; Trap for what fails
         while the program runs.
         """
+        if self._is_own_thread():
+            return self._run_here(self._bound(arrays, inputs))
         if timeout_s is None and self._batching is None:
             bound = self._bound(arrays, inputs)
             self._here()
@@ -135,7 +142,8 @@ class Session:
             ) from None
 
     def run_async(self, *arrays: Any, inputs: Inputs | None = None) -> Future[dict[str, Array]]:
-        """As `run`, at once: a future of the outputs. `asyncio.wrap_future` makes it awaitable.
+        """As `run`, at once: a future of the outputs. `asyncio.wrap_future` makes it awaitable. A callback
+        that waits for such a future may wait for its own thread: it calls `run`.
 
         Raises: at once what `run` raises for inputs that do not fit; the rest is in the future.
         """
@@ -203,7 +211,8 @@ class Session:
         return self._counters.snapshot(waiting, self.num_machines)
 
     def close(self) -> None:
-        """Let what runs end, and refuse what comes. Closing again does nothing."""
+        """Let what runs end, and refuse what comes. Closing again does nothing. A callback of a request may
+        close the session: its own thread ends after it."""
         if self._closed:
             return
         self._closed = True
@@ -211,7 +220,7 @@ class Session:
         if self._batches is not None:
             self._batches.close()
         if self._threads is not None:
-            self._threads.shutdown()
+            self._threads.shutdown(wait=not self._is_own_thread())
 
     def __enter__(self) -> Session:
         return self
@@ -249,6 +258,7 @@ class Session:
         self._counters = Counters()
         self._starting, self._warming = threading.Lock(), threading.Lock()
         self._num_queued = 0
+        self._own = threading.local()
         self._threads: ThreadPoolExecutor | None = None
         self._batches: Batcher | None = None
 
@@ -260,7 +270,9 @@ class Session:
     def _executor(self) -> ThreadPoolExecutor:
         with self._starting:
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(self.num_machines, "heddle-session")
+                self._threads = ThreadPoolExecutor(
+                    self.num_machines, "heddle-session", partial(_mark, self._own)
+                )
             return self._threads
 
     def _batcher(self) -> Batcher:
@@ -319,6 +331,20 @@ class Session:
             raise SessionClosedError(D0803, "the session is closed") from None
         future.add_done_callback(check)
         return future
+
+    def _is_own_thread(self) -> bool:
+        """Whether a thread of the session calls, in a callback of a request."""
+        if self._process != os.getpid():
+            return False
+        batches = self._batches
+        return getattr(self._own, "serves", False) or (batches is not None and batches.is_own_thread())
+
+    def _run_here(self, arrays: list[Array]) -> dict[str, Array]:
+        """A call in this thread, which others would wait for in vain."""
+        if self._batching is not None:
+            names = (spec.name for spec in self.inputs)
+            check_arrays(self.signature, dict(zip(names, arrays, strict=True)))
+        return self._finished(lambda: self._call(arrays), self._arrived())
 
     def _leave_queue(self) -> None:
         with self._starting:
@@ -381,6 +407,11 @@ class Session:
 
     def _named(self, results: list[Array]) -> dict[str, Array]:
         return dict(zip((spec.name for spec in self.outputs), results, strict=True))
+
+
+def _mark(own: threading.local) -> None:
+    """A thread of a session begins."""
+    own.serves = True
 
 
 def _weak_call(session: Session) -> Callable[[list[Array]], list[Array]]:

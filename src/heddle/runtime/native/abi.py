@@ -353,7 +353,8 @@ class Context(Struct):
     call which the host gets. `calls` are under way, of `thread`. `watched`: whether something looks at each
     instruction. `owner` is the host's object for the machine. `stack_left` are the bytes that segments of
     stack may still take; `home` is where the thread's own stack is while the program runs on a segment, else
-    null, and `home_limit` the limit there.
+    null, and `home_limit` the limit there. `turns` counts calls and turns of loops; where `asks` is 1
+    the host is asked now and then whether the program is to end, last in second `asked_at`.
     """
 
     pools: Pointer[PoolTable]
@@ -372,6 +373,9 @@ class Context(Struct):
     stack_left: i64
     home: Address
     home_limit: Address
+    turns: i64
+    asks: i64
+    asked_at: i64
 
 
 class ProgramTables(Struct):

@@ -5220,32 +5220,91 @@ entry:
   ret i32 %status.18
 }
 
+; What comes before each call of a function of the program, and each turn of a loop: a program without
+; end ends here, where the host says so, which an interrupt makes it do.
+define i32 @heddle_turn(ptr %context) "heddle-simplified" {
+entry:
+  %turns_at.1 = getelementptr i8, ptr %context, i64 128
+  %v.2 = load i64, ptr %turns_at.1
+  %turns.3 = add i64 %v.2, 1
+  %turns_at.4 = getelementptr i8, ptr %context, i64 128
+  store i64 %turns.3, ptr %turns_at.4
+  %asks_at.8 = getelementptr i8, ptr %context, i64 136
+  %v.9 = load i64, ptr %asks_at.8
+  %v.10 = icmp eq i64 %v.9, 0
+  %v.11 = and i64 %turns.3, 15
+  %v.12 = icmp ne i64 %v.11, 0
+  %v.13 = or i1 %v.10, %v.12
+  br i1 %v.13, label %then.5, label %after.7
+then.5:
+  ret i32 0
+after.7:
+  %v.14 = call i32 @ask_host(ptr %context)
+  ret i32 %v.14
+}
+
+; Fail where the host wants the program to end.
+define internal i32 @ask_host(ptr %context) cold noinline {
+entry:
+  %room.1 = alloca [16 x i8], i64 1, align 16
+  %home_at.7 = getelementptr i8, ptr %context, i64 112
+  %v.8 = load ptr, ptr %home_at.7
+  %v.9 = icmp ne ptr %v.8, null
+  br i1 %v.9, label %then.4, label %after.6
+then.4:
+  %host_call_at.10 = getelementptr i8, ptr %context, i64 24
+  %v.11 = load ptr, ptr %host_call_at.10
+  %v.12 = call i32 @call_at_home(ptr %context, ptr %v.11, i64 -2, ptr null, i64 0, ptr %room.1)
+  br label %call_host_end.3
+after.6:
+  %host_call_at.13 = getelementptr i8, ptr %context, i64 24
+  %v.14 = load ptr, ptr %host_call_at.13
+  %v.15 = call i32 %v.14(ptr %context, i64 -2, ptr null, i64 0, ptr %room.1)
+  br label %call_host_end.3
+call_host_end.3:
+  %result.0.16 = phi i32 [ %v.12, %then.4 ], [ %v.15, %after.6 ]
+  ret i32 %result.0.16
+}
+
 ; Run the code of a function. One that ends with a call of another function, which may come back to it,
 ; leaves that call as a closure in the register, and its frame is gone. The call is made here, and the next
 ; one: a cycle of calls in tail position takes the space of one frame.
 define internal i32 @run_code(ptr %context, ptr %code, ptr %args, ptr %register) {
 entry:
-  %status.1 = call i32 %code(ptr %context, ptr %args, ptr %register)
-  br label %loop.2
-loop.2:
-  %status.5 = phi i32 [ %status.1, %entry ], [ %status.21, %body.3 ]
-  %v.6 = icmp eq i32 %status.5, 1
-  br i1 %v.6, label %body.3, label %after.4
-body.3:
-  %payload_at.11 = getelementptr i8, ptr %register, i64 8
-  %v.12 = load ptr, ptr %payload_at.11
+  %v.4 = call i32 @heddle_turn(ptr %context)
+  %v.5 = icmp ne i32 %v.4, 0
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  ret i32 -1
+after.3:
+  %status.6 = call i32 %code(ptr %context, ptr %args, ptr %register)
+  br label %loop.7
+loop.7:
+  %status.10 = phi i32 [ %status.6, %after.3 ], [ %status.32, %after.26 ]
+  %v.11 = icmp eq i32 %status.10, 1
+  br i1 %v.11, label %body.8, label %after.9
+body.8:
+  %payload_at.16 = getelementptr i8, ptr %register, i64 8
+  %v.17 = load ptr, ptr %payload_at.16
   store i32 0, ptr %register
-  %functions_at.13 = getelementptr i8, ptr %context, i64 16
-  %v.14 = load ptr, ptr %functions_at.13
-  %v.15 = load i64, ptr %v.12
-  %at.16 = getelementptr [16 x i8], ptr %v.14, i64 %v.15
-  %v.17 = load ptr, ptr %at.16
-  %at.20 = getelementptr [16 x i8], ptr %v.12, i64 1
-  %status.21 = call i32 %v.17(ptr %context, ptr %at.20, ptr %register)
-  call void @heddle_release(ptr %context, i32 10, ptr %v.12)
-  br label %loop.2
-after.4:
-  ret i32 %status.5
+  %functions_at.18 = getelementptr i8, ptr %context, i64 16
+  %v.19 = load ptr, ptr %functions_at.18
+  %v.20 = load i64, ptr %v.17
+  %at.21 = getelementptr [16 x i8], ptr %v.19, i64 %v.20
+  %v.22 = load ptr, ptr %at.21
+  %status.23 = call i32 @heddle_turn(ptr %context)
+  %v.27 = icmp eq i32 %status.23, 0
+  br i1 %v.27, label %then.24, label %after.26
+then.24:
+  %at.30 = getelementptr [16 x i8], ptr %v.17, i64 1
+  %status.31 = call i32 %v.22(ptr %context, ptr %at.30, ptr %register)
+  br label %after.26
+after.26:
+  %status.32 = phi i32 [ %status.23, %body.8 ], [ %status.31, %then.24 ]
+  call void @heddle_release(ptr %context, i32 10, ptr %v.17)
+  br label %loop.7
+after.9:
+  ret i32 %status.10
 }
 
 ; Call a function of the program, or of the host. Arguments are lent. Where their number is wrong the

@@ -198,7 +198,7 @@ entry:
 define ptr @heddle_open() {
 entry:
   call void @set_up()
-  %v.1 = call ptr @calloc(i64 1, i64 1168)
+  %v.1 = call ptr @calloc(i64 1, i64 1192)
   %v.5 = icmp ne ptr %v.1, null
   br i1 %v.5, label %then.2, label %after.4
 then.2:
@@ -225,7 +225,7 @@ entry:
   %v.4 = icmp ne ptr %program, null
   br i1 %v.4, label %then.1, label %after.3
 then.1:
-  %result_at.5 = getelementptr i8, ptr %program, i64 128
+  %result_at.5 = getelementptr i8, ptr %program, i64 152
   call void @heddle_release_all(ptr null, ptr %result_at.5, i64 1)
   call void @free(ptr %program)
   br label %after.3
@@ -235,7 +235,7 @@ after.3:
 
 define i32 @heddle_run(ptr %program, ptr %name, ptr %inputs, i32 %num_inputs) {
 entry:
-  %result_at.1 = getelementptr i8, ptr %program, i64 128
+  %result_at.1 = getelementptr i8, ptr %program, i64 152
   call void @heddle_release_all(ptr null, ptr %result_at.1, i64 1)
   br label %loop.4
 loop.4:
@@ -343,7 +343,7 @@ then.81:
   %stack_left_at.88 = getelementptr i8, ptr %program, i64 104
   store i64 1073741824, ptr %stack_left_at.88
   %v.89 = load ptr, ptr %at.29
-  %result_at.90 = getelementptr i8, ptr %program, i64 128
+  %result_at.90 = getelementptr i8, ptr %program, i64 152
   %status.91 = call i32 @run_code(ptr %program, ptr %v.89, ptr %room.39, ptr %result_at.90)
   br label %after.83
 after.83:
@@ -354,7 +354,7 @@ after.83:
 
 define i32 @heddle_num_outputs(ptr %program) {
 entry:
-  %result_at.1 = getelementptr i8, ptr %program, i64 128
+  %result_at.1 = getelementptr i8, ptr %program, i64 152
   %kind.2 = load i32, ptr %result_at.1
   %v.6 = icmp eq i32 %kind.2, 7
   br i1 %v.6, label %then.3, label %after.5
@@ -364,7 +364,7 @@ after.5:
   %v.11 = icmp eq i32 %kind.2, 9
   br i1 %v.11, label %yes.8, label %no.9
 yes.8:
-  %result_at.12 = getelementptr i8, ptr %program, i64 128
+  %result_at.12 = getelementptr i8, ptr %program, i64 152
   %payload_at.17 = getelementptr i8, ptr %result_at.12, i64 8
   %v.18 = load ptr, ptr %payload_at.17
   %v.19 = load i64, ptr %v.18
@@ -386,7 +386,7 @@ entry:
 then.1:
   ret ptr null
 after.3:
-  %result_at.6 = getelementptr i8, ptr %program, i64 128
+  %result_at.6 = getelementptr i8, ptr %program, i64 152
   %v.10 = load i32, ptr %result_at.6
   %v.11 = icmp eq i32 %v.10, 9
   br i1 %v.11, label %then.7, label %after.9
@@ -417,7 +417,7 @@ chosen.27:
 ; text that is too long is cut.
 define ptr @heddle_error(ptr %program) {
 entry:
-  %error_at.1 = getelementptr i8, ptr %program, i64 144
+  %error_at.1 = getelementptr i8, ptr %program, i64 168
   %at.2 = getelementptr [1 x i8], ptr %error_at.1, i64 0
   %v.3 = call ptr @heddle_thread()
   %v.7 = load i32, ptr %v.3

@@ -57,6 +57,8 @@ declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare i64 @PyTuple_Size(ptr)
+declare i32 @PyErr_CheckSignals()
+declare i64 @time(ptr)
 
 ; Pools are never unregistered. 0, or -1 after heddle_set_error.
 define i32 @heddle_pool_register(ptr %pool) {
@@ -1341,26 +1343,60 @@ entry:
 ; What a context's `host_call` is: the interpreter's lock is taken for the call.
 define i32 @heddle_python_call(ptr %context, i64 %function, ptr %args, i64 %count, ptr %register) {
 entry:
-  %state_at.1 = getelementptr i8, ptr %context, i64 40
-  %state.2 = load ptr, ptr %state_at.1
-  %state_at.3 = getelementptr i8, ptr %context, i64 40
-  store ptr null, ptr %state_at.3
-  call void @PyEval_RestoreThread(ptr %state.2)
+  %v.4 = icmp eq i64 %function, -2
+  br i1 %v.4, label %then.1, label %after.3
+then.1:
+  %v.5 = call i32 @obey_signals(ptr %context)
+  ret i32 %v.5
+after.3:
+  %state_at.6 = getelementptr i8, ptr %context, i64 40
+  %state.7 = load ptr, ptr %state_at.6
+  %state_at.8 = getelementptr i8, ptr %context, i64 40
+  store ptr null, ptr %state_at.8
+  call void @PyEval_RestoreThread(ptr %state.7)
   call void @drop_deferred(ptr %context)
-  %v.4 = load ptr, ptr @call_hook
-  %result.5 = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %v.4, ptr @five_words, ptr %context, i64 %function, ptr %args, i64 %count, ptr %register)
-  %v.9 = icmp ne ptr %result.5, null
-  br i1 %v.9, label %then.6, label %after.8
-then.6:
-  call void @Py_DecRef(ptr %result.5)
-  br label %after.8
-after.8:
-  %state_at.10 = getelementptr i8, ptr %context, i64 40
-  %v.11 = call ptr @PyEval_SaveThread()
-  store ptr %v.11, ptr %state_at.10
-  %v.12 = icmp eq ptr %result.5, null
-  %v.13 = select i1 %v.12, i32 -1, i32 0
-  ret i32 %v.13
+  %v.9 = load ptr, ptr @call_hook
+  %result.10 = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %v.9, ptr @five_words, ptr %context, i64 %function, ptr %args, i64 %count, ptr %register)
+  %v.14 = icmp ne ptr %result.10, null
+  br i1 %v.14, label %then.11, label %after.13
+then.11:
+  call void @Py_DecRef(ptr %result.10)
+  br label %after.13
+after.13:
+  %state_at.15 = getelementptr i8, ptr %context, i64 40
+  %v.16 = call ptr @PyEval_SaveThread()
+  store ptr %v.16, ptr %state_at.15
+  %v.17 = icmp eq ptr %result.10, null
+  %v.18 = select i1 %v.17, i32 -1, i32 0
+  ret i32 %v.18
+}
+
+; Run the handlers of signals that have come; one that raises ends the program. Once a second, for the
+; interpreter's lock may be another thread's for a while.
+define internal i32 @obey_signals(ptr %context) {
+entry:
+  %now.1 = call i64 @time(ptr null)
+  %asked_at_at.5 = getelementptr i8, ptr %context, i64 144
+  %v.6 = load i64, ptr %asked_at_at.5
+  %v.7 = icmp eq i64 %v.6, %now.1
+  br i1 %v.7, label %then.2, label %after.4
+then.2:
+  ret i32 0
+after.4:
+  %asked_at_at.8 = getelementptr i8, ptr %context, i64 144
+  store i64 %now.1, ptr %asked_at_at.8
+  %state_at.9 = getelementptr i8, ptr %context, i64 40
+  %state.10 = load ptr, ptr %state_at.9
+  %state_at.11 = getelementptr i8, ptr %context, i64 40
+  store ptr null, ptr %state_at.11
+  call void @PyEval_RestoreThread(ptr %state.10)
+  %status.12 = call i32 @PyErr_CheckSignals()
+  %state_at.13 = getelementptr i8, ptr %context, i64 40
+  %v.14 = call ptr @PyEval_SaveThread()
+  store ptr %v.14, ptr %state_at.13
+  %v.15 = icmp eq i32 %status.12, 0
+  %v.16 = select i1 %v.15, i32 0, i32 -1
+  ret i32 %v.16
 }
 
 ; The METH_FASTCALL body of every Python function of a program.

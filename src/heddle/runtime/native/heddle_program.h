@@ -34,6 +34,7 @@ struct HeddleContext {
   void *owner;
   int64_t stack_left;
   void *home, *home_limit;
+  int64_t turns, asks, asked_at;
 };
 
 /* A register that gets a value drops the one that it had. Functions that give a status fail with -1 and an error. */

@@ -32,13 +32,13 @@ from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import settings
 
-NATIVE_ABI = 5
+NATIVE_ABI = 6
 """The interface between object code in files and this library: the kernels' calling convention, values,
 contexts, and the symbols below. To change one of them means to raise it. Version 2 added tensors in frames
 (flag 4), devices in storages, `heddle_retain` and `heddle_release`; version 3 `heddle_frame_tensor` and its
 like, `heddle_drop_tensor`, `heddle_drop_storage` and `heddle_call_by_words`; version 4 the kinds 13 and 14,
 with `heddle_make_data`, `heddle_make_ref` and their like, and segments of stack (`heddle_grow`); version 5
-`heddle_check_args`. What was compiled for an older version runs unchanged."""
+`heddle_check_args`; version 6 `heddle_turn`. What was compiled for an older version runs unchanged."""
 OLDEST_ABI = 1
 """The first version whose object code this library still serves."""
 KERNEL_SYMBOLS = (
@@ -90,6 +90,7 @@ PROGRAM_SYMBOLS = (
     "heddle_stack_chain",
     "heddle_tuple_getitem",
     "heddle_tuple_reset",
+    "heddle_turn",
     "heddle_write_ref",
 )
 """What compiled functions of the machine use besides: see `source/`."""

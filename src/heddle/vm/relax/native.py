@@ -74,6 +74,7 @@ class _ProgramMemory:
             error_place=_NOWHERE,
             owner=owner,
             stack_left=current_limits().stack_bytes,
+            asks=1,
         )
         self.context = ctypes.create_string_buffer(bytes(context), ctypes.sizeof(context))
         self.borrowed: Any = None

@@ -14,6 +14,7 @@ from heddle.runtime.timing import Benchmarked
 from heddle.support.diagnostics import TrapIndexError, TrapValueError, UsageError, did_you_mean
 from heddle.vm.callables import MachineModule
 from heddle.vm.codes import V0302, V0303, V0304, V0306
+from heddle.vm.given_memory import check_apart
 from heddle.vm.machine import Machine
 from heddle.vm.placement import MachineTypeError, MemoryConfig
 from heddle.vm.program import FunctionRow
@@ -155,8 +156,11 @@ class VirtualMachine(Machine, Benchmarked):
         """Let the next calls of a function write their results into these tensors, without copies; without
         any, into new ones again.
 
+        A call that fails may have written anything into them.
+
         Raises: UnknownFunctionError V0301; UsageError V0310 where the results are not made in one place
-        each, or are of another number.
+        each, or are of another number, and for tensors and arrays that cannot be written in place or share
+        memory; a call raises it where one shares memory with an argument.
         """
         if not outputs:
             self._plans.pop(func_name, None)
@@ -165,7 +169,7 @@ class VirtualMachine(Machine, Benchmarked):
         self.ensure_linked()
         row = self._rows[func_name]
         plan = plan_outputs(self.executable.program, row, self._linked[func_name])
-        self._plans[func_name] = plan.into([convert_argument(value) for value in outputs])
+        self._plans[func_name] = plan.into(outputs)
 
     def invoke_with_outputs(
         self, func_name: str, input_args: Mapping[str, Any], output_args: Sequence[Any]
@@ -186,7 +190,10 @@ class VirtualMachine(Machine, Benchmarked):
 
     def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
         plan = self._plans.get(function.name) if self._plans else None
-        return super()._run(function if plan is None else plan.function, args)
+        if plan is None:
+            return super()._run(function, args)
+        check_apart(plan.outputs, args, function.param_names)
+        return super()._run(plan.function, args)
 
     def timed_call(
         self, func_name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], end_to_end: bool

@@ -1,7 +1,8 @@
 """Results that are written into a caller's tensors.
 
 A function's result is followed back from its return: through moves and reshapes, and into a tuple, to the
-instruction that allocates it. That instruction then gives the caller's tensor in place of a new one.
+instruction that allocates it. That instruction then gives the caller's tensor in place of a new one. Kernels
+take it that nothing else lies in a result's memory, so results lie apart from each other and from arguments.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
 from heddle.vm.codes import V0310
 from heddle.vm.dataflow import registers_written
+from heddle.vm.given_memory import tensors_for_results
 from heddle.vm.isa import Effect, Instruction
 from heddle.vm.program import FunctionRow, Program
 from heddle.vm.relay.isa import ALLOC_ADT, ALLOC_TENSOR, ALLOC_TENSOR_REG, MOVE, RESHAPE_TENSOR
@@ -23,20 +25,26 @@ from heddle.vm.steps import DO, LinkedFunction, Step
 @dataclass(frozen=True, slots=True)
 class OutputPlan:
     """Where a function allocates its results: the instructions, in the order of the results. `function` is
-    what runs."""
+    what runs, `outputs` are the tensors that it writes."""
 
     row: FunctionRow
     places: tuple[int, ...]
     function: LinkedFunction
+    outputs: tuple[Tensor, ...] = ()
 
-    def into(self, outputs: Sequence[Any]) -> OutputPlan:
-        """The plan with tensors for the results. Raises: UsageError V0310 for another number of tensors."""
-        if len(outputs) != len(self.places) or not all(isinstance(value, Tensor) for value in outputs):
+    def into(self, values: Sequence[Any]) -> OutputPlan:
+        """The plan with tensors or arrays for the results.
+
+        Raises: UsageError V0310 for another number of them, what is no tensor, cannot be written, or shares
+        memory with another one.
+        """
+        if len(values) != len(self.places):
             raise UsageError(
                 V0310,
-                f"function {self.row.name!r} has {len(self.places)} results, got {len(outputs)} values to "
+                f"function {self.row.name!r} has {len(self.places)} results, got {len(values)} values to "
                 "write them to",
             )
+        outputs = tensors_for_results(values)
         made = LinkedFunction(self.row)
         made.template, made.code, made.steps = (
             self.function.template,
@@ -45,7 +53,7 @@ class OutputPlan:
         )
         for place, tensor in zip(self.places, outputs, strict=True):
             made.code[place] = made.steps[place] = _given(made.code[place], tensor)
-        return OutputPlan(self.row, self.places, made)
+        return OutputPlan(self.row, self.places, made, outputs)
 
 
 def _given(step: Step, tensor: Tensor) -> Step:

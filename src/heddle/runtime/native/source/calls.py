@@ -15,11 +15,32 @@ from heddle.runtime.native.source.stacks import call_at_home
 from heddle.runtime.native.source.system import simplified
 from heddle.runtime.native.source.values import bound_values, payload_of
 from heddle.systems.types import Function, Pointer, i32, i64
-from heddle.systems.words import cast, copy, export, inline, local, native, null
+from heddle.systems.words import cast, cold, copy, export, inline, local, native, null
 
 Code = Function[[Pointer[Context], Pointer[Value], Pointer[Value]], i32]
 HostCall = Function[[Pointer[Context], i64, Pointer[Value], i64, Pointer[Value]], i32]
 ANY_CALLABLE = -1  # asks the host to call a foreign function, which is the first argument
+MAY_GO_ON = -2  # asks the host whether the program is to end: it fails, then
+UNASKED = 15  # of 16 turns
+
+
+@simplified
+@export
+def heddle_turn(context: Pointer[Context]) -> i32:
+    """What comes before each call of a function of the program, and each turn of a loop: a program without
+    end ends here, where the host says so, which an interrupt makes it do."""
+    turns = context.turns + 1
+    context.turns = turns
+    if (context.asks == 0) | (turns & UNASKED != 0):
+        return Status.DONE
+    return ask_host(context)
+
+
+@cold
+def ask_host(context: Pointer[Context]) -> i32:
+    """Fail where the host wants the program to end."""
+    nothing = local(Value, 1)
+    return call_host(context, MAY_GO_ON, null, 0, nothing)
 
 
 @native
@@ -27,12 +48,16 @@ def run_code(context: Pointer[Context], code: Code, args: Pointer[Value], regist
     """Run the code of a function. One that ends with a call of another function, which may come back to it,
     leaves that call as a closure in the register, and its frame is gone. The call is made here, and the next
     one: a cycle of calls in tail position takes the space of one frame."""
+    if heddle_turn(context) != Status.DONE:
+        return Status.FAILED
     status = code(context, args, register)
     while status == Status.GOES_ON:
         closure = cast(Pointer[Closure], payload_of(register))
         register.kind = Kind.NONE
         following = cast(Code, context.functions[closure.function].code)
-        status = following(context, bound_values(closure), register)
+        status = heddle_turn(context)
+        if status == Status.DONE:
+            status = following(context, bound_values(closure), register)
         heddle_release(context, Kind.CLOSURE, closure)
     return status
 

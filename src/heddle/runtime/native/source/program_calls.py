@@ -5,7 +5,7 @@ second thread that wants it is refused. The interpreter's lock is given up while
 """
 
 from heddle.runtime.native.abi import Context, HostObject, ProgramRecord, Status, Value
-from heddle.runtime.native.source.calls import Code, run_code
+from heddle.runtime.native.source.calls import MAY_GO_ON, Code, run_code
 from heddle.runtime.native.source.counting import (
     HostDrop,
     drop_deferred,
@@ -15,6 +15,7 @@ from heddle.runtime.native.source.counting import (
 from heddle.runtime.native.source.python import (
     Object,
     Py_DecRef,
+    PyErr_CheckSignals,
     PyErr_Occurred,
     PyEval_RestoreThread,
     PyEval_SaveThread,
@@ -38,7 +39,7 @@ from heddle.runtime.native.source.python_values import (
     to_object,
     tuple_type,
 )
-from heddle.runtime.native.source.system import pthread_self, simplified
+from heddle.runtime.native.source.system import pthread_self, simplified, time
 from heddle.runtime.native.source.thread import stack_limit
 from heddle.runtime.native.source.values import clear
 from heddle.systems.types import Pointer, i32, i64
@@ -89,6 +90,8 @@ def heddle_python_call(
     context: Pointer[Context], function: i64, args: Pointer[Value], count: i64, register: Pointer[Value]
 ) -> i32:
     """What a context's `host_call` is: the interpreter's lock is taken for the call."""
+    if function == MAY_GO_ON:
+        return obey_signals(context)
     state = context.state
     context.state = null
     PyEval_RestoreThread(state)
@@ -98,6 +101,22 @@ def heddle_python_call(
         Py_DecRef(result)
     context.state = PyEval_SaveThread()
     return Status.FAILED if result == null else Status.DONE
+
+
+@native
+def obey_signals(context: Pointer[Context]) -> i32:
+    """Run the handlers of signals that have come; one that raises ends the program. Once a second, for the
+    interpreter's lock may be another thread's for a while."""
+    now = time(null)
+    if context.asked_at == now:
+        return Status.DONE
+    context.asked_at = now
+    state = context.state
+    context.state = null
+    PyEval_RestoreThread(state)
+    status = PyErr_CheckSignals()
+    context.state = PyEval_SaveThread()
+    return Status.DONE if status == 0 else Status.FAILED
 
 
 @simplified

@@ -111,6 +111,11 @@ def PyErr_Occurred() -> Object: ...
 
 
 @external
+def PyErr_CheckSignals() -> i32:
+    """Run the handlers of signals that have come, in the main thread: -1 where one raises."""
+
+
+@external
 def PyErr_Clear() -> None: ...
 
 

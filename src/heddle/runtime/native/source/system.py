@@ -93,6 +93,11 @@ def signed_product(left: i64, right: i64) -> tuple[i64, bool]:
 
 
 @external
+def time(result: Address) -> i64:
+    """Seconds since 1970."""
+
+
+@external
 def pthread_self() -> u64: ...
 
 

@@ -1,0 +1,75 @@
+"""Memory that a caller gives for results.
+
+Kernels take it that nothing else lies in a result's memory: results lie apart from each other and from
+arguments. A copy of what was given would be written in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from heddle.runtime.shape import Array
+from heddle.runtime.tensor import Tensor
+from heddle.support.diagnostics import UsageError
+from heddle.vm.codes import V0310
+from heddle.vm.stateful import convert_argument
+
+
+def tensors_for_results(values: Sequence[Any]) -> tuple[Tensor, ...]:
+    """Tensors over the memory of a caller's tensors and arrays.
+
+    Raises: UsageError V0310 for what is no tensor, cannot be written in place, or shares memory with another.
+    """
+    outputs = tuple(_tensor_over(number, value) for number, value in enumerate(values))
+    for (i, first), (j, second) in combinations(enumerate(outputs), 2):
+        if _overlap(first, second):
+            raise UsageError(V0310, f"results {i} and {j} were given memory that overlaps")
+    return outputs
+
+
+def check_apart(outputs: Sequence[Tensor], args: Sequence[Any], names: Sequence[str]) -> None:
+    """Look for arguments that lie where results are to be written. `names` are those of the arguments, as far
+    as they have some.
+
+    Raises: UsageError V0310.
+    """
+    for number, arg in enumerate(args):
+        for tensor in _tensors_in(arg):
+            for place, output in enumerate(outputs):
+                if _overlap(tensor, output):
+                    name = names[number] if number < len(names) else str(number)
+                    raise UsageError(
+                        V0310, f"result {place} was given memory that overlaps with argument {name!r}"
+                    )
+
+
+def _tensor_over(number: int, value: Any) -> Tensor:
+    if not isinstance(value, Tensor | np.ndarray) and not hasattr(value, "__dlpack__"):
+        raise UsageError(V0310, f"result {number} goes to a tensor or an array, got {type(value).__name__}")
+    made: Tensor = convert_argument(value)
+    is_copy = isinstance(value, np.ndarray) and value.size and made.address != value.ctypes.data
+    if is_copy or made.is_readonly or not made.is_contiguous:
+        raise UsageError(
+            V0310,
+            f"result {number} was given memory that cannot be written in place",
+            help="it has to be writable, in one piece and aligned to 16 bytes",
+        )
+    return made
+
+
+def _overlap(a: Tensor, b: Tensor) -> bool:
+    if a.device != b.device:
+        return False
+    return max(a.address, b.address) < min(a.address + a.size_bytes, b.address + b.size_bytes)
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Array):
+        for part in value:
+            yield from _tensors_in(part)
