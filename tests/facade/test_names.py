@@ -107,3 +107,13 @@ def test_the_package_itself_loads_little() -> None:
         "heddle.facade.table",
     }
     assert not {"importlib.abc", "importlib.resources", "tempfile", "dataclasses", "inspect"} & loaded
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [("sys.abiflags = 't'", "free-threaded"), ("sys.implementation.name = 'pypy'", "is pypy")],
+)
+def test_an_interpreter_with_other_objects_is_refused(change: str, found: str) -> None:
+    program = f"import sys; {change}\ntry:\n    import heddle\nexcept ImportError as error:\n    print(error)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("error[S0704]: ") and found in done.stdout and "help: " in done.stdout

@@ -265,8 +265,28 @@ class FacadeFinder:
         )
 
 
+def _check_interpreter() -> None:
+    """Native code knows the objects of CPython's builds with a lock alone."""
+    is_free = "t" in getattr(sys, "abiflags", "")
+    if sys.implementation.name == "cpython" and not is_free:
+        return
+    # Only a failing program pays for what messages need.
+    codes = import_module("heddle.support.codes")
+    diagnostics = import_module("heddle.support.diagnostics")
+    found = "a free-threaded build of CPython" if is_free else sys.implementation.name
+    raise diagnostics.InterpreterError(
+        codes.S0704,
+        f"this interpreter is {found}: expected CPython's build with the interpreter's lock",
+        help="make the virtual environment with python3, not with python3t or another implementation",
+    )
+
+
 def install(root: ModuleType) -> None:
-    """Serve the public names below `root`, the package itself. Doing it again changes nothing."""
+    """Serve the public names below `root`, the package itself. Doing it again changes nothing.
+
+    Raises: InterpreterError S0704 (an ImportError) where native code does not know the interpreter's objects.
+    """
+    _check_interpreter()
     if not any(isinstance(finder, FacadeFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, FacadeFinder())
     root.__class__ = FacadeModule
