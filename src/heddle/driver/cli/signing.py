@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.support.printable import printable
 
 _FileArg = Annotated[Path, typer.Argument(help="The file that is signed, of any kind.")]

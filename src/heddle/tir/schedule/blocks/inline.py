@@ -11,6 +11,7 @@ from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import blocks_in, producers_and_consumers, walk_stmts
 from heddle.tir.codes import T0406
 from heddle.tir.nodes import (
     Buffer,
@@ -28,15 +29,12 @@ from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.independence import shared_by_iterations
 from heddle.tir.schedule.tree import (
     Place,
-    blocks_in,
     conditions_on_axes,
     find_block,
-    producers_and_consumers,
     reads_buffer,
     replace_stmt,
     root_block,
     scope_of,
-    walk_stmts,
     writes_buffer,
 )
 

@@ -14,6 +14,7 @@ from heddle.prim.ops import all as all_of
 from heddle.prim.ops import if_then_else
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import (
     Buffer,
@@ -27,7 +28,7 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
-from heddle.tir.schedule.blocks.nest import nest, plain_nests
+from heddle.tir.schedule.blocks.nest import nest
 from heddle.tir.schedule.channels import GROUPS, SUMMED_CHANNELS
 from heddle.tir.schedule.tree import root_block
 from heddle.tir.substitute import StmtSubstituter

@@ -11,6 +11,7 @@ from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, as_expr, constant, i
 from heddle.prim.ops import cast, ceildiv, logical_and, minimum
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.tir.analysis.blocks import blocks_below
 from heddle.tir.codes import T0403, T0404, T0405
 from heddle.tir.nodes import For, ForKind, IterType, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt
 from heddle.tir.schedule.error import ScheduleError
@@ -19,7 +20,6 @@ from heddle.tir.schedule.tree import (
     HOLDS,
     Place,
     analyzer_at,
-    blocks_below,
     find,
     find_loop,
     replace_stmt,
