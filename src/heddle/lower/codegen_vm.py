@@ -1,8 +1,7 @@
 """Bytecode from lowered graph functions: for every machine, whose builder makes instructions of it.
 
 A variable is a register; parameters come first. A binding is one or a few instructions; a branch is an If,
-its two
-blocks and a Goto; results of both branches are copied to one register.
+its two blocks and a Goto; results of both branches are copied to one register.
 """
 
 from __future__ import annotations

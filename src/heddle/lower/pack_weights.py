@@ -4,9 +4,8 @@
     w[o, i, y, x]
 
 For each contraction that reads a parameter for which every caller passes a constant, the spatial axis that
-only the
-parameter uses is cut into blocks, which become the last dimension. The constants are rearranged at compile
-time.
+only the parameter uses is cut into blocks, which become the last dimension. The constants are rearranged at
+compile time.
 """
 
 from __future__ import annotations

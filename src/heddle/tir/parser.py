@@ -1,8 +1,7 @@
 """Loop functions from script text: what `tir.print_stmt` writes, and what users write by hand.
 
 Operators build nodes as written, nothing is folded, so that reading what was printed gives an equal
-structure. Where
-operand dtypes differ the usual casts are inserted.
+structure. Where operand dtypes differ the usual casts are inserted.
 """
 
 from __future__ import annotations

@@ -165,8 +165,7 @@ def reverse_compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     """B[i] = f(A[i]);  C[g(i)] = h(B[i])   →   C[g(i)] = h(f(A[i]))   in the place of the first block
 
     The block must read its producer's buffer at one point per iteration, and the axes must be determined by
-    it. The
-    producer must be no reduction (use reverse_compute_at for those).
+    it. The producer must be no reduction (use reverse_compute_at for those).
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block

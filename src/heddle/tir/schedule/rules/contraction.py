@@ -1,8 +1,7 @@
 """Matrix products and convolutions: a register tile of m × n accumulators, n in vector lanes.
 
 The product's two operands are told apart by their indices: the weights W are contiguous in a spatial axis n
-that the
-data X does not use; m is an axis of X that W does not use. The nest becomes
+that the data X does not use; m is an axis of X that W does not use. The nest becomes
 
     parallel (outer axes, n tiles):
         pack W's tile where its edge is ragged, or where W is computed and many rows use it
