@@ -176,6 +176,7 @@ class BufferRegion(Expr):
 
     @property
     def ty(self) -> None:
+        """A region has no type: it is no value."""
         return None
 
 

@@ -45,6 +45,7 @@ class AccessRegions:
         """The loops around, outermost first, of which no index has asked yet: most ask for none."""
 
     def visit(self, node: Any) -> None:
+        """Collect what a statement or expression reads and writes, over all values of the loops inside it."""
         if isinstance(node, For):
             self._loop(node)
         elif isinstance(node, SBlockRealize):
@@ -152,6 +153,7 @@ class AccessRegions:
         return a if is_same else self._analyzer.simplify(maximum(a, b))
 
     def regions(self, table: dict[Buffer, Box | None]) -> tuple[BufferRegion, ...]:
+        """A region for each buffer of a table, in its order. Buffers of which no box is known are left out."""
         return tuple(
             BufferRegion(buffer, tuple(self._range(low, high) for low, high in box))
             for buffer, box in table.items()

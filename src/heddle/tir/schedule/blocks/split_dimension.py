@@ -43,12 +43,18 @@ class DimensionSplit:
     factor: int
 
     def shape(self, shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        """The sizes of a buffer whose dimension `dim` lies in blocks: (.., d, ..) → (.., d/factor rounded up,
+        .., factor).
+        """
         size = shape[self.dim]
         assert isinstance(size, IntImm)
         blocks = constant(-(-size.value // self.factor), size.dtype)
         return (*shape[: self.dim], blocks, *shape[self.dim + 1 :], constant(self.factor, size.dtype))
 
     def index(self, index: tuple[PrimExpr, ...], analyzer: Analyzer) -> tuple[PrimExpr, ...]:
+        """The indices of an element after the split: the block's number in place of the index, and what
+        remains at the end.
+        """
         at = index[self.dim]
         outer, inner = analyzer.simplify(at // self.factor), analyzer.simplify(at % self.factor)
         return (*index[: self.dim], outer, *index[self.dim + 1 :], inner)

@@ -332,6 +332,7 @@ def set_kind(func: PrimFunc, loop_var: Var, kind: ForKind, thread: str | None = 
 
 
 def check_spatial(func: PrimFunc, loop: For) -> None:
+    """Raises: ScheduleError T0405 where a loop runs over an axis that is not data-parallel."""
     for block, axis in _driven(loop):
         if axis.iter_type is not IterType.DataPar:
             raise ScheduleError(
@@ -359,6 +360,7 @@ def _driven(loop: For) -> list[tuple[SBlock, IterVar]]:
 
 
 def check_independent(func: PrimFunc, loop: For) -> None:
+    """Raises: ScheduleError T0405 where iterations of a loop share elements of a buffer."""
     shared = shared_by_iterations(func, loop)
     if shared is not None:
         raise ScheduleError(

@@ -28,9 +28,11 @@ class AccessRewriter(StmtSubstituter):
         self.analyzer = Analyzer()
 
     def load(self, node: BufferLoad) -> PrimExpr:
+        """What takes the place of a load; itself by default."""
         return node
 
     def store(self, node: BufferStore) -> Stmt:
+        """What takes the place of a store; itself by default."""
         return node
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
@@ -75,9 +77,11 @@ class Redirect(AccessRewriter):
         self._old, self._new = old, new
 
     def load(self, node: BufferLoad) -> PrimExpr:
+        """A load from the new buffer, where it was from the old one."""
         return replace(node, buffer=self._new) if node.buffer is self._old else node
 
     def store(self, node: BufferStore) -> Stmt:
+        """A store to the new buffer, where it was to the old one."""
         return replace(node, buffer=self._new) if node.buffer is self._old else node
 
 

@@ -125,6 +125,7 @@ def check_reads_nothing(func: PrimFunc, block: SBlock, buffer: Buffer) -> None:
 
 
 def touches(block: SBlock, buffer: Buffer) -> bool:
+    """Whether a block reads or writes a buffer."""
     return reads_buffer(block, buffer) or writes_buffer(block, buffer)
 
 
