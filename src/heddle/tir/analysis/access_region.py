@@ -153,7 +153,7 @@ class AccessRegions:
         return a if is_same else self._analyzer.simplify(maximum(a, b))
 
     def regions(self, table: dict[Buffer, Box | None]) -> tuple[BufferRegion, ...]:
-        """A region for each buffer of a table, in its order. Buffers of which no box is known are left out."""
+        """A region for each buffer of a table whose box is known, in the order of the table."""
         return tuple(
             BufferRegion(buffer, tuple(self._range(low, high) for low, high in box))
             for buffer, box in table.items()
